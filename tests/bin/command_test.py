@@ -1,6 +1,7 @@
 """A command whose terminal is closed goes on; what it prints does not command the terminal."""
 
 import contextlib
+import errno
 import io
 import os
 import pathlib
@@ -10,6 +11,7 @@ import sys
 import pytest
 import tensorflow as tf
 
+from tests.bin import full_disk
 from ut_keras.bin import command
 from ut_keras.errors import DataError, UserError
 from ut_keras.process import live_line
@@ -39,6 +41,7 @@ def test_what_is_nobodys_fault_keeps_its_trace():
 _ROOT = pathlib.Path(__file__).parents[2]
 _PROGRAM = """
 import pathlib, sys
+from tests.bin import full_disk
 from ut_keras.bin import command
 
 def function(argv):
@@ -68,6 +71,77 @@ def test_printing_to_a_terminal_that_is_gone_ends_nothing(tmp_path, opened):
         process.communicate(timeout=30)
     assert process.returncode == 0
     assert (tmp_path / "out").read_text() == "done"
+
+
+_COMMAND = """
+import sys
+from ut_keras.bin import bleu, command, datagen, trainer
+
+def typed(argv):
+    for line in command.typed(">"):
+        print(line)
+
+commands = {
+    "help": lambda: trainer.main(),
+    "registry": lambda: trainer.main(),
+    "list": lambda: datagen.main(),
+    "bleu": lambda: bleu.main(),
+    "typed": lambda: command.run(typed),
+    "bug": lambda: command.run(lambda argv: 1 // 0),
+}
+sys.exit(commands[sys.argv.pop(1)]())
+"""
+_LISTED = {
+    "help": ["--help"],
+    "registry": ["--registry_help"],
+    "list": ["--only_list", "--problem=algorithmic_*"],
+    "bleu": ["--reference=setup.cfg", "--translation=setup.cfg"],
+}
+
+
+def _run(name, *argv, **streams):
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
+    words = [sys.executable, "-c", _COMMAND, name, *argv]
+    return subprocess.run(words, cwd=_ROOT, text=True, timeout=60, **streams)
+
+
+@pytest.mark.parametrize("name", _LISTED)
+def test_full_disk_of_standard_output_is_an_error(name):
+    with open("/dev/full", "w") as full:
+        result = _run(name, *_LISTED[name], stdout=full)
+    assert result.returncode == 2
+    assert result.stderr == f"error: {os.strerror(errno.ENOSPC)}: standard output\n"
+
+
+@pytest.mark.parametrize("name", _LISTED)
+def test_reader_of_standard_output_that_has_gone_is_no_error(name):
+    reads, writes = os.pipe()
+    os.close(reads)
+    result = _run(name, *_LISTED[name], stdout=writes)
+    os.close(writes)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name, code", [("bleu", 2), ("bug", 1)])
+def test_full_disk_of_standard_error_keeps_the_exit_code(name, code):
+    with open("/dev/full", "w") as full:
+        assert _run(name, stderr=full).returncode == code
+        assert _run(name, stdout=full, stderr=full).returncode == code
+
+
+def test_standard_input_that_cannot_be_read_is_named():
+    with open("/proc/self/mem") as source:
+        result = _run("typed", stdin=source)
+    assert result.returncode == 2
+    assert result.stderr == f"error: {os.strerror(errno.EIO)}: standard input\n"
+
+
+def test_full_disk_of_standard_output_is_an_error_in_a_program_of_ones_own(monkeypatch, capsys):
+    with full_disk.full_output() as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert command.run(lambda argv: print("short"), []) == 2
+        assert f"{os.strerror(errno.ENOSPC)}: standard output" in capsys.readouterr().err
+        assert os.path.samestat(os.fstat(full.fileno()), os.stat("/dev/full"))  # it is left
 
 
 def test_streams_that_are_closed(tmp_path):

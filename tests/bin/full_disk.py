@@ -16,6 +16,17 @@ def full_disk(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
+@contextlib.contextmanager
+def full_output():
+    """Context with a text file that takes nothing, as standard output on a full disk."""
+    file = open("/dev/full", "w", encoding="utf-8")  # noqa: SIM115  closing it fails, too
+    try:
+        yield file
+    finally:
+        with contextlib.suppress(OSError):
+            file.close()
+
+
 def all_files(folder):
     """Names of all files below a folder, hidden ones included."""
     return sorted(name for _, _, names in os.walk(folder) for name in names)

@@ -3,7 +3,10 @@
 The data's, the exporter's, the average's and the checkpoints' are beside those.
 """
 
+import errno
+import io
 import os
+import sys
 
 import pytest
 
@@ -39,6 +42,15 @@ def _decode(run, place):
     argv = [f"--output_dir={run}", f"--data_dir={place}", f"--decode_to_file={place}/target"]
     argv.append("--decode_hparams=beam_size=1,extra_length=1")
     return decoder.main, [*argv, f"--decode_from_file={place.parent}/source"]
+
+
+def test_decoder_names_standard_output(run, capsys, monkeypatch):
+    argv = [f"--output_dir={run}", f"--data_dir={DATA_DIR}", "--decode_interactive"]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("0 1\nq\n"))
+    with full_disk.full_output() as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        line = small_run.error(capsys, decoder.main, argv)
+        assert f"{os.strerror(errno.ENOSPC)}: standard output" in line
 
 
 @pytest.mark.parametrize(

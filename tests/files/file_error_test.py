@@ -3,7 +3,9 @@ import os
 
 import pytest
 
-from ut_keras.files import file_error
+from tests.bin import full_disk
+from ut_keras.files import file_error, json_file, metrics_file, whole_file
+from ut_keras.text import text_lines
 
 _FULL = os.strerror(errno.ENOSPC)
 
@@ -39,6 +41,38 @@ def test_of_tensorflow(message, path):
 def test_of_something_else(message):
     assert file_error.of_tensorflow(_OpError(message)) is None
     assert file_error.line(_OpError(message))
+
+
+_UNREADABLE = "/proc/self/mem"  # a file; its first byte is not there
+
+
+def _metrics(path):
+    os.symlink(_UNREADABLE, path / "metrics.jsonl")
+    list(metrics_file.records(str(path)))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda path: text_lines.read(_UNREADABLE),
+        lambda path: json_file.read(_UNREADABLE),
+        lambda path: whole_file.copy(_UNREADABLE, str(path / "copy")),
+        _metrics,
+    ],
+)
+def test_source_that_cannot_be_read_is_named(tmp_path, read):
+    with pytest.raises(OSError) as caught:
+        read(tmp_path)
+    assert caught.value.errno == errno.EIO
+    assert caught.value.filename in (_UNREADABLE, str(tmp_path / "metrics.jsonl"))
+    assert not (tmp_path / "copy").exists()
+
+
+def test_copy_to_a_full_disk_names_the_target(tmp_path):
+    (tmp_path / "source").write_bytes(b"x" * 1000)
+    with full_disk.full_disk(100), pytest.raises(OSError) as caught:
+        whole_file.copy(str(tmp_path / "source"), str(tmp_path / "copy"))
+    assert caught.value.filename == str(tmp_path / "copy")
 
 
 def test_the_line_says_something():

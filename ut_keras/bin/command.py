@@ -30,7 +30,7 @@ def run(function: Callable[[list[str]], int | None], argv: Sequence[str] | None 
 
     `argv` is without the program's name; None takes the process's.
     """
-    with may_go():
+    with may_go() as outputs:
         try:
             return _exit_code(function, argv)
         except Exception:
@@ -38,6 +38,10 @@ def run(function: Callable[[list[str]], int | None], argv: Sequence[str] | None 
                 raise
             traceback.print_exc()  # here, for a stack trace shows what servers and files write, too
             return 1
+        finally:
+            if argv is None:
+                for output in outputs:
+                    output.drop()
 
 
 def of(
@@ -76,9 +80,10 @@ def _exit_code(function, argv):
     is_process = argv is None
     try:
         with interruption.EndsAtOnce(is_last=is_process):
-            return function(sys.argv[1:] if is_process else argv) or 0
+            return _written_out(function, sys.argv[1:] if is_process else argv)
     except interruption.Interrupted as interrupted:
-        print(interrupted, flush=True)
+        with contextlib.suppress(OSError):  # the code says it, too
+            print(interrupted, flush=True)
         return interrupted.exit_code
     except interruption.StoppedAtOnce as stopped:
         print(stopped, file=sys.stderr, flush=True)
@@ -90,6 +95,18 @@ def _exit_code(function, argv):
         words = (_cut(word, _MOST_WORD) for word in line.split())
         print(f"error: {_cut(' '.join(words), _MOST_LINE)}", file=sys.stderr, flush=True)
         return 2
+
+
+def _written_out(function, argv):
+    """The exit code of a function whose output, a short one too, has left the process's buffer."""
+    try:
+        code = function(argv) or 0
+    except SystemExit as end:  # of --help
+        if not end.code:
+            sys.stdout.flush()
+        raise
+    sys.stdout.flush()
+    return code
 
 
 def load_tensorflow(what: str = "", args: Args | None = None) -> None:
@@ -160,7 +177,9 @@ def typed(prompt: str) -> Iterator[str]:
             import readline  # noqa: F401  for editing and recall
     with contextlib.suppress(EOFError):
         while True:
-            yield input(prompt if is_terminal else "").rstrip("\r")
+            with file_error.named("standard input"):
+                line = input(prompt if is_terminal else "")
+            yield line.rstrip("\r")
 
 
 def registry_help() -> str:
@@ -217,7 +236,7 @@ _COMMANDS = re.compile(
 
 
 @contextlib.contextmanager
-def may_go() -> Iterator[None]:
+def may_go() -> Iterator[tuple["_Output", "_Output"]]:
     """Context in which what is printed outlives the terminal, and cannot command one.
 
     A command whose terminal or pipe is closed goes on, unseen. What servers, files and models
@@ -232,18 +251,24 @@ def may_go() -> Iterator[None]:
     stdin: Any = sys.stdin
     with contextlib.suppress(AttributeError, ValueError):  # another kind; read from already
         stdin.reconfigure(errors="surrogateescape")  # That it is no text, the command says.
-    with (
-        contextlib.redirect_stdout(_Output(sys.stdout)),
-        contextlib.redirect_stderr(_Output(sys.stderr)),
-    ):
-        yield
+    out, err = _Output(sys.stdout, "standard output"), _Output(sys.stderr)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        yield out, err
 
 
 class _Output:
-    """A text stream; what a terminal that is gone does not take, goes nowhere."""
+    """A text stream; what a terminal that is gone does not take, goes nowhere.
 
-    def __init__(self, stream):
+    Args:
+        stream: text stream.
+        name: str. What an `OSError`, such as that of a full disk, names as its file. "" for a
+            stream whose errors nobody can read, that of errors: what it does not take is dropped.
+    """
+
+    def __init__(self, stream, name=""):
         self._stream = stream
+        self._name = name
+        self._failure = None
 
     def __getattr__(self, name):
         return getattr(self._stream, name)
@@ -254,18 +279,33 @@ class _Output:
         return self._attempt(self._stream.write, shown.decode(encoding))
 
     def flush(self):
+        if self._failure is not None:  # argparse passes over that of `write`
+            raise self._failure
         return self._attempt(self._stream.flush)
+
+    def drop(self):
+        """Drops what the stream cannot write, which would fail again when Python ends."""
+        try:
+            self._stream.flush()
+        except OSError:
+            self._to_nowhere()
+            self._stream.flush()
 
     def _attempt(self, function, *arguments):
         try:
             return function(*arguments)
         except OSError as error:
             if error.errno not in (errno.EIO, errno.EPIPE):
-                raise
-        # What the stream still holds would fail again when Python ends.
+                if not self._name:
+                    return None
+                self._failure = OSError(error.errno, error.strerror, self._name)
+                raise self._failure from error
+        self._to_nowhere()
+        return function(*arguments)
+
+    def _to_nowhere(self):
         with open(os.devnull, "wb") as nowhere:
             os.dup2(nowhere.fileno(), self._stream.fileno())
-        return function(*arguments)
 
 
 def _escaped(match):

@@ -86,7 +86,7 @@ def state(directory: str) -> Any:
     _check_file(path)
     import tensorflow as tf
 
-    with open(path, "rb") as file:
+    with file_error.named(path), open(path, "rb") as file:
         lines = file.read().decode("utf-8", "replace").splitlines()
     wrong = next((line for line in lines if line.strip() and not _LINE.fullmatch(line)), None)
     try:
@@ -184,7 +184,7 @@ def check_at_hand(path: str) -> None:
 def _check_file(path):
     file_error.check_is_file(path, CheckpointError)
     try:
-        with open(path, "rb"):
+        with file_error.named(path), open(path, "rb"):
             pass
     except OSError as error:
         raise CheckpointError(

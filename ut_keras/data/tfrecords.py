@@ -16,7 +16,7 @@ from typing import Any
 
 from ut_keras.data import contract
 from ut_keras.errors import DataError, UserError
-from ut_keras.files import whole_file
+from ut_keras.files import file_error, whole_file
 
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})$")
 _SPLITS = ("train", "dev", "test")
@@ -172,7 +172,7 @@ def fingerprint(files: Sequence[str]) -> str:
     """
     digest, total = hashlib.sha256(), 0
     for path in files:
-        with open(path, "rb") as file:
+        with file_error.named(path), open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             digest.update(size.to_bytes(8, "little"))
             digest.update(file.read(_END))

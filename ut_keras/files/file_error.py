@@ -11,6 +11,7 @@ import errno
 import os
 import re
 from collections.abc import Iterator
+from typing import IO
 
 from ut_keras.errors import DataError, UserError
 
@@ -19,6 +20,7 @@ _TEMPORARY = re.compile(r"(_temp(/.*)?|\.tempstate\d+)$")
 _MESSAGE = re.compile(
     r"(?:\{\{.*?\}\} )?(?P<path>.+?); (?P<cause>[^;]+?)(?: \[Op:\w+\](?: name:.*)?)?"
 )
+_BLOCK = 1 << 20  # bytes
 _TITLES = ("Graph execution error:",)
 _NUMBERS = {os.strerror(number): number for number in errno.errorcode}
 
@@ -32,6 +34,22 @@ def named(path: str | os.PathLike[str]) -> Iterator[None]:
         if error.errno is not None and error.filename is None:
             error.filename = os.fspath(path)
         raise
+
+
+def copy(source: IO[bytes], path: str | os.PathLike[str], target: IO[bytes]) -> None:
+    """Copy an open file; an error that comes of reading it names `path`."""
+    for block in blocks(source, path):
+        target.write(block)
+
+
+def blocks(source: IO[bytes], path: str | os.PathLike[str]) -> Iterator[bytes]:
+    """Yield the content of an open file in parts; an error that comes of reading names `path`."""
+    while True:
+        with named(path):
+            block = source.read(_BLOCK)
+        if not block:
+            return
+        yield block
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ def read(path: str, error_class: type[UserError] = UserError) -> dict[str, Any]:
         OSError: if the file cannot be read.
     """
     file_error.check_is_file(path)
-    with open(path, "rb") as file:
+    with file_error.named(path), open(path, "rb") as file:
         content = file.read()
     try:
         return parse(content)

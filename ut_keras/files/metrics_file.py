@@ -77,7 +77,7 @@ def append(output_dir: str, record: dict[str, Any]) -> None:
     file_error.check_is_file(path(output_dir))
     whole_file.unshare(path(output_dir))
     # Without a buffer, which would keep what a full disk refused and write it later.
-    with open(path(output_dir), "a+b", buffering=0) as file:
+    with file_error.named(path(output_dir)), open(path(output_dir), "a+b", buffering=0) as file:
         file.seek(0)
         content = file.read()
         _check_ours(output_dir, content)
@@ -111,7 +111,7 @@ def _lines(name):
     if not os.path.exists(name):
         return []
     file_error.check_is_file(name)
-    with open(name, "rb") as file:
+    with file_error.named(name), open(name, "rb") as file:
         return file.read().splitlines(keepends=True)
 
 

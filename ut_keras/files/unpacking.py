@@ -69,7 +69,7 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
             )
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with file_error.named(directory), open(target, "wb") as file:
-            while block := source.read(_BLOCK):
+            for block in file_error.blocks(source, path):
                 file.write(block)
                 _check_size(file.tell(), most_bytes, path)
 

@@ -54,7 +54,7 @@ def writing(path: str, binary: bool = False) -> Iterator[IO[Any]]:
 def copy(source: str, path: str) -> None:
     """Copies a file, to be written as by `writing`."""
     with open(source, "rb") as file, writing(path, binary=True) as written:
-        shutil.copyfileobj(file, written)
+        file_error.copy(file, source, written)
 
 
 @contextlib.contextmanager

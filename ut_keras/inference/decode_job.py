@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ut_keras.errors import UsageError
-from ut_keras.files import path_lock
+from ut_keras.files import file_error, path_lock
 from ut_keras.inference import decode_hparams, feature_record, journal
 from ut_keras.process import interruption, live_line
 from ut_keras.text import text_lines
@@ -160,7 +160,8 @@ def _open_journal(setup, checkpoint, batches, rows, sources):
     """The journal beside the target; None where nothing is written."""
     if not setup.target:
         return None
-    with open(f"{checkpoint}.index", "rb") as file:  # which holds the checksums of all weights
+    index = f"{checkpoint}.index"  # which holds the checksums of all weights
+    with file_error.named(index), open(index, "rb") as file:
         weights = hashlib.sha256(file.read()).hexdigest()
     job = {
         "version": _JOB_VERSION,

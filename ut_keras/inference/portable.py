@@ -113,5 +113,5 @@ def _assign(variables, path):
 
 
 def _digest(path):
-    with open(path, "rb") as file:
+    with file_error.named(path), open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -7,7 +7,6 @@ import gzip
 import itertools
 import os
 import random
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from ut_keras.data import contract, tfrecords
 from ut_keras.data.reading import packing
 from ut_keras.data.writing import download, generation
 from ut_keras.errors import DataError
-from ut_keras.files import unpacking, whole_file
+from ut_keras.files import file_error, unpacking, whole_file
 from ut_keras.problems import parallel_text
 from ut_keras.problems.problem import Samples
 from ut_keras.t2t import text_encoder, text_files
@@ -229,7 +228,7 @@ def gunzip_file(gz_path: str, new_path: str) -> None:
     if os.path.exists(new_path):
         return
     with gzip.open(gz_path, "rb") as source, whole_file.writing(new_path, binary=True) as target:
-        shutil.copyfileobj(source, target)
+        file_error.copy(source, gz_path, target)
 
 
 def archived(tmp_dir: str, url: str, name: str) -> str:

@@ -31,7 +31,10 @@ def opened(path: str) -> Iterator[gzip.GzipFile | io.BufferedReader]:
     """
     file_error.check_is_file(path)
     try:
-        with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
+        with (
+            file_error.named(path),
+            gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file,
+        ):
             yield file
     except UnicodeDecodeError as error:
         raise DataError(f"Text must be UTF-8. Received: {path}: {error}.") from error

@@ -18,7 +18,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ut_keras.errors import UsageError, UserError
-from ut_keras.files import metrics_file, whole_file
+from ut_keras.files import file_error, metrics_file, whole_file
 from ut_keras.hparam.field import HParamError
 from ut_keras.hparam.ranges import Range
 
@@ -90,7 +90,7 @@ def _mend(path):
     """Removes the torn line of a process that was killed, or a disk that was full, within it."""
     if not os.path.exists(path):
         return
-    with open(path, "rb") as file:
+    with file_error.named(path), open(path, "rb") as file:
         content = file.read()
     if content and not content.startswith(b'{"op_code":'):
         raise UsageError(f"{path} must hold a search. Received: {content[:40]!r}.")

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-from ut_keras.files import path_lock, whole_file
+from ut_keras.files import file_error, path_lock, whole_file
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _prctl = getattr(ctypes.CDLL(None), "prctl", None)
@@ -63,7 +63,8 @@ class TrialProcess:
 
     def last_line(self) -> str:
         """The last line that it has printed; without "error: "."""
-        with open(os.path.join(self._directory, "log.txt"), "rb") as log:
+        path = os.path.join(self._directory, "log.txt")
+        with file_error.named(path), open(path, "rb") as log:
             log.seek(max(0, os.path.getsize(log.name) - 4096))
             lines = log.read().decode(errors="replace").split("\n")
         return next((line for line in reversed(lines) if line.strip()), "").removeprefix("error: ")

@@ -163,7 +163,7 @@ def _pictures(directory):
 
 
 def _is_ours(path):
-    with open(path, "rb") as file:
+    with file_error.named(path), open(path, "rb") as file:
         return _SOFTWARE.encode() in file.read(1000)
 
 

@@ -218,7 +218,7 @@ def _load(path):
     """(sizes, lengths) that `_save` has kept; None if there are none, or not as they were kept."""
     file_error.check_is_file(path)
     try:
-        with open(path, "rb") as file:
+        with file_error.named(path), open(path, "rb") as file:
             content = file.read()
     except FileNotFoundError:
         return None

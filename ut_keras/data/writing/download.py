@@ -149,5 +149,5 @@ def _check(path, raw_file):
 @functools.lru_cache
 def _sha256(path, size, time_changed):
     """The checksum of a file, read again only after it has changed."""
-    with open(path, "rb") as file:
+    with file_error.named(path), open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -85,6 +85,6 @@ class Buckets:
 
 
 def _stream(path):
-    with open(path, "rb") as file:
+    with file_error.named(path), open(path, "rb") as file:
         while length := file.read(_LENGTH.size):
             yield file.read(*_LENGTH.unpack(length))
