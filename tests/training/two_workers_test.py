@@ -87,6 +87,20 @@ def _assert_equal_weights(actual, expected):
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
+def test_keras_methods_of_several_workers_name_the_trainer():
+    finished = _finish(
+        [_start(["-m", "tests.training.fit_two_workers"], e) for e in _environments()]
+    )
+    for code, out, err in finished:
+        assert code == 0, err[-3000:]
+        raised = json.loads(out.splitlines()[-1])
+        assert len(raised) == 4
+        for method, (kind, message) in raised.items():
+            assert kind == "ValueError"
+            assert message.startswith(f"{method} requires") and message.endswith(": 2 replicas.")
+            assert "20585" in message and "ut-trainer" in message
+
+
 @pytest.mark.slow
 def test_two_workers_equal_one_device(runs):
     one, *workers = (run["batches"] for run in runs)

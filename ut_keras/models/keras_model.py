@@ -105,6 +105,7 @@ class KerasModel(keras.Model):
 
     @functools.wraps(keras.Model.fit)
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
+        self._check_workers("fit")
         if not self.compiled:  # what was loaded is not, for an optimizer takes memory
             with self.distribute_strategy.scope():
                 self._compile_without_end()
@@ -141,6 +142,16 @@ class KerasModel(keras.Model):
             )
         self.compile(optimizers.get(self.hparams, learning_rate=schedule))
 
+    @functools.wraps(keras.Model.evaluate)
+    def evaluate(self, *args: Any, **kwargs: Any) -> Any:
+        self._check_workers("evaluate")
+        return super().evaluate(*args, **kwargs)
+
+    @functools.wraps(keras.Model.test_on_batch)
+    def test_on_batch(self, *args: Any, **kwargs: Any) -> Any:
+        self._check_workers("test_on_batch")
+        return super().test_on_batch(*args, **kwargs)
+
     @functools.wraps(keras.Model.train_on_batch)
     def train_on_batch(
         self,
@@ -150,6 +161,7 @@ class KerasModel(keras.Model):
         class_weight: Mapping[int, float] | None = None,
         return_dict: bool = False,
     ) -> Any:
+        self._check_workers("train_on_batch")
         if class_weight is not None:
             if sample_weight is not None:
                 raise ValueError(_ONE_KIND_OF_WEIGHT)
@@ -182,6 +194,17 @@ class KerasModel(keras.Model):
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
         super().make_train_function(force)
+
+    def _check_workers(self, method):
+        """Raises a `ValueError` under several workers, whose results Keras 3 cannot reduce."""
+        strategy = self.distribute_strategy
+        replicas = strategy.num_replicas_in_sync
+        if replicas > 1 and isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            raise ValueError(
+                f"{method} requires another strategy than MultiWorkerMirroredStrategy, which "
+                "Keras 3 does not support (keras issue 20585); ut-trainer trains on several "
+                f"workers, see docs/clusters.md. Received: {replicas} replicas."
+            )
 
     def _check_replicas(self):
         """Several replicas cannot meet within the branches and loops that Keras trains by."""

@@ -1,0 +1,51 @@
+"""What Keras' methods of a model raise for one of two workers; prints JSON.
+
+    TF_CONFIG=… python -m tests.training.fit_two_workers
+
+Run by two_workers_test.py.
+"""
+
+import json
+import os
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+from ut_keras import hparams, models
+
+_OVERRIDES = "hidden_size=8,filter_size=8,num_heads=2,num_rec_steps=1"
+
+
+def raised():
+    """A dict from a method's name to [class of the exception, message], or None."""
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    with strategy.scope():
+        hp = hparams.get("universal_transformer_tiny", _OVERRIDES)
+        model = models.get("universal_transformer", hp, vocab_sizes={"inputs": 9, "targets": 9})
+        model.compile()
+    ids = np.full((4, 3), 2, np.int32)
+    x = {"inputs": ids, "targets": ids}
+    return {
+        name: _error(getattr(model, name), x, ids, **options)
+        for name, options in {
+            "fit": {"batch_size": 4, "verbose": 0},
+            "evaluate": {"batch_size": 4, "verbose": 0},
+            "train_on_batch": {},
+            "test_on_batch": {},
+        }.items()
+    }
+
+
+def _error(method, *args, **options):
+    try:
+        method(*args, **options)
+    except Exception as error:
+        return [type(error).__name__, str(error)]
+    return None
+
+
+if __name__ == "__main__":
+    json.dump(raised(), sys.stdout)
+    sys.stdout.flush()
+    os._exit(0)  # Keras' own failures leave the workers waiting for each other
