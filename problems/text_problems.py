@@ -144,7 +144,7 @@ class WordsProblem(Text2TextProblem):
 class Text2SelfProblem(Text2TextProblem):
     """A language model; samples have "targets" only."""
 
-    other_results = ("per_word_perplexity",)
+    other_results: tuple[str, ...] = ("per_word_perplexity",)
 
     def feature_encoders(self, data_dir: str | None) -> Encoders:
         return {"targets": self.text_encoder(data_dir)}

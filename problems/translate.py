@@ -33,7 +33,7 @@ class TranslateProblem(text_problems.Text2TextProblem):
     target = ""
     files: dict[str, tuple[parallel_text.Corpus, ...]] = {}
     tfds_name: str | None = None
-    other_results = ("decode/bleu",)
+    other_results: tuple[str, ...] = ("decode/bleu",)
 
     @property
     def splits(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -8,10 +8,11 @@ both among names of its own:
 
 import contextlib
 import errno
+import gzip
 import os
 import re
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, TypeAlias
 
 from ut_keras.errors import DataError, UserError
 
@@ -20,6 +21,7 @@ _TEMPORARY = re.compile(r"(_temp(/.*)?|\.tempstate\d+)$")
 _MESSAGE = re.compile(
     r"(?:\{\{.*?\}\} )?(?P<path>.+?); (?P<cause>[^;]+?)(?: \[Op:\w+\](?: name:.*)?)?"
 )
+Readable: TypeAlias = IO[bytes] | gzip.GzipFile
 _BLOCK = 1 << 20  # bytes
 _TITLES = ("Graph execution error:",)
 _NUMBERS = {os.strerror(number): number for number in errno.errorcode}
@@ -36,13 +38,13 @@ def named(path: str | os.PathLike[str]) -> Iterator[None]:
         raise
 
 
-def copy(source: IO[bytes], path: str | os.PathLike[str], target: IO[bytes]) -> None:
+def copy(source: Readable, path: str | os.PathLike[str], target: IO[bytes]) -> None:
     """Copy an open file; an error that comes of reading it names `path`."""
     for block in blocks(source, path):
         target.write(block)
 
 
-def blocks(source: IO[bytes], path: str | os.PathLike[str]) -> Iterator[bytes]:
+def blocks(source: Readable, path: str | os.PathLike[str]) -> Iterator[bytes]:
     """Yield the content of an open file in parts; an error that comes of reading names `path`."""
     while True:
         with named(path):
