@@ -18,7 +18,7 @@ from ut_keras.hparam.basic import BasicHParams
 from ut_keras.hparam.field import HParamError
 from ut_keras.hparam.ranges import Range, RangedHParams
 from ut_keras.hparams.registry import RANGES, SETS, register, register_range
-from ut_keras.process import old_names
+from ut_keras.process import short_names
 
 __all__ = ["get", "get_range", "names", "range_names", "register", "register_range"]
 
@@ -61,4 +61,4 @@ def get_range(name: str) -> tuple[Range, ...]:
 
 for _module in pkgutil.iter_modules(__path__, "ut_keras.hparams."):
     importlib.import_module(_module.name)
-old_names.same(__name__)
+short_names.alias(__name__)

@@ -12,7 +12,7 @@ them: a run as T2T wrote it, for notebooks/03_from_t2t.ipynb.
 import glob
 import os
 
-from ut_keras.process import old_names
+from ut_keras.process import short_names
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -34,4 +34,4 @@ def folder(name: str) -> str:
     return os.path.join(_HERE, name)
 
 
-old_names.same(__name__)
+short_names.alias(__name__)

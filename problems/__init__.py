@@ -13,7 +13,7 @@ from typing import Any
 
 from ut_keras.problems import reversal
 from ut_keras.problems.problem import REGISTRY, Problem, register
-from ut_keras.process import old_names
+from ut_keras.process import short_names
 
 __all__ = ["Problem", "get", "names", "register"]
 
@@ -43,4 +43,4 @@ def get(name: str) -> Problem:
 
 for _module in pkgutil.iter_modules(__path__, "ut_keras.problems."):
     importlib.import_module(_module.name)
-old_names.same(__name__)
+short_names.alias(__name__)

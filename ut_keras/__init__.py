@@ -1,9 +1,10 @@
 """The Transformer and the (Adaptive) Universal Transformer for TensorFlow and Keras.
 
-Importing this package loads neither TensorFlow nor Keras: its parts do when they are used, and
-then TensorFlow writes no log lines, unless TF_CPP_MIN_LOG_LEVEL asks for them. After `import keras`
-it makes the classes of its models known, so that `keras.models.load_model` finds them in a file.
-Keras runs on TensorFlow here, whatever keras.json says; another KERAS_BACKEND is warned of.
+Importing this package loads neither TensorFlow nor Keras. Its modules import them when they are
+used. If Keras has been imported before, this package registers its model classes, so that
+`keras.models.load_model` finds them. If not, this package selects TensorFlow as Keras' backend by
+the environment variable KERAS_BACKEND, the only way that works without importing Keras. It warns
+if KERAS_BACKEND names another backend; it overrides `keras.json`.
 """
 
 import os
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
 
     from ut_keras.inference.saved_run import SavedRun
 
-tensorflow_log.set_default()
-
 __version__ = "0.2.0"
+
+if not os.path.isdir(os.path.join(__path__[0], "problems")):
+    # A checkout without symbolic links (Windows): problems/, hparams/ and pretrained/ stand beside
+    # this folder.
+    __path__.append(os.path.dirname(__path__[0]))
 
 
 def load(
@@ -44,6 +48,7 @@ def load(
     path = os.fspath(path)
     if "tensorflow" not in sys.modules:  # half a minute of silence, on a slow machine
         print(f"Loading TensorFlow and {path}…", file=sys.stderr, flush=True)
+        tensorflow_log.load()
     if path.endswith(".keras") and not path.startswith("hf://"):
         from ut_keras import keras_file
 

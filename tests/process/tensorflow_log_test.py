@@ -13,7 +13,7 @@ os.write(2, b"WARNING: All log messages before absl::InitializeLog() is called a
 os.write(2, b"I0000 00:00:1795317762.092182    7400 port.cc:153] a note\n")
 os.write(2, b"W0000 00:00:1795317762.092182    7400 port.cc:153] a warning\n")
 os.write(2, b"E0000 00:00:1795317762.092182    7400 port.cc:153] an error\n")
-print("somebody else's line", file=sys.stderr)
+print("another program's line", file=sys.stderr)
 
 
 def get_logger():
@@ -23,10 +23,9 @@ def get_logger():
         logger.setLevel(logging.INFO)
     return logger
 """
-REAL = """
-import importlib.util
-import ut_keras
-assert importlib.util.find_spec("tensorflow")
+LOAD = "from ut_keras.process import tensorflow_log; tensorflow_log.load(); "
+REAL = f"""
+{LOAD}
 import tensorflow as tf
 tf.config.list_physical_devices()
 ids = tf.range(6)
@@ -47,39 +46,58 @@ def _stderr(program, folder=ROOT, level=None, fails=False):
     return done.stderr
 
 
-def test_tensorflow_is_silent():
+def test_load_is_silent():
     assert _stderr(REAL) == ""
 
 
 @pytest.mark.parametrize("level, shown", [(None, 0), ("3", 0), ("2", 1), ("1", 2), ("0", 4)])
-def test_shown_while_it_is_imported(level, shown, tmp_path):
-    """What the level lets through, and what is not TensorFlow's."""
+def test_load_shows_lines_by_level(level, shown, tmp_path):
+    """Shows what the level lets through, and what is not TensorFlow's."""
     (tmp_path / "tensorflow.py").write_text(FAKE)
-    lines = _stderr("import ut_keras, tensorflow", tmp_path, level).splitlines()
-    assert lines.pop() == "somebody else's line"
+    lines = _stderr(LOAD, tmp_path, level).splitlines()
+    assert lines.pop() == "another program's line"
     assert len(lines) == shown and all("0000 00:00" in line for line in lines[1:])
 
 
 @pytest.mark.parametrize("before", [None, "DEBUG"])
-def test_notes_of_its_python_parts(before, tmp_path):
-    """Left out, unless their level was set before."""
+def test_load_hides_notes_of_the_python_logger(before, tmp_path):
+    """TensorFlow's Python logger writes no notes, unless its level was set before."""
     (tmp_path / "tensorflow.py").write_text(FAKE)
     program = f"logging.getLogger('tensorflow').setLevel({before!r}); " if before else ""
-    program = f"import logging, sys; {program} import ut_keras, tensorflow; "
-    program += "print(tensorflow.get_logger().isEnabledFor(logging.INFO), file=sys.stderr)"
+    program = f"import logging, sys; {program} {LOAD}"
+    program += "print(logging.getLogger('tensorflow').isEnabledFor(logging.INFO), file=sys.stderr)"
     assert _stderr(program, tmp_path).splitlines()[-1] == str(before is not None)
 
 
-def test_a_failing_import_shows_everything(tmp_path):
+def test_load_shows_everything_if_the_import_fails(tmp_path):
     (tmp_path / "tensorflow.py").write_text(FAKE + "raise ImportError('no such symbol')\n")
-    shown = _stderr("import ut_keras, tensorflow", tmp_path, fails=True)
+    shown = _stderr(LOAD, tmp_path, fails=True)
     assert "a note\n" in shown and shown.endswith("ImportError: no such symbol\n")
 
 
-def test_a_process_of_ours_inherits_the_silence(tmp_path):
+def test_child_processes_inherit_the_level(tmp_path):
     (tmp_path / "tensorflow.py").write_text(FAKE)
     program = (
-        "import subprocess, sys, ut_keras; "
-        "subprocess.run([sys.executable, '-c', 'import ut_keras, tensorflow'])"
+        f"import os, subprocess, sys; {LOAD}"
+        "subprocess.run([sys.executable, '-c', 'import os; os.write(2, os.environb["
+        "b\"TF_CPP_MIN_LOG_LEVEL\"])'])"
     )
-    assert _stderr(program, tmp_path) == "somebody else's line\n"
+    assert _stderr(program, tmp_path) == "another program's line\n3"
+
+
+def test_importing_the_package_changes_no_log(tmp_path):
+    """A program that imports TensorFlow itself sees the lines as without ut_keras."""
+    (tmp_path / "tensorflow.py").write_text(FAKE)
+    plain = _stderr("import tensorflow", tmp_path)
+    assert _stderr("import ut_keras, tensorflow", tmp_path) == plain
+
+
+def test_held_back_hides_an_indirect_import(tmp_path):
+    (tmp_path / "tensorflow.py").write_text(FAKE)
+    (tmp_path / "user.py").write_text("import tensorflow")
+    program = (
+        "from ut_keras.process import tensorflow_log\n"
+        "with tensorflow_log.held_back():\n"
+        "    import user"
+    )
+    assert _stderr(program, tmp_path) == "another program's line\n"

@@ -18,7 +18,7 @@ from ut_keras import errors
 from ut_keras.bin import command_line
 from ut_keras.errors import UsageError, UserError
 from ut_keras.files import file_error
-from ut_keras.process import interruption
+from ut_keras.process import interruption, tensorflow_log
 
 Args = argparse.Namespace
 
@@ -122,7 +122,9 @@ def load_tensorflow(what: str = "", args: Args | None = None) -> None:
         os.fdopen(os.dup(2), "wb") as stderr,  # what the log lines are kept from
         interruption.EndsAtOnce(stderr.fileno(), raises=False),
     ):
-        import tensorflow as tf
+        tensorflow_log.load()
+    import tensorflow as tf
+
     if args is None:
         return
     intra, inter = args.intra_op_parallelism_threads, args.inter_op_parallelism_threads

@@ -1,52 +1,38 @@
-"""`problems`, `hparams` and `pretrained` at top level: in a checkout they lie there.
+"""The top-level names `problems`, `hparams` and `pretrained`.
 
-They are `ut_keras.problems`, `ut_keras.hparams` and `ut_keras.pretrained`. By the short names one
-gets the same modules, not second ones: in a checkout, and in packages of a user that were written
-when they were installed so.
+These packages are `ut_keras.problems`, `ut_keras.hparams` and `ut_keras.pretrained`. In a checkout
+they can also be imported by their short names, because their folders stand at the top. Packages
+that users wrote for an older installation use the short names, too. Both names must give the same
+module objects: a second copy would register every problem a second time. So the short names become
+further entries of `sys.modules`.
 """
 
 import importlib
-import importlib.abc
-import importlib.machinery
+import importlib.util
 import sys
-from collections.abc import Sequence
-from types import ModuleType
-from typing import Any
 
 NAMES = ("problems", "hparams", "pretrained")
 
 
-class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds `problems.x` as `ut_keras.problems.x`."""
+def alias(name: str) -> None:
+    """Make a short name, and those of its modules, mean the modules of `ut_keras`.
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: Any = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname.partition(".")[0] not in NAMES:
-            return None
-        return importlib.machinery.ModuleSpec(fullname, self)
+    The packages call it with `__name__` in the last line of their `__init__.py`.
 
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        module = importlib.import_module(f"ut_keras.{spec.name}")
-        spec.loader_state = module.__spec__
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        assert module.__spec__ is not None
-        module.__spec__ = module.__spec__.loader_state  # its own, which the import has replaced
+    Args:
+        name: str. One of `NAMES`; any other name, such as "ut_keras.problems", changes nothing.
+    """
+    if name not in NAMES:
+        return
+    long_name = f"ut_keras.{name}"
+    importlib.import_module(long_name)
+    for known in list(sys.modules):
+        if known == long_name or known.startswith(f"{long_name}."):
+            sys.modules[known.removeprefix("ut_keras.")] = sys.modules[known]
 
 
-_FINDER = _Finder()
-
-
-def same(name: str) -> None:
-    """Makes a module of a short name the long one's; first thing in each of the packages."""
-    if name in NAMES:
-        sys.meta_path.insert(0, _FINDER)
-        sys.modules[name] = importlib.import_module(f"ut_keras.{name}")
-
-
-def allow() -> None:
-    """Lets the short names be found where nothing else has them."""
-    if _FINDER not in sys.meta_path:
-        sys.meta_path.append(_FINDER)
+def alias_missing() -> None:
+    """Make the short names importable that no module on the path has."""
+    for name in NAMES:
+        if name not in sys.modules and importlib.util.find_spec(name) is None:
+            alias(name)

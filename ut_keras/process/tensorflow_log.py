@@ -1,21 +1,22 @@
-"""TensorFlow's log lines: those that TF_CPP_MIN_LOG_LEVEL asks for, and by default none.
+"""Import TensorFlow without the log lines that it writes while it is imported.
 
-TensorFlow says on standard error which instructions a processor has, which libraries it did not
-find and which kernels do without; its errors reach Python as exceptions all the same. The level
-counts for these lines only once TensorFlow is there: what it writes while it is imported is held
-back here, and shown as far as the level lets it, or in full if the import fails. Whatever else is
-written meanwhile is handed on. In a notebook its Python parts write notes as well; they are left
-out at the same levels.
+    tensorflow_log.load()       what commands and `ut_keras.load` call before they need TensorFlow
+
+TensorFlow writes to standard error which instructions a processor has, which libraries it did not
+find and so on. Its errors reach Python as exceptions in any case. TF_CPP_MIN_LOG_LEVEL filters
+these lines only after the import, and TensorFlow has no setting for those that it writes before.
+So `load` catches them and shows the ones that TF_CPP_MIN_LOG_LEVEL lets through (by default none).
+If the import fails, it shows all of them. Lines from other sources are always shown. A program that
+imports TensorFlow by itself sees TensorFlow's lines as usual.
 """
 
 import contextlib
-import importlib.abc
-import importlib.machinery
 import logging
 import os
 import re
 import sys
 import tempfile
+from collections.abc import Iterator
 
 _LEVEL = "TF_CPP_MIN_LOG_LEVEL"  # 0: all; 1: no notes; 2: no warnings; 3: no errors
 _SEVERITIES = b"IWE"
@@ -23,67 +24,58 @@ _LINE = re.compile(rb"([IWE])\d{4} [\d:.]+ ")
 _PREFACE = b"WARNING: All log messages before absl::InitializeLog()"
 
 
-def set_default() -> None:
-    """Silences TensorFlow in this process and those it starts, if nobody has set the level."""
-    os.environ.setdefault(_LEVEL, "3")
+def load() -> None:
+    """Import TensorFlow, if it is not imported yet, and show only the requested log lines."""
     if "tensorflow" not in sys.modules:
-        sys.meta_path.insert(0, _Finder())
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    """Finds TensorFlow as Python does, and has it loaded in silence."""
-
-    def find_spec(self, fullname, path, target=None):
-        if fullname != "tensorflow" or not _level():
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
-        if spec is not None and spec.loader is not None:
-            load = spec.loader.exec_module
-
-            def exec_module(module):
-                is_set = logging.getLogger("tensorflow").level
-                with _held_back():
-                    load(module)
-                if not is_set:
-                    module.get_logger().setLevel(logging.WARNING)
-
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
-
-
-def _level():
-    try:
-        return int(os.environ.get(_LEVEL, 0))
-    except ValueError:
-        return 0  # as TensorFlow takes it
+        with held_back():
+            import tensorflow  # noqa: F401
 
 
 @contextlib.contextmanager
-def _held_back():
-    """What goes to the process's standard error meanwhile."""
-    with contextlib.suppress(AttributeError, ValueError):  # none, or closed
+def held_back() -> Iterator[None]:
+    """Context that imports TensorFlow, directly or not, and hides its log lines as `load` does.
+
+    It sets TF_CPP_MIN_LOG_LEVEL to 3 if the variable is not set, for this process and its children,
+    and TensorFlow's Python logger, which notebooks show, to warnings if it has no level.
+    """
+    if "tensorflow" in sys.modules:
+        yield
+        return
+    os.environ.setdefault(_LEVEL, "3")
+    with contextlib.suppress(AttributeError, ValueError):  # there is no stream, or it is closed
         sys.stderr.flush()
+    logger = logging.getLogger("tensorflow")
+    level = logger.level
     with tempfile.TemporaryFile() as held, os.fdopen(os.dup(2), "wb") as stderr:
         os.dup2(held.fileno(), 2)
-        show = _shown
+        shown = _shown
         try:
             yield
         except BaseException:
-            show = bytes
+            shown = bytes
             raise
         finally:
             os.dup2(stderr.fileno(), 2)
             held.seek(0)
-            stderr.write(show(held.read()))
+            stderr.write(shown(held.read()))
+    if not level and _level():
+        logger.setLevel(logging.WARNING)
 
 
-def _shown(text):
-    """The lines that the level lets through, and those that are not TensorFlow's."""
+def _level() -> int:
+    try:
+        return int(os.environ.get(_LEVEL, 0))
+    except ValueError:
+        return 0  # TensorFlow does the same
+
+
+def _shown(text: bytes) -> bytes:
+    """Return the lines that the level lets through, and the lines that are not TensorFlow's."""
     return b"".join(line for line in text.splitlines(keepends=True) if _is_shown(line))
 
 
-def _is_shown(line):
+def _is_shown(line: bytes) -> bool:
     found = _LINE.match(line)
     if found:
         return _SEVERITIES.index(found[1]) >= _level()
-    return not line.startswith(_PREFACE)
+    return not (line.startswith(_PREFACE) and _level())

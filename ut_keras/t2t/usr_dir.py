@@ -23,7 +23,7 @@ from typing import Any
 
 from ut_keras import errors
 from ut_keras.data.writing import process_pool
-from ut_keras.process import old_names
+from ut_keras.process import short_names
 from ut_keras.t2t import missing, modules, tensorflow_face
 
 # Names that stand for ours even in a package that is called so.
@@ -56,9 +56,9 @@ def load(
     _folders[name] = folder
     _others.clear()
     errors.add_package(folder)
-    old_names.allow()
     parent = os.path.dirname(folder)
     sys.path.append(parent)  # for its neighbours, as in T2T
+    short_names.alias_missing()
     missing.loading += 1
     try:
         importlib.import_module(name)
@@ -66,7 +66,7 @@ def load(
         missing.loading -= 1
         sys.path.remove(parent)
     shared = {name: value for name, value in (flags or {}).items() if name in tensorflow_face.FLAGS}
-    process_pool.first(functools.partial(load, folder, shared, words))
+    process_pool.prepare(functools.partial(load, folder, shared, words))
     rest = tensorflow_face.parse_flags(words)
     if rest and any("argparse" in vars(module) for module in _modules()):
         missing.say_once(f"note: left to the package, which imports argparse: {' '.join(rest)}")
