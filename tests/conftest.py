@@ -49,8 +49,8 @@ def registries():
 
     tables = (REGISTRY, SETS, RANGES, models._CLASSES)
     before = [(dict(table._entries), dict(table._refused)) for table in tables]
-    first = list(process_pool._first)
+    first = list(process_pool._preparations)
     yield
     for table, (entries, refused) in zip(tables, before, strict=True):
         table._entries, table._refused = entries, refused
-    process_pool._first[:] = first
+    process_pool._preparations[:] = first

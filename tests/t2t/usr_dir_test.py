@@ -294,10 +294,10 @@ def test_a_package_that_fails_leaves_nothing_behind(tmp_path, registries):
     package = tmp_path / "package"
     package.mkdir()
     (package / "__init__.py").write_text("1 / 0\n")
-    path, first = list(sys.path), list(process_pool._first)
+    path, first = list(sys.path), list(process_pool._preparations)
     with pytest.raises(ZeroDivisionError):
         usr_dir.load(str(package))
-    assert sys.path == path and process_pool._first == first
+    assert sys.path == path and process_pool._preparations == first
     assert usr_dir._own_name(str(package)) not in sys.modules
 
 

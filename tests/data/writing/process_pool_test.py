@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -30,8 +31,13 @@ def _be_killed(item):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return file.read().split()
+
+
 @pytest.mark.parametrize("num_processes", [1, 2])
-def test_results_are_ordered_and_what_is_done_is_told(num_processes):
+def test_results_are_ordered(num_processes):
     done = []
     results = process_pool.run(_square, list(range(7)), num_processes, done.append)
     assert [value for value, _ in results] == [i**2 for i in range(7)]
@@ -45,30 +51,30 @@ def test_no_items():
 
 
 @pytest.mark.parametrize("num_processes", [1, 2])
-def test_errors_come_through(num_processes):
+def test_errors_reach_the_caller(num_processes):
     with pytest.raises(DataError, match=r"^item 2 must be better\.$"):
         process_pool.run(_fail, [1, 2, 3], num_processes)
 
 
-def test_errors_that_cannot_be_sent_come_as_text():
+def test_unpicklable_errors_come_as_text():
     with pytest.raises(RuntimeError, match="very unusual"):
         process_pool.run(_fail_in_an_unusual_way, [1, 2], 2)
 
 
-def test_a_killed_process_is_one_line():
-    with pytest.raises(DataError, match="must run to their end.*ended early; .*memory") as error:
+def test_killed_worker_gives_one_line():
+    with pytest.raises(DataError, match="memory.*exit code -9") as error:
         process_pool.run(_be_killed, [1, 2], 2)
     assert "\n" not in str(error.value)
 
 
-def test_what_cannot_be_sent_is_done_here():
+def test_unpicklable_functions_run_in_this_process():
     def local(item):
         return os.getpid()
 
     assert process_pool.run(local, [1, 2], 2) == [os.getpid()] * 2
 
 
-def test_a_script_without_a_guard(tmp_path):
+def test_script_without_a_guard_runs_once(tmp_path):
     """Its own functions are called in its own process, and it is not run again."""
     script = tmp_path / "script.py"
     script.write_text(
@@ -88,3 +94,29 @@ def test_a_script_without_a_guard(tmp_path):
         check=True,
     )
     assert done.stdout == "runs True\n[-1, -2]\n"
+
+
+def test_workers_end_with_the_caller(tmp_path):
+    """A worker that is busy ends, too, when the caller is killed."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import time\n"
+        "from ut_keras.data.writing import process_pool\n"
+        "process_pool.run(time.sleep, [100, 100], 2)\n"
+    )
+    root = os.path.join(os.path.dirname(__file__), "..", "..", "..")
+    read, write = os.pipe()
+    caller = subprocess.Popen(
+        [sys.executable, str(script)],
+        env={**os.environ, "PYTHONPATH": root},
+        stderr=write,
+    )
+    os.close(write)
+    deadline = time.monotonic() + 60
+    while len(_children(caller.pid)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert len(_children(caller.pid)) == 2
+    caller.kill()
+    caller.wait()
+    with os.fdopen(read, "rb") as stderr:  # every process that inherited it has ended
+        stderr.read()

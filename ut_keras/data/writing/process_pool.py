@@ -1,48 +1,42 @@
-"""Calls a function in several processes, where work is too much for one.
+"""Call a function in several Python processes.
 
     counts = process_pool.run(function, items, num_processes=4)
 
-Each process of the pool is a new Python: a fork would share TensorFlow's threads and locks. The
-caller's script is not run again in it, which few scripts are made for. They see no GPU, and end
-when the caller does, however it ends.
+Each worker is a new Python process that runs `ut_keras.data.writing.pool_worker`. A fork would
+share TensorFlow's threads and locks with the caller. `multiprocessing` would run the caller's
+script again in every process, and few scripts are written for that. The workers see no GPU, and
+they end when the caller ends, however it ends.
 """
 
 import concurrent.futures
 import contextlib
-import functools
-import multiprocessing
 import os
 import pickle
-import signal
+import queue
+import subprocess
 import sys
-import threading
-import traceback
-import types
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from ut_keras import errors
-from ut_keras.errors import DataError, UserError
-from ut_keras.process import tensorflow_log
+from ut_keras.errors import DataError
 
 _ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "-1",
-    # The processes share the processor already.
+    # The workers already share the processor.
     "TF_NUM_INTRAOP_THREADS": "1",
     "TF_NUM_INTEROP_THREADS": "1",
 }
 
-_first: list[Callable[[], Any]] = []
+_preparations: list[Callable[[], Any]] = []
 
 
-def first(function: Callable[[], Any]) -> None:
-    """Has `function()` called in every process before its work; it can be sent to another process.
+def prepare(function: Callable[[], Any]) -> None:
+    """Have every worker call `function()` before its work. The function must be picklable.
 
-    What it does here is for the caller to do, such as to import a package by its path.
+    This process does not call it: a caller that imports a package by its path has done so already.
     """
-    if not any(pickle.dumps(function) == pickle.dumps(known) for known in _first):
-        _first.append(function)
+    if not any(pickle.dumps(function) == pickle.dumps(known) for known in _preparations):
+        _preparations.append(function)
 
 
 def run(
@@ -51,44 +45,33 @@ def run(
     num_processes: int,
     done: Callable[[Any], Any] = lambda item: None,
 ) -> list[Any]:
-    """Calls `function(item)` for every item.
+    """Call `function(item)` for every item.
 
     Args:
-        function: what is called. If it cannot be sent to another process (it, or what it holds, is
-            defined in the main script), all is done in this one.
+        function: the function. If it cannot be pickled for another process (because it, or an
+            object that it holds, is defined in the main script), this process does all the work.
         items: list of arguments.
-        num_processes: int. One process is this one.
-        done: function that is called with every item that is done, in their order.
+        num_processes: int. With 1, this process does all the work.
+        done: function that is called with every finished item, in the order of `items`.
     Returns:
-        list of results, as the items are ordered.
+        list of results, in the order of `items`.
     Raises:
-        whatever the function raises, and `DataError` if a process is killed.
+        Exception: the exception that `function` raises.
+        DataError: if a worker is killed.
     """
     num_processes = min(num_processes, len(items))
-    sent = _pickled(function) if num_processes > 1 else None
-    if sent is None:
+    pickled = _pickled(function) if num_processes > 1 else None
+    if pickled is None:
         return _collect(map(function, items), items, done)
-    before = multiprocessing.active_children()
-    context = multiprocessing.get_context("spawn")
-    pool = concurrent.futures.ProcessPoolExecutor(num_processes, context, _begin)
-    try:
-        with _no_script():
-            results = pool.map(functools.partial(_call, pickle.dumps(_first), sent), items)
-        return _collect(results, items, done)
-    except BrokenProcessPool as error:
-        raise DataError(
-            "The processes of data generation must run to their end (fewer need less memory: "
-            "--num_concurrent_processes). Received: one that ended early; a process is killed "
-            "where memory runs out."
-        ) from error
-    finally:
-        for process in multiprocessing.active_children():  # which may be at work, after an error
-            if process not in before:
-                process.kill()
-        pool.shutdown()
+    with _workers(num_processes, (pickle.dumps(_preparations), pickled)) as call:
+        threads = concurrent.futures.ThreadPoolExecutor(num_processes)
+        try:
+            return _collect(threads.map(call, items), items, done)
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _collect(results, items, done):
+def _collect(results: Iterable[Any], items: Sequence[Any], done: Callable[[Any], Any]) -> list[Any]:
     collected = []
     for item, result in zip(items, results, strict=True):
         collected.append(result)
@@ -96,63 +79,84 @@ def _collect(results, items, done):
     return collected
 
 
-def _pickled(function):
-    """The bytes of a function; None if another process could not make it of them."""
+def _pickled(function: Callable[[Any], Any]) -> bytes | None:
+    """Return the pickled function; None if another process could not load it."""
     try:
-        sent = pickle.dumps(function)
+        pickled = pickle.dumps(function)
     except (pickle.PicklingError, AttributeError, TypeError):
         return None
-    return None if b"__main__" in sent else sent
+    return None if b"__main__" in pickled else pickled
 
 
 @contextlib.contextmanager
-def _no_script() -> Iterator[None]:
-    """Context in which processes are started as if there were no script to run in them."""
-    script = sys.modules["__main__"]
-    sys.modules["__main__"] = types.ModuleType("__main__")
+def _workers(number: int, task: tuple[bytes, bytes]) -> Iterator[Callable[[Any], Any]]:
+    """Start workers; yield a function that has a free one process an item; kill them at the end."""
+    workers = [_Worker(task) for _ in range(number)]
+    free: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+    for worker in workers:
+        free.put(worker)
+
+    def call(item: Any) -> Any:
+        worker = free.get()
+        try:
+            return worker.call(item)
+        finally:
+            free.put(worker)
+
     try:
-        yield
+        yield call
     finally:
-        sys.modules["__main__"] = script
+        for worker in workers:  # after an error, some may still be working
+            worker.kill()
 
 
-def _begin():
-    """What a process does first."""
-    os.environ.update(_ENVIRONMENT)
-    tensorflow_log.set_default()
-    # Ctrl-C goes to all processes of a terminal; the caller ends this one.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_caller, daemon=True).start()
+class _Worker:
+    """A process that receives items on its standard input and sends results through a pipe."""
+
+    def __init__(self, task: tuple[bytes, bytes]) -> None:
+        read, write = os.pipe()
+        self._results = os.fdopen(read, "rb")
+        with os.fdopen(write, "wb"):
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM, str(write)],
+                stdin=subprocess.PIPE,
+                pass_fds=[write],
+                env={**os.environ, **_ENVIRONMENT},
+            )
+        self._task: tuple[Any, ...] = (sys.path, *task)
+
+    def call(self, item: Any) -> Any:
+        """Return the function's result for an item, or raise the exception that it raised."""
+        assert self._process.stdin is not None
+        try:
+            for message in (*self._task, pickle.dumps(item)):
+                pickle.dump(message, self._process.stdin)
+            self._process.stdin.flush()
+            self._task = ()
+            succeeded, result = pickle.load(self._results)
+        except (EOFError, BrokenPipeError, pickle.UnpicklingError) as error:
+            self.kill()
+            raise DataError(
+                "The processes of data generation must not end early. The system kills a process "
+                "when memory runs out; a smaller --num_concurrent_processes needs less memory. "
+                f"Received: exit code {self._process.returncode}."
+            ) from error
+        if succeeded:
+            return result
+        raise result
+
+    def kill(self) -> None:
+        """End the process. A thread that waits for its result gets an error."""
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # an unsent rest of a message
+            self._process.stdin.close()
+        self._results.close()
 
 
-def _end_with_caller():
-    caller = multiprocessing.parent_process()
-    assert caller is not None
-    caller.join()
-    os._exit(1)
-
-
-def _call(first, function, item):
-    """What a process does for an item; its error is one that can be sent."""
-    try:
-        return _loaded(first, function)(item)
-    except BaseException as error:
-        said = error if isinstance(error, UserError) else errors.of_package(error) or error
-        if not isinstance(said, Exception) or not _can_be_sent(said):
-            said = RuntimeError(traceback.format_exc())
-        raise said from None
-
-
-@functools.lru_cache(maxsize=1)
-def _loaded(first, function):
-    for call in pickle.loads(first):
-        call()
-    return pickle.loads(function)
-
-
-def _can_be_sent(error):
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return False
-    return True
+# The worker first gets the caller's module path, so that it finds the same modules.
+_PROGRAM = (
+    "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
+    "from ut_keras.data.writing import pool_worker; pool_worker.main(int(sys.argv[1]))"
+)

@@ -1,0 +1,70 @@
+"""A worker of `process_pool`: it reads items from standard input and writes results to a pipe."""
+
+import os
+import pickle
+import queue
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+from ut_keras import errors
+from ut_keras.errors import UserError
+from ut_keras.process import tensorflow_log
+
+
+def main(results_descriptor: int) -> None:
+    """Process items until the caller ends.
+
+    Args:
+        results_descriptor: int. File descriptor to which this process writes (succeeded, result).
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal interrupts the caller, too
+    messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(sys.stdin.buffer, messages), daemon=True).start()
+    preparations, function = messages.get(), messages.get()
+    call: Callable[[Any], Any] | None = None
+    with os.fdopen(results_descriptor, "wb") as results:
+        while True:
+            item = messages.get()
+            try:
+                call = call or _loaded(preparations, function)
+                result = True, call(pickle.loads(item))
+            except BaseException as error:
+                result = False, _picklable(error)
+            pickle.dump(result, results)
+            results.flush()
+
+
+def _read(stream: BinaryIO, messages: "queue.SimpleQueue[Any]") -> None:
+    """Hand over the caller's messages, and end this process as soon as the caller has ended."""
+    try:
+        while True:
+            messages.put(pickle.load(stream))
+    finally:
+        os._exit(1)
+
+
+def _loaded(preparations: bytes, function: bytes) -> Callable[[Any], Any]:
+    with tensorflow_log.held_back():
+        for prepare in pickle.loads(preparations):
+            prepare()
+        return pickle.loads(function)
+
+
+def _picklable(error: BaseException) -> Exception:
+    """Return an exception that the caller can load and that says what `error` says."""
+    shown = error if isinstance(error, UserError) else errors.of_package(error) or error
+    if not isinstance(shown, Exception) or not _survives_pickling(shown):
+        return RuntimeError(traceback.format_exc())
+    return shown
+
+
+def _survives_pickling(error: Exception) -> bool:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return False
+    return True
