@@ -26,17 +26,6 @@ def test_filtered_is_the_depthwise_convolution():
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_tells_what_compiles():
-    def inside():
-        told = []
-        tf.while_loop(lambda i: i < 2, lambda i: (told.append(xla.compiles()) or i + 1,), [0])
-        return tf.constant(told)
-
-    assert not xla.compiles()
-    assert not tf.function(inside)().numpy().any()
-    assert tf.function(inside, jit_compile=True)().numpy().all()
-
-
 def test_separable_convolution_is_shifted_products_for_xla():
     layer = separable_convolution.SeparableConvFeedForward(6, 4)
     x = tf.constant(layer_checks.normal(3, 7, 4))

@@ -19,12 +19,13 @@ from ut_keras.metrics import keras_metrics, losses
 from ut_keras.metrics import weights as weights_lib
 from ut_keras.models import losses as model_losses
 from ut_keras.models.output import ModelOutput
+from ut_keras.ops import private_api
 from ut_keras.optimizers import learning_rate
 
 _LOG = logging.getLogger("ut_keras")
 
 
-class KerasModel(keras.Model):
+class KerasModel(private_api.ReplicaModel):
     """A `keras.Model` of features whose loss is that of the trainer: `forward`, then `loss_terms`.
 
     A subclass has these two, and what `__init__` of `Seq2Seq` takes, with `check_arguments`.
@@ -91,8 +92,7 @@ class KerasModel(keras.Model):
             **kwargs,
         )
         if self._has_own_loss:
-            # Not by assignment, by which it would be listed once more as a metric of the model.
-            self.__dict__["_loss_tracker"] = keras_metrics.LossOfParts()
+            private_api.set_loss_tracker(self, keras_metrics.LossOfParts())
             weights = [1.0] if loss_weights is None else keras.tree.flatten(loss_weights)
             if len(weights) != 1:
                 raise ValueError(f"loss_weights must be one number. Received: {loss_weights!r}.")
@@ -177,20 +177,12 @@ class KerasModel(keras.Model):
             self.train_function = None  # half made, with which Keras refuses right data, too
             raise
 
-    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        # Under a strategy Keras adds up the replicas' shares of the first batch, only to read off
-        # its shape; that fails where they have unequal numbers of rows.
-        if iterator is not None and self._distribute_strategy is not None:
-            _, _, batches = next(iter(iterator))
-            replicas = self.distribute_strategy.experimental_local_results
-            data_batch = keras.tree.map_structure(lambda x: replicas(x)[0], next(batches))
-        super()._maybe_symbolic_build(data_batch=data_batch)
-
     def make_train_function(self, force: bool = False) -> None:
         """Keras' hook. An update that first makes the optimizer's variables is traced twice."""
         self._check_replicas()
-        whole = all(layer.built for layer in self._flatten_layers())  # as ours are from the start
-        if whole and not self.optimizer.built:
+        # The models of this library build all their layers when they are made; others may not.
+        is_built = all(layer.built for layer in private_api.flatten_layers(self))
+        if is_built and not self.optimizer.built:
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
         super().make_train_function(force)
@@ -274,7 +266,7 @@ class KerasModel(keras.Model):
     def _logits_and_loss(self, x, y, weights, training):
         """As the trainer's step; what layers have added to the losses of Keras counts, too."""
         _check_targets(y)
-        self._clear_losses()  # a part may have been called by itself
+        private_api.clear_losses(self)  # a part may have been called by itself
         output = self.forward(x, training)
         smoothing = self.loss.label_smoothing if training else 0.0
         terms = model_losses.terms(self, output, y, smoothing, weights)
@@ -292,7 +284,7 @@ class KerasModel(keras.Model):
         shown = [tuple(term) for name in terms if name != "extra" for term in terms[name]]
         if extra := terms.get("extra"):  # as many as layers have costs, all of them of the rows
             shown.append((tf.add_n([term.numerator for term in extra]), extra[0].denominator))
-        self._loss_tracker.add(shown)
+        private_api.loss_tracker(self).add(shown)
         # Keras sums the replicas' gradients.
         return losses.total(losses.of_all_replicas(terms))
 
@@ -473,17 +465,17 @@ def frozen(model: keras.Model) -> list[str]:
     Keras keeps it in the config of a layer. A model that makes its layers out of hparams would make
     all of them trainable again, and lose the state of an optimizer of the others.
     """
-    return sorted(layer.path for layer in _layers(model) if not layer.trainable)
+    return sorted(layer.path for layer in _named_layers(model) if not layer.trainable)
 
 
 def freeze(model: keras.Model, names: Collection[str]) -> None:
     """Makes those that `frozen` named, and no others, layers with `trainable=False`."""
     if names:
-        for layer in _layers(model):  # those inside come later: it sets theirs, too
+        for layer in _named_layers(model):  # those inside come later: it sets theirs, too
             layer.trainable = layer.path not in names
 
 
-def _layers(model: keras.Model) -> Iterator[keras.layers.Layer]:
+def _named_layers(model: keras.Model) -> Iterator[keras.layers.Layer]:
     """Those that have been built under a name; the others have no weights."""
-    layers = model._flatten_layers(include_self=False, recursive=True)
-    return (layer for layer in layers if layer.path)
+    layers = private_api.flatten_layers(model)
+    return (layer for layer in layers if layer is not model and layer.path)

@@ -25,6 +25,7 @@ from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.metrics.losses import LossTerm
 from ut_keras.models import keras_model, losses, symbol_tables
 from ut_keras.models.output import Encoded, Inspection, ModelOutput
+from ut_keras.ops import private_api
 
 
 class Seq2Seq(keras_model.KerasModel):
@@ -137,14 +138,14 @@ class Seq2Seq(keras_model.KerasModel):
     def _build_all(self):
         """Builds every layer now: the widths are known, the lengths do not matter."""
         ids, state = (None, None), (None, None, self.hparams.hidden_size)
-        for layer in self._flatten_layers(include_self=False, recursive=False):
+        for layer in self.layers:
             if not layer.built:
                 layer.build(ids if isinstance(layer, embedding.SymbolEmbedding) else state)
         self.built = True
 
     def _take_layers(self, like):
         named = vars(like).items()
-        for layer in like._flatten_layers(include_self=False, recursive=False):  # in their order
+        for layer in like.layers:  # in their order
             for name in [name for name, value in named if value is layer]:
                 setattr(self, name, layer)
         for name in [name for name, value in named if value is None and name not in vars(self)]:
@@ -153,7 +154,7 @@ class Seq2Seq(keras_model.KerasModel):
         if not like.trainable:
             self.trainable = False
         if like.compiled:
-            self.compile(**like._compile_config.config)
+            self.compile(**private_api.compile_arguments(like))
 
     # The forward pass.
 

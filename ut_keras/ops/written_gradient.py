@@ -25,7 +25,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import ops  # the list has no public way to take something out
+
+from ut_keras.ops import private_api
 
 _LEFT_OUT = contextvars.ContextVar("left_out", default=False)
 
@@ -60,7 +61,7 @@ def _tie_to_graph(op):
     """Lets the graph of an operation hold its gradient, and no one else."""
     graph: Any = weakref.ref(op.graph)
     name = op.get_attr("_gradient_op_type").decode()
-    entries = ops.gradient_registry._registry
+    entries = private_api.gradient_registry()
     gradients = getattr(op.graph, "_written_gradients", {})
     op.graph._written_gradients = gradients
     gradients[name] = entries[name]["type"]

@@ -1,15 +1,6 @@
-"""What XLA needs put otherwise.
-
-if xla.compiles(): ...              is for XLA
-"""
+"""Operations in the form that is fast under XLA."""
 
 import tensorflow as tf
-from tensorflow.python.ops import control_flow_util  # nothing public says it
-
-
-def compiles() -> bool:
-    """bool. Whether XLA compiles what is traced now."""
-    return control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
 
 
 def filtered(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:

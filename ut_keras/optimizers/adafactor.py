@@ -84,7 +84,7 @@ class Adafactor(optimizer.Optimizer):
         self._moments = list(map(self._add_moments, variables, self._parts))
 
     def _kept(self, variable):
-        return super()._kept(variable) + self._moments[self._get_variable_index(variable)]
+        return super()._kept(variable) + self._moments[self.index_of(variable)]
 
     def _make_parts(self, variable):
         is_table = variable.name == "weights" and len(variable.shape) == 2
@@ -98,14 +98,14 @@ class Adafactor(optimizer.Optimizer):
         if self.factored and len(shape) > 1:
             columns = (*parts.column_axes(shape[:-2]), shape[-1])
             shapes = {"row_velocity": shape[:-1], "column_velocity": columns}
-        with self._distribution_strategy.extended.colocate_vars_with(variable.value):
+        with self.own_strategy.extended.colocate_vars_with(variable.value):
             return [
                 self.add_variable(shape=shape, dtype=variable.dtype, name=f"{path}_{name}")
                 for name, shape in shapes.items()
             ]
 
     def _update(self, variable, gradient, learning_rate, kept):
-        parts = self._parts[self._get_variable_index(variable)]
+        parts = self._parts[self.index_of(variable)]
         mean, *moments = kept if self.beta_1 else [None, *kept]
         decay = tf.cast(self._decay(), variable.dtype)
 

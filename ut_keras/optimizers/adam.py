@@ -92,7 +92,7 @@ class AdamW(Adam):
         self.decay = decay
 
     def _update(self, variable, gradient, learning_rate, kept):
-        if self._use_weight_decay(variable):
+        if self.decays_weight(variable):
             self.assign_sub(variable, self.decay * tf.convert_to_tensor(variable))
         super()._update(variable, gradient, learning_rate, kept)
 

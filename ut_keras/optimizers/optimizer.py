@@ -13,10 +13,12 @@ from typing import Any, TypeAlias
 import keras
 import tensorflow as tf
 
+from ut_keras.ops import private_api
+
 LearningRate: TypeAlias = float | keras.optimizers.schedules.LearningRateSchedule
 
 
-class Optimizer(keras.optimizers.Optimizer):
+class Optimizer(private_api.GradientHook):
     """What T2T does between the gradients and any optimizer's update.
 
         g = sum over replicas + l2_rate * variable + noise,   then   g *= clip / max(clip, |g|)
@@ -77,17 +79,17 @@ class Optimizer(keras.optimizers.Optimizer):
 
     def slots(self) -> dict[str, list]:
         """The statistics of every variable, by its path, in the order in which T2T makes them."""
-        return {variable.path: self._kept(variable) for variable in self._trainable_variables}
+        return {variable.path: self._kept(variable) for variable in self.updated_variables}
 
     def _kept(self, variable):
         """The statistics of a variable."""
-        index = self._get_variable_index(variable)
+        index = self.index_of(variable)
         return [values[index] for values in self._statistics]
 
     @keras.optimizers.Optimizer.learning_rate.setter
     def learning_rate(self, value: Any) -> None:
         # What LearningRateScheduler, ReduceLROnPlateau and the like do.
-        if callable(self._learning_rate) and not callable(value):
+        if callable(self.rate_or_schedule) and not callable(value):
             raise TypeError(
                 "What sets the learning rate, as some callbacks do, needs an optimizer without a "
                 "schedule: model.compile(optimizer=optimizers.get(model.hparams, "
@@ -101,7 +103,7 @@ class Optimizer(keras.optimizers.Optimizer):
     ) -> None:
         variables = trainable_variables
         if variables is None:
-            variables = self._trainable_variables
+            variables = self.updated_variables
         # The L2 loss gives a gradient to variables that have no other.
         filled = [
             tf.zeros(variable.shape, variable.dtype)
@@ -111,16 +113,15 @@ class Optimizer(keras.optimizers.Optimizer):
         ]
         super().apply(filled, trainable_variables)
 
-    def _all_reduce_sum_gradients(self, grads_and_vars):
-        # Keras calls this in each replica's context; what it returns goes to `update_step`.
-        variables = [variable for _, variable in grads_and_vars]
-        gradients = [_dense(gradient, variable) for gradient, variable in grads_and_vars]
+    def process_gradients(self, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        variables = [variable for _, variable in pairs]
+        gradients = [_dense(gradient, variable) for gradient, variable in pairs]
         if tf.distribute.get_strategy().num_replicas_in_sync > 1:
             # Not of one: TensorFlow keeps a gradient of the sum, and so the graph, for good.
             pairs = list(zip(gradients, variables, strict=True))
-            gradients = [gradient for gradient, _ in super()._all_reduce_sum_gradients(pairs)]
+            gradients = [gradient for gradient, _ in self.sum_over_replicas(pairs)]
         for place, variable in enumerate(variables):
-            if self.l2_rate and self._is_decayed[self._get_variable_index(variable)]:
+            if self.l2_rate and self._is_decayed[self.index_of(variable)]:
                 gradients[place] += self.l2_rate * variable
             if self.grad_noise_scale:
                 gradients[place] += self.grad_noise_scale * self._noise(variable)
@@ -144,11 +145,11 @@ class Optimizer(keras.optimizers.Optimizer):
             return False
         # Keras looks for what is left out in TensorFlow's name, which is the whole path.
         in_keras = isinstance(variable, keras.Variable)
-        return self._use_weight_decay(variable.value if in_keras else variable)
+        return self.decays_weight(variable.value if in_keras else variable)
 
     def _noise(self, variable):
         """The same on all replicas: it depends on the variable and the step alone."""
-        seed = tf.convert_to_tensor(self._noise_seed) + self._get_variable_index(variable)
+        seed = tf.convert_to_tensor(self._noise_seed) + self.index_of(variable)
         step = tf.cast(self.iterations, tf.int32)
         return tf.random.stateless_truncated_normal(
             variable.shape, tf.stack([seed, step]), dtype=variable.dtype

@@ -7,9 +7,10 @@ from typing import Any, Self
 import keras
 
 from ut_keras.layers.basic.signature import Config, Shape
+from ut_keras.ops import private_api
 
 
-class Layer(keras.layers.Layer):
+class Layer(private_api.BuildHook):
     """A Keras layer that keeps each argument of `__init__` as an attribute of the same name.
 
     So its config need not be written out, as in scikit-learn's estimators; it is left to a class
@@ -38,10 +39,9 @@ class Layer(keras.layers.Layer):
             layer.trainable = False
         return layer
 
-    def _post_build(self) -> None:
-        super()._post_build()
-        if not self.trainable:  # Keras forgets it of what `build` has made, or was given
-            for layer in self._layers:
+    def after_build(self) -> None:
+        if not self.trainable:  # Keras does not freeze layers that `build` made or was given
+            for layer in self.direct_sublayers:
                 layer.trainable = False
 
 

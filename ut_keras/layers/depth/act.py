@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Self
 
 import keras
 import tensorflow as tf
-from tensorflow.python.eager import record as tape  # nor whether there will be gradients
 
 from ut_keras import parts
 from ut_keras.layers.attention import cache as cache_lib
@@ -31,7 +30,7 @@ from ut_keras.layers.depth import (
 )
 from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.layers.halting import halting as halting_lib
-from ut_keras.ops import litert, xla
+from ut_keras.ops import litert, private_api
 
 HALTED_STATES = ("transform", "copy")
 
@@ -215,7 +214,7 @@ class AdaptiveComputationTime(depth.Depth):
         """Whether a call need not compute halted positions at all."""
         alone = self.halted_are_constant and self.halting.decides_alone
         # What is written in place has no gradient.
-        return alone and _may_leave_out(state, inputs) and not tape.could_possibly_record()
+        return alone and _may_leave_out(state, inputs) and not private_api.may_record_gradients()
 
     def _lets_go_of_halted(self, state, inputs):
         """Whether a call need not compute examples that have halted as a whole."""
@@ -250,7 +249,8 @@ def _output(output, halting, attention=None, memory_attention=None, steps=None):
 def _may_leave_out(state, inputs):
     """Whether nobody asks for more than the output, and shapes may change from step to step."""
     # XLA, TPUs and LiteRT want fixed ones; Keras compiles for any number of rows.
-    free = tf.executing_eagerly() or not (xla.compiles() or state.shape[:2].is_fully_defined())
+    fixed = private_api.is_compiled_by_xla() or state.shape[:2].is_fully_defined()
+    free = tf.executing_eagerly() or not fixed
     return free and not (inputs.training or inputs.record_attention or litert.is_traced())
 
 

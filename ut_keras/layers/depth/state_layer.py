@@ -10,6 +10,7 @@ import tensorflow as tf
 from ut_keras.layers.attention import attention
 from ut_keras.layers.basic.layer import Layer
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs
+from ut_keras.ops import private_api
 
 
 class PonderTerm(NamedTuple):
@@ -56,7 +57,7 @@ class StateLayer(Layer):
 
     def _check_shape(self, name, x):
         shape = tf.TensorShape(x.shape if hasattr(x, "shape") else np.shape(x))
-        inside = self._flatten_layers()
+        inside = private_api.flatten_layers(self)
         widths: list[Any] = [
             at.hidden_size for at in inside if isinstance(at, attention.MultiHeadAttention)
         ]
@@ -80,7 +81,8 @@ class StateLayer(Layer):
         padding_mask = _mask("mask", state_mask if mask is None else mask)
         memory_mask = _mask("memory_mask", memory_mask)
         attention.check_mask(attention_mask)
-        inside = (layer for layer in self._flatten_layers() if isinstance(layer, StateLayer))
+        inside = private_api.flatten_layers(self)
+        inside = (layer for layer in inside if isinstance(layer, StateLayer))
         if training and any(layer.trains_by_steps for layer in inside):
             raise ValueError(
                 "Losses of several steps (supervised_every, QHalting, PonderNetHalting with "

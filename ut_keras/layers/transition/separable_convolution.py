@@ -11,7 +11,7 @@ from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dense, dropout, from_hparams
 from ut_keras.layers.basic.signature import Shape, Widths
 from ut_keras.layers.transition.transition import Transition, zero_at_padding
-from ut_keras.ops import xla
+from ut_keras.ops import private_api, xla
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -68,7 +68,7 @@ class SeparableConvolution(dense.WithKernels):
             return self.pointwise(tf.reduce_sum(seen * tf.cast(kernel, x.dtype), axis=2))
         before = reach if self.causal else reach // 2
         padded = tf.pad(x, [[0, 0], [before, reach - before], [0, 0]])
-        if xla.compiles():
+        if private_api.is_compiled_by_xla():
             return self.pointwise(xla.filtered(padded, tf.convert_to_tensor(self.depthwise_kernel)))
         filtered = tf.nn.depthwise_conv2d(
             tf.expand_dims(padded, 2), self.depthwise_kernel, [1, 1, 1, 1], "VALID"

@@ -1,0 +1,202 @@
+"""The private interfaces of TensorFlow and Keras that this library needs, all in one place.
+
+Everything else in `ut_keras` uses public interfaces. Each entry here names the promise that needs
+it, the public alternative that was tried, and the test that fails without it. Whoever allows a new
+version of TensorFlow or Keras checks this file first. Checked with TensorFlow 2.19 to 2.21 and
+Keras 3.15.
+"""
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+from tensorflow.python.eager import record
+from tensorflow.python.framework import ops
+from tensorflow.python.ops import control_flow_util
+
+# TensorFlow
+
+
+def is_compiled_by_xla() -> bool:
+    """Return whether XLA will compile the operations that are traced now.
+
+    Promise: XLA gets the form of a depthwise convolution that is fast there, and other compilers
+    the other one. Public alternative: none says it; a flag of the model would have to reach every
+    layer, and a caller's own `tf.function(jit_compile=True)` would not set it.
+    Test: `tests/ops/xla_test.py`.
+    """
+    return control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
+
+
+def may_record_gradients() -> bool:
+    """Return whether a gradient tape could record the operations that run or are traced now.
+
+    Promise: inference skips halted positions, in a form that has no gradient, and a caller's own
+    `tf.GradientTape` still gets right gradients. Public alternative: none; `training` does not
+    say it, because gradients are also taken of a model in inference mode.
+    Test: `tests/layers/depth/act_skipping_test.py`.
+    """
+    return record.could_possibly_record()
+
+
+def gradient_registry() -> MutableMapping[str, Any]:
+    """Return TensorFlow's table from the name of a custom gradient to its entry.
+
+    Promise: a graph with custom gradients is freed with its model. Public alternative:
+    `tf.custom_gradient` adds an entry to this table on every call in a graph, and no public
+    function removes one. Test: `tests/ops/written_gradient_test.py`.
+    """
+    return ops.gradient_registry._registry
+
+
+# Keras layers and models
+
+
+def flatten_layers(layer: keras.layers.Layer) -> Iterator[keras.layers.Layer]:
+    """Iterate over a layer and all layers inside it.
+
+    Promise: a call checks the width of the attention inside it, and frozen layers stay frozen in
+    files. Public alternative: `Model.layers` has only the first level, and a `Layer` has none.
+    Tests: `tests/layers/depth/state_layer_test.py`, `tests/models/frozen_layers_test.py`.
+    """
+    return layer._flatten_layers()
+
+
+def clear_losses(layer: keras.layers.Layer) -> None:
+    """Forget the losses that earlier calls of a layer have added.
+
+    Promise: a layer that was called by itself before `fit` adds nothing to the loss. Public
+    alternative: Keras does it when a model is called, and `fit` here calls `forward`.
+    Test: `tests/models/fit_test.py`.
+    """
+    layer._clear_losses()
+
+
+def compile_arguments(model: keras.Model) -> dict[str, Any]:
+    """Return the arguments with which a model was compiled, the objects themselves.
+
+    Promise: `with_steps` gives a model that shares optimizer and metrics with the original. Public
+    alternative: `get_compile_config` describes them, and new ones would lose their state.
+    Test: `tests/models/with_steps_test.py`.
+    """
+    return model._compile_config.config
+
+
+def set_loss_tracker(model: keras.Model, tracker: keras.metrics.Metric) -> None:
+    """Make a metric the one that `fit` resets and shows as "loss".
+
+    Promise: `fit` shows a loss that weighs batches by their tokens. Public alternative: a metric of
+    another name, beside which Keras would go on to show its own mean over batches. It is not set as
+    an attribute, because Keras would then list it a second time.
+    Test: `tests/models/fit_test.py`.
+    """
+    model.__dict__["_loss_tracker"] = tracker
+
+
+def loss_tracker(model: keras.Model) -> Any:
+    """Return the metric that `set_loss_tracker` has set."""
+    return model._loss_tracker
+
+
+class BuildHook(keras.layers.Layer):
+    """A layer with a method that runs after every `build`.
+
+    Promise: a layer with `trainable=False` is frozen with all layers that its `build` makes.
+    Public alternative: every `build` would have to end with the same call, those of users too.
+    Test: `tests/models/frozen_layers_test.py`.
+    """
+
+    def _post_build(self) -> None:
+        super()._post_build()
+        self.after_build()
+
+    def after_build(self) -> None:
+        """Hook for subclasses. It is called when the layer has been built."""
+
+    @property
+    def direct_sublayers(self) -> Sequence[keras.layers.Layer]:
+        """The layers that are attributes of this layer."""
+        return self._layers
+
+
+class ReplicaModel(keras.Model):
+    """A model that `fit` can build from replicas with unequal numbers of examples.
+
+    Keras concatenates the replicas' shares of the first batch to read off its shape. That fails
+    when the shares are unequal, so this class hands it the share of the first replica.
+
+    Promise: `fit` works under `MirroredStrategy` with a last batch of any size. Public
+    alternative: building the model before `fit` does not stop Keras from doing this.
+    Test: `tests/training/fit_two_replicas_test.py`.
+    """
+
+    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
+        strategy = self.distribute_strategy
+        if iterator is not None and strategy.num_replicas_in_sync > 1:
+            *_, batches = next(iter(iterator))  # two elements before Keras 3.15, three since
+            data_batch = keras.tree.map_structure(
+                lambda x: strategy.experimental_local_results(x)[0], next(batches)
+            )
+            iterator = None
+        super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
+
+
+# Keras optimizers
+
+
+class GradientHook(keras.optimizers.Optimizer):
+    """An optimizer with a method that processes the gradients after their sum over replicas.
+
+    Promise: clipping and weight decay act on the gradient of the batch of all replicas. Public
+    alternative: Keras clips the gradients of each replica before it sums them, and has no hook
+    between the sum and the update.
+    Tests: `tests/optimizers/optimizer_test.py`, `tests/training/distribution_test.py`.
+    """
+
+    def _all_reduce_sum_gradients(self, grads_and_vars: Any) -> list[tuple[Any, Any]]:
+        # Keras calls this in each replica's context and passes the result to `update_step`.
+        return self.process_gradients(list(grads_and_vars))
+
+    def process_gradients(self, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        """Hook for subclasses: sum the gradients over replicas, and change the sums.
+
+        Args:
+            pairs: list of (gradient, variable), those of one replica.
+        Returns:
+            list of (gradient, variable).
+        """
+        return self.sum_over_replicas(pairs)
+
+    def sum_over_replicas(self, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        """Return (gradient summed over all replicas, variable) for each pair."""
+        return super()._all_reduce_sum_gradients(pairs)
+
+    @property
+    def updated_variables(self) -> Sequence[keras.Variable]:
+        """The variables that this optimizer was built for, in order.
+
+        Public alternative: `optimizer.variables` has only the optimizer's own variables.
+        """
+        return self._trainable_variables
+
+    def index_of(self, variable: Any) -> int:
+        """Return the position of a variable in `updated_variables`."""
+        return self._get_variable_index(variable)
+
+    def decays_weight(self, variable: Any) -> bool:
+        """Return whether `exclude_from_weight_decay` leaves a variable among the decayed ones."""
+        return self._use_weight_decay(variable)
+
+    @property
+    def rate_or_schedule(self) -> Any:
+        """The learning rate as it was set, a variable or a schedule.
+
+        Public alternative: `learning_rate` gives the value of the schedule at this step.
+        """
+        return self._learning_rate
+
+    @property
+    def own_strategy(self) -> tf.distribute.Strategy:
+        """The strategy in whose scope this optimizer was made, whatever the scope is now."""
+        return self._distribution_strategy
