@@ -48,16 +48,15 @@ def held_back() -> Iterator[None]:
     level = logger.level
     with tempfile.TemporaryFile() as held, os.fdopen(os.dup(2), "wb") as stderr:
         os.dup2(held.fileno(), 2)
-        shown = _shown
+        succeeded = False
         try:
             yield
-        except BaseException:
-            shown = bytes
-            raise
+            succeeded = True
         finally:
             os.dup2(stderr.fileno(), 2)
             held.seek(0)
-            stderr.write(shown(held.read()))
+            text = held.read()
+            stderr.write(_shown(text) if succeeded else text)
     if not level and _level():
         logger.setLevel(logging.WARNING)
 

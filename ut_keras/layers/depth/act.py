@@ -249,8 +249,9 @@ def _output(output, halting, attention=None, memory_attention=None, steps=None):
 def _may_leave_out(state, inputs):
     """Whether nobody asks for more than the output, and shapes may change from step to step."""
     # XLA, TPUs and LiteRT want fixed ones; Keras compiles for any number of rows.
-    fixed = private_api.is_compiled_by_xla() or state.shape[:2].is_fully_defined()
-    free = tf.executing_eagerly() or not fixed
+    free = tf.executing_eagerly() or not (
+        private_api.is_compiled_by_xla() or state.shape[:2].is_fully_defined()
+    )
     return free and not (inputs.training or inputs.record_attention or litert.is_traced())
 
 
