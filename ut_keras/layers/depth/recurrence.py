@@ -270,7 +270,7 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
     if hp.add_sru:
         dtype = from_hparams.dtype_policy(hp)
         timing = sru.TimingAndSRU(timing, sru.make(hp, side), name="signals", dtype=dtype)
-    given = {
+    given: dict[str, Any] = {
         "block": stack.make_block(hp, side, hp.num_inrecurrence_layers, "rec_layer"),
         "timing": timing,
         "name": "depth",
