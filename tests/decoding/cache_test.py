@@ -285,7 +285,9 @@ def test_running_positions_alone_give_what_all_positions_give(attention, monkeyp
 
         ponder_times, *got = computed()
         with monkeypatch.context() as patch:
-            patch.setattr(type(model.encoder.depth), "_skips_halted", lambda *args: False)
+            patch.setattr(
+                type(model.encoder.depth), "_can_skip_halted_positions", lambda *args: False
+            )
             all_ponder_times, *expected = computed()
         np.testing.assert_array_equal(ponder_times, all_ponder_times)
         for one, other in zip(got, expected, strict=True):

@@ -12,8 +12,8 @@ BATCH, LENGTH = 2, 30
 class _Model:
     """Its cache holds which column is where: 100 · position + beam."""
 
-    def __init__(self, places_matter):
-        self.places_matter = places_matter
+    def __init__(self, cache_order_matters):
+        self.cache_order_matters = cache_order_matters
 
     def start_cache(self, size):
         return tf.fill([size.batch, size.columns], -1)
@@ -35,13 +35,13 @@ def _seen(kept, window, example, place):
     return kept.cache.numpy()[example, mask[example, 0, place]].tolist()
 
 
-@pytest.mark.parametrize("places_matter", [True, False])
+@pytest.mark.parametrize("cache_order_matters", [True, False])
 @pytest.mark.parametrize("beams", [1, 3])
 @pytest.mark.parametrize("prompt_length", [0, 5])
-def test_each_beam_sees_its_ancestors(places_matter, beams, prompt_length):
+def test_each_beam_sees_its_ancestors(cache_order_matters, beams, prompt_length):
     random = np.random.RandomState(0)
     prefixes = prefix.PrefixCache(
-        _Model(places_matter), tf.constant(BATCH), beams, prompt_length, tf.constant(LENGTH)
+        _Model(cache_order_matters), tf.constant(BATCH), beams, prompt_length, tf.constant(LENGTH)
     )
     kept = prefixes.start()
     if prompt_length:

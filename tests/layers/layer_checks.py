@@ -215,5 +215,5 @@ class StubBlock(keras.layers.Layer):
             new = tf.where(inputs.running[..., tf.newaxis], new, state)
         return stack.BlockOutput(new, (), ())
 
-    def start_tally(self, state):
+    def start_auxiliary_loss_stats(self, state):
         return ()

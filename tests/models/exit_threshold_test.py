@@ -95,7 +95,7 @@ def test_a_rule_of_ones_own_that_does_not_look_at_it_is_refused(monkeypatch, res
     class OwnLimit(halting.ACTHalting):
         def halt(self, step, before):
             p = tf.sigmoid(self(step.x))[..., 0]
-            return self.stop(p > 1 - self.epsilon, step, before)
+            return self.halt_where(p > 1 - self.epsilon, step, before)
 
     monkeypatch.setitem(parts.haltings._entries, "own_limit", lambda hp, side: OwnLimit(3))
     model, features = (

@@ -176,11 +176,11 @@ def test_a_rule_of_ones_own_that_looks_ahead_is_not_cached(monkeypatch):
     class Together(halting.ACTHalting):
         def __init__(self, max_steps):
             super().__init__(max_steps)
-            self.by_example, self.decides_alone = True, False
+            self.per_example, self.halts_independently = True, False
 
         def halt(self, step, halting):
             p = tf.reduce_mean(tf.sigmoid(self(step.x)), axis=[1, 2])
-            return self.spend(p, step, halting, forced=True)
+            return self.accumulate(p, step, halting, forced=True)
 
     monkeypatch.setitem(parts.haltings._entries, "together", lambda hp, side: Together(3))
     for mixed in ("", ",mix_with_transformer=before_ut"):

@@ -46,7 +46,7 @@ class PrefixCache:
     def __post_init__(self) -> None:
         self.depth = (self.inputs.num_steps, self.inputs.exit_threshold)
         self.grows = not isinstance(self.room, int)
-        self.leaves_out = self.grows and self.beams > 1 and not self.decoder.places_matter
+        self.leaves_out = self.grows and self.beams > 1 and not self.decoder.cache_order_matters
 
     def start(self) -> Prefix:
         """The `Prefix` before the first position, with room for the prompt and a block."""

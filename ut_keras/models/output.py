@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ut_keras.layers.depth.depth import StackOutput, Steps
+from ut_keras.layers.depth.depth import StackOutput, SupervisedSteps
 
 
 class Encoded(NamedTuple):
@@ -27,8 +27,8 @@ class ModelOutput(NamedTuple):
     before: tuple[tf.Tensor, tf.Tensor] | None = None
 
     @property
-    def steps(self) -> Steps | None:
-        """The `Steps` that logits are made of, each with a loss of its own, if there are any."""
+    def steps(self) -> SupervisedSteps | None:
+        """The `SupervisedSteps`, each with a loss of its own, if there are any."""
         stack = self.encoder if self.decoder is None else self.decoder
         return stack and stack.steps
 

@@ -66,9 +66,9 @@ class UniversalTransformer(transformer.Transformer):
         if self._starts_by_length:
             start = hp.position_start_index
             return f"position_start_index={start} gives positions other signals at every length"
-        if rule is not None and rule.by_example:
+        if rule is not None and rule.per_example:
             return f"act_type={hp.act_type} lets a position depend on those behind it"
-        if rule is not None and not rule.decides_alone:
+        if rule is not None and not rule.halts_independently:
             return f"act_type={hp.act_type} draws anew at every pass"
         return super().why_not_cached
 
@@ -86,13 +86,13 @@ class UniversalTransformer(transformer.Transformer):
         hp, rule = self.hparams, self._rule
         if self._starts_by_length:
             return f"position_start_index={hp.position_start_index} goes by the length"
-        if rule is not None and rule.by_example and not rule.mask_padding:
+        if rule is not None and rule.per_example and not rule.mask_padding:
             return f"act_type={hp.act_type} halts by a mean over padding too"
         return ""
 
     @property
     def decoder_is_causal(self) -> bool:
-        return not (self._starts_by_length or self._rule is not None and self._rule.by_example)
+        return not (self._starts_by_length or self._rule is not None and self._rule.per_example)
 
     @property
     def _starts_by_length(self):

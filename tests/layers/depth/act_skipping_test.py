@@ -57,7 +57,7 @@ def test_is_the_loop_of_all_examples(monkeypatch, kind, halted_state, injected):
     signature = [tf.TensorSpec([None, None, D]), tf.TensorSpec([None, None], tf.bool)]
     graph = tf.function(result_and_gradient, input_signature=signature, autograph=False)
     found = [result_and_gradient(tf.constant(X), tf.constant(REAL)), graph(X, REAL)]
-    monkeypatch.setattr(layer, "_lets_go_of_halted", lambda *args: False)
+    monkeypatch.setattr(layer, "_can_skip_halted_examples", lambda *args: False)
     expected = result_and_gradient(tf.constant(X), tf.constant(REAL))
     assert len(np.unique(expected[1])) > 1
     for got in found:

@@ -167,10 +167,10 @@ def test_distribution_of_steps(mode):
     layer, count = recurrence.StepSampling(6), 4000
 
     @tf.function(jit_compile=mode == "xla", autograph=False)
-    def draw():
+    def sample():
         none = tf.zeros([count], tf.int32)
-        return tf.map_fn(lambda _: layer.draw(), none, parallel_iterations=1)
+        return tf.map_fn(lambda _: layer.sample(), none, parallel_iterations=1)
 
-    shares = np.bincount(draw().numpy(), minlength=7) / count
+    shares = np.bincount(sample().numpy(), minlength=7) / count
     assert shares[0] == 0 and len(shares) == 7
     np.testing.assert_allclose(shares[1:], 1 / 6, atol=5 * (1 / 6 / count) ** 0.5)

@@ -265,8 +265,12 @@ def test_ponder_cost_may_leave_out_padding():
     np.testing.assert_allclose(_ponder_value(COST, 0.01, real), 0.01 * (10.75 + 2) / 4, rtol=1e-6)
 
 
-def test_rows_weigh_in_the_ponder_cost():
-    rows = np.float32([3, 1])
+def test_ponder_term_weighs_examples():
+    weights = np.float32([3, 1])
     expected = 0.01 * (3 * 10.75 + 11.5) / (3 * 3 + 3)
-    np.testing.assert_allclose(_ponder_value(COST, 0.01, rows=rows), expected, rtol=1e-6)
-    np.testing.assert_allclose(_ponder_value(COST[:, 0], 0.1, rows=rows), 0.1 * (3 * 2.5 + 2) / 4)
+    np.testing.assert_allclose(
+        _ponder_value(COST, 0.01, example_weights=weights), expected, rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        _ponder_value(COST[:, 0], 0.1, example_weights=weights), 0.1 * (3 * 2.5 + 2) / 4
+    )

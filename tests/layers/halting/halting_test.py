@@ -172,7 +172,7 @@ def test_what_is_skipped_changes_nothing(kind, monkeypatch):
     skipped = layer_checks.call_with_mask(layer, x, REAL)
     assert sum(rows) == np.sum(skipped.ponder_times)
     monkeypatch.undo()
-    monkeypatch.setattr(layer, "_skips_halted", lambda *args: False)
+    monkeypatch.setattr(layer, "_can_skip_halted_positions", lambda *args: False)
     whole = layer_checks.call_with_mask(layer, x, REAL)
     np.testing.assert_array_equal(skipped.ponder_times, whole.ponder_times)
     for got, want in zip(skipped, whole, strict=True):

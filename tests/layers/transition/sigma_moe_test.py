@@ -62,8 +62,10 @@ def test_matches_reference():
     np.testing.assert_allclose(result.output, expected, atol=1e-5)
     asked = softmax(scores) * REAL[..., np.newaxis]
     p = asked.sum(1) / REAL.sum(1)[:, np.newaxis]
-    np.testing.assert_allclose(layer.cost(result.tally), 0.1 * (p * np.log(p)).sum(-1), rtol=1e-5)
-    assert layer(x, padding_mask=REAL).tally is None
+    np.testing.assert_allclose(
+        layer.auxiliary_loss(result.auxiliary_loss_stats), 0.1 * (p * np.log(p)).sum(-1), rtol=1e-5
+    )
+    assert layer(x, padding_mask=REAL).auxiliary_loss_stats is None
 
 
 @pytest.mark.parametrize(
@@ -84,7 +86,7 @@ def test_cost_is_of_all_steps_and_of_both_sides(depth):
 
         def call(*args, **kwargs):
             result = inner(*args, **kwargs)
-            kept.append(result.tally)
+            kept.append(result.auxiliary_loss_stats)
             return result
 
         layer.transition.call = call
@@ -188,4 +190,4 @@ def test_refuses_experts_that_do_not_share_the_filters():
 
 def test_a_symbolic_output_is_a_mixture():
     output = sigma_moe.SigmaMoE(12, 4, num_experts=6, k=2)(keras.Input((None, 4)))
-    assert output.output.shape == (None, None, 4) and output.tally.shape == (None, 6)
+    assert output.output.shape == (None, None, 4) and output.auxiliary_loss_stats.shape == (None, 6)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.hparam import TransformerHParams
 from ut_keras.layers.attention import cache as cache_lib
-from ut_keras.layers.basic import dense, from_hparams
+from ut_keras.layers.basic import dense, from_hparams, renamed
 from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.layers.basic.signature import Shape, Widths
 from ut_keras.ops import product as product_lib
@@ -80,7 +80,7 @@ def segment_attention_mask(query_segments: tf.Tensor, key_segments: tf.Tensor) -
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class MultiHeadAttention(dense.WithKernels):
+class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
     """Each head mixes the values, weighted by how well its query fits their keys.
 
     Keys and values are projected by a method of their own: a recurrence in depth projects the
@@ -114,9 +114,11 @@ class MultiHeadAttention(dense.WithKernels):
     References: T2T `common_attention.multihead_attention`, `dot_product_attention`.
     """
 
+    renamed_attributes = {"places_matter": "cache_order_matters"}
+
     supports_masking = True
-    places_matter = False  # whether what a query reads depends on where it or a key stands
-    queries_are_apart = True  # whether a query reads the same whatever the others are
+    cache_order_matters = False  # whether what a query reads depends on where it or a key stands
+    queries_are_independent = True  # whether a query reads the same whatever the others are
 
     def __init__(
         self,
@@ -171,7 +173,7 @@ class MultiHeadAttention(dense.WithKernels):
             "value": (self.num_heads, self.value_channels // self.num_heads),
         }
 
-    def remember(self, x: tf.Tensor, cache: cache_lib.LayerCache, deeper: bool = False) -> None:
+    def write_cache(self, x: tf.Tensor, cache: cache_lib.LayerCache, deeper: bool = False) -> None:
         """Keeps keys and values of `x`, see `LayerCache.write`."""
         cache.write("key", self.place(self.key_projection(x), cache), deeper)
         cache.write("value", self.value_projection(x), deeper)
@@ -199,7 +201,7 @@ class MultiHeadAttention(dense.WithKernels):
         if rows is not None:
             q = rows.spread(q)
         if key_value is None and cache is not None:
-            self.remember(query, cache)
+            self.write_cache(query, cache)
             key_value = KeyValue(cache.read("key"), cache.read("value"))
             if cache.window.in_order and not cache.window.whole:
                 key_positions = tf.range(tf.shape(key_value.key)[2]) // cache.window.size.beams
@@ -217,7 +219,9 @@ class MultiHeadAttention(dense.WithKernels):
         """`Rows` of the grid on which queries attend; None where all of them do."""
         rows = cache and cache.layout.rows
         alike = attention_mask is None or attention_mask.shape[2] == 1
-        return rows.narrow() if rows is not None and alike and not self.places_matter else rows
+        return (
+            rows.narrow() if rows is not None and alike and not self.cache_order_matters else rows
+        )
 
     def attend(
         self,
@@ -231,7 +235,7 @@ class MultiHeadAttention(dense.WithKernels):
 
         Args:
             positions: `Positions`; None where queries and keys are the same positions in a row,
-                or unless `places_matter`.
+                or unless `cache_order_matters`.
         Returns:
             (what the heads read [B, H, T, V / H]; weights [B, H, T, S] float32, before dropout).
         """

@@ -37,7 +37,7 @@ class GeometricAttention(attention.MultiHeadAttention):
         not normalized.
     """
 
-    places_matter = True
+    cache_order_matters = True
 
     def __init__(
         self, *args: Any, normalize_score: bool = True, drop_keys: bool = False, **kwargs: Any

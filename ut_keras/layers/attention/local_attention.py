@@ -38,7 +38,7 @@ class LocalAttention(attention.MultiHeadAttention):
         `local_attention_1d`.
     """
 
-    places_matter = True
+    cache_order_matters = True
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ class RelativeAttention(attention.MultiHeadAttention):
     References: T2T `common_attention.dot_product_attention_relative`.
     """
 
-    places_matter = True
+    cache_order_matters = True
 
     def __init__(self, *args: Any, max_relative_position: int, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -96,7 +96,7 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
     References: T2T `common_attention.dot_product_self_attention_relative_v2`.
     """
 
-    places_matter = True
+    cache_order_matters = True
 
     def __init__(
         self,
@@ -111,7 +111,8 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         check_least("max_relative_position", max_relative_position, 1)
         self.max_relative_position = max_relative_position
         self.mask_future = mask_future
-        self.queries_are_apart = mask_future  # else the shift puts others' numbers behind a query
+        # Without it, the shift puts numbers of other queries after the position of a query.
+        self.queries_are_independent = mask_future
         self.heads_share_relative_embedding = heads_share_relative_embedding
         self.add_relative_to_values = add_relative_to_values
 

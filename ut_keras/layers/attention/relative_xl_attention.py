@@ -26,7 +26,7 @@ class RelativeXLAttention(attention.MultiHeadAttention):
         whose Universal Transformers have it.
     """
 
-    places_matter = True
+    cache_order_matters = True
 
     def build(self, query_shape: Shape) -> None:
         super().build(query_shape)

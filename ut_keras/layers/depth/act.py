@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import keras
 import tensorflow as tf
+from tensorflow.python.eager import record as tape  # no public function tells if a tape records
 
 from ut_keras import parts
 from ut_keras.layers.attention import cache as cache_lib
@@ -35,13 +36,13 @@ from ut_keras.ops import litert, private_api
 HALTED_STATES = ("transform", "copy")
 
 
-class ACTState(NamedTuple):
+class RecordingLoopState(NamedTuple):
     """What the loop over all positions carries from step to step."""
 
-    rows: act_step.Pondering  # int32 scalar step; state, output [B, S, D]; `Halting` float32
-    record: tuple  # `AttentionRecord`, or () when nothing is recorded
-    steps: tuple  # `StepRecord`, or () where the loss is not of all steps
-    tally: tuple  # of each layer that of `StateLayer.start_tally`; () but in training
+    loop_state: act_step.ACTLoopState  # step, int32 scalar; state and output, [B, S, D]; halting
+    attention_record: tuple  # `AttentionRecord`; () if attention weights are not recorded
+    step_record: tuple  # `StepRecord`; () if the loss does not use the states of all steps
+    auxiliary_loss_stats: tuple  # one entry per layer; () except in training
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -72,7 +73,7 @@ class AdaptiveComputationTime(depth.Depth):
     """
 
     layer_attributes = ("timing", "halting", "block", "injection")
-    hidden_size = 0  # D, once it is built
+    hidden_size = 0  # D; `build` sets it
 
     def __init__(
         self,
@@ -109,73 +110,91 @@ class AdaptiveComputationTime(depth.Depth):
             `StackOutput`: output [B, S, D]; ponder_times U, in steps; remainders U, in [0, 1];
             ponder_cost U; steps, if the rule wants a loss of all of them.
         """
-        given = self._given(state, inputs)
-        if self._skips_halted(state, inputs):
-            halting, output = act_skipping.run_positions(self, state, given)
-            return _output(output, halting)
+        context = self._step_context(state, inputs)
+        if self._can_skip_halted_positions(state, inputs):
+            halting, output = act_skipping.forward_running_positions(self, state, context)
+            return _stack_output(output, halting)
         start = act_step.start(self, state, inputs.padding_mask)
-        if self._lets_go_of_halted(state, inputs):
-            last = act_skipping.run_examples(self, start, given)
-            return _output(last.output, last.halting)
-        return self._run(start, given)
+        if self._can_skip_halted_examples(state, inputs):
+            last = act_skipping.forward_running_examples(self, start, context)
+            return _stack_output(last.output, last.halting)
+        return self._loop_over_all_positions(start, context)
 
-    def _run(self, start, given):
+    def _loop_over_all_positions(self, start, context):
         """The loop in which all positions take all steps."""
-        inputs = given.inputs
-        wants_steps = inputs.training and self.halting.expected_loss
+        inputs = context.inputs
+        needs_steps = inputs.training and self.halting.expected_loss
+        attention_record = depth.start_attention_record(inputs.record_attention, inputs.memory)
+        step_record: tuple = ()
+        auxiliary_loss_stats: tuple = ()
+        if needs_steps:
+            step_record = depth.start_step_record(start.state, context.max_steps)
+        if inputs.training:
+            auxiliary_loss_stats = self.block.start_auxiliary_loss_stats(start.state)
+        first = RecordingLoopState(start, attention_record, step_record, auxiliary_loss_stats)
         (last,) = tf.while_loop(
-            lambda loop: self.halting.may_step(loop.rows.halting, given.max_steps, given.epsilon),
-            lambda loop: (self._take_step(loop, given),),
-            (
-                ACTState(
-                    start,
-                    depth.start_attention(inputs.record_attention, inputs.memory),
-                    depth.start_steps(start.state, given.max_steps) if wants_steps else (),
-                    self.block.start_tally(start.state) if inputs.training else (),
-                ),
-            ),
-            maximum_iterations=given.max_steps,
+            lambda loop: self._loop_condition(loop, context),
+            lambda loop: (self._loop_body(loop, context),),
+            (first,),
+            maximum_iterations=context.max_steps,
         )
-        steps = depth.stack_steps(last.steps)
+        steps = depth.stack_step_record(last.step_record)
         if steps is not None:
             confidence = self.halting.confidence(steps.states, inputs.padding_mask)
             steps = steps._replace(confidence=confidence)
-        record = depth.stack_attention(last.record)
-        output = _output(last.rows.output, last.rows.halting, *record, steps)
-        return output._replace(tally=last.tally)
+        weights = depth.stack_attention_record(last.attention_record)
+        output = _stack_output(last.loop_state.output, last.loop_state.halting, *weights, steps)
+        return output._replace(auxiliary_loss_stats=last.auxiliary_loss_stats)
 
-    def _take_step(self, loop, given):
-        taken = act_step.take(self, loop.rows, given)
-        step, real = loop.rows.step, given.inputs.padding_mask
-        steps = loop.steps and self._add_to_record(loop.steps, step, taken, real)
-        record = depth.add_attention(loop.record, step, taken.block_output)
-        return ACTState(taken.loop, record, steps, stack.add_tally(loop.tally, taken.block_output))
+    def _loop_condition(self, loop, context):
+        """Return whether a position still runs: bool scalar."""
+        halting = loop.loop_state.halting
+        return self.halting.should_continue(halting, context.max_steps, context.epsilon)
+
+    def _loop_body(self, loop, context):
+        result = act_step.apply_step(self, loop.loop_state, context)
+        step, block_output = loop.loop_state.step, result.block_output
+        step_record = loop.step_record
+        if step_record:
+            step_record = self._record_step(step_record, step, result, context.inputs.padding_mask)
+        return RecordingLoopState(
+            result.loop_state,
+            depth.add_to_attention_record(loop.attention_record, step, block_output),
+            step_record,
+            stack.add_auxiliary_loss_stats(loop.auxiliary_loss_stats, block_output),
+        )
 
     def ponder_terms(
-        self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
+        self,
+        result: Any,
+        padding_mask: tf.Tensor | None,
+        example_weights: tf.Tensor | None = None,
     ) -> list[state_layer.PonderTerm]:
         """See `StateLayer.ponder_terms`: the mean of the ponder cost of all that ponder."""
         if not self.act_loss_weight:
             return []
-        counted = self.halting.counted(padding_mask)
-        return [state_layer.ponder_term(result.ponder_cost, self.act_loss_weight, counted, rows)]
+        mask = self.halting.pondering_mask(padding_mask)
+        term = state_layer.ponder_term(
+            result.ponder_cost, self.act_loss_weight, mask, example_weights
+        )
+        return [term]
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
-        most = size.num_steps or self.halting.max_steps
-        stores = super().start_cache(size._replace(num_steps=most))
-        if self.halted_are_constant:
+        max_steps = size.num_steps or self.halting.max_steps
+        stores = super().start_cache(size._replace(num_steps=max_steps))
+        if self.halted_positions_are_constant:
             return stores
         return act_decoding.start_cache(self, stores, size)
 
     def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
-        if not isinstance(cache, act_decoding.HaltedCache):
+        if not isinstance(cache, act_decoding.LazyDepthCache):
             return super().move_columns(cache, size, order)
         cache = cache._replace(stores=super().move_columns(cache.stores, size, order))
         return act_decoding.move_columns(self, cache, size, order)
 
     @property
-    def places_matter(self) -> bool:
-        return self.block.places_matter or not self.halted_are_constant
+    def cache_order_matters(self) -> bool:
+        return self.block.cache_order_matters or not self.halted_positions_are_constant
 
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
@@ -184,79 +203,81 @@ class AdaptiveComputationTime(depth.Depth):
         size = window.size
         inputs = StepInputs(window.attention_mask, memory=memory, training=False)
         inputs = inputs._replace(num_steps=size.num_steps, exit_threshold=size.exit_threshold)
-        given = self._given(state, inputs, window.positions)
-        if not self.halted_are_constant:
-            return act_decoding.extend_deepening(self, state, cache, window, given)
-        _, output, stores = act_skipping.loop_over_running(
-            self, state, given, cache[:-1], window, store_of_step=lambda step: step
+        context = self._step_context(state, inputs, window.positions)
+        if not self.halted_positions_are_constant:
+            return act_decoding.extend_lazily(self, state, cache, window, context)
+        _, output, stores = act_skipping.loop_over_running_positions(
+            self, state, context, cache[:-1], window, store_index=lambda step: step
         )
         return output, (*stores, cache[-1])
 
-    def _given(self, state, inputs, positions=None):
+    def _step_context(self, state, inputs, positions=None):
         max_steps = inputs.num_steps or self.halting.max_steps
         positions = tf.range(tf.shape(state)[1]) if positions is None else positions
         signals = self.timing.prepare(positions, max_steps)
-        first = None if self.injection is None else state
+        initial_state = None if self.injection is None else state
         threshold = inputs.exit_threshold
         epsilon = self.halting.epsilon if threshold is None else 1.0 - threshold
-        copies = self.halted_state == "copy"
-        return act_step.Given(inputs, first, signals, max_steps, epsilon, copies=copies)
+        copy_halted = self.halted_state == "copy"
+        return act_step.StepContext(
+            inputs, initial_state, signals, max_steps, epsilon, copy_halted=copy_halted
+        )
 
     @property
-    def halted_are_constant(self) -> bool:
+    def halted_positions_are_constant(self) -> bool:
         """Whether what others see of a halted position never changes any more."""
         only_attention = self.block.mixes_by_attention_alone and not self.timing.cache_widths()
-        # Computing what still runs alone takes shapes that change from step to step: of LiteRT's
-        # interpreters the one in TensorFlow does not survive them.
+        # Skipping halted positions needs shapes that change from step to step. LiteRT's interpreter
+        # in TensorFlow crashes on them.
         return self.halted_state == "copy" and only_attention and not litert.is_traced()
 
-    def _skips_halted(self, state, inputs):
+    def _can_skip_halted_positions(self, state, inputs):
         """Whether a call need not compute halted positions at all."""
-        alone = self.halted_are_constant and self.halting.decides_alone
-        # What is written in place has no gradient.
-        return alone and _may_leave_out(state, inputs) and not private_api.may_record_gradients()
+        can_skip = self.halted_positions_are_constant and self.halting.halts_independently
+        # `act_skipping` writes keys and values in place, which has no gradient.
+        return can_skip and _can_skip(state, inputs) and not tape.could_possibly_record()
 
-    def _lets_go_of_halted(self, state, inputs):
+    def _can_skip_halted_examples(self, state, inputs):
         """Whether a call need not compute examples that have halted as a whole."""
-        alone = self.halting.by_example and inputs.memory is None
-        return alone and _may_leave_out(state, inputs)
+        can_skip = self.halting.per_example and inputs.memory is None
+        return can_skip and _can_skip(state, inputs)
 
-    def _add_to_record(self, steps, step, taken, padding_mask):
+    def _record_step(self, step_record, step, result, padding_mask):
         """The steps so far. A class is of all positions: those that do not ponder are 0, as they
         are in the output.
         """
-        state, counted = taken.loop.state, self.halting.counted(padding_mask)
-        if counted is not None:
-            state = tf.where(self.halting.per_position(counted), state, 0)
-        weights = self.halting.per_position(taken.update_weights)[..., 0]
+        state, mask = result.loop_state.state, self.halting.pondering_mask(padding_mask)
+        if mask is not None:
+            state = tf.where(self.halting.expand_to_state(mask), state, 0)
+        weights = self.halting.expand_to_state(result.update_weights)[..., 0]
         weights = tf.broadcast_to(weights, tf.shape(state)[:2])
-        return depth.add_steps(steps, step, state, weights)
+        return depth.add_to_step_record(step_record, step, state, weights)
 
     @classmethod
     def from_config(cls, config: Config) -> Self:
-        if "halting" not in config:
+        if "halting" not in config:  # ut_keras 0.1.0 wrote this config
             config = dict(config)
-            rule = {new: config.pop(old) for old, new in _RULE_OF_0_1_0.items()}
+            rule = {new: config.pop(old) for old, new in _HALTING_ARGUMENTS_OF_0_1_0.items()}
             config["halting"] = halting_lib.ACTHalting(**rule)
         return super().from_config(config)
 
 
-def _output(output, halting, attention=None, memory_attention=None, steps=None):
+def _stack_output(output, halting, attention=None, memory_attention=None, steps=None):
     times, remainders, cost = halting.n_updates, halting.remainders, halting.ponder_cost
     return StackOutput(output, times, remainders, attention, memory_attention, cost, steps=steps)
 
 
-def _may_leave_out(state, inputs):
+def _can_skip(state, inputs):
     """Whether nobody asks for more than the output, and shapes may change from step to step."""
-    # XLA, TPUs and LiteRT want fixed ones; Keras compiles for any number of rows.
-    free = tf.executing_eagerly() or not (
-        private_api.is_compiled_by_xla() or state.shape[:2].is_fully_defined()
-    )
-    return free and not (inputs.training or inputs.record_attention or litert.is_traced())
+    # XLA, TPUs and LiteRT need static shapes. Keras itself traces a model with an unknown batch
+    # size, so a fully static shape means that the target needs it.
+    dynamic = tf.executing_eagerly() or not (xla.compiles() or state.shape[:2].is_fully_defined())
+    return dynamic and not (inputs.training or inputs.record_attention or litert.is_traced())
 
 
-# The arguments of the rule, which is a layer of its own, where 0.1.0 saved them among the others.
-_RULE_OF_0_1_0 = {
+# ut_keras 0.1.0 saved the arguments of the halting rule in the config of `AdaptiveComputationTime`:
+# their names there, and their names as arguments of `ACTHalting`.
+_HALTING_ARGUMENTS_OF_0_1_0 = {
     "max_steps": "max_steps",
     "epsilon": "epsilon",
     "act_type": "act_type",

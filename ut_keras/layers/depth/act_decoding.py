@@ -22,115 +22,122 @@ from ut_keras.layers.depth import act_step
 _NOT_WRITTEN = -1
 
 
-class HaltedCache(NamedTuple):
+class LazyDepthCache(NamedTuple):
     """The cache where halted positions are computed on."""
 
     stores: tuple  # as in `Recurrence.start_cache`
-    depth: tf.Tensor  # int32 [C]: steps computed so far; -1 where nothing is written
-    left: dict  # "state": [B · C, D], the state after them; "inputs", before them, if injected
-    ancestors: tf.Tensor  # int32 [C, B, L], of every column; () for one beam
+    depth: tf.Tensor  # int32 [C], number of computed steps of each column; -1 if not written yet
+    # Stores [B · C, D]. "state": the state after these steps; "inputs", only with an injection: the
+    # state before the first step.
+    last_states: dict
+    ancestors: tf.Tensor  # int32 [C, B, L], the ancestors of each column; () for one beam
 
 
-def start_cache(layers: Any, stores: tuple, size: cache_lib.CacheSize) -> HaltedCache:
+def start_cache(act_layer: Any, stores: tuple, size: cache_lib.CacheSize) -> LazyDepthCache:
     """The cache for `extend_deepening`, of empty stores."""
     ancestors = ()
     if size.beams > 1:
         ancestors = cache_lib.empty([size.columns, size.batch, size.length], tf.int32)
-    left = cache_lib.start(_left_widths(layers), size, dtype=layers.compute_dtype)
-    return HaltedCache(stores, tf.fill([size.columns], _NOT_WRITTEN), left, ancestors)
+    last_states = cache_lib.start(_state_widths(act_layer), size, dtype=act_layer.compute_dtype)
+    return LazyDepthCache(stores, tf.fill([size.columns], _NOT_WRITTEN), last_states, ancestors)
 
 
 def move_columns(
-    layers: Any, cache: HaltedCache, size: cache_lib.CacheSize, order: tf.Tensor
-) -> HaltedCache:
+    act_layer: Any, cache: LazyDepthCache, size: cache_lib.CacheSize, order: tf.Tensor
+) -> LazyDepthCache:
     """See `Depth.move_columns`; of a cache whose stores are moved."""
-    more = tf.maximum(tf.shape(order)[1] - size.columns, 0)
-    left = cache_lib.moved(cache.left, _left_widths(layers), size, order)
-    depth = tf.pad(cache.depth, [[0, more]], constant_values=_NOT_WRITTEN)
+    num_new = tf.maximum(tf.shape(order)[1] - size.columns, 0)
+    last_states = cache_lib.moved(cache.last_states, _state_widths(act_layer), size, order)
+    depth = tf.pad(cache.depth, [[0, num_new]], constant_values=_NOT_WRITTEN)
     ancestors = cache.ancestors
     if size.beams > 1:
-        ancestors = tf.pad(ancestors, [[0, more], [0, 0], [0, more // size.beams]])
-    return HaltedCache(cache.stores, depth, left, ancestors)
+        ancestors = tf.pad(ancestors, [[0, num_new], [0, 0], [0, num_new // size.beams]])
+    return LazyDepthCache(cache.stores, depth, last_states, ancestors)
 
 
-def extend_deepening(
-    layers: Any,
+def extend_lazily(
+    act_layer: Any,
     state: tf.Tensor,
-    cache: HaltedCache,
+    cache: LazyDepthCache,
     window: cache_lib.Window,
-    given: act_step.Given,
-) -> tuple[tf.Tensor, HaltedCache]:
+    context: act_step.StepContext,
+) -> tuple[tf.Tensor, LazyDepthCache]:
     """See `Depth.extend`: a step computes the columns of the pass and those never so deep before.
 
     Under "copy" it leaves halted positions as they are, where convolutions look on.
     """
-    cache = _begin(layers, cache, state, window)
-    all_widths = (*layers.block.cache_widths(), layers.timing.cache_widths())
+    cache = _add_window(act_layer, cache, state, window)
+    all_widths = (*act_layer.block.cache_widths(), act_layer.timing.cache_widths())
 
-    def body(columns, cache):
-        step = columns.step
-        active = tf.cast(tf.where(cache.depth == step)[:, 0], tf.int32)  # the pass comes last
+    def body(loop_state, cache):
+        step = loop_state.step
+        active = tf.cast(tf.where(cache.depth == step)[:, 0], tf.int32)  # the window's come last
         ancestors = None
         if window.size.beams > 1:
             ancestors = tf.transpose(tf.gather(cache.ancestors, active), [1, 0, 2])
-        here = cache_lib.window(active, window.size, ancestors)
+        active_window = cache_lib.window(active, window.size, ancestors)
         caches = [
-            cache_lib.LayerCache(part, step, cache_lib.Layout(widths, here))
+            cache_lib.LayerCache(part, step, cache_lib.Layout(widths, active_window))
             for part, widths in zip(cache.stores, all_widths, strict=True)
         ]
-        left = _left(layers, cache, here)
-        before, *first = (  # [B, A, D]
-            tf.gather(left.read(name)[:, 0], active, axis=1) for name in _left_widths(layers)
+        last_states = _state_cache(act_layer, cache, active_window)
+        before, *initial_state = (  # [B, A, D] for A active columns
+            tf.gather(last_states.read(name)[:, 0], active, axis=1)
+            for name in _state_widths(act_layer)
         )
-        columns = act_step.take(
-            layers,
-            columns._replace(state=before),
-            given._replace(
-                inputs=given.inputs._replace(attention_mask=here.attention_mask, cache=caches[:-1]),
-                first=first[0] if first else None,
-                signals=layers.timing.prepare(here.positions, given.max_steps),
+        loop_state = act_step.apply_step(
+            act_layer,
+            loop_state._replace(state=before),
+            context._replace(
+                inputs=context.inputs._replace(
+                    attention_mask=active_window.attention_mask, cache=caches[:-1]
+                ),
+                initial_state=initial_state[0] if initial_state else None,
+                signals=act_layer.timing.prepare(active_window.positions, context.max_steps),
                 signal_cache=caches[-1],
-                earlier=tf.shape(active)[0] - tf.shape(state)[1],
+                num_earlier=tf.shape(active)[0] - tf.shape(state)[1],
             ),
-        ).loop
-        left.write("state", columns.state)
+        ).loop_state
+        last_states.write("state", loop_state.state)
         depth = tf.tensor_scatter_nd_update(
             cache.depth, active[:, tf.newaxis], tf.fill(tf.shape(active), step + 1)
         )
         stores = tuple(part.stores for part in caches)
-        cache = HaltedCache(stores, depth, left.stores, cache.ancestors)
-        return columns._replace(state=state), cache  # their states lie in the cache
+        cache = LazyDepthCache(stores, depth, last_states.stores, cache.ancestors)
+        # The states are in the cache; the loop state keeps the shape that it started with.
+        return loop_state._replace(state=state), cache
 
-    columns, cache = tf.while_loop(
-        lambda columns, cache: layers.halting.may_step(
-            columns.halting, given.max_steps, given.epsilon
+    loop_state, cache = tf.while_loop(
+        lambda loop_state, cache: act_layer.halting.should_continue(
+            loop_state.halting, context.max_steps, context.epsilon
         ),
         body,
-        (act_step.start(layers, state), cache),
-        maximum_iterations=given.max_steps,
+        (act_step.start(act_layer, state), cache),
+        maximum_iterations=context.max_steps,
     )
-    return columns.output, cache
+    return loop_state.output, cache
 
 
-def _left_widths(layers):
-    names = ("state", "inputs") if layers.injection is not None else ("state",)
-    return dict.fromkeys(names, (1, layers.hidden_size))
+def _state_widths(act_layer):
+    names = ("state", "inputs") if act_layer.injection is not None else ("state",)
+    return dict.fromkeys(names, (1, act_layer.hidden_size))
 
 
-def _left(layers, cache, window):
-    return cache_lib.LayerCache(cache.left, 0, cache_lib.Layout(_left_widths(layers), window))
+def _state_cache(act_layer, cache, window):
+    layout = cache_lib.Layout(_state_widths(act_layer), window)
+    return cache_lib.LayerCache(cache.last_states, 0, layout)
 
 
-def _begin(layers, cache, state, window):
+def _add_window(act_layer, cache, state, window):
     """The cache with the columns of a pass, at no step yet."""
-    left = _left(layers, cache, window)
-    for name in _left_widths(layers):
-        left.write(name, state)
+    last_states = _state_cache(act_layer, cache, window)
+    for name in _state_widths(act_layer):
+        last_states.write(name, state)
     depth = tf.tensor_scatter_nd_update(
         cache.depth, window.columns[:, tf.newaxis], tf.zeros_like(window.columns)
     )
     ancestors = cache.ancestors
     if window.size.beams > 1:
-        of_columns = tf.transpose(window.ancestors, [1, 0, 2])
-        ancestors = cache_lib.write_rows(ancestors, window.columns, of_columns)
-    return cache._replace(depth=depth, left=left.stores, ancestors=ancestors)
+        by_column = tf.transpose(window.ancestors, [1, 0, 2])
+        ancestors = cache_lib.write_rows(ancestors, window.columns, by_column)
+    return cache._replace(depth=depth, last_states=last_states.stores, ancestors=ancestors)

@@ -17,12 +17,12 @@ import tensorflow as tf
 
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.depth import act_step
-from ut_keras.layers.halting.halting import Halting
+from ut_keras.layers.halting.halting import HaltingState
 
 
-def run_positions(
-    layers: Any, state: tf.Tensor, given: act_step.Given
-) -> tuple[Halting, tf.Tensor]:
+def forward_running_positions(
+    act_layer: Any, state: tf.Tensor, context: act_step.StepContext
+) -> tuple[HaltingState, tf.Tensor]:
     """A pass over whole sequences.
 
     Args:
@@ -33,24 +33,28 @@ def run_positions(
     shape = tf.shape(state)
     size = cache_lib.CacheSize(shape[0], 1, shape[1])
     stores = tuple(
-        cache_lib.start(widths, size, dtype=layers.compute_dtype)
-        for widths in layers.block.cache_widths()
+        cache_lib.start(widths, size, dtype=act_layer.compute_dtype)
+        for widths in act_layer.block.cache_widths()
     )
-    places = tf.range(size.length)
-    window = cache_lib.Window(places, places, size, None, given.inputs.attention_mask, whole=True)
-    starting = given.inputs.padding_mask if layers.halting.mask_padding else None
-    return loop_over_running(layers, state, given, stores, window, lambda step: 0, starting)[:2]
+    columns = tf.range(size.length)
+    attention_mask = context.inputs.attention_mask
+    window = cache_lib.Window(columns, columns, size, None, attention_mask, whole=True)
+    start_mask = context.inputs.padding_mask if act_layer.halting.mask_padding else None
+    halting, output, _ = loop_over_running_positions(
+        act_layer, state, context, stores, window, lambda step: 0, start_mask
+    )
+    return halting, output
 
 
-def loop_over_running(
-    layers: Any,
+def loop_over_running_positions(
+    act_layer: Any,
     state: tf.Tensor,
-    given: act_step.Given,
+    context: act_step.StepContext,
     stores: tuple,
     window: cache_lib.Window,
-    store_of_step: Callable[[Any], Any],
-    starting: tf.Tensor | None = None,
-) -> tuple[Halting, tf.Tensor, tuple]:
+    store_index: Callable[[Any], Any],
+    start_mask: tf.Tensor | None = None,
+) -> tuple[HaltingState, tf.Tensor, tuple]:
     """The loop.
 
     Args:
@@ -63,72 +67,87 @@ def loop_over_running(
     Returns:
         (`Halting` [B, Q], output [B, Q, D], stores).
     """
-    shape, given = tf.shape(state), given._replace(copies=False)  # who has halted is not there
-    grid, all_widths = shape[:2], layers.block.cache_widths()
+    shape, context = tf.shape(state), context._replace(copy_halted=False)  # all of them run
+    grid, all_widths = shape[:2], act_layer.block.cache_widths()
 
     def caches_at(step, index, stores):
-        rows, entry = cache_lib.Rows(index, grid), store_of_step(step)
+        rows, entry = cache_lib.Rows(index, grid), store_index(step)
         return [
             cache_lib.LayerCache(part, entry, cache_lib.Layout(widths, window, rows))
             for part, widths in zip(stores, all_widths, strict=True)
         ]
 
-    def given_to(index, caches):
-        rows, padding_mask = caches[0].layout.rows, given.inputs.padding_mask
-        real = None if padding_mask is None else rows.collect(padding_mask)
-        first = None if given.first is None else tf.gather_nd(given.first, index)[tf.newaxis]
-        inputs = given.inputs._replace(padding_mask=real, cache=caches)
-        return given._replace(inputs=inputs, first=first, places=index[:, 1])
+    def context_of(index, caches):
+        rows, padding_mask = caches[0].layout.rows, context.inputs.padding_mask
+        running_mask = None if padding_mask is None else rows.collect(padding_mask)
+        initial_state = None
+        if context.initial_state is not None:
+            initial_state = tf.gather_nd(context.initial_state, index)[tf.newaxis]
+        inputs = context.inputs._replace(padding_mask=running_mask, cache=caches)
+        return context._replace(
+            inputs=inputs, initial_state=initial_state, signal_index=index[:, 1]
+        )
 
-    def body(index, rows, results, stores):
-        caches = caches_at(rows.step, index, stores)
-        new = act_step.take(layers, rows, given_to(index, caches)).loop
-        goes_on = new.halting.running[0]
-        done_at, done = _select(~goes_on, index, new)
-        seen_at, seen = done_at, done
-        if window.whole:  # by those alone that run on in the same example; else by later symbols
-            going = tf.math.unsorted_segment_sum(tf.cast(goes_on, tf.int32), index[:, 0], grid[0])
-            seen_at, seen = _select(tf.gather(going, done_at[:, 0]) > 0, done_at, done)
-        caches = caches_at(new.step, seen_at, [cache.stores for cache in caches])
-        layers.block.remember(seen.state, caches)
-        results = _write(results, done_at, done, grid)
+    def body(index, loop_state, results, stores):
+        caches = caches_at(loop_state.step, index, stores)
+        new = act_step.apply_step(act_layer, loop_state, context_of(index, caches)).loop_state
+        is_running = new.halting.running[0]
+        halted_index, halted = _select(~is_running, index, new)
+        attended_index, attended = halted_index, halted
+        if window.whole:
+            # Deeper steps attend to a halted position only while its example has a running one.
+            # While decoding (not `whole`), later tokens attend to every halted position.
+            is_running_int = tf.cast(is_running, tf.int32)
+            num_running = tf.math.unsorted_segment_sum(is_running_int, index[:, 0], grid[0])
+            attended_index, attended = _select(
+                tf.gather(num_running, halted_index[:, 0]) > 0, halted_index, halted
+            )
+        caches = caches_at(new.step, attended_index, [cache.stores for cache in caches])
+        act_layer.block.write_cache(attended.state, caches)
+        results = _write(results, halted_index, halted, grid)
         stores = tuple(cache.stores for cache in caches)
-        return (*_select(goes_on, index, new), results, stores)
+        return (*_select(is_running, index, new), results, stores)
 
-    if starting is None:
-        starting = tf.ones(grid, tf.bool)
-    else:  # who takes no step may be looked at all the same
-        idle = tf.cast(tf.where(~starting), tf.int32)
+    if start_mask is None:
+        start_mask = tf.ones(grid, tf.bool)
+    else:  # other positions may attend to a position that takes no step
+        idle = tf.cast(tf.where(~start_mask), tf.int32)
         caches = caches_at(0, idle, stores)
-        layers.block.remember(tf.gather_nd(state, idle)[tf.newaxis], caches)
+        act_layer.block.write_cache(tf.gather_nd(state, idle)[tf.newaxis], caches)
         stores = tuple(cache.stores for cache in caches)
-    index = tf.cast(tf.where(starting), tf.int32)  # [R, 2], example and place of who still runs
-    rows = act_step.start(layers, tf.gather_nd(state, index)[tf.newaxis])  # [1, R]
-    num_places = shape[0] * shape[1]
-    results = (  # of the whole grid
-        cache_lib.empty([num_places, len(Halting._fields)], tf.float32),
-        cache_lib.empty([num_places, state.shape[-1]], state.dtype),
+    # int32 [R, 2], (example, position) of each running position
+    index = tf.cast(tf.where(start_mask), tf.int32)
+    loop_state = act_step.start(act_layer, tf.gather_nd(state, index)[tf.newaxis])  # [1, R, D]
+    num_positions = shape[0] * shape[1]
+    results = (  # of all positions: [B · Q, fields of `HaltingState`] and output [B · Q, D]
+        cache_lib.empty([num_positions, len(HaltingState._fields)], tf.float32),
+        cache_lib.empty([num_positions, state.shape[-1]], state.dtype),
     )
-    index, rows, results, stores = tf.while_loop(
-        lambda index, rows, results, stores: layers.halting.may_step(
-            rows.halting, given.max_steps, given.epsilon
+    index, loop_state, results, stores = tf.while_loop(
+        lambda index, loop_state, results, stores: act_layer.halting.should_continue(
+            loop_state.halting, context.max_steps, context.epsilon
         ),
         body,
-        (index, rows, results, stores),
-        shape_invariants=(_shapes(index, 0), _shapes(rows, 1), _shapes(results), _shapes(stores)),
-        maximum_iterations=given.max_steps,
+        (index, loop_state, results, stores),
+        shape_invariants=(
+            _shapes(index, 0),
+            _shapes(loop_state, 1),
+            _shapes(results),
+            _shapes(stores),
+        ),
+        maximum_iterations=context.max_steps,
     )
-    halting, output = _write(results, index, rows, grid)
+    halting, output = _write(results, index, loop_state, grid)
     output = tf.reshape(output, shape)
     output.set_shape(state.shape)
-    halting = tf.reshape(halting, [*tf.unstack(grid), len(Halting._fields)])
-    halting.set_shape([*state.shape[:2], len(Halting._fields)])
-    return Halting(*tf.unstack(halting, axis=-1)), output, stores
+    halting = tf.reshape(halting, [*tf.unstack(grid), len(HaltingState._fields)])
+    halting.set_shape([*state.shape[:2], len(HaltingState._fields)])
+    return HaltingState(*tf.unstack(halting, axis=-1)), output, stores
 
 
-def run_examples(
-    layers: Any, start: act_step.Pondering, given: act_step.Given
-) -> act_step.Pondering:
+def forward_running_examples(
+    act_layer: Any, start: act_step.ACTLoopState, context: act_step.StepContext
+) -> act_step.ACTLoopState:
     """The loop where all positions of an example halt together, and leave it together.
 
     Args:
@@ -138,57 +157,65 @@ def run_examples(
         `Pondering`, of which `halting` and `output` count.
     """
     num_examples = tf.shape(start.state)[0]
-    of_rows = (given.first, given.inputs.attention_mask, given.inputs.padding_mask)
-    whole = [x if x is None else _of_all(x, num_examples) for x in of_rows]
+    inputs = context.inputs
+    per_example = [
+        x if x is None else _repeat_batch(x, num_examples)
+        for x in (context.initial_state, inputs.attention_mask, inputs.padding_mask)
+    ]
 
-    def body(rows, loop, results):
-        first, may_attend, real = (x if x is None else tf.gather(x, rows) for x in whole)
-        inputs = given.inputs._replace(attention_mask=may_attend, padding_mask=real)
-        loop = act_step.take(layers, loop, given._replace(inputs=inputs, first=first)).loop
+    def body(examples, loop_state, results):
+        initial_state, attention_mask, padding_mask = (
+            x if x is None else tf.gather(x, examples) for x in per_example
+        )
+        inputs = context.inputs._replace(attention_mask=attention_mask, padding_mask=padding_mask)
+        context_of_examples = context._replace(inputs=inputs, initial_state=initial_state)
+        loop_state = act_step.apply_step(act_layer, loop_state, context_of_examples).loop_state
         results = tf.nest.map_structure(
-            lambda all_of_them, some: tf.tensor_scatter_nd_update(
-                all_of_them, rows[:, tf.newaxis], some
+            lambda result, update: tf.tensor_scatter_nd_update(
+                result, examples[:, tf.newaxis], update
             ),
             results,
-            (loop.halting, loop.output),
+            (loop_state.halting, loop_state.output),
         )
-        running = tf.where(loop.halting.running)[:, 0]
-        kept = tf.nest.map_structure(lambda x: tf.gather(x, running), loop[1:])
-        return tf.gather(rows, running), act_step.Pondering(loop.step, *kept), results
+        running = tf.where(loop_state.halting.running)[:, 0]
+        kept = tf.nest.map_structure(lambda x: tf.gather(x, running), loop_state[1:])
+        loop_state = act_step.ACTLoopState(loop_state.step, *kept)
+        return tf.gather(examples, running), loop_state, results
 
     first, results = (tf.range(num_examples), start), (start.halting, start.output)
     _, last, (halting, output) = tf.while_loop(
-        lambda rows, loop, results: layers.halting.may_step(
-            loop.halting, given.max_steps, given.epsilon
+        lambda examples, loop_state, results: act_layer.halting.should_continue(
+            loop_state.halting, context.max_steps, context.epsilon
         ),
         body,
         (*first, results),
         shape_invariants=(*_shapes(first, 0), _shapes(results)),
-        maximum_iterations=given.max_steps,
+        maximum_iterations=context.max_steps,
     )
     return last._replace(halting=halting, output=output)
 
 
-def _select(mask, index, rows):
+def _select(mask, index, loop_state):
     """(index, `Pondering`) of the rows where `mask` [R] is True."""
-    everything = (index, rows[1:])
+    everything = (index, loop_state[1:])
 
-    def some():
+    def selected():
         kept = tf.where(mask)[:, 0]
-        of_rows = tf.nest.map_structure(lambda x: tf.gather(x, kept, axis=1), rows[1:])
-        return tf.gather(index, kept), of_rows
+        fields = tf.nest.map_structure(lambda x: tf.gather(x, kept, axis=1), loop_state[1:])
+        return tf.gather(index, kept), fields
 
-    index, of_rows = tf.cond(tf.reduce_all(mask), lambda: everything, some)
-    return index, act_step.Pondering(rows.step, *of_rows)
+    index, fields = tf.cond(tf.reduce_all(mask), lambda: everything, selected)
+    return index, act_step.ACTLoopState(loop_state.step, *fields)
 
 
-def _write(results, index, rows, grid):
+def _write(results, index, loop_state, grid):
     """The results with those of some rows, in their places."""
-    places = index[:, 0] * grid[1] + index[:, 1]
+    flat_index = index[:, 0] * grid[1] + index[:, 1]
     halting, output = results
+    new_halting = tf.stack([field[0] for field in loop_state.halting], axis=-1)
     return (
-        cache_lib.write_rows(halting, places, tf.stack([x[0] for x in rows.halting], axis=-1)),
-        cache_lib.write_rows(output, places, rows.output[0]),
+        cache_lib.write_rows(halting, flat_index, new_halting),
+        cache_lib.write_rows(output, flat_index, loop_state.output[0]),
     )
 
 
@@ -204,6 +231,6 @@ def _shapes(nest, free=None):
     return tf.nest.map_structure(shape, nest)
 
 
-def _of_all(x, num_examples):
+def _repeat_batch(x, num_examples):
     """[B, ...] of what may be the same for all, [1, ...]."""
     return tf.broadcast_to(x, (num_examples, *tf.unstack(tf.shape(x))[1:]))

@@ -13,48 +13,50 @@ import tensorflow as tf
 
 from ut_keras.layers.basic.signature import StepInputs
 from ut_keras.layers.depth.stack import BlockOutput
-from ut_keras.layers.halting.halting import Halting, Step
+from ut_keras.layers.halting.halting import HaltingState, Step
 
 
-class Pondering(NamedTuple):
+class ACTLoopState(NamedTuple):
     """What every loop carries of its rows, [B, S] of them."""
 
     step: tf.Tensor  # int32 scalar n, from 0
     state: tf.Tensor  # [B, S, D], s^n in the paper
-    halting: Halting
-    output: tf.Tensor  # [B, S, D], the mix of the states so far (`previous_state` in T2T)
+    halting: HaltingState
+    output: tf.Tensor  # [B, S, D], the weighted states so far (`previous_state` in T2T)
 
 
-class Given(NamedTuple):
+class StepContext(NamedTuple):
     """What a step reads besides: the same at every step, but for the rows that are left."""
 
-    inputs: StepInputs  # its `cache` is of the block
-    first: tf.Tensor | None  # [B, S, D], the states before all steps; None without an injection
+    inputs: StepInputs  # `inputs.cache` is the block's
+    initial_state: tf.Tensor | None  # [B, S, D], the state before step 0; None without injection
     signals: Any  # `StepSignals`
     max_steps: int
     epsilon: float
-    places: tf.Tensor | None = None  # int32 [S], which of the positions of `signals`; None: all
-    signal_cache: Any = None  # `LayerCache` of what `timing` keeps
-    copies: bool = False  # whether a halted position is left as it is, where it is among the rows
-    # Rows in front that halted in an earlier pass, and whose states alone are wanted: int32 scalar.
-    earlier: tf.Tensor | None = None
+    # int32 [S]: for each position of the state, its index in `signals`. None: they correspond.
+    signal_index: tf.Tensor | None = None
+    signal_cache: Any = None  # `LayerCache` of the `timing` layer
+    copy_halted: bool = False  # whether halted positions among the [B, S] keep their state
+    # int32 scalar. The first positions of the state, which halted when they were decoded. The step
+    # computes their states, but no halting and no output. None: there are none.
+    num_earlier: tf.Tensor | None = None
 
 
-class Taken(NamedTuple):
+class StepResult(NamedTuple):
     """A step that was taken."""
 
-    loop: Pondering
+    loop_state: ACTLoopState
     block_output: BlockOutput
     update_weights: tf.Tensor  # float32, w^n
 
 
-def start(layers: Any, state: tf.Tensor, padding_mask: tf.Tensor | None = None) -> Pondering:
+def start(act_layer: Any, state: tf.Tensor, padding_mask: tf.Tensor | None = None) -> ACTLoopState:
     """Before the first step."""
-    halting = layers.halting.start(state, padding_mask)
-    return Pondering(tf.constant(0), state, halting, tf.zeros_like(state))
+    halting = act_layer.halting.start(state, padding_mask)
+    return ACTLoopState(tf.constant(0), state, halting, tf.zeros_like(state))
 
 
-def take(layers: Any, loop: Pondering, given: Given) -> Taken:
+def apply_step(act_layer: Any, loop_state: ACTLoopState, context: StepContext) -> StepResult:
     """Signals, transforms, decides who halts, mixes into the output.
 
     Args:
@@ -62,45 +64,49 @@ def take(layers: Any, loop: Pondering, given: Given) -> Taken:
     Raises:
         ValueError: if a pass has a threshold of its own, and the rule does not look at it.
     """
-    rule, inputs, before = layers.halting, given.inputs, loop.state
-    x = before if layers.injection is None else layers.injection(before, given.first)
-    x = layers.timing(x, loop.step, given.signals, given.places, cache=given.signal_cache)
-    if given.copies:
-        running = loop.halting.running
-        if given.earlier is not None:
-            running = tf.pad(running, [[0, 0], [given.earlier, 0]])
-        running = tf.expand_dims(running, 1) if rule.by_example else running
+    rule, inputs, before = act_layer.halting, context.inputs, loop_state.state
+    x = before
+    if act_layer.injection is not None:
+        x = act_layer.injection(before, context.initial_state)
+    signal_arguments = (context.signals, context.signal_index)
+    x = act_layer.timing(x, loop_state.step, *signal_arguments, cache=context.signal_cache)
+    if context.copy_halted:
+        running = loop_state.halting.running
+        if context.num_earlier is not None:
+            running = tf.pad(running, [[0, 0], [context.num_earlier, 0]])
+        running = tf.expand_dims(running, 1) if rule.per_example else running
         x = tf.where(tf.expand_dims(running, -1), x, before)
         inputs = inputs._replace(running=running)
-    transformed = layers.block.forward(x, inputs)
-    state = transformed.output
+    block_output = act_layer.block.forward(x, inputs)
+    state = block_output.output
     state.set_shape(before.shape)
 
-    seen = (_last(part, given.earlier, loop.output) for part in (before, x, state))
-    reads = []
+    num_earlier, output = context.num_earlier, loop_state.output
+    step_states = (_without_earlier(part, num_earlier, output) for part in (before, x, state))
+    epsilon_reads = []  # not empty once the rule has read `step.epsilon`
 
-    def epsilon():
-        reads.append(given.epsilon)
-        return given.epsilon
+    def read_epsilon():
+        epsilon_reads.append(context.epsilon)
+        return context.epsilon
 
-    limits = (given.max_steps, epsilon)
-    step = Step(loop.step, *limits, inputs.padding_mask, inputs.training, *seen)
-    halting, update_weights = rule.halt(step, loop.halting)
-    if inputs.exit_threshold is not None and not reads and not inputs.training:
+    limits = (context.max_steps, read_epsilon)
+    step = Step(loop_state.step, *limits, inputs.padding_mask, inputs.training, *step_states)
+    halting, update_weights = rule.halt(step, loop_state.halting)
+    if inputs.exit_threshold is not None and not epsilon_reads and not inputs.training:
         raise ValueError(
             "exit_threshold needs a halting rule whose `halt` reads `step.epsilon`. "
             f"Received: {type(rule).__name__}."
         )
-    output = rule.mix(step.after, loop.output, update_weights)
-    output.set_shape(loop.output.shape)
-    loop = Pondering(loop.step + 1, state, halting, output)
-    return Taken(loop, transformed, update_weights)
+    output = rule.mix(step.after, loop_state.output, update_weights)
+    output.set_shape(loop_state.output.shape)
+    loop_state = ACTLoopState(loop_state.step + 1, state, halting, output)
+    return StepResult(loop_state, block_output, update_weights)
 
 
-def _last(x, earlier, like):
+def _without_earlier(x, num_earlier, like):
     """[B, A, D] without its earlier rows."""
-    if earlier is None:
+    if num_earlier is None:
         return x
-    x = x[:, earlier:]
+    x = x[:, num_earlier:]
     x.set_shape(like.shape)
     return x

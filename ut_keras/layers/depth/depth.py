@@ -12,13 +12,14 @@ from ut_keras.layers.depth.state_layer import PonderTerm
 from ut_keras.layers.halting import halting
 
 
-class Steps(NamedTuple):
+class SupervisedSteps(NamedTuple):
     """The steps of a recurrence that have losses; N is the most that there could be."""
 
-    states: tf.Tensor  # [N, B, S, D]; 0 where a step was not taken
-    weights: tf.Tensor  # [N, B, S] float32, w^n; 0 there, the sum over N is 1
-    # float32 [N, B, S], or [N, B] of whole rows: logits, whether the answer is right by now; None
-    # where nobody says.
+    states: tf.Tensor  # [N, B, S, D]; 0 if the step was not taken
+    # float32 [N, B, S], the weight w^n of each loss; 0 if the step was not taken. Sums to 1 over N.
+    weights: tf.Tensor
+    # float32 [N, B, S], or [N, B] if a complete example halts as a unit. Logits of the probability
+    # that the prediction after this step is correct; None if the halting rule does not predict it.
     confidence: tf.Tensor | None = None
 
 
@@ -30,9 +31,12 @@ class StackOutput(NamedTuple):
     remainders: tf.Tensor | None = None  # like ponder_times, in [0, 1]
     attention_weights: tf.Tensor | None = None  # [N, B, H, S, S] float32, if recorded
     memory_attention_weights: tf.Tensor | None = None  # [N, B, H, T, S] float32, if recorded
-    ponder_cost: tf.Tensor | None = None  # like ponder_times, what pondering costs
-    tally: tuple = ()  # of each layer float32 [B, W], or () where it costs nothing; in training
-    steps: Steps | None = None  # in training, where the loss is a mean of those of several
+    ponder_cost: tf.Tensor | None = None  # like ponder_times
+    # In training, per layer: float32 [B, W], or () if the layer has no auxiliary loss. See
+    # `TransformerLayer`.
+    auxiliary_loss_stats: tuple = ()
+    # In training, if the loss uses the states of several steps.
+    steps: SupervisedSteps | None = None
 
 
 class Depth(state_layer.StateLayer):
@@ -45,13 +49,14 @@ class Depth(state_layer.StateLayer):
     A subclass has `forward` and `extend`; for the rest it asks its `inner`.
     """
 
-    # Attributes that are layers or None, and are built with the shape of the state, in this order.
+    # Names of attributes that are layers or None. They are built in this order, with the state's
+    # shape.
     layer_attributes: tuple[str, ...] = ("block",)
-    num_steps = 1  # how often it takes its block
-    timing: Any = None  # a `StepTimingSignal`, where a step has signals
+    num_steps = 1  # how many times the block is applied
+    timing: Any = None  # a `StepTimingSignal`, if steps have signals
 
     def build(self, state_shape: Shape) -> None:
-        build_all(self._layers_given(), state_shape)
+        build_all(self._present_layers(), state_shape)
 
     @property
     def inner(self) -> Any:
@@ -61,8 +66,10 @@ class Depth(state_layer.StateLayer):
     def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Any:
         return self.inner.project_memory(memory, attention_mask)
 
-    def extra_terms(self, tally: Any, rows: tf.Tensor | None = None) -> list[PonderTerm]:
-        return self.inner.extra_terms(tally, rows)
+    def auxiliary_losses(
+        self, auxiliary_loss_stats: Any, example_weights: tf.Tensor | None = None
+    ) -> list[PonderTerm]:
+        return self.inner.auxiliary_losses(auxiliary_loss_stats, example_weights)
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
         """See `StateLayer.forward`; `StackOutput`.
@@ -99,14 +106,14 @@ class Depth(state_layer.StateLayer):
 
     def _cache_widths(self) -> tuple:
         """What a cache keeps, of each layer and of the signals, see `cache.start`."""
-        of_signals = () if self.timing is None else (self.timing.cache_widths(),)
-        return (*self.block.cache_widths(), *of_signals)
+        signal_widths = () if self.timing is None else (self.timing.cache_widths(),)
+        return (*self.block.cache_widths(), *signal_widths)
 
     @property
-    def places_matter(self) -> bool:
+    def cache_order_matters(self) -> bool:
         """Whether it depends on where columns lie in a cache what is read of them."""
         signals_matter = self.timing is not None and bool(self.timing.cache_widths())
-        return signals_matter or self.inner.places_matter
+        return signals_matter or self.inner.cache_order_matters
 
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
@@ -138,12 +145,12 @@ class Depth(state_layer.StateLayer):
                 f"{type(self).__name__}."
             )
 
-    def _layers_given(self):
-        given = (getattr(self, name) for name in self.layer_attributes)
-        return [layer for layer in given if layer is not None]
+    def _present_layers(self):
+        layers = (getattr(self, name) for name in self.layer_attributes)
+        return [layer for layer in layers if layer is not None]
 
 
-class Around(Depth):
+class DepthWrapper(Depth):
     """Depth that has another inside, `inner`, and is like it but for what a subclass says."""
 
     @property
@@ -155,9 +162,12 @@ class Around(Depth):
         return self.inner.rule
 
     def ponder_terms(
-        self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
+        self,
+        result: Any,
+        padding_mask: tf.Tensor | None,
+        example_weights: tf.Tensor | None = None,
     ) -> list[PonderTerm]:
-        return self.inner.ponder_terms(result, padding_mask, rows)
+        return self.inner.ponder_terms(result, padding_mask, example_weights)
 
     def check_steps(self, num_steps: int | None) -> None:
         self.inner.check_steps(num_steps)
@@ -169,8 +179,9 @@ class Around(Depth):
         return self.inner.move_columns(cache, size, order)
 
 
-# What a loop collects of its steps, if it is asked to; else it carries (), which costs nothing:
-# their states, for a loss of all of them, and the attention weights, for looking at them.
+# Records. A loop can record the states of its steps, for a loss that uses all of them, and the
+# attention weights, for inspection. It carries the records in its state; without recording it
+# carries (), which costs nothing.
 
 
 class StepRecord(NamedTuple):
@@ -180,52 +191,62 @@ class StepRecord(NamedTuple):
     weights: tf.TensorArray
 
 
-def start_steps(state: tf.Tensor, max_steps: int) -> StepRecord:
+def start_step_record(state: tf.Tensor, max_steps: int) -> StepRecord:
     """An empty record of states like this one, [B, S, D]."""
-    # An array nobody writes to has no shape: entry 0 is there if the loop takes no step.
+    # Stacking a TensorArray that was never written fails, so entry 0 is always written.
     no_weight = tf.zeros(tf.shape(state)[:2])
-    return StepRecord(_array(tf.zeros_like(state), max_steps), _array(no_weight, max_steps))
+    return StepRecord(
+        _tensor_array(tf.zeros_like(state), max_steps), _tensor_array(no_weight, max_steps)
+    )
 
 
-def add_steps(
+def add_to_step_record(
     record: StepRecord, step: tf.Tensor, state: tf.Tensor, weights: tf.Tensor
 ) -> StepRecord:
     """The record with one step, an int32 scalar from 0: its state [B, S, D], weights [B, S]."""
     return StepRecord(record.states.write(step + 1, state), record.weights.write(step + 1, weights))
 
 
-def stack_steps(record: StepRecord | tuple[()]) -> Steps | None:
+def stack_step_record(record: StepRecord | tuple[()]) -> SupervisedSteps | None:
     """`Steps`; None if not recorded."""
-    return Steps(record.states.stack()[1:], record.weights.stack()[1:]) if record else None
+    if not record:
+        return None
+    return SupervisedSteps(record.states.stack()[1:], record.weights.stack()[1:])
 
 
-def _array(first, max_steps):
+def _tensor_array(first, max_steps):
     return tf.TensorArray(
         first.dtype, size=max_steps + 1, element_shape=first.shape, clear_after_read=False
     ).write(0, first)
 
 
-# Attention weights so far, one entry per step and layer, of [B, H, S, S] float32; in a decoder also
-# those to the memory, [B, H, T, S]. A loop carries it in its state; () if nothing is recorded.
+# The attention weights so far, as part of a loop state: one array with one entry per step and
+# layer, each [B, H, S, S] float32. A decoder has a second array for the attention to the memory,
+# [B, H, T, S]. It is () if nothing is recorded.
 AttentionRecord = tuple[tf.TensorArray, ...]
 
 
-def start_attention(enabled: bool | None, memory: Any) -> AttentionRecord:
+def start_attention_record(enabled: bool | None, memory: Any) -> AttentionRecord:
     """An empty record; () if it is not `enabled`. In an encoder the memory is None."""
     if not enabled:
         return ()
     return (_weights_array(), _weights_array()) if memory else (_weights_array(),)
 
 
-def add_attention(record: AttentionRecord, step: tf.Tensor, block_output: Any) -> AttentionRecord:
+def add_to_attention_record(
+    record: AttentionRecord, step: tf.Tensor, block_output: Any
+) -> AttentionRecord:
     """The record with the weights of one step, an int32 scalar, from its `BlockOutput`."""
     weights = (block_output.attention_weights, block_output.memory_attention_weights)
     return tuple(
-        _write(array, step, of_layers) for array, of_layers in zip(record, weights, strict=False)
+        _write(array, step, layer_weights)
+        for array, layer_weights in zip(record, weights, strict=False)
     )
 
 
-def stack_attention(record: AttentionRecord) -> tuple[tf.Tensor | None, tf.Tensor | None]:
+def stack_attention_record(
+    record: AttentionRecord,
+) -> tuple[tf.Tensor | None, tf.Tensor | None]:
     """(attention [N, B, H, S, S], memory attention [N, B, H, T, S]); each None if not recorded."""
     attention, memory_attention, *_ = (*(array.stack() for array in record), None, None)
     return attention, memory_attention

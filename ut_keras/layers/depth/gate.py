@@ -61,7 +61,7 @@ class Gate(Layer):
         padding_mask: tf.Tensor | None = None,
         training: bool | None = None,
     ) -> tf.Tensor:
-        # Keras hands `training` on to the map, which need not take it.
+        # Keras passes `training` to the map, if its `call` has this argument.
         gate = ACTIVATIONS[self.activation](self.map(tf.concat(inputs, axis=-1)))
         return transition.zero_at_padding(gate, padding_mask) if self.zero_at_padding else gate
 
@@ -99,11 +99,11 @@ def make(hp: UniversalTransformerHParams, side: str, name: str, bias: float) -> 
         map = dense.Dense(hp.hidden_size, **biased)
     elif hp.gate_ffn_layer == "dense_dropconnect":
         map = DropConnectDense(hp.hidden_size, hp.dropconnect_dropout, **biased)
-    else:  # T2T starts its biases at 0
+    else:  # T2T initializes its biases with 0, not with `bias`
         map = transition.FeedForward(
             hp.filter_size, hp.hidden_size, hp.relu_dropout, zero_at_padding=False, **common
         )
-    # A carry gate of its own must not be 0 at padding: nothing would be left of the state.
+    # With a separate carry gate, two gates of 0 would set the state to 0 at padding.
     zero_at_padding = from_hparams.removes_padding(hp, side) and hp.couple_carry_transform_gates
     return Gate(
         map, zero_at_padding=zero_at_padding, name=name, dtype=from_hparams.dtype_policy(hp)

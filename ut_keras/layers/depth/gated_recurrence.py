@@ -12,7 +12,7 @@ from ut_keras.layers.depth import gate as gate_lib
 from ut_keras.layers.depth import recurrence
 from ut_keras.layers.depth.recurrence import Constants, RecurrenceState, StepOutput
 
-GATES_INPUTS = "sti"  # state before the step, transformed state, inputs of the first step
+GATES_INPUTS = "sti"  # state before the step, output of the block, input of the first step
 
 
 class GatedRecurrence(recurrence.Recurrence, prepostprocess.Processing):
@@ -39,7 +39,7 @@ class GatedRecurrence(recurrence.Recurrence, prepostprocess.Processing):
         ValueError: if `gates_inputs` holds another letter or none.
     """
 
-    keeps = ""  # which of GATES_INPUTS
+    keeps = ""  # the letter, out of GATES_INPUTS, of the state that the carry gate keeps
 
     def __init__(
         self,

@@ -98,12 +98,13 @@ class LSTMUnit(_GatedUnit):
         self, x: tf.Tensor, state: LSTMState, padding_mask: tf.Tensor | None = None
     ) -> LSTMState:
         inputs = [x, state.output]
-        admitted = self.input_gate(inputs, padding_mask=padding_mask)
-        kept = tf.sigmoid(self.forget_gate(inputs, padding_mask=padding_mask) + self.forget_bias)
-        shown = self.output_gate(inputs, padding_mask=padding_mask)
-        news = self.modulation(inputs, padding_mask=padding_mask)
-        cell = kept * state.cell + admitted * news
-        return LSTMState(shown * tf.tanh(cell), cell)
+        input_gate = self.input_gate(inputs, padding_mask=padding_mask)
+        forget_gate = self.forget_gate(inputs, padding_mask=padding_mask)
+        forget_gate = tf.sigmoid(forget_gate + self.forget_bias)
+        output_gate = self.output_gate(inputs, padding_mask=padding_mask)
+        candidate = self.modulation(inputs, padding_mask=padding_mask)
+        cell = forget_gate * state.cell + input_gate * candidate
+        return LSTMState(output_gate * tf.tanh(cell), cell)
 
 
 class GatedUnitRecurrence(recurrence.Recurrence, prepostprocess.Processing):

@@ -17,7 +17,7 @@ from ut_keras.layers.position import timing_signal
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class MixedDepth(depth.Around):
+class MixedDepth(depth.DepthWrapper):
     """A recurrence between layers with weights of their own (`mix_with_transformer`).
 
     Args:
@@ -52,7 +52,7 @@ class MixedDepth(depth.Around):
         """See `StateLayer.project_memory`: that of all parts, one behind the other."""
         return tuple(
             projected
-            for part in self._layers_given()
+            for part in self._present_layers()
             for projected in part.project_memory(memory, attention_mask)
         )
 
@@ -67,62 +67,71 @@ class MixedDepth(depth.Around):
         Attention weights are those of all layers, in the order in which they attend.
         """
         results = []
-        for part, memory in self._with_each_part(inputs.memory):
-            given = inputs._replace(memory=memory)
+        for part, memory in self._parts_with(inputs.memory):
+            part_inputs = inputs._replace(memory=memory)
             if part is not self.recurrence:
-                state, given = self._with_position(state), given._replace(num_steps=None)
-            result = part.forward(state, given)
+                state = self._with_position(state)
+                part_inputs = part_inputs._replace(num_steps=None)
+            result = part.forward(state, part_inputs)
             results.append(result)
             state = result.output
-        return results[self._layers_given().index(self.recurrence)]._replace(
+        return results[self._present_layers().index(self.recurrence)]._replace(
             output=state,
-            attention_weights=_joined(result.attention_weights for result in results),
-            memory_attention_weights=_joined(result.memory_attention_weights for result in results),
-            tally=tuple(part for result in results for part in result.tally),
+            attention_weights=_concatenated(result.attention_weights for result in results),
+            memory_attention_weights=_concatenated(
+                result.memory_attention_weights for result in results
+            ),
+            auxiliary_loss_stats=tuple(
+                stats for result in results for stats in result.auxiliary_loss_stats
+            ),
         )
 
-    def extra_terms(self, tally: Any, rows: tf.Tensor | None = None) -> list[PonderTerm]:
+    def auxiliary_losses(
+        self, auxiliary_loss_stats: Any, example_weights: tf.Tensor | None = None
+    ) -> list[PonderTerm]:
         """See `StateLayer.extra_terms`: of all parts."""
-        parts = self._with_each_part(tally)
-        return [term for part, of_part in parts for term in part.extra_terms(of_part, rows)]
+        losses: list[PonderTerm] = []
+        for part, stats in self._parts_with(auxiliary_loss_stats):
+            losses.extend(part.auxiliary_losses(stats, example_weights))
+        return losses
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
         """See `Depth.start_cache`; here it is that of each part."""
-        return tuple(part.start_cache(size) for part in self._layers_given())
+        return tuple(part.start_cache(size) for part in self._present_layers())
 
     def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
-        parts = zip(self._layers_given(), cache, strict=True)
+        parts = zip(self._present_layers(), cache, strict=True)
         return tuple(part.move_columns(stores, size, order) for part, stores in parts)
 
     @property
-    def places_matter(self) -> bool:
-        return any(part.places_matter for part in self._layers_given())
+    def cache_order_matters(self) -> bool:
+        return any(part.cache_order_matters for part in self._present_layers())
 
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
         extended = []
-        for (part, part_memory), stores in zip(self._with_each_part(memory), cache, strict=True):
+        for (part, part_memory), stores in zip(self._parts_with(memory), cache, strict=True):
             if part is not self.recurrence:
                 state = self._with_position(state, window.positions)
             state, stores = part.extend(state, stores, window, part_memory)
             extended.append(stores)
         return state, tuple(extended)
 
-    def _with_each_part(self, of_layers):
+    def _parts_with(self, layer_values):
         """[(part, what its layers have of a tuple with an entry for every layer)]."""
-        pairs, used = [], 0
-        for part in self._layers_given():
-            end = used + len(part.block.layers)
-            pairs.append((part, of_layers and of_layers[used:end]))
-            used = end
+        pairs, start = [], 0
+        for part in self._present_layers():
+            end = start + len(part.block.layers)
+            pairs.append((part, layer_values and layer_values[start:end]))
+            start = end
         return pairs
 
     def _with_position(self, x, positions=None):
         return self.position_signal(x, positions) if self.position else x
 
 
-def _joined(weights):
+def _concatenated(weights):
     """[N_1, ...], [N_2, ...], ... -> [N, ...]; None where nothing was recorded."""
     weights = list(weights)
     return None if weights[0] is None else tf.concat(weights, axis=0)
@@ -144,16 +153,16 @@ def make(hp: UniversalTransformerHParams, side: parts.Side, recurrence: depth.De
     recurrence.name = "recurrence"
     dtype = from_hparams.dtype_policy(hp)
 
-    def layers_at(place):
-        if f"{place}_ut" not in mixed:
+    def make_layers(where):
+        if f"{where}_ut" not in mixed:
             return None
-        block = stack.make_block(hp, side, hp.num_mixedin_layers, f"{place}_ut_layer")
-        return stack.LayeredDepth(block, name=place, dtype=dtype)
+        block = stack.make_block(hp, side, hp.num_mixedin_layers, f"{where}_ut_layer")
+        return stack.LayeredDepth(block, name=where, dtype=dtype)
 
     return MixedDepth(
         recurrence,
-        layers_at("before"),
-        layers_at("after"),
+        make_layers("before"),
+        make_layers("after"),
         position=hp.add_position_timing_signal,
         name="depth",
         dtype=dtype,

@@ -22,19 +22,19 @@ from ut_keras.layers.transition import sru
 class RecurrenceState(NamedTuple):
     """What the loop carries from step to step."""
 
-    step: tf.Tensor  # int32 scalar t
+    step: tf.Tensor  # int32 scalar t, from 0
     state: tf.Tensor  # [B, S, D], H_t in the paper
-    carried: tuple  # tensors that a variant keeps besides; () in the plainest form
-    stores: tuple  # of a cache, one dict per layer and one for the signals; () without a cache
-    record: tuple  # `AttentionRecord`, or () when nothing is recorded
-    tally: tuple = ()  # of each layer that of `StateLayer.start_tally`; () but in training
-    steps: tuple = ()  # `StepRecord`, or () where the loss is that of the last alone
+    carried: tuple  # further tensors that a subclass carries; () in the simplest variant
+    stores: tuple  # of a cache: one dict per layer and one for the signals; () without a cache
+    attention_record: tuple  # `AttentionRecord`; () if attention weights are not recorded
+    auxiliary_loss_stats: tuple = ()  # one entry per layer; () except in training
+    step_record: tuple = ()  # `StepRecord`; () if the loss uses only the last state
 
 
 class Constants(NamedTuple):
     """What is the same at every step."""
 
-    transform: Callable  # (x [B, S, D], step) -> `BlockOutput`: injection, signals and block
+    transform: Callable  # (x [B, S, D], step) -> `BlockOutput`; applies injection, signals, block
     inputs: tf.Tensor  # [B, S, D], H_0
     padding_mask: tf.Tensor | None  # bool [B, S], True at real tokens
     training: bool | None
@@ -83,7 +83,7 @@ class StepSampling(Layer):
         self.num_steps = num_steps
         self.seed_generator = keras.random.SeedGenerator()
 
-    def draw(self) -> tf.Tensor:
+    def sample(self) -> tf.Tensor:
         """int32 scalar n. (A Keras layer cannot be called with nothing.)"""
         seed = tf.cast(self.seed_generator.next(), tf.int32)
         return tf.random.stateless_uniform([], seed, 1, self.num_steps + 1, tf.int32)
@@ -146,25 +146,31 @@ class Recurrence(depth.Depth):
         """
         training = inputs.training
         self.check_steps(inputs.num_steps)
-        most = inputs.num_steps or self.num_steps
-        num_steps: Any = most
+        max_steps = inputs.num_steps or self.num_steps
+        num_steps: Any = max_steps
         if training and self.steps_sampling is not None and inputs.num_steps is None:
-            num_steps, most = self.steps_sampling.draw(), self.num_steps
-        signals = self.timing.prepare(tf.range(tf.shape(state)[1]), most)
+            num_steps, max_steps = self.steps_sampling.sample(), self.num_steps
+        signals = self.timing.prepare(tf.range(tf.shape(state)[1]), max_steps)
         every = self.supervised_every if training else 0
         first = RecurrenceState(
             tf.constant(0),
             state,
-            self.start(state, most),
+            self.start(state, max_steps),
             (),
-            depth.start_attention(inputs.record_attention, inputs.memory),
-            self.block.start_tally(state) if training else (),
-            depth.start_steps(state, -(-most // every)) if every else (),
+            depth.start_attention_record(inputs.record_attention, inputs.memory),
+            self.block.start_auxiliary_loss_stats(state) if training else (),
+            depth.start_step_record(state, -(-max_steps // every)) if every else (),
         )
-        last = self._loop(first, inputs, signals, num_steps, most)
-        record = depth.stack_attention(last.record)
-        steps = depth.stack_steps(last.steps)
-        return StackOutput(self.finish(last), None, None, *record, tally=last.tally, steps=steps)
+        last = self._loop(first, inputs, signals, num_steps, max_steps)
+        weights = depth.stack_attention_record(last.attention_record)
+        return StackOutput(
+            self.finish(last),
+            None,
+            None,
+            *weights,
+            auxiliary_loss_stats=last.auxiliary_loss_stats,
+            steps=depth.stack_step_record(last.step_record),
+        )
 
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
@@ -177,7 +183,7 @@ class Recurrence(depth.Depth):
         last = self._loop(first, inputs, signals, num_steps, num_steps, layouts)
         return self.finish(last), last.stores
 
-    def _loop(self, first, inputs, signals, num_steps, most, layouts=()):
+    def _loop(self, first, inputs, signals, num_steps, max_steps, layouts=()):
         """All steps; with a layout for each of the stores, where there are any."""
 
         def body(loop):
@@ -185,41 +191,42 @@ class Recurrence(depth.Depth):
                 cache_lib.LayerCache(part, loop.step, layout)
                 for part, layout in zip(loop.stores, layouts, strict=True)
             ]
-            *of_layers, of_signals = caches or [None]
+            *layer_caches, signal_cache = caches or [None]
 
             def transform(x, step):
                 x = x if self.injection is None else self.injection(x, first.state)
-                x = self.timing(x, step, signals, cache=of_signals)
-                return self.block.forward(x, inputs._replace(cache=of_layers))
+                x = self.timing(x, step, signals, cache=signal_cache)
+                return self.block.forward(x, inputs._replace(cache=layer_caches))
 
             constants = Constants(transform, first.state, inputs.padding_mask, inputs.training)
             result = self.take_step(loop, constants)
             result.state.set_shape(loop.state.shape)
             for new, old in zip(result.carried, loop.carried, strict=True):
                 new.set_shape(old.shape)
+            block_output = result.block_output
             return (
                 RecurrenceState(
                     loop.step + 1,
                     result.state,
                     result.carried,
                     tuple(cache.stores for cache in caches),
-                    depth.add_attention(loop.record, loop.step, result.block_output),
-                    stack.add_tally(loop.tally, result.block_output),
-                    loop.steps and self._add_step(loop, result.state, num_steps),
+                    depth.add_to_attention_record(loop.attention_record, loop.step, block_output),
+                    stack.add_auxiliary_loss_stats(loop.auxiliary_loss_stats, block_output),
+                    loop.step_record and self._record_step(loop, result.state, num_steps),
                 ),
             )
 
         (last,) = tf.while_loop(
-            lambda loop: loop.step < num_steps, body, (first,), maximum_iterations=most
+            lambda loop: loop.step < num_steps, body, (first,), maximum_iterations=max_steps
         )
         return last
 
-    def _add_step(self, loop, state, num_steps):
+    def _record_step(self, loop, state, num_steps):
         """The record with this step in place of the one before, unless that was a k-th."""
         every = self.supervised_every
-        share = 1.0 / tf.cast(-(-num_steps // every), tf.float32)
-        shares = tf.fill(tf.shape(state)[:2], share)
-        return depth.add_steps(loop.steps, loop.step // every, state, shares)
+        weight = 1.0 / tf.cast(-(-num_steps // every), tf.float32)
+        weights = tf.fill(tf.shape(state)[:2], weight)
+        return depth.add_to_step_record(loop.step_record, loop.step // every, state, weights)
 
     def start(self, state: tf.Tensor, num_steps: int) -> tuple:
         """What a loop of at most so many steps carries at first, besides the state [B, S, D]."""
@@ -270,26 +277,27 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
     if hp.add_sru:
         dtype = from_hparams.dtype_policy(hp)
         timing = sru.TimingAndSRU(timing, sru.make(hp, side), name="signals", dtype=dtype)
-    given: dict[str, Any] = {
+    kwargs: dict[str, Any] = {
         "block": stack.make_block(hp, side, hp.num_inrecurrence_layers, "rec_layer"),
         "timing": timing,
         "name": "depth",
         "dtype": from_hparams.dtype_policy(hp),
     }
     if hp.recurrence_input_injection != "none":
-        if hp.recurrence_type not in ("basic", "act"):  # the others look back in ways of their own
+        # The other recurrences read the input or earlier states in their own ways.
+        if hp.recurrence_type not in ("basic", "act"):
             raise HParamError(
                 "recurrence_input_injection needs recurrence_type='basic' or 'act'. "
                 f"Received: {hp.recurrence_input_injection!r} with {hp.recurrence_type!r}."
             )
-        given["injection"] = InputInjection(name="injection", dtype=given["dtype"])
+        kwargs["injection"] = InputInjection(name="injection", dtype=kwargs["dtype"])
     if hp.num_rec_steps_sampling is not None:
         if hp.recurrence_type == "act":
             raise HParamError(
                 "num_rec_steps_sampling needs a fixed number of steps, not recurrence_type='act'. "
                 f"Received: num_rec_steps_sampling={hp.num_rec_steps_sampling!r}."
             )
-        given["steps_sampling"] = hp.num_rec_steps_sampling
+        kwargs["steps_sampling"] = hp.num_rec_steps_sampling
     if hp.recurrence_supervised_every:
         if hp.recurrence_type != "basic":
             raise HParamError(
@@ -297,5 +305,5 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
                 f"Received: recurrence_type={hp.recurrence_type!r}."
             )
         # An encoder that a decoder attends to has no loss of its own.
-        given["supervised_every"] = hp.recurrence_supervised_every if side.answers else 0
-    return given
+        kwargs["supervised_every"] = hp.recurrence_supervised_every if side.answers else 0
+    return kwargs

@@ -23,15 +23,16 @@ class BlockOutput(NamedTuple):
     output: tf.Tensor  # [B, S, D]
     attention_weights: tuple  # per layer [B, H, S, S] float32
     memory_attention_weights: tuple  # per layer [B, H, T, S] float32; empty in an encoder
-    tally: tuple = ()  # per layer that of `LayerOutput`; () but in training
+    auxiliary_loss_stats: tuple = ()  # per layer, as in `LayerOutput`; () except in training
 
 
-def add_tally(tally: tuple, step: BlockOutput) -> tuple:
+def add_auxiliary_loss_stats(auxiliary_loss_stats: tuple, step: BlockOutput) -> tuple:
     """The tallies so far with those of a step; () stays."""
-    if not tally:
-        return tally
-    added = tf.nest.map_structure(tf.add, tally, step.tally)
-    for new, old in zip(tf.nest.flatten(added), tf.nest.flatten(tally), strict=True):
+    if not auxiliary_loss_stats:
+        return auxiliary_loss_stats
+    added = tf.nest.map_structure(tf.add, auxiliary_loss_stats, step.auxiliary_loss_stats)
+    pairs = zip(tf.nest.flatten(added), tf.nest.flatten(auxiliary_loss_stats), strict=True)
+    for new, old in pairs:
         new.set_shape(old.shape)
     return added
 
@@ -53,7 +54,7 @@ class TransformerBlock(state_layer.StateLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.layers = tuple(layers)  # not a list: TensorFlow's checkpoints would leave it out
+        self.layers = tuple(layers)  # TensorFlow's checkpoints would not save a list
         self.prefix = prefix
         for number, layer in enumerate(self.layers):
             layer.name = f"{prefix}_{number}"
@@ -77,37 +78,41 @@ class TransformerBlock(state_layer.StateLayer):
         return all(layer.mixes_by_attention_alone for layer in self.layers)
 
     @property
-    def places_matter(self) -> bool:
+    def cache_order_matters(self) -> bool:
         """Whether it depends on where columns lie in a cache what is read of them."""
-        return any(layer.places_matter for layer in self.layers)
+        return any(layer.cache_order_matters for layer in self.layers)
 
-    def remember(self, state: tf.Tensor, caches: Sequence[cache_lib.LayerCache]) -> None:
+    def write_cache(self, state: tf.Tensor, caches: Sequence[cache_lib.LayerCache]) -> None:
         """See `TransformerLayer.remember`: in all layers."""
         for layer, cache in zip(self.layers, caches, strict=True):
-            layer.remember(state, cache)
+            layer.write_cache(state, cache)
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> BlockOutput:
         """See `StateLayer.forward`; `BlockOutput`."""
-        weights, memory_weights, tally = [], [], []
+        weights, memory_weights, stats = [], [], []
         for number, layer in enumerate(self.layers):
             memory = inputs.memory[number] if inputs.memory else None
             cache = inputs.cache[number] if inputs.cache else None
             result = layer.forward(state, inputs._replace(memory=memory, cache=cache))
             state = result.output
             weights.append(result.attention_weights)
-            tally.append(result.tally)
+            stats.append(result.auxiliary_loss_stats)
             if memory:
                 memory_weights.append(result.memory_attention_weights)
-        tallies = tuple(tally) if inputs.training else ()
-        return BlockOutput(state, tuple(weights), tuple(memory_weights), tallies)
+        auxiliary_loss_stats = tuple(stats) if inputs.training else ()
+        return BlockOutput(state, tuple(weights), tuple(memory_weights), auxiliary_loss_stats)
 
-    def start_tally(self, state: tf.Tensor) -> tuple:
+    def start_auxiliary_loss_stats(self, state: tf.Tensor) -> tuple:
         """See `StateLayer.start_tally`: of each layer."""
-        return tuple(layer.start_tally(state) for layer in self.layers)
+        return tuple(layer.start_auxiliary_loss_stats(state) for layer in self.layers)
 
-    def extra_terms(self, tally: Any, rows: tf.Tensor | None = None) -> list[PonderTerm]:
-        of_layers = zip(self.layers, tally, strict=True)
-        return [term for layer, part in of_layers for term in layer.extra_terms(part, rows)]
+    def auxiliary_losses(
+        self, auxiliary_loss_stats: Any, example_weights: tf.Tensor | None = None
+    ) -> list[PonderTerm]:
+        losses: list[PonderTerm] = []
+        for layer, stats in zip(self.layers, auxiliary_loss_stats, strict=True):
+            losses.extend(layer.auxiliary_losses(stats, example_weights))
+        return losses
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -125,9 +130,11 @@ class LayeredDepth(depth.Depth):
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
         self.check_steps(inputs.num_steps)
         result = self.block.forward(state, inputs)
-        record = depth.start_attention(inputs.record_attention, inputs.memory)
-        record = depth.stack_attention(depth.add_attention(record, 0, result))
-        return StackOutput(result.output, None, None, *record, tally=result.tally)
+        record = depth.start_attention_record(inputs.record_attention, inputs.memory)
+        record = depth.add_to_attention_record(record, 0, result)
+        weights = depth.stack_attention_record(record)
+        stats = result.auxiliary_loss_stats
+        return StackOutput(result.output, None, None, *weights, auxiliary_loss_stats=stats)
 
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
@@ -142,7 +149,7 @@ class LayeredDepth(depth.Depth):
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class Stack(depth.Around, prepostprocess.Processing):
+class Stack(depth.DepthWrapper, prepostprocess.Processing):
     """An encoder or a decoder.
 
     Args:

@@ -45,21 +45,23 @@ class StateLayer(Layer):
     """
 
     supports_masking = True
-    trains_by_steps: Any = False  # whether training is by losses of several steps
+    trains_by_steps: Any = False  # whether the training loss uses the states of several steps
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # Here, for Keras makes a functional model by `compute_output_shape`, without a `call`.
-        given = {**dict(zip(("state", "memory"), args, strict=False)), **kwargs}
+        # The check is here because Keras builds a functional model with `compute_output_shape`,
+        # without running `call`.
+        arguments = {**dict(zip(("state", "memory"), args, strict=False)), **kwargs}
         for name in ("state", "memory"):
-            if given.get(name) is not None:
-                self._check_shape(name, given[name])
+            if arguments.get(name) is not None:
+                self._check_shape(name, arguments[name])
         return super().__call__(*args, **kwargs)
 
     def _check_shape(self, name, x):
         shape = tf.TensorShape(x.shape if hasattr(x, "shape") else np.shape(x))
-        inside = private_api.flatten_layers(self)
         widths: list[Any] = [
-            at.hidden_size for at in inside if isinstance(at, attention.MultiHeadAttention)
+            layer.hidden_size
+            for layer in self._flatten_layers()
+            if isinstance(layer, attention.MultiHeadAttention)
         ]
         for width in widths or [None]:
             if not shape.is_compatible_with([None, None, width]):
@@ -78,26 +80,26 @@ class StateLayer(Layer):
         use_causal_mask: bool = False,
         training: bool | None = None,
     ) -> tf.Tensor:
-        padding_mask = _mask("mask", state_mask if mask is None else mask)
-        memory_mask = _mask("memory_mask", memory_mask)
+        padding_mask = _padding_mask("mask", state_mask if mask is None else mask)
+        memory_mask = _padding_mask("memory_mask", memory_mask)
         attention.check_mask(attention_mask)
-        inside = private_api.flatten_layers(self)
-        inside = (layer for layer in inside if isinstance(layer, StateLayer))
-        if training and any(layer.trains_by_steps for layer in inside):
+        state_layers = (layer for layer in self._flatten_layers() if isinstance(layer, StateLayer))
+        if training and any(layer.trains_by_steps for layer in state_layers):
             raise ValueError(
                 "Losses of several steps (supervised_every, QHalting, PonderNetHalting with "
                 "expected_loss=True) need somebody who takes `forward`, such as the models of "
                 f"ut_keras.models; a call gives the output alone. Received: a call of {self.name}."
             )
-        masks = [_bool(attention_mask), _keys(padding_mask)]
+        masks = [_as_bool(attention_mask), _key_mask(padding_mask)]
         if use_causal_mask:
             masks.append(attention.causal_attention_mask(tf.shape(state)[1]))
         masks = [mask for mask in masks if mask is not None]
-        may_attend = functools.reduce(operator.and_, masks) if masks else None
+        combined_mask = functools.reduce(operator.and_, masks) if masks else None
         if memory is not None:
-            memory = self.project_memory(tf.identity(memory), _keys(memory_mask))
-        inputs = StepInputs(may_attend, padding_mask, memory, training=training)
-        # Without what Keras hangs on a state: inside, masks are arguments.
+            memory = self.project_memory(tf.identity(memory), _key_mask(memory_mask))
+        inputs = StepInputs(combined_mask, padding_mask, memory, training=training)
+        # `tf.identity` removes the mask that Keras attached to the state: in `forward`, masks are
+        # explicit arguments.
         result = self.forward(tf.identity(state), inputs)
         for terms in self.cost_terms(result, padding_mask).values():
             for term in terms:
@@ -122,7 +124,10 @@ class StateLayer(Layer):
         raise NotImplementedError
 
     def cost_terms(
-        self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
+        self,
+        result: Any,
+        padding_mask: tf.Tensor | None,
+        example_weights: tf.Tensor | None = None,
     ) -> dict[str, list[PonderTerm]]:
         """What the pass costs: of a call and of the models here a part of the loss.
 
@@ -134,22 +139,29 @@ class StateLayer(Layer):
             dict of lists of `PonderTerm`, none of them empty: "act_loss" where positions ponder,
             "extra" of what parts of a block cost in training.
         """
-        pondered = self.ponder_terms(result, padding_mask, rows)
-        extra = self.extra_terms(result.tally, rows) if tf.nest.flatten(result.tally) else []
-        terms = {"act_loss": pondered, "extra": extra}
+        ponder_terms = self.ponder_terms(result, padding_mask, example_weights)
+        auxiliary_losses = []
+        if tf.nest.flatten(result.auxiliary_loss_stats):
+            auxiliary_losses = self.auxiliary_losses(result.auxiliary_loss_stats, example_weights)
+        terms = {"act_loss": ponder_terms, "extra": auxiliary_losses}
         return {name: terms[name] for name in terms if terms[name]}
 
     def ponder_terms(
-        self, result: Any, padding_mask: tf.Tensor | None, rows: tf.Tensor | None = None
+        self,
+        result: Any,
+        padding_mask: tf.Tensor | None,
+        example_weights: tf.Tensor | None = None,
     ) -> list[PonderTerm]:
         """What it costs to ponder, as `ponder_term` makes it; arguments as of `cost_terms`."""
         return []
 
-    def start_tally(self, state: tf.Tensor) -> Any:
+    def start_auxiliary_loss_stats(self, state: tf.Tensor) -> Any:
         """What the tallies of all steps are added to: a nest of float32 zeros [B, W]."""
         raise NotImplementedError
 
-    def extra_terms(self, tally: Any, rows: tf.Tensor | None = None) -> list[PonderTerm]:
+    def auxiliary_losses(
+        self, auxiliary_loss_stats: Any, example_weights: tf.Tensor | None = None
+    ) -> list[PonderTerm]:
         """What parts of a block cost: of a tally of all steps; rows as of `cost_terms`."""
         raise NotImplementedError
 
@@ -157,25 +169,28 @@ class StateLayer(Layer):
         return state_shape
 
 
-def _mask(name, mask):
+def _padding_mask(name, mask):
     """bool [B, S] of a mask of any type, such as Keras takes."""
-    mask = _bool(mask)
+    mask = _as_bool(mask)
     if mask is not None and mask.shape.rank != 2:
         raise ValueError(f"{name} must be [batch, length]. Received: {mask.shape}.")
     return mask
 
 
-def _bool(mask):
+def _as_bool(mask):
     return None if mask is None else tf.cast(mask, tf.bool)
 
 
-def _keys(padding_mask):
+def _key_mask(padding_mask):
     """bool [B, 1, 1, S]: keys that may be attended to."""
     return None if padding_mask is None else attention.padding_attention_mask(padding_mask)
 
 
 def ponder_term(
-    cost: tf.Tensor, weight: float, counted: tf.Tensor | None = None, rows: tf.Tensor | None = None
+    cost: tf.Tensor,
+    weight: float,
+    mask: tf.Tensor | None = None,
+    example_weights: tf.Tensor | None = None,
 ) -> PonderTerm:
     """The price of thinking: `weight` times the mean of the cost.
 
@@ -187,10 +202,11 @@ def ponder_term(
         rows: float32 [B], what each row weighs. Optional.
     References: Dehghani et al. 2019, appendix C; T2T `UniversalTransformer.body`.
     """
-    weights = tf.ones_like(cost) if counted is None else tf.cast(counted, tf.float32)
-    if counted is not None:
-        cost = tf.where(counted, cost, 0.0)
-    if rows is not None:
-        rows = rows[:, tf.newaxis] if len(cost.shape) == 2 else rows
-        cost, weights = cost * rows, weights * rows
+    weights = tf.ones_like(cost) if mask is None else tf.cast(mask, tf.float32)
+    if mask is not None:
+        cost = tf.where(mask, cost, 0.0)
+    if example_weights is not None:
+        if len(cost.shape) == 2:
+            example_weights = example_weights[:, tf.newaxis]
+        cost, weights = cost * example_weights, weights * example_weights
     return PonderTerm(weight * tf.reduce_sum(cost), tf.reduce_sum(weights))

@@ -10,7 +10,7 @@ from ut_keras.hparam import TransformerHParams
 from ut_keras.layers.attention import attention, rotary_attention
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.attention.attention import KeyValue
-from ut_keras.layers.basic import from_hparams, prepostprocess
+from ut_keras.layers.basic import from_hparams, prepostprocess, renamed
 from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs, Widths
 from ut_keras.layers.depth import state_layer
@@ -24,13 +24,14 @@ class LayerOutput(NamedTuple):
     output: tf.Tensor  # [B, S, D]
     attention_weights: tf.Tensor  # [B, H, S, S] float32
     memory_attention_weights: tf.Tensor | None  # [B, H, S, S of the encoder]; None in an encoder
-    tally: Any = ()  # float32 [B, W] of a transition that costs something; only in training
+    # float32 [B, W], in training, if the transition has an auxiliary loss; otherwise ().
+    auxiliary_loss_stats: Any = ()
 
 
 class Memory(NamedTuple):
     """What a decoder attends to."""
 
-    key_value: KeyValue  # of the encoder's output
+    key_value: KeyValue  # projected keys and values
     attention_mask: tf.Tensor | None  # bool, broadcastable to [B, H, T, S]
 
 
@@ -103,22 +104,22 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
 
     def cache_widths(self) -> Widths:
         """What a cache keeps of each position, see `cache.start`."""
-        return {**self.self_attention.cache_widths(), **self._widths_of_transition()}
+        return {**self.self_attention.cache_widths(), **self._transition_cache_widths()}
 
     @property
     def mixes_by_attention_alone(self) -> bool:
         """Whether nothing but attention brings positions together, and each query reads alone."""
-        return not self._widths_of_transition() and self.self_attention.queries_are_apart
+        return not self._transition_cache_widths() and self.self_attention.queries_are_independent
 
     @property
-    def places_matter(self) -> bool:
+    def cache_order_matters(self) -> bool:
         """Whether it depends on where columns lie in a cache what is read of them."""
-        return self.self_attention.places_matter or bool(self._widths_of_transition())
+        return self.self_attention.cache_order_matters or bool(self._transition_cache_widths())
 
-    def remember(self, state: tf.Tensor, cache: cache_lib.LayerCache) -> None:
+    def write_cache(self, state: tf.Tensor, cache: cache_lib.LayerCache) -> None:
         """Keeps keys and values of a state that is not transformed any more, for all steps left."""
         x = self.self_attention_block.preprocess(state)
-        self.self_attention.remember(x, cache, deeper=True)
+        self.self_attention.write_cache(x, cache, deeper=True)
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> LayerOutput:
         """See `StateLayer.forward`; `LayerOutput`."""
@@ -131,43 +132,49 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
         )
         state, memory_weights = _where_running(running, attended.output, state), None
         if self.memory_attention_block is not None:
-            recalled = self.memory_attention_block(
+            memory_attended = self.memory_attention_block(
                 state,
                 key_value=memory.key_value,
                 attention_mask=memory.attention_mask,
                 cache=cache,
                 training=training,
             )
-            state = _where_running(running, recalled.output, state)
-            memory_weights = recalled.inner.weights
-        gate, tally = None, ()
+            state = _where_running(running, memory_attended.output, state)
+            memory_weights = memory_attended.inner.weights
+        gate, auxiliary_loss_stats = None, ()
         if self.copy_gate_block is not None:
             gate = self.copy_gate_block(state, training=training).output
         if self.transition_block is not None:
-            moved = self.transition_block(
+            transformed = self.transition_block(
                 state, padding_mask=inputs.padding_mask, cache=cache, training=training
             )
-            state = _where_running(running, moved.output, state)
-            if training and self._transition_costs:
-                tally = moved.inner.tally
+            state = _where_running(running, transformed.output, state)
+            if training and self._auxiliary_loss is not None:
+                auxiliary_loss_stats = renamed.get(
+                    transformed.inner, "auxiliary_loss_stats", "tally"
+                )
         if gate is not None:
             state = before + gate * (state - before)
-        return LayerOutput(state, attended.inner.weights, memory_weights, tally)
+        return LayerOutput(state, attended.inner.weights, memory_weights, auxiliary_loss_stats)
 
-    def start_tally(self, state: tf.Tensor) -> Any:
+    def start_auxiliary_loss_stats(self, state: tf.Tensor) -> Any:
         """See `StateLayer.start_tally`: [B, W], or () where the transition costs nothing."""
-        if not self._transition_costs:
+        if self._auxiliary_loss is None:
             return ()
-        return tf.zeros([tf.shape(state)[0], self.transition.tally_width])
+        width = renamed.get(self.transition, "auxiliary_loss_width", "tally_width")
+        return tf.zeros([tf.shape(state)[0], width])
 
-    def extra_terms(self, tally: Any, rows: tf.Tensor | None = None) -> list[PonderTerm]:
-        if not self._transition_costs:
+    def auxiliary_losses(
+        self, auxiliary_loss_stats: Any, example_weights: tf.Tensor | None = None
+    ) -> list[PonderTerm]:
+        if self._auxiliary_loss is None:
             return []
-        return [state_layer.ponder_term(self.transition.cost(tally), 1.0, rows=rows)]
+        loss = self._auxiliary_loss(auxiliary_loss_stats)
+        return [state_layer.ponder_term(loss, 1.0, example_weights=example_weights)]
 
     @property
-    def _transition_costs(self):
-        return hasattr(self.transition, "cost")
+    def _auxiliary_loss(self):
+        return renamed.get(self.transition, "auxiliary_loss", "cost")
 
     def _check_memory(self, is_given):
         attends = self.memory_attention is not None
@@ -178,7 +185,7 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
                 f"Received: {'one' if is_given else 'none'}."
             )
 
-    def _widths_of_transition(self):
+    def _transition_cache_widths(self):
         return getattr(self.transition, "cache_widths", dict)()
 
     def _wrap(self, sublayer, name, postprocess_sequence=None):
@@ -192,7 +199,7 @@ class SublayerOutput(NamedTuple):
     """What a wrapped sublayer computes."""
 
     output: tf.Tensor  # [B, S, D]
-    inner: object  # what the sublayer itself returned
+    inner: object  # what the wrapped layer returned
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")

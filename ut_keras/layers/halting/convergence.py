@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.layers.halting.halting import Halting, Rule, Step
+from ut_keras.layers.halting.halting import HaltingState, Rule, Step
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -32,14 +32,14 @@ class ConvergenceHalting(Rule):
 
     def __init__(self, max_steps: int, epsilon: float = 0.03, mask_padding: bool = False) -> None:
         super().__init__(name="convergence", dtype="float32")
-        self._limit(max_steps, epsilon, mask_padding)
+        self._set_limits(max_steps, epsilon, mask_padding)
 
-    def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
+    def halt(self, step: Step, halting: HaltingState) -> tuple[HaltingState, tf.Tensor]:
         if step.training:
-            return self.stop(tf.zeros_like(halting.running), step, halting)
+            return self.halt_where(tf.zeros_like(halting.running), step, halting)
         before, after = (tf.cast(x, tf.float32) for x in (step.before, step.after))
         change, size = (tf.norm(x, axis=-1) for x in (after - before, after))
-        return self.stop(change < step.epsilon * size, step, halting)
+        return self.halt_where(change < step.epsilon * size, step, halting)
 
     mix = Rule.keep_last
 

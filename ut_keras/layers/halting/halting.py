@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.hparam import UniversalTransformerHParams
-from ut_keras.layers.basic import class_label_head, dense, from_hparams
+from ut_keras.layers.basic import class_label_head, dense, from_hparams, renamed
 from ut_keras.layers.basic.layer import Layer, check_choice, check_least
 from ut_keras.layers.basic.signature import Initializer, Shape
 from ut_keras.ops import seed as seed_lib
@@ -16,7 +16,7 @@ from ut_keras.ops import seed as seed_lib
 ACT_TYPES = ("basic", "accumulated", "global", "random")
 
 
-class Halting(NamedTuple):
+class HaltingState(NamedTuple):
     """How far it has come, as every loop carries it.
 
     U is [B, S], or [B] where all positions of an example halt together; [1, R] of R rows.
@@ -24,8 +24,8 @@ class Halting(NamedTuple):
 
     halting_probability: tf.Tensor  # U float32, the sum of p^n so far; 1 once halted
     remainders: tf.Tensor  # U float32, R
-    n_updates: tf.Tensor  # U float32, N
-    ponder_cost: tf.Tensor  # U float32, of the steps so far
+    n_updates: tf.Tensor  # U float32, N, the number of steps so far
+    ponder_cost: tf.Tensor  # U float32, the cost of the steps so far
 
     @property
     def running(self) -> tf.Tensor:
@@ -37,13 +37,13 @@ class Step(NamedTuple):
     """A step, as a rule sees it."""
 
     number: tf.Tensor  # int32 scalar n, from 0
-    max_steps: int  # nobody takes more
-    read_epsilon: Callable[[], float]
+    max_steps: int  # the largest number of steps of any position
+    read_epsilon: Callable[[], float]  # use `epsilon`
     padding_mask: tf.Tensor | None  # bool [B, S], True at real tokens
     training: bool | None
     before: tf.Tensor  # [B, S, D], the state s^{n-1}
     x: tf.Tensor  # [B, S, D], x^n, the state with its signals
-    after: tf.Tensor  # [B, S, D], s^n, what the block makes of it
+    after: tf.Tensor  # [B, S, D], s^n, the output of the block
 
     @property
     def epsilon(self) -> float:
@@ -56,7 +56,7 @@ class Step(NamedTuple):
         return self.number == self.max_steps - 1
 
 
-class Rule(Layer):
+class Rule(renamed.RenamedAttributes, Layer):
     """What a recurrence asks of a halting rule; a rule is a Keras layer besides.
 
     A subclass has `halt`, and these attributes:
@@ -72,11 +72,21 @@ class Rule(Layer):
             the losses of all steps, weighted by w^n.
     """
 
+    renamed_attributes = {
+        "may_step": "should_continue",
+        "spend": "accumulate",
+        "stop": "halt_where",
+        "by_example": "per_example",
+        "decides_alone": "halts_independently",
+        "per_position": "expand_to_state",
+        "counted": "pondering_mask",
+    }
+
     max_steps: int
     epsilon: float
     mask_padding: bool
-    by_example = False
-    decides_alone = True
+    per_example = False
+    halts_independently = True
     expected_loss = False
 
     def confidence(
@@ -92,7 +102,7 @@ class Rule(Layer):
         """
         return None
 
-    def _limit(self, max_steps, epsilon, mask_padding):
+    def _set_limits(self, max_steps, epsilon, mask_padding):
         """Keeps these. Raises ValueError: if max_steps < 1 or epsilon is not in (0, 1)."""
         check_least("max_steps", max_steps, 1)
         if not 0 < epsilon < 1:
@@ -101,7 +111,7 @@ class Rule(Layer):
         self.epsilon = epsilon
         self.mask_padding = mask_padding
 
-    def start(self, state: tf.Tensor, padding_mask: tf.Tensor | None = None) -> Halting:
+    def start(self, state: tf.Tensor, padding_mask: tf.Tensor | None = None) -> HaltingState:
         """What has been decided before the first step: all is 0, and padding that is not to ponder
         has halted.
 
@@ -109,17 +119,18 @@ class Rule(Layer):
             state: float tensor [B, S, D].
             padding_mask: bool [B, S], True at real tokens. Optional.
         """
-        zeros = tf.zeros(tf.shape(state)[: 1 if self.by_example else 2], tf.float32)
+        zeros = tf.zeros(tf.shape(state)[: 1 if self.per_example else 2], tf.float32)
         zeros.set_shape(state.shape[: zeros.shape.rank])
-        real = self.counted(padding_mask)
-        return Halting(zeros if real is None else tf.where(real, zeros, 1.0), zeros, zeros, zeros)
+        mask = self.pondering_mask(padding_mask)
+        probability = zeros if mask is None else tf.where(mask, zeros, 1.0)
+        return HaltingState(probability, zeros, zeros, zeros)
 
-    def may_step(self, halting: Halting, max_steps: int, epsilon: float) -> tf.Tensor:
+    def should_continue(self, halting: HaltingState, max_steps: int, epsilon: float) -> tf.Tensor:
         """bool scalar, the condition of a loop: somebody is below 1 - epsilon and may go on."""
         below = halting.halting_probability < 1.0 - epsilon
         return tf.reduce_any(below & (halting.n_updates < max_steps))
 
-    def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
+    def halt(self, step: Step, halting: HaltingState) -> tuple[HaltingState, tf.Tensor]:
         """Decides who halts at a step, by `step.epsilon`: a pass may have one of its own.
 
         Args:
@@ -129,9 +140,9 @@ class Rule(Layer):
         """
         raise NotImplementedError
 
-    def spend(
-        self, p: tf.Tensor, step: Step, halting: Halting, forced: bool
-    ) -> tuple[Halting, tf.Tensor]:
+    def accumulate(
+        self, p: tf.Tensor, step: Step, halting: HaltingState, forced: bool
+    ) -> tuple[HaltingState, tf.Tensor]:
         """Adds p up, and halts who passes 1 - epsilon: what is missing to 1 is its last weight.
 
         Args:
@@ -150,7 +161,7 @@ class Rule(Layer):
 
         halting_probability = before + p * still_running
         remainders = halting.remainders + new_halted * (1.0 - halting_probability)
-        halted = Halting(
+        halted = HaltingState(
             halting_probability=halting_probability + new_halted * remainders,
             remainders=remainders,
             n_updates=halting.n_updates + still_running + new_halted,
@@ -158,7 +169,9 @@ class Rule(Layer):
         )
         return halted, p * still_running + new_halted * remainders
 
-    def stop(self, done: tf.Tensor, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
+    def halt_where(
+        self, done: tf.Tensor, step: Step, halting: HaltingState
+    ) -> tuple[HaltingState, tf.Tensor]:
         """Halts who is done, and who takes the last step. Every step weighs 1: see `keep_last`.
 
         Args:
@@ -168,37 +181,37 @@ class Rule(Layer):
             as `halt`; the ponder cost is still that before.
         """
         halts = halting.running & (done | step.is_last)
-        moved = tf.cast(halting.running, tf.float32)
+        weights = tf.cast(halting.running, tf.float32)
         halted = halting._replace(
             halting_probability=tf.where(halts, 1.0, halting.halting_probability),
-            n_updates=halting.n_updates + moved,
+            n_updates=halting.n_updates + weights,
         )
-        return halted, moved
+        return halted, weights
 
     def keep_last(
         self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor
     ) -> tf.Tensor:
         """A `mix` by which the output is the last state."""
-        return tf.where(self.per_position(update_weights) > 0, state, output)
+        return tf.where(self.expand_to_state(update_weights) > 0, state, output)
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
         """The output after a step, [B, S, D]; here the sum of the states by their weights U."""
-        return state * tf.cast(self.per_position(update_weights), state.dtype) + output
+        return state * tf.cast(self.expand_to_state(update_weights), state.dtype) + output
 
-    def per_position(self, unit_values: tf.Tensor) -> tf.Tensor:
+    def expand_to_state(self, values: tf.Tensor) -> tf.Tensor:
         """U -> broadcastable to [B, S, D]."""
-        if self.by_example:
-            return unit_values[:, tf.newaxis, tf.newaxis]
-        return tf.expand_dims(unit_values, -1)
+        if self.per_example:
+            return values[:, tf.newaxis, tf.newaxis]
+        return tf.expand_dims(values, -1)
 
-    def counted(self, padding_mask: tf.Tensor | None) -> tf.Tensor | None:
+    def pondering_mask(self, padding_mask: tf.Tensor | None) -> tf.Tensor | None:
         """bool U: who ponders; None: all."""
         if not self.mask_padding or padding_mask is None:
             return None
-        return tf.reduce_any(padding_mask, axis=1) if self.by_example else padding_mask
+        return tf.reduce_any(padding_mask, axis=1) if self.per_example else padding_mask
 
 
-class Head(Rule, dense.Dense):
+class LinearRule(Rule, dense.Dense):
     """A rule that reads a number off every position: called, it gives W x + b, [..., 1]."""
 
     def __init__(
@@ -215,14 +228,14 @@ class Head(Rule, dense.Dense):
             kernel_initializer=kernel_initializer,
             bias_initializer=keras.initializers.Constant(bias_init),
             name=name,
-            dtype="float32",  # whatever the policy: sums of p decide who halts
+            dtype="float32",  # under any policy, because sums of p are compared with a threshold
         )
-        self._limit(max_steps, epsilon, mask_padding)
+        self._set_limits(max_steps, epsilon, mask_padding)
         self.bias_init = bias_init
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class ACTHalting(Head):
+class ACTHalting(LinearRule):
     """Adds up probabilities of halting, step by step, until 1 - epsilon.
 
         p^n = sigmoid(W x^n + b)
@@ -264,8 +277,8 @@ class ACTHalting(Head):
         check_choice("act_type", act_type, ACT_TYPES)
         self.act_type = act_type
         self.force_final_remainder = force_final_remainder
-        self.decides_alone = act_type in ("basic", "accumulated")
-        self.by_example = act_type == "global"
+        self.halts_independently = act_type in ("basic", "accumulated")
+        self.per_example = act_type == "global"
         if act_type == "random":
             self.seed_generator = keras.random.SeedGenerator()
 
@@ -273,10 +286,10 @@ class ACTHalting(Head):
         if self.act_type != "random":
             super().build(state_shape)
 
-    def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
+    def halt(self, step: Step, halting: HaltingState) -> tuple[HaltingState, tf.Tensor]:
         """By p^n; the ponder cost is N + R so far."""
         p = self._halting_probability(step, halting)
-        halted, weights = self.spend(p, step, halting, self.force_final_remainder)
+        halted, weights = self.accumulate(p, step, halting, self.force_final_remainder)
         return halted._replace(ponder_cost=halted.n_updates + halted.remainders), weights
 
     def _halting_probability(self, step, halting):
@@ -285,15 +298,15 @@ class ACTHalting(Head):
             seed = seed_lib.of_rows(self.seed_generator)
             return tf.random.stateless_uniform(tf.shape(halting.halting_probability), seed)
         p = tf.sigmoid(self(tf.cast(step.x, tf.float32)))[..., 0]
-        if not self.by_example:
+        if not self.per_example:
             return p
-        real = step.padding_mask if self.mask_padding else None
-        return class_label_head.pool(p[..., tf.newaxis], "masked_mean", real)[:, 0]
+        mask = step.padding_mask if self.mask_padding else None
+        return class_label_head.pool(p[..., tf.newaxis], "masked_mean", mask)[:, 0]
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
         if self.act_type == "accumulated":
             return super().mix(state, output, update_weights)
-        weights = tf.cast(self.per_position(update_weights), state.dtype)
+        weights = tf.cast(self.expand_to_state(update_weights), state.dtype)
         return output + (state - output) * weights
 
 

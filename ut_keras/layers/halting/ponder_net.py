@@ -8,13 +8,13 @@ from ut_keras import parts
 from ut_keras.layers.basic.layer import check_choice
 from ut_keras.layers.basic.signature import Config, Initializer
 from ut_keras.layers.halting import halting
-from ut_keras.layers.halting.halting import Halting, Step
+from ut_keras.layers.halting.halting import HaltingState, Step
 
 OUTPUTS = ("threshold", "mean")
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class PonderNetHalting(halting.Head):
+class PonderNetHalting(halting.LinearRule):
     """The step at which a position halts is drawn; what is trained is the mean of the losses.
 
         l^n = sigmoid(W s^n + b);   p^n = l^n (1 - l^1) ... (1 - l^{n-1})
@@ -76,10 +76,10 @@ class PonderNetHalting(halting.Head):
         g = self.prior * (1 - self.prior) ** steps / (1 - (1 - self.prior) ** max_steps)
         return np.log(g).astype(np.float32)
 
-    def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
+    def halt(self, step: Step, halting: HaltingState) -> tuple[HaltingState, tf.Tensor]:
         share = tf.sigmoid(self(tf.cast(step.after, tf.float32)))[..., 0]
         p = share * (1.0 - halting.halting_probability)
-        halted, w = self.spend(p, step, halting, forced=True)
+        halted, w = self.accumulate(p, step, halting, forced=True)
         log_prior = tf.gather(self.log_prior(step.max_steps), step.number)
         divergence = tf.math.xlogy(w, w) - w * log_prior
         return halted._replace(ponder_cost=halting.ponder_cost + divergence), w
@@ -98,6 +98,6 @@ def _make(hp, side):
     return PonderNetHalting(
         **halting.arguments(hp),
         prior=hp.ponder_net_prior,
-        output=hp.ponder_net_output if side.answers else "mean",  # a decoder attends to it
+        output=hp.ponder_net_output if side.answers else "mean",  # a decoder reads the mean
         expected_loss=side.answers,
     )

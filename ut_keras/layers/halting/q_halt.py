@@ -9,11 +9,11 @@ from ut_keras.layers.basic import class_label_head
 from ut_keras.layers.basic.class_label_head import Pooling
 from ut_keras.layers.basic.signature import Initializer
 from ut_keras.layers.halting import halting
-from ut_keras.layers.halting.halting import Halting, Step
+from ut_keras.layers.halting.halting import HaltingState, Step
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class QHalting(halting.Head):
+class QHalting(halting.LinearRule):
     """After each step a head says whether that is it, which it is taught by the answers themselves.
 
         q^n    = W s^n + b
@@ -65,22 +65,22 @@ class QHalting(halting.Head):
         name = "q_halt_for_pondering"
         super().__init__(name, max_steps, epsilon, bias_init, mask_padding, kernel_initializer)
         self.pooling = pooling
-        self.by_example = pooling is not None
-        self.decides_alone = pooling is None
+        self.per_example = pooling is not None
+        self.halts_independently = pooling is None
 
     def confidence(self, states: tf.Tensor, padding_mask: tf.Tensor | None = None) -> tf.Tensor:
         q = self(tf.cast(states, tf.float32))[..., 0]
         if self.pooling is None:
             return q
-        of_positions = tf.transpose(q, [1, 2, 0])
-        return tf.transpose(class_label_head.pool(of_positions, self.pooling, padding_mask))
+        by_position = tf.transpose(q, [1, 2, 0])  # [B, S, N]
+        return tf.transpose(class_label_head.pool(by_position, self.pooling, padding_mask))
 
-    def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
+    def halt(self, step: Step, halting: HaltingState) -> tuple[HaltingState, tf.Tensor]:
         if step.training:
-            halted, moved = self.stop(tf.zeros_like(halting.running), step, halting)
-            return halted, moved / step.max_steps
+            halted, weights = self.halt_where(tf.zeros_like(halting.running), step, halting)
+            return halted, weights / step.max_steps
         q = self.confidence(step.after[tf.newaxis], step.padding_mask)[0]
-        return self.stop(tf.sigmoid(q) > 1.0 - step.epsilon, step, halting)
+        return self.halt_where(tf.sigmoid(q) > 1.0 - step.epsilon, step, halting)
 
     mix = halting.Rule.keep_last
 

@@ -7,7 +7,7 @@ from ut_keras import parts
 from ut_keras.layers.basic import dense
 from ut_keras.layers.basic.signature import Initializer, Shape
 from ut_keras.layers.halting import halting
-from ut_keras.layers.halting.halting import Halting, Rule, Step
+from ut_keras.layers.halting.halting import HaltingState, Rule, Step
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -51,7 +51,7 @@ class StickBreakingHalting(Rule, dense.WithKernels):
     ) -> None:
         name = "stick_breaking_for_pondering"
         super().__init__(kernel_initializer=kernel_initializer, name=name, dtype="float32")
-        self._limit(max_steps, epsilon, mask_padding)
+        self._set_limits(max_steps, epsilon, mask_padding)
         self.bias_init = bias_init
 
     def build(self, state_shape: Shape) -> None:
@@ -63,9 +63,9 @@ class StickBreakingHalting(Rule, dense.WithKernels):
         hidden = tf.nn.gelu(self.hidden(tf.cast(state, tf.float32)))
         return tf.sigmoid(self.gate(hidden))[..., 0]
 
-    def halt(self, step: Step, halting: Halting) -> tuple[Halting, tf.Tensor]:
+    def halt(self, step: Step, halting: HaltingState) -> tuple[HaltingState, tf.Tensor]:
         p = self(step.after) * (1.0 - halting.halting_probability)
-        halted, weights = self.spend(p, step, halting, forced=True)
+        halted, weights = self.accumulate(p, step, halting, forced=True)
         number = tf.cast(step.number + 1, tf.float32)
         return halted._replace(ponder_cost=halting.ponder_cost + number * weights), weights
 

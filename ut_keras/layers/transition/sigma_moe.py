@@ -6,20 +6,28 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.layers.basic import dropout
+from ut_keras.layers.basic import dropout, renamed
 from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.transition import transition
 
 
-class Mixture(NamedTuple):
+class MixtureOutput(NamedTuple):
     """What the experts make of a state."""
 
     output: tf.Tensor  # [B, S, D]
-    tally: tf.Tensor | None  # float32 [B, E], how often a row asks for each expert; in training
+    # float32 [B, E], the router probabilities of each expert, summed over positions. None except in
+    # training.
+    auxiliary_loss_stats: tf.Tensor | None
+
+    @property
+    def tally(self) -> tf.Tensor | None:
+        """The old name of `auxiliary_loss_stats`."""
+        renamed.warn("MixtureOutput.tally", "auxiliary_loss_stats")
+        return self.auxiliary_loss_stats
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class SigmaMoE(transition.FeedForward):
+class SigmaMoE(renamed.RenamedAttributes, transition.FeedForward):
     """Many narrow `FeedForward`s without biases, of which each position takes the k best.
 
         s = W_s x;   FFN(x) = sum of sigmoid(s_e) W_2^e max(0, W_1^e x) over the k largest s_e
@@ -48,6 +56,8 @@ class SigmaMoE(transition.FeedForward):
         its code, github.com/RobertCsordas/moeut, class SigmaMoE. T2T has none.
     """
 
+    renamed_attributes = {"tally_width": "auxiliary_loss_width", "cost": "auxiliary_loss"}
+
     def __init__(
         self,
         filter_size: int,
@@ -64,7 +74,7 @@ class SigmaMoE(transition.FeedForward):
                 "num_experts must divide filter_size, and k be in [1, num_experts]. "
                 f"Received: num_experts={num_experts}, filter_size={filter_size}, k={k}."
             )
-        self.num_experts = self.tally_width = num_experts
+        self.num_experts = self.auxiliary_loss_width = num_experts
         self.k = k
         self.entropy_weight = entropy_weight
 
@@ -82,15 +92,18 @@ class SigmaMoE(transition.FeedForward):
         gates = tf.cast(tf.reduce_sum(gates, axis=-2), self.compute_dtype)  # [B, S, E]
         gates = tf.repeat(gates, self.filter_size // self.num_experts, axis=-1)
         output = self._contracted(self.expand(x) * gates, padding_mask, training)
-        asked = transition.zero_at_padding(tf.nn.softmax(scores), padding_mask)
-        return Mixture(output, tf.reduce_sum(asked, axis=1) if training else None)
+        router_probability = transition.zero_at_padding(tf.nn.softmax(scores), padding_mask)
+        return MixtureOutput(
+            output, tf.reduce_sum(router_probability, axis=1) if training else None
+        )
 
     def compute_output_shape(self, x_shape: Shape) -> Any:
-        return Mixture(super().compute_output_shape(x_shape), (x_shape[0], self.num_experts))
+        return MixtureOutput(super().compute_output_shape(x_shape), (x_shape[0], self.num_experts))
 
-    def cost(self, tally: tf.Tensor) -> tf.Tensor:
+    def auxiliary_loss(self, auxiliary_loss_stats: tf.Tensor) -> tf.Tensor:
         """What a row costs, float32 [B]; the tally [B, E] is the sum of those of all steps."""
-        p = tf.math.divide_no_nan(tally, tf.reduce_sum(tally, axis=-1, keepdims=True))
+        total = tf.reduce_sum(auxiliary_loss_stats, axis=-1, keepdims=True)
+        p = tf.math.divide_no_nan(auxiliary_loss_stats, total)
         return self.entropy_weight * tf.reduce_sum(tf.math.xlogy(p, p), axis=-1)
 
 
