@@ -12,7 +12,7 @@ H num_heads, D hidden_size, F filter_size, V vocab_size, N recurrence steps.
 import importlib
 from typing import Any
 
-_WHERE = {
+_MODULES = {
     "ACTHalting": "halting.halting",
     "AdaptiveComputationTime": "depth.act",
     "BasicRecurrence": "depth.recurrence",
@@ -30,14 +30,14 @@ _WHERE = {
     "TransformerBlock": "depth.stack",
     "TransformerLayer": "depth.transformer_layer",
 }
-__all__ = list(_WHERE)
+__all__ = list(_MODULES)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_WHERE})
+    return sorted({*globals(), *_MODULES})
 
 
 def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+    if name in _MODULES:
+        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

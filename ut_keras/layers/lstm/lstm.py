@@ -21,8 +21,8 @@ class LSTMState(NamedTuple):
 class LSTMOutput(NamedTuple):
     """What LSTMs make of a sequence."""
 
-    output: tf.Tensor  # [B, S, D] of the last layer; 0 at padding
-    states: tuple  # `LSTMState` [B, D] of each layer, behind the last real position
+    output: tf.Tensor  # [B, S, D], of the last layer; 0 at padding
+    states: tuple  # per layer `LSTMState` [B, D], after the last real position
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -62,10 +62,10 @@ class LSTMCell(dense.WithKernels):
 
     def project(self, x: tf.Tensor) -> tf.Tensor:
         """[..., C'] -> [..., 4 D], of the first features of the input, or all."""
-        rows = x.shape[-1]
-        kernel = tf.cast(tf.convert_to_tensor(self.kernel)[:rows], x.dtype)
+        num_features = x.shape[-1]
+        kernel = tf.cast(tf.convert_to_tensor(self.kernel)[:num_features], x.dtype)
         bias = tf.cast(tf.convert_to_tensor(self.bias), x.dtype)
-        flat = tf.nn.bias_add(tf.matmul(tf.reshape(x, [-1, rows]), kernel), bias)
+        flat = tf.nn.bias_add(tf.matmul(tf.reshape(x, [-1, num_features]), kernel), bias)
         return tf.reshape(flat, tf.concat([tf.shape(x)[:-1], [4 * self.hidden_size]], axis=0))
 
     def step(
@@ -75,10 +75,10 @@ class LSTMCell(dense.WithKernels):
         recurrent = state.output if rest is None else tf.concat([rest, state.output], axis=-1)
         kernel = tf.convert_to_tensor(self.kernel)[-recurrent.shape[-1] :]
         gates = projected + tf.matmul(recurrent, tf.cast(kernel, projected.dtype))
-        admit, news, keep, show = tf.split(gates, 4, axis=-1)
-        kept = tf.sigmoid(keep + tf.cast(self.forget_bias, keep.dtype)) * state.cell
-        cell = kept + tf.sigmoid(admit) * tf.tanh(news)
-        return LSTMState(tf.sigmoid(show) * tf.tanh(cell), cell)
+        i, j, f, o = tf.split(gates, 4, axis=-1)
+        kept = tf.sigmoid(f + tf.cast(self.forget_bias, f.dtype)) * state.cell
+        cell = kept + tf.sigmoid(i) * tf.tanh(j)
+        return LSTMState(tf.sigmoid(o) * tf.tanh(cell), cell)
 
     def zero_state(self, batch_size: tf.Tensor) -> LSTMState:
         """`LSTMState` of zeros."""
@@ -171,7 +171,7 @@ class LSTMStack(StackedCells):
             if initial_states is not None:
                 initial = initial_states[number]
             projected = cell.project(self.dropouts[number](x, training=training))
-            after = _over_time(cell, projected, real, initial)
+            after = _scan_positions(cell, projected, real, initial)
             x = tf.where(real[..., tf.newaxis], after.output, 0)
             states.append(scan_lib.last(after, initial))
         if self.backward:
@@ -214,15 +214,15 @@ class BidirectionalLSTM(StackedCells):
     def call(
         self, x: tf.Tensor, padding_mask: tf.Tensor | None = None, training: bool | None = None
     ) -> LSTMOutput:
-        read = [stack(x, padding_mask=padding_mask, training=training) for stack in self.stacks]
-        return tf.nest.map_structure(lambda *both: tf.concat(both, axis=-1), *read)
+        outputs = [stack(x, padding_mask=padding_mask, training=training) for stack in self.stacks]
+        return tf.nest.map_structure(lambda *both: tf.concat(both, axis=-1), *outputs)
 
     def compute_output_shape(self, x_shape: Shape, *_: Any) -> LSTMOutput:
         state = LSTMState(*2 * ((x_shape[0], 2 * self.hidden_size),))
         return LSTMOutput((*x_shape[:-1], 2 * self.hidden_size), (state,) * self.num_layers)
 
 
-def _over_time(cell, projected, real, initial):
+def _scan_positions(cell, projected, real, initial):
     """The states [S, B, D] behind each position."""
 
     def take_step(state, now):

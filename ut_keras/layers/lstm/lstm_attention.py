@@ -19,15 +19,15 @@ class AttentionMemory(NamedTuple):
 
     keys: tf.Tensor  # [B, S, D]
     values: tf.Tensor  # [B, S, D]
-    may_attend: tf.Tensor | None  # bool [B, S]; None: to all
+    padding_mask: tf.Tensor | None  # bool [B, S], True where attention is allowed; None: everywhere
 
 
 class AttentionState(NamedTuple):
     """What the decoder hands on from one position to the next."""
 
-    cells: tuple  # `LSTMState` [B, D] of each layer
-    attention: tf.Tensor  # [B, H · A], what was found last
-    weights: tf.Tensor  # float32 [B, H, S], by which
+    cells: tuple  # per layer `LSTMState` [B, D]
+    attention: tf.Tensor  # [B, H · A], a_t, the result of the attention
+    weights: tf.Tensor  # float32 [B, H, S], the attention weights
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -134,18 +134,18 @@ class AttentionLSTM(lstm.StackedCells):
 
         start = self.start(memory, initial_states)
         after = scan_lib.scan(take_step, (projected, masks), start)
-        shown = tf.transpose(self._shown(after), [1, 0, 2])
+        raw_output = tf.transpose(self._raw_output(after), [1, 0, 2])
         if padding_mask is not None:
-            shown = tf.where(padding_mask[..., tf.newaxis], shown, 0)
-        return self._to_output(shown), tf.transpose(after.weights, [1, 2, 0, 3])
+            raw_output = tf.where(padding_mask[..., tf.newaxis], raw_output, 0)
+        return self._to_output(raw_output), tf.transpose(after.weights, [1, 2, 0, 3])
 
-    # Of one position: what decoding takes.
+    # Methods for one position, which decoding uses.
 
     def project_memory(
-        self, values: tf.Tensor, may_attend: tf.Tensor | None = None
+        self, values: tf.Tensor, padding_mask: tf.Tensor | None = None
     ) -> AttentionMemory:
         """What is attended to, made ready: values [B, S, D], of which some may be, bool [B, S]."""
-        return AttentionMemory(self.memory_layer(values), values, may_attend)
+        return AttentionMemory(self.memory_layer(values), values, padding_mask)
 
     def start(self, memory: AttentionMemory, initial_states: Sequence[LSTMState]) -> AttentionState:
         """The `AttentionState` before the first position."""
@@ -169,21 +169,21 @@ class AttentionLSTM(lstm.StackedCells):
             projected: [B, 4 D], the first cell's of x.
             masks: dropout's, of the attention, and of what enters each layer but the first.
         """
-        entering = state.attention
+        features = state.attention
         cells: list[LSTMState] = []
         for number, cell in enumerate(self.cells):
-            x = entering * masks[number] if masks else entering
+            x = features * masks[number] if masks else features
             if number == 0:
                 cells.append(cell.step(projected, state.cells[0], rest=x))
             else:
                 cells.append(cell.step(cell.project(x), state.cells[number]))
-            entering = cells[-1].output
-        query = entering
+            features = cells[-1].output
+        query = features
         weights = tf.nn.softmax(self._scores(query, memory))  # [B, H, S]
-        found = tf.matmul(tf.cast(weights, query.dtype), memory.values)  # [B, H, D]
+        contexts = tf.matmul(tf.cast(weights, query.dtype), memory.values)  # [B, H, D]
         attention = tf.concat(
             [
-                layer(tf.concat([query, found[:, head]], axis=-1))
+                layer(tf.concat([query, contexts[:, head]], axis=-1))
                 for head, layer in enumerate(self.attention_layers)
             ],
             axis=-1,
@@ -192,13 +192,13 @@ class AttentionLSTM(lstm.StackedCells):
 
     def output(self, state: AttentionState) -> tf.Tensor:
         """What is shown of a state, [B, `output_size`]."""
-        return self._to_output(self._shown(state))
+        return self._to_output(self._raw_output(state))
 
-    def _shown(self, state):
+    def _raw_output(self, state):
         return state.attention if self.output_attention else state.cells[-1].output
 
-    def _to_output(self, shown):
-        return shown if self.output_layer is None else self.output_layer(shown)
+    def _to_output(self, raw_output):
+        return raw_output if self.output_layer is None else self.output_layer(raw_output)
 
     def _scores(self, query, memory):
         """float32 [B, H, S]."""
@@ -208,11 +208,11 @@ class AttentionLSTM(lstm.StackedCells):
             scores = tf.einsum("bsd,hd->bhs", sums, tf.cast(v, sums.dtype))
         else:
             scores = tf.matmul(query[:, tf.newaxis], memory.keys, transpose_b=True)
-            scores = tf.tile(scores, [1, self.num_heads, 1])  # XLA trains no tf.repeat
+            scores = tf.tile(scores, [1, self.num_heads, 1])  # XLA cannot train with tf.repeat
         scores = tf.cast(scores, tf.float32)
-        if memory.may_attend is None:
+        if memory.padding_mask is None:
             return scores
-        return tf.where(memory.may_attend[:, tf.newaxis], scores, scores.dtype.min)
+        return tf.where(memory.padding_mask[:, tf.newaxis], scores, scores.dtype.min)
 
     def _dropout_masks(self, length, batch_size, training):
         """Factors [T, B, width] for `step`, drawn before the loop; [] where nothing is dropped."""

@@ -73,13 +73,13 @@ class CopyGate(dense.WithKernels, PositionWise):
         if not training or not self.dropout_rate:
             return gate
         seed = seed_lib.of_rows(self.seed_generator)
-        drawn = tf.random.stateless_uniform(tf.shape(x)[:2], seed)
-        return gate * tf.cast(drawn >= self.dropout_rate, gate.dtype)[..., tf.newaxis]
+        random = tf.random.stateless_uniform(tf.shape(x)[:2], seed)
+        return gate * tf.cast(random >= self.dropout_rate, gate.dtype)[..., tf.newaxis]
 
 
 def make(hp: Any) -> CopyGate | None:
     """The gate of a layer; None without `copy_gate`."""
-    if not getattr(hp, "copy_gate", False):  # a Transformer has none
+    if not getattr(hp, "copy_gate", False):  # the hparams of a Transformer do not have this field
         return None
     activation = hp.copy_gate_activation
     return CopyGate(

@@ -52,7 +52,7 @@ class SeparableConvolution(dense.WithKernels):
         self.depthwise_kernel = self.add_weight(
             name="depthwise_kernel",
             shape=(self.kernel_size, 1, x_shape[-1], 1),
-            initializer=self.kernel_initializer.clone(),  # see Dense
+            initializer=self.kernel_initializer.clone(),  # as in `Dense`
         )
         self.pointwise = self._dense(
             self.units, "pointwise", x_shape[-1], activation=self.activation
@@ -63,9 +63,9 @@ class SeparableConvolution(dense.WithKernels):
         if cache is not None:
             cache.write(self.name, x)
             before = cache.before(self.name, reach)  # [B, Q, reach, C]
-            seen = tf.concat([before, x[:, :, tf.newaxis]], axis=2)
+            inputs = tf.concat([before, x[:, :, tf.newaxis]], axis=2)
             kernel = tf.convert_to_tensor(self.depthwise_kernel)[:, 0, :, 0]  # [reach + 1, C]
-            return self.pointwise(tf.reduce_sum(seen * tf.cast(kernel, x.dtype), axis=2))
+            return self.pointwise(tf.reduce_sum(inputs * tf.cast(kernel, x.dtype), axis=2))
         before = reach if self.causal else reach // 2
         padded = tf.pad(x, [[0, 0], [before, reach - before], [0, 0]])
         if private_api.is_compiled_by_xla():
@@ -110,13 +110,13 @@ class SeparableConvFeedForward(Transition):
 
     def build(self, x_shape: Shape) -> None:
         first, second = self.kernel_sizes
-        alike = {"kernel_initializer": self.kernel_initializer, "dtype": self.dtype_policy}
+        shared = {"kernel_initializer": self.kernel_initializer, "dtype": self.dtype_policy}
         self.expand = SeparableConvolution(
-            self.filter_size, first, self.causal, "relu", name="conv1", **alike
+            self.filter_size, first, self.causal, "relu", name="conv1", **shared
         )
         self.relu_dropout = dropout.inside(self)
         self.contract = SeparableConvolution(
-            self.hidden_size, second, self.causal, name="conv2", **alike
+            self.hidden_size, second, self.causal, name="conv2", **shared
         )
         self.expand.build(x_shape)
         self.contract.build((*x_shape[:-1], self.filter_size))

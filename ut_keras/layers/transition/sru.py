@@ -65,9 +65,9 @@ class SRU(dense.WithKernels):
             u, f, r = tf.split(layer(x), 3, axis=-1)
             f, r = tf.sigmoid(f), tf.sigmoid(r)
             if cache is None:
-                c = _running_mix((1 - f) * u, f)
+                c = _gated_sum((1 - f) * u, f)
             else:
-                c = _running_mix_in_cache((1 - f) * u, f, cache, layer.name)
+                c = _gated_sum_in_cache((1 - f) * u, f, cache, layer.name)
             x = r * c + (1 - r) * x
         return x
 
@@ -75,44 +75,44 @@ class SRU(dense.WithKernels):
         return x_shape
 
 
-def _running_mix(news, kept):
+def _gated_sum(values, decays):
     """c_i = kept_i · c_{i-1} + news_i along axis 1, [B, S, D]; float32 inside."""
 
     def step(c, inputs):
-        news, kept = inputs
-        return kept * c + news
+        value, decay = inputs
+        return decay * c + value
 
-    by_position = [tf.transpose(tf.cast(x, tf.float32), [1, 0, 2]) for x in (news, kept)]
-    start = tf.zeros([tf.shape(news)[0], news.shape[2]])
+    by_position = [tf.transpose(tf.cast(x, tf.float32), [1, 0, 2]) for x in (values, decays)]
+    start = tf.zeros([tf.shape(values)[0], values.shape[2]])
     states = scan_lib.scan(step, tuple(by_position), start)
-    return tf.cast(tf.transpose(states, [1, 0, 2]), news.dtype)
+    return tf.cast(tf.transpose(states, [1, 0, 2]), values.dtype)
 
 
-def _running_mix_in_cache(news, kept, cache, name):
+def _gated_sum_in_cache(values, decays, cache, name):
     """The same along the columns of a pass, one by one: a column may follow on another of them."""
-    news, kept = tf.cast(news, tf.float32), tf.cast(kept, tf.float32)
+    values, decays = tf.cast(values, tf.float32), tf.cast(decays, tf.float32)
 
-    widths = {name: (1, news.shape[-1])}
+    widths = {name: (1, values.shape[-1])}
 
     def step(column, store, states):
         layout = cache_lib.Layout(widths, cache.window.one(column))
-        here = cache_lib.LayerCache({name: store}, cache.step, layout)
-        before = tf.cast(here.before(name, 1)[:, :, 0], tf.float32)
-        c = kept[:, column : column + 1] * before + news[:, column : column + 1]
-        here.write(name, c)
-        return column + 1, here.stores[name], states.write(column, c[:, 0])
+        column_cache = cache_lib.LayerCache({name: store}, cache.step, layout)
+        before = tf.cast(column_cache.before(name, 1)[:, :, 0], tf.float32)
+        c = decays[:, column : column + 1] * before + values[:, column : column + 1]
+        column_cache.write(name, c)
+        return column + 1, column_cache.stores[name], states.write(column, c[:, 0])
 
-    shape = tf.shape(news)
+    shape = tf.shape(values)
     count = shape[1]
-    states = tf.TensorArray(tf.float32, count + 1)  # an empty one could not be stacked
+    states = tf.TensorArray(tf.float32, count + 1)  # `stack` fails for an empty array
     states = states.write(count, tf.zeros([shape[0], shape[2]]))
     _, store, states = tf.while_loop(
         lambda column, *_: column < count, step, (tf.constant(0), cache.stores[name], states)
     )
     cache.stores[name] = store
-    mixed = tf.transpose(states.stack()[:count], [1, 0, 2])
-    mixed.set_shape(news.shape)
-    return mixed
+    result = tf.transpose(states.stack()[:count], [1, 0, 2])
+    result.set_shape(values.shape)
+    return result
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")

@@ -131,7 +131,7 @@ def make(
     )
 
 
-@parts.transitions.register("conv_hidden_relu")  # its old name
+@parts.transitions.register("conv_hidden_relu")  # T2T's older name
 @parts.transitions.register("dense_relu_dense")
 def _make(hp, side):
     return make(hp, side, "dense_relu_dense")
