@@ -1,1 +1,1 @@
-"""Layers in a row, and recurrences over them."""
+"""Transformer layers, stacks of them, and recurrences in depth."""

@@ -1,13 +1,15 @@
-"""Adaptive Computation Time: every position decides at which step it is done.
+"""Adaptive Computation Time (ACT): each position decides when it halts.
 
-At each step a position gets a probability of halting. It halts as soon as the sum of these passes
-1 - epsilon; what is missing to 1 at that moment is its remainder, and counts as the probability of
-its last step. The output mixes the states of all steps by these weights. A ponder cost, the mean
-of steps + remainder, teaches it not to think longer than it helps (Graves 2016; Dehghani et al.
-2019, section 2.2).
+At every step, each position gets a halting probability. A position halts at the step at which the
+sum of its halting probabilities exceeds 1 - epsilon. Its remainder is 1 minus the sum before that
+step; the remainder replaces the halting probability of its last step. The output is the sum of the
+states of all steps, weighted by these probabilities. The ponder cost, the mean of (number of steps
++ remainder), is added to the loss: it makes the model use fewer steps where more do not help
+(Graves 2016; Dehghani et al. 2019, section 2.2).
 
-T2T departs from both papers, and its way is the default here: the options `halted_state` and, of
-`halting.ACTHalting`, `act_type`, `force_final_remainder` and `mask_padding` name the others.
+The defaults follow T2T, which differs from both papers in four ways. Options select the behaviour
+of the papers: `halted_state`, and the arguments `act_type`, `force_final_remainder` and
+`mask_padding` of `halting.ACTHalting`.
 """
 
 from typing import Any, NamedTuple, Self
@@ -37,7 +39,7 @@ HALTED_STATES = ("transform", "copy")
 
 
 class RecordingLoopState(NamedTuple):
-    """What the loop over all positions carries from step to step."""
+    """The state of the loop over all positions, with optional records."""
 
     loop_state: act_step.ACTLoopState  # step, int32 scalar; state and output, [B, S, D]; halting
     attention_record: tuple  # `AttentionRecord`; () if attention weights are not recorded
@@ -47,29 +49,45 @@ class RecordingLoopState(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class AdaptiveComputationTime(depth.Depth):
-    """Applies one block until every position has halted.
+    """Applies one block repeatedly until every position has halted.
 
-    A position's output depends on states at no deeper step than its own last one: it is the same
-    whatever shares the batch with it, and, under a causal mask, whatever follows it.
-    (`act_type="global"` is neither.)
+        x^n = s^{n-1} + P_n
+        s^n = Block(x^n)
+        output = the states s^1 .. s^N, combined with the weights w^1 .. w^N
 
-        x^n = s^{n-1} + P_n;   s^n = Block(x^n);   output = the s^n mixed by the weights w^n
+    The halting rule (`halting.Rule`) decides at which step N a position halts, and computes w^n.
 
-    Who halts, and so w^n, is the `halting.Rule`'s to say.
+    The output of a position depends only on states up to the last step of that position. So it
+    does not depend on the other examples of the batch and, under a causal mask, not on later
+    positions. `act_type="global"` is an exception: all positions of an example halt together, so
+    the output also depends on later positions and on padding.
 
     Args:
-        block: a `TransformerBlock`, the same at every step.
-        timing: a `StepTimingSignal`, P.
+        block: a `TransformerBlock`. Every step applies the same block.
+        timing: a `StepTimingSignal`. It adds the position and step signal P_n.
         halting: an `ACTHalting`, or another layer that is a `halting.Rule`.
-        halted_state: "transform": a halted position goes on being transformed and attended to,
-            only its output is frozen; "copy": it is left as it is, as in the paper, and inference
-            computes no more of it (`act_skipping`; that pass has no gradient).
-        injection: an `InputInjection`, by which every step sees the input; None: only the first.
-        act_loss_weight: float. What the mean ponder cost weighs in the loss.
+        halted_state: "transform" (T2T): the block transforms a halted position further, and other
+            positions attend to the transformed state; only the output of the halted position no
+            longer changes. "copy" (paper): a halted position keeps its state. Inference then
+            skips halted positions (`act_skipping`); this fast path has no gradient.
+        injection: an `InputInjection`, which adds the input of the first step to every step. None:
+            only the first step sees the input.
+        act_loss_weight: float. Weight of the mean ponder cost in the loss.
+
     Call arguments and returns: as `StateLayer`.
+
     Raises:
         ValueError: if `halted_state` is unknown.
+
     References: T2T `universal_transformer_util.universal_transformer_act`.
+
+    ```python
+    layer = layers.TransformerLayer(layers.MultiHeadAttention(4, 32), layers.FeedForward(64, 32))
+    block = layers.TransformerBlock([layer])
+    timing, halting = layers.StepTimingSignal(6), layers.ACTHalting(max_steps=6)
+    act = layers.AdaptiveComputationTime(block, timing, halting)
+    output = act(tf.random.normal([2, 10, 32]))  # [2, 10, 32]
+    ```
     """
 
     layer_attributes = ("timing", "halting", "block", "injection")
@@ -104,11 +122,13 @@ class AdaptiveComputationTime(depth.Depth):
         return self.halting
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
-        """See `Depth.forward`.
+        """Apply steps until every position has halted. See `Depth.forward`.
+
+        The shape U is [B, S], or [B] if all positions of an example halt together.
 
         Returns:
             `StackOutput`: output [B, S, D]; ponder_times U, in steps; remainders U, in [0, 1];
-            ponder_cost U; steps, if the rule wants a loss of all of them.
+            ponder_cost U; steps, if the halting rule needs a loss of every step.
         """
         context = self._step_context(state, inputs)
         if self._can_skip_halted_positions(state, inputs):
@@ -121,7 +141,7 @@ class AdaptiveComputationTime(depth.Depth):
         return self._loop_over_all_positions(start, context)
 
     def _loop_over_all_positions(self, start, context):
-        """The loop in which all positions take all steps."""
+        """Run the loop in which every step computes all positions."""
         inputs = context.inputs
         needs_steps = inputs.training and self.halting.expected_loss
         attention_record = depth.start_attention_record(inputs.record_attention, inputs.memory)
@@ -152,6 +172,7 @@ class AdaptiveComputationTime(depth.Depth):
         return self.halting.should_continue(halting, context.max_steps, context.epsilon)
 
     def _loop_body(self, loop, context):
+        """Apply one step and add it to the records."""
         result = act_step.apply_step(self, loop.loop_state, context)
         step, block_output = loop.loop_state.step, result.block_output
         step_record = loop.step_record
@@ -170,7 +191,10 @@ class AdaptiveComputationTime(depth.Depth):
         padding_mask: tf.Tensor | None,
         example_weights: tf.Tensor | None = None,
     ) -> list[state_layer.PonderTerm]:
-        """See `StateLayer.ponder_terms`: the mean of the ponder cost of all that ponder."""
+        """Return the mean ponder cost. See `StateLayer.ponder_terms`.
+
+        With `mask_padding` of the halting rule, the mean does not include padding.
+        """
         if not self.act_loss_weight:
             return []
         mask = self.halting.pondering_mask(padding_mask)
@@ -199,7 +223,10 @@ class AdaptiveComputationTime(depth.Depth):
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
-        """See `Depth.extend`; with what `act_decoding` does for halted positions."""
+        """Compute the next positions with a decoding cache. See `Depth.extend`.
+
+        `act_decoding` explains how the cache treats positions that have halted.
+        """
         size = window.size
         inputs = StepInputs(window.attention_mask, memory=memory, training=False)
         inputs = inputs._replace(num_steps=size.num_steps, exit_threshold=size.exit_threshold)
@@ -212,6 +239,7 @@ class AdaptiveComputationTime(depth.Depth):
         return output, (*stores, cache[-1])
 
     def _step_context(self, state, inputs, positions=None):
+        """Return the `StepContext` of a forward pass over `state` [B, S, D]."""
         max_steps = inputs.num_steps or self.halting.max_steps
         positions = tf.range(tf.shape(state)[1]) if positions is None else positions
         signals = self.timing.prepare(positions, max_steps)
@@ -225,26 +253,31 @@ class AdaptiveComputationTime(depth.Depth):
 
     @property
     def halted_positions_are_constant(self) -> bool:
-        """Whether what others see of a halted position never changes any more."""
+        """Whether the keys and values of a halted position are the same at all steps.
+
+        The state of a halted position must be copied, and only attention may mix positions.
+        """
         only_attention = self.block.mixes_by_attention_alone and not self.timing.cache_widths()
         # Skipping halted positions needs shapes that change from step to step. LiteRT's interpreter
         # in TensorFlow crashes on them.
         return self.halted_state == "copy" and only_attention and not litert.is_traced()
 
     def _can_skip_halted_positions(self, state, inputs):
-        """Whether a call need not compute halted positions at all."""
+        """Return whether this forward pass need not compute halted positions."""
         can_skip = self.halted_positions_are_constant and self.halting.halts_independently
         # `act_skipping` writes keys and values in place, which has no gradient.
         return can_skip and _can_skip(state, inputs) and not tape.could_possibly_record()
 
     def _can_skip_halted_examples(self, state, inputs):
-        """Whether a call need not compute examples that have halted as a whole."""
+        """Return whether this forward pass need not compute examples that have halted."""
         can_skip = self.halting.per_example and inputs.memory is None
         return can_skip and _can_skip(state, inputs)
 
     def _record_step(self, step_record, step, result, padding_mask):
-        """The steps so far. A class is of all positions: those that do not ponder are 0, as they
-        are in the output.
+        """Return the record with one more step.
+
+        Positions that do not ponder are recorded as 0, as in the output: the prediction of a class
+        reads all positions.
         """
         state, mask = result.loop_state.state, self.halting.pondering_mask(padding_mask)
         if mask is not None:
@@ -268,7 +301,7 @@ def _stack_output(output, halting, attention=None, memory_attention=None, steps=
 
 
 def _can_skip(state, inputs):
-    """Whether nobody asks for more than the output, and shapes may change from step to step."""
+    """Return whether a forward pass needs only the output, and allows dynamic shapes."""
     # XLA, TPUs and LiteRT need static shapes. Keras itself traces a model with an unknown batch
     # size, so a fully static shape means that the target needs it.
     dynamic = tf.executing_eagerly() or not (xla.compiles() or state.shape[:2].is_fully_defined())

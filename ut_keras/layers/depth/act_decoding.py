@@ -1,15 +1,17 @@
-"""Adaptive Computation Time while decoding: what is kept of positions that have halted.
+"""Adaptive Computation Time in decoding: halted positions in the cache.
 
-A position attends, at each of its steps, to the states that earlier positions had at that step.
+At step n, a position attends to the states that earlier positions have at step n. An earlier
+position may have halted before step n, so the cache must define its state there:
 
-Under `halted_state="transform"` earlier positions have such states at every step, though they
-halted sooner: they count as transformed on and on. A state is computed when it is first wanted,
-which is when a later position goes deeper than all before it. So the cache also keeps the state in
-which each column was left, and at how many steps it has been computed.
-
-Under "copy" a halted state is what all deeper steps see, so its keys and values are written once,
-for all of them, by `act_skipping.loop_over_running`. (Where convolutions look at neighbors besides,
-halted positions are computed in the first way, for what a convolution makes of them does change.)
+- `halted_state="transform"`: the block transforms a halted position further at every step. The
+  cache computes these states lazily: it computes the state of a column at step n only when a later
+  position reaches step n for the first time. For this it stores, for each column, the last
+  computed state and the number of computed steps (`LazyDepthCache`).
+- `halted_state="copy"`: a halted position keeps its state, so its keys and values are the same at
+  all deeper steps. `act_skipping.loop_over_running_positions` writes them for all deeper steps when
+  the position halts. There is one exception: if the block or the timing layer also mixes
+  neighboring positions (a convolution, an SRU), its output at a halted position still changes. Such
+  models use the lazy cache, too.
 """
 
 from typing import Any, NamedTuple
@@ -23,7 +25,7 @@ _NOT_WRITTEN = -1
 
 
 class LazyDepthCache(NamedTuple):
-    """The cache where halted positions are computed on."""
+    """A decoding cache that computes deeper steps of a column only when needed."""
 
     stores: tuple  # as in `Recurrence.start_cache`
     depth: tf.Tensor  # int32 [C], number of computed steps of each column; -1 if not written yet
@@ -34,7 +36,7 @@ class LazyDepthCache(NamedTuple):
 
 
 def start_cache(act_layer: Any, stores: tuple, size: cache_lib.CacheSize) -> LazyDepthCache:
-    """The cache for `extend_deepening`, of empty stores."""
+    """Return the cache for `extend_lazily` before the first token; `stores` are empty."""
     ancestors = ()
     if size.beams > 1:
         ancestors = cache_lib.empty([size.columns, size.batch, size.length], tf.int32)
@@ -45,7 +47,10 @@ def start_cache(act_layer: Any, stores: tuple, size: cache_lib.CacheSize) -> Laz
 def move_columns(
     act_layer: Any, cache: LazyDepthCache, size: cache_lib.CacheSize, order: tf.Tensor
 ) -> LazyDepthCache:
-    """See `Depth.move_columns`; of a cache whose stores are moved."""
+    """Return the cache with other columns; see `Depth.move_columns`.
+
+    `cache.stores` must have been moved already.
+    """
     num_new = tf.maximum(tf.shape(order)[1] - size.columns, 0)
     last_states = cache_lib.moved(cache.last_states, _state_widths(act_layer), size, order)
     depth = tf.pad(cache.depth, [[0, num_new]], constant_values=_NOT_WRITTEN)
@@ -62,9 +67,13 @@ def extend_lazily(
     window: cache_lib.Window,
     context: act_step.StepContext,
 ) -> tuple[tf.Tensor, LazyDepthCache]:
-    """See `Depth.extend`: a step computes the columns of the pass and those never so deep before.
+    """Compute new columns, and the deeper steps of older columns they need.
 
-    Under "copy" it leaves halted positions as they are, where convolutions look on.
+    Step n computes every column that has been computed for exactly n steps. These are the columns
+    of the window, and the older columns that were never computed at step n. With
+    `halted_state="copy"`, a halted column keeps its state, but its cached values are still written.
+
+    Args and returns: as `Depth.extend`.
     """
     cache = _add_window(act_layer, cache, state, window)
     all_widths = (*act_layer.block.cache_widths(), act_layer.timing.cache_widths())
@@ -129,7 +138,7 @@ def _state_cache(act_layer, cache, window):
 
 
 def _add_window(act_layer, cache, state, window):
-    """The cache with the columns of a pass, at no step yet."""
+    """Add the columns of a window to the cache, at depth 0."""
     last_states = _state_cache(act_layer, cache, window)
     for name in _state_widths(act_layer):
         last_states.write(name, state)

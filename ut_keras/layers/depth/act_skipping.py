@@ -1,13 +1,12 @@
-"""Adaptive Computation Time at inference: a step computes only what is still running.
+"""Adaptive Computation Time at inference, without computing what has halted.
 
-Under `halted_state="copy"` a halted position does not change any more, and others see it as it is.
-So the loop carries the running positions alone, in a row: each step gathers them, computes, writes
-their keys and values among the others, and lets go of those that halt.
+- Positions. Under `halted_state="copy"` a halted position keeps its state, and other positions
+  attend to this state at all deeper steps. So the loop carries only the running positions, as one
+  row [1, R, D]. Each step gathers them, applies the step, writes the keys and values of positions
+  that halt for all deeper steps, and removes these positions from the row.
+- Examples. If all positions of an example halt together, the loop removes the complete example.
 
-Where all positions of an example halt together, nothing of one that has halted is seen by others.
-So whole examples leave the loop.
-
-Either way, with a mean ponder time of p, the cost of N steps is that of p.
+In both cases, N steps with a mean ponder time of p cost about as much as p full steps.
 """
 
 from collections.abc import Callable
@@ -23,12 +22,13 @@ from ut_keras.layers.halting.halting import HaltingState
 def forward_running_positions(
     act_layer: Any, state: tf.Tensor, context: act_step.StepContext
 ) -> tuple[HaltingState, tf.Tensor]:
-    """A pass over whole sequences.
+    """Apply the forward pass to complete sequences, computing only running positions.
 
     Args:
         state: float tensor [B, S, D].
+
     Returns:
-        (`Halting` [B, S], output [B, S, D]).
+        (`HaltingState` [B, S], output [B, S, D]).
     """
     shape = tf.shape(state)
     size = cache_lib.CacheSize(shape[0], 1, shape[1])
@@ -55,17 +55,18 @@ def loop_over_running_positions(
     store_index: Callable[[Any], Any],
     start_mask: tf.Tensor | None = None,
 ) -> tuple[HaltingState, tf.Tensor, tuple]:
-    """The loop.
+    """Apply steps to the positions that have not halted, until all have.
 
     Args:
-        given: `Given`; the signals are of the Q places.
+        context: `StepContext`; its signals belong to the Q positions of the window.
         state: float tensor [B, Q, D].
-        stores: of a cache, one dict per layer.
-        window: `Window` of the Q places.
-        store_of_step: function from a step to the entry of the stores that is its own.
-        starting: bool [B, Q]. Who takes a first step; None: all.
+        stores: tuple of cache stores, one dict per layer.
+        window: `Window` of the Q positions.
+        store_index: function from a step to its index in the stores.
+        start_mask: bool [B, Q]. Positions that take the first step; None: all.
+
     Returns:
-        (`Halting` [B, Q], output [B, Q, D], stores).
+        (`HaltingState` [B, Q], output [B, Q, D], stores).
     """
     shape, context = tf.shape(state), context._replace(copy_halted=False)  # all of them run
     grid, all_widths = shape[:2], act_layer.block.cache_widths()
@@ -78,6 +79,7 @@ def loop_over_running_positions(
         ]
 
     def context_of(index, caches):
+        """Return the `StepContext` of the running positions."""
         rows, padding_mask = caches[0].layout.rows, context.inputs.padding_mask
         running_mask = None if padding_mask is None else rows.collect(padding_mask)
         initial_state = None
@@ -148,13 +150,14 @@ def loop_over_running_positions(
 def forward_running_examples(
     act_layer: Any, start: act_step.ACTLoopState, context: act_step.StepContext
 ) -> act_step.ACTLoopState:
-    """The loop where all positions of an example halt together, and leave it together.
+    """Apply steps to the examples that have not halted, if examples halt as a unit.
 
     Args:
-        start: `Pondering` of the B examples.
-        given: `Given`, of an encoder.
+        start: `ACTLoopState` of the B examples.
+        context: `StepContext` of an encoder.
+
     Returns:
-        `Pondering`, of which `halting` and `output` count.
+        `ACTLoopState` of which only `halting` and `output` are valid for all B examples.
     """
     num_examples = tf.shape(start.state)[0]
     inputs = context.inputs
@@ -196,7 +199,7 @@ def forward_running_examples(
 
 
 def _select(mask, index, loop_state):
-    """(index, `Pondering`) of the rows where `mask` [R] is True."""
+    """Return (index, `ACTLoopState`) of the positions where `mask` [R] is True."""
     everything = (index, loop_state[1:])
 
     def selected():
@@ -209,7 +212,7 @@ def _select(mask, index, loop_state):
 
 
 def _write(results, index, loop_state, grid):
-    """The results with those of some rows, in their places."""
+    """Write the results of some positions to the results of all positions."""
     flat_index = index[:, 0] * grid[1] + index[:, 1]
     halting, output = results
     new_halting = tf.stack([field[0] for field in loop_state.halting], axis=-1)
@@ -220,7 +223,7 @@ def _write(results, index, loop_state, grid):
 
 
 def _shapes(nest, free=None):
-    """The shapes of a nest; where they have the axis `free`, it may be of any length."""
+    """Return the static shapes of a nest, with any length along the axis `free`."""
 
     def shape(x):
         sizes = tf.TensorShape(x.shape)
@@ -232,5 +235,5 @@ def _shapes(nest, free=None):
 
 
 def _repeat_batch(x, num_examples):
-    """[B, ...] of what may be the same for all, [1, ...]."""
+    """Broadcast the batch axis: [1, ...] or [B, ...] -> [B, ...]."""
     return tf.broadcast_to(x, (num_examples, *tf.unstack(tf.shape(x))[1:]))

@@ -1,10 +1,17 @@
-"""One step of Adaptive Computation Time: the same whatever runs it, and on whichever rows.
+"""One step of Adaptive Computation Time (ACT), shared by all loops over steps.
 
-    x^n = s^{n-1} + P_n;   s^n = Block(x^n);   who halts, and by which w^n the output mixes s^n
+    x^n = s^{n-1} + P_n
+    s^n = Block(x^n)
+    The halting rule decides which positions halt, and the weight w^n of s^n in the output.
 
-A loop says which rows take the step: all (`act`), the positions or whole examples that are still
-running (`act_skipping`), or columns over a cache (`act_decoding`). `layers` is everywhere the
-`AdaptiveComputationTime`, which has block, timing, halting, injection and hidden_size.
+Three loops call `apply_step`. They differ only in the positions that they pass to it:
+
+- `act`: all positions;
+- `act_skipping`: only the positions, or only the examples, that have not halted;
+- `act_decoding`: columns of a decoding cache.
+
+In every function here, `act_layer` is the `AdaptiveComputationTime` layer. The functions use its
+sublayers `block`, `timing`, `halting` and `injection`.
 """
 
 from typing import Any, NamedTuple
@@ -17,7 +24,7 @@ from ut_keras.layers.halting.halting import HaltingState, Step
 
 
 class ACTLoopState(NamedTuple):
-    """What every loop carries of its rows, [B, S] of them."""
+    """The state that every ACT loop carries from step to step, for [B, S] positions."""
 
     step: tf.Tensor  # int32 scalar n, from 0
     state: tf.Tensor  # [B, S, D], s^n in the paper
@@ -26,7 +33,11 @@ class ACTLoopState(NamedTuple):
 
 
 class StepContext(NamedTuple):
-    """What a step reads besides: the same at every step, but for the rows that are left."""
+    """The inputs of a step that are not part of the loop state.
+
+    They are the same at every step. A loop over a subset of the positions selects from them the
+    entries of that subset.
+    """
 
     inputs: StepInputs  # `inputs.cache` is the block's
     initial_state: tf.Tensor | None  # [B, S, D], the state before step 0; None without injection
@@ -43,7 +54,7 @@ class StepContext(NamedTuple):
 
 
 class StepResult(NamedTuple):
-    """A step that was taken."""
+    """The result of one step."""
 
     loop_state: ACTLoopState
     block_output: BlockOutput
@@ -51,18 +62,25 @@ class StepResult(NamedTuple):
 
 
 def start(act_layer: Any, state: tf.Tensor, padding_mask: tf.Tensor | None = None) -> ACTLoopState:
-    """Before the first step."""
+    """Return the loop state before the first step."""
     halting = act_layer.halting.start(state, padding_mask)
     return ACTLoopState(tf.constant(0), state, halting, tf.zeros_like(state))
 
 
 def apply_step(act_layer: Any, loop_state: ACTLoopState, context: StepContext) -> StepResult:
-    """Signals, transforms, decides who halts, mixes into the output.
+    """Apply one step: signals, block, halting rule and output.
 
     Args:
-        loop: `Pondering`. Of earlier rows it has the state alone.
+        loop_state: `ACTLoopState` before the step. If `context.num_earlier` is set, its `halting`
+            and `output` do not contain the earlier positions; its `state` does.
+        context: `StepContext`.
+
+    Returns:
+        `StepResult`.
+
     Raises:
-        ValueError: if a pass has a threshold of its own, and the rule does not look at it.
+        ValueError: if the call sets `exit_threshold`, but the halting rule did not read
+            `step.epsilon`.
     """
     rule, inputs, before = act_layer.halting, context.inputs, loop_state.state
     x = before
@@ -104,7 +122,10 @@ def apply_step(act_layer: Any, loop_state: ACTLoopState, context: StepContext) -
 
 
 def _without_earlier(x, num_earlier, like):
-    """[B, A, D] without its earlier rows."""
+    """Return x [B, A, D] without its first `num_earlier` positions.
+
+    The result gets the static shape of `like`.
+    """
     if num_earlier is None:
         return x
     x = x[:, num_earlier:]

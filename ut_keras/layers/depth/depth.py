@@ -1,4 +1,4 @@
-"""What depth is, whatever makes it: the contract of encoders and decoders, what passes record."""
+"""The interface of encoder and decoder stacks, and records of a forward pass."""
 
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from ut_keras.layers.halting import halting
 
 
 class SupervisedSteps(NamedTuple):
-    """The steps of a recurrence that have losses; N is the most that there could be."""
+    """The steps of a recurrence that have a loss; N is the maximum number of them."""
 
     states: tf.Tensor  # [N, B, S, D]; 0 if the step was not taken
     # float32 [N, B, S], the weight w^n of each loss; 0 if the step was not taken. Sums to 1 over N.
@@ -24,7 +24,10 @@ class SupervisedSteps(NamedTuple):
 
 
 class StackOutput(NamedTuple):
-    """The state at the end of all depth, and how it came about. N counts steps times layers."""
+    """The result of all steps or layers.
+
+    In the shapes of attention weights, N is the number of steps times the layers per step.
+    """
 
     output: tf.Tensor  # [B, S, D]
     ponder_times: tf.Tensor | None = None  # [B, S] float32, in steps; [B] for a global halting
@@ -40,13 +43,15 @@ class StackOutput(NamedTuple):
 
 
 class Depth(state_layer.StateLayer):
-    """Takes a state through all steps or layers, in one pass or piece by piece.
+    """Base class of layers that apply all steps of a recurrence, or all layers.
 
-    `forward` sees all positions. Decoding sees some at a time: `start_cache` makes an empty cache,
-    `extend` takes the next positions through all depth, which read what the cache has of those
-    before them. Both give a position the same output. `move_columns` makes room in a cache.
+    - `forward` computes all positions at once.
+    - Decoding computes a few positions at a time: `start_cache` returns an empty cache, and
+      `extend` takes the next positions through all steps. They attend to the positions before them
+      through the cache. Both ways give a position the same output.
+    - `move_columns` enlarges a cache, or removes columns from it.
 
-    A subclass has `forward` and `extend`; for the rest it asks its `inner`.
+    A subclass implements `forward` and `extend`. The other methods delegate to `inner`.
     """
 
     # Names of attributes that are layers or None. They are built in this order, with the state's
@@ -60,7 +65,7 @@ class Depth(state_layer.StateLayer):
 
     @property
     def inner(self) -> Any:
-        """What it asks for all that it does not know itself: the block."""
+        """The layer to which methods delegate by default: the block."""
         return self.block
 
     def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Any:
@@ -72,32 +77,35 @@ class Depth(state_layer.StateLayer):
         return self.inner.auxiliary_losses(auxiliary_loss_stats, example_weights)
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
-        """See `StateLayer.forward`; `StackOutput`.
+        """Compute all positions. See `StateLayer.forward`.
+
+        Returns:
+            `StackOutput`.
 
         Raises:
-            ValueError: if there cannot be so many steps, as `check_steps`.
+            ValueError: if `inputs.num_steps` is not possible, see `check_steps`.
         """
         raise NotImplementedError
 
     @property
     def rule(self) -> halting.Rule | None:
-        """The `halting.Rule` of what ponders in it; None where nothing does."""
+        """The `halting.Rule` of an adaptive recurrence; None without one."""
         return None
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
-        """An empty cache for `extend`; its size says how many steps there will be, too."""
+        """Return an empty cache for `extend`; `size` also gives the number of steps."""
         steps = size.num_steps or self.num_steps
         widths = self._cache_widths()
         return tuple(cache_lib.start(part, size, steps, self.compute_dtype) for part in widths)
 
     def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
-        """A cache of other columns.
+        """Return a cache whose columns are selected from those of another cache.
 
         Args:
             cache: what `start_cache` or `extend` returned.
-            size: its `CacheSize`.
-            order: int32 [B, C'], which column each of the new ones is. Where `places_matter`, those
-                that are there stay where they are.
+            size: `CacheSize` of this cache.
+            order: int32 [B, C']. For each new column, the index of the old column to copy. If
+                `cache_order_matters`, the caller must leave existing columns where they are.
         """
         return tuple(
             cache_lib.moved(part, widths, size, order)
@@ -105,37 +113,41 @@ class Depth(state_layer.StateLayer):
         )
 
     def _cache_widths(self) -> tuple:
-        """What a cache keeps, of each layer and of the signals, see `cache.start`."""
+        """Return what the cache stores, per layer and for the signals. See `cache.start`."""
         signal_widths = () if self.timing is None else (self.timing.cache_widths(),)
         return (*self.block.cache_widths(), *signal_widths)
 
     @property
     def cache_order_matters(self) -> bool:
-        """Whether it depends on where columns lie in a cache what is read of them."""
+        """Whether the result of reading the cache depends on the order of its columns."""
         signals_matter = self.timing is not None and bool(self.timing.cache_widths())
         return signals_matter or self.inner.cache_order_matters
 
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
-        """The pass over some columns of what a decoder writes, after those that they see.
+        """Compute the columns of a window, which attend to earlier columns in the cache.
 
         Args:
-            state: float tensor [B, Q, D], of the columns of the window.
+            state: float tensor [B, Q, D], the state of the window's columns before the first step.
             cache: what `start_cache` or `extend` returned.
+            window: `Window` of Q columns.
             memory: as in `forward`.
+
         Returns:
             (output [B, Q, D], cache).
         """
         raise NotImplementedError
 
     def check_steps(self, num_steps: int | None) -> None:
-        """Checks the number of steps that a pass is to take; the most, where positions decide.
+        """Check the number of steps of a forward pass; for adaptive models, the maximum.
 
         Args:
-            num_steps: int; None stands for that which it was made for.
+            num_steps: int. None: the number for which the model was made.
+
         Raises:
-            ValueError: if the depth is fixed, or there is a weight for each step.
+            ValueError: if there is no recurrence, or if there are learned weights for each step
+                and not enough of them.
         """
         if self.timing is not None:
             self.timing.check_steps(num_steps)
@@ -146,12 +158,16 @@ class Depth(state_layer.StateLayer):
             )
 
     def _present_layers(self):
+        """Return the layers of `layer_attributes` that are not None."""
         layers = (getattr(self, name) for name in self.layer_attributes)
         return [layer for layer in layers if layer is not None]
 
 
 class DepthWrapper(Depth):
-    """Depth that has another inside, `inner`, and is like it but for what a subclass says."""
+    """Wraps another depth layer (`inner`).
+
+    It delegates every method that a subclass does not override.
+    """
 
     @property
     def trains_by_steps(self) -> bool:
@@ -185,14 +201,14 @@ class DepthWrapper(Depth):
 
 
 class StepRecord(NamedTuple):
-    """The steps so far; entry 0 is empty. A loop carries it in its state."""
+    """The states and weights of the steps so far, in a loop state; entry 0 is empty."""
 
     states: tf.TensorArray
     weights: tf.TensorArray
 
 
 def start_step_record(state: tf.Tensor, max_steps: int) -> StepRecord:
-    """An empty record of states like this one, [B, S, D]."""
+    """Return an empty record for states like `state` [B, S, D]."""
     # Stacking a TensorArray that was never written fails, so entry 0 is always written.
     no_weight = tf.zeros(tf.shape(state)[:2])
     return StepRecord(
@@ -203,12 +219,18 @@ def start_step_record(state: tf.Tensor, max_steps: int) -> StepRecord:
 def add_to_step_record(
     record: StepRecord, step: tf.Tensor, state: tf.Tensor, weights: tf.Tensor
 ) -> StepRecord:
-    """The record with one step, an int32 scalar from 0: its state [B, S, D], weights [B, S]."""
+    """Return the record with one more step.
+
+    Args:
+        step: int32 scalar, from 0.
+        state: float tensor [B, S, D].
+        weights: float32 tensor [B, S].
+    """
     return StepRecord(record.states.write(step + 1, state), record.weights.write(step + 1, weights))
 
 
 def stack_step_record(record: StepRecord | tuple[()]) -> SupervisedSteps | None:
-    """`Steps`; None if not recorded."""
+    """Return the recorded steps; None if `record` is ()."""
     if not record:
         return None
     return SupervisedSteps(record.states.stack()[1:], record.weights.stack()[1:])
@@ -227,7 +249,7 @@ AttentionRecord = tuple[tf.TensorArray, ...]
 
 
 def start_attention_record(enabled: bool | None, memory: Any) -> AttentionRecord:
-    """An empty record; () if it is not `enabled`. In an encoder the memory is None."""
+    """Return an empty record; () unless `enabled`. `memory` is None in an encoder."""
     if not enabled:
         return ()
     return (_weights_array(), _weights_array()) if memory else (_weights_array(),)
@@ -236,7 +258,12 @@ def start_attention_record(enabled: bool | None, memory: Any) -> AttentionRecord
 def add_to_attention_record(
     record: AttentionRecord, step: tf.Tensor, block_output: Any
 ) -> AttentionRecord:
-    """The record with the weights of one step, an int32 scalar, from its `BlockOutput`."""
+    """Return the record with the weights of one more step.
+
+    Args:
+        step: int32 scalar, from 0.
+        block_output: the `BlockOutput` of the step.
+    """
     weights = (block_output.attention_weights, block_output.memory_attention_weights)
     return tuple(
         _write(array, step, layer_weights)
@@ -247,7 +274,10 @@ def add_to_attention_record(
 def stack_attention_record(
     record: AttentionRecord,
 ) -> tuple[tf.Tensor | None, tf.Tensor | None]:
-    """(attention [N, B, H, S, S], memory attention [N, B, H, T, S]); each None if not recorded."""
+    """Return (attention [N, B, H, S, S], memory attention [N, B, H, T, S]).
+
+    Each is None if it was not recorded.
+    """
     attention, memory_attention, *_ = (*(array.stack() for array in record), None, None)
     return attention, memory_attention
 

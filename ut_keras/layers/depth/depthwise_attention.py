@@ -1,4 +1,4 @@
-"""Attention over depth: a step reads the states of all earlier steps."""
+"""Depthwise attention: a step reads a weighted sum of earlier states."""
 
 from typing import Any
 
@@ -14,22 +14,25 @@ from ut_keras.layers.depth.recurrence import Constants, RecurrenceState, StepOut
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class DepthwiseAttentionRecurrence(recurrence.Recurrence, dense.WithKernels):
-    """A step transforms a weighted sum of earlier states (`recurrence_type="dwa"`).
+    """Applies the block to a weighted sum of earlier states (`recurrence_type="dwa"`).
 
         M_0 = H_0, M_t = H_t;   x_t = sum over j < t - 1 of softmax(W (M_j + E_j) + b) · (M_j + E_j)
         H_t = Block(x_t + P_t),   t = 1 .. N
 
-    As T2T has it: the softmax runs over the channels, not over depth; with one weight per position
-    (`per_element=False`) it is 1. Each step reads one state less than it could: the first starts
-    from zeros, the inputs come in with the second, and the states of the last two steps are read by
-    none.
+    This follows T2T, with two surprising properties. First, the softmax is over the channels, not
+    over the steps; with `per_element=False` it is over a single value, so each weight is 1. Second,
+    step t does not read the state of step t - 1: the first step starts from zeros, the second step
+    is the first to read the input H_0, and no step reads the states of the last two steps.
 
     Args:
         block, timing, num_steps: as in `Recurrence`.
-        depth_embedding: bool. Whether E, a learned vector per step, is added.
-        per_element: bool. A weight per channel, or one for all (T2T's `dwa_elements`).
-        kernel_initializer: Keras initializer, of W.
+        depth_embedding: bool. Whether to add E, a learned vector per step.
+        per_element: bool. True: one weight per channel. False: one weight for all channels. T2T
+            calls it `dwa_elements`.
+        kernel_initializer: Keras initializer of W.
+
     Call arguments and returns: as in `Recurrence`.
+
     References: T2T `universal_transformer_util.universal_transformer_depthwise_attention`.
     """
 
@@ -72,7 +75,7 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence, dense.WithKernels):
         return StepOutput(result.output, (states,), result)
 
     def _read(self, states, step):
-        """The weighted sum of the slots before `step`, [B, S, D]."""
+        """Return the weighted sum of the slots before `step`, [B, S, D]."""
         if self.uses_depth_embedding:
             states += tf.cast(self.depth_embedding, states.dtype) * states.shape[-1] ** 0.5
         weights = tf.nn.softmax(tf.cast(self.weighting(states), tf.float32))

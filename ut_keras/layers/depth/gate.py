@@ -1,4 +1,4 @@
-"""Gates: how much of one thing, how much of another."""
+"""Gates: values per position and channel that determine how two tensors are mixed."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,22 +18,27 @@ ACTIVATIONS = {"sigmoid": tf.sigmoid, "tanh": tf.tanh, None: tf.identity}
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class Gate(Layer):
-    """A number per position and channel, read off several inputs.
+    """Computes a gate value per position and channel from several inputs.
 
         g = activation(map([x_1; x_2; ...]))
 
     Args:
-        map: layer over the last axis, to D: `Dense`, `DropConnectDense` or `FeedForward`.
+        map: layer that maps the last axis of the concatenated inputs to D: a `Dense`,
+            `DropConnectDense` or `FeedForward`.
         activation: "sigmoid", "tanh" or None.
-        zero_at_padding: bool. Whether it is exactly 0 at padding, as T2T's PadRemover
-            (`use_pad_remover`) leaves it.
+        zero_at_padding: bool. Whether the gate is exactly 0 at padding. In T2T, PadRemover
+            (`use_pad_remover`) has this effect.
+
     Call arguments:
         inputs: list of float tensors [B, S, D].
         padding_mask: bool tensor [B, S], True at real tokens. Optional.
+
     Returns:
         float tensor [B, S, D].
+
     Raises:
         ValueError: if the activation is unknown.
+
     References: T2T `universal_transformer_util._ffn_layer_multi_inputs`.
     """
 
@@ -68,13 +73,15 @@ class Gate(Layer):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class DropConnectDense(dense.Dense):
-    """A dense layer that drops weights instead of activations in training (Wan et al. 2013).
+    """A dense layer with DropConnect: training drops weights, not activations.
 
-    T2T's `gate_ffn_layer="dense_dropconnect"` fails as shipped; this is what its name says.
+    T2T's option for it, `gate_ffn_layer="dense_dropconnect"`, always fails.
 
     Args:
-        dropconnect_rate: float. Share of the kernel's entries that training drops.
-    The rest: as `Dense`.
+        dropconnect_rate: float. Fraction of the kernel's entries that training sets to 0.
+        others: as `Dense`.
+
+    References: Wan et al. 2013, Regularization of Neural Networks using DropConnect.
     """
 
     def __init__(self, units: int, dropconnect_rate: float = 0.0, **kwargs: Any) -> None:
@@ -91,7 +98,7 @@ class DropConnectDense(dense.Dense):
 
 
 def make(hp: UniversalTransformerHParams, side: str, name: str, bias: float) -> Gate:
-    """A gate of highway and skip, by `gate_ffn_layer`."""
+    """Return a gate of "highway" or "skip", as `gate_ffn_layer` says."""
     common = {"name": "map", **from_hparams.common(hp)}
     biased = {"bias_initializer": keras.initializers.Constant(bias), **common}
     map: keras.layers.Layer

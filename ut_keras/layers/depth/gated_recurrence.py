@@ -1,4 +1,4 @@
-"""Recurrences whose gates mix what the block makes with what was there before."""
+"""Recurrences whose gates mix the output of the block with an earlier state."""
 
 from typing import Any
 
@@ -16,27 +16,36 @@ GATES_INPUTS = "sti"  # state before the step, output of the block, input of the
 
 
 class GatedRecurrence(recurrence.Recurrence, prepostprocess.Processing):
-    """A step mixes the block's result with something older, by two gates.
+    """Base class of recurrences that mix the block's output with an earlier state.
 
-        x = H_{t-1} + P_t;   C = Block(x);   H_t = kept · K + C · T
-        T = sigmoid(map_T(g)),   K = 1 - T or sigmoid(map_K(g))
+        x = H_{t-1} + P_t
+        C = Block(x)
+        H_t = kept · K + C · T
+        T = sigmoid(map_T(g))           the transform gate
+        K = 1 - T  or  sigmoid(map_K(g))         the carry gate
 
-    What is kept, a subclass says by its letter; g is made of the states named by `gates_inputs`,
-    each behind `preprocess_sequence`. As in T2T, a carry gate of its own sees g preprocessed twice.
-    With the pad remover T2T fails there; such gates should not be 0 at padding, for the state would
-    be.
+    A subclass selects the state `kept` with its attribute `keeps`. The gates read g, the
+    concatenation of the states in `gates_inputs`, each preprocessed by `preprocess_sequence`.
+
+    With a separate carry gate (`carry_gate` is not None):
+
+    - The carry gate reads states that were preprocessed twice, as in T2T.
+    - The gates should not be 0 at padding, because the state would become 0 there. T2T fails for
+      this combination, a separate carry gate with the pad remover.
 
     Args:
         block, timing, num_steps: as in `Recurrence`.
         transform_gate: a `Gate`, T.
-        carry_gate: a `Gate`, K; None couples it to T.
-        gates_inputs: str out of "s" (state before the step), "t" (transformed state) and "i"
-            (inputs of the first step); their order does not matter.
+        carry_gate: a `Gate`, K; None: K = 1 - T.
+        gates_inputs: str of the letters "s" (state before the step), "t" (output of the block) and
+            "i" (input of the first step), at least one of them, in any order.
         preprocess_sequence: str, see `PrePostProcess`.
         **kwargs: those of `Recurrence` and `Processing`.
+
     Call arguments and returns: as in `Recurrence`.
+
     Raises:
-        ValueError: if `gates_inputs` holds another letter or none.
+        ValueError: if `gates_inputs` is empty or contains another letter.
     """
 
     keeps = ""  # the letter, out of GATES_INPUTS, of the state that the carry gate keeps
@@ -94,11 +103,12 @@ class GatedRecurrence(recurrence.Recurrence, prepostprocess.Processing):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class HighwayRecurrence(GatedRecurrence):
-    """Keeps the state before the step (`recurrence_type="highway"`).
+    """Mixes the output of the block with the state before the step ("highway").
 
         H_t = H_{t-1} · K + C · T             (Srivastava et al. 2015, eq. 2)
 
     Arguments, call arguments and returns: as `GatedRecurrence`.
+
     References: T2T `universal_transformer_util.universal_transformer_highway`.
     """
 
@@ -107,11 +117,12 @@ class HighwayRecurrence(GatedRecurrence):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class SkipRecurrence(GatedRecurrence):
-    """Keeps the inputs of the first step (`recurrence_type="skip"`).
+    """Mixes the output of the block with the input of the first step ("skip").
 
         H_t = H_0 · K + C · T
 
     Arguments, call arguments and returns: as `GatedRecurrence`.
+
     References: T2T `universal_transformer_util.universal_transformer_skip`.
     """
 

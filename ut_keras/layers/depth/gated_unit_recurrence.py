@@ -1,4 +1,4 @@
-"""Recurrences in depth whose transition is a recurrent unit, a GRU or an LSTM on its side."""
+"""Recurrences in depth whose transition is a GRU or LSTM, unrolled over steps."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from ut_keras.layers.lstm.lstm import LSTMState
 
 
 class _GatedUnit(dense.WithKernels):
-    """What both have: gates over input and state, each with one matrix and a bias."""
+    """Base class of units with gates; each gate has one matrix over [x; h] and a bias."""
 
     def __init__(self, zero_at_padding=False, **kwargs):
         super().__init__(**kwargs)
@@ -33,21 +33,26 @@ class _GatedUnit(dense.WithKernels):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class GRUUnit(_GatedUnit):
-    """A step of a GRU.
+    """A step of a GRU, with T2T's output equation.
 
-        z = sigmoid(W_z [x; h] + b_z);  r = sigmoid(W_r [x; h] + b_r);  c = tanh(W [x; r·h] + b)
-        h' = (1 - z) · x + z · c                         (Cho et al. 2014, but for this line)
+        z = sigmoid(W_z [x; h] + b_z)            (Cho et al. 2014)
+        r = sigmoid(W_r [x; h] + b_r)
+        c = tanh(W [x; r·h] + b)
+        h' = (1 - z) · x + z · c                 (T2T)
 
-    T2T mixes the candidate with the input x, not with the state h. Both gates start with bias 1.
+    T2T mixes the candidate c with the input x. Cho et al. mix it with the state h. The biases of
+    both gates start at 1.
 
     Args:
-        zero_at_padding: bool. Whether gates and candidate are 0 at padding (see `Gate`), so that
-            x passes through.
+        zero_at_padding: bool. Whether gates and candidate are 0 at padding (see `Gate`). The output
+            at padding is then x.
         kernel_initializer: Keras initializer.
+
     Call arguments:
         x: float tensor [B, S, D].
         state: float tensor [B, S, D], h.
         padding_mask: bool tensor [B, S], True at real tokens. Optional.
+
     Returns:
         float tensor [B, S, D].
     """
@@ -70,18 +75,24 @@ class GRUUnit(_GatedUnit):
 class LSTMUnit(_GatedUnit):
     """A step of an LSTM.
 
-        i, o = sigmoid(W [x; h] + b);   f = sigmoid(W_f [x; h] + b_f + forget_bias)
-        c' = f · c + i · tanh(W_m [x; h] + b_m);   h' = o · tanh(c')
-                                                                     (Gers et al. 2000)
+        i, o = sigmoid(W [x; h] + b)                       (Gers et al. 2000)
+        f = sigmoid(W_f [x; h] + b_f + forget_bias)
+        c' = f · c + i · tanh(W_m [x; h] + b_m)
+        h' = o · tanh(c')
 
     Args:
-        zero_at_padding: bool. Whether gates are 0 at padding (see `Gate`); f without its sigmoid
-            and `forget_bias`.
+        forget_bias: float. It is added in addition to the learned bias b_f.
+        zero_at_padding: bool. Whether the gates are 0 at padding (see `Gate`). For the forget gate
+            this sets W_f [x; h] + b_f to 0, so that f = sigmoid(forget_bias).
         kernel_initializer: Keras initializer.
+
     Call arguments:
         x: float tensor [B, S, D].
         state: `LSTMState`, h and c.
         padding_mask: bool tensor [B, S], True at real tokens. Optional.
+
+    Returns:
+        `LSTMState`, h' and c'.
     """
 
     def __init__(self, forget_bias: float = 1.0, **kwargs: Any) -> None:
@@ -108,19 +119,23 @@ class LSTMUnit(_GatedUnit):
 
 
 class GatedUnitRecurrence(recurrence.Recurrence, prepostprocess.Processing):
-    """Attention makes the unit's input, the state of the step before is the unit's state.
+    """Base class of recurrences in which a recurrent unit follows the attention.
 
-        x = Norm(Block(H_{t-1} + P_t));   H_t = Norm(Unit(x, H_{t-1}))
+        x = Norm(Block(H_{t-1} + P_t))
+        H_t = Norm(Unit(x, H_{t-1}))         input x, state H_{t-1}
 
-    A step signal is not needed: the unit counts by itself, and T2T refuses one.
+    P_t should not contain a step signal: the unit can count steps itself, and T2T raises an error
+    for a step signal.
 
     Args:
-        block: a `TransformerBlock` of one layer; without transition, unless the unit is to get it
-            too (T2T's `add_ffn_unit_to_the_transition_function`).
+        block: a `TransformerBlock` with one layer. The layer has no transition, except if T2T's
+            `add_ffn_unit_to_the_transition_function` is set: the unit then reads the output of the
+            transition.
         timing, num_steps: as in `Recurrence`.
         unit: a `GRUUnit` or `LSTMUnit`.
-        preprocess_sequence: str, see `PrePostProcess`; of both norms.
+        preprocess_sequence: str, the sequence of both norms, see `PrePostProcess`.
         **kwargs: those of `Recurrence` and `Processing`.
+
     Call arguments and returns: as in `Recurrence`.
     """
 
@@ -149,27 +164,37 @@ class GatedUnitRecurrence(recurrence.Recurrence, prepostprocess.Processing):
     def apply_unit(
         self, x: tf.Tensor, loop: RecurrenceState, padding_mask: tf.Tensor | None
     ) -> tuple[tf.Tensor, tuple]:
-        """The unit's output [B, S, D], and what the loop carries on besides: here nothing."""
+        """Apply the unit.
+
+        Returns:
+            (output [B, S, D]; the tensors that the loop carries in addition to the state: here ()).
+        """
         return self.unit(x, loop.state, padding_mask=padding_mask), ()
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class GRURecurrence(GatedUnitRecurrence):
-    """With a `GRUUnit` (`recurrence_type="gru"`).
+    """A `GatedUnitRecurrence` with a `GRUUnit` (`recurrence_type="gru"`).
 
     Arguments, call arguments and returns: as `GatedUnitRecurrence`.
+
     References: T2T `universal_transformer_with_gru_as_transition_function`.
     """
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class LSTMRecurrence(GatedUnitRecurrence):
-    """With an `LSTMUnit` (`recurrence_type="lstm"`); the cell starts at 0.
+    """A `GatedUnitRecurrence` with an `LSTMUnit` (`recurrence_type="lstm"`).
+
+    The cell starts at 0.
 
     Args:
-        cell_as_output: bool. Whether the result is the cell after the last step
-            (`use_memory_as_final_state`).
-    The rest: as `GatedUnitRecurrence`.
+        cell_as_output: bool. Whether the output is the cell after the last step instead of the
+            state (T2T's `use_memory_as_final_state`).
+        others: as `GatedUnitRecurrence`.
+
+    Call arguments and returns: as `GatedUnitRecurrence`.
+
     References: T2T `universal_transformer_with_lstm_as_transition_function`.
     """
 
@@ -206,7 +231,7 @@ def _make_lstm(hp, side):
 
 
 def _arguments(hp, side):
-    """The recurrences with a unit attend once a step, and count by themselves."""
+    """Return the arguments that both recurrences have."""
     if hp.add_step_timing_signal:
         raise HParamError(
             f"recurrence_type={hp.recurrence_type!r} needs add_step_timing_signal=False "

@@ -1,4 +1,4 @@
-"""Ordinary layers before and after a recurrence."""
+"""A recurrence with ordinary layers before and after it."""
 
 from typing import Any
 
@@ -18,14 +18,16 @@ from ut_keras.layers.position import timing_signal
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class MixedDepth(depth.DepthWrapper):
-    """A recurrence between layers with weights of their own (`mix_with_transformer`).
+    """A recurrence between layers with their own weights (`mix_with_transformer`).
 
     Args:
         recurrence: a `Recurrence` or `AdaptiveComputationTime`.
         before, after: `LayeredDepth`s or None.
-        position: bool. Whether the sinusoidal position signal is added again before each of
-            them.
+        position: bool. Whether the sinusoidal position signal is added again before `before` and
+            before `after`.
+
     Call arguments and returns: as `StateLayer`.
+
     References: T2T `universal_transformer_util.universal_transformer_layer`.
     """
 
@@ -49,7 +51,7 @@ class MixedDepth(depth.DepthWrapper):
         )
 
     def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> tuple:
-        """See `StateLayer.project_memory`: that of all parts, one behind the other."""
+        """Concatenate the projections of all parts. See `StateLayer.project_memory`."""
         return tuple(
             projected
             for part in self._present_layers()
@@ -58,13 +60,15 @@ class MixedDepth(depth.DepthWrapper):
 
     @property
     def inner(self) -> depth.Depth:
-        """The recurrence."""
+        """The recurrence, to which methods delegate by default."""
         return self.recurrence
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
-        """See `Depth.forward`.
+        """Apply all parts. See `Depth.forward`.
 
-        Attention weights are those of all layers, in the order in which they attend.
+        Returns:
+            `StackOutput`, whose attention weights are those of all layers, in the order in which
+            they are applied. Ponder times, remainders and steps are those of the recurrence.
         """
         results = []
         for part, memory in self._parts_with(inputs.memory):
@@ -89,14 +93,14 @@ class MixedDepth(depth.DepthWrapper):
     def auxiliary_losses(
         self, auxiliary_loss_stats: Any, example_weights: tf.Tensor | None = None
     ) -> list[PonderTerm]:
-        """See `StateLayer.extra_terms`: of all parts."""
+        """Return the losses of all parts. See `StateLayer.auxiliary_losses`."""
         losses: list[PonderTerm] = []
         for part, stats in self._parts_with(auxiliary_loss_stats):
             losses.extend(part.auxiliary_losses(stats, example_weights))
         return losses
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
-        """See `Depth.start_cache`; here it is that of each part."""
+        """Return a tuple with the cache of each part. See `Depth.start_cache`."""
         return tuple(part.start_cache(size) for part in self._present_layers())
 
     def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
@@ -119,7 +123,7 @@ class MixedDepth(depth.DepthWrapper):
         return state, tuple(extended)
 
     def _parts_with(self, layer_values):
-        """[(part, what its layers have of a tuple with an entry for every layer)]."""
+        """Split a tuple that has one entry per layer: [(part, entries of its layers)]."""
         pairs, start = [], 0
         for part in self._present_layers():
             end = start + len(part.block.layers)
@@ -132,16 +136,17 @@ class MixedDepth(depth.DepthWrapper):
 
 
 def _concatenated(weights):
-    """[N_1, ...], [N_2, ...], ... -> [N, ...]; None where nothing was recorded."""
+    """Concatenate [N_1, ...], [N_2, ...], ... to [N, ...]; None without records."""
     weights = list(weights)
     return None if weights[0] is None else tf.concat(weights, axis=0)
 
 
 def make(hp: UniversalTransformerHParams, side: parts.Side, recurrence: depth.Depth) -> MixedDepth:
-    """The recurrence between ordinary layers, by `mix_with_transformer`.
+    """Return the recurrence between ordinary layers, as `mix_with_transformer` says.
 
     Raises:
-        HParamError: if training is by losses of steps, which layers after them would not see.
+        HParamError: if the training loss uses the states of several steps, and there are layers
+            after the recurrence. They would see only the last state.
     """
     mixed = hp.mix_with_transformer or ""
     if "after_ut" in mixed and side.answers and recurrence.trains_by_steps:

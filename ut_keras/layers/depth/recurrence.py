@@ -1,4 +1,4 @@
-"""Recurrence in depth with a fixed number of steps: the loop, and its plainest form."""
+"""Recurrence in depth with a fixed number of steps, and its simplest variant."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from ut_keras.layers.transition import sru
 
 
 class RecurrenceState(NamedTuple):
-    """What the loop carries from step to step."""
+    """The state that the loop carries from step to step."""
 
     step: tf.Tensor  # int32 scalar t, from 0
     state: tf.Tensor  # [B, S, D], H_t in the paper
@@ -32,7 +32,7 @@ class RecurrenceState(NamedTuple):
 
 
 class Constants(NamedTuple):
-    """What is the same at every step."""
+    """The values that are the same at every step."""
 
     transform: Callable  # (x [B, S, D], step) -> `BlockOutput`; applies injection, signals, block
     inputs: tf.Tensor  # [B, S, D], H_0
@@ -41,7 +41,7 @@ class Constants(NamedTuple):
 
 
 class StepOutput(NamedTuple):
-    """What one step computes."""
+    """The result of one step."""
 
     state: tf.Tensor  # [B, S, D]
     carried: tuple  # as in `RecurrenceState`
@@ -50,21 +50,25 @@ class StepOutput(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class InputInjection(Layer):
-    """Where a step begins: the state, and again what the first step got.
+    """Adds the input of the first step to the state before every step.
 
-        X_t = g (H_{t-1} + H_0),   g = sqrt(1/2);   H_t = Block(X_t + P_t)
+        X_t = g (H_{t-1} + H_0),   g = sqrt(1/2)
+        H_t = Block(X_t + P_t)
 
-    A block adds to its state. By g < 1 what it has added fades: where it adds no more than some
-    amount, the state is bounded after any number of steps, and X_t has the variance of its parts
-    where they are independent. With g = 1, H_t would hold t times H_0.
+    The block is residual: it adds to its input. Because g < 1, earlier additions fade. If the size
+    of each addition is bounded, the state is bounded for any number of steps. If H_{t-1} and H_0
+    are independent and have the same variance, X_t has this variance, too. With g = 1, H_t would
+    contain H_0 t times.
 
     Call arguments:
         state: float tensor [B, S, D], H_{t-1}.
         inputs: float tensor [B, S, D], H_0.
+
     Returns:
         float tensor [B, S, D].
-    References: Geiping et al. 2025, Scaling up Test-Time Compute with Latent Reasoning, has a
-        learned map of both instead.
+
+    References: Geiping et al. 2025, Scaling up Test-Time Compute with Latent Reasoning, which uses
+        a learned linear map of both instead.
     """
 
     def call(self, state: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
@@ -72,7 +76,7 @@ class InputInjection(Layer):
 
 
 class StepSampling(Layer):
-    """Draws a number of steps n in 1 .. N, each as often, anew for each batch.
+    """Samples a number of steps n uniformly from 1 .. N, once per batch.
 
     Args:
         num_steps: int N.
@@ -84,35 +88,44 @@ class StepSampling(Layer):
         self.seed_generator = keras.random.SeedGenerator()
 
     def sample(self) -> tf.Tensor:
-        """int32 scalar n. (A Keras layer cannot be called with nothing.)"""
+        """Return n, an int32 scalar.
+
+        It is not named `call`, because Keras requires an input for `call`.
+        """
         seed = tf.cast(self.seed_generator.next(), tf.int32)
         return tf.random.stateless_uniform([], seed, 1, self.num_steps + 1, tf.int32)
 
 
 class Recurrence(depth.Depth):
-    """Takes the same step `num_steps` times, on all positions in parallel.
+    """Base class of recurrences that apply the same step `num_steps` times.
 
-    What a step is, a subclass says in `take_step`; what it keeps besides the state, in `start`.
+    A subclass implements `take_step`. If its loop carries more than the state, it also implements
+    `start`.
 
     Args:
-        block: a `TransformerBlock`, the same at every step.
-        timing: a `StepTimingSignal`, P_t.
+        block: a `TransformerBlock`. Every step applies the same block.
+        timing: a `StepTimingSignal`. It adds the position and step signal P_t.
         num_steps: int N.
-        injection: an `InputInjection`, by which every step sees the input; None: only the first.
-        steps_sampling: "uniform": in training the number of steps is drawn, see `StepSampling`.
-            None: it is N there, too.
-        supervised_every: int k. The loss of training is the mean of those after every k-th step
-            and after the last, each step taken for the last one (deep supervision),
+        injection: an `InputInjection`, which adds the input of the first step to every step. None:
+            only the first step sees the input.
+        steps_sampling: "uniform": training samples the number of steps, see `StepSampling`. None:
+            training takes N steps, as inference does.
+        supervised_every: int k. 0: the training loss is L(H_N). Otherwise it is the mean of the
+            losses after every k-th step and after the last step, as if each of them were the last
+            step (deep supervision):
 
                 loss = (L(H_k) + L(H_2k) + ... + L(H_N)) / ceil(N / k)
 
-            which takes the logits of so many steps at once. 0: the loss is L(H_N).
+            This computes the logits of ceil(N / k) steps at once.
+
     Call arguments and returns: as `StateLayer`.
+
     Raises:
-        ValueError: if num_steps < 1, steps_sampling is another, or supervised_every < 0.
-    References: T2T `universal_transformer_util.universal_transformer_layer`; of `supervised_every`
-        Lee et al. 2015, Deeply-Supervised Nets, whose layers have classifiers of their own (here
-        there is one for all).
+        ValueError: if num_steps < 1, `steps_sampling` is unknown, or supervised_every < 0.
+
+    References: T2T `universal_transformer_util.universal_transformer_layer`. For
+        `supervised_every`: Lee et al. 2015, Deeply-Supervised Nets; there each layer has its own
+        classifier, here all steps share one.
     """
 
     layer_attributes: tuple[str, ...] = ("timing", "block", "injection")
@@ -140,9 +153,11 @@ class Recurrence(depth.Depth):
         self.steps_sampling = None if steps_sampling is None else StepSampling(num_steps)
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
-        """See `Depth.forward`; no ponder times and no remainders.
+        """Apply all steps. See `Depth.forward`.
 
-        In training there are steps if `supervised_every` wants a loss of some.
+        Returns:
+            `StackOutput` without ponder times and remainders. In training with `supervised_every`,
+            its `steps` are the supervised steps.
         """
         training = inputs.training
         self.check_steps(inputs.num_steps)
@@ -184,7 +199,11 @@ class Recurrence(depth.Depth):
         return self.finish(last), last.stores
 
     def _loop(self, first, inputs, signals, num_steps, max_steps, layouts=()):
-        """All steps; with a layout for each of the stores, where there are any."""
+        """Run all steps and return the last `RecurrenceState`.
+
+        `num_steps` may be a tensor, of at most `max_steps`. With a cache there is one layout for
+        each of its stores.
+        """
 
         def body(loop):
             caches: list[Any] = [
@@ -222,22 +241,31 @@ class Recurrence(depth.Depth):
         return last
 
     def _record_step(self, loop, state, num_steps):
-        """The record with this step in place of the one before, unless that was a k-th."""
+        """Write this step to the record.
+
+        Steps 1 .. k share an entry, as do k + 1 .. 2k and so on; each step overwrites the one
+        before it. So every k-th step and the last step remain.
+        """
         every = self.supervised_every
         weight = 1.0 / tf.cast(-(-num_steps // every), tf.float32)
         weights = tf.fill(tf.shape(state)[:2], weight)
         return depth.add_to_step_record(loop.step_record, loop.step // every, state, weights)
 
     def start(self, state: tf.Tensor, num_steps: int) -> tuple:
-        """What a loop of at most so many steps carries at first, besides the state [B, S, D]."""
+        """Return the initial value of `RecurrenceState.carried`.
+
+        Args:
+            state: float tensor [B, S, D].
+            num_steps: int. The largest possible number of steps.
+        """
         return ()
 
     def take_step(self, loop: RecurrenceState, constants: Constants) -> StepOutput:
-        """One step."""
+        """Compute one step. Subclasses implement it."""
         raise NotImplementedError
 
     def finish(self, last: RecurrenceState) -> tf.Tensor:
-        """The output [B, S, D], from the `RecurrenceState` after the last step."""
+        """Return the output [B, S, D] from the `RecurrenceState` after the last step."""
         return last.state
 
     def get_config(self) -> Config:
@@ -247,11 +275,12 @@ class Recurrence(depth.Depth):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class BasicRecurrence(Recurrence):
-    """Applies the block, and nothing else (`recurrence_type="basic"`).
+    """Applies the block at every step (`recurrence_type="basic"`).
 
         H_t = Block(H_{t-1} + P_t),   t = 1 .. N       (Dehghani et al. 2019, section 2.1)
 
     Arguments, call arguments and returns: as `Recurrence`.
+
     References: T2T `universal_transformer_util.universal_transformer_basic`.
     """
 
@@ -266,11 +295,11 @@ def _make_basic(hp, side):
 
 
 def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, Any]:
-    """What all recurrences take, but for the number of steps.
+    """Return the arguments of all recurrences, without the number of steps.
 
     Raises:
         HParamError: if `num_rec_steps_sampling`, `recurrence_input_injection` or
-            `recurrence_supervised_every` does not go with the rest.
+            `recurrence_supervised_every` is not supported for this `recurrence_type`.
     """
     steps = hp.act_max_steps if hp.recurrence_type == "act" else hp.num_rec_steps
     timing = timing_signal.make(hp, steps)

@@ -1,4 +1,4 @@
-"""Layers in a row, as the baseline has them or a recurrence repeats them; and a whole encoder."""
+"""Blocks of several layers, and the stack that is an encoder or a decoder."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from ut_keras.layers.depth.state_layer import PonderTerm
 
 
 class BlockOutput(NamedTuple):
-    """What a block computes."""
+    """The result of a `TransformerBlock`."""
 
     output: tf.Tensor  # [B, S, D]
     attention_weights: tuple  # per layer [B, H, S, S] float32
@@ -27,7 +27,11 @@ class BlockOutput(NamedTuple):
 
 
 def add_auxiliary_loss_stats(auxiliary_loss_stats: tuple, step: BlockOutput) -> tuple:
-    """The tallies so far with those of a step; () stays."""
+    """Add the `auxiliary_loss_stats` of one step to the sum of the steps before it.
+
+    Args:
+        auxiliary_loss_stats: the sum so far; (), which is returned as it is, except in training.
+    """
     if not auxiliary_loss_stats:
         return auxiliary_loss_stats
     added = tf.nest.map_structure(tf.add, auxiliary_loss_stats, step.auxiliary_loss_stats)
@@ -39,11 +43,12 @@ def add_auxiliary_loss_stats(auxiliary_loss_stats: tuple, step: BlockOutput) -> 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class TransformerBlock(state_layer.StateLayer):
-    """Applies its layers one after the other.
+    """Applies several layers, one after the other.
 
     Args:
         layers: list of `TransformerLayer`.
-        prefix: str. Layer i is called `<prefix>_<i>`, as in T2T's checkpoints.
+        prefix: str. Layer i is named `<prefix>_<i>`, as in T2T's checkpoints.
+
     Call arguments and returns: as `StateLayer`.
     """
 
@@ -65,30 +70,30 @@ class TransformerBlock(state_layer.StateLayer):
     def project_memory(
         self, memory: tf.Tensor, attention_mask: tf.Tensor | None
     ) -> tuple[transformer_layer.Memory, ...]:
-        """See `StateLayer.project_memory`: tuple of `Memory`, one per layer."""
+        """Return one `Memory` per layer. See `StateLayer.project_memory`."""
         return tuple(layer.project_memory(memory, attention_mask) for layer in self.layers)
 
     def cache_widths(self) -> list[Widths]:
-        """What a cache keeps of each position for each layer, see `cache.start`: a list."""
+        """Return what a cache stores of each position, per layer. See `cache.start`."""
         return [layer.cache_widths() for layer in self.layers]
 
     @property
     def mixes_by_attention_alone(self) -> bool:
-        """Whether nothing but attention brings positions together."""
+        """Whether attention is the only operation that mixes positions."""
         return all(layer.mixes_by_attention_alone for layer in self.layers)
 
     @property
     def cache_order_matters(self) -> bool:
-        """Whether it depends on where columns lie in a cache what is read of them."""
+        """Whether the result of reading the cache depends on the order of its columns."""
         return any(layer.cache_order_matters for layer in self.layers)
 
     def write_cache(self, state: tf.Tensor, caches: Sequence[cache_lib.LayerCache]) -> None:
-        """See `TransformerLayer.remember`: in all layers."""
+        """Write a halted state to all caches. See `TransformerLayer.write_cache`."""
         for layer, cache in zip(self.layers, caches, strict=True):
             layer.write_cache(state, cache)
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> BlockOutput:
-        """See `StateLayer.forward`; `BlockOutput`."""
+        """Apply the layers. See `StateLayer.forward`; returns `BlockOutput`."""
         weights, memory_weights, stats = [], [], []
         for number, layer in enumerate(self.layers):
             memory = inputs.memory[number] if inputs.memory else None
@@ -103,7 +108,7 @@ class TransformerBlock(state_layer.StateLayer):
         return BlockOutput(state, tuple(weights), tuple(memory_weights), auxiliary_loss_stats)
 
     def start_auxiliary_loss_stats(self, state: tf.Tensor) -> tuple:
-        """See `StateLayer.start_tally`: of each layer."""
+        """Return one entry per layer. See `StateLayer.start_auxiliary_loss_stats`."""
         return tuple(layer.start_auxiliary_loss_stats(state) for layer in self.layers)
 
     def auxiliary_losses(
@@ -117,9 +122,15 @@ class TransformerBlock(state_layer.StateLayer):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class LayeredDepth(depth.Depth):
-    """Depth as the Transformer has it: each layer has weights of its own.
+    """The depth of the Transformer: a block whose layers are applied once.
+
+    Unlike in a recurrence, each layer has its own weights.
+
+    Args:
+        block: a `TransformerBlock`.
 
     Call arguments and returns: as `StateLayer`.
+
     References: T2T `transformer_encoder`, `transformer_decoder`.
     """
 
@@ -150,14 +161,16 @@ class LayeredDepth(depth.Depth):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class Stack(depth.DepthWrapper, prepostprocess.Processing):
-    """An encoder or a decoder.
+    """An encoder or a decoder: a depth layer, followed by the last norm.
 
     Args:
         depth: a `LayeredDepth`, `BasicRecurrence` or `AdaptiveComputationTime`.
-        preprocess_sequence: str, of the last `PrePostProcess`, which is the missing norm of a
-            pre-norm stack.
-        **kwargs: those of `Processing`, for it.
+        preprocess_sequence: str, the sequence of the last `PrePostProcess`. In a pre-norm stack it
+            is the norm of the output, which no layer has normalized.
+        **kwargs: those of `Processing`, for this `PrePostProcess`.
+
     Call arguments and returns: as `StateLayer`.
+
     References: T2T `universal_transformer_{encoder,decoder}`.
     """
 
@@ -176,7 +189,7 @@ class Stack(depth.DepthWrapper, prepostprocess.Processing):
 
     @property
     def inner(self) -> depth.Depth:
-        """The depth."""
+        """The wrapped depth layer."""
         return self.depth
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
@@ -198,7 +211,7 @@ class Stack(depth.DepthWrapper, prepostprocess.Processing):
 
 
 def make_block(hp: TransformerHParams, side: str, num_layers: int, prefix: str) -> TransformerBlock:
-    """Layers in a row; layer i is called `<prefix>_<i>`."""
+    """Return a block of `num_layers` layers; layer i is named `<prefix>_<i>`."""
     layers = [
         transformer_layer.make(hp, side, make_transition(hp, side)) for _ in range(num_layers)
     ]
@@ -206,6 +219,6 @@ def make_block(hp: TransformerHParams, side: str, num_layers: int, prefix: str) 
 
 
 def make_transition(hp: TransformerHParams, side: str) -> keras.layers.Layer:
-    """The transition function of a layer, by `transformer_ffn_type` and `ffn_layer`."""
+    """Return the transition that `transformer_ffn_type` and `ffn_layer` select."""
     kind = getattr(hp, "transformer_ffn_type", "fc")
     return parts.transitions.get(hp.ffn_layer if kind == "fc" else kind)(hp, side)

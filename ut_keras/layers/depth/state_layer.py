@@ -1,4 +1,4 @@
-"""What takes a state and gives a state: how Keras calls it, how the models do, what it costs."""
+"""The base class of layers that map a state to a state, and the ponder cost."""
 
 import functools
 import operator
@@ -14,34 +14,40 @@ from ut_keras.ops import private_api
 
 
 class PonderTerm(NamedTuple):
-    """A part of a loss: numerator / denominator, or 0 where nothing weighs anything."""
+    """A part of a loss: numerator / denominator, or 0 if the denominator is 0."""
 
     numerator: tf.Tensor  # float32 scalar
     denominator: tf.Tensor  # float32 scalar
 
 
 class StateLayer(Layer):
-    """A layer, a block of them, a recurrence or a whole stack.
+    """Base class of layers, blocks, recurrences and stacks.
 
-    Called, it is a Keras layer like any: for Sequential and functional models, with the masks that
-    Keras carries along, and with what it costs to ponder as a loss. The models here want all that
-    it computes, and use `forward`, which a subclass has.
+    An instance maps a state [B, S, D] to a state of the same shape, in one of two ways:
+
+    - A call works as for any Keras layer, in Sequential and functional models. It uses the masks
+      that Keras propagates, adds the ponder cost and the auxiliary losses with `add_loss`, and
+      returns only the output.
+    - `forward` returns all results in a NamedTuple. The models of `ut_keras.models` use it. Each
+      subclass implements it.
 
     Call arguments:
         state: float tensor [B, S, D].
-        memory: float tensor [B, M, D], what a decoder attends to besides. Only in a decoder.
-        mask: bool [B, S], True at real positions; nothing attends to the others. By default that
-            of `Masking` or `Embedding(mask_zero=True)`, which Keras finds on `state`.
-        state_mask: the same; what Keras calls it where there is a second tensor.
-        memory_mask: bool [B, M], as `mask`, of `memory`.
-        attention_mask: bool [B, H, S, S], of which B and H may be 1; True = may attend. Optional.
-        use_causal_mask: bool. Whether a position sees only itself and those before it.
+        memory: float tensor [B, M, D], the sequence that a decoder attends to. Only for decoders.
+        mask: bool [B, S], True at real positions. No position attends to the others. By default
+            the mask that `Masking` or `Embedding(mask_zero=True)` attached to `state`.
+        state_mask: the same. Keras uses this name if the call has two tensors.
+        memory_mask: bool [B, M], the same for `memory`.
+        attention_mask: bool [B, H, S, S], where B and H may be 1; True = may attend. Optional.
+        use_causal_mask: bool. Whether a position attends only to itself and earlier positions.
+
     Returns:
         float tensor [B, S, D], with the mask of `state`.
+
     Raises:
-        ValueError: if `state` or `memory` is not of rank 3 or as wide as the layers inside, if
-            `attention_mask` is not of rank 4, or if training is by losses of several steps, of
-            which a call has none.
+        ValueError: if `state` or `memory` does not have rank 3 or the width of the sublayers, if
+            `attention_mask` does not have rank 4, or in training, if the loss uses the states of
+            several steps: a call returns only the last one.
     """
 
     supports_masking = True
@@ -107,7 +113,7 @@ class StateLayer(Layer):
         return result.output
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> Any:
-        """The pass over a state [B, S, D] with all that it computes.
+        """Apply the layer to a state [B, S, D] and return all results.
 
         Returns:
             NamedTuple with `output`, [B, S, D].
@@ -115,11 +121,14 @@ class StateLayer(Layer):
         raise NotImplementedError
 
     def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Any:
-        """What a decoder attends to, projected once for all steps, as `forward` takes it.
+        """Project the sequence that a decoder attends to, once for all steps.
 
         Args:
             memory: float tensor [B, M, D].
-            attention_mask: bool, broadcastable to [B, H, S, M]; None: all may be attended to.
+            attention_mask: bool, broadcastable to [B, H, S, M]; None: no restriction.
+
+        Returns:
+            The `memory` of `StepInputs`.
         """
         raise NotImplementedError
 
@@ -129,15 +138,16 @@ class StateLayer(Layer):
         padding_mask: tf.Tensor | None,
         example_weights: tf.Tensor | None = None,
     ) -> dict[str, list[PonderTerm]]:
-        """What the pass costs: of a call and of the models here a part of the loss.
+        """Return the losses that this layer adds to the loss of the targets.
 
         Args:
             result: what `forward` returned.
             padding_mask: as in `forward`.
-            rows: float32 [B], what each row weighs. Optional.
+            example_weights: float32 [B], the weight of each example. Optional.
+
         Returns:
-            dict of lists of `PonderTerm`, none of them empty: "act_loss" where positions ponder,
-            "extra" of what parts of a block cost in training.
+            dict from T2T's name of a loss to a list of `PonderTerm`, without empty lists:
+            "act_loss", the ponder cost; "extra", the auxiliary losses of sublayers, in training.
         """
         ponder_terms = self.ponder_terms(result, padding_mask, example_weights)
         auxiliary_losses = []
@@ -152,17 +162,29 @@ class StateLayer(Layer):
         padding_mask: tf.Tensor | None,
         example_weights: tf.Tensor | None = None,
     ) -> list[PonderTerm]:
-        """What it costs to ponder, as `ponder_term` makes it; arguments as of `cost_terms`."""
+        """Return the ponder cost as loss terms, made by `ponder_term`.
+
+        Args: as `cost_terms`.
+        """
         return []
 
     def start_auxiliary_loss_stats(self, state: tf.Tensor) -> Any:
-        """What the tallies of all steps are added to: a nest of float32 zeros [B, W]."""
+        """Return zeros to which the `auxiliary_loss_stats` of every step are added.
+
+        Returns:
+            Nest of float32 tensors [B, W].
+        """
         raise NotImplementedError
 
     def auxiliary_losses(
         self, auxiliary_loss_stats: Any, example_weights: tf.Tensor | None = None
     ) -> list[PonderTerm]:
-        """What parts of a block cost: of a tally of all steps; rows as of `cost_terms`."""
+        """Return the auxiliary losses of sublayers, such as that of `SigmaMoE`.
+
+        Args:
+            auxiliary_loss_stats: nest of float32 tensors [B, W], summed over all steps.
+            example_weights: as in `cost_terms`.
+        """
         raise NotImplementedError
 
     def compute_output_shape(self, state_shape: Shape) -> Shape:
@@ -170,7 +192,7 @@ class StateLayer(Layer):
 
 
 def _padding_mask(name, mask):
-    """bool [B, S] of a mask of any type, such as Keras takes."""
+    """Check that a mask is [B, S], and convert it to bool. Keras allows any dtype."""
     mask = _as_bool(mask)
     if mask is not None and mask.shape.rank != 2:
         raise ValueError(f"{name} must be [batch, length]. Received: {mask.shape}.")
@@ -182,7 +204,7 @@ def _as_bool(mask):
 
 
 def _key_mask(padding_mask):
-    """bool [B, 1, 1, S]: keys that may be attended to."""
+    """Return the attention mask that hides padding: bool [B, 1, 1, S], or None."""
     return None if padding_mask is None else attention.padding_attention_mask(padding_mask)
 
 
@@ -192,14 +214,15 @@ def ponder_term(
     mask: tf.Tensor | None = None,
     example_weights: tf.Tensor | None = None,
 ) -> PonderTerm:
-    """The price of thinking: `weight` times the mean of the cost.
+    """Return `weight` times the mean of the ponder cost, as a loss term.
 
     Args:
         cost: float32 tensor [B, S] (or [B]), such as steps + remainder.
         weight: float, `act_loss_weight`.
-        counted: bool, like the cost, where padding is not to be counted. T2T counts it: leave it
-            out.
-        rows: float32 [B], what each row weighs. Optional.
+        mask: bool, shape of the cost. The mean does not include entries where it is False, such as
+            padding. None: it includes all, as in T2T.
+        example_weights: float32 [B], the weight of each example. Optional.
+
     References: Dehghani et al. 2019, appendix C; T2T `UniversalTransformer.body`.
     """
     weights = tf.ones_like(cost) if mask is None else tf.cast(mask, tf.float32)

@@ -1,4 +1,4 @@
-"""One block: self-attention, attention to the encoder, transition; each wrapped alike."""
+"""The Transformer layer: self-attention, attention to the encoder, transition."""
 
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from ut_keras.layers.transition import copy_gate as copy_gate_lib
 
 
 class LayerOutput(NamedTuple):
-    """What a block computes."""
+    """The result of a `TransformerLayer`."""
 
     output: tf.Tensor  # [B, S, D]
     attention_weights: tf.Tensor  # [B, H, S, S] float32
@@ -29,7 +29,7 @@ class LayerOutput(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What a decoder attends to."""
+    """The encoder's output, prepared for the attention of a decoder."""
 
     key_value: KeyValue  # projected keys and values
     attention_mask: tf.Tensor | None  # bool, broadcastable to [B, H, T, S]
@@ -37,29 +37,35 @@ class Memory(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
-    """Self-attention and transition, with attention to an encoder's output between them.
+    """Self-attention, then in a decoder attention to the encoder, then a transition.
 
-        A = LayerNorm(H + MultiHeadSelfAttention(H));  H' = LayerNorm(A + Transition(A))
-                                                        (Dehghani et al. 2019, eq. 4 and 5)
+        A = LayerNorm(H + MultiHeadSelfAttention(H))
+        H' = LayerNorm(A + Transition(A))               (Dehghani et al. 2019, eq. 4 and 5)
 
-    as said by the pre- and postprocess sequences; with T2T's ("n", "da") the norm comes first.
-    In the baseline each layer of a stack is one of these; the Universal Transformer applies the
-    same one at every step.
+    The pre- and postprocess sequences determine where norm, dropout and residual are. With T2T's
+    default ("n", "da") the norm comes before each sublayer. The Transformer stacks several of
+    these layers; the Universal Transformer applies the same one at every step.
 
     Args:
-        transition: a `FeedForward` or another layer with its call arguments; None for attention
-            alone. One that costs something (`SigmaMoE`) returns a NamedTuple with `output` and, in
-            training, `tally`, float32 [B, tally_width], which is summed over all steps, and has
-            `cost(tally)`, float32 [B].
-        memory_attention: a `MultiHeadAttention` over the encoder's output. Only in a decoder.
+        self_attention: a `MultiHeadAttention`.
+        transition: a `FeedForward` or another layer with the same call arguments. None: only
+            attention. A transition may have an auxiliary loss, as `SigmaMoE` does. Such a
+            transition returns a NamedTuple with `output` and, in training, `auxiliary_loss_stats`,
+            float32 [B, auxiliary_loss_width]. These are summed over all steps; then the method
+            `auxiliary_loss(auxiliary_loss_stats)` gives the loss, float32 [B].
+        memory_attention: a `MultiHeadAttention` to the encoder's output. Only for decoders.
         preprocess_sequence, postprocess_sequence: str, see `PrePostProcess`.
-        copy_gate: a `CopyGate`, by which states are kept. Optional.
-        transition_postprocess_sequence: str, of the transition alone; None for that of all. "n" is
-            what the Neural Data Router has, LayerNorm(Transition(A)) behind a gate.
+        copy_gate: a `CopyGate`, which lets positions keep their states. Optional.
+        transition_postprocess_sequence: str, the postprocess sequence of the transition; None: the
+            same as for the other sublayers. The Neural Data Router uses "n", which is
+            LayerNorm(Transition(A)), together with a copy gate.
         **kwargs: those of `Processing`.
+
     Call arguments and returns: as `StateLayer`.
+
     Raises:
-        ValueError: if there is a memory without an attention to it, or the other way round.
+        ValueError: if the call has a memory but the layer has no `memory_attention`, or vice versa.
+
     References: T2T `universal_transformer_util.transformer_{encoder,decoder}_{attention,ffn}_unit`.
     """
 
@@ -93,36 +99,39 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
         build_all((*attentions, self.transition_block, self.copy_gate_block), state_shape)
 
     def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Memory:
-        """See `StateLayer.project_memory`: `Memory`.
+        """Project the encoder's output to keys and values. See `StateLayer`.
 
         Raises:
-            ValueError: if the layer does not attend to it.
+            ValueError: if the layer has no `memory_attention`.
         """
         self._check_memory(True)
         assert self.memory_attention is not None
         return Memory(self.memory_attention.project_key_value(memory), attention_mask)
 
     def cache_widths(self) -> Widths:
-        """What a cache keeps of each position, see `cache.start`."""
+        """Return what a cache stores of each position. See `cache.start`."""
         return {**self.self_attention.cache_widths(), **self._transition_cache_widths()}
 
     @property
     def mixes_by_attention_alone(self) -> bool:
-        """Whether nothing but attention brings positions together, and each query reads alone."""
+        """Whether attention is the only operation that mixes positions.
+
+        In addition, the result of a query must not depend on the other queries.
+        """
         return not self._transition_cache_widths() and self.self_attention.queries_are_independent
 
     @property
     def cache_order_matters(self) -> bool:
-        """Whether it depends on where columns lie in a cache what is read of them."""
+        """Whether the result of reading the cache depends on the order of its columns."""
         return self.self_attention.cache_order_matters or bool(self._transition_cache_widths())
 
     def write_cache(self, state: tf.Tensor, cache: cache_lib.LayerCache) -> None:
-        """Keeps keys and values of a state that is not transformed any more, for all steps left."""
+        """Write keys and values of a halted state to the cache, also for deeper steps."""
         x = self.self_attention_block.preprocess(state)
         self.self_attention.write_cache(x, cache, deeper=True)
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> LayerOutput:
-        """See `StateLayer.forward`; `LayerOutput`."""
+        """Apply the sublayers. See `StateLayer.forward`; returns `LayerOutput`."""
         memory, cache, training = inputs.memory, inputs.cache, inputs.training
         running = inputs.running
         self._check_memory(memory is not None)
@@ -158,7 +167,10 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
         return LayerOutput(state, attended.inner.weights, memory_weights, auxiliary_loss_stats)
 
     def start_auxiliary_loss_stats(self, state: tf.Tensor) -> Any:
-        """See `StateLayer.start_tally`: [B, W], or () where the transition costs nothing."""
+        """Return zeros [B, W], or () if the transition has no auxiliary loss.
+
+        See `StateLayer.start_auxiliary_loss_stats`.
+        """
         if self._auxiliary_loss is None:
             return ()
         width = renamed.get(self.transition, "auxiliary_loss_width", "tally_width")
@@ -174,6 +186,7 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
 
     @property
     def _auxiliary_loss(self):
+        """The method `auxiliary_loss` of the transition; None if it has none."""
         return renamed.get(self.transition, "auxiliary_loss", "cost")
 
     def _check_memory(self, is_given):
@@ -196,7 +209,7 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
 
 
 class SublayerOutput(NamedTuple):
-    """What a wrapped sublayer computes."""
+    """The result of a `Sublayer`."""
 
     output: tf.Tensor  # [B, S, D]
     inner: object  # what the wrapped layer returned
@@ -204,15 +217,19 @@ class SublayerOutput(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class Sublayer(prepostprocess.Processing):
-    """A sublayer between its pre- and its postprocessing: post(x, sublayer(pre(x))).
+    """A layer with pre- and postprocessing: post(x, sublayer(pre(x))).
 
     Args:
-        sublayer: a layer that returns a tensor [B, S, D] or has it as its field `output`.
+        sublayer: a layer that returns a tensor [B, S, D], or a NamedTuple with such an `output`.
         preprocess_sequence, postprocess_sequence: str, see `PrePostProcess`.
         **kwargs: those of `Processing`.
+
     Call arguments:
         x: float tensor [B, S, D].
-        cache, training, and whatever else the sublayer takes.
+        cache, training, and all other arguments: are passed to the wrapped layer.
+
+    Returns:
+        `SublayerOutput`.
     """
 
     def __init__(
@@ -247,11 +264,12 @@ class Sublayer(prepostprocess.Processing):
 
 
 def _where_running(running, new, old):
+    """Return `new` where `running` [B, S] is True, and `old` elsewhere."""
     return new if running is None else tf.where(tf.expand_dims(running, axis=-1), new, old)
 
 
 def make(hp: TransformerHParams, side: str, transition: keras.layers.Layer) -> TransformerLayer:
-    """One layer; `transition` may be None, which leaves attention alone."""
+    """Return one layer; `transition` may be None, for a layer with only attention."""
     if hp.pos == "rotary":
         self_attention = attention.make(hp, side, rotary_attention.RotaryAttention)
     else:
