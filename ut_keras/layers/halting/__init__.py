@@ -1,1 +1,1 @@
-"""Who is done when: the halting rules."""
+"""Halting rules: they decide at which step a position halts."""

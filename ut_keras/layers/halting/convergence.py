@@ -1,4 +1,4 @@
-"""Halting without parameters: a position is done when its state does not change any more."""
+"""Halting without parameters: a position halts when its state no longer changes."""
 
 import keras
 import tensorflow as tf
@@ -9,23 +9,27 @@ from ut_keras.layers.halting.halting import HaltingState, Rule, Step
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class ConvergenceHalting(Rule):
-    """At inference a position stops when a step hardly moves its state.
+    """Halts a position, only at inference, when a step changes its state by little.
 
         N = the first n with  |s^n - s^{n-1}| < epsilon |s^n|, at most max_steps
-        output = s^N;   ponder cost = 0
+        output = s^N
+        ponder cost = 0
 
-    Nothing of it is trained: in training all positions take `max_steps` steps, as in
-    `BasicRecurrence`. It saves only where the recurrence has learned to come to rest.
+    The rule has no weights. In training no position halts: all take `max_steps` steps, as in
+    `BasicRecurrence`. So the rule saves steps only if the states of the trained model converge.
 
-    As `latent-diff` in the authors' code, which has epsilon = 0.03. What they use by default is the
-    divergence between the distributions over symbols that two steps give; that would need the
-    softmax inside of the loop, and is not here. (Their paper could not be checked against.)
+    This is `latent-diff` in the authors' code, which uses epsilon = 0.03. The default in that code
+    is another criterion, the divergence between the token distributions of two steps. It is not
+    supported here, because the loop would have to compute the softmax at every step. We could not
+    check this rule against the paper.
 
     Args:
-        max_steps, mask_padding: as of `Rule`.
-        epsilon: float in (0, 1).
+        max_steps, mask_padding: as in `Rule`.
+        epsilon: float in (0, 1). The largest relative change at which a position halts.
+
     Raises:
         ValueError: if max_steps < 1 or epsilon is not in (0, 1).
+
     References: Geiping et al. 2025, Scaling up Test-Time Compute with Latent Reasoning; its code,
         `generate_with_adaptive_compute`.
     """

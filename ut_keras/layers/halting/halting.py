@@ -1,4 +1,4 @@
-"""When a position is done: what every halting rule is, and that of Adaptive Computation Time."""
+"""The interface of halting rules, and the rule of Adaptive Computation Time."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -17,9 +17,10 @@ ACT_TYPES = ("basic", "accumulated", "global", "random")
 
 
 class HaltingState(NamedTuple):
-    """How far it has come, as every loop carries it.
+    """The halting state of all positions, as every loop over steps carries it.
 
-    U is [B, S], or [B] where all positions of an example halt together; [1, R] of R rows.
+    The shape U is [B, S], or [B] if all positions of an example halt together. In a loop over R
+    running positions it is [1, R].
     """
 
     halting_probability: tf.Tensor  # U float32, the sum of p^n so far; 1 once halted
@@ -29,12 +30,12 @@ class HaltingState(NamedTuple):
 
     @property
     def running(self) -> tf.Tensor:
-        """U bool, who has not halted."""
+        """U bool, True where a position has not halted."""
         return self.halting_probability < 1.0
 
 
 class Step(NamedTuple):
-    """A step, as a rule sees it."""
+    """The information about one step that a halting rule can use."""
 
     number: tf.Tensor  # int32 scalar n, from 0
     max_steps: int  # the largest number of steps of any position
@@ -47,29 +48,32 @@ class Step(NamedTuple):
 
     @property
     def epsilon(self) -> float:
-        """Who has come to 1 - epsilon halts, at this pass."""
+        """The epsilon of this forward pass: a position halts at 1 - epsilon."""
         return self.read_epsilon()
 
     @property
     def is_last(self) -> tf.Tensor:
-        """bool scalar."""
+        """Whether this is step number `max_steps`: bool scalar."""
         return self.number == self.max_steps - 1
 
 
 class Rule(renamed.RenamedAttributes, Layer):
-    """What a recurrence asks of a halting rule; a rule is a Keras layer besides.
+    """Base class of halting rules, which are Keras layers.
 
-    A subclass has `halt`, and these attributes:
+    A subclass implements `halt` and sets these attributes:
 
     Attributes:
-        max_steps: int. No position takes more, unless a pass is given a number of its own.
-        epsilon: float in (0, 1). Who has come to 1 - epsilon halts, unless a pass is given another.
-        mask_padding: bool. Whether padding neither ponders nor keeps the loop running.
-        by_example: bool. Whether all positions of an example halt together; it then leaves the
-            loop at inference (`act_skipping`).
-        decides_alone: bool. Whether a position halts by its own states, and always by the same.
-        expected_loss: bool. Whether what is trained is not the loss of the output, but the mean of
-            the losses of all steps, weighted by w^n.
+        max_steps: int. The largest number of steps, unless a call sets `num_steps`.
+        epsilon: float in (0, 1). A position halts at 1 - epsilon, unless a call sets
+            `exit_threshold`.
+        mask_padding: bool. Whether padding does not ponder: it takes no steps of its own, costs
+            nothing, and does not keep the loop running.
+        per_example: bool. Whether all positions of an example halt together. If so, inference
+            removes halted examples from the loop (`act_skipping`).
+        halts_independently: bool. Whether halting is deterministic, and depends only on the states
+            of the position itself.
+        expected_loss: bool. Whether the training loss is the mean of the losses after every step,
+            weighted by w^n, instead of the loss of the output.
     """
 
     renamed_attributes = {
@@ -92,18 +96,24 @@ class Rule(renamed.RenamedAttributes, Layer):
     def confidence(
         self, states: tf.Tensor, padding_mask: tf.Tensor | None = None
     ) -> tf.Tensor | None:
-        """What the rule expects of the answers of all steps, if that is to be trained.
+        """Return logits of the probability that the prediction after each step is correct.
 
         Args:
-            states: float tensor [N, B, S, D], after each step.
+            states: float tensor [N, B, S, D], the state after each step.
             padding_mask: bool [B, S], True at real tokens. Optional.
+
         Returns:
-            float32 [N, *U], a logit for each answer to be right; None: it expects nothing.
+            float32 [N, *U], which training compares with the correctness of the predictions. None:
+            the rule makes no such statement.
         """
         return None
 
     def _set_limits(self, max_steps, epsilon, mask_padding):
-        """Keeps these. Raises ValueError: if max_steps < 1 or epsilon is not in (0, 1)."""
+        """Set these attributes.
+
+        Raises:
+            ValueError: if max_steps < 1 or epsilon is not in (0, 1).
+        """
         check_least("max_steps", max_steps, 1)
         if not 0 < epsilon < 1:
             raise ValueError(f"epsilon must be between 0 and 1. Received: {epsilon}.")
@@ -112,8 +122,9 @@ class Rule(renamed.RenamedAttributes, Layer):
         self.mask_padding = mask_padding
 
     def start(self, state: tf.Tensor, padding_mask: tf.Tensor | None = None) -> HaltingState:
-        """What has been decided before the first step: all is 0, and padding that is not to ponder
-        has halted.
+        """Return the halting state before the first step.
+
+        All values are 0, except that padding that does not ponder has already halted.
 
         Args:
             state: float tensor [B, S, D].
@@ -126,31 +137,45 @@ class Rule(renamed.RenamedAttributes, Layer):
         return HaltingState(probability, zeros, zeros, zeros)
 
     def should_continue(self, halting: HaltingState, max_steps: int, epsilon: float) -> tf.Tensor:
-        """bool scalar, the condition of a loop: somebody is below 1 - epsilon and may go on."""
+        """Return the loop condition: whether any position still runs.
+
+        Returns:
+            bool scalar: whether any position is below 1 - epsilon and has taken fewer than
+            `max_steps` steps.
+        """
         below = halting.halting_probability < 1.0 - epsilon
         return tf.reduce_any(below & (halting.n_updates < max_steps))
 
     def halt(self, step: Step, halting: HaltingState) -> tuple[HaltingState, tf.Tensor]:
-        """Decides who halts at a step, by `step.epsilon`: a pass may have one of its own.
+        """Decide which positions halt at this step. Subclasses implement it.
+
+        An implementation must use `step.epsilon`, not `self.epsilon`: a call may set its own
+        threshold.
 
         Args:
-            halting: `Halting` before it.
+            step: `Step`.
+            halting: `HaltingState` before the step.
+
         Returns:
-            (`Halting`, U float32: w^n, what the state after this step weighs).
+            (`HaltingState` after the step; U float32: w^n, the weight of this step's state).
         """
         raise NotImplementedError
 
     def accumulate(
         self, p: tf.Tensor, step: Step, halting: HaltingState, forced: bool
     ) -> tuple[HaltingState, tf.Tensor]:
-        """Adds p up, and halts who passes 1 - epsilon: what is missing to 1 is its last weight.
+        """Add halting probabilities, and halt positions whose sum exceeds 1 - epsilon.
+
+        The weight of a position's last step is its remainder, 1 minus the sum before that step.
 
         Args:
-            p: U float32.
-            step, halting: as of `halt`.
-            forced: bool. Whether who takes the last step halts, too.
+            p: U float32, the halting probability of this step.
+            step, halting: as in `halt`.
+            forced: bool. Whether a position that takes the last possible step halts there in any
+                case, and so gets its remainder.
+
         Returns:
-            as `halt`; the ponder cost is still that before.
+            As `halt`. The ponder cost is not updated.
         """
         running, before = halting.running, halting.halting_probability
         reached = before + p > 1.0 - step.epsilon
@@ -172,13 +197,16 @@ class Rule(renamed.RenamedAttributes, Layer):
     def halt_where(
         self, done: tf.Tensor, step: Step, halting: HaltingState
     ) -> tuple[HaltingState, tf.Tensor]:
-        """Halts who is done, and who takes the last step. Every step weighs 1: see `keep_last`.
+        """Halt positions where `done` is True, and all positions at the last step.
+
+        The weight of every step that a position takes is 1. Use it with `keep_last`.
 
         Args:
             done: U bool.
-            step, halting: as of `halt`.
+            step, halting: as in `halt`.
+
         Returns:
-            as `halt`; the ponder cost is still that before.
+            As `halt`. The ponder cost is not updated.
         """
         halts = halting.running & (done | step.is_last)
         weights = tf.cast(halting.running, tf.float32)
@@ -191,28 +219,37 @@ class Rule(renamed.RenamedAttributes, Layer):
     def keep_last(
         self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor
     ) -> tf.Tensor:
-        """A `mix` by which the output is the last state."""
+        """Return the last state of each position: an alternative to `mix`."""
         return tf.where(self.expand_to_state(update_weights) > 0, state, output)
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
-        """The output after a step, [B, S, D]; here the sum of the states by their weights U."""
+        """Return the output after a step: here the sum of the states, weighted by w^n.
+
+        Args:
+            state: float tensor [B, S, D], s^n.
+            output: float tensor [B, S, D], the output before the step.
+            update_weights: float32 U, w^n.
+        """
         return state * tf.cast(self.expand_to_state(update_weights), state.dtype) + output
 
     def expand_to_state(self, values: tf.Tensor) -> tf.Tensor:
-        """U -> broadcastable to [B, S, D]."""
+        """Expand a tensor of shape U so that it broadcasts to [B, S, D]."""
         if self.per_example:
             return values[:, tf.newaxis, tf.newaxis]
         return tf.expand_dims(values, -1)
 
     def pondering_mask(self, padding_mask: tf.Tensor | None) -> tf.Tensor | None:
-        """bool U: who ponders; None: all."""
+        """Return which positions ponder: bool U; None: all."""
         if not self.mask_padding or padding_mask is None:
             return None
         return tf.reduce_any(padding_mask, axis=1) if self.per_example else padding_mask
 
 
 class LinearRule(Rule, dense.Dense):
-    """A rule that reads a number off every position: called, it gives W x + b, [..., 1]."""
+    """Base class of rules that compute one number per position.
+
+    A call returns W x + b, [..., 1].
+    """
 
     def __init__(
         self,
@@ -236,29 +273,36 @@ class LinearRule(Rule, dense.Dense):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class ACTHalting(LinearRule):
-    """Adds up probabilities of halting, step by step, until 1 - epsilon.
+    """The rule of ACT: halts when the halting probabilities sum to over 1 - epsilon.
 
         p^n = sigmoid(W x^n + b)
-        N   = the first n with  p^1 + ... + p^n > 1 - epsilon;   R = 1 - (p^1 + ... + p^{N-1})
-        w^n = p^n for n < N, R at n = N, 0 after;   ponder cost = N + R
+        N   = the first n with  p^1 + ... + p^n > 1 - epsilon
+        R   = 1 - (p^1 + ... + p^{N-1})
+        w^n = p^n for n < N,  R for n = N,  0 for n > N
+        ponder cost = N + R
 
-    Without epsilon passed within `max_steps`, N = max_steps and R = 0.
+    If the sum does not exceed 1 - epsilon within `max_steps`, N = max_steps and R = 0.
 
     Args:
-        max_steps, epsilon, mask_padding: as of `Rule`.
-        act_type: "basic": output = s·w + previous output·(1 - w), as in T2T; "accumulated": the
-            weighted sum of Graves 2016; "global": all positions of an example halt together, by
-            the mean of their p; "random": p is drawn, not learned.
-        bias_init: float, of b. 1.0 halts after about two steps at first; -3 goes deep.
-        force_final_remainder: bool. Whether a position cut off by `max_steps` gets its remainder.
-            Without it, as in T2T, its weights sum to less than 1.
-        kernel_initializer: Keras initializer, of W.
+        max_steps, epsilon, mask_padding: as in `Rule`.
+        act_type: "basic" (T2T): output^n = s^n w^n + output^{n-1} (1 - w^n). "accumulated": the
+            weighted sum of Graves 2016. "global": as "basic", but all positions of an example halt
+            together, by the mean of their p. "random": as "basic", but p is a random number.
+        bias_init: float, the initial value of b. With 1.0, positions halt after about two steps at
+            the start of training; with -3, after many.
+        force_final_remainder: bool. Whether a position that has not halted after `max_steps` gets a
+            remainder. T2T does not give it one, so its weights sum to less than 1.
+        kernel_initializer: Keras initializer of W.
+
     Call arguments:
         x: float tensor [B, S, D].
+
     Returns:
-        float32 tensor [B, S, 1], W x + b. The rest is methods.
+        float32 tensor [B, S, 1], W x + b. The loop uses the methods of `Rule`.
+
     Raises:
         ValueError: if max_steps < 1, epsilon is not in (0, 1) or act_type is unknown.
+
     References: T2T `universal_transformer_util.universal_transformer_act`.
     """
 
@@ -287,13 +331,13 @@ class ACTHalting(LinearRule):
             super().build(state_shape)
 
     def halt(self, step: Step, halting: HaltingState) -> tuple[HaltingState, tf.Tensor]:
-        """By p^n; the ponder cost is N + R so far."""
+        """Halt positions by p^n. The ponder cost is N + R of the steps so far."""
         p = self._halting_probability(step, halting)
         halted, weights = self.accumulate(p, step, halting, self.force_final_remainder)
         return halted._replace(ponder_cost=halted.n_updates + halted.remainders), weights
 
     def _halting_probability(self, step, halting):
-        """p of this step, U float32."""
+        """Return p of this step, U float32."""
         if self.act_type == "random":
             seed = seed_lib.of_rows(self.seed_generator)
             return tf.random.stateless_uniform(tf.shape(halting.halting_probability), seed)
@@ -311,7 +355,7 @@ class ACTHalting(LinearRule):
 
 
 def arguments(hp: UniversalTransformerHParams) -> dict[str, Any]:
-    """What all rules with weights take."""
+    """Return the arguments of all rules that have weights."""
     return {
         "max_steps": hp.act_max_steps,
         "epsilon": hp.act_epsilon,

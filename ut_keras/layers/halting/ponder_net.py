@@ -1,4 +1,4 @@
-"""Halting as a latent variable: the loss is an expectation over the steps (PonderNet)."""
+"""PonderNet: halting as a latent variable, and the expected loss over it."""
 
 import keras
 import numpy as np
@@ -15,38 +15,44 @@ OUTPUTS = ("threshold", "mean")
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class PonderNetHalting(halting.LinearRule):
-    """The step at which a position halts is drawn; what is trained is the mean of the losses.
+    """Learns a distribution over halting steps, and trains with the expected loss.
 
-        l^n = sigmoid(W s^n + b);   p^n = l^n (1 - l^1) ... (1 - l^{n-1})
+        l^n = sigmoid(W s^n + b)
+        p^n = l^n (1 - l^1) ... (1 - l^{n-1})
         N   = the first n with  p^1 + ... + p^n > 1 - epsilon, at most max_steps
-        w^n = p^n for n < N,  1 - (p^1 + ... + p^{N-1}) at n = N,  0 after
+        w^n = p^n for n < N,  1 - (p^1 + ... + p^{N-1}) for n = N,  0 for n > N
         loss = w^1 L(s^1) + ... + w^N L(s^N) + act_loss_weight KL(w || g)
-        g^n = P (1 - P)^{n-1} / (1 - (1 - P)^max_steps)
+        g^n = P (1 - P)^{n-1} / (1 - (1 - P)^max_steps)        the geometric prior
 
-    The output, which is all that there is at inference, is s^N ("threshold": epsilon = 0.5 halts at
-    the median of the steps) or w^1 s^1 + ... + w^N s^N ("mean").
+    The output is w^1 s^1 + ... + w^N s^N ("mean") or s^N ("threshold"). With "threshold" and
+    epsilon = 0.5, a position halts at the median of its distribution.
 
-    A loss of every step there is only where nothing but the loss looks at the output: in decoders,
-    and in an encoder alone. In an encoder which a decoder attends to, the output is the mean, and
-    the divergence is all that is PonderNet's. To halt at a step that is drawn at inference too, as
-    the paper does, is not here: its answers would differ from call to call. (Equations as they are
-    told of the paper, and in public code after it, which divides g by nothing; the paper itself
-    could not be read.)
+    A loss after every step requires that only the loss reads the output. This is the case for
+    decoders and for encoders without a decoder. In an encoder that a decoder attends to, the output
+    is the mean, and only the divergence from the prior is as in PonderNet.
+
+    Differences from the paper: inference does not sample the halting step, so that calls are
+    deterministic. We could not read the paper itself. The equations follow descriptions of it and
+    public implementations, which do not normalize g.
 
     Args:
-        max_steps, epsilon, mask_padding: as of `Rule`.
-        prior: float P in (0, 1). 1/P steps are cheapest.
+        max_steps, epsilon, mask_padding: as in `Rule`.
+        prior: float P in (0, 1). Distributions with a mean of about 1/P steps cost least.
         output: "threshold" or "mean".
-        expected_loss: bool. Whether training is by the losses of all steps, which is for whoever
-            takes the output to see to; else it is by that of the output.
-        bias_init: float, of b.
-        kernel_initializer: Keras initializer, of W.
+        expected_loss: bool. True: the training loss is the expected loss over all steps; the caller
+            must compute it from `StackOutput.steps`. False: it is the loss of the output.
+        bias_init: float, the initial value of b.
+        kernel_initializer: Keras initializer of W.
+
     Call arguments:
         state: float tensor [B, S, D].
+
     Returns:
-        float32 tensor [B, S, 1], W s + b. The rest is methods.
+        float32 tensor [B, S, 1], W s + b. The loop uses the methods of `Rule`.
+
     Raises:
         ValueError: if max_steps < 1, epsilon or prior is not in (0, 1) or output is unknown.
+
     References: Banino et al. 2021, PonderNet: Learning to Ponder.
     """
 
@@ -71,7 +77,7 @@ class PonderNetHalting(halting.LinearRule):
         self.expected_loss = expected_loss
 
     def log_prior(self, max_steps: int) -> np.ndarray:
-        """float32 [max_steps], log g."""
+        """Return log g, float32 [max_steps]."""
         steps = np.arange(max_steps)
         g = self.prior * (1 - self.prior) ** steps / (1 - (1 - self.prior) ** max_steps)
         return np.log(g).astype(np.float32)

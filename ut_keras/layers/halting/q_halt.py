@@ -1,4 +1,4 @@
-"""Halting by a head that has learned to know whether the answer is right by now."""
+"""Halting by a head that learns whether the current prediction is correct."""
 
 import keras
 import tensorflow as tf
@@ -14,39 +14,52 @@ from ut_keras.layers.halting.halting import HaltingState, Step
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class QHalting(halting.LinearRule):
-    """After each step a head says whether that is it, which it is taught by the answers themselves.
+    """Halts at inference when a head expects the current prediction to be correct.
 
         q^n    = W s^n + b
         N      = the first n with  sigmoid(q^n) > 1 - epsilon, at most M = max_steps
-        output = s^N;   loss = 1/M sum_n ( L(s^n) + act_loss_weight H(q^n) )
-        H(q^n) = -log sigmoid(q^n) if the answer that s^n gives is right, else -log sigmoid(-q^n)
+        output = s^N
+        loss   = 1/M sum_n ( L(s^n) + act_loss_weight H(q^n) )
+        H(q^n) = -log sigmoid(q^n)   if the prediction from s^n is correct
+                 -log sigmoid(-q^n)  otherwise
 
-    In training all take M steps, each of which has a loss; that nobody halts there makes the
-    answers of inference those that the head was taught by. (Under `act_halted_state="copy"` they
-    part, for others then see the state in which a position halted.) What halts is what has an
-    answer: a position, whose answer is a symbol; or, with `pooling`, a whole row, whose class is
-    read from its positions as q is then; rows that are done leave a loop at inference.
+    What halts is the unit that has a prediction. Without `pooling` this is a position, which
+    predicts a token. With `pooling` it is an example, which predicts a class: q is then pooled over
+    the positions like the class logits, and inference removes halted examples from the loop.
 
-    Of the hierarchical and the tiny reasoning model: the target, the head on the state after a
-    step, the threshold (epsilon = 0.5), b = -5 and act_loss_weight = 0.5, and of the latter, which
-    has no Q-learning, that there is no other term. The rest is ours: they halt whole rows, by q of
-    a position in front, if all symbols are right; in training, too, where a row that has halted
-    makes room for the next, except for steps that are explored at random; each step is an update
-    of its own, with no gradient into the ones before; and their evaluation takes all steps. (As in
-    the authors' code, of which the losses of the tiny model could not be read.)
+    In training nothing halts: all M steps are taken, and each has a loss. So the predictions at
+    inference are among those on which the head was trained. With `act_halted_state="copy"` this
+    holds only approximately, because other positions then see the state in which a position halted.
+
+    Taken from the hierarchical and the tiny reasoning model: the target of the head, a head on the
+    state after the step, the threshold (epsilon = 0.5), b = -5 and act_loss_weight = 0.5; and from
+    the latter, that there is no Q-learning term. Differences from both:
+
+    - They halt complete examples, by q of one position at the start, which is trained to predict
+      whether all tokens are correct.
+    - They also halt in training, except for randomly explored steps; the next example takes the
+      place of a halted one.
+    - They update the weights after each step, without gradients into earlier steps.
+    - Their evaluation takes all steps.
+
+    This describes the authors' code. We could not read the losses of the tiny model in it.
 
     Args:
-        max_steps, epsilon, mask_padding: as of `Rule`; M is max_steps.
-        pooling: how a row's class is read from its positions, see `class_label_head.pool`; None
-            where every position has an answer.
-        bias_init: float, of b.
-        kernel_initializer: Keras initializer, of W.
+        max_steps, epsilon, mask_padding: as in `Rule`. M is max_steps.
+        pooling: str, how the class of an example is computed from its positions, see
+            `class_label_head.pool`; None if every position has a prediction.
+        bias_init: float, the initial value of b.
+        kernel_initializer: Keras initializer of W.
+
     Call arguments:
         state: float tensor [..., D].
+
     Returns:
-        float32 tensor [..., 1], W s + b. The rest is methods.
+        float32 tensor [..., 1], W s + b. The loop uses the methods of `Rule`.
+
     Raises:
         ValueError: if max_steps < 1 or epsilon is not in (0, 1).
+
     References: Wang et al. 2025, Hierarchical Reasoning Model; Jolicoeur-Martineau 2025, Less is
         More: Recursive Reasoning with Tiny Networks.
     """

@@ -1,4 +1,4 @@
-"""Halting by stick-breaking: at each step a piece of what is left of a probability of 1."""
+"""Halting by stick-breaking: each step takes a share of the remaining probability."""
 
 import keras
 import tensorflow as tf
@@ -12,32 +12,38 @@ from ut_keras.layers.halting.halting import HaltingState, Rule, Step
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class StickBreakingHalting(Rule, dense.WithKernels):
-    """Each step breaks a share off what the steps before it have left.
+    """Halts a position when the shares of its steps sum to more than 1 - epsilon.
 
         l^n = sigmoid(W_2 gelu(W_1 s^n + b_1) + b_2)
         p^n = l^n (1 - l^1) ... (1 - l^{n-1})
         N   = the first n with  p^1 + ... + p^n > 1 - epsilon, at most max_steps
-        w^n = p^n for n < N,  R = 1 - (p^1 + ... + p^{N-1}) at n = N,  0 after
-        output = w^1 s^1 + ... + w^N s^N;   ponder cost = w^1 + 2 w^2 + ... + N w^N
+        w^n = p^n for n < N,  R = 1 - (p^1 + ... + p^{N-1}) for n = N,  0 for n > N
+        output = w^1 s^1 + ... + w^N s^N
+        ponder cost = w^1 + 2 w^2 + ... + N w^N
 
-    The p are a distribution over the steps, and the cost is its mean, which has a gradient. With a
-    larger epsilon at inference positions halt sooner.
+    The w are a distribution over the steps, and the ponder cost is its mean. Unlike the number of
+    steps in ACT, it has a gradient. With a larger epsilon at inference, positions halt earlier.
 
-    As in the authors' code, which has epsilon = 0.001 and b_2 = 0; W_2 starts at 0. It differs in
-    that a position attends to the mixes of the others, here as under every rule to their states,
-    and in two logits of the gate, of which only the difference counts. (Their paper could not be
-    checked against.)
+    This follows the authors' code, with epsilon = 0.001, b_2 = 0 and W_2 = 0 at the start of
+    training. There are two differences. In that code a position attends to the outputs of other
+    positions; here, as with every rule, it attends to their states. And the gate in that code has
+    two logits, of which only the difference has an effect; here it has one. We could not check the
+    rule against the paper.
 
     Args:
-        max_steps, epsilon, mask_padding: as of `Rule`.
-        bias_init: float, of b_2.
-        kernel_initializer: Keras initializer, of W_1.
+        max_steps, epsilon, mask_padding: as in `Rule`.
+        bias_init: float, the initial value of b_2.
+        kernel_initializer: Keras initializer of W_1.
+
     Call arguments:
         state: float tensor [B, S, D].
+
     Returns:
-        float32 tensor [B, S], l. The rest is methods.
+        float32 tensor [B, S], l. The loop uses the methods of `Rule`.
+
     Raises:
         ValueError: if max_steps < 1 or epsilon is not in (0, 1).
+
     References: Tan et al. 2023, Sparse Universal Transformer; its code, `ACTWrapper`.
     """
 
