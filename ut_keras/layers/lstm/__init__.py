@@ -1,1 +1,1 @@
-"""The LSTM baselines."""
+"""LSTM layers, for the LSTM baselines."""

@@ -1,4 +1,4 @@
-"""LSTMs over a sequence, one above the other."""
+"""Stacked and bidirectional LSTMs over a sequence."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -12,14 +12,14 @@ from ut_keras.layers.basic.signature import Shape
 
 
 class LSTMState(NamedTuple):
-    """What an LSTM hands on."""
+    """The state that an LSTM passes from one position to the next."""
 
     output: tf.Tensor  # [B, S, D]
     cell: tf.Tensor  # [B, S, D]
 
 
 class LSTMOutput(NamedTuple):
-    """What LSTMs make of a sequence."""
+    """The result of stacked LSTMs over a sequence."""
 
     output: tf.Tensor  # [B, S, D], of the last layer; 0 at padding
     states: tuple  # per layer `LSTMState` [B, D], after the last real position
@@ -27,21 +27,29 @@ class LSTMOutput(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class LSTMCell(dense.WithKernels):
-    """One LSTM.
+    """One LSTM layer, for one position.
 
         i, j, f, o = [x; h] W + b
-        c' = sigmoid(f + forget_bias) · c + sigmoid(i) · tanh(j);   h' = sigmoid(o) · tanh(c')
+        c' = sigmoid(f + forget_bias) · c + sigmoid(i) · tanh(j)
+        h' = sigmoid(o) · tanh(c')
 
-    The product with x needs no state: `project` makes it for all positions at once, `step` does
-    the rest of one position.
+    The product of x and W does not depend on the state. So `project` computes it for all positions
+    at once, and `step` computes the rest for one position.
 
     Args:
         hidden_size: int D.
+        forget_bias: float. It is added in addition to the learned bias.
         kernel_initializer: Keras initializer.
+
     Call arguments:
         x: float tensor [B, C].
         state: `LSTMState` [B, D], h and c.
-    References: Hochreiter & Schmidhuber 1997; TensorFlow 1's `LSTMCell`, whose weights these are.
+
+    Returns:
+        `LSTMState` [B, D], h' and c'.
+
+    References: Hochreiter & Schmidhuber 1997; TensorFlow 1's `LSTMCell`, whose
+        checkpoints this class can load.
     """
 
     def __init__(self, hidden_size: int, forget_bias: float = 1.0, **kwargs: Any) -> None:
@@ -61,7 +69,10 @@ class LSTMCell(dense.WithKernels):
         return self.step(self.project(x), state)
 
     def project(self, x: tf.Tensor) -> tf.Tensor:
-        """[..., C'] -> [..., 4 D], of the first features of the input, or all."""
+        """Multiply features with their part of the kernel: [..., C'] -> [..., 4 D].
+
+        `x` may contain only the first C' of the C features.
+        """
         num_features = x.shape[-1]
         kernel = tf.cast(tf.convert_to_tensor(self.kernel)[:num_features], x.dtype)
         bias = tf.cast(tf.convert_to_tensor(self.bias), x.dtype)
@@ -71,7 +82,13 @@ class LSTMCell(dense.WithKernels):
     def step(
         self, projected: tf.Tensor, state: LSTMState, rest: tf.Tensor | None = None
     ) -> LSTMState:
-        """One position: what `project` gave, and the features [B, C - C'] that it was not given."""
+        """Compute one position.
+
+        Args:
+            projected: float tensor [B, 4 D], from `project`.
+            state: `LSTMState` [B, D].
+            rest: float tensor [B, C - C'], the features that `project` did not get.
+        """
         recurrent = state.output if rest is None else tf.concat([rest, state.output], axis=-1)
         kernel = tf.convert_to_tensor(self.kernel)[-recurrent.shape[-1] :]
         gates = projected + tf.matmul(recurrent, tf.cast(kernel, projected.dtype))
@@ -81,7 +98,7 @@ class LSTMCell(dense.WithKernels):
         return LSTMState(tf.sigmoid(o) * tf.tanh(cell), cell)
 
     def zero_state(self, batch_size: tf.Tensor) -> LSTMState:
-        """`LSTMState` of zeros."""
+        """Return an `LSTMState` of zeros, [B, D]."""
         zeros = tf.zeros([batch_size, self.hidden_size], self.compute_dtype)
         return LSTMState(zeros, zeros)
 
@@ -91,11 +108,12 @@ class LSTMCell(dense.WithKernels):
 
 
 class StackedCells(dense.WithKernels):
-    """LSTMs one above the other.
+    """Base class of stacked LSTMs.
 
     Args:
+        num_layers: int.
         hidden_size: int D.
-        dropout_rate: float in [0, 1). Of what enters each layer, not of the state.
+        dropout_rate: float in [0, 1). Dropout of the input of each layer, not of its state.
         kernel_initializer: Keras initializer.
     """
 
@@ -108,7 +126,7 @@ class StackedCells(dense.WithKernels):
         self.dropout_rate = dropout_rate
 
     def _make_cells(self, width):
-        """The cells, of which the first gets so many features, and the dropout before each."""
+        """Make the cells and a dropout for each; `width` is the size of the input."""
         cells, dropouts = [], []
         for number in range(self.num_layers):
             cell = LSTMCell(
@@ -125,16 +143,21 @@ class StackedCells(dense.WithKernels):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class LSTMStack(StackedCells):
-    """LSTMs over a sequence.
+    """Stacked LSTMs over a sequence.
 
     Args:
         num_layers, hidden_size, dropout_rate, kernel_initializer: as `StackedCells`.
-        backward: bool. Whether the last position is read first.
+        backward: bool. Whether to process the positions from the last to the first.
+
     Call arguments:
         x: float tensor [B, S, C].
         padding_mask: bool tensor [B, S], True at real tokens. Optional. The states do not change
             at padding.
         initial_states: tuple of `LSTMState`, one per layer. Default: zeros.
+
+    Returns:
+        `LSTMOutput`.
+
     References: T2T `models/lstm.py`, `lstm`.
     """
 
@@ -185,13 +208,16 @@ class LSTMStack(StackedCells):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class BidirectionalLSTM(StackedCells):
-    """Two `LSTMStack`s over a sequence, of which one reads it backwards; side by side.
+    """Two `LSTMStack`s, one forward and one backward; their outputs are concatenated.
 
-    Arguments: as `StackedCells`, of each.
+    Arguments: as `StackedCells`, for each stack.
+
     Call arguments:
-        x, padding_mask, training: as of `LSTMStack`.
+        x, padding_mask, training: as in `LSTMStack`.
+
     Returns:
-        `LSTMOutput`; output [B, S, 2 D], states [B, 2 D].
+        `LSTMOutput` with output [B, S, 2 D] and states [B, 2 D].
+
     References: Schuster & Paliwal 1997; T2T `models/lstm.py`, `lstm_bid_encoder`.
     """
 
@@ -223,7 +249,7 @@ class BidirectionalLSTM(StackedCells):
 
 
 def _scan_positions(cell, projected, real, initial):
-    """The states [S, B, D] behind each position."""
+    """Return the `LSTMState` after each position, [S, B, D]."""
 
     def take_step(state, now):
         projected, real = now

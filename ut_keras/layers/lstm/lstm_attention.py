@@ -1,4 +1,4 @@
-"""LSTMs that look back at another sequence before every step."""
+"""Stacked LSTMs with attention to another sequence at every position."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from ut_keras.layers.lstm.lstm import LSTMState
 
 
 class AttentionMemory(NamedTuple):
-    """What is attended to, prepared once."""
+    """The sequence that is attended to, with its projected keys."""
 
     keys: tf.Tensor  # [B, S, D]
     values: tf.Tensor  # [B, S, D]
@@ -23,7 +23,7 @@ class AttentionMemory(NamedTuple):
 
 
 class AttentionState(NamedTuple):
-    """What the decoder hands on from one position to the next."""
+    """The state that the decoder passes from one position to the next."""
 
     cells: tuple  # per layer `LSTMState` [B, D]
     attention: tf.Tensor  # [B, H · A], a_t, the result of the attention
@@ -32,28 +32,37 @@ class AttentionState(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class AttentionLSTM(lstm.StackedCells):
-    """LSTMs one above the other, with attention around them.
+    """Stacked LSTMs with attention to a memory.
 
-    The LSTMs read [x_t; a_{t-1}]; what the last one says, h_t, asks for a mean of the values v_s:
+    The LSTMs read [x_t; a_{t-1}], the input and the result of the attention at the last position.
+    The output h_t of the last LSTM is the query of the attention at position t. The values of the
+    memory are v_s:
 
-        e_ts = v · tanh(k_s + W_q h_t)  ("bahdanau", one v per head)     or     k_s · h_t  ("luong")
-        a_t = W_a [h_t; sum_s softmax_s(e_ts) v_s],  per head;       k_s = W_k v_s
+        k_s = W_k v_s
+        e_ts = v · tanh(k_s + W_q h_t)     ("bahdanau", one v per head)
+             = k_s · h_t                   ("luong")
+        a_t = W_a [h_t; sum_s softmax_s(e_ts) v_s]     for each head
 
-    All heads share keys and query, as in T2T: with "luong" they weigh the values alike. The output
-    is a_t, brought to width D where there are several heads, or h_t.
+    As in T2T, all heads share keys and query. So with "luong" all heads have the same weights. The
+    output is a_t, or h_t. With several heads, a_t is projected to width D.
 
     Args:
         num_layers, hidden_size and others: as `StackedCells`.
         mechanism: "bahdanau" or "luong".
         attention_layer_size: int A.
         num_heads: int H.
-        output_attention: bool. Whether a_t is the output, or h_t.
+        output_attention: bool. Whether the output is a_t instead of h_t.
+
     Call arguments:
         x: float tensor [B, T, C].
+        memory: `AttentionMemory` from `project_memory`.
         initial_states: tuple of `LSTMState`, one per layer.
-        padding_mask: bool tensor [B, T], True where a_t or h_t is not made 0. Optional.
+        padding_mask: bool tensor [B, T]. Where it is False, a_t or h_t is set to 0 before the
+            projection. Optional.
+
     Returns:
         tuple of output [B, T, `output_size`] and attention weights, float32 [B, H, T, S].
+
     References: Bahdanau et al. 2015; Luong et al. 2015; T2T `lstm_attention_decoder`, TensorFlow
         1's `AttentionWrapper`.
     """
@@ -77,12 +86,12 @@ class AttentionLSTM(lstm.StackedCells):
 
     @property
     def attention_size(self) -> int:
-        """int H · A."""
+        """H · A, the width of a_t over all heads: int."""
         return self.num_heads * self.attention_layer_size
 
     @property
     def output_size(self) -> int:
-        """int: A for one head whose findings are the output, else D."""
+        """The width of the output: A if the output is a_t of a single head, otherwise D."""
         if self.output_attention and self.num_heads == 1:
             return self.attention_layer_size
         return self.hidden_size
@@ -144,11 +153,16 @@ class AttentionLSTM(lstm.StackedCells):
     def project_memory(
         self, values: tf.Tensor, padding_mask: tf.Tensor | None = None
     ) -> AttentionMemory:
-        """What is attended to, made ready: values [B, S, D], of which some may be, bool [B, S]."""
+        """Project the keys of the memory.
+
+        Args:
+            values: float tensor [B, S, D].
+            padding_mask: bool [B, S], True where attention is allowed. Optional.
+        """
         return AttentionMemory(self.memory_layer(values), values, padding_mask)
 
     def start(self, memory: AttentionMemory, initial_states: Sequence[LSTMState]) -> AttentionState:
-        """The `AttentionState` before the first position."""
+        """Return the `AttentionState` before the first position."""
         shape = tf.shape(memory.keys)
         return AttentionState(
             tuple(initial_states),
@@ -163,11 +177,14 @@ class AttentionLSTM(lstm.StackedCells):
         memory: AttentionMemory,
         masks: Sequence[tf.Tensor] | None = None,
     ) -> AttentionState:
-        """One position.
+        """Compute one position.
 
         Args:
-            projected: [B, 4 D], the first cell's of x.
-            masks: dropout's, of the attention, and of what enters each layer but the first.
+            projected: float tensor [B, 4 D], x multiplied by the kernel of the first cell.
+            state: `AttentionState` after the position before.
+            memory: `AttentionMemory`.
+            masks: dropout masks: one for a_{t-1}, and one for the input of each layer after the
+                first. None or empty: no dropout.
         """
         features = state.attention
         cells: list[LSTMState] = []
@@ -191,7 +208,7 @@ class AttentionLSTM(lstm.StackedCells):
         return AttentionState(tuple(cells), attention, weights)
 
     def output(self, state: AttentionState) -> tf.Tensor:
-        """What is shown of a state, [B, `output_size`]."""
+        """Return the output of a position, [B, `output_size`]."""
         return self._to_output(self._raw_output(state))
 
     def _raw_output(self, state):
@@ -201,7 +218,7 @@ class AttentionLSTM(lstm.StackedCells):
         return raw_output if self.output_layer is None else self.output_layer(raw_output)
 
     def _scores(self, query, memory):
-        """float32 [B, H, S]."""
+        """Return e_ts of one position t, float32 [B, H, S]."""
         if self.mechanism == "bahdanau":
             sums = tf.tanh(memory.keys + self.query_layer(query)[:, tf.newaxis])
             v = tf.stack([tf.convert_to_tensor(v) for v in self.attention_v])
@@ -215,7 +232,10 @@ class AttentionLSTM(lstm.StackedCells):
         return tf.where(memory.padding_mask[:, tf.newaxis], scores, scores.dtype.min)
 
     def _dropout_masks(self, length, batch_size, training):
-        """Factors [T, B, width] for `step`, drawn before the loop; [] where nothing is dropped."""
+        """Return the `masks` of `step`, each [T, B, width]; [] without dropout.
+
+        They are sampled before the loop over positions.
+        """
         if not training or self.dropout_rate == 0:
             return []
         widths = [self.attention_size] + [self.hidden_size] * (self.num_layers - 1)
@@ -230,5 +250,5 @@ class AttentionLSTM(lstm.StackedCells):
 
 
 def _numbered(name, head):
-    """T2T's names of what each head has: `name`, `name_1`, …"""
+    """Return T2T's name of a weight of a head, such as `name` or `name_1`."""
     return f"{name}_{head}" if head else name
