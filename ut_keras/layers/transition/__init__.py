@@ -1,1 +1,1 @@
-"""What a position makes of itself between two attentions."""
+"""Transition functions: the sublayer of a layer that follows the attention."""

@@ -1,4 +1,4 @@
-"""A transition function that sees a few neighbors."""
+"""A transition function with a convolution over neighboring positions."""
 
 from typing import Any
 
@@ -13,23 +13,27 @@ from ut_keras.layers.transition.transition import Transition, zero_at_padding
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class ConvFeedForward(Transition):
-    """A convolution over positions, ReLU, a dense layer (`ffn_layer="conv_relu_conv"`).
+    """A convolution over positions, ReLU and a dense layer ("conv_relu_conv").
 
         h_i = max(0, (W_0 x_i + b + sum over n = 1 .. k-1 of W_n x_{i+n-o}) / sqrt(k))
-        y_i = W h_i + b';   o = k - 1 if causal, else (k - 1) / 2
+        y_i = W h_i + b'
+        o = k - 1 if causal, else (k - 1) / 2
 
-    The first tap of T2T's convolution sees the position itself instead of the farthest one before
-    it, so that two taps see the same (n = o is the position too).
+    As in T2T, tap 0 reads the position i itself; in an ordinary convolution it would read position
+    i - o. So two taps, 0 and o, read the same position.
 
     Args:
-        filter_size: int F, channels between the two.
+        filter_size: int F, channels of h.
         hidden_size: int D, channels of the output.
         kernel_size: int k; odd, unless causal.
         causal: bool. True in a decoder.
-        **kwargs: those of `Transition`; the dropout is behind the ReLU.
-    Call arguments and returns: as `Transition`; padding counts as 0.
+        **kwargs: those of `Transition`. The dropout is after the ReLU.
+
+    Call arguments and returns: as `Transition`. If k > 1, padding is set to 0 first.
+
     Raises:
-        ValueError: if kernel_size is < 1, or even and not causal.
+        ValueError: if kernel_size < 1, or if it is even and `causal` is False.
+
     References: T2T `common_layers.conv_relu_conv`, `tpu_conv1d`.
     """
 
@@ -63,7 +67,7 @@ class ConvFeedForward(Transition):
         self.contract = self._dense(self.hidden_size, "conv2", self.filter_size)
 
     def cache_widths(self) -> Widths:
-        """What a cache keeps of each position, see `cache.start`."""
+        """Return what a cache stores of each position. See `cache.start`."""
         return {} if self.kernel_size == 1 else {"conv1": (1, self.hidden_size)}
 
     def _transform(self, x, padding_mask, cache, training):
@@ -78,7 +82,7 @@ class ConvFeedForward(Transition):
         return self.contract(self.relu_dropout(h, training=training))
 
     def _shifted(self, x):
-        """The input of each tap, [B, S, D]."""
+        """Return x shifted for each offset of the kernel: a list of tensors [B, S, D]."""
         length, reach = tf.shape(x)[1], self.kernel_size - 1
         before = reach if self.causal else reach // 2
         padded = tf.pad(x, [[0, 0], [before, reach - before], [0, 0]])

@@ -1,4 +1,4 @@
-"""A gate by which a position keeps its state until it has something to do with it."""
+"""A gate that lets a position keep its state over steps."""
 
 from typing import Any
 
@@ -17,28 +17,33 @@ _ACTIVATIONS = {"gelu": tf.nn.gelu, "relu": tf.nn.relu}
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class CopyGate(dense.WithKernels, PositionWise):
-    """How much of a step a position takes over, channel by channel (`copy_gate`).
+    """Computes how much of the new state each channel takes (`copy_gate`).
 
-        g = sigmoid(W_2 f(W_1 a + b_1) + b_2);   H_t = g U + (1 - g) H_{t-1}
+        g = sigmoid(W_2 f(W_1 a + b_1) + b_2)
+        H_t = g U + (1 - g) H_{t-1}
 
-    a is what attention made of the state, U what the transition makes of a. b_2 begins at -3, so
-    that positions first keep their states.
+    a is the state after the attention, and U is the state after the transition. b_2 starts at -3,
+    so positions keep their states at the start of training.
 
     Args:
-        dropout_rate: float. Share of positions that training has keep their states.
-        bias_init: float, of b_2.
-        kernel_initializer: Keras initializer, of W.
+        dropout_rate: float. Fraction of positions that keep their complete state in training.
+        bias_init: float, the initial value of b_2.
+        kernel_initializer: Keras initializer of W_1 and W_2.
         activation: "gelu" or "relu", f.
-        hidden_dropout_rate: float. Dropout behind f.
+        hidden_dropout_rate: float. Rate of the dropout after f.
+
     Call arguments:
         x: float tensor [B, S, D], a.
-        cache: not used; there for `Sublayer`.
+        cache: not used; `Sublayer` passes it.
+
     Returns:
         float tensor [B, S, D], g.
+
     Raises:
-        ValueError: if the activation is another.
-    References: Csordás et al. 2022, The Neural Data Router; its code, github.com/RobertCsordas/ndr,
-        layers/transformer/ndr_geometric.py, has "relu", with a dropout of .5 behind it.
+        ValueError: if the activation is unknown.
+
+    References: Csordás et al. 2022, The Neural Data Router. Its code, github.com/RobertCsordas/ndr,
+        layers/transformer/ndr_geometric.py, uses "relu", followed by a dropout of 0.5.
     """
 
     def __init__(
@@ -78,7 +83,7 @@ class CopyGate(dense.WithKernels, PositionWise):
 
 
 def make(hp: Any) -> CopyGate | None:
-    """The gate of a layer; None without `copy_gate`."""
+    """Return the gate of a layer; None without `copy_gate`."""
     if not getattr(hp, "copy_gate", False):  # the hparams of a Transformer do not have this field
         return None
     activation = hp.copy_gate_activation

@@ -14,22 +14,27 @@ from ut_keras.layers.transition.transition import Transition
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class ParameterAttention(Transition):
-    """Attention over parameters, in place of the two dense layers (`ffn_layer`).
+    """Attention to learned keys and values (`ffn_layer="parameter_attention"`).
 
-        y = Concat_h(softmax(q_h K_h^T) V_h) W_O,   q = x W_Q
+        q = x W_Q
+        y = Concat_h(softmax(q_h K_h^T) V_h) W_O
 
-    K and V are weights, `memory_rows` of each per head. Unlike other attention the product is not
-    divided by sqrt(d).
+    K and V are weights: each head has `memory_rows` key and value vectors. Unlike in other
+    attention, the logits are not divided by sqrt(d).
 
     Args:
         num_heads: int H.
-        memory_rows: int M; T2T takes `filter_size`.
+        memory_rows: int M. T2T uses `filter_size`.
         hidden_size: int D, width of the output.
-        key_channels, value_channels: int. Over all heads; D if None.
-        **kwargs: those of `Transition`; training drops rows of V, for all positions alike.
-    Call arguments and returns: as `Transition`; padding is transformed too, as in T2T.
+        key_channels, value_channels: int. Width over all heads; D if None.
+        **kwargs: those of `Transition`. The dropout drops complete rows of V, the same ones for all
+            positions.
+
+    Call arguments and returns: as `Transition`. As in T2T, the output at padding is not set to 0.
+
     Raises:
         ValueError: if the channels cannot be split over the heads.
+
     References: T2T `common_attention.parameter_attention`.
     """
 

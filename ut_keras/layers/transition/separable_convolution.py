@@ -16,19 +16,25 @@ from ut_keras.ops import private_api, xla
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class SeparableConvolution(dense.WithKernels):
-    """A filter along positions for each channel, then a dense layer over the channels.
+    """A depthwise convolution over positions, followed by a dense layer over channels.
 
     Args:
         units: int. Channels of the output.
-        kernel_size: int, odd. Positions that a filter sees.
-        causal: bool. Whether it sees only the position itself and those before it.
+        kernel_size: int, odd. Number of positions that the filter of a channel reads.
+        causal: bool. Whether the filter reads only the position itself and earlier positions.
         activation: None or "relu".
         kernel_initializer: Keras initializer.
+
     Call arguments:
         x: float tensor [B, S, C].
-        cache: `LayerCache`, which keeps `x` by this layer's name. Optional, and only if causal.
+        cache: `LayerCache`, which stores `x` under this layer's name. Optional. Requires `causal`.
+
     Returns:
         float tensor [B, S, units].
+
+    Raises:
+        ValueError: if kernel_size is even.
+
     References: T2T `common_layers.separable_conv` with padding "LEFT" (causal) or "SAME".
     """
 
@@ -81,17 +87,19 @@ class SeparableConvolution(dense.WithKernels):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class SeparableConvFeedForward(Transition):
-    """Two separable convolutions with a ReLU between them (`transformer_ffn_type="sepconv"`).
+    """Two separable convolutions with a ReLU between them ("sepconv").
 
-    Padding is set to zero before each convolution, so that it does not leak into its neighbours.
+    Padding is set to zero before each convolution, so that it does not affect its neighbors.
 
     Args:
-        filter_size: int F, channels between the two.
+        filter_size: int F, channels between the two convolutions.
         hidden_size: int D, channels of the output.
         causal: bool. True in a decoder.
-        kernel_sizes: two odd ints.
-        **kwargs: those of `Transition`; the dropout is behind the ReLU.
+        kernel_sizes: two odd ints, one per convolution.
+        **kwargs: those of `Transition`. The dropout is after the ReLU.
+
     Call arguments and returns: as `Transition`.
+
     References: T2T `common_layers.sepconv_relu_sepconv`.
     """
 
@@ -122,7 +130,7 @@ class SeparableConvFeedForward(Transition):
         self.contract.build((*x_shape[:-1], self.filter_size))
 
     def cache_widths(self) -> Widths:
-        """What a cache keeps of each position, see `cache.start`."""
+        """Return what a cache stores of each position. See `cache.start`."""
         return {self.expand.name: (1, self.hidden_size), self.contract.name: (1, self.filter_size)}
 
     def _transform(self, x, padding_mask, cache, training):

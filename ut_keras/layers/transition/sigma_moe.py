@@ -1,4 +1,4 @@
-"""A transition function of experts, of which every position takes a few."""
+"""A mixture of experts as the transition function."""
 
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from ut_keras.layers.transition import transition
 
 
 class MixtureOutput(NamedTuple):
-    """What the experts make of a state."""
+    """The result of a mixture of experts."""
 
     output: tf.Tensor  # [B, S, D]
     # float32 [B, E], the router probabilities of each expert, summed over positions. None except in
@@ -28,32 +28,41 @@ class MixtureOutput(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class SigmaMoE(renamed.RenamedAttributes, transition.FeedForward):
-    """Many narrow `FeedForward`s without biases, of which each position takes the k best.
+    """Many narrow feed-forward experts; each position uses the k with highest scores.
 
-        s = W_s x;   FFN(x) = sum of sigmoid(s_e) W_2^e max(0, W_1^e x) over the k largest s_e
+        s = W_s x
+        FFN(x) = sum of sigmoid(s_e) W_2^e max(0, W_1^e x) over the k largest s_e
 
-    Experts do not compete for a sum of 1. Those of a row are kept apart by a cost, which is the
-    negative entropy of how often they are asked for at all positions and all steps, padding left
-    out where the layer is told which it is (a decoder mostly is not):
+    The gates sigmoid(s_e) do not have to sum to 1, so experts do not compete. An auxiliary loss
+    makes the positions of an example use different experts. It is the negative entropy of the mean
+    router probabilities p, over all positions and all steps of an example:
 
-        cost = entropy_weight sum_e p_e log p_e,   p = mean of softmax(s)
+        auxiliary loss = entropy_weight sum_e p_e log p_e,   p = mean of softmax(s)
 
-    All experts are computed, and those that were not chosen weigh 0: that is right everywhere and
-    pays where operations are few and wide, as on a CPU.
+    The mean does not include padding if the call has a `padding_mask`; most decoders have none.
+
+    The layer computes all experts and multiplies those that were not selected by 0. This is correct
+    on all devices. It is efficient where few large operations are faster than many small ones, such
+    as on a CPU.
 
     Args:
-        filter_size: int F, of all experts together.
+        filter_size: int F, width of all experts together.
         hidden_size: int D.
         num_experts: int E, a divisor of F.
-        k: int. Experts that a position takes.
-        others: as of `FeedForward`.
-    Call arguments: as of `FeedForward`.
+        k: int. Number of experts that a position uses.
+        entropy_weight: float. Weight of the auxiliary loss.
+        others: as in `FeedForward`.
+
+    Call arguments: as in `FeedForward`.
+
     Returns:
-        `Mixture`; a `TransformerLayer` adds up the cost.
+        `MixtureOutput`. A `TransformerLayer` sums its `auxiliary_loss_stats` over the steps.
+
     Raises:
-        ValueError: if the experts do not divide the filters, or k is not in [1, num_experts].
+        ValueError: if num_experts does not divide filter_size, or k is not in [1, num_experts].
+
     References: Csordás et al. 2024, MoEUT: Mixture-of-Experts Universal Transformers, section 2.1;
-        its code, github.com/RobertCsordas/moeut, class SigmaMoE. T2T has none.
+        its code, github.com/RobertCsordas/moeut, class SigmaMoE. T2T has no such layer.
     """
 
     renamed_attributes = {"tally_width": "auxiliary_loss_width", "cost": "auxiliary_loss"}
@@ -101,7 +110,11 @@ class SigmaMoE(renamed.RenamedAttributes, transition.FeedForward):
         return MixtureOutput(super().compute_output_shape(x_shape), (x_shape[0], self.num_experts))
 
     def auxiliary_loss(self, auxiliary_loss_stats: tf.Tensor) -> tf.Tensor:
-        """What a row costs, float32 [B]; the tally [B, E] is the sum of those of all steps."""
+        """Return the auxiliary loss of each example, float32 [B].
+
+        Args:
+            auxiliary_loss_stats: float32 [B, E], summed over all steps.
+        """
         total = tf.reduce_sum(auxiliary_loss_stats, axis=-1, keepdims=True)
         p = tf.math.divide_no_nan(auxiliary_loss_stats, total)
         return self.entropy_weight * tf.reduce_sum(tf.math.xlogy(p, p), axis=-1)

@@ -1,4 +1,7 @@
-"""The Simple Recurrent Unit: a recurrence over positions that is cheap but for one sum."""
+"""The Simple Recurrent Unit: a fast recurrence over positions.
+
+Only one weighted sum per position is sequential; the matrix products are parallel.
+"""
 
 from typing import Any
 
@@ -18,24 +21,30 @@ from ut_keras.layers.position.timing_signal import StepSignals
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class SRU(dense.WithKernels):
-    """Layers of simple recurrent units, from the first position to the last.
+    """Stacked simple recurrent units, from the first to the last position.
 
-        [u, f, r] = W x + b;   c_i = σ(f_i) · c_{i-1} + (1 - σ(f_i)) · u_i,   c_0 = 0
+        [u, f, r] = W x + b
+        c_i = σ(f_i) · c_{i-1} + (1 - σ(f_i)) · u_i,   c_0 = 0
         h_i = σ(r_i) · c_i + (1 - σ(r_i)) · x_i               (Lei et al. 2018, eq. 1-4)
 
-    Here the gates do not see c, and the output is c itself, without tanh (as in the paper's first
-    version).
+    As in the first version of the paper, the gates do not depend on c, and h_i uses c_i without a
+    tanh.
 
     Args:
+        num_layers: int.
         kernel_initializer: Keras initializer.
+
     Call arguments:
         x: float tensor [B, S, D].
         cache: `LayerCache`. Optional.
-        padding_mask, training: not used; there for `Sublayer`.
+        padding_mask, training: not used; `Sublayer` passes them.
+
     Returns:
-        float tensor [B, S, D]. A position sees those before it.
+        float tensor [B, S, D]. The output of a position depends on it and on earlier positions.
+
     Raises:
         ValueError: if num_layers < 1.
+
     References: T2T `common_layers.sru`.
     """
 
@@ -51,7 +60,7 @@ class SRU(dense.WithKernels):
         )
 
     def cache_widths(self) -> Widths:
-        """What a cache keeps of each position, see `cache.start`."""
+        """Return what a cache stores of each position. See `cache.start`."""
         return {layer.name: (1, layer.units // 3) for layer in self.maps}
 
     def call(
@@ -76,7 +85,7 @@ class SRU(dense.WithKernels):
 
 
 def _gated_sum(values, decays):
-    """c_i = kept_i · c_{i-1} + news_i along axis 1, [B, S, D]; float32 inside."""
+    """Return c_i = decays_i · c_{i-1} + values_i along axis 1, in float32: [B, S, D]."""
 
     def step(c, inputs):
         value, decay = inputs
@@ -89,7 +98,10 @@ def _gated_sum(values, decays):
 
 
 def _gated_sum_in_cache(values, decays, cache, name):
-    """The same along the columns of a pass, one by one: a column may follow on another of them."""
+    """Compute `_gated_sum` for the columns of the cache's window, and cache it.
+
+    The columns are computed one by one, because a column may be the predecessor of another one.
+    """
     values, decays = tf.cast(values, tf.float32), tf.cast(decays, tf.float32)
 
     widths = {name: (1, values.shape[-1])}
@@ -117,10 +129,12 @@ def _gated_sum_in_cache(values, decays, cache, name):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class TimingAndSRU(Layer):
-    """An `SRU` behind the signals of each step (`add_sru`).
+    """A `StepTimingSignal` followed by an `SRU`, at every step (`add_sru`).
 
     Args:
-        sru: an `SRU`, the same at every step.
+        timing: a `StepTimingSignal`.
+        sru: an `SRU`. Every step applies the same one.
+
     Call arguments and returns: as `StepTimingSignal`.
     """
 
@@ -133,15 +147,15 @@ class TimingAndSRU(Layer):
         build_all((self.timing, self.sru), state_shape)
 
     def prepare(self, positions: tf.Tensor, num_steps: int | None = None) -> StepSignals:
-        """See `StepTimingSignal.prepare`."""
+        """Prepare the signals. See `StepTimingSignal.prepare`."""
         return self.timing.prepare(positions, num_steps)
 
     def check_steps(self, num_steps: int | None) -> None:
-        """See `StepTimingSignal.check_steps`."""
+        """Check the number of steps. See `StepTimingSignal.check_steps`."""
         self.timing.check_steps(num_steps)
 
     def cache_widths(self) -> Widths:
-        """See `SRU.cache_widths`."""
+        """Return what a cache stores of each position. See `SRU.cache_widths`."""
         return self.sru.cache_widths()
 
     def call(
@@ -160,5 +174,5 @@ class TimingAndSRU(Layer):
 
 @parts.transitions.register("sru")
 def make(hp: TransformerHParams, side: str) -> SRU:
-    """The SRU, as a transition and behind the signals of each step."""
+    """Return an SRU, for use as a transition or after the signals of each step."""
     return SRU(name="sru", **from_hparams.common(hp))

@@ -1,4 +1,4 @@
-"""A transition function with a gate between its two layers."""
+"""SwiGLU, a transition function whose hidden layer is multiplied by a gate."""
 
 import keras
 import tensorflow as tf
@@ -11,15 +11,16 @@ from ut_keras.layers.transition import transition
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class SwiGLU(transition.FeedForward):
-    """Two dense layers, the first of them times a gate; none has a bias.
+    """Two dense layers without biases, with a gate on the output of the first one.
 
         FFN(x) = (silu(x W) * x V) W_2,   silu(z) = z sigmoid(z)       (Shazeer 2020, eq. 6)
 
-    It has three kernels where `FeedForward` has two: with two thirds of its filter_size, F, it has
-    as many weights.
+    SwiGLU has three kernels, and `FeedForward` has two. So with 2/3 of the `filter_size` F, SwiGLU
+    has as many weights as `FeedForward`.
 
-    Args, call arguments, returns: as of `FeedForward`; the dropout is behind the gate.
-    References: Shazeer 2020, GLU Variants Improve Transformer. T2T has none.
+    Args, call arguments and returns: as in `FeedForward`. The dropout is after the gate.
+
+    References: Shazeer 2020, GLU Variants Improve Transformer. T2T has no such layer.
     """
 
     def build(self, x_shape: Shape) -> None:

@@ -1,4 +1,4 @@
-"""What a transition function is, and the plain one: two dense layers at every position."""
+"""The base class of transition functions, and the standard one: two dense layers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,19 +14,22 @@ from ut_keras.layers.basic.signature import Shape
 
 
 class Transition(dense.WithKernels):
-    """What a `TransformerLayer` has behind its attention.
+    """Base class of transition functions, the sublayer that follows the attention.
 
-    A subclass has `_transform(x, padding_mask, cache, training)`.
+    A subclass implements `_transform(x, padding_mask, cache, training)`.
 
     Args:
         hidden_size: int D, width of the output.
-        dropout_rate: float. Of the dropout inside.
+        dropout_rate: float. Rate of the dropout inside the transition.
         kernel_initializer: Keras initializer.
+
     Call arguments:
         x: float tensor [B, S, D].
         padding_mask: bool tensor [B, S], True at real tokens. Optional.
-        cache: `LayerCache`, for what sees other positions. Optional.
-        mask: as `padding_mask`; Keras finds that of `Masking` or `Embedding(mask_zero=True)` on x.
+        cache: `LayerCache`, for transitions that read other positions. Optional.
+        mask: the same as `padding_mask`. Keras passes the mask that `Masking` or
+            `Embedding(mask_zero=True)` attached to x.
+
     Returns:
         float tensor [B, S, D].
     """
@@ -56,7 +59,7 @@ class Transition(dense.WithKernels):
 
 
 def zero_at_padding(x: tf.Tensor, padding_mask: tf.Tensor | None) -> tf.Tensor:
-    """x [B, S, D], 0 where `padding_mask` is False; as it is without one."""
+    """Set x [B, S, D] to 0 where `padding_mask` is False; None changes nothing."""
     if padding_mask is None:
         return x
     return x * tf.cast(padding_mask, x.dtype)[..., tf.newaxis]
@@ -64,18 +67,20 @@ def zero_at_padding(x: tf.Tensor, padding_mask: tf.Tensor | None) -> tf.Tensor:
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class FeedForward(Transition):
-    """Two dense layers, the same at every position.
+    """Two dense layers, applied to each position separately.
 
         FFN(x) = max(0, x W_1 + b_1) W_2 + b_2      (Vaswani et al. 2017, eq. 2)
 
     Args:
-        filter_size: int F, width between the two.
-        hidden_size, dropout_rate, kernel_initializer: as of `Transition`; the dropout is behind the
+        filter_size: int F, width of the hidden layer.
+        hidden_size, dropout_rate, kernel_initializer: as in `Transition`. The dropout is after the
             ReLU.
-        dropout_broadcast_dims: ints. Axes that share their dropout decisions.
-        zero_at_padding: bool. Whether the output is exactly 0 at padding, as T2T's PadRemover
-            (`use_pad_remover`) leaves it.
+        dropout_broadcast_dims: ints. Axes of [B, S, F] along which the dropout mask is broadcast.
+        zero_at_padding: bool. Whether the output is exactly 0 at padding. In T2T, PadRemover
+            (`use_pad_remover`) has this effect.
+
     Call arguments and returns: as `Transition`.
+
     References: T2T `common_layers.dense_relu_dense` within `transformer_ffn_layer`.
     """
 
@@ -102,12 +107,12 @@ class FeedForward(Transition):
         return self._contracted(self._expanded(x), padding_mask, training)
 
     def _contracted(self, expanded, padding_mask, training):
-        """The second layer's part, [B, S, F] -> [B, S, D]."""
+        """Apply the second layer, [B, S, F] -> [B, S, D]."""
         y = self.contract(self.relu_dropout(expanded, training=training))
         return zero_at_padding(y, padding_mask) if self.zero_at_padding else y
 
     def _expanded(self, x):
-        """What is between the two, [B, S, F]."""
+        """Apply the first layer, [B, S, D] -> [B, S, F]."""
         return self.expand(x)
 
 
@@ -118,7 +123,13 @@ def make(
     layer_class: type[FeedForward] = FeedForward,
     **arguments: Any,
 ) -> FeedForward:
-    """The transition of a layer, of the class or one like it, which may take more arguments."""
+    """Return the transition of a layer.
+
+    Args:
+        name: str, the name of the Keras layer.
+        layer_class: `FeedForward` or a subclass.
+        **arguments: further arguments of the subclass.
+    """
     return layer_class(
         hp.filter_size,
         hp.hidden_size,
