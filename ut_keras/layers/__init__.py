@@ -1,12 +1,24 @@
-"""Layers of the Transformer and the Universal Transformer, one concept a file, in rooms.
+"""Keras layers of the Transformer and the Universal Transformer.
 
     from ut_keras import layers
 
-    layers.TransformerLayer(layers.MultiHeadAttention(8, 512), layers.FeedForward(2048, 512))
+    attention = layers.MultiHeadAttention(num_heads=8, hidden_size=512)
+    transition = layers.FeedForward(filter_size=2048, hidden_size=512)
+    layer = layers.TransformerLayer(attention, transition)
 
-They take explicit arguments and never see hparams. Those that one puts a Keras model together from
-are here by name, all others where they lie. Shapes: B batch, S input_length, T target_length,
-H num_heads, D hidden_size, F filter_size, V vocab_size, N recurrence steps.
+The layers take explicit arguments and do not depend on hparams. This module exports the layers that
+users combine to Keras models. All other layers are imported from their own modules:
+
+- `basic`: embeddings, dense layers, dropout, normalization;
+- `attention`: multi-head attention, its variants, and the decoding cache;
+- `position`: position and step signals;
+- `transition`: transition functions;
+- `depth`: Transformer layers, stacks of them, and recurrences in depth;
+- `halting`: halting rules;
+- `lstm`: LSTMs.
+
+Letters in shapes: B batch, S input_length, T target_length, H num_heads, D hidden_size,
+F filter_size, V vocab_size, N recurrence steps.
 """
 
 import importlib
