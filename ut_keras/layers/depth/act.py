@@ -2,14 +2,19 @@
 
 At every step, each position gets a halting probability. A position halts at the step at which the
 sum of its halting probabilities exceeds 1 - epsilon. Its remainder is 1 minus the sum before that
-step; the remainder replaces the halting probability of its last step. The output is the sum of the
-states of all steps, weighted by these probabilities. The ponder cost, the mean of (number of steps
-+ remainder), is added to the loss: it makes the model use fewer steps where more do not help
+step; the remainder replaces the halting probability of its last step. The output combines the
+states of all steps, with these probabilities as weights. The ponder cost, the mean of (number of
+steps + remainder), is added to the loss: it makes the model use fewer steps where more do not help
 (Graves 2016; Dehghani et al. 2019, section 2.2).
 
-The defaults follow T2T, which differs from both papers in four ways. Options select the behaviour
-of the papers: `halted_state`, and the arguments `act_type`, `force_final_remainder` and
-`mask_padding` of `halting.ACTHalting`.
+The defaults follow T2T, which differs from both papers in four ways. These arguments select the
+behaviour of the papers instead:
+
+- `halted_state="copy"`: a halted position keeps its state;
+- `act_type="accumulated"` of `halting.ACTHalting`: the output is the weighted sum of the states;
+- `force_final_remainder=True` of `ACTHalting`: a position that reaches the maximum number of steps
+  gets a remainder;
+- `mask_padding=True` of `ACTHalting`: padding has no ponder cost, and does not prolong the loop.
 """
 
 from typing import Any, NamedTuple, Self
