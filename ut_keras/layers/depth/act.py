@@ -21,7 +21,6 @@ from typing import Any, NamedTuple, Self
 
 import keras
 import tensorflow as tf
-from tensorflow.python.eager import record as tape  # no public function tells if a tape records
 
 from ut_keras import parts
 from ut_keras.layers.attention import cache as cache_lib
@@ -271,7 +270,7 @@ class AdaptiveComputationTime(depth.Depth):
         """Return whether this forward pass need not compute halted positions."""
         can_skip = self.halted_positions_are_constant and self.halting.halts_independently
         # `act_skipping` writes keys and values in place, which has no gradient.
-        return can_skip and _can_skip(state, inputs) and not tape.could_possibly_record()
+        return can_skip and _can_skip(state, inputs) and not private_api.may_record_gradients()
 
     def _can_skip_halted_examples(self, state, inputs):
         """Return whether this forward pass need not compute examples that have halted."""
@@ -309,7 +308,9 @@ def _can_skip(state, inputs):
     """Return whether a forward pass needs only the output, and allows dynamic shapes."""
     # XLA, TPUs and LiteRT need static shapes. Keras itself traces a model with an unknown batch
     # size, so a fully static shape means that the target needs it.
-    dynamic = tf.executing_eagerly() or not (xla.compiles() or state.shape[:2].is_fully_defined())
+    dynamic = tf.executing_eagerly() or not (
+        private_api.is_compiled_by_xla() or state.shape[:2].is_fully_defined()
+    )
     return dynamic and not (inputs.training or inputs.record_attention or litert.is_traced())
 
 

@@ -66,7 +66,7 @@ class StateLayer(Layer):
         shape = tf.TensorShape(x.shape if hasattr(x, "shape") else np.shape(x))
         widths: list[Any] = [
             layer.hidden_size
-            for layer in self._flatten_layers()
+            for layer in private_api.flatten_layers(self)
             if isinstance(layer, attention.MultiHeadAttention)
         ]
         for width in widths or [None]:
@@ -89,7 +89,8 @@ class StateLayer(Layer):
         padding_mask = _padding_mask("mask", state_mask if mask is None else mask)
         memory_mask = _padding_mask("memory_mask", memory_mask)
         attention.check_mask(attention_mask)
-        state_layers = (layer for layer in self._flatten_layers() if isinstance(layer, StateLayer))
+        sublayers = private_api.flatten_layers(self)
+        state_layers = (layer for layer in sublayers if isinstance(layer, StateLayer))
         if training and any(layer.trains_by_steps for layer in state_layers):
             raise ValueError(
                 "Losses of several steps (supervised_every, QHalting, PonderNetHalting with "
