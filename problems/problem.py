@@ -21,7 +21,7 @@ import itertools
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ut_keras import registry
@@ -386,6 +386,7 @@ class Problem:
             training=split == "train",
             num_replicas=num_replicas,
             seed=seed,
+            check_counts=functools.partial(reader.check_counts, split, data_dir),
             **reader.reading(split, data_dir, hparams),
         )
 
@@ -396,6 +397,20 @@ class Problem:
         `DataError` for hparams by which it cannot be read, before its data are made.
         """
         return self
+
+    def check_counts(self, split: str, data_dir: str, counts: Sequence[int]) -> None:
+        """Checks that each of `split_files` has as many records as data generation recorded.
+
+        Files that were generated without such a record, as by T2T, are not checked.
+
+        Args:
+            counts: list of int, the number of records in each file.
+        Raises:
+            DataError: if a file has another number of records.
+        """
+        is_one_each = type(self).encode_samples is Problem.encode_samples
+        files = self.split_files(split, data_dir)
+        generation_plan.check_counts(files, counts, is_one_each)
 
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
         """What is told to `input_pipeline.make_dataset` of how records become examples."""

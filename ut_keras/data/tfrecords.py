@@ -31,6 +31,12 @@ def shard_paths(data_dir: str, filename: str, split: str, num_shards: int) -> li
     ]
 
 
+def names_of(path: str) -> tuple[str, str]:
+    """Returns the filename and the split that `shard_paths` made a path of."""
+    filename, _, split = _SHARD.sub("", os.path.basename(path)).rpartition("-")
+    return filename, split
+
+
 def find(data_dir: str, filename: str, split: str) -> list[str]:
     """Returns the paths of the shards that are there, in order.
 
@@ -70,6 +76,11 @@ def find(data_dir: str, filename: str, split: str) -> list[str]:
             f"Expected all {count} files {filename}-{split}-*-of-{count:05d} in {data_dir!r}. "
             f"Received: {len(present)}; missing: {os.path.basename(missing[0])}"
             f"{' and others' if len(missing) > 1 else ''}. {advice}."
+        )
+    if max(present) >= count:
+        raise DataError(
+            f"The files {filename}-{split}-*-of-{count:05d} in {data_dir!r} must be numbered from "
+            f"0 to {count - 1}. Received: {max(present):05d}. Remove those that are not wanted."
         )
     for path in paths:
         if not os.path.isfile(path):  # a pipe would be waited for without end

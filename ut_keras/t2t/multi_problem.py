@@ -22,6 +22,7 @@ import collections
 import copy
 import functools
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from ut_keras.data import features
@@ -150,6 +151,13 @@ class AdaptedMulti(problem.Problem):
 
     def split_files(self, split: str, data_dir: str) -> list[str]:
         return [path for task in self._read for path in task.split_files(split, data_dir)]
+
+    def check_counts(self, split: str, data_dir: str, counts: Sequence[int]) -> None:
+        rest = list(counts)
+        for task in self._read:
+            number = len(task.split_files(split, data_dir))
+            task.check_counts(split, data_dir, rest[:number])
+            rest = rest[number:]
 
     def with_hparams(self, hparams: Any, split: str | None = None) -> "AdaptedMulti":
         _mixture(hparams, len(self.t2t.task_list))  # refuses

@@ -84,6 +84,7 @@ def make_dataset(
     preprocess: Callable[..., Any] | None = None,
     lengths_vary: bool = False,
     dealt_out: bool = True,
+    check_counts: Callable[[list[int]], Any] | None = None,
     parse: Callable[..., Any] | None = None,
     groups: Sequence[int] = (),
     mixture: example_order.Mixture | None = None,
@@ -104,6 +105,8 @@ def make_dataset(
         lengths_vary: bool. Whether `preprocess` may draw lengths: those of the first reading make
             the batches. With static shapes it must not.
         dealt_out: bool. Whether each file of a split has its share of the records.
+        check_counts: function that gets the number of records in each of `files` and raises a
+            `DataError` if some are missing. Optional.
         parse: function from n records, string tensors of their files and of themselves, to their
             features, where those are not just `record_specs`. Optional.
         groups: list of int, where `files` are of several problems: how many, in their order, are
@@ -132,6 +135,8 @@ def make_dataset(
         index = record_index.get(files, lambda *some: feature_lengths(to_examples(*some)), key)
     if dealt_out:
         index.check_shares()
+    if check_counts:
+        check_counts(index.counts.tolist())
     make_order: Callable[..., Any] = example_order.ExampleOrder
     if groups:
         group_of = np.repeat(np.repeat(range(len(groups)), groups), index.counts)

@@ -83,6 +83,7 @@ def write(
                 )
                 if not sum(counts):
                     raise DataError(f"Expected records of {title}. Received: none.")
+                generation_plan.add_counts(split, dict(zip(shards, counts, strict=True)))
             except DataError:
                 # Whoever mends the data begins anew.
                 _remove(paths)

@@ -8,7 +8,8 @@
 
 The JSON file, the origin of a split, is written before its first file, and stays. By the seed and a
 checksum of all samples a later run knows whether it may go on; it also says how many samples were
-left out while reading, and why.
+left out while reading, and why. When the files are written, it gets the number of records in each:
+`check_counts` compares these with what training reads.
 """
 
 import contextlib
@@ -175,4 +176,71 @@ def write_origin(split: Split, origin: dict[str, Any]) -> None:
             f"{origin['samples']} samples, checksum {origin['checksum']}, instead of "
             f"{known.get('samples')}, checksum {known.get('checksum')}."
         )
-    json_file.write(split.origin_path, {**split.plan, **origin})
+    records = {}
+    if known and {**known, **split.plan} == known:  # files of this plan that are there stay
+        records = _recorded(known)
+    json_file.write(split.origin_path, {**split.plan, **origin, "records": records})
+
+
+def add_counts(split: Split, counts: Mapping[int, int]) -> None:
+    """Adds the number of records of each new shard to the JSON file.
+
+    Other machines may do the same for their shards at the same time. A count that is lost so is not
+    compared with anything.
+    """
+    origin = json_file.read_own(split.origin_path, KEYS) or split.plan
+    records = {**_recorded(origin), **{str(shard): count for shard, count in counts.items()}}
+    records = dict(sorted(records.items(), key=lambda item: int(item[0])))
+    json_file.write(split.origin_path, {**origin, "records": records})
+
+
+def check_counts(files: Sequence[str], counts: Sequence[int], is_one_each: bool) -> None:
+    """Checks that the files of a split hold as many records as were written to them.
+
+    Files without an origin beside them, such as T2T's, are not checked.
+
+    Args:
+        files: list of str, all files of the split, in their order.
+        counts: list of int, how many records each holds.
+        is_one_each: bool. Whether each sample became one record. The number of samples then tells
+            the number of records where the origin does not: earlier versions did not write it.
+    Raises:
+        DataError: if a file holds more or fewer, or if the origin is of more or fewer files.
+    """
+    filename, split = tfrecords.names_of(files[0])
+    path = origin_path(os.path.dirname(files[0]), filename, split)
+    origin = json_file.read_own(path, KEYS)
+    if origin is None:
+        return
+    advice = (
+        f"Remove the files of this split and {path} and generate the data again; if the files were "
+        "changed on purpose, remove the latter only"
+    )
+    if origin["shards"] != len(files):
+        raise DataError(
+            f"{filename}-{split} must have {origin['shards']} files, as {path} says. "
+            f"Received: {len(files)}. {advice}."
+        )
+    recorded, samples = _recorded(origin), origin.get("samples")
+    of_samples = is_one_each and isinstance(samples, int)
+    for shard, (file, count) in enumerate(zip(files, counts, strict=True)):
+        expected = [recorded[str(shard)]] if str(shard) in recorded else []
+        if of_samples and not expected:  # each shard has one of so many neighbours
+            share = samples // len(files)
+            expected = [share, share + 1] if samples % len(files) else [share]
+        if expected and count not in expected:
+            raise DataError(
+                f"{file} must hold {' or '.join(f'{number:,}' for number in expected)} records, as "
+                f"{path} says. Received: {count:,}. {advice}."
+            )
+    if of_samples and sum(counts) != samples:
+        raise DataError(
+            f"{filename}-{split} must hold {samples:,} records, as {path} says. "
+            f"Received: {sum(counts):,}. {advice}."
+        )
+
+
+def _recorded(origin):
+    """{shard: number of its records} of an origin, as far as it says."""
+    records = origin.get("records")
+    return records if isinstance(records, dict) else {}
