@@ -242,6 +242,20 @@ def test_a_run_is_trained_on_with_texts(loaded):
             loaded.dataset(wrong)
 
 
+def test_dataset_takes_dicts_by_their_keys(loaded):
+    """The keys were trained on: every example was "en" -> "de"."""
+    rows = [{"en": text, "de": "1"} for text in TEXTS]
+    with pytest.raises(ValueError, match="Received: 'en', 'de'"):
+        loaded.dataset(rows)
+    [(wanted, _)] = loaded.dataset([(text, "1") for text in TEXTS])
+    [(found, _)] = loaded.dataset(rows, source="en", target="de")
+    renamed = [{"targets": "1", "inputs": text} for text in TEXTS]
+    [(ours, _)] = loaded.dataset(renamed)
+    for name in ("inputs", "targets"):
+        np.testing.assert_array_equal(found[name], wanted[name])
+        np.testing.assert_array_equal(ours[name], wanted[name])
+
+
 def test_says_that_it_loads_tensorflow_first(monkeypatch, capsys):
     for _ in range(2):
         with pytest.raises(DataError):

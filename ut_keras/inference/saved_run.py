@@ -13,9 +13,7 @@ vocabularies, and a checkpoint. No problem is needed, nor its data.
 import functools
 import itertools
 import os
-import re
-import reprlib
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -23,7 +21,7 @@ import tensorflow as tf
 
 from ut_keras.decoding.options import Options
 from ut_keras.errors import DataError
-from ut_keras.inference import hub, padding, portable, text_model
+from ut_keras.inference import hub, padding, portable, text_model, text_rows
 from ut_keras.inference import run as run_lib
 from ut_keras.text import text_encoder_base
 from ut_keras.text.text_encoder_base import EOS, TextEncoder
@@ -101,27 +99,34 @@ class SavedRun:
         return hub.push(address, self, private, card)
 
     def dataset(
-        self, pairs: Iterable[tuple[str, str]], batch_size: int = 64, seed: int | None = None
+        self,
+        pairs: Iterable[Any],
+        batch_size: int = 64,
+        seed: int | None = None,
+        source: str | None = None,
+        target: str | None = None,
     ) -> tf.data.Dataset:
         """Texts as `run.model.fit` takes them, and `evaluate` after `run.model.compile()`.
 
         Args:
-            pairs: list of (source, target); of a model of classes (text, label).
+            pairs: iterable of (source, target), for a classifier of (text, label); or of dicts with
+                "inputs" and "targets". A list, a generator, a Hugging Face `datasets.Dataset` and a
+                `tf.data.Dataset` of strings are such iterables.
             seed: int, by which each epoch is shuffled anew; None: it is not.
+            source, target: str, the keys of the source and of the target, for dicts with others,
+                such as "en" and "de".
         Returns:
             `tf.data.Dataset` of (features, targets), batches of int32 ids.
         Raises:
-            ValueError: if there are no pairs, or the model has no inputs.
+            ValueError: if there are no pairs, if the dicts have other keys, or if the model has no
+                inputs.
             DataError: if a word is not in the vocabulary.
         """
         if "inputs" not in self.model.specs:
             raise ValueError("dataset needs a model with inputs. Received: a language model.")
-        pairs = list(pairs)
-        if not pairs or any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
-            raise ValueError(f"pairs must be a list of (source, target). Received: {pairs[:1]}.")
-        sources, targets = zip(*pairs, strict=True)
+        sources, targets = text_rows.pairs(pairs, source, target)
         encoder, is_class = self.encoders["targets"], self._text_model.predictor.classifies
-        ids = [encoder.encode(text) for text in self._strings(targets)]
+        ids = [encoder.encode(text) for text in targets]
         ids = tf.ragged.constant([i if is_class else [*i, EOS] for i in ids], tf.int32)
         found = tf.data.Dataset.from_tensor_slices((self._checked(sources), ids))
         if seed is not None:
@@ -230,29 +235,17 @@ class SavedRun:
     def _rows(self, texts):
         """What the model reads of each text: list of ids [S] or [sentences, words]."""
         if self._text_model.predictor.is_language_model:
-            return [self.encoders["targets"].encode(text) for text in self._strings(texts)]
+            return [self.encoders["targets"].encode(text) for text in text_rows.texts(texts)]
         if self.model.specs["inputs"].modality == "sentences":
             texts = self._checked(texts)
             return [self._text_model.ids(tf.constant([text]))[0].numpy() for text in texts]
-        return [[*self.encoders["inputs"].encode(text), EOS] for text in self._strings(texts)]
+        return [[*self.encoders["inputs"].encode(text), EOS] for text in text_rows.texts(texts)]
 
     def _checked(self, texts):
         """The list of texts. What the graph would leave out is said here."""
-        found = self._strings(texts)
+        found = text_rows.texts(texts)
         name = "targets" if self._text_model.predictor.is_language_model else "inputs"
         is_story = self.model.specs[name].modality == "sentences"
         for text in found:
             self.encoders[name].encode(text.replace("|", " ") if is_story else text)
-        return found
-
-    @staticmethod
-    def _strings(texts):
-        if isinstance(texts, str | bytes | Mapping | Set) or not isinstance(texts, Iterable):
-            raise ValueError(f"texts must be a list of str. Received: {reprlib.repr(texts)}.")
-        found = list(texts)
-        for text in found:
-            if not isinstance(text, str) or re.search("[\ud800-\udfff]", text):
-                raise ValueError(
-                    f"A text must be a str, of Unicode characters. Received: {reprlib.repr(text)}."
-                )
         return found

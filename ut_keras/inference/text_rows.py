@@ -1,0 +1,156 @@
+"""Reads the texts and the pairs of texts that a caller passes, whatever holds them.
+
+    texts(["one", "two"])                                       ->  ["one", "two"]
+    pairs([("one", "eins")])                                    ->  (["one"], ["eins"])
+    pairs([{"inputs": "one", "targets": "eins"}])               ->  (["one"], ["eins"])
+    pairs([{"en": "one", "de": "eins"}], "en", "de")            ->  (["one"], ["eins"])
+
+Some containers do not iterate over their rows: a dict yields its keys, a `pandas.DataFrame` the
+names of its columns, a `str` its characters. The functions reject these, since what they yield are
+texts too.
+"""
+
+import re
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping, Set
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+_NO_ROWS = (str, bytes, bytearray, memoryview, Mapping, Set)
+_COLUMNS = ("inputs", "targets")
+_EXPECTED = (
+    "pairs must be a list of (source, target), or of dicts with 'inputs' and 'targets'; source= "
+    "and target= name other columns."
+)
+
+
+def texts(values: Any) -> list[str]:
+    """Returns the texts of a list, an array with one axis, or another iterable of str.
+
+    Raises:
+        ValueError: if it is something else, or if one of the texts is no str of Unicode characters.
+    """
+    if not _has_rows(values):
+        raise ValueError(f"texts must be a list of str. Received: {_shown(values)}.")
+    found = list(values)
+    for text in found:
+        _check(text)
+    return found
+
+
+def pairs(
+    values: Any, source: str | None = None, target: str | None = None
+) -> tuple[list[str], list[str]]:
+    """Returns the sources and the targets of pairs of texts.
+
+    Args:
+        values: iterable of (source, target), or of dicts; such as a list, a generator, a
+            `datasets.Dataset`, or a `tf.data.Dataset` of strings, batched or not.
+        source, target: str, the columns where the rows are dicts. A row that holds nothing but
+            another dict is read as that dict, such as {"translation": {"en": …, "de": …}}. By
+            default the rows must have exactly the columns "inputs" and "targets".
+    Raises:
+        ValueError: if it is something else, if it is empty, or if one of the texts is no str.
+    """
+    for name, value in (("source", source), ("target", target)):
+        if not isinstance(value, str | None):
+            raise ValueError(f"{name} must be the name of a column. Received: {value!r}.")
+    rows = [_pair(row, source, target) for row in _rows(values)]
+    if not rows:
+        raise ValueError(f"{_EXPECTED} Received: none.")
+    sources, targets = zip(*rows, strict=True)
+    return texts(sources), texts(targets)
+
+
+def _rows(values):
+    """Yields the rows of what a caller passes as pairs."""
+    if isinstance(values, tf.data.Dataset):
+        yield from _rows_of_dataset(values)
+        return
+    is_columns = isinstance(values, tuple) and all(isinstance(value, list) for value in values)
+    if not _has_rows(values, most_axes=2) or (is_columns and len(values) == 2):
+        raise ValueError(f"{_EXPECTED} Received: {_shown(values)}.")
+    yield from values
+
+
+def _rows_of_dataset(dataset):
+    """Yields the rows of a `tf.data.Dataset`, whose elements are rows or batches of rows."""
+    if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
+        raise ValueError("pairs must end. Received: a tf.data.Dataset that repeats without end.")
+    specs = tf.nest.flatten(dataset.element_spec)
+    ranks = {spec.shape.rank if isinstance(spec, tf.TensorSpec) else None for spec in specs}
+    if ranks == {1}:
+        dataset = dataset.unbatch()
+    elif ranks != {0}:
+        raise ValueError(f"{_EXPECTED} Received: a tf.data.Dataset of {dataset.element_spec}.")
+    yield from dataset
+
+
+def _pair(row, source, target):
+    """(source, target) of a row, which may be a dict."""
+    if _is_pair(row) and all(isinstance(part, Mapping) for part in row):
+        row = {**row[0], **row[1]}  # (features, targets) as Keras takes them
+    if isinstance(row, Mapping):
+        return _columns(row, source, target)
+    if not _is_pair(row):
+        raise ValueError(f"{_EXPECTED} Received: {_shown(row)}.")
+    if source or target:
+        raise ValueError(
+            "source and target must be None, unless pairs are dicts. "
+            f"Received: source={source!r}, target={target!r}, {_shown(row)}."
+        )
+    return tuple(map(_as_str, row))
+
+
+def _columns(row, source, target):
+    if len(row) == 1 and isinstance(only := next(iter(row.values())), Mapping):
+        row = only
+    wanted = (source or _COLUMNS[0], target or _COLUMNS[1])
+    is_chosen = source is not None or target is not None
+    if not row.keys() >= set(wanted) or (len(row) != 2 and not is_chosen):
+        expected = _EXPECTED
+        if is_chosen:
+            expected = f"pairs must have the columns {wanted[0]!r} and {wanted[1]!r}."
+        raise ValueError(f"{expected} Received: {', '.join(map(repr, row)) or 'an empty dict'}.")
+    return tuple(_as_str(row[name]) for name in wanted)
+
+
+def _is_pair(row):
+    is_row = isinstance(row, list | tuple) or (isinstance(row, np.ndarray) and row.ndim == 1)
+    return is_row and len(row) == 2
+
+
+def _has_rows(values, most_axes=1):
+    """Whether iterating yields rows; a `DataFrame`, which yields names, has two axes."""
+    if isinstance(values, _NO_ROWS) or not isinstance(values, Iterable):
+        return False
+    axes = getattr(values, "ndim", 1)
+    is_frame = hasattr(values, "columns") and axes != 1
+    return 0 < axes <= most_axes and not is_frame
+
+
+def _as_str(value):
+    """A text of TensorFlow as str; others as they are."""
+    if tf.is_tensor(value) and value.dtype == tf.string and not value.shape.rank:
+        return value.numpy().decode("utf-8", "surrogateescape")
+    return value
+
+
+def _check(text):
+    if not isinstance(text, str) or re.search("[\ud800-\udfff]", text):
+        raise ValueError(
+            f"A text must be a str, of Unicode characters. Received: {reprlib.repr(text)}."
+        )
+
+
+def _shown(value):
+    """A container for an error: the names that it has, or its beginning."""
+    if isinstance(value, Mapping):
+        names: Iterator[Any] = iter(value)
+    elif hasattr(value, "columns") and hasattr(value, "ndim"):
+        names = iter(value.columns)
+    else:
+        return reprlib.repr(value)
+    return f"a {type(value).__name__} of {', '.join(map(reprlib.repr, names))}"
