@@ -23,6 +23,7 @@ from ut_keras.problems import raw_text
 from ut_keras.text import text_lines
 
 _SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>$")
+_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")  # of a builder of tensorflow-datasets
 
 
 class Sides(NamedTuple):
@@ -141,8 +142,12 @@ def find_builder(tmp_dir: str | None, name: str) -> str | None:
     Its name is such as "wmt_t2t_translate/de-en"; it is prepared in tmp_dir.
     """
     pattern = os.path.join(glob.escape(tmp_dir or ""), name, "*", "dataset_info.json")
-    found = sorted(glob.glob(pattern))
-    return os.path.dirname(found[-1]) if found else None
+    folders = {}
+    for path in glob.glob(pattern):
+        folder = os.path.dirname(path)
+        if match := _VERSION.fullmatch(os.path.basename(folder)):  # none that is still written to
+            folders[tuple(map(int, match.groups()))] = folder
+    return folders[max(folders)] if folders else None
 
 
 def read_builder(
@@ -151,6 +156,9 @@ def read_builder(
     """Yields the (source, target) texts of a split of a prepared tensorflow-datasets builder.
 
     With `max_examples` only about so many, evenly spread.
+
+    Raises:
+        DataError: if tensorflow-datasets cannot read the format of the files here.
     """
     import tensorflow_datasets as tfds
 
@@ -158,8 +166,23 @@ def read_builder(
     step = 1
     if max_examples:
         step = -(-builder.info.splits[split].num_examples // max_examples)
-    for example in builder.as_dataset(split=split).shard(step, 0).as_numpy_iterator():
+    try:
+        examples = _examples(builder, split, step)
+    except (NotImplementedError, ImportError) as error:
+        raise DataError(
+            f"{folder} must have files that tensorflow-datasets can read here, such as tfrecord. "
+            f"Received: {builder.info.file_format.value}: {str(error).splitlines()[0]}"
+        ) from error
+    for example in examples:
         yield tuple(example[language].decode("utf-8").strip() for language in (source, target))
+
+
+def _examples(builder, split, step):
+    """Every `step`-th example of a split of a builder."""
+    if builder.info.file_format.value == "array_record":  # which is read by random access only
+        rows = builder.as_data_source(split=split)
+        return (rows[number] for number in range(0, len(rows), step))
+    return builder.as_dataset(split=split).shard(step, 0).as_numpy_iterator()
 
 
 def _read_side(path):

@@ -283,11 +283,12 @@ def test_bleu_is_cased_and_in_percent():
     assert lower < 50
 
 
-def test_tensorflow_datasets(tmp_path):
+def _write_builder(folder, **options):
+    """Writes a small builder of the same name and features as that of WMT."""
     import tensorflow_datasets as tfds
 
     class WmtT2tTranslate(tfds.core.GeneratorBasedBuilder):
-        """A small one of the same name and features."""
+        """A small one."""
 
         VERSION = tfds.core.Version("1.0.0")
         BUILDER_CONFIGS = [tfds.core.BuilderConfig(name="de-en")]
@@ -307,13 +308,50 @@ def test_tensorflow_datasets(tmp_path):
         _generate_examples = None
 
     tfds.core.registered._DATASET_REGISTRY.pop("wmt_t2t_translate", None)
-    WmtT2tTranslate(data_dir=str(tmp_path)).download_and_prepare()
+    builder = WmtT2tTranslate(data_dir=str(folder), **options)
+    builder.download_and_prepare()
+    return str(builder.data_path)
+
+
+@pytest.mark.parametrize("file_format", ["tfrecord", "array_record"])
+def test_tensorflow_datasets(tmp_path, file_format):
+    _write_builder(tmp_path, file_format=file_format)
     problem, counts = generate("translate_ende_wmt8k", tmp_path)
     assert counts == {"train": 20, "dev": 3, "test": 3}
     assert sorted(texts(problem, tmp_path, "dev"))[0] == (
         "validation sentence 0",
         "validation Satz 0",
     )
+
+
+def test_tensorflow_datasets_spreads_vocabulary_over_array_record(tmp_path):
+    folder = _write_builder(tmp_path, file_format="array_record")
+    pairs = list(parallel_text.read_builder(folder, "train", "en", "de"))
+    assert len(pairs) == 20
+    some = parallel_text.read_builder(folder, "train", "en", "de", max_examples=7)
+    assert list(some) == pairs[::3]
+
+
+def test_tensorflow_datasets_names_unreadable_format(tmp_path, monkeypatch):
+    """Such as where the package array_record is not installed."""
+    folder = _write_builder(tmp_path, file_format="array_record")
+
+    def fail(builder, split):
+        raise ImportError("No module named 'array_record'")
+
+    monkeypatch.setattr("tensorflow_datasets.core.DatasetBuilder.as_data_source", fail)
+    with pytest.raises(DataError, match=f"{folder} must .* Received: array_record: ") as error:
+        list(parallel_text.read_builder(folder, "train", "en", "de"))
+    assert "\n" not in str(error.value)
+
+
+def test_find_builder_takes_newest_version(tmp_path):
+    for name in ("1.9.0", "1.10.0", "0.99.0", "incomplete.AB12CD_2.0.0"):
+        (tmp_path / "wmt" / "de-en" / name).mkdir(parents=True)
+        (tmp_path / "wmt" / "de-en" / name / "dataset_info.json").write_text("{}")
+    (tmp_path / "wmt" / "de-en" / "1.11.0").mkdir()
+    found = parallel_text.find_builder(str(tmp_path), "wmt/de-en")
+    assert found == str(tmp_path / "wmt" / "de-en" / "1.10.0")
 
 
 def test_real_newstest(shared_dir, tmp_path):
