@@ -11,6 +11,7 @@ import tensorflow as tf
 from tests.problems import agreement_table
 from ut_keras import problems
 from ut_keras.data import tfrecords
+from ut_keras.data.writing import generation_plan
 from ut_keras.errors import DataError
 from ut_keras.problems import agreement_files
 
@@ -113,6 +114,7 @@ def test_records_of_t2t_lack_the_extra_features(tmp_path):
     problem, _ = generate("sva_language_modeling", tmp_path)
     (path,) = tfrecords.find(tmp_path / "data", problem.filename, "dev")
     tfrecords.write([{"targets": [2, 3, 1]}], [path])
+    os.remove(generation_plan.origin_path(tmp_path / "data", problem.filename, "dev"))
     ((features, _),) = problem.dataset("dev", tmp_path / "data", HPARAMS)
     assert features["wrong_verb"].numpy().tolist() == [[0]]
     assert features["attractors"].numpy().tolist() == [[7]]
