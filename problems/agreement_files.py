@@ -26,6 +26,7 @@ from typing import NamedTuple
 from ut_keras.data import contract
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
+from ut_keras.problems import raw_text
 from ut_keras.text import text_lines
 
 TAGS = ("VBZ", "VBP")  # Third person singular, and the other persons.
@@ -234,7 +235,8 @@ def read_edinburgh_nlu(tmp_dir: str | None, split: str) -> Iterator[Example]:
 
 
 def _read_lines(tmp_dir, name):
-    return text_lines.read(download.fetch(tmp_dir, OTHER_FILES[name]))
+    path = download.fetch(tmp_dir, OTHER_FILES[name])
+    return list(raw_text.with_text(text_lines.lines(path), path))
 
 
 def _fields(line, count, name, number):

@@ -96,7 +96,14 @@ def _parsed(tmp_dir, names):
             f"Received: not in {', '.join(_archives(tmp_dir)) or 'the folder there'}. Download "
             f"{ARCHIVE.url} and put it there."
         )
-    return [_parse(name, texts[name]) for name in names]
+    parsed = [_parse(name, texts[name]) for name in names]
+    for name, stories in zip(names, parsed, strict=True):
+        if not any(stories):
+            raise DataError(
+                f"{name} in tmp_dir={tmp_dir!r} must hold questions. "
+                f"Received: none in {len(texts[name]):,} characters."
+            )
+    return parsed
 
 
 def _parse(name, text):

@@ -233,7 +233,7 @@ class BabiQaSentence(_BabiProblem):
         sentences = {sentence for example in examples for sentence in self._story(example)}
         metadata = {
             "max_story_length": max(len(self._story(example)) for example in examples),
-            "max_sentence_length": max(len(sentence.split()) for sentence in sentences),
+            "max_sentence_length": max((len(some.split()) for some in sentences), default=0),
             "max_question_length": max(len(example.question.split()) for example in examples),
         }
         json_file.write(os.path.join(data_dir, self.metadata_filename), metadata, indent=None)

@@ -17,6 +17,7 @@ import os
 from ut_keras.data.writing import download
 from ut_keras.problems import problem, raw_text, text_problems
 from ut_keras.problems.problem import Texts
+from ut_keras.text import text_lines
 
 _LICENCE = "the articles are CNN's and the Daily Mail's; research use"
 _STORIES = (
@@ -78,7 +79,7 @@ def _read(path):
     article: list[str] = []
     highlights: list[str] = []
     reads_highlights = False
-    for line in filter(None, raw_text.read_lines(path)):
+    for line in filter(None, map(str.strip, text_lines.lines(path))):
         if line.startswith("@highlight"):
             reads_highlights = True
             continue

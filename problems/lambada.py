@@ -107,7 +107,7 @@ def _is_there(tmp_dir):
 
 def _read_lines(path):
     """Yields the lines that are not empty, with single spaces."""
-    for line in text_lines.lines(path):
+    for line in raw_text.with_text(text_lines.lines(path), path):
         if text := " ".join(line.split()):
             yield text
 

@@ -98,7 +98,7 @@ class ProgramSearchAlgolisp(text_problems.Text2TextProblem):
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         path = download.fetch(tmp_dir, _ALGOLISP[split])
-        for number, line in enumerate(text_lines.lines(path), start=1):
+        for number, line in enumerate(raw_text.with_text(text_lines.lines(path), path), start=1):
             try:
                 entry = json_file.parse(line)
                 words, tree = " ".join(entry["text"]), " ".join(_flat(entry["short_tree"]))

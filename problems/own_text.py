@@ -74,8 +74,10 @@ class OwnText(text_problems.Text2TextProblem):
             )
         for split in self.splits_to_generate(tmp_dir):
             if not sum(1 for _ in self.lines(split, tmp_dir)):
+                name = split if split == "test" or self._has(tmp_dir, split) else "train"
                 raise DataError(
-                    f"Expected lines for the {split} split. Received: none in tmp_dir={tmp_dir!r} "
+                    f"Expected lines for the {split} split. Received: none in "
+                    f"{self._path(tmp_dir, name)} "
                     f"(without dev.{self.extension}, train.{self.extension} needs at least "
                     f"{_HELD_OUT_EVERY})."
                 )

@@ -80,8 +80,9 @@ class Tables(NamedTuple):
         return raw_text.is_at_hand(tmp_dir, self.archive, self.pattern)
 
     def pairs(self, tmp_dir: str | None) -> Iterator[tuple[str, ...]]:
-        lines = itertools.chain.from_iterable(map(text_lines.lines, self.find(tmp_dir)))
-        return map(self._columns, lines)
+        paths = self.find(tmp_dir)
+        lines = (raw_text.with_text(text_lines.lines(path), path) for path in paths)
+        return map(self._columns, itertools.chain.from_iterable(lines))
 
     def texts_for_vocab(self, tmp_dir: str | None) -> Iterator[str]:
         paths = self.find(tmp_dir)

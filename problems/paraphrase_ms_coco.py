@@ -12,8 +12,6 @@ import collections
 import itertools
 
 from ut_keras.data.writing import download
-from ut_keras.errors import DataError
-from ut_keras.files import json_file
 from ut_keras.problems import problem, raw_text, text_problems
 from ut_keras.problems.problem import Texts
 
@@ -40,7 +38,7 @@ class ParaphraseGenerationMsCoco(raw_text.OfArchive, text_problems.Text2TextProb
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         captions = collections.defaultdict(list)
-        for annotation in json_file.read(self.path(split, tmp_dir), DataError)["annotations"]:
+        for annotation in raw_text.read_json_list(self.path(split, tmp_dir), "annotations"):
             captions[annotation["image_id"]].append(annotation["caption"])
         for of_picture in captions.values():
             for first, second in itertools.combinations(of_picture, 2):

@@ -9,11 +9,13 @@ unpacked into `dev.tgz.unpacked`.
 import glob
 import os
 import re
-from collections.abc import Iterator
+import reprlib
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from ut_keras.data.writing import download
 from ut_keras.errors import DataError
-from ut_keras.files import unpacking
+from ut_keras.files import json_file, unpacking
 from ut_keras.problems import problem
 from ut_keras.text import text_lines
 
@@ -96,10 +98,43 @@ def read_lines(path: str) -> Iterator[str]:
     """Yields the lines of a file, which may be `.gz`, without white space around them.
 
     Raises:
-        DataError: if a line is not UTF-8, or the file not whole.
+        DataError: if a line is not UTF-8, or if the file is not complete or holds no text.
     """
-    for line in text_lines.lines(path):
-        yield line.strip()
+    return map(str.strip, with_text(text_lines.lines(path), path))
+
+
+def with_text(lines: Iterable[str], path: str) -> Iterator[str]:
+    """Yields the lines of a file, which must not all be blank.
+
+    Raises:
+        DataError: names the file if they are: its copy or download was cut short.
+    """
+    has_text = False
+    for line in lines:
+        has_text = has_text or bool(line.strip())
+        yield line
+    if not has_text:
+        raise DataError(f"{path} must hold lines of text. Received: {_empty(path)}.")
+
+
+def read_json_list(path: str, key: str) -> list[Any]:
+    """Returns the list that a file of one JSON object holds under a key.
+
+    Raises:
+        DataError: names the file if there is none, or an empty one.
+    """
+    values = json_file.read(path, DataError).get(key)
+    if not isinstance(values, list) or not values:
+        raise DataError(
+            f"{path} must hold a JSON object with a list {key!r}, not an empty one. "
+            f"Received: {reprlib.repr(values)}."
+        )
+    return values
+
+
+def _empty(path):
+    size = os.path.getsize(path) if os.path.exists(path) else 0
+    return f"{size:,} bytes without any" if size else "an empty file"
 
 
 def _names(names):

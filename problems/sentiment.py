@@ -45,7 +45,8 @@ class SentimentIMDB(_Reviews):
         for label in reversed(self.class_labels):
             files = f"aclImdb/{self.parts[split]}/{label}/*"
             for path in raw_text.find_all(tmp_dir, self.archive, files):
-                yield {"inputs": "\n".join(text_lines.read(path)).strip(), "targets": label}
+                lines = raw_text.with_text(text_lines.lines(path), path)
+                yield {"inputs": "\n".join(lines).strip(), "targets": label}
 
 
 problem.declare("sentiment_imdb_characters", SentimentIMDB, vocab_type="characters")

@@ -7,9 +7,7 @@ train 87,599          dev 10,570, of each the first answer
 """
 
 from ut_keras.data.writing import download
-from ut_keras.errors import DataError
-from ut_keras.files import json_file
-from ut_keras.problems import problem, text_problems
+from ut_keras.problems import problem, raw_text, text_problems
 from ut_keras.problems.problem import Texts
 
 _URL = "https://rajpurkar.github.io/SQuAD-explorer/dataset"
@@ -29,7 +27,7 @@ class SquadText2text(text_problems.Text2TextProblem):
     raw_files = tuple(_FILES.values())
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
-        articles = json_file.read(download.fetch(tmp_dir, _FILES[split]), DataError)["data"]
+        articles = raw_text.read_json_list(download.fetch(tmp_dir, _FILES[split]), "data")
         paragraphs = (paragraph for article in articles for paragraph in article["paragraphs"])
         for paragraph in paragraphs:
             context = paragraph["context"].strip()

@@ -21,6 +21,7 @@ from typing import TypeAlias
 
 from ut_keras.data import contract
 from ut_keras.data.writing import generation
+from ut_keras.errors import DataError
 from ut_keras.problems import perplexity, problem
 from ut_keras.problems.problem import Encoders, Metrics, Records, Samples
 from ut_keras.text import text_encoder
@@ -92,7 +93,12 @@ class Text2TextProblem(problem.Problem):
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         if self.raw_files:  # Whatever of them is missing is said before anything is written.
             for split in self.splits_to_generate(tmp_dir):
-                next(iter(self.generate_samples(split, data_dir, tmp_dir, seed=0)), None)
+                samples = self.generate_samples(split, data_dir, tmp_dir, seed=0)
+                if next(iter(samples), None) is None:
+                    raise DataError(
+                        f"The raw files of {self.name} must hold samples of its {split} split. "
+                        f"Received: none, in tmp_dir={tmp_dir!r}."
+                    )
         if self.vocab_type == "characters":
             return
         path = os.path.join(data_dir, self.vocab_filename)

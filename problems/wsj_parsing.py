@@ -259,7 +259,8 @@ class WsjParsing(text_problems.Text2TextProblem):
                 f"Expected {_FILES[split].name} in tmp_dir, with trees in brackets. "
                 f"Received: tmp_dir={tmp_dir!r} without it."
             )
-        for tree in map(clean, read(text_lines.lines(path), path)):
+        lines = raw_text.with_text(text_lines.lines(path), path)
+        for tree in map(clean, read(lines, path)):
             if tree:
                 words, symbols = to_line(tree)
                 yield {"inputs": " ".join(words), "targets": " ".join(symbols)}
