@@ -2,6 +2,7 @@ import os
 import shutil
 
 import pytest
+import tensorflow as tf
 
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
@@ -106,3 +107,21 @@ def test_the_fingerprint_is_of_what_the_files_hold(tmp_path):
         _write_numbers(tmp_path / "small", examples=2, length=2),
     ]
     assert len({here, *map(tfrecords.fingerprint, others)}) == 1 + len(others)
+
+
+def test_other_format_is_none_of_plain_files(tmp_path):
+    """Even where the size of the first record begins like compressed data."""
+    for number, (first, second) in enumerate([(0x78, 0x01), (0x78, 0x9C), (0x1F, 0x8B)]):
+        path = tfrecords.shard_paths(tmp_path, f"p{number}", "dev", 1)[0]
+        record = b"\0" * (first + (second << 8))
+        with tf.io.TFRecordWriter(path) as writer:
+            writer.write(record)
+        with open(path, "rb") as file:
+            assert file.read(2) == bytes([first, second])
+        assert tfrecords.other_format(path) is None
+        with open(path, "r+b") as file:  # its checksum is wrong
+            file.seek(9)
+            file.write(b"\xff\xff")
+        assert tfrecords.other_format(path) is None
+    open(path, "wb").close()
+    assert tfrecords.other_format(path) is None

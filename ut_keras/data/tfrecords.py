@@ -8,11 +8,16 @@ Files are written under a temporary name and renamed when they are whole, and a 
 if all of its files are there. TensorFlow is loaded only to read and write.
 """
 
+import codecs
+import contextlib
 import hashlib
 import os
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+import google_crc32c
 
 from ut_keras.data import contract
 from ut_keras.errors import DataError, UserError
@@ -21,6 +26,15 @@ from ut_keras.files import file_error, whole_file
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})$")
 _SPLITS = ("train", "dev", "test")
 _END = 1 << 16  # bytes of either end of a file
+_HEADER = 12  # bytes before a record: its size and the checksum of that
+_MASK_DELTA = 0xA282EAD8  # TensorFlow's lib/hash/crc32c.h
+_MAGIC = {
+    "GZIP-compressed": b"\x1f\x8b\x08",
+    "BZIP2-compressed": b"BZh",
+    "XZ-compressed": b"\xfd7zXZ\0",
+    "ZSTD-compressed": b"\x28\xb5\x2f\xfd",
+    "a ZIP archive": b"PK\x03\x04",
+}
 
 
 def shard_paths(data_dir: str, filename: str, split: str, num_shards: int) -> list[str]:
@@ -172,6 +186,54 @@ def find_bad(paths: Iterable[str]) -> str | None:
         except Exception:  # TensorFlow's, or protobuf's own, which is no public name
             return path
     return None
+
+
+def check_format(path: str) -> None:
+    """Raises DataError if a file holds something else than plain TFRecords, and names what."""
+    if other := other_format(path):
+        advice = " Unpack it under the same name." if other.endswith("compressed") else ""
+        raise DataError(
+            "A TFRecord file must hold records without compression, as T2T writes and reads them. "
+            f"Received: {path}, which is {other}.{advice}"
+        )
+
+
+def other_format(path: str) -> str | None:
+    """Returns what a file is that holds no plain TFRecords, such as "GZIP-compressed"; else None.
+
+    None is also for what cannot be told, such as a damaged file, and for an empty one.
+    """
+    with open(path, "rb") as file:
+        start = file.read(_END)
+    if len(start) >= _HEADER and _masked_crc(start[:8]) == int.from_bytes(start[8:12], "little"):
+        return None  # a size and its checksum, as a plain file begins
+    for name, magic in _MAGIC.items():
+        if start.startswith(magic):
+            return name
+    with contextlib.suppress(zlib.error):
+        if zlib.decompressobj().decompress(start):
+            return "ZLIB-compressed"
+    return _kind_of_text(start)
+
+
+def _kind_of_text(start):
+    """What the bytes of the beginning of a file are if they are text; else None."""
+    try:
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(start)
+    except UnicodeDecodeError:
+        return None
+    if not text.strip() or any(c < " " and not c.isspace() for c in text):
+        return None
+    if text.startswith("version https://git-lfs"):
+        return "a pointer of Git LFS, whose file was not fetched"
+    if re.match(r"\s*<(!doctype|html|head|\?xml)", text, re.IGNORECASE):
+        return "an HTML or XML page"
+    return f"text, {text.strip().splitlines()[0][:40]!r}"
+
+
+def _masked_crc(content):
+    crc = google_crc32c.value(content)
+    return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
 
 
 def fingerprint(files: Sequence[str]) -> str:

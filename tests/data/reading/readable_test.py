@@ -1,3 +1,5 @@
+import bz2
+import lzma
 import os
 
 import pytest
@@ -13,6 +15,7 @@ from tests.data.reading.small_files import (
 )
 from ut_keras.data.features import FeatureSpec
 from ut_keras.data.reading import readable
+from ut_keras.errors import DataError
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped"])
@@ -27,6 +30,58 @@ def test_damaged_file(tmp_path, damage):
     with open(files[1], "wb") as file:
         file.write(content)
     assert_data_error(rf"must be whole.*{files[1]}", files)
+
+
+def _compressed(kind):
+    def rewrite(path):
+        records = list(tf.data.TFRecordDataset(path).as_numpy_iterator())
+        with tf.io.TFRecordWriter(path, tf.io.TFRecordOptions(compression_type=kind)) as writer:
+            for record in records:
+                writer.write(record)
+
+    return rewrite
+
+
+def _packed_by(module):
+    def rewrite(path):
+        with open(path, "rb") as file:
+            content = file.read()
+        with open(path, "wb") as file:
+            file.write(module.compress(content))
+
+    return rewrite
+
+
+def _replaced(content):
+    def rewrite(path):
+        with open(path, "wb") as file:
+            file.write(content)
+
+    return rewrite
+
+
+OTHER_FORMATS = {
+    "GZIP-compressed": _compressed("GZIP"),
+    "ZLIB-compressed": _compressed("ZLIB"),
+    "BZIP2-compressed": _packed_by(bz2),
+    "XZ-compressed": _packed_by(lzma),
+    "a ZIP archive": _replaced(b"PK\x03\x04" + b"\0" * 40),
+    "an HTML or XML page": _replaced(b"\n<!DOCTYPE html>\n<html><body>404</body></html>\n"),
+    "text, 'the first line'": _replaced("the first line\nä\n".encode()),
+    "text, 'no'": _replaced(b"no\n"),
+    "a pointer of Git LFS": _replaced(b"version https://git-lfs.github.com/spec/v1\noid 0\n"),
+}
+
+
+@pytest.mark.parametrize("kind, rewrite", OTHER_FORMATS.items(), ids=OTHER_FORMATS)
+def test_file_of_another_format_is_named(tmp_path, kind, rewrite):
+    """Good data may be in it: no advice to remove it."""
+    files = write(tmp_path, [example(5)] * 60, num_shards=3)
+    rewrite(files[1])
+    with pytest.raises(DataError, match=rf"Received: {files[1]}, which is {kind}") as error:
+        batches(files)
+    assert "\n" not in str(error.value) and "Remove" not in str(error.value)
+    assert ("Unpack" in str(error.value)) == kind.endswith("compressed")
 
 
 def test_empty_shard_is_fine(tmp_path):

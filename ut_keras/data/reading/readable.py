@@ -15,6 +15,7 @@ from ut_keras.data.reading import record_parser
 from ut_keras.errors import DataError
 
 _FAILED_CHECK = re.compile(r"assertion failed: \[(?P<check>[^\]]*)\](?P<values>.*)")
+_ONE_OF_THEM = "one of the data files"
 _RAISED = re.compile(r"\bDataError: (?P<line>.*)")  # in a function in Python
 
 
@@ -29,9 +30,12 @@ def errors(files: Sequence[str] = ()) -> Iterator[None]:
     try:
         yield
     except tf.errors.DataLossError as error:
+        path = tfrecords.find_bad(files)
+        if path:
+            tfrecords.check_format(path)
         raise DataError(
-            f"A TFRecord file must be whole. Received: {_brief(error)} in {_bad_one_of(files)}. "
-            "Remove the file and generate the data again."
+            f"A TFRecord file must be whole. Received: {_brief(error)} in "
+            f"{path or _ONE_OF_THEM}. Remove the file and generate the data again."
         ) from error
     except tf.errors.InvalidArgumentError as error:
         message = _explained(str(error), files)
@@ -68,7 +72,7 @@ def _explained(text, files):
 
 
 def _bad_one_of(files):
-    return tfrecords.find_bad(files) or "one of the data files"
+    return tfrecords.find_bad(files) or _ONE_OF_THEM
 
 
 def _brief(error):

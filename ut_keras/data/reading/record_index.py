@@ -25,6 +25,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras import process
+from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
 from ut_keras.files import file_error, whole_file
 
@@ -66,6 +67,8 @@ class RecordIndex:
         self._offsets = np.concatenate([[0], np.cumsum(sizes.astype(np.int64) + sum(_FRAME))])
         self._file_starts = np.concatenate([[0], np.cumsum([os.stat(f).st_size for f in files])])
         if self._offsets[-1] != self._file_starts[-1]:
+            for file in files:  # TensorFlow reads no records from a few bytes of text
+                tfrecords.check_format(file)
             raise DataError(
                 f"TFRecord files must be plain and keep their size. Received: files of "
                 f"{self._file_starts[-1]} bytes with records of {self._offsets[-1]}, {files[0]} "
