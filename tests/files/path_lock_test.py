@@ -115,3 +115,18 @@ def test_a_file_system_without_second_names(tmp_path, monkeypatch):
     with _held(tmp_path / "x"), pytest.raises(LockedError), _held(tmp_path / "x"):
         pass
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_held_keeps_error_of_folder_that_became_read_only(tmp_path, monkeypatch, number):
+    """The user is told of the checkpoint that could not be saved, and not of the lock."""
+
+    def remove(path):
+        raise OSError(number, os.strerror(number), path)
+
+    path = str(tmp_path / "run")
+    monkeypatch.setattr(os, "remove", remove)
+    with pytest.raises(UserError, match="not saved"), path_lock.held(path, "must be written"):
+        raise UserError("not saved")
+    with path_lock.held(path, "must be written"):  # what is left there locks nothing
+        pass
