@@ -12,11 +12,30 @@ def test_another_folder_at_the_path_is_another(tmp_path):
     status = os.stat(path)
     saving.check_folder(str(path), status, 3)
     moved = path.rename(tmp_path / "moved")
-    with pytest.raises(saving.FolderLost, match="up to step 3 are lost"):
+    with pytest.raises(saving.FolderLost, match=f"renamed to {moved}, which keeps") as error:
         saving.check_folder(str(path), status, 3)
+    assert "lost" not in str(error.value) and "removed" not in str(error.value)
     path.mkdir()
-    with pytest.raises(saving.FolderLost):
+    with pytest.raises(saving.FolderLost, match=f"renamed to {moved}"):
         saving.check_folder(str(path), status, 3)
     shutil.rmtree(path)
     moved.rename(path)
     saving.check_folder(str(path), status, 3)
+    shutil.rmtree(path)
+    with pytest.raises(saving.FolderLost, match="Unless it was moved .* up to step 3 are lost"):
+        saving.check_folder(str(path), status, 3)
+
+
+def test_folder_with_a_relative_path_is_found_by_its_new_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.mkdir("run")
+    status = os.stat("run")
+    os.rename("run", "renamed")
+    with pytest.raises(saving.FolderLost, match="run was renamed to renamed, which keeps"):
+        saving.check_folder("run", status, 3)
+    with pytest.raises(saving.FolderLost, match=f"renamed to {tmp_path}/renamed, which keeps"):
+        saving.check_folder(f"{tmp_path}/run/", status, 3)
+    os.mkdir("elsewhere")
+    os.rename("renamed", "elsewhere/run")
+    with pytest.raises(saving.FolderLost, match="run is no longer there. Unless it was moved"):
+        saving.check_folder("run", status, 3)

@@ -3,6 +3,7 @@
 That is weights that are not finite, and a folder that is not the run's any more.
 """
 
+import contextlib
 import dataclasses
 import os
 import time
@@ -18,11 +19,11 @@ from ut_keras.errors import UserError
 
 
 class FolderLost(CheckpointError):
-    """The folder of a run was removed while it trained."""
+    """The folder of a run was renamed, moved or removed while it trained."""
 
 
 def check_folder(path: str, status: os.stat_result, step: int) -> None:
-    """Ends a run whose folder is gone, before it makes another one there.
+    """Ends a run whose folder is no longer at its path, before it makes another one there.
 
     `status` is the folder's; by its path alone another run's would be taken for it.
 
@@ -33,11 +34,30 @@ def check_folder(path: str, status: os.stat_result, step: int) -> None:
         is_there = os.path.samestat(os.stat(path), status)
     except OSError as error:  # such as a disk of the network that does not answer for now
         is_there = not isinstance(error, FileNotFoundError)
-    if not is_there:
+    if is_there:
+        return
+    expected = "--output_dir must stay where it is while training."
+    if renamed := _renamed(path, status):
         raise FolderLost(
-            f"--output_dir must stay where it is while training. Received: {path} was removed, "
-            f"and the checkpoints, records and results up to step {step} are lost."
+            f"{expected} Received: {path} was renamed to {renamed}, which keeps the checkpoints, "
+            "records and results that were written before. Run the same command with "
+            f"--output_dir={renamed}, or rename it back, to go on from its newest checkpoint."
         )
+    raise FolderLost(
+        f"{expected} Received: {path} is no longer there. Unless it was moved to another folder, "
+        f"the checkpoints, records and results up to step {step} are lost."
+    )
+
+
+def _renamed(path, status):
+    """The path of a folder's new name, in the folder where it was; None without one."""
+    parent = os.path.dirname(os.path.abspath(path))
+    with contextlib.suppress(OSError), os.scandir(parent) as entries:
+        for entry in entries:
+            is_inode = entry.inode() == status.st_ino
+            if is_inode and os.path.samestat(entry.stat(follow_symlinks=False), status):
+                return os.path.join(os.path.dirname(path.rstrip(os.sep)), entry.name)
+    return None
 
 
 class NonFiniteError(UserError, ArithmeticError):
