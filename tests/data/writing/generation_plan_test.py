@@ -6,7 +6,7 @@ import pytest
 from ut_keras.data import tfrecords
 from ut_keras.data.writing import generation_plan
 from ut_keras.errors import DataError
-from ut_keras.files import path_lock
+from ut_keras.files import json_file, path_lock
 
 NUM_SHARDS = {"train": 3, "dev": 1, "test": 1}
 
@@ -70,3 +70,27 @@ def test_more_files_than_a_process_may_open(tmp_path):
             assert [len(shards) for shards in missing.values()] == [100]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_origin_keeps_counts_of_files_that_are_there(tmp_path):
+    split = generation_plan.Split(str(tmp_path), "p", "train", 3, 5)
+    origin = {"samples": 6, "checksum": "0"}
+    generation_plan.write_origin(split, origin)
+    tfrecords.write([{"targets": [1]}] * 2, split.paths[1:2])
+    generation_plan.add_counts(split, {2: 9, 1: 2})
+    generation_plan.write_origin(split, origin)
+    generation_plan.check_counts(split.paths, [7, 2, 9], is_one_each=False)
+    with pytest.raises(DataError, match=f"{split.paths[1]} must hold 2 records.* Received: 3"):
+        generation_plan.check_counts(split.paths, [7, 3, 9], is_one_each=False)
+    other = generation_plan.Split(str(tmp_path), "p", "train", 3, random_seed=6)
+    generation_plan.write_origin(other, origin)
+    generation_plan.check_counts(split.paths, [7, 3, 9], is_one_each=False)
+
+
+@pytest.mark.parametrize(
+    "damaged", [{"records": [1]}, {"records": {"x": 1}}, {"records": {"0": "1"}}, {"samples": "1"}]
+)
+def test_origin_without_good_counts_is_not_compared(tmp_path, damaged):
+    split = generation_plan.Split(str(tmp_path), "p", "train", 1, 5)
+    json_file.write(split.origin_path, {**split.plan, **damaged})
+    generation_plan.check_counts(split.paths, [7], is_one_each=True)

@@ -177,8 +177,9 @@ def write_origin(split: Split, origin: dict[str, Any]) -> None:
             f"{known.get('samples')}, checksum {known.get('checksum')}."
         )
     records = {}
-    if known and {**known, **split.plan} == known:  # files of this plan that are there stay
-        records = _recorded(known)
+    if known and {**known, **split.plan} == known:
+        there = {f"{shard}" for shard, path in enumerate(split.paths) if os.path.exists(path)}
+        records = {shard: n for shard, n in _recorded(known).items() if shard in there}
     json_file.write(split.origin_path, {**split.plan, **origin, "records": records})
 
 
@@ -221,11 +222,12 @@ def check_counts(files: Sequence[str], counts: Sequence[int], is_one_each: bool)
             f"{filename}-{split} must have {origin['shards']} files, as {path} says. "
             f"Received: {len(files)}. {advice}."
         )
-    recorded, samples = _recorded(origin), origin.get("samples")
-    of_samples = is_one_each and isinstance(samples, int)
+    recorded = _recorded(origin)
+    found: Any = origin.get("samples")
+    samples = found if is_one_each and isinstance(found, int) else None
     for shard, (file, count) in enumerate(zip(files, counts, strict=True)):
         expected = [recorded[str(shard)]] if str(shard) in recorded else []
-        if of_samples and not expected:  # each shard has one of so many neighbours
+        if samples is not None and not expected:  # each shard has one of so many neighbours
             share = samples // len(files)
             expected = [share, share + 1] if samples % len(files) else [share]
         if expected and count not in expected:
@@ -233,7 +235,7 @@ def check_counts(files: Sequence[str], counts: Sequence[int], is_one_each: bool)
                 f"{file} must hold {' or '.join(f'{number:,}' for number in expected)} records, as "
                 f"{path} says. Received: {count:,}. {advice}."
             )
-    if of_samples and sum(counts) != samples:
+    if samples is not None and sum(counts) != samples:
         raise DataError(
             f"{filename}-{split} must hold {samples:,} records, as {path} says. "
             f"Received: {sum(counts):,}. {advice}."
@@ -243,4 +245,5 @@ def check_counts(files: Sequence[str], counts: Sequence[int], is_one_each: bool)
 def _recorded(origin):
     """{shard: number of its records} of an origin, as far as it says."""
     records = origin.get("records")
-    return records if isinstance(records, dict) else {}
+    items = records.items() if isinstance(records, dict) else ()
+    return {shard: n for shard, n in items if shard.isdigit() and isinstance(n, int)}
