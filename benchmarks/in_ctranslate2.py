@@ -33,7 +33,7 @@ def main():
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     run = ut_keras.load(args.output_dir)
-    with open(args.decode_from_file, encoding="utf-8") as file:
+    with open(args.decode_from_file, encoding="utf-8", newline="\n") as file:
         lines = [line.strip() for line in file][: args.sentences]
     sources = sorted(([*run.encoders["inputs"].encode(line), EOS] for line in lines), key=len)
     print(f"machine: {platform.machine()}, Python {platform.python_version()}, one thread")

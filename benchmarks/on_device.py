@@ -129,19 +129,22 @@ def trained(steps):
 
 def from_run(args):
     """The same of a run and its files."""
-    import sacrebleu
-
     import ut_keras
+    from ut_keras import problems
+    from ut_keras.inference import run_record
+    from ut_keras.text import sacre_bleu, text_lines
 
     run = ut_keras.load(args.output_dir)
-    with open(args.decode_from_file, encoding="utf-8") as file:
-        sources = [run.encoders["inputs"].encode(line.strip()) for line in file]
-    with open(args.decode_reference, encoding="utf-8") as file:
-        references = [line.strip() for line in file]
+    name = run_record.read(args.output_dir).get("problem", "")
+    languages = problems.get(name).feature_languages() if name else {}
+    bleu = sacre_bleu.metric(language=languages.get("targets", ""))
+    lines = map(str.strip, text_lines.lines(args.decode_from_file))
+    sources = [run.encoders["inputs"].encode(line) for line in lines]
+    references = [line.strip() for line in text_lines.lines(args.decode_reference)]
 
     def quality(written):
         texts = [run.encoders["targets"].decode(ids) for ids in written]
-        return f"{sacrebleu.corpus_bleu(texts, [references]).score:.2f}"
+        return f"{bleu.corpus_score(texts, [references]).score:.2f}"
 
     return run.model, sources, quality, "BLEU"
 

@@ -28,7 +28,7 @@ from ut_keras import registry
 from ut_keras.data import contract, features, tfrecords
 from ut_keras.data.writing import example_batch, generation, generation_plan
 from ut_keras.errors import DataError
-from ut_keras.text import text_encoder
+from ut_keras.text import sacre_bleu, text_encoder
 
 P = TypeVar("P", bound="Problem")
 Samples: TypeAlias = Iterable[dict[str, Any]]
@@ -216,6 +216,18 @@ class Problem:
         # The nearest class that says something decides: names, or methods of unknown names.
         speaks = (vars(c) for c in type(self).__mro__ if vars(c).keys() & {*methods, _NAMES})
         return _NAMES not in next(speaks)
+
+    def feature_languages(self) -> dict[str, str]:
+        """Returns {"inputs": "en", "targets": "zh"} of a translation problem; {} of others.
+
+        The language of the targets chooses the tokenizer of BLEU.
+        """
+        return {}
+
+    def check_scores(self) -> None:
+        """Raises UsageError if a package is missing that `score_decoded` needs."""
+        if languages := self.feature_languages():
+            sacre_bleu.metric(language=languages["targets"])
 
     # Generation.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ut_keras.errors import DataError
 from ut_keras.problems.problem import Encoders, Metrics, Problem, Specs
+from ut_keras.text import sacre_bleu
 
 _PARTS = ("", "_segmentation", "_position")  # The last two are those of packed problems.
 
@@ -49,6 +50,19 @@ class Derived:
     def feature_metrics(self, data_dir: str | None) -> Metrics:
         return {}  # They read the features the right way round.
 
+    def feature_languages(self) -> dict[str, str]:
+        languages = self._base.feature_languages()
+        return self.turned(languages) if languages else {}
+
+    def score_decoded(
+        self, sources: list[str], references: list[str], hypotheses: list[str]
+    ) -> dict[str, float]:
+        """BLEU of a translation problem; other scores are of the base problem's targets."""
+        languages = self.feature_languages()
+        if not languages:
+            return {}
+        return sacre_bleu.decoded(references, hypotheses, languages["targets"], self.name)
+
     @property
     def target_space_id(self) -> int:
         is_turned = self._sources["targets"] == "inputs"
@@ -61,7 +75,7 @@ class Derived:
     def preprocess_key(self) -> str:
         return f"{self.name} {self._base.preprocess_key}"
 
-    dataset, reading = Problem.dataset, Problem.reading
+    dataset, reading, check_scores = Problem.dataset, Problem.reading, Problem.check_scores
 
     def with_hparams(self, hparams: Any, split: str | None = None) -> "Derived":
         return Derived(self._base.with_hparams(hparams, split), *self._how)

@@ -5,7 +5,8 @@ A sample of `translate_ende_wmt32k`, encoded with subwords that both languages s
     inputs   "Orlando Bloom and Miranda Kerr still love each other"
     targets  "Orlando Bloom und Miranda Kerr lieben sich noch immer"
 
-`decode/bleu` is sacreBLEU's cased BLEU in percent (13a), which is comparable between papers.
+`decode/bleu` is sacreBLEU's cased BLEU in percent, which is comparable between papers. Chinese,
+Japanese and Korean targets have sacreBLEU's tokenizers of their own, all others `13a`.
 `approx_bleu_score` is T2T's, of teacher-forced ids, and is not a score of translations.
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from ut_keras.data.writing import download
 from ut_keras.problems import parallel_text, text_problems
 from ut_keras.problems.problem import Texts
+from ut_keras.text import sacre_bleu
 
 _PAIRS_FOR_VOCAB = 40_000  # About as much text as T2T takes of the files.
 
@@ -87,9 +89,10 @@ class TranslateProblem(text_problems.Text2TextProblem):
     def score_decoded(
         self, sources: list[str], references: list[str], hypotheses: list[str]
     ) -> dict[str, float]:
-        import sacrebleu
+        return sacre_bleu.decoded(references, hypotheses, self.target, self.name)
 
-        return {"bleu": sacrebleu.corpus_bleu(hypotheses, [references]).score}
+    def feature_languages(self) -> dict[str, str]:
+        return {"inputs": self.source, "targets": self.target}
 
     def _pairs(self, split, tmp_dir):
         folder = self._builder(tmp_dir)

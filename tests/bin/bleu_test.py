@@ -2,8 +2,10 @@ import csv
 import os
 
 import pytest
+from sacrebleu.tokenizers import tokenizer_ko_mecab
 
 from tests.bin import small_run
+from tests.text import sacre_bleu_test
 from ut_keras.bin import bleu
 
 
@@ -59,6 +61,46 @@ def test_case(files, capsys):
     assert bleu.main([*files, "--bleu_variant=cased", "--t2t"]) == 0
     [line] = capsys.readouterr().out.splitlines()
     assert 10 < float(line.removeprefix("BLEU_cased = ")) < 90
+
+
+@pytest.fixture
+def chinese(tmp_path):
+    for name in ("REFERENCES", "HYPOTHESES"):
+        lines = getattr(sacre_bleu_test, name)
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return [f"--reference={tmp_path}/REFERENCES", f"--translation={tmp_path}/HYPOTHESES"]
+
+
+@pytest.mark.parametrize(
+    "how, tokenizer, score",
+    [
+        ("--language_pair=en-zh", "zh", "69.85"),
+        ("--language_pair=en-zh_CN", "zh", "69.85"),
+        ("--tokenize=zh", "zh", "69.85"),
+        ("--tokenize=13a", "13a", "0.00"),
+        ("--language_pair=zh-en", "13a", "0.00"),
+        ("--bleu_variant=cased", "13a", "0.00"),
+    ],
+)
+def test_tokenizer_of_the_language_pair(chinese, capsys, how, tokenizer, score):
+    assert bleu.main([*chinese, how]) == 0
+    shown = capsys.readouterr()
+    line = shown.out.splitlines()[-1]
+    assert line.split()[2] == score and f"|tok:{tokenizer}|" in line
+    assert ("note:" in shown.err) == (tokenizer == "13a")
+
+
+def test_tokenizer_flags_that_cannot_be_used(chinese, capsys, monkeypatch):
+    monkeypatch.setattr(tokenizer_ko_mecab, "MeCab", None)
+    assert "sacrebleu[ko]" in _error(capsys, [*chinese, "--language_pair=en-ko"])
+    assert "sacrebleu[ko]" in _error(capsys, [*chinese, "--tokenize=ko-mecab"])
+    assert "Received: 'chars'" in _error(capsys, [*chinese, "--tokenize=chars"])
+    for pair in ("zh", "en-", "-zh", "en zh", "en-1"):
+        assert f"Received: '{pair}'" in _error(capsys, [*chinese, f"--language_pair={pair}"])
+    for flag in ("--tokenize=zh", "--language_pair=en-zh"):
+        assert f"--t2t must go without {flag.split('=')[0]}" in _error(
+            capsys, [*chinese, "--t2t", flag]
+        )
 
 
 def test_mistakes_are_told_in_one_line(files, tmp_path, capsys):

@@ -5,7 +5,8 @@ import os
 import numpy as np
 import pytest
 
-from tests.bin.decoder_run import ENCODER, lines_of
+from tests.bin.decoder_run import ENCODER, PROBLEM, lines_of
+from ut_keras import problems
 from ut_keras.bin import decoder, import_t2t
 
 pytestmark = pytest.mark.usefixtures("one_model")
@@ -35,6 +36,17 @@ def test_bleu_of_what_was_decoded(run, source, tmp_path, capsys):
     run.decode(*argv, how, f"--decode_reference={tmp_path / 'reference'}")
     shown = capsys.readouterr().out
     assert "sacreBLEU: BLEU_cased = 100.00  " in shown and "T2T: BLEU_cased = 100.00" in shown
+
+
+def test_bleu_of_what_was_decoded_is_by_the_problems_language(run, source, tmp_path, capsys):
+    argv = [f"--decode_from_file={source[0]}", f"--decode_to_file={tmp_path / 'out'}"]
+    with pytest.MonkeyPatch.context() as patched:
+        kind = type(problems.get(PROBLEM))
+        languages = {"inputs": "en", "targets": "zh"}
+        patched.setattr(kind, "feature_languages", lambda self: languages)
+        how = "--decode_hparams=beam_size=1,extra_length=3"
+        run.decode(*argv, how, f"--decode_reference={source[0]}")
+    assert "|tok:zh|" in capsys.readouterr().out
 
 
 # What t2t-decoder --score_file wrote of tests/testdata/t2t/ckpt/transformer.

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from sacrebleu.tokenizers import tokenizer_ja_mecab
 
 import trainer
 from tests.bin import small_run
@@ -52,6 +53,17 @@ def _argv(tmp_path, *more):
 )
 def test_what_is_refused(tmp_path, capsys, more, message):
     assert message in small_run.error(capsys, trainer.main, _argv(tmp_path, *more))
+
+
+def test_missing_tokenizer_of_bleu_is_said_before_training(tmp_path, monkeypatch):
+    monkeypatch.setattr(tokenizer_ja_mecab, "MeCab", None)
+    monkeypatch.setattr(type(problems.get("translate_ende_multi30k")), "target", "ja")
+    argv = ["--problem=translate_ende_multi30k", "--train_steps=8"]
+    for schedule in ("train_eval_and_decode", "evaluate_and_decode"):
+        with pytest.raises(UsageError, match=r"sacrebleu\[ja\]"):
+            _check(tmp_path, *argv, f"--schedule={schedule}")
+    _check(tmp_path, *argv)  # which decodes nothing
+    _check(tmp_path, argv[0] + "_rev", "--schedule=train_eval_and_decode", argv[1])  # English
 
 
 @pytest.mark.parametrize("missing", ["data_dir", "output_dir", "problem"])

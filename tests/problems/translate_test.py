@@ -9,11 +9,13 @@ import types
 
 import pytest
 import sacrebleu
+from sacrebleu.tokenizers import tokenizer_ja_mecab
 
+from tests.text import sacre_bleu_test
 from ut_keras import problems
 from ut_keras.data import tfrecords
-from ut_keras.errors import DataError
-from ut_keras.problems import parallel_text
+from ut_keras.errors import DataError, UsageError
+from ut_keras.problems import parallel_text, reversal, translate_wmt
 from ut_keras.text import text_encoder
 
 pytestmark = pytest.mark.usefixtures("no_checksums")
@@ -281,6 +283,41 @@ def test_bleu_is_cased_and_in_percent():
     lower = problem.score_decoded([""], reference, ["die katze sitzt auf der matte."])["bleu"]
     assert lower == sacrebleu.corpus_bleu(["die katze sitzt auf der matte."], [reference]).score
     assert lower < 50
+
+
+@pytest.mark.parametrize(
+    "name, tokenizer",
+    [
+        ("translate_enzh_wmt8k", "zh"),
+        ("translate_enzh_wmt8k_copy_rev", "zh"),
+        ("translate_enzh_wmt8k_rev", "13a"),
+        ("translate_enzh_wmt8k_copy", "13a"),
+        ("translate_ende_wmt32k", "13a"),
+        ("style_transfer_modern_to_shakespeare", "13a"),
+    ],
+)
+def test_bleu_takes_the_tokenizer_of_the_target_language(name, tokenizer):
+    references, hypotheses = sacre_bleu_test.REFERENCES, sacre_bleu_test.HYPOTHESES
+    scores = problems.get(name).score_decoded(hypotheses, references, hypotheses)
+    expected = sacre_bleu_test.CHINESE if tokenizer == "zh" else 0
+    assert scores == {"bleu": pytest.approx(expected, abs=5e-3)}
+
+
+def test_missing_tokenizer_is_named_by_the_check(monkeypatch):
+    monkeypatch.setattr(tokenizer_ja_mecab, "MeCab", None)
+    monkeypatch.setattr(translate_wmt._OfTable, "target", "ja", raising=False)
+    problem = translate_wmt._OfTable()
+    with pytest.raises(UsageError, match=r"sacrebleu\[ja\]"):
+        problem.check_scores()
+    reversal.Derived(problem, reverse=True, copy=False).check_scores()  # to English
+
+
+def test_scores_of_other_problems_are_not_those_of_the_reversed():
+    """Trees are scored as trees, and the sentences of `wsj_parsing_rev` are none."""
+    assert (
+        problems.get("wsj_parsing_rev").score_decoded(["a"], ["It works ."], ["It works ."]) == {}
+    )
+    assert problems.get("wsj_parsing").feature_languages() == {}
 
 
 def _write_builder(folder, **options):

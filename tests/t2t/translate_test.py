@@ -1,9 +1,11 @@
 """What a `TranslateProblem` of a package makes of the files that it names."""
 
 import gzip
+import re
 
 import pytest
 
+from tests.text import sacre_bleu_test
 from ut_keras import problems
 from ut_keras.errors import DataError
 from ut_keras.t2t import text_problems, translate
@@ -41,6 +43,41 @@ def test_every_split_is_of_its_own_files_line_by_line(load, tmp_path):
         base = tmp_path / f"mine-compiled-{split}"
         assert base.with_suffix(".lang1").read_text() == f"{name}\nonetwo\nend\n"
         assert base.with_suffix(".lang2").read_text() == f"{name}er\neinszwei\nEnde\n"
+
+
+@pytest.mark.parametrize(
+    "class_name, files, tokenizer",
+    [
+        ("TranslateEnzhMine", ("a", "b"), "zh"),
+        ("TranslateZhenMine", ("a", "b"), "13a"),
+        ("Mine", ("train.en.gz", "train.zh.gz"), "zh"),
+        ("Mine", ("UNv1.0.en-zh.zh", "UNv1.0.en-zh.en"), "13a"),
+        ("Mine", ("src.txt", "dev-ref.zh_CN.sgm"), "zh"),
+        ("TranslateMine", ("tsv", 1, 0, "?.tsv"), "13a"),
+    ],
+)
+def test_bleu_takes_the_tokenizer_of_the_target_language(load, class_name, files, tokenizer):
+    source = _PACKAGE.replace("class Mine", f"class {class_name}")
+    load(source.replace('(f"{dataset_split}.en", f"{dataset_split}.de")', repr(files)))
+    name = "mine" if class_name == "Mine" else re.sub("(?=[A-Z])", "_", class_name)[1:].lower()
+    references, hypotheses = sacre_bleu_test.REFERENCES, sacre_bleu_test.HYPOTHESES
+    expected = sacre_bleu_test.CHINESE if tokenizer == "zh" else 0
+    scores = problems.get(name).score_decoded(hypotheses, references, hypotheses)
+    assert scores == {"bleu": pytest.approx(expected, abs=5e-3)}
+    if tokenizer == "zh":
+        scores = problems.get(f"{name}_rev").score_decoded(hypotheses, references, hypotheses)
+        assert scores == {"bleu": 0}
+
+
+def test_target_space_says_chinese(load, tmp_path):
+    method = """
+    def hparams(self, defaults, unused_model_hparams):
+        super().hparams(defaults, unused_model_hparams)
+        defaults.target_space_id = problem.SpaceID.ZH_TOK
+"""
+    load(_PACKAGE.replace(".en", ".a").replace(".de", ".b") + method)
+    mine = problems.get("mine")
+    assert mine.feature_languages() == {"inputs": "", "targets": "zh"}
 
 
 def test_columns_of_tables(tmp_path):

@@ -2,8 +2,9 @@
 
     ut-bleu --translation=newstest2014.decoded.de --reference=newstest2014.de
 
-scores by sacreBLEU and prints its signature, so that others can compare; `--t2t` scores as t2t-bleu
-does. The files hold one segment a line; texts are as people write them, not split into tokens.
+scores by sacreBLEU and prints its signature, so that others can compare. --language_pair=en-zh
+takes sacreBLEU's tokenizer of the target language, --tokenize any other; --t2t scores as t2t-bleu.
+The files hold one segment a line; texts are as people write them, not split into tokens.
 """
 
 import sys
@@ -11,16 +12,49 @@ from collections.abc import Sequence
 
 from ut_keras.bin import command, command_line, flags
 from ut_keras.errors import UsageError
-from ut_keras.text import text_lines
+from ut_keras.text import sacre_bleu, text_lines
 
 
 @command.of(flags.BLEU, "ut-bleu", __doc__)
 def main(args: command.Args) -> None:
     command_line.require(args, "translation", "reference", what="a file with one segment a line")
-    pair = read_pair(args.reference, args.translation)
+    language = _target_language(args)
+    if not args.t2t:
+        sacre_bleu.metric(args.tokenize, language)  # raises before the files are read
+    references, hypotheses = read_pair(args.reference, args.translation)
     for variant in ("uncased", "cased"):
-        if args.bleu_variant in (variant, "both"):
-            print((t2t_line if args.t2t else sacrebleu_line)(*pair, variant == "cased"))
+        if args.bleu_variant not in (variant, "both"):
+            continue
+        if args.t2t:
+            print(t2t_line(references, hypotheses, variant == "cased"))
+        else:
+            case = variant == "cased"
+            print(sacrebleu_line(references, hypotheses, case, language, args.tokenize))
+    if not args.t2t and (note := note_of(references, language, args.tokenize)):
+        print(f"{note}; --language_pair or --tokenize chooses another.", file=sys.stderr)
+
+
+def _target_language(args):
+    """The target language of --language_pair; "" without it."""
+    given = [name for name in ("language_pair", "tokenize") if getattr(args, name)]
+    if args.t2t and given:
+        raise UsageError(
+            f"--t2t must go without --{given[0]}: t2t-bleu has one tokenizer. "
+            f"Received: --{given[0]}={getattr(args, given[0])}."
+        )
+    source, dash, target = args.language_pair.partition("-")
+    if args.language_pair and not (source.isalpha() and dash and target[:2].isalpha()):
+        raise UsageError(
+            "--language_pair must be SOURCE-TARGET, such as en-zh. "
+            f"Received: {args.language_pair!r}."
+        )
+    return target
+
+
+def note_of(references: Sequence[str], language: str = "", tokenize: str = "") -> str:
+    """Returns a note if the tokenizer does not split these references into words; else ""."""
+    note = sacre_bleu.note(sacre_bleu.metric(tokenize, language), references)
+    return note and f"note: {note}"
 
 
 def read_pair(reference: str, translation: str) -> tuple[list[str], list[str]]:
@@ -48,12 +82,14 @@ def t2t_line(references: Sequence[str], hypotheses: Sequence[str], case_sensitiv
 
 
 def sacrebleu_line(
-    references: Sequence[str], hypotheses: Sequence[str], case_sensitive: bool
+    references: Sequence[str],
+    hypotheses: Sequence[str],
+    case_sensitive: bool,
+    language: str = "",
+    tokenize: str = "",
 ) -> str:
-    """sacreBLEU's score with its parts and its signature."""
-    from sacrebleu.metrics import BLEU
-
-    metric = BLEU(lowercase=not case_sensitive)
+    """sacreBLEU's score with its parts and its signature; see `sacre_bleu.metric`."""
+    metric = sacre_bleu.metric(tokenize, language, lowercase=not case_sensitive)
     score = metric.corpus_score(hypotheses, [references])
     precisions = "/".join(f"{value:.1f}" for value in score.precisions)
     return (

@@ -24,6 +24,7 @@ from ut_keras.hparam import overrides as hparam_overrides
 from ut_keras.inference import decode_hparams, decode_job, feature_record, journal, run_record
 from ut_keras.inference import run as run_lib
 from ut_keras.registry import UnknownNameError
+from ut_keras.text import sacre_bleu
 
 FILE, SCORE, INTERACTIVE, SPLIT = "decode_from_file", "score_file", "decode_interactive", "split"
 
@@ -66,6 +67,11 @@ def check(args: argparse.Namespace) -> Setup:
     if args.random_seed is not None and values["sampling_temp"] and values["seed"] < 0:
         values["seed"] = args.random_seed
     _check_fits(mode, run.problem, run.specs, values)
+    if mode == SPLIT:
+        run.problem.check_scores()
+    elif args.decode_reference:
+        task = values["multiproblem_task_id"]
+        sacre_bleu.metric(language=target_language(run.problem, run.specs, task))
     hparams_set = args.hparams_set or run.record.get("hparams_set")
     source, target = _files(args, mode, (run.model_name, hparams_set, run.problem.name), values)
     return Setup(
@@ -77,6 +83,13 @@ def check(args: argparse.Namespace) -> Setup:
         values=values,
         timestamp=os.path.getmtime(f"{run.checkpoint}.index") if args.keep_timestamp else None,
     )
+
+
+def target_language(problem: Any, specs: Mapping[str, Any], task_id: int = -1) -> str:
+    """The language of the targets of a problem, or of one of its tasks; "" if it says none."""
+    if task_id >= 0 and hasattr(problem, "task_of"):
+        problem = problem.task_of(task_id, specs["targets"].vocab_size)
+    return problem.feature_languages().get("targets", "") if problem else ""
 
 
 def check_run(args: argparse.Namespace) -> AskedRun:

@@ -63,9 +63,11 @@ def _decode_file(setup):
     _finish(setup, [setup.target])
     if references is not None:
         best = [decode_job.best_text(beams, setup.values) for beams in results]
-        for line in (bleu.sacrebleu_line, bleu.t2t_line):
-            kind = "T2T" if line is bleu.t2t_line else "sacreBLEU"
-            print(f"{kind}: {line(references, best, True)}")
+        language = decode_setup.target_language(setup.problem, setup.specs, task)
+        print(f"sacreBLEU: {bleu.sacrebleu_line(references, best, True, language)}")
+        print(f"T2T: {bleu.t2t_line(references, best, True)}")
+        if note := bleu.note_of(references, language):
+            print(f"{note}; ut-bleu --language_pair chooses another.")
 
 
 def _score_file(setup):

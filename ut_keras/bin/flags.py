@@ -21,6 +21,12 @@ _LATER = "it is not supported yet"
 _NO_DIR = "it belongs to --translations_dir, which is not supported"
 _EXPORT = "exporting is a command of its own, ut-exporter"
 
+# sacreBLEU 2.6's.
+TOKENIZERS = (
+    *("none", "zh", "13a", "intl", "char", "ja-mecab", "ko-mecab"),
+    *("spm", "flores101", "flores200", "spBLEU-1K"),
+)
+
 # What --schedule may be, and what it does.
 SCHEDULES = {
     "train": "updates and checkpoints only",
@@ -121,6 +127,17 @@ BLEU = (
     Flag("reference", None, "File with the reference translations.", path),
     Flag("bleu_variant", "both", "cased, uncased or both.", choices=("cased", "uncased", "both")),
     Flag("t2t", False, "Score as t2t-bleu does, not by sacreBLEU."),
+    Flag(
+        "language_pair",
+        "",
+        "Source and target language, en-zh: sacreBLEU's tokenizer of zh, ja or ko; else 13a.",
+    ),
+    Flag(
+        "tokenize",
+        "",
+        "sacreBLEU's tokenizer. Default: that of --language_pair, or 13a.",
+        choices=TOKENIZERS,
+    ),
     *_refused("BLEU reads no source; T2T ignores it", source=None),
     *_refused("call it once for every file", translations_dir=None),
     *_refused(_NO_DIR, event_dir=None, tag_suffix="", min_steps=-1, wait_minutes=0),

@@ -81,6 +81,8 @@ def check(args: argparse.Namespace) -> Setup:
     if trains:
         check_train_steps(hp, args.train_steps)
     decode = decode_hparams.parse(args.decode_hparams)
+    if schedule.endswith("_and_decode"):
+        problem.check_scores()
     workers = cluster.from_environment()
     if workers is not None and args.use_tpu:
         raise UsageError("--use_tpu must go without the workers of TF_CONFIG. Received: both.")

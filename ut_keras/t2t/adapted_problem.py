@@ -27,6 +27,7 @@ from ut_keras.t2t import hparam as t2t_hparam
 from ut_keras.t2t import missing, one_pass, overridden, text_encoder, text_problems, translate
 from ut_keras.t2t import problem as t2t_problem
 from ut_keras.t2t.naming import ModalityType
+from ut_keras.text import sacre_bleu
 
 _MODALITIES: dict[str, features.Modality] = {
     ModalityType.SYMBOL: "symbol",
@@ -158,9 +159,16 @@ class Adapted(problem.Problem):
     ) -> dict[str, float]:
         if not isinstance(self.t2t, translate.TranslateProblem):
             return {}
-        import sacrebleu
+        language = self.feature_languages()["targets"]
+        return sacre_bleu.decoded(references, hypotheses, language, self.name)
 
-        return {"bleu": sacrebleu.corpus_bleu(hypotheses, [references]).score}
+    def feature_languages(self) -> dict[str, str]:
+        if not isinstance(self.t2t, translate.TranslateProblem):
+            return {}
+        languages = translate.languages(self.t2t)
+        if not languages["targets"] and self.target_space_id == t2t_problem.SpaceID.ZH_TOK:
+            languages["targets"] = "zh"
+        return languages
 
     def _about(self, data_dir):
         """The encoders, and what T2T's `hparams` of the problem says."""

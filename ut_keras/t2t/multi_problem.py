@@ -137,6 +137,11 @@ class AdaptedMulti(problem.Problem):
             if name in metrics_lib.names()
         }
 
+    def task_of(self, task_id: int, vocab_size: int) -> problem.Problem | None:
+        """Returns the problem of a task id, in the one vocabulary of that size."""
+        number = task_id - (vocab_size - self.t2t.get_max_num_classes() - len(self.tasks))
+        return self.tasks[number] if 0 <= number < len(self.tasks) else None
+
     # Data.
 
     def num_shards(self, split: str) -> int:

@@ -3,6 +3,7 @@
 References: tensor2tensor/data_generators/translate.py.
 """
 
+import contextlib
 import glob
 import itertools
 import os
@@ -16,6 +17,8 @@ from ut_keras.problems.problem import Samples
 from ut_keras.t2t import generator_utils, problem, text_files, text_problems
 
 _SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>")
+_NAMED = re.compile(r"translate_([a-z]{2})_?([a-z]{2})(?![a-z])")
+_LANGUAGE = re.compile(r"(?!(txt|sgm|tgz|zip|bz2|gz|xz|tok|bpe|spm|src|ref|dev|lc)$)[a-z]{2,3}")
 
 
 class TranslateProblem(text_problems.Text2TextProblem):
@@ -50,6 +53,29 @@ class TranslateProblem(text_problems.Text2TextProblem):
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
         return generator_utils.generate_lines_for_vocab(tmp_dir or "", self.vocab_data_files())
+
+
+def languages(t2t: TranslateProblem) -> dict[str, str]:
+    """Returns {"inputs": "en", "targets": "zh"}, as far as the problem says them; else "".
+
+    T2T's problems have no attribute for it. Their names say it, as in `translate_enzh_mine`, or
+    their files, as in `train.en`, `train.zh`.
+    """
+    named = _NAMED.match(t2t.name)
+    if named:
+        return {"inputs": named[1], "targets": named[2]}
+    with contextlib.suppress(Exception):  # The package's own code; training does not need it.
+        for _, files in (dataset[:2] for dataset in t2t.vocab_data_files()):
+            if files[0] not in ("tmx", "tsv"):
+                source, target = map(_language_of_file, files)
+                return {"inputs": source, "targets": target}
+    return {"inputs": "", "targets": ""}
+
+
+def _language_of_file(name):
+    """The last part of a file's name that can be a language, as "zh" in `dev-ref.zh.sgm`."""
+    parts = re.split(r"[._-]", os.path.basename(name).lower())
+    return next((part for part in reversed(parts) if _LANGUAGE.fullmatch(part)), "")
 
 
 def compile_data(
