@@ -185,7 +185,7 @@ def _is_good(row):
     numbers = [row[name] or "" for name in ("verb_index", "n_intervening", "n_diff_intervening")]
     return (
         row["verb_pos"] in TAGS
-        and all(number.isdigit() for number in numbers)
+        and all(re.fullmatch("[0-9]{1,9}", number) for number in numbers)
         and 1 <= int(row["verb_index"]) <= len(row["sentence"].split())
     )
 

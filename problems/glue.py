@@ -19,6 +19,7 @@ that people did not agree on. `_shared_vocab` has the subwords of the One Billio
 
 import functools
 import os
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -74,7 +75,7 @@ class LabelledTables(raw_text.OfArchive, text_problems.TextConcat2ClassProblem):
         if label == self.not_labelled:
             self.left_out["without a label"] += 1
             return
-        if label.isdigit():
+        if re.fullmatch("[0-9]{1,9}", label):
             label = self.class_labels[int(label)]
         if label not in self.class_labels:
             raise IndexError(label)

@@ -130,6 +130,8 @@ def test_override(text, name, expected):
         ("layer_preprocess_sequence=da", "layer_preprocess_sequence must be 'none' or letters"),
         ("layer_postprocess_sequence=dax", "layer_postprocess_sequence must be 'none' or letters"),
         ("relu_dropout_broadcast_dims=x", "relu_dropout_broadcast_dims must be dimension numbers"),
+        ("relu_dropout_broadcast_dims='0,\u00b2'", "must be dimension numbers"),
+        ("relu_dropout_broadcast_dims=--1", "must be dimension numbers"),
         ("learning_rate_schedule=constant*exp", "factors joined by .* Received: learning_rate_sch"),
         ("gates_inputs=x", "gates_inputs must be letters out of s"),
         (

@@ -148,7 +148,13 @@ def test_classes_as_text(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("row", ["0\tone text\tentailment", "0\ta\tb\tmaybe", "0\ta\tb\t2"])
+@pytest.mark.parametrize(
+    "row",
+    [
+        *("0\tone text\tentailment", "0\ta\tb\tmaybe", "0\ta\tb\t2"),
+        *("0\ta\tb\t\u00b2", "0\ta\tb\t\u0661", "0\ta\tb\t" + "1" * 5000),
+    ],
+)
 def test_a_row_that_is_none_is_told_by_its_number(row, tmp_path):
     tables = _tables("RTE", "header\n", "0\ta\tb\t1\n" + row, "0\ta\tb\t1\n")
     archives.write(tmp_path / "RTE.zip", tables)

@@ -176,6 +176,9 @@ def test_damaged_tables(tmp_path):
     name = "sva_number_prediction"
     agreement_table.write(tmp_path / TABLE, [*ROWS[:3], ("too short", 6, "VBZ", 0, 0)])
     assert_data_error(rf"{TABLE}, line 5: .*too short", name, tmp_path)
+    for number in ("\u00b2", "\u0661", "1" * 5000):
+        agreement_table.write(tmp_path / TABLE, [("it rains", 0, "VBZ", number, 0)])
+        assert_data_error(rf"{TABLE}, line 2: ", name, tmp_path)
     agreement_table.write(tmp_path / TABLE, [("it rained", 1, "VBD", 0, 0)])
     assert_data_error("verb_pos VBZ or VBP.*line 2", name, tmp_path)
     with gzip.open(tmp_path / TABLE, "wt") as file:

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from ut_keras.errors import DataError
 from ut_keras.t2t import text_encoder
 
 
@@ -18,6 +19,14 @@ def test_reserved_tokens_of_a_package_are_those_of_t2t():
     assert encoder.decode([2, 3, 4]) == "SEP<Q>a_b"
     with pytest.raises(ValueError, match=r"reserved_tokens must begin with .*Received: \['SEP'\]"):
         text_encoder.SubwordTextEncoder.build_from_generator(texts, 30, reserved_tokens=["SEP"])
+
+
+@pytest.mark.parametrize("word", ["1_0", "\u0663", "\uff10\uff13", "1" * 5000, "one"])
+def test_numbers_are_of_ascii_digits_as_in_an_export(word):
+    encoder = text_encoder.TextEncoder()
+    assert encoder.encode("3 -1 +4 007") == [5, 1, 6, 9]
+    with pytest.raises(DataError, match="Received: '"):
+        encoder.encode(f"3 {word}")
 
 
 def test_a_class_is_one_id_and_not_a_list_of_one():

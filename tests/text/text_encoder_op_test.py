@@ -29,6 +29,78 @@ WORDS = [
     "0",
     "9",
 ]
+# What Python's `int`, `split`, `strip`, `lower` and `isdigit` take, or take for equal, and what a
+# graph might not.
+HOSTILE = [
+    *("1_0", "\u0663", "\uff10\uff13", "\u00b2", "\u2460", "\U0001d7db", "3\u0663", "\u0969"),
+    *(
+        "+",
+        "-",
+        "--1",
+        "+-1",
+        "- 1",
+        "-0",
+        "+0",
+        "1e0",
+        "0x1",
+        "0b1",
+        "1.",
+        "1,0",
+        "1\u200d",
+        "\ufeff1",
+    ),
+    *(
+        "0" * 5000 + "5",
+        "1" * 5000,
+        "000000000009",
+        "0000000000",
+        "4294967298",
+        "18446744073709551618",
+    ),
+    *(
+        "\u200b1\u200b2",
+        "1\u180e2",
+        "1\x1f2",
+        "1\x852",
+        "1\u00002",
+        "\u00001",
+        "1\u2060",
+        "1\u20082",
+    ),
+    *(
+        "VBP ",
+        " VBP",
+        "vbp",
+        "VBP\u200b",
+        "Mary\u0301",
+        "MARY",
+        "\u0130s",
+        "e\u0301\u00df",
+        "\u00c9SS",
+    ),
+    *(
+        "\u212a",
+        "\ufb01",
+        "\ufffe",
+        "\U0010ffff",
+        "\ue000",
+        "\u0378",
+        "\u202eis",
+        "is\r",
+        "is\r\nis\r",
+    ),
+    *(
+        "\\65;",
+        "\\\u0663;",
+        "\\u",
+        "\\\\u;",
+        "\\;",
+        "\\0;",
+        "\\1114112;",
+        "_u_",
+        "a\u0663\u00b2b \u2167",
+    ),
+]
 SPACES = [" ", "  ", "\n", "\t", "\x0b", "\x1c", "\x85", "\xa0", "\u2003", "\u2028", "\u3000"]
 
 
@@ -63,9 +135,7 @@ def encoder(request):
 
 def test_encodes_as_the_encoder_does(encoder):
     op = text_encoder_op.make(encoder)
-    texts = ["VBP", "not one", "0 9 10 -1 +3 007 99999999999 4.5", "", *_texts(200)]
-    if isinstance(encoder, text_encoder.IntegerTextEncoder):
-        texts = [text for text in texts if text.isascii()]  # int("٣") is 3, which no data hold
+    texts = ["VBP", "not one", "0 9 10 -1 +3 007 99999999999 4.5", "", *_texts(200), *HOSTILE]
     ids = tf.function(op.encode)(tf.constant(texts))
     assert ids.dtype == tf.int32
     assert ids.to_list() == [
@@ -87,6 +157,40 @@ def test_decodes_as_the_encoder_does(encoder):
     decoded = tf.function(op.decode)(tf.ragged.constant(rows, tf.int32, ragged_rank=1))
     expected = [encoder.decode(row).encode("utf-8", "replace") for row in rows]
     assert decoded.numpy().tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "word", ["1_0", "\u0663", "\uff10\uff13", "\u00b2", "1" * 5000, "--1", "+", "-1", "10", "1.0"]
+)
+def test_integers_of_other_scripts_are_rejected(word):
+    with pytest.raises(text_encoder.DataError, match="Received: '"):
+        ENCODERS["integers"].encode(f"1 {word}")
+    graph = text_encoder_op.make(ENCODERS["integers"])
+    assert graph.encode(tf.constant([f"1 {word}"])).to_list() == [[3]]
+
+
+def test_integers_may_have_a_sign_and_zeros():
+    assert ENCODERS["integers"].encode("+5 -0 007 " + "0" * 5000 + "5") == [7, 2, 9, 7]
+
+
+# Digits of other scripts within escapes, code points that there are not, and subwords of such.
+PIECES = [
+    *("\\", "u", ";", "_", "\u0663", "\u00b2", "65", "1114112", "9" * 30, "0" * 200, "\\\u0663;"),
+    *("\\0", "\\12", "\r", "\x85", "\u2028", "\x1c", " ", "a", "a_", " _", "\u0301", "\U0001f600"),
+]
+
+
+def test_hostile_subwords_decode_as_the_encoder_does():
+    reserved = [f"{name}_" for name in text_encoder.RESERVED_TOKENS]
+    characters = list("0123456789<>EOSdp")
+    encoder = text_encoder.SubwordTextEncoder(subtokens=[*reserved, *PIECES, *characters])
+    rng = random.Random(4)
+    rows = [rng.choices(range(2, encoder.vocab_size), k=rng.randrange(9)) for _ in range(2000)]
+    op = text_encoder_op.make(encoder)
+    decoded = op.decode(tf.ragged.constant(rows, tf.int32, ragged_rank=1)).numpy().tolist()
+    texts = [encoder.decode(row) for row in rows]
+    assert [text.decode() for text in decoded] == texts
+    assert op.encode(tf.constant(HOSTILE)).to_list() == [encoder.encode(text) for text in HOSTILE]
 
 
 def test_broken_text_is_read_as_python_reads_it(encoder):

@@ -4,6 +4,7 @@ Names are T2T's (`basic_params1`); defaults are those of its `transformer_base`.
 """
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
@@ -81,7 +82,7 @@ def _has_one_of(chosen, values):
 
 
 def _is_integers(text):
-    return all(part.strip().lstrip("-").isdigit() for part in text.split(",") if part)
+    return all(re.fullmatch(r"-?[0-9]+", part.strip()) for part in text.split(",") if part)
 
 
 def _is_sequence(text, letters):

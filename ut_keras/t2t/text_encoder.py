@@ -6,6 +6,7 @@ References: tensor2tensor/data_generators/text_encoder.py.
 """
 
 import functools
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from ut_keras.text import text_encoder
 PAD, EOS = RESERVED_TOKENS = list(text_encoder.RESERVED_TOKENS)
 NUM_RESERVED_TOKENS = text_encoder.NUM_RESERVED_IDS
 PAD_ID, EOS_ID = text_encoder.PAD, text_encoder.EOS
+_NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
 
 
 def to_unicode(s: str | bytes, ignore_errors: bool = False) -> str:
@@ -73,6 +75,13 @@ class TextEncoder(text_encoder.TextEncoder):
         raise _NoSizeError(f"{type(self).__name__} must say its vocab_size. Received: none.")
 
     def encode(self, s: str) -> list[int]:
+        # Those alone that an export's encoder takes, too: `int` takes "1_0" and "\u0663".
+        for word in s.split():
+            if not _NUMBER.fullmatch(word):
+                raise DataError(
+                    "Numbers must be up to 9 of the digits 0 to 9, with spaces between them. "
+                    f"Received: {word[:80]!r}."
+                )
         return [int(word) + self._num_reserved_ids for word in s.split()]
 
     def decode(self, ids: Iterable[int], strip_extraneous: bool = False) -> str:

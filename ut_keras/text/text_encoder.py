@@ -8,6 +8,7 @@ Ids 0 and 1 are `<pad>` and `<EOS>` everywhere, as in T2T.
 """
 
 import os
+import re
 import time
 from collections.abc import Iterable
 
@@ -40,9 +41,14 @@ __all__ = [
 ]
 
 
+# What the graph's encoder takes, too (`text_encoder_op`). `int` takes more: "1_0", "\u0663".
+_NUMBER = re.compile(r"(?P<sign>[+-]?)0*(?P<digits>[0-9]{1,9})")
+
+
 class IntegerTextEncoder(TextEncoder):
     """Numbers as text, shifted behind the reserved ids: "0 4 1" <-> [2, 6, 3] (T2T's TextEncoder).
 
+    A number is written in the digits 0 to 9, perhaps after a sign; T2T takes whatever `int` takes.
     Decoding stops at EOS and leaves padding out.
     """
 
@@ -57,10 +63,8 @@ class IntegerTextEncoder(TextEncoder):
         return [self._id(word) for word in text.split()]
 
     def _id(self, word):
-        try:
-            number = int(word)
-        except ValueError:
-            number = -1
+        match = _NUMBER.fullmatch(word)
+        number = int(match["sign"] + match["digits"]) if match else -1
         if not 0 <= number < self._vocab_size - NUM_RESERVED_IDS:
             raise DataError(
                 f"Numbers must be in [0, {self._vocab_size - NUM_RESERVED_IDS}), with spaces "
