@@ -110,7 +110,9 @@ def _parse(name, text):
     """The stories of a file, each a list of (sentences so far, question, answer)."""
     stories: list[list[tuple[tuple[str, ...], str, str]]] = []
     sentences: list[str] = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    # Lines end at a line feed and nowhere else, as in T2T: `splitlines` knows eight more ends.
+    lines = text.removesuffix("\n").split("\n") if text else []
+    for number, line in enumerate(lines, start=1):
         try:
             position, line = line.strip().split(" ", 1)
             if int(position) == 1:

@@ -5,7 +5,8 @@
         approx_vocab_size = 2**13
 
         def generate_samples(self, split, data_dir, tmp_dir, seed):
-            with open(os.path.join(tmp_dir, f"{split}.txt"), encoding="utf-8") as file:
+            path = os.path.join(tmp_dir, f"{split}.txt")
+            with open(path, encoding="utf-8", newline="\\n") as file:
                 for line in file:
                     yield {"inputs": line.strip().lower(), "targets": line.strip()}
 

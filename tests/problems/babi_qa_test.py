@@ -212,6 +212,13 @@ def test_permuted_stories_keep_what_answers(tmp_path):
     assert encoder.decode(dev["targets"]) == "green"
 
 
+def test_lines_end_at_a_line_feed_alone():
+    text = "1 Mary\x85went\u2028 home\x1c.\r\n2 Where is Mary?\thome\t1\n"
+    [[(sentences, question, answer)]] = babi_files._parse("qa1", text)
+    assert (sentences, question, answer) == (("Mary went home .",), "Where is Mary ?", "home")
+    assert babi_files._parse("qa1", "") == []
+
+
 def test_archives_may_share_the_work(tmp_path):
     write_archive(tmp_path, tasks=[1], name="a_tasks_1-20_v1-2.tar.gz")
     others = [task for task in babi_files.TASKS if task != 1]

@@ -72,7 +72,10 @@ def read_t2t_flags(directory: str) -> dict[str, str]:
         if not os.path.exists(path):
             continue
         file_error.check_is_file(path)
-        with file_error.named(path), open(path, encoding="utf-8", errors="replace") as file:
+        with (
+            file_error.named(path),
+            open(path, encoding="utf-8", errors="replace", newline="\n") as file,
+        ):
             for line in file:
                 name, equals, value = line.strip().removeprefix("--").partition("=")
                 if equals and value != "None":
