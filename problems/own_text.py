@@ -187,6 +187,7 @@ class Text2textTmpdirTokens(Text2textTmpdir):
     vocab_type = "tokens"
     approx_vocab_size = sys.maxsize  # all of them
     oov_token = "<UNK>"
+    vocabulary_title = "vocab.txt"
 
     def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
         yield from raw_text.read_lines(_path(tmp_dir, "vocab.txt"))

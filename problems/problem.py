@@ -28,7 +28,7 @@ from ut_keras import registry
 from ut_keras.data import contract, features, tfrecords
 from ut_keras.data.writing import example_batch, generation, generation_plan
 from ut_keras.errors import DataError
-from ut_keras.text import sacre_bleu, text_encoder
+from ut_keras.text import sacre_bleu, text_encoder, word_vocabulary
 
 P = TypeVar("P", bound="Problem")
 Samples: TypeAlias = Iterable[dict[str, Any]]
@@ -132,6 +132,7 @@ class Problem:
     max_length: int | None = None
     paper = ""
     raw_files: tuple["download.RawFile", ...] = ()
+    vocabulary_title = ""  # the user's file of words, where it has another name in data_dir
     _max_cases: int | None = None  # of the samples of a split, while data are generated
 
     # What a dataset says about itself.
@@ -326,27 +327,59 @@ class Problem:
                 print(f"{self.name}: data found in {data_dir}, nothing to generate")
                 return {}
             self.prepare(data_dir, tmp_dir)
-            for split, shards in missing.items():
+            for number, (split, shards) in enumerate(missing.items()):
                 counts[split.name] = self._generate_split(
-                    split, shards, data_dir, tmp_dir, num_processes
+                    split, shards, data_dir, tmp_dir, num_processes, is_first=number == 0
                 )
                 left_out += self.left_out
         print(f"{self.name}: {_summary(counts, left_out, time.monotonic() - start, data_dir)}")
         return counts
 
-    def _generate_split(self, split, shards, data_dir, tmp_dir, num_processes):
+    def _generate_split(self, split, shards, data_dir, tmp_dir, num_processes, is_first):
         where = (split.name, data_dir, tmp_dir, split.seed)
         self.left_out.clear()
         if type(self).generate_encoded_samples is Problem.generate_encoded_samples:
             if type(self).encode_samples is Problem.encode_samples:
                 self._checked_encoders(data_dir)
             samples = self.generate_samples(*where)
+            if is_first:
+                samples = self._with_vocabulary_notes(samples, data_dir)
             encode: Callable[..., Any] = _Encode(self, data_dir)
         else:
             samples, encode = self.generate_encoded_samples(*where), iter
         return generation.write(
             split, samples, encode, shards, num_processes, self.left_out, self._max_cases
         )
+
+    def _with_vocabulary_notes(self, samples, data_dir):
+        """The samples, after notes on a vocabulary of words that is not of their words."""
+        encoders = {
+            name: encoder
+            for name, encoder in self._encoders_of_samples(data_dir).items()
+            if isinstance(encoder, text_encoder.TokenTextEncoder) and encoder.oov_id is not None
+        }
+        if not encoders:
+            return samples
+        samples = iter(samples)
+        most = word_vocabulary.MOST_TEXTS
+        first = list(itertools.islice(samples, min(most, self._max_cases or most)))
+        for encoder in {id(encoder): encoder for encoder in encoders.values()}.values():
+            names = {name for name, other in encoders.items() if other is encoder}
+            texts = (
+                text
+                for sample in first
+                for name, text in contract.held(sample, contract.DICT, "A sample").items()
+                if name in names and isinstance(text, str)
+            )
+            title = self.vocabulary_title or encoder.filename or "the vocabulary"
+            for note in word_vocabulary.notes(encoder, title, texts):
+                print(f"note: {self.name}: {note}", flush=True)
+        return itertools.chain(first, samples)
+
+    def _encoders_of_samples(self, data_dir):
+        """{feature: encoder} of what samples hold; {} where a problem encodes them itself."""
+        is_ours = type(self).encode_samples is Problem.encode_samples
+        return self.feature_encoders(data_dir) if is_ours else {}
 
     # Reading.
 

@@ -131,6 +131,64 @@ def test_t2ts_tmpdir(tmp_path):
     assert encoder.decode(dev["inputs"]) == "source of the <UNK> <UNK> <EOS>"
 
 
+PARALLEL = {
+    "inputs__train__txt": ["the cat sat"] * 12,
+    "targets__train__txt": ["on the mat"] * 12,
+    "inputs__eval__txt": ["the cat"],
+    "targets__eval__txt": ["the mat"],
+}
+WORDS = ["the", "cat", "sat", "on", "mat"]
+
+
+@pytest.mark.parametrize(
+    "vocabulary, said",
+    [
+        (WORDS, []),
+        (
+            ["\u2581the\t-3.2", "<unk>\t0", "\u2581cat\t-4"],
+            ["3 lines", "'\u2581the\\t-3.2'", "<unk>", "100%"],
+        ),
+        (["the</w> 1234"], ["1 line ", "'the</w> 1234'", "100%", "'the', 'cat', 'sat'"]),
+        (["<unk>", "<s>", *WORDS], ["<unk>, <s>", "<UNK>"]),
+        (["[UNK]", *WORDS], ["[UNK]"]),
+        (["the", "cat"], []),  # of six words three are unknown
+        (["the"], ["67%", "'cat', 'sat', 'on'"]),
+        (["the", "\u2581cat"], ["67%"]),
+    ],
+)
+def test_vocabulary_of_no_words_of_the_text_is_named_once(tmp_path, capsys, vocabulary, said):
+    write(tmp_path, **PARALLEL, vocab__txt=vocabulary)
+    generate("text2text_tmpdir_tokens", tmp_path)
+    out = capsys.readouterr().out
+    notes = [line for line in out.splitlines() if line.startswith("note: ")]
+    assert bool(notes) == bool(said)
+    assert all("vocab.txt" in note for note in notes)
+    for part in said:
+        assert sum(part in note for note in notes) >= 1, (part, notes)
+    assert len(notes) == len({*notes})
+
+
+def test_special_words_of_the_text_itself_are_used(tmp_path, capsys):
+    write(tmp_path, **{**PARALLEL, "inputs__train__txt": ["<s> the cat"] * 12})
+    write(tmp_path, vocab__txt=["<s>", *WORDS])
+    generate("text2text_tmpdir_tokens", tmp_path)
+    assert "note:" not in capsys.readouterr().out
+
+
+def test_unknown_words_are_those_of_the_first_examples(tmp_path, capsys):
+    """And no example is lost by looking at them."""
+    texts = ["the cat"] * 1200 + ["other words here"] * 4000
+    write(tmp_path, **PARALLEL)
+    write(tmp_path, inputs__train__txt=texts, targets__train__txt=texts, vocab__txt=WORDS)
+    problem, counts = generate("text2text_tmpdir_tokens", tmp_path)
+    assert counts == {"train": 5200, "dev": 1}
+    assert "note:" not in capsys.readouterr().out
+    read = records(problem, tmp_path, "train")
+    assert sum(record["inputs"] == [3, 4, 1] for record in read) == 1200
+    problem.generate_data(str(tmp_path / "few"), str(tmp_path), max_cases=3)
+    assert len(tfrecords.find(tmp_path / "few", problem.filename, "train"))
+
+
 def test_t2ts_tmpdir_without_a_file(tmp_path):
     write(tmp_path, inputs__train__txt=["a"], targets__train__txt=["b"])
     with pytest.raises(DataError, match="Expected inputs.eval.txt in tmp_dir"):

@@ -1,6 +1,6 @@
 """T2T's kinds of text beyond pairs: a question with its context, whole files that are chopped."""
 
-from ut_keras import hparams
+from ut_keras import hparams, problems
 from ut_keras.data import tfrecords
 
 _CONTEXT = """
@@ -105,3 +105,31 @@ class Mine(text_problems.ChoppedTextProblem):
     assert len(make.records(problem, "train")) == 28
     hp = hparams.get("transformer_tiny", "batch_size=40")
     assert len(problem.dataset("train", make.data_dir, hp)) == 7
+
+
+def test_foreign_vocabulary_of_a_package_is_named(load, tmp_path, capsys):
+    """Lines of sentencepiece, which T2T reads as words."""
+    load(
+        """
+        from tensor2tensor.data_generators import problem, text_problems
+        from tensor2tensor.utils import registry
+
+        @registry.register_problem
+        class Pieces(text_problems.Text2TextProblem):
+            is_generate_per_split = True
+            vocab_type = text_problems.VocabType.TOKEN
+            oov_token = "<UNK>"
+            vocab_filename = "pieces.txt"
+            dataset_splits = [{"split": "train", "shards": 1}, {"split": "eval", "shards": 1}]
+
+            def generate_samples(self, data_dir, tmp_dir, dataset_split):
+                for _ in range(5):
+                    yield {"inputs": "the cat", "targets": "a mat"}
+        """
+    )
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "pieces.txt").write_text("<pad>\n<EOS>\n<UNK>\n\u2581the\t-1.5\na\t-2\n")
+    problems.get("pieces").generate_data(str(tmp_path / "data"), str(tmp_path))
+    notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note: ")]
+    assert len(notes) == 2 and all("pieces.txt" in note for note in notes)
+    assert "2 lines" in notes[0] and "'\u2581the\\t-1.5'" in notes[0] and "100%" in notes[1]

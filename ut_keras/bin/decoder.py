@@ -19,7 +19,7 @@ from ut_keras.errors import DataError
 from ut_keras.files import path_lock, whole_file
 from ut_keras.hparam import limits
 from ut_keras.inference import decode_job, line_encoding
-from ut_keras.text import text_lines
+from ut_keras.text import text_encoder, text_lines, word_vocabulary
 
 
 @command.of(flags.DECODER, "ut-decoder", __doc__)
@@ -51,6 +51,7 @@ def _decode_file(setup):
         ids = line_encoding.sources(setup.source, lines, setup.encoders["targets"])
     else:
         ids = _encoded(setup, setup.source, lines)
+    _say_unknown_words(setup, lines)
     longest, most = setup.hp.max_length or setup.hp.batch_size, setup.values["max_input_size"]
     for note in line_encoding.notes(ids, longest, most):
         print(f"note: {setup.source}: {note}", flush=True)
@@ -172,6 +173,16 @@ def _encoded(setup, path, lines, first=1):
     if setup.is_language_model:
         return line_encoding.prompts(path, lines, setup.encoders["targets"], first)
     return line_encoding.sources(path, lines, setup.encoders["inputs"], first)
+
+
+def _say_unknown_words(setup, lines):
+    """A note where most words of the lines are unknown to the vocabulary."""
+    encoder = setup.encoders["inputs" if "inputs" in setup.encoders else "targets"]
+    if isinstance(encoder, text_encoder.TokenTextEncoder) and encoder.oov_id is not None:
+        some = lines[: word_vocabulary.MOST_TEXTS]
+        words = [word for line in some for word in line.split()]
+        for note in word_vocabulary.unknown(encoder, "the vocabulary", words):
+            print(f"note: {setup.source}: {note}", flush=True)
 
 
 def _repeated(texts, times):

@@ -327,6 +327,10 @@ class Adapted(problem.Problem):
             self._encoder = encoder
         return self._encoder
 
+    def _encoders_of_samples(self, data_dir):
+        encoder = self._find_encoder(data_dir)
+        return dict.fromkeys(("inputs", "targets"), encoder)
+
     def generate_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
     ) -> problem.Samples:

@@ -120,6 +120,7 @@ class TokenTextEncoder(TextEncoder):
     Attributes:
         entries: tuple of str. The tokens by id.
         oov_id: int. The id of these words; None if they are an error.
+        filename: str. As given; None of a list.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class TokenTextEncoder(TextEncoder):
             others = (token for token in tokens or () if token not in RESERVED_TOKENS)
             self.entries = (*RESERVED_TOKENS, *others)
         self._ids = {token: i for i, token in enumerate(self.entries)}
-        self._filename = filename
+        self.filename = filename
         self.oov_id = None if replace_oov is None else self._ids.get(replace_oov)
 
     def encode(self, text: str) -> list[int]:
@@ -152,7 +153,7 @@ class TokenTextEncoder(TextEncoder):
             index = self._ids.get(word, self.oov_id)
             if index is None:
                 raise DataError(
-                    f"Every word must be in the vocabulary {self._filename or ''} of "
+                    f"Every word must be in the vocabulary {self.filename or ''} of "
                     f"{self.vocab_size} tokens. Received: {word!r}."
                 )
             ids.append(index)

@@ -1,0 +1,68 @@
+"""Notes on a vocabulary of words that is no list of this text's words.
+
+    notes(encoder, "vocab.txt", texts)   ->  ["vocab.txt must be a list of words, …"]
+
+Lists of subwords look alike and are read as words of which no text has any: sentencepiece writes
+`piece<TAB>score`, subword-nmt `piece count`. All that training sees then is the unknown word.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from ut_keras.text.text_encoder import TokenTextEncoder
+
+MOST_TEXTS = 1000
+_MOST_UNKNOWN = 0.5
+_SHOWN = 3
+# What other tools call unknown words, the beginning and the end of a text.
+_OF_OTHERS = ("<unk>", "[UNK]", "<UNK>", "<s>", "</s>", "[CLS]", "[SEP]")
+
+
+def notes(encoder: TokenTextEncoder, title: str, texts: Iterable[str]) -> list[str]:
+    """Returns what a user should know of a vocabulary and texts, a line each.
+
+    Args:
+        encoder: `TokenTextEncoder` with a word for those that it lacks.
+        title: str. What the vocabulary is called, such as its file.
+        texts: iterable of str, some of those that are encoded.
+    """
+    words = [word for text in texts for word in text.split()]
+    return [*_of_lines(encoder, title, {*words}), *unknown(encoder, title, words)]
+
+
+def _of_lines(encoder, title, used):
+    found = []
+    spaced = [entry for entry in encoder.entries if len(entry.split()) > 1]
+    if spaced:
+        found.append(
+            f"{title} must be a list of words, one a line, without counts or scores. Received: "
+            f"{_counted(len(spaced), 'line')} with white space inside, such as {spaced[0][:80]!r}, "
+            "which no word of a text is."
+        )
+    own = [
+        entry.split()[0]
+        for entry in encoder.entries
+        if entry.split()[:1] and entry.split()[0] in _OF_OTHERS
+    ]
+    own = [word for word in own if word != encoder.entries[encoder.oov_id] and word not in used]
+    if own:
+        found.append(
+            f"{title} has {', '.join(own)}, never used: unknown words become "
+            f"{encoder.entries[encoder.oov_id]}, and a text ends with <EOS>."
+        )
+    return found
+
+
+def unknown(encoder: TokenTextEncoder, title: str, words: Sequence[str]) -> list[str]:
+    """Returns a line if most of some words are not in the vocabulary; else none."""
+    lacking = [word for word in words if encoder.encode(word) == [encoder.oov_id]]
+    if len(lacking) <= _MOST_UNKNOWN * len(words):
+        return []
+    shown = ", ".join(repr(word[:40]) for word in list(dict.fromkeys(lacking))[:_SHOWN])
+    return [
+        f"{len(lacking) / len(words):.0%} of the words are not in {title}, such as {shown}: they "
+        f"become {encoder.entries[encoder.oov_id]}."
+    ]
+
+
+def _counted(number, noun):
+    return f"{number:,} {noun}{'s' * (number != 1)}"
