@@ -36,6 +36,17 @@ def saved(tmp_path_factory):
     return path, model
 
 
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+def test_weights_that_are_not_finite_are_named(tmp_path, value):
+    specs = {"inputs": FeatureSpec(9), "targets": FeatureSpec(9)}
+    model = export_models.variant_model("act", specs)
+    variable = model.trainable_variables[-1]
+    variable.assign(np.full(variable.shape, value, "float32"))
+    model.save(tmp_path / "model.keras")
+    with pytest.raises(DataError, match=f"model.keras.*Received: {variable.path},"):
+        ut_keras.load(tmp_path / "model.keras")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "load",

@@ -63,6 +63,14 @@ def test_wrong_shape(variables):
         _build(changed)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_variable_that_is_not_finite_is_named(variables, value):
+    name = "universal_transformer/body/target_space_embedding/kernel"
+    changed = {**variables, name: np.where(variables[name] == variables[name].max(), value, 0)}
+    with pytest.raises(ValueError, match=f"Received: {name},"):
+        _build(changed)
+
+
 def test_what_t2t_lets_lie_has_no_effect():
     """Its models hand block_length to no layer: restricted attention takes 128 always."""
     setting, arrays = t2t._load("model", "transformer_lm_local_mask_right.a")

@@ -19,6 +19,7 @@ import ut_keras.models.lstm_seq2seq
 import ut_keras.models.universal_transformer
 import ut_keras.optimizers  # noqa: F401
 from ut_keras.errors import DataError
+from ut_keras.ops import finite
 
 _LONGEST_REASON = 200  # characters; Keras adds the whole configuration to some
 
@@ -31,16 +32,19 @@ def load(path: str | os.PathLike[str]) -> keras.Model:
     Returns:
         `keras.Model`, compiled if it was when it was saved.
     Raises:
-        DataError: if there is no such file, or it holds no model that we know.
+        DataError: if there is no such file, it holds no model that we know, or a weight is not
+            finite.
     """
     path = os.path.expanduser(os.fspath(path))
     if not path.endswith(".keras") or not os.path.isfile(path):
         raise DataError(f"A Keras model must be a file, NAME.keras. Received: {path!r}.")
     try:
-        return keras.models.load_model(path)
+        model = keras.models.load_model(path)
     except Exception as error:  # whatever a file can hold
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON]
         raise DataError(
             f"{path} must be a model that model.save wrote; classes of your own must be imported "
             f"before. Received: {reason}"
         ) from error
+    finite.check(path, ((weight.path, weight.value) for weight in model.weights))
+    return model

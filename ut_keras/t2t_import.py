@@ -16,6 +16,7 @@ import tensorflow as tf
 from ut_keras import hparam, models
 from ut_keras.data.features import FeatureSpec
 from ut_keras.files import json_file
+from ut_keras.ops import finite
 
 # From the path of a weight to T2T's name within the model's scope; applied in this order.
 _RULES = (
@@ -260,7 +261,14 @@ def _join(entry, variables):
     for name, part, shape in zip(entry.names, parts, entry.shapes, strict=True):
         if part.shape != shape:
             raise ValueError(f"{name} must have the shape {shape}. Received: {part.shape}.")
+    check_finite(entry.names, variables)
     return np.concatenate(parts).reshape(entry.variable.shape)
+
+
+def check_finite(names: Iterable[str], variables: Mapping[str, np.ndarray]) -> None:
+    """Raises ValueError for the first of T2T's variables that holds a NaN or an infinity."""
+    if name := finite.first_not_finite((name, variables[name]) for name in names):
+        raise ValueError(f"T2T's variables must be finite. Received: {name}, with NaN or inf.")
 
 
 def _split(entry, value):

@@ -125,6 +125,30 @@ def test_other_model_names_the_variable(tmp_path):
         checkpoint.Checkpoints(str(tmp_path / "wide"), toy.ToyModel()).restore_newest()
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_named_and_not_read(tmp_path, value):
+    """Training saves none: they are another program's, and no older checkpoint stands in."""
+    model, optimizer, _, checkpoints = _make(tmp_path)
+    _train(model, optimizer)
+    checkpoints.save()
+    before = model.get_weights()
+    _train(model, optimizer)
+    variable = model.trainable_variables[0]
+    variable.assign(np.full(variable.shape, value, "float32"))
+    path = checkpoints.save()
+    model.set_weights(before)
+    name = next(iter(checkpoint.model_variables(model)))
+    for read in (
+        checkpoints.restore_newest,
+        lambda: checkpoints.restore(path),
+        lambda: checkpoint.read_weights(path),
+    ):
+        with pytest.raises(checkpoint.CheckpointError, match=f"{path}.*Received: {name},"):
+            read()
+    for weight, value in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(weight, value)
+
+
 def test_torn_file_is_skipped_with_a_line(tmp_path, capsys):
     model, optimizer, _, checkpoints = _make(tmp_path)
     _train(model, optimizer)

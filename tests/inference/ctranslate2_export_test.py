@@ -8,6 +8,7 @@ import pytest
 
 from ut_keras import export, hparams, models
 from ut_keras.data.features import FeatureSpec
+from ut_keras.errors import DataError
 from ut_keras.inference import ctranslate2_export, feature_record
 from ut_keras.text import text_encoder
 
@@ -65,6 +66,15 @@ def test_writes_what_the_model_writes(changes, tmp_path):
     expected = [row[: row.index(1)] if 1 in row else row for row in expected]
     assert _written(translator, ids, beam_size=1) == expected
     assert len({tuple(row) for row in expected}) > 1  # not one answer to all
+
+
+def test_weights_that_are_not_finite_are_named(tmp_path):
+    model = _model.__wrapped__(",num_hidden_layers=1")
+    variable = model.trainable_variables[0]
+    variable.assign(np.full(variable.shape, np.nan, "float32"))
+    with pytest.raises(DataError, match=f"Received: {variable.path},"):
+        export.export_ctranslate2(model, ENCODERS, str(tmp_path / "served"))
+    assert not (tmp_path / "served").exists()
 
 
 @pytest.mark.slow  # the default run has it in full precision

@@ -8,7 +8,7 @@ import pytest
 import safetensors.numpy
 
 import ut_keras
-from ut_keras import pretrained
+from ut_keras import export, pretrained
 from ut_keras.errors import DataError, UserError
 from ut_keras.inference import portable
 
@@ -80,6 +80,13 @@ def _config(change):
     return made
 
 
+def _spoil(weights, value):
+    """Changes one number of the last weight by name."""
+    name = max(weights)
+    weights[name] = weights[name].copy()
+    weights[name].flat[-1] = value
+
+
 def _bytes(content):
     def made(copy):
         (copy / "model.safetensors").write_bytes(content)
@@ -107,6 +114,8 @@ MISTAKES = {
         _weights(lambda weights: weights.update({min(weights): np.zeros(3)})),
         r"Received: \(3,\) \(1 differ\)",
     ),
+    "a NaN": (_weights(lambda weights: _spoil(weights, np.nan)), r"Received: \w+/"),
+    "an infinity": (_weights(lambda weights: _spoil(weights, -np.inf)), r"Received: \w+/"),
     "lying header": (_bytes(b"\xff\xff\xff\xff\xff\xff\x00\x00{}"), "must be a safetensors file"),
     "no header": (_bytes(b""), "must be a safetensors file"),
 }
@@ -124,6 +133,30 @@ def test_what_could_not_be_read_again_is_not_written(copy, tmp_path):
     with pytest.raises(UserError, match="Unknown model: 'transformer_1'"):
         run.save(tmp_path / "saved")
     assert sorted(os.listdir(tmp_path)) == ["copy", "empty", "link"]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_named_by_loading_and_saving(copy, tmp_path, value):
+    spoilt = max(safetensors.numpy.load_file(copy / "model.safetensors"))
+    run = ut_keras.load(copy)
+    _weights(lambda weights: _spoil(weights, value))(copy)
+    with pytest.raises(DataError, match=f"model.safetensors.*Received: {spoilt},"):
+        ut_keras.load(copy)
+    variable = run.model.trainable_variables[0]
+    variable.assign(np.full(variable.shape, value, "float32"))
+    writes = {
+        "run": lambda: run.save(tmp_path / "run"),
+        "served": lambda: export.export_saved_model(
+            run.model, run.encoders, str(tmp_path / "served")
+        ),
+        "lite": lambda: export.export_litert(
+            run.model, str(tmp_path / "lite"), source_length=4, decode_length=2
+        ),
+    }
+    for name, write in writes.items():
+        with pytest.raises(DataError, match=f"Received: {variable.path},"):
+            write()
+        assert not (tmp_path / name).exists()
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -88,6 +88,10 @@ def test_adafactor_with_fewer_rows_than_shards(model):
     rows, columns = optimizer.slots()["target_embedding/weights"]
     np.testing.assert_array_equal(rows.numpy(), [0, 1, 2, 3])
     np.testing.assert_array_equal(columns.numpy(), np.repeat([[0], [1], [2], [3]], 32, axis=1))
+    name = table.format(2)
+    variables[name] = np.float32([np.inf])
+    with pytest.raises(ValueError, match=f"Received: {name},"):
+        slots.assign(model, optimizer, variables)
 
 
 def test_no_checkpoint(model, tmp_path):

@@ -22,6 +22,7 @@ import tensorflow as tf
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.checkpoints.checkpoint_files import CheckpointError
 from ut_keras.files import file_error
+from ut_keras.ops import finite
 
 if TYPE_CHECKING:
     import numpy as np
@@ -207,11 +208,22 @@ class Checkpoints:
         _check_shapes(path, shapes, variables)
         # Not by tf.train.Checkpoint: what it does not come to read it lists, a line each, when the
         # process ends. All is read before anything is changed; float16 has a type of its own.
-        read = [(variable, reader.get_tensor(key)) for key, variable in variables.items()]
+        read = [(key, v, reader.get_tensor(key)) for key, v in variables.items()]
         if _OBJECT_GRAPH in shapes:  # nobody needs it, but it tells of damage
             reader.get_tensor(_OBJECT_GRAPH)
-        for variable, value in read:
-            variable.assign(tf.cast(value, variable.dtype))
+        cast = [(key, v, tf.cast(value, v.dtype)) for key, v, value in read]
+        _check_finite(path, ((key, value) for key, _, value in cast))
+        for _, variable, value in cast:
+            variable.assign(value)
+
+
+def _check_finite(path, named):
+    """Checks the weights, and averages of them; training never saves any that are not finite."""
+    of_weights = (pair for pair in named if pair[0].startswith(("model/", f"{_AVERAGE}/")))
+    if key := finite.first_not_finite(of_weights):
+        raise CheckpointError(
+            f"{path} must hold finite weights. Received: {_name(key)}, with NaN or inf."
+        )
 
 
 def _check_shapes(path, shapes, variables):
@@ -252,11 +264,15 @@ def read_weights(path: str) -> "dict[str, np.ndarray]":
     """Reads the model's variables of a checkpoint, by their paths, without a model.
 
     Raises:
-        CheckpointError: if it cannot be read or was not written by this library.
+        CheckpointError: if it cannot be read, was not written by this library, or holds a weight
+            that is not finite.
     """
     with _readable(path):
         reader = _reader(path)
-        return {name: reader.get_tensor(key) for key, name in _names(path, reader).items()}
+        names = _names(path, reader)
+        values = {key: reader.get_tensor(key) for key in names}
+    _check_finite(path, values.items())
+    return {names[key]: value for key, value in values.items()}
 
 
 def _names(path, reader):

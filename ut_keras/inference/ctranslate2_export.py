@@ -19,6 +19,7 @@ import tensorflow as tf
 from ut_keras.checkpoints import checkpoint
 from ut_keras.files import whole_file
 from ut_keras.inference import feature_record
+from ut_keras.ops import finite
 from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder
 
 _LOG = logging.getLogger("ut_keras")
@@ -65,6 +66,7 @@ def export_ctranslate2(
             f"Universal Transformer adds its signals at every step. Received: a {model.name} of "
             f"{', '.join(of)}, prepend_mode={mode}, hard_attention_k={keys}."
         )
+    finite.check_model(model)
     record = feature_record.FeatureRecord(model.specs, dict(encoders), model.target_space_id)
     with whole_file.becoming(directory) as folder:
         for bits in dict.fromkeys(("", quantize)):  # all of them first: that is the strict check

@@ -27,7 +27,7 @@ from ut_keras.decoding import score as score_lib
 from ut_keras.decoding.options import Options
 from ut_keras.files import whole_file
 from ut_keras.inference import padding, text_model
-from ut_keras.ops import written_gradient
+from ut_keras.ops import finite, written_gradient
 from ut_keras.text.text_encoder_base import TextEncoder
 
 _TRACES = ("_searches", "_scores")  # that a model keeps
@@ -55,13 +55,14 @@ def export_saved_model(
             and of an encoder without decoder, num_steps and exit_threshold count.
         max_input_length: int. Sources are cut to so many ids, EOS included; 0: they are not.
     Raises:
-        ValueError: if an argument or an encoder does not fit.
+        ValueError: if an argument or an encoder does not fit, or a weight is not finite.
         FileExistsError: if the folder is there.
     """
     if "forced_prefix" in options:
         raise ValueError("An export writes freely. Received: forced_prefix.")
     if os.path.exists(directory):
         raise FileExistsError(17, "An export needs a folder that is not there yet", directory)
+    finite.check_model(model)
     texts = text_model.TextModel(model, encoders, max_input_length)
     search = {"beam_size": beam_size, "alpha": alpha, "decode_length": decode_length, **options}
     module, signatures = _module(texts, search)

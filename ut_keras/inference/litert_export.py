@@ -32,7 +32,7 @@ from ut_keras.hparam import limits
 from ut_keras.inference import export, padding
 from ut_keras.inference.predictor import Predictor
 from ut_keras.layers.attention import cache as cache_lib
-from ut_keras.ops import litert, written_gradient
+from ut_keras.ops import finite, litert, written_gradient
 
 QUANTIZATIONS = ("", "float16", "int8")
 
@@ -71,6 +71,7 @@ def export_litert(
                 "A LiteRT model writes freely and halts as it was trained to, giving no steps. "
                 f"Received: {name}."
             )
+    finite.check_model(model)
     shape = _source_shape(model, source_length)
     if search.num_steps is not None:
         model = model.with_steps(search.num_steps)

@@ -15,12 +15,14 @@ import os
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from ut_keras import hparam, models
 from ut_keras.checkpoints import checkpoint
 from ut_keras.errors import DataError
 from ut_keras.files import file_error, json_file, whole_file
 from ut_keras.inference import feature_record, run_record
+from ut_keras.ops import finite
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
@@ -40,6 +42,7 @@ def save(directory: str | os.PathLike[str], model: keras.Model, encoders: Any) -
     if os.path.lexists(directory) and (not is_empty or os.path.islink(directory)):
         raise DataError(f"directory must be new or empty. Received: {directory!r}.")
     models.check_name(model.name)
+    finite.check_model(model)
     record = feature_record.FeatureRecord(model.specs, encoders, model.target_space_id)
     with file_error.told_as(directory), whole_file.becoming(directory) as written:
         features = feature_record.store(written, record)
@@ -69,7 +72,7 @@ def load(directory: str) -> tuple[keras.Model, dict[str, Any]]:
     Returns:
         (model, dict from feature name to `TextEncoder`).
     Raises:
-        DataError: if a file is missing, cut short or none of ours.
+        DataError: if a file is missing, cut short or none of ours, or a weight is not finite.
         HParamError, UnknownNameError: if there is no such model.
     """
     path, weights = (os.path.join(directory, name) for name in (CONFIG, WEIGHTS))
@@ -108,8 +111,10 @@ def _assign(variables, path):
             f"{path} must hold the variables of its model, {first} {here.get(first)}. "
             f"Received: {there.get(first)} ({len(differing)} differ)."
         )
+    values = {name: tf.cast(weights[name], v.dtype) for name, v in variables.items()}
+    finite.check(path, values.items())
     for name, variable in variables.items():
-        variable.assign(weights[name])
+        variable.assign(values[name])
 
 
 def _digest(path):

@@ -72,11 +72,10 @@ def assign(
 
 def _join(slot, entry, names, variables):
     """One statistic of a weight; of a table, from its shards, the empty ones left out."""
-    filled = [
-        np.asarray(variables[name])
-        for name, shape in zip(names, entry.shapes, strict=True)
-        if shape[0] > 0
-    ]
+    shapes = zip(names, entry.shapes, strict=True)
+    present = [name for name, shape in shapes if shape[0] > 0]
+    t2t_import.check_finite(present, variables)  # T2T's empty shards hold NaN
+    filled = [np.asarray(variables[name]) for name in present]
     size = sum(part.size for part in filled)
     if size != np.prod(slot.shape):
         raise ValueError(
