@@ -3,6 +3,12 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorboard import context
+from tensorboard.backend.event_processing import (
+    data_provider,
+    event_accumulator,
+    plugin_event_multiplexer,
+)
 
 from ut_keras.files import metrics_file
 from ut_keras.training import summaries
@@ -88,3 +94,54 @@ def test_ponder_histograms_are_of_real_positions(tmp_path):
     assert (step, value.tag) == (7, "ponder_times/encoder")
     buckets = tf.make_ndarray(value.tensor)
     assert buckets[0, 0] == 2 and buckets[-1, 1] == 3 and buckets[:, 2].sum() == 2
+
+
+def _written(folder):
+    written = summaries.Summaries(str(folder), "mine")
+    written.write_training(7, {"loss": 0.5, "learning_rate": 1e-3})
+    written.write_training(8, {"loss": float("inf"), "learning_rate": 2e-3})
+    written.write_evaluation(8, {"loss": 0.25, "accuracy": 0.75})
+    written.write_evaluation(8, {"decode/bleu": 12}, kind="decode")
+    written.close()
+
+
+def test_event_accumulator_finds_scalars(tmp_path):
+    """What scripts for T2T's event files call."""
+    _written(tmp_path)
+    found = {}
+    for folder in ("", "eval", "decode"):
+        accumulator = event_accumulator.EventAccumulator(str(tmp_path / folder))
+        accumulator.Reload()
+        for tag in accumulator.Tags()["scalars"]:
+            found[folder, tag] = [(e.step, e.value) for e in accumulator.Scalars(tag)]
+    assert found == {
+        ("", "loss"): [(7, 0.5), (8, float("inf"))],
+        ("", "learning_rate"): [(7, pytest.approx(1e-3)), (8, pytest.approx(2e-3))],
+        ("eval", "loss"): [(8, 0.25)],
+        ("eval", "metrics-mine/targets/accuracy"): [(8, 0.75)],
+        ("decode", "decode/bleu"): [(8, 12)],
+    }
+
+
+def test_tensorboard_shows_scalars_and_histograms(tmp_path):
+    """Through what TensorBoard's page reads."""
+    _written(tmp_path)
+    written = summaries.Summaries(str(tmp_path))
+    written.write_training(9, {}, {"encoder": (np.ones([1, 3]), np.ones([1, 3]))})
+    written.close()
+    multiplexer = plugin_event_multiplexer.EventMultiplexer()
+    multiplexer.AddRunsFromDirectory(str(tmp_path))
+    multiplexer.Reload()
+    provider = data_provider.MultiplexerDataProvider(multiplexer, str(tmp_path))
+    read = {"ctx": context.RequestContext(), "experiment_id": "", "plugin_name": "scalars"}
+    series = provider.read_scalars(**read, downsample=100)
+    values = {
+        (run, tag): [(point.step, point.value) for point in points]
+        for run, tags in series.items()
+        for tag, points in tags.items()
+    }
+    assert values[".", "loss"] == [(7, 0.5), (8, float("inf"))]
+    assert values["eval", "metrics-mine/targets/accuracy"] == [(8, 0.75)]
+    assert values["decode", "decode/bleu"] == [(8, 12)]
+    histograms = provider.list_tensors(**{**read, "plugin_name": "histograms"})
+    assert [*histograms["."]] == ["ponder_times/encoder"]

@@ -72,8 +72,7 @@ class Summaries:
         if not self.enabled:
             return
         with self._told_failures(), self._writer("").as_default(step):
-            for tag, value in scalars.items():
-                tf.summary.scalar(tag, value)
+            _write_scalars(step, scalars)
             for stack, (times, mask) in (ponder or {}).items():
                 real = np.asarray(times)[np.asarray(mask) > 0]
                 tf.summary.histogram(f"ponder_times/{stack}", real)
@@ -84,8 +83,7 @@ class Summaries:
         if not self.enabled:
             return
         with self._told_failures(), self._writer(kind).as_default(step):
-            for name, value in results.items():
-                tf.summary.scalar(self._tag(name), value)
+            _write_scalars(step, {self._tag(name): value for name, value in results.items()})
             self._writer(kind).flush()
         record = {"step": step, "time": round(time.time(), 3), **self._named, **results}
         with self._told_failures():
@@ -120,3 +118,18 @@ class Summaries:
         if name.startswith("loss") or "/" in name or name == "ponder_time":
             return name
         return f"metrics-{self.problem_name}/targets/{name}"
+
+
+def _write_scalars(step, scalars):
+    """Writes numbers as TensorFlow 1 and T2T did, by the default writer.
+
+    `tf.summary.scalar` writes tensors, which TensorBoard shows alike, but which
+    `EventAccumulator.Scalars` does not find.
+    """
+    values = [
+        tf.compat.v1.Summary.Value(tag=tag, simple_value=float(value))
+        for tag, value in scalars.items()
+    ]
+    if values:
+        summary = tf.compat.v1.Summary(value=values).SerializeToString()
+        tf.summary.experimental.write_raw_pb(summary, step)
