@@ -178,7 +178,7 @@ def _encoded(setup, path, lines, first=1):
 def _say_unknown_words(setup, lines):
     """A note where most words of the lines are unknown to the vocabulary."""
     encoder = setup.encoders["inputs" if "inputs" in setup.encoders else "targets"]
-    if isinstance(encoder, text_encoder.TokenTextEncoder) and encoder.oov_id is not None:
+    if isinstance(encoder, text_encoder.TokenTextEncoder):
         some = lines[: word_vocabulary.MOST_TEXTS]
         words = [word for line in some for word in line.split()]
         for note in word_vocabulary.unknown(encoder, "the vocabulary", words):

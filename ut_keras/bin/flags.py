@@ -9,6 +9,7 @@ from typing import Any
 
 from ut_keras.bin.command_line import Flag, path
 from ut_keras.hparam import limits
+from ut_keras.text import sacre_bleu
 
 _TPU = "it belongs to Google's TPU runtime of TensorFlow 1; --use_tpu --cloud_tpu_name do without"
 _SERVER = "workers are listed in the environment variable TF_CONFIG, see docs/training.md"
@@ -20,12 +21,6 @@ _PROCESSES: dict[str, Any] = {"least": 1, "most": limits.MOST_THREADS}
 _LATER = "it is not supported yet"
 _NO_DIR = "it belongs to --translations_dir, which is not supported"
 _EXPORT = "exporting is a command of its own, ut-exporter"
-
-# sacreBLEU 2.6's.
-TOKENIZERS = (
-    *("none", "zh", "13a", "intl", "char", "ja-mecab", "ko-mecab"),
-    *("spm", "flores101", "flores200", "spBLEU-1K"),
-)
 
 # What --schedule may be, and what it does.
 SCHEDULES = {
@@ -136,7 +131,7 @@ BLEU = (
         "tokenize",
         "",
         "sacreBLEU's tokenizer. Default: that of --language_pair, or 13a.",
-        choices=TOKENIZERS,
+        choices=sacre_bleu.TOKENIZERS,
     ),
     *_refused("BLEU reads no source; T2T ignores it", source=None),
     *_refused("call it once for every file", translations_dir=None),

@@ -18,6 +18,10 @@ from ut_keras.errors import UsageError
 if TYPE_CHECKING:
     from sacrebleu.metrics import BLEU
 
+TOKENIZERS = (
+    *("none", "zh", "13a", "intl", "char", "ja-mecab", "ko-mecab"),
+    *("spm", "flores101", "flores200", "spBLEU-1K"),
+)
 # sacreBLEU knows languages by ISO 639-1; others write ISO 639-3, or the country.
 _SAME = {
     **dict.fromkeys(("cmn", "chi", "zho", "cn"), "zh"),

@@ -54,13 +54,16 @@ def _of_lines(encoder, title, used):
 
 def unknown(encoder: TokenTextEncoder, title: str, words: Sequence[str]) -> list[str]:
     """Returns a line if most of some words are not in the vocabulary; else none."""
-    lacking = [word for word in words if encoder.encode(word) == [encoder.oov_id]]
+    oov_id = encoder.oov_id
+    if oov_id is None:
+        return []
+    lacking = [word for word in words if encoder.encode(word) == [oov_id]]
     if len(lacking) <= _MOST_UNKNOWN * len(words):
         return []
     shown = ", ".join(repr(word[:40]) for word in list(dict.fromkeys(lacking))[:_SHOWN])
     return [
         f"{len(lacking) / len(words):.0%} of the words are not in {title}, such as {shown}: they "
-        f"become {encoder.entries[encoder.oov_id]}."
+        f"become {encoder.entries[oov_id]}."
     ]
 
 
