@@ -4,7 +4,11 @@ from drawing import BLUE, COLOURS, GREEN, INK, ORANGE, PALE, SOFT, Drawing
 
 _LABEL, _AXIS, _ROW, _TOP = 350, 420, 24, 44  # pixels
 _MARKS = {"paper": (ORANGE, 15), "other": (GREEN, 13), "ours": (BLUE, 9)}  # what is there shows
-_NAMES = {"paper": "the paper", "other": "best other public attempt", "ours": "ours, a mark a seed"}
+_NAMES = {
+    "paper": "paper",
+    "other": "best other public result",
+    "ours": "ut_keras, one mark per seed",
+}
 _SIZE, _STEP, _COLUMNS = (170, 100), (244, 168), 4  # of a panel, to the next, in a row
 _LEFT = 52
 
@@ -12,12 +16,13 @@ _LEFT = 52
 def overview(rows):
     """What is right of each line, in percent: the paper's, the best other attempt's, ours."""
     bottom = _TOP + len(rows) * _ROW
-    drawing = Drawing(_LABEL + _AXIS + 40, bottom + 62, "Right answers: the papers, others, ours")
+    drawing = Drawing(_LABEL + _AXIS + 40, bottom + 62, "Correct outputs: papers, others, ut_keras")
     for percent in range(0, 101, 20):
         x = _LABEL + percent / 100 * _AXIS
         drawing.line(x, _TOP - 6, x, bottom, False, PALE)
         drawing.text(x, _TOP - 14, str(percent), color=SOFT, size=11)
-    drawing.text(_LABEL - 14, _TOP - 14, "right, in percent (of bAbI 100 − error)", "end", SOFT, 11)
+    title = "correct outputs in percent (bAbI: 100 − error)"
+    drawing.text(_LABEL - 14, _TOP - 14, title, "end", SOFT, 11)
     for number, row in enumerate(rows):
         y = _TOP + (number + 0.5) * _ROW
         drawing.text(_LABEL - 14, y + 4, row.what, "end", size=12)

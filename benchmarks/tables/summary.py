@@ -1,6 +1,6 @@
-"""The thirteen lines on top of docs/results.md: the papers, the best other public attempt, ours.
+"""The summary on top of docs/results.md: the papers, the best other public result, ut_keras.
 
-An attempt is one that tells its numbers; a dash stands where none was found.
+Only attempts that publish their numbers count as public results. A dash means that none was found.
 """
 
 import re
@@ -15,24 +15,35 @@ from tables import babi, means
 
 
 class Headline(NamedTuple):
-    """A line: of the cell ROW/MODEL, or, as */MODEL, of the mean of a model's cells.
+    """A row of the summary.
 
-    `paper` is for what the cell's score does not say. `other` is Markdown, or a function of the
-    numbers of the tasks that have run.
+    Fields:
+        what: str. The task.
+        table: str. The name of the table.
+        cell: str. The cell "ROW/MODEL", or "*/MODEL" for the mean over the cells of a model.
+        metric: str, as named in metrics.jsonl.
+        measure: str. What the number is, such as "strings correct".
+        paper: str. The paper's number, where the cell's score does not have it.
+        other: str in Markdown, or a function that returns it for the numbers of the finished tasks.
     """
 
     what: str
     table: str
     cell: str
     metric: str = "mean_error"
+    measure: str = ""
     paper: str = ""
     other: str | Callable = "—"
 
 
 class Row(NamedTuple):
-    """A line as it is shown; `points` is {"paper", "other", "ours": list of percent right}."""
+    """A row as it is shown.
+
+    `points` is {"paper", "other", "ours": list of percentages of correct outputs}.
+    """
 
     what: str
+    measure: str
     paper: str
     other: str
     ours: str
@@ -42,7 +53,7 @@ class Row(NamedTuple):
 
 
 def _public_single(tasks):
-    """The best of ten runs each, with ACT, over the tasks that have run here, or all."""
+    """Return the public mean error with ACT over `tasks`, or over all tasks if it is empty."""
     errors = list(map(float, babi.PUBLIC.split()))
     mean = statistics.mean(errors[task - 1] for task in tasks or range(1, 1 + len(errors)))
     where = f"[andreamad8]({_GITHUB}andreamad8/Universal-Transformer-Pytorch)"
@@ -51,49 +62,100 @@ def _public_single(tasks):
 
 _GITHUB = "https://github.com/"
 _JOINT = (
-    "about 40, the authors' code without halting, stopped early "
+    "about 40; the authors' code without halting, stopped early "
     f"([bAbI-T2T #7]({_GITHUB}MostafaDehghani/bAbI-T2T/issues/7))"
 )
 _STRINGS = "decode/accuracy_per_sequence"
-_SUMS = f"0.99, 20 digits a number to 100 ([McLeish et al. 2024]({_GITHUB}mcleish7/arithmetic))"
-_CAPTIONS = f"41.02, lower-cased ([LividWo]({_GITHUB}LividWo/Revisit-MMT))"
+_SUMS = (
+    "0.99; 20-digit numbers to 100-digit ones "
+    f"([McLeish et al. 2024]({_GITHUB}mcleish7/arithmetic))"
+)
+_CAPTIONS = f"41.02; lower-cased text ([LividWo]({_GITHUB}LividWo/Revisit-MMT))"
 _SCAN, _NDR = "1.00 (Csordás et al. 2021)", "1.00 (Csordás et al. 2022)"
+_OF_STRINGS, _OF_SUMS = "strings correct", "sums correct"
+_OF_ANSWERS, _OF_COMMANDS = "answers correct", "commands correct"
+_FORWARD, _BACKWARD = (f"Table lookup‡, 8 tables, {order}" for order in ("forward", "backward"))
 HEADLINES = (
+    Headline("bAbI 10k, joint", "babi_joint_10k", "joint/adaptive_large_batch", other=_JOINT),
+    Headline("bAbI 10k, single task†", "babi_10k_single", "*/adaptive", other=_public_single),
+    Headline("bAbI 1k, joint", "babi_joint_1k", "joint/adaptive"),
+    Headline("bAbI 1k, single task", "babi_1k_single", "*/adaptive"),
     Headline(
-        "bAbI 10k, joint: error", "babi_joint_10k", "joint/adaptive_large_batch", other=_JOINT
+        "Copy, 40 digits to 400*", "algorithmic", "copy/coupled", _STRINGS, _OF_STRINGS, "0.35"
     ),
-    Headline("bAbI 10k, single†: error", "babi_10k_single", "*/adaptive", other=_public_single),
-    Headline("bAbI 1k, joint: error", "babi_joint_1k", "joint/adaptive"),
-    Headline("bAbI 1k, single: error", "babi_1k_single", "*/adaptive"),
-    Headline("Copy, 40 digits to 400*: strings", "algorithmic", "copy/coupled", _STRINGS, "0.35"),
-    Headline("Reverse, 40 to 400*: strings", "algorithmic", "reverse/coupled", _STRINGS, "0.46"),
     Headline(
-        "Addition, 40 to 400*: sums", "algorithmic", "addition/coupled", _STRINGS, "0.02", _SUMS
+        "Reverse, 40 digits to 400*",
+        "algorithmic",
+        "reverse/coupled",
+        _STRINGS,
+        _OF_STRINGS,
+        "0.46",
     ),
-    Headline("Learning to Execute: programs", "lte", "program/universal_small_batch", _STRINGS),
-    Headline("SCAN, length over 26", "scan", "length 26/universal_50k", _STRINGS, _SCAN),
-    Headline("Table lookup (our tables), forward", "depth_ctl", "forward/ndr", "accuracy", _NDR),
-    Headline("Table lookup (our tables), backward", "depth_ctl", "backward/ndr", "accuracy", _NDR),
     Headline(
-        "Table lookup (11 tables), backward", "depth_ctl", "backward/published", "accuracy", _NDR
+        "Addition, 40 digits to 400*",
+        "algorithmic",
+        "addition/coupled",
+        _STRINGS,
+        _OF_SUMS,
+        "0.02",
+        _SUMS,
     ),
-    Headline("Multi30k: BLEU", "multi30k", "test2016/universal", "decode/bleu", "", _CAPTIONS),
+    Headline(
+        "Learning to Execute", "lte", "program/universal_small_batch", _STRINGS, "programs correct"
+    ),
+    Headline(
+        "SCAN, length over 26", "scan", "length 26/universal_50k", _STRINGS, _OF_COMMANDS, _SCAN
+    ),
+    Headline(_FORWARD, "depth_ctl", "forward/ndr", "accuracy", _OF_ANSWERS, _NDR),
+    Headline(_BACKWARD, "depth_ctl", "backward/ndr", "accuracy", _OF_ANSWERS, _NDR),
+    Headline(
+        "Table lookup, 11 tables, backward",
+        "depth_ctl",
+        "backward/published",
+        "accuracy",
+        _OF_ANSWERS,
+        _NDR,
+    ),
+    Headline(
+        "Multi30k, English to German",
+        "multi30k",
+        "test2016/universal",
+        "decode/bleu",
+        "BLEU",
+        "",
+        _CAPTIONS,
+    ),
 )
 
 
-_FEWEST_TASKS = 10  # of a mean on top: a few tasks of twenty say little of all
+_FEWEST_TASKS = 10  # A mean over fewer of the 20 tasks is not shown.
 
 
 def rows(every, found):
-    """A `Row` for each line, of all tables and `Lines`."""
+    """Return a `Row` for each headline, from all tables and `Lines`."""
     named = {table.name: table for table in every}
     return [_row(headline, named[headline.table], found) for headline in HEADLINES]
 
 
 def table(rows):
-    """The lines as Markdown."""
-    heads = ("", "paper", "best other public attempt", "ours, mean ± sd", "seeds", "command")
-    return blocks.table([heads, *([*row[:-2], f"`{row.command}`"] for row in rows)])
+    """Return the rows as Markdown: a table of errors, then a table of scores."""
+    heads = ("best other public result", "ut_keras, mean ± SD", "seeds", "arguments")
+    errors = [("bAbI", "paper, best of 10 seeds", "paper, mean ± SD", *heads)]
+    scores = [("task", "measure", "paper", *heads)]
+    for row in rows:
+        shared = (row.other, row.ours, row.seeds, f"`{row.command}`")
+        if row.measure:
+            scores.append((row.what, row.measure, row.paper, *shared))
+        else:
+            best, _, mean = row.paper.partition("; ")
+            errors.append((row.what, best, mean, *shared))
+    return (
+        "Error in percent, averaged over the tasks. **Lower is better.** Parentheses: number of\n"
+        "failed tasks (error above 5 %).\n\n"
+        f"{blocks.table(errors)}\n"
+        "Accuracy (0 to 1) and BLEU. **Higher is better.**\n\n"
+        f"{blocks.table(scores)}"
+    )
 
 
 def _row(headline, table, found):
@@ -117,6 +179,7 @@ def _row(headline, table, found):
     points = {"paper": _numbers(paper.split(";")[-1]), "other": _numbers(other), "ours": values}
     return Row(
         what,
+        headline.measure,
         paper or "—",
         other,
         ours or "—",

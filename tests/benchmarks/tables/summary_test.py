@@ -1,4 +1,4 @@
-"""The thirteen lines on top: means over the same tasks, and what the picture shows of them."""
+"""The summary: its rows, means over the same tasks, and the picture."""
 
 import pytest
 import tables
@@ -26,12 +26,20 @@ def test_a_line_without_runs_has_the_papers_numbers_and_a_dash():
 
 def test_means_are_of_the_same_tasks():
     row = summary.rows(EVERY, _lines(range(11, 21)))[1]
-    assert row.what == "bAbI 10k, single†: error (10 of 20 tasks)"
+    assert row.what == "bAbI 10k, single task† (10 of 20 tasks)"
     assert row.paper == "0.38 (0/10); 1.15 ± 1.40"
     assert row.other.startswith("13.68, best of ten ([andreamad8](https://")
     assert (row.ours, row.seeds) == ("2.00 (0/10)", "1")
     assert row.points["ours"] == [98.0] and row.points["paper"] == [pytest.approx(98.85)]
     assert summary.rows(EVERY, _lines(range(12, 21))) == summary.rows(EVERY, made_up.lines())
+
+
+def test_table_has_one_direction_per_part():
+    errors, scores = summary.table(summary.rows(EVERY, made_up.lines())).split("\nAccuracy")
+    assert "Lower is better" in errors and "Higher is better" not in errors
+    assert "Higher is better" in scores and "Lower is better" not in scores
+    assert errors.count("\n| bAbI 1") == 4 and scores.count("correct |") == 8
+    assert "| bAbI 1k, single task | 4.56 (3/20) | 6.39 ± 3.22 | — | — |  |" in errors
 
 
 def test_the_picture_has_a_mark_for_each_of_our_numbers():
