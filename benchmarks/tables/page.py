@@ -1,5 +1,7 @@
-"""docs/results.md and docs/depth.md: what is between `<!-- NAME -->` and `<!-- /NAME -->` in them,
-and their pictures, from the tables and the lines of runs that have ended. The rest is by hand.
+"""Write the generated parts of docs/results.md and docs/depth.md, and their pictures.
+
+A generated part lies between `<!-- NAME -->` and `<!-- /NAME -->`. It is made from the tables and
+from the lines of finished runs. The rest of the pages is written by hand.
 """
 
 import collections
@@ -11,15 +13,24 @@ import blocks
 
 import tables
 from tables import lines, means, pictures, summary
+from ut_keras.files import metrics_file
 
-_COLUMNS = ("paper", "ours, best by validation", "ours, mean ± sd", "seeds", "updates", "time")
+_COLUMNS = (
+    "paper",
+    "ut_keras, best seed by validation",
+    "ut_keras, mean ± SD",
+    "seeds",
+    "updates",
+    "time",
+)
+_BETTER = {True: "Lower is better.", False: "Higher is better."}
 
 
 def written(results_dir):
-    """{path: text} of the pages and their pictures beside a folder of lines, as they should be.
+    """Return {path: text} of the pages and pictures for a folder of lines.
 
     Raises:
-        UserError: if a line is none, or not of its recipe, or a page lacks a block.
+        UserError: if a line cannot be read or does not fit its recipe, or a page lacks a block.
     """
     docs = os.path.dirname(os.path.abspath(results_dir))
     every = [tables.load(name) for name in tables.names()]
@@ -40,7 +51,7 @@ def written(results_dir):
 
 
 def texts_of(every, found):
-    """{(page, block): text} of tables, of what was tried, and of the time that it took.
+    """Return {(page, block): text}: the tables, the tried settings and the time that runs took.
 
     Args:
         every: list of `Table`.
@@ -53,8 +64,8 @@ def texts_of(every, found):
         sum(x.get("seconds") or 0 for x in of if "where" not in x) / 3600 for of in (ended, tried)
     )
     hours = (
-        f"The runs in the tables took {taken:.1f} hours of one core, those of another machine\n"
-        f"not counted; those at the end {more:.1f} and more, for not all noted it."
+        f"The runs in the tables took {taken:.1f} hours on one core, without other machines.\n"
+        f"The tried settings took at least {more:.1f} hours; some have no recorded time."
     )
     texts = {("results", "hours"): hours, ("results", "tried"): blocks.table(rows)}
     for table in every:
@@ -87,17 +98,26 @@ def _section(table, found, tried):
         text += f"![Validation by updates: {table.title}]({_picture(table)})\n\n"
     if rows:
         widths = [[*row, *[""] * (len(columns) - len(row))][: len(columns)] for row in rows]
+        directions = {
+            metrics_file.is_less_better(score.metric)
+            for cell in table.cells
+            for score in cell.scores
+        }
+        if len(directions) == 1:
+            text += f"**{_BETTER[directions.pop()]}**\n\n"
         text += blocks.table([columns, *widths]) + "\n"
     if waiting:
         cells = "; ".join(
-            f"{count} {what}" if count > 1 else what for what, count in waiting.items()
+            f"{what} ({count} cells)" if count > 1 else what for what, count in waiting.items()
         )
-        text += f"Not run yet (in brackets the paper's numbers): {cells}.\n\n"
-    return f"{text}`python benchmarks/paper.py --table={table.name} --list` has the commands.\n"
+        text += f"Not run yet (with the paper's numbers): {cells}.\n\n"
+    return (
+        f"{text}To print the commands: `python benchmarks/paper.py --table={table.name} --list`.\n"
+    )
 
 
 def _steps_section(table, of_steps):
-    """What ended runs answer that are stopped after some numbers of steps."""
+    """Return the table of finished runs that are evaluated with other numbers of steps."""
     cells = {cell.recipe: cell for cell in table.cells}
     order = list(cells)
     of_steps = sorted(
@@ -110,7 +130,7 @@ def _steps_section(table, of_steps):
         return ""
     rows = [["", *counts]]
     groups = {}
-    for line in of_steps:  # a mean is of runs that were stopped at the same steps
+    for line in of_steps:  # a mean combines runs with the same numbers of steps
         numbers = tuple(sorted(next(iter(line["splits"].values()))))
         groups.setdefault((line["recipe"], line["hparams"], numbers), []).append(line)
     for (recipe, hparams, _), group in groups.items():
@@ -127,7 +147,7 @@ def _steps_section(table, of_steps):
 
 
 def _at(results, score):
-    """The mean of several seeds."""
+    """Return the mean score over several seeds, and the mean ponder time in parentheses."""
     number = score.show(statistics.mean(map(score.of, results)))
     if "ponder_time" not in results[0]:
         return number
@@ -135,7 +155,7 @@ def _at(results, score):
 
 
 def _rows(cell, found, tried):
-    """A row for each score; what was tried alone says so."""
+    """Yield a row for each score; a cell without finished runs shows its best try."""
     ended = found.of(cell)
     ends = []
     if ended:
@@ -153,12 +173,12 @@ def _rows(cell, found, tried):
         elif tried and score is cell.scores[0]:
             numbers = [line for line in tried if cell.valid in line.get("valid", {})]
             line = means.best(cell, numbers) if numbers else tried[-1]
-            row += [f"a try: {_result(line)}", "[see](results.md#what-was-tried)"]
+            row += [f"only tried: {_result(line)}", "[details](results.md#what-was-tried)"]
         yield row
 
 
 def _not_run(cell):
-    """A cell with the paper's numbers, or, where it has none, the model alone."""
+    """Return the name of a cell and the paper's numbers, or only the model if there are none."""
     papers = [
         f"{score.name}{': ' * bool(score.name)}{score.paper}"
         for score in cell.scores
@@ -169,7 +189,7 @@ def _not_run(cell):
 
 
 def _average_rows(table, found):
-    """A mean is of all cells of a model, or stands beside the paper's over the same."""
+    """Yield rows of means over all tasks, or over the finished tasks for both sides."""
     for model, paper in table.averages.items():
         mean = means.over_cells(table, model, found)
         yield [f"**mean of all 20 tasks, {model}**", paper, *(mean[1:3] if mean.is_whole else [])]
@@ -191,11 +211,11 @@ def _tried_row(line):
 def _result(line):
     if "result" in line:
         return line["result"]
-    return f"{line['metric']} {line['valid'][line['metric']]:.4g} of validation"
+    return f"{line['metric']} {line['valid'][line['metric']]:.4g} on validation"
 
 
 def _superseded(every, found):
-    """The lines of runs whose recipe is no cell's any more, with what was other then."""
+    """Yield lines of runs of no current recipe, with the settings that differ from it."""
     cells = {(table.name, cell.name): cell for table in every for cell in table.cells}
     current = {cell.recipe for cell in cells.values()}
     for recipe, by_seed in found.finished.items():
@@ -208,7 +228,7 @@ def _superseded(every, found):
             other = {k: then.get(k, defaults.get(k)) for k in changed}
             setting = [*(f"{k}={v}" for k, v in other.items()), f"{line['updates']:,} updates"]
             model = re.search(r"--model=(\w+)", line.get("command", ""))
-            if model and (not cell or model[1] != cell.model):  # nor was it this cell
+            if model and (not cell or model[1] != cell.model):  # it was another cell
                 setting = [model[1], *setting]
-                line = {**line, "cell": line["cell"] + " of then"}
-            yield {**line, "setting": ", ".join(setting), "note": "another recipe"}
+                line = {**line, "cell": line["cell"] + " (earlier version)"}
+            yield {**line, "setting": ", ".join(setting), "note": "earlier recipe"}

@@ -61,7 +61,7 @@ def test_a_mean_stands_beside_the_papers_of_the_same_tasks():
     assert not any("mean of 1" in row for row in rows)
 
 
-_NOT_RUN = "Not run yet (in brackets the paper's numbers): task1, adaptive (0.0; 0.2 ± 0.3)."
+_NOT_RUN = "Not run yet (with the paper's numbers): task1, adaptive (0.0; 0.2 ± 0.3)."
 
 
 def test_what_was_not_run_stands_below_the_table_with_the_papers_number():
@@ -71,19 +71,21 @@ def test_what_was_not_run_stands_below_the_table_with_the_papers_number():
 
 def test_what_was_only_tried_is_a_row_with_its_number():
     tried = [line(1, valid, 1, setting="much") for valid in (0.53, 0.5, 0.52)]
-    row = "| task1, adaptive | 0.0; 0.2 ± 0.3 | a try: mean_error 0.5 of validation | [see]"
+    row = (
+        "| task1, adaptive | 0.0; 0.2 ± 0.3 | only tried: mean_error 0.5 on validation | [details]"
+    )
     assert any(text.startswith(row) for text in _page(tried=tried))
     other = {"table": "t", "cell": CELL.name, "seed": 1, "setting": "a", "result": "error 51 %"}
-    assert any("| a try: error 51 % | [see]" in text for text in _page(tried=[other]))
+    assert any("| only tried: error 51 % | [details]" in text for text in _page(tried=[other]))
 
 
 def test_runs_of_an_earlier_recipe_are_listed_as_tried():
     other = dataclasses.replace(CELL, hparams="learning_rate_constant=0.5", updates=3)
     assert other.recipe != CELL.recipe
     rows = _page(line(1, 0.25, 0.5, other), tried=[line(1, 0.5, 1, setting="much")])
-    assert "| t: task1, adaptive | much | 1 | mean_error 0.5 of validation |  |" in rows
-    row = "learning_rate_constant=0.5, 3 updates | 1 | mean_error 0.25 of validation |"
-    assert f"| t: task1, adaptive | {row} another recipe |" in rows
+    assert "| t: task1, adaptive | much | 1 | mean_error 0.5 on validation |  |" in rows
+    row = "learning_rate_constant=0.5, 3 updates | 1 | mean_error 0.25 on validation |"
+    assert f"| t: task1, adaptive | {row} earlier recipe |" in rows
     assert not any("50.0" in text for text in rows)
 
 
@@ -91,7 +93,21 @@ def test_a_run_of_another_model_is_no_try_of_the_cell():
     other = line(1, 0.25, 0.5, dataclasses.replace(CELL, updates=3), command="--model=transformer")
     rows = _page(other)
     assert _NOT_RUN in rows
-    assert any("| t: task1, adaptive of then | transformer, 3 updates |" in row for row in rows)
+    assert any(
+        "| t: task1, adaptive (earlier version) | transformer, 3 updates |" in row for row in rows
+    )
+
+
+def test_table_says_which_direction_is_better():
+    def shown(*metrics):
+        scores = tuple(dataclasses.replace(CELL.scores[0], metric=name) for name in metrics)
+        cell = dataclasses.replace(CELL, scores=scores)
+        run = {**line(1, 0.2, 0.1, cell), "test": dict.fromkeys(metrics, 0.1)}
+        return _page(run, table=dataclasses.replace(TABLE, cells=(cell,)))
+
+    assert "**Lower is better.**" in shown("mean_error")
+    assert "**Higher is better.**" in shown("decode/bleu")
+    assert not any("is better" in text for text in shown("mean_error", "decode/bleu"))
 
 
 def test_curves_are_shown_where_a_line_has_one():
@@ -129,7 +145,7 @@ def test_the_time_of_another_machine_is_named_and_not_counted():
     there = line(2, 0.2, 0.1, seconds=7200, where="a GPU")
     texts = page.texts_of([TABLE], made_up.lines(line(1, 0.2, 0.1, seconds=3600), there))
     assert "| 90 min, a GPU |" in texts["results", "tables"]
-    assert "took 1.0 hours of one core" in texts["results", "hours"]
+    assert "took 1.0 hours on one core" in texts["results", "hours"]
 
 
 def test_a_page_without_a_block_is_refused():
