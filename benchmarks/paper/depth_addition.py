@@ -1,8 +1,11 @@
-"""Sums of two numbers, column by column, trained on 1 to 10 digits; share of sums all of whose
-digits are right. Each column has its answer, and under a halting rule its own number of steps. All
-but `q_halt` learn the trained lengths. Of 20 digits they get most, and few sums; the data router
-gets all: a column need only find the nearest one to its right that does not make nine, and that is
-what its attention does, whatever the distance. After five steps 99.7 % are right.
+"""The model adds two numbers column by column. It is trained on numbers of 1 to 10 digits. The score is
+the share of sums in which every digit is correct. Each column has an output of its own and, with a
+halting rule, its own number of steps.
+
+All models except `q_halt` learn the trained lengths. With 20 digits they get most digits right, but
+few complete sums. The data router gets every sum right. A column needs the nearest column to its
+right whose digits do not add up to nine, and the router's attention finds it at any distance. After
+five steps, 99.7 % of the router's sums are correct.
 """
 
 from tables import Table, depth

@@ -1,11 +1,15 @@
-"""Whether the number of ones is odd, trained on 1 to 10 digits; share of right answers. Guessing is
-right in half of the cases. (Strings of up to 40 digits, `parity40`, are longer than 14 steps can
-count one by one.) Validation is drawn from the 88 strings that training has not, one of 6 digits as
-often as sixteen of 10, so that small differences in it say nothing. Fixed depth, ACT and PonderNet
-learn 95 to 98 % of it in the mean of three seeds, the others less, and none but the data router,
-which learns all, goes on beyond: it takes about a step for each digit, so that 20 digits are right
-after 20 steps and more, which training never had: 99.7 to 100 % after 28, of three seeds. One of
-them has forgotten it by 40.
+"""The model decides whether the number of ones is odd. It is trained on 1 to 10 digits. The score is the
+share of correct answers, and chance is one half. (The strings of `parity40` have up to 40 digits, too
+many to count one by one in 14 steps.)
+
+Validation samples from the 88 strings that are not in the training data. A string of 6 digits is
+sampled as often as sixteen strings of 10 digits, so small differences in validation mean nothing.
+
+Fixed depth, ACT and PonderNet reach 95 to 98 % of validation in the mean over three seeds. The others
+reach less, except for the data router, which reaches all. Only the data router generalizes to longer
+strings. It takes about one step per digit, so strings of 20 digits need 20 steps or more, which
+training never had. With 28 steps, the three seeds get 99.7 to 100 % of them right. With 40 steps, one
+of the seeds fails again.
 """
 
 from tables import Table, depth
