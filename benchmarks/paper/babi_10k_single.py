@@ -1,17 +1,22 @@
-"""Dehghani et al. 2019, table 1 and appendix B: a model for each task, trained on its 10,000
-questions (9,000 after every tenth story is held out for validation). Error in percent; the paper's
-column has the best of ten seeds, then their mean and deviation.
+"""Dehghani et al. 2019, table 1 and appendix B. One model per task is trained on the 10,000
+questions of the task. Every tenth story is held out for validation, so 9,000 remain. The numbers
+are errors in percent. The paper's column shows the best of ten seeds, then the mean and deviation
+of the ten.
 
-Task 3 is missing: its training file was not at hand (1,925 of its 10,000 questions were). With the
-official archive it is one more cell, `babi_qa_sentence_single_task3_10k_valid`. Of the 1,000 test
-questions 741 of task 4 are, with their stories, in the training file too, 203 of task 20 and 152 of
-17 (of any other 25 or fewer); that is so for everybody. Task 16 was tried and
-stays at half (see [what was tried](#what-was-tried)): a mean without it is the better for it. Its
-9,000 stories are learned by heart before it is found how they are answered; `permuted` (ours, and
-in no mean) has 20 copies of each, with names, animals and colors exchanged among themselves. What
-section 3.1 says, that the ponder time rises with the number of supporting facts, is hardly seen:
-the eight tasks of one fact here take 2.9 steps on average, 2.0 to 3.5, the eight of two 3.2, 2.4 to
-4.0 (four are the most), and the two seeds of task 13 are 0.8 apart; task 3 (three) is missing.
+- **Task 3** is missing, because its training file was unavailable (1,925 of its 10,000 questions
+  were available). With the official archive it is one more cell,
+  `babi_qa_sentence_single_task3_10k_valid`.
+- **Task 16** was tried, and about half of its answers are wrong (see [what was
+  tried](#what-was-tried)). A mean without task 16 is therefore lower. The model memorizes the
+  9,000 stories before it finds the rule. The cell `permuted` (an addition of ut_keras that is in
+  no mean) trains on 20 copies of each story in which names, animals and colors are exchanged.
+- **Duplicates:** of the 1,000 test questions, 741 of task 4 are, with their stories, also in the
+  training file. It is 203 for task 20, 152 for task 17, and at most 25 for every other task. This
+  is a property of the dataset and affects all published results.
+- **Ponder time:** section 3.1 of the paper says that the ponder time rises with the number of
+  supporting facts. This is hardly visible here. The eight tasks with one fact take 2.9 steps on
+  average (2.0 to 3.5), and the eight tasks with two facts 3.2 (2.4 to 4.0, where 4 is the
+  maximum). The two seeds of task 13 differ by 0.8. Task 3, with three facts, is missing.
 """
 
 from tables import Cell, Score, Table, babi

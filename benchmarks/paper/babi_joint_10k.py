@@ -1,32 +1,43 @@
-"""One model for all tasks, trained on the 10,000 questions of each, but for task 3, of whose
-training file 1,925 questions were at hand.
+"""One model for all tasks, trained on the 10,000 questions of each task. Task 3 is the exception:
+only 1,925 questions of its training file were available.
 
-The recipe is that of all bAbI tables: stories without blank rows (`trim_stories`), 1,024 rows an
-update, which are 93 stories of all tasks (12 of the longest, so that a long story weighs more), the
-rate .001 constant until it falls to nothing over the last 10,000 updates (all of them, where a
-single task has no more), dropout .1 in three places, smoothing .1. The joint models see their
-stories 64 times. Rate and ponder cost are those of andreamad8's code. Of `masked_mean` and `last`
-for `class_label_pooling`, validation of tasks 2 and 17 preferred one each (runs of 1,000 and 1,500
-updates that were not kept); the mean is nearer to T2T. All else was set before. As the authors'
-`BabiTransformer`, the contrast has no decoder; its transition is dense, while that of the others
-sees neighbors. `adaptive_t2t` halts as T2T starts it and at its price.
+The recipe of all bAbI tables:
 
-More training helps. `adaptive_large_batch` is the same model with 680 stories an update, 570 times
-each story in all, nine times as often. The paper does not say how long its models train; the
-command in the authors' repository comes to over 2,000 times (100,000 updates of 4,096 stories).
-This run fails at task 16 alone, which it learns by heart; the mean of the other 19 is 0.19 (of the
-paper's, which fails at none, 0.24 best, 1.13 mean). It is one seed, and ran on a GPU by an earlier
-form of `benchmarks/in_jax.py`, not committed, which took as many updates as its time allowed: the
-cell has their number. The order of its stories is another, and the longest came by 112 and 124 an
-update, not by 84 and 126. Its curve was measured there. No contrast has been trained as long, so
-that the line says nothing of what halting, or sharing the layer, is good for.
+- stories without empty sentences (`trim_stories`);
+- 1,024 sentences per update, which are 93 stories of mixed tasks, or 12 of the longest stories,
+  so that a long story has more weight;
+- a constant learning rate of .001 that falls to zero over the last 10,000 updates. These are all
+  updates where a single task has no more;
+- dropout .1 in three places, label smoothing .1.
 
-The paper's gap between the Transformer and the Universal one, 22.1 to .47, is not seen, rather the
-reverse, of too few seeds to rank them: after 120,000 updates the Transformer (four layers of its
-own) has 4.3 % of errors, the Universal one 4.5 and 6.3, the adaptive one 6.2 and 6.1. All fail at
-tasks 16 and 17; the Transformer and one of the Universal ones solve task 19, where 22 to 28 % of
-the others' answers are wrong. Read at the question they learn sooner for the first 8,000 updates,
-and by 16,000 there is no difference (listed below).
+The joint models see each story 64 times. Learning rate and ponder cost are those of andreamad8's
+code. For `class_label_pooling`, validation preferred `masked_mean` on one of tasks 2 and 17 and
+`last` on the other, in runs of 1,000 and 1,500 updates that were not kept. The mean was chosen
+because it is closer to T2T. Everything else was fixed before. Like the authors'
+`BabiTransformer`, the contrast `transformer` has no decoder. Its transition is dense, while the
+transition of the other models sees neighboring positions. `adaptive_t2t` uses T2T's initial
+halting bias and ponder cost.
+
+**More training helps.** `adaptive_large_batch` is the same model with 680 stories per update. It
+sees each story 570 times, nine times as often. The paper does not say how long its models were
+trained. The command in the authors' repository amounts to over 2,000 times (100,000 updates of
+4,096 stories). This run fails only at task 16, which it memorizes. The mean error of the other 19
+tasks is 0.19. The paper fails at no task, and its mean over these 19 tasks is 0.24 for the best
+seed and 1.13 over all seeds.
+
+The run is a single seed and was computed on a GPU by an earlier version of `benchmarks/in_jax.py`
+that was not committed. That version made as many updates as its time allowed, and the cell has
+this number. Its order of stories was different, and the longest stories came in updates of 112
+and 124 instead of 84 and 126. Its validation curve was measured there. No contrast was trained as
+long, so this row shows neither the benefit of halting nor that of sharing the layer.
+
+**The paper's gap between the Transformer and the Universal Transformer, 22.1 to .47, does not
+appear here.** If anything, the order is reversed, with too few seeds for a ranking. After 120,000
+updates, the Transformer (four layers with their own weights) has 4.3 % errors, the Universal
+Transformer 4.5 and 6.3, and the adaptive one 6.2 and 6.1. All fail at tasks 16 and 17. The
+Transformer and one of the Universal Transformers solve task 19, where 22 to 28 % of the other
+models' answers are wrong. Models that read the class at the question learn faster in the first
+8,000 updates. By 16,000 updates the difference is gone (listed below).
 """
 
 import io

@@ -1,7 +1,7 @@
 """Sudoku with 6 x 6 cells. In each step of solving, all cells that follow directly are filled in.
-Training has puzzles of 1 to 4 such steps. The score is the share of puzzles in which every cell is
-correct. Each cell has an output of its own and, with a halting rule, its own number of steps. The run
-of `fixed` was paused for 48 minutes of its time.
+Training has puzzles of 1 to 4 such steps. The score is the share of puzzles in which every cell
+is correct. Each cell has an output of its own and, with a halting rule, its own number of steps.
+The run of `fixed` was paused for 48 minutes of its time.
 """
 
 from tables import Table, depth

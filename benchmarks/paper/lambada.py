@@ -1,5 +1,5 @@
-"""Table 3. Not run: the training text (203 million words of novels) was not at hand, and two cores
-are too few. The command is the whole of it.
+"""Table 3 of the paper. Not run: the training text (203 million words of novels) was unavailable,
+and two cores are too few. The printed command is all that is needed.
 """
 
 from tables import Cell, Score, Table

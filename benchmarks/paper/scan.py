@@ -1,11 +1,15 @@
-"""SCAN (Lake & Baroni 2018), share of commands whose actions are all right, by greedy decoding. The
-cutoff at 26 actions is that of Csordás et al. 2021 ("The Devil is in the Detail"), who report 1.00
-with relative attention. `universal_50k` is trained as long as theirs, on a GPU by
-`benchmarks/in_jax.py`, beside another run; `published`, for a GPU too, also leaves embeddings as
-they are, as theirs; all others have the same training, but a fifth of their 50,000 updates.
-`universal_50k` is right on all test commands but 53 of the 128 longest: there it stops after 46 of
-48 actions. Validation is a tenth of the training examples, so of the trained kind, and cannot
-choose: as there, the last weights count.
+"""SCAN (Lake & Baroni 2018). The score is the share of commands for which all actions are
+correct, with greedy decoding. The cutoff at 26 actions is that of Csordás et al. 2021 ("The Devil
+is in the Detail"), who report 1.00 with relative attention.
+
+- `universal_50k` is trained as long as theirs, for 50,000 updates, on a GPU with
+  `benchmarks/in_jax.py` while another run used the same GPU. It gets all test commands right
+  except 53 of the 128 longest ones. There it stops after 46 of 48 actions.
+- `published` is meant for a GPU. Like theirs, it also does not scale the embeddings.
+- All others use the same training with a fifth of the updates.
+
+Validation is a tenth of the training examples. It has the same lengths as training and cannot be
+used to choose weights. As in the publication, the last weights are used.
 """
 
 from tables import Cell, Score, Table

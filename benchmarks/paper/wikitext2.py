@@ -1,6 +1,7 @@
-"""Perplexity per word of WikiText-2's test split (not in the paper). The training text was not at
-hand: nine tenths of the validation text, 200,000 words, train and the rest validates, so the
-vocabulary is smaller too and published numbers are of another task.
+"""Perplexity per word on WikiText-2's test split (not in the paper). The training text was
+unavailable. Nine tenths of the validation text, 200,000 words, are used for training and the rest
+for validation. The vocabulary is therefore smaller, and published numbers belong to a different
+task.
 """
 
 from tables import Cell, Score, Table

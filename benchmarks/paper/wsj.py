@@ -1,6 +1,7 @@
-"""Parsing (Vinyals et al. 2015, not in the paper of the Universal Transformer): F1 of labelled
-brackets of greedily decoded trees. The treebank is licensed; here its public sample of 3,914 trees
-stands for it: sections wsj_0180 to 0199 test (245 trees), 200 of the others validate.
+"""Parsing (Vinyals et al. 2015; not in the paper of the Universal Transformer). The score is the
+F1 of labelled brackets of greedily decoded trees. The treebank is licensed, so its public sample
+of 3,914 trees is used instead. Sections wsj_0180 to 0199 are the test (245 trees), and 200 of the
+other trees are the validation split.
 """
 
 from tables import Cell, Score, Table
