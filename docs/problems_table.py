@@ -1,4 +1,4 @@
-"""Writes the table of problems from what they say about themselves.
+"""Write the table of problems from their declarations.
 
 python docs/problems_table.py            writes docs/problems.md
 """
@@ -17,8 +17,8 @@ from ut_keras.data.tfrecords import DataError  # noqa: E402
 from ut_keras.files import whole_file  # noqa: E402
 from ut_keras.problems.problem import Problem  # noqa: E402
 
-# Examples of train, dev, test, where the raw data decide; the first pattern that fits. None: there
-# is no such split, or it is not known.
+# Number of examples in train, dev and test where it depends on the raw data; the first matching
+# pattern counts. None: the problem has no such split, or the number is unknown.
 SIZES = {
     "babi_qa_*_all_tasks_1k_valid": (18_013, 1_987, 20_000),
     "babi_qa_*_all_tasks_10k_valid": (None, None, 20_000),
@@ -89,35 +89,39 @@ SIZES = {
 USUAL_METRICS = Problem.eval_metrics
 _MOST_NAMES = 4
 _NUMBER = re.compile(r"(?<=[a-z])\d+(?=_|$)")
-_COLUMNS = ("problem", "serves", "examples", "vocabulary", "metrics", "licence", "raw files")
-_HEAD = """# The problems
+_COLUMNS = ("problem", "paper", "examples", "vocabulary", "metrics", "licence", "raw files")
+_HEAD = """# Problems
 
-Written by `docs/problems_table.py` from the problems themselves.
+This page lists every problem (dataset) that you can pass as `--problem=NAME`. This command
+generates the data of one problem and shows some of it:
 
 ```text
 ut-datagen --problem=NAME --data_dir=… --tmp_dir=… --inspect=5
 ```
 
-writes one and shows what is in it. The file in each heading opens with a worked record. `NAME_rev`
-is a problem from text to text with its sides exchanged.
+- **Files.** Each heading names the source file, which starts with an example record.
+- **`NAME_rev`** is a text-to-text problem with inputs and targets exchanged.
+- **Paper**: the experiment that uses the problem.
+- **Examples**: a `?` means that the number is not known before the data is available.
+- **Vocabulary**: the number of tokens. Two numbers are given if inputs and targets differ.
+- **Metrics**: all problems have {usual},
+  unless the column says "only". Metrics in italics are computed from features or from decoded
+  text. The source file describes them.
+- **Raw files** are downloaded to `--tmp_dir`, or you put them there. Where no files are named, the
+  data is generated or is your own.
 
-- Metrics: besides {usual},
-  which all have that do not say "only". In italics: more of its own, read from features or from
-  freely decoded text; the file says which.
-- Examples: ? where the number is not known before the data are there.
-- Raw files are downloaded into `--tmp_dir`, or put there by hand. Where none are named, the data
-  are generated or your own.
+`docs/problems_table.py` writes this page from the declarations of the problems.
 """
 
 
 def problem_names():
-    """The names of the package's problems; a program may have registered more."""
+    """Return the names of the package's problems, without those that a program registered."""
     ours = "ut_keras.problems"
     return [name for name in problems.names() if _package(problems.get(name)) == ours]
 
 
 def problems_table():
-    """The text of problems.md."""
+    """Return the text of problems.md."""
     sections = collections.defaultdict(lambda: collections.defaultdict(list))
     for name in sorted(problem_names(), key=_in_order):
         problem = problems.get(name)
@@ -127,7 +131,7 @@ def problems_table():
 
 
 def _section(module, groups):
-    """The text of the problems of one file; what all have in common stands above the table."""
+    """Return the text for the problems of one file, with common values above the table."""
     rows = [(_joined(names), *cells) for (_, cells), names in groups.items()]
     columns = [set(column) for column in zip(*rows, strict=True)]
     common = [len(column) == 1 and (len(rows) > 1 or column == {""}) for column in columns]
@@ -138,7 +142,7 @@ def _section(module, groups):
         if is_common and value and not (title == "raw files" and urls):
             lines.append(f"- {title}: {value}")
     if urls:
-        lines.append(f"- raw files from {', '.join(urls)}")
+        lines.append(f"- raw files: {', '.join(urls)}")
     if lines[-1]:
         lines.append("")
     for row in [_COLUMNS, ["---"] * len(_COLUMNS), *rows]:
@@ -154,7 +158,7 @@ def _names(groups):
 
 
 def _cells(problem):
-    """All columns but the first."""
+    """Return all columns except the first."""
     return (
         problem.paper,
         _examples(problem),
@@ -199,8 +203,8 @@ def _vocabulary(problem):
     try:
         sizes = {encoder.vocab_size for encoder in problem.feature_encoders(None).values()}
     except (TypeError, DataError):
-        return "words"  # in a file, which there is not
-    return f"{', '.join(map(str, sorted(sizes)))} symbols"
+        return "words"  # listed in a file that does not exist yet
+    return f"{', '.join(map(str, sorted(sizes)))} tokens"
 
 
 def _metrics(problem):
@@ -215,7 +219,7 @@ def _metrics(problem):
 
 
 def _joined(names):
-    """The names of a row; numbers that make the only difference stand in braces."""
+    """Return the names of a table row; numbers that alone differ are in braces."""
     if len(names) == 1:
         return f"`{names[0]}`"
     names = sorted(names, key=_in_order)
@@ -229,7 +233,7 @@ def _joined(names):
 
 
 def _in_order(name):
-    """A key that sorts by the file, and numbers by their size."""
+    """Return a sort key: by file, and by value for numbers."""
     parts = re.split(r"(\d+)", name)
     numbered = [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
     return _module(problems.get(name)), numbered
