@@ -1,8 +1,8 @@
-"""Writes the page of the names of T2T's modules, and what a package gets for each of them.
+"""Write the page of the names in T2T's modules and what a package gets for each.
 
-python docs/t2t_modules.py                 writes docs/t2t_modules.md, by the names that it lists
-python docs/t2t_modules.py --source=DIR    the same, by the names of T2T's source: the folder
-                                           tensor2tensor of its sdist, which is read, not imported
+python docs/t2t_modules.py                 rewrites docs/t2t_modules.md with the names it lists
+python docs/t2t_modules.py --source=DIR    the same with the names of T2T's source: the folder
+                                           tensor2tensor of its sdist, read without importing it
 """
 
 import ast
@@ -14,25 +14,29 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from ut_keras import hparams, problems  # noqa: E402, F401  whose names packages may use
+from ut_keras import hparams, problems  # noqa: E402, F401  packages may use their names
 from ut_keras.files import whole_file  # noqa: E402
 from ut_keras.t2t import modules  # noqa: E402
 from ut_keras.t2t.missing import Absent  # noqa: E402
 
 PAGE = os.path.join(HERE, "t2t_modules.md")
-# What packages of problems and models import.
+# The folders that packages of problems and models import.
 FOLDERS = ("data_generators", "layers", "models", "utils")
 _HEAD = """# The names of T2T's modules
 
-Written by `docs/t2t_modules.py` from the source of tensor2tensor 1.15.7, and from what `import`
-gives a [package](t2t_package.md): all {total} public names of `{folders}`.
-{works} work. {refused} can be imported, named and derived from, and are refused when they are
-used, in the words that stand before them here. A name that is not listed is refused likewise.
+This page lists all {total} public names of `{folders}` in
+tensor2tensor 1.15.7, and what a [package](t2t_package.md) gets when it imports them.
+
+- {works} names work.
+- {refused} names can be imported, named and derived from. Using them raises an error with the text
+  that precedes them on this page. The same holds for names that are not listed.
+
+`docs/t2t_modules.py` writes this page from T2T's source and from the result of `import`.
 """
 
 
 def read_source(folder):
-    """{module: public names in it} of the folder `tensor2tensor` of T2T's source."""
+    """Return {module: public names in it} for the folder `tensor2tensor` of T2T's source."""
     paths = (
         path
         for name in FOLDERS
@@ -48,7 +52,7 @@ def read_source(folder):
 
 
 def _defined(statements):
-    """The names that statements of a module define; what they import is of another module."""
+    """Yield the names that the statements of a module define, without imported names."""
     for statement in statements:
         if isinstance(statement, ast.FunctionDef | ast.ClassDef):
             yield statement.name
@@ -64,14 +68,14 @@ def _is_set(node):
 
 
 def read_page(text):
-    """{module: public names in it} of the page."""
+    """Return {module: public names in it} for the page."""
     entries = re.split(r"^- `([\w.]+)`", text, flags=re.MULTILINE)[1:]
     found = (re.findall(r"`(\w+)`", entry.partition("\n#")[0]) for entry in entries[1::2])
     return {module: sorted(names) for module, names in zip(entries[::2], found, strict=True)}
 
 
 def page(names):
-    """The text of t2t_modules.md."""
+    """Return the text of t2t_modules.md."""
     lines, counts = [], [0, 0]
     for folder in FOLDERS:
         lines += ["", f"## {folder}", ""]
@@ -92,7 +96,7 @@ def page(names):
 
 
 def is_here(module, name):
-    """Whether a name of a module of T2T is something that works."""
+    """Return whether a name of a module of T2T works."""
     return not isinstance(getattr(modules.find(module), name), Absent)
 
 

@@ -1,4 +1,4 @@
-"""Writes the tables that docs/t2t.md refers to, from the declarations of hparams and flags.
+"""Write the tables that docs/t2t.md refers to, from the declarations of hparams and flags.
 
 python docs/t2t_tables.py            writes docs/t2t_hparams.md, t2t_flags.md and t2t_names.md
 """
@@ -18,10 +18,10 @@ from ut_keras.hparam.field import specs  # noqa: E402
 from ut_keras.hparams import registry as set_registry  # noqa: E402
 from ut_keras.problems import problem as problem_registry  # noqa: E402
 
-# Why fields are refused, by the beginnings of their names; the first that fits.
+# Why values of fields are not supported, by name prefix; the first matching prefix counts.
 REASONS = {
-    "scheduled_sampling_": "training is by teacher forcing only",
-    "mixed_precision_": "bfloat16, by activation_dtype, needs no loss scaling",
+    "scheduled_sampling_": "training uses teacher forcing only",
+    "mixed_precision_": "use activation_dtype=bfloat16, which needs no loss scaling",
     "gpu_automatic_mixed_precision": "set activation_dtype to bfloat16",
     "weight_dtype": "weights are float32 under any activation_dtype",
     "activation_dtype": "float16 needs loss scaling, bfloat16 does not",
@@ -29,11 +29,11 @@ REASONS = {
     "max_area_": "there is no area attention",
     "memory_height": "there is no area attention",
     "area_": "there is no area attention",
-    "split_": "examples are not cut into chunks",
-    "prepend_mode": "it is of the transformer, whose hparams are below",
+    "split_": "examples are not split into chunks",
+    "prepend_mode": "only the transformer supports it, see its section below",
     "mlperf_mode": "there is no MLPerf logging",
-    "pretrained_model_dir": "no weights are taken over from other runs",
-    "warm_start_from_second": "no weights are taken over from other runs",
+    "pretrained_model_dir": "weights of other runs are not used",
+    "warm_start_from_second": "weights of other runs are not used",
 }
 NOT_YET = "not supported yet"
 OURS = (
@@ -69,26 +69,31 @@ OUR_VALUES = {
 
 
 def hparams_table():
-    """The text of t2t_hparams.md."""
+    """Return the text of t2t_hparams.md."""
     basic, transformer = specs(BasicHParams), specs(hparam.TransformerHParams)
     universal = specs(hparam.UniversalTransformerHParams)
     lstm = specs(hparam.LSTMHParams)
     sections = (
-        ("Of every model", basic),
-        ("Of the Transformer", _new_or_changed(transformer, basic)),
-        ("Of the Universal Transformer", _new_or_changed(universal, transformer)),
-        ("Of the LSTMs, beside those of every model", _new_or_changed(lstm, basic)),
+        ("All models", basic),
+        ("Transformer", _new_or_changed(transformer, basic)),
+        ("Universal Transformer", _new_or_changed(universal, transformer)),
+        ("LSTMs, in addition to those of all models", _new_or_changed(lstm, basic)),
     )
     lines = [
-        "# T2T's hparams here",
+        "# T2T's hparams",
         "",
-        "Written by `docs/t2t_tables.py` from the declarations. Names and defaults are T2T's.",
-        '"same": every value does what it does in T2T. "refused": any other value ends the command',
-        "with a line that names the field. A section lists what the one before has not, or has",
-        "otherwise.",
+        "This page lists every hparam with its default and says which values ut_keras supports.",
+        "Names and defaults are T2T's.",
+        "",
+        "- **Same**: every value works as in T2T.",
+        "- **Not supported**: any other value raises an error that names the field.",
+        "- **Added**: T2T does not have the field or value.",
+        "",
+        "Each section lists the hparams that the section before does not have, or has with another",
+        "default or other values. `docs/t2t_tables.py` writes this page from the declarations.",
     ]
     for title, fields in sections:
-        lines += ["", f"## {title}", "", "| hparam | default | here |", "|---|---|---|"]
+        lines += ["", f"## {title}", "", "| hparam | default | in ut_keras |", "|---|---|---|"]
         lines += [
             f"| `{name}` | {_code(spec.default)} | {_here(spec)} |" for name, spec in fields.items()
         ]
@@ -97,46 +102,49 @@ def hparams_table():
     retired = ", ".join(f"`{name}`" for name in sorted(saved.RETIRED))
     lines += [
         "",
-        "## In T2T's hparams.json only",
+        "## Only in T2T's hparams.json",
         "",
-        f"Ignored, for they repeat the command line: {ignored}.",
-        f"Refused if not empty, for a function cannot be replaced by an hparam: {tables}.",
-        "Of older T2T 1.x, taken where they ask for what T2T 1.15 does, else refused by name:",
-        f"{retired}.",
+        f"- Ignored, because they repeat the command line: {ignored}.",
+        "- An error if not empty, because an hparam cannot replace a function:",
+        f"  {tables}.",
+        "- From older versions of T2T 1.x: accepted if their value asks for the behavior of T2T",
+        f"  1.15, otherwise an error: {retired}.",
     ]
     return "\n".join(lines) + "\n"
 
 
 def flags_table():
-    """The text of t2t_flags.md."""
+    """Return the text of t2t_flags.md."""
     lines = [
-        "# T2T's flags here",
+        "# T2T's flags",
         "",
-        "Written by `docs/t2t_tables.py` from the declarations. A refused flag may be given with",
-        "its default. `--hp_NAME=value` is T2T's other spelling of `--hparams=NAME=value`.",
+        "This page lists every flag of the commands. A flag that is not supported can be given",
+        "with T2T's default; any other value raises an error. `--hp_NAME=value` is T2T's other",
+        "spelling of `--hparams=NAME=value`. `docs/t2t_tables.py` writes this page from the",
+        "declarations.",
     ]
     tables = {
         "t2t-trainer": flags.TRAINER,
         "t2t-datagen": flags.DATAGEN,
-        "t2t-decoder, besides those of t2t-trainer": flags.DECODER_OWN,
+        "t2t-decoder, in addition to those of t2t-trainer": flags.DECODER_OWN,
         "t2t-avg-checkpoints": flags.AVG_CHECKPOINTS,
-        "t2t-exporter, besides those of t2t-trainer": flags.EXPORTER_OWN,
+        "t2t-exporter, in addition to those of t2t-trainer": flags.EXPORTER_OWN,
         "t2t-query-server": flags.QUERY_SERVER,
         "t2t-bleu": flags.BLEU,
     }
     for title, table in tables.items():
-        lines += ["", f"## {title}", "", "| flag | here |", "|---|---|"]
+        lines += ["", f"## {title}", "", "| flag | in ut_keras |", "|---|---|"]
         for flag in table:
-            text = f"refused: {flag.refused}" if flag.refused else flag.help
+            text = f"not supported: {flag.refused}" if flag.refused else flag.help
             lines.append(f"| `--{flag.name}` | {_cell(text)} |")
     return "\n".join(lines) + "\n"
 
 
-# T2T's commands that have none of their name here.
+# T2T's commands that have no counterpart of the same name.
 COMMANDS = {
     "t2t-avg-all": "`ut-avg-checkpoints --num_last_checkpoints=…`, or `--moving_average_decay`",
     "t2t-eval": "`python trainer.py --schedule=evaluate`",
-    "t2t-insights-server": "`ut-visualize` draws pictures",
+    "t2t-insights-server": "`ut-visualize` draws the same information as pictures",
     "t2t-make-tf-configs": "a launcher sets `TF_CONFIG`: [training.md](training.md)",
     "t2t-translate-all": "`--schedule=train_eval_and_decode`, or a loop over `ut-decoder "
     "--checkpoint_path=…`",
@@ -144,7 +152,7 @@ COMMANDS = {
 
 
 def names_table():
-    """The text of t2t_names.md."""
+    """Return the text of t2t_names.md."""
     sections = {
         "HParams sets": set_registry.SETS.refused(),
         "Models": models.refused(),
@@ -153,13 +161,15 @@ def names_table():
         "Commands": COMMANDS,
     }
     lines = [
-        "# T2T's names that are not here",
+        "# T2T's names that are not supported",
         "",
-        "Written by `docs/t2t_tables.py` from the declarations. A command that is given such a",
-        "name says the same; `*` is any text. `--registry_help` lists what there is.",
+        "This page lists T2T's names that ut_keras does not have, with the alternative or the",
+        "reason. A command that receives such a name raises an error with the same text. `*`",
+        "stands for any text. `--registry_help` lists the supported names. `docs/t2t_tables.py`",
+        "writes this page from the declarations.",
     ]
     for title, reasons in sections.items():
-        lines += ["", f"## {title}", "", "| name | here |", "|---|---|"]
+        lines += ["", f"## {title}", "", "| name | in ut_keras |", "|---|---|"]
         lines += [f"| `{name}` | {_cell(reason)} |" for name, reason in sorted(reasons.items())]
     return "\n".join(lines) + "\n"
 
@@ -172,7 +182,7 @@ FILES = {
 
 
 def reason(name):
-    """Why values of a field are refused, and the beginning of a name that it goes by."""
+    """Return why values of a field are not supported, and the matching prefix."""
     for beginning, words in REASONS.items():
         if name.startswith(beginning):
             return words, beginning
@@ -190,17 +200,17 @@ def _new_or_changed(fields, before):
 
 def _here(spec):
     if spec.name in OURS:
-        return "ours; the default is what T2T does"
+        return "added; the default gives T2T's behavior"
     if spec.facts.inert:
         return f"no effect: {spec.facts.inert}"
     ours = OUR_VALUES.get(spec.name, ())
-    also = f"; besides, ours: {', '.join(map(_code, ours))}" if ours else ""
+    also = f"; added: {', '.join(map(_code, ours))}" if ours else ""
     if spec.facts.supported is None:
         return f"same{also}"
     values = [value for value in spec.supported_values if value not in ours]
     same = f"same for {', '.join(map(_code, values))}; " if len(values) > 1 else ""
-    why = f"give `{spec.facts.instead}`" if spec.facts.instead else reason(spec.name)[0]
-    return f"{same}others refused: {why}{also}"
+    why = reason(spec.name)[0]
+    return f"{same}others {why if why == NOT_YET else f'not supported: {why}'}{also}"
 
 
 def _code(value):
