@@ -20,7 +20,7 @@ def test_each_has_a_card(name):
     with open(os.path.join(pretrained.folder(name), "README.md"), encoding="utf-8") as file:
         card = file.read()
     assert f'ut_keras.load("{name}")' in card and "assert" in card
-    for row in ("data", "command", "held-out split", "cannot"):
+    for row in ("data", "command", "held-out split", "limits"):
         assert f"| {row} |" in card
 
 
