@@ -1,16 +1,16 @@
-"""Sets of ours: T2T's that start deep, and those that docs/results.md was made with.
+"""Hparams sets that T2T does not have: deep starts, and the sets of docs/results.md.
 
-Starting deep is a halting bias of -3, with which positions first use all steps; T2T's bias of +1
-makes every position halt after about 2 steps before anything is learned. The others are a task's
-Transformer, and what differs from it:
+A set with a deep start has a halting bias of -3, so that positions first use all steps. T2T's bias
+of +1 makes every position halt after about 2 steps before anything is learned. The other sets are a
+Transformer for each task and variants of it:
 
     transformer_TASK                       the contrast
     universal_transformer_TASK             the same training, one layer for all steps
-    adaptive_universal_transformer_TASK    with adaptive computation time, started deep
+    adaptive_universal_transformer_TASK    with Adaptive Computation Time and a deep start
     …_mixed                                batches of examples of all lengths
 
-All are small: each learns its task on a CPU core within minutes or hours. Where the paper tells no
-size, it is ours.
+All sets are small: each learns its task on a CPU core within minutes or hours. We chose the sizes
+that the paper does not give.
 """
 
 from dataclasses import replace
@@ -23,7 +23,7 @@ from ut_keras.hparams.universal_transformer import make_universal
 
 
 def start_deep(hp: UniversalTransformerHParams) -> UniversalTransformerHParams:
-    """Lets every position begin with (nearly) `act_max_steps` steps."""
+    """Return `hp` with a bias that makes positions start with nearly `act_max_steps` steps."""
     return replace(hp, act_halting_bias_init=-3.0)
 
 
@@ -36,7 +36,7 @@ adaptive_universal_transformer_small_deepstart = derived(
 adaptive_universal_transformer_tiny_deepstart = derived(
     universal_transformer.adaptive_universal_transformer_tiny, start_deep
 )
-# Width 128, hardly any regularization; a short warm-up and one fall of the learning rate.
+# Width 128 and little regularization; a short warm-up, then the learning rate falls once.
 _SMALL = {
     "hidden_size": 128,
     "filter_size": 256,
@@ -46,7 +46,7 @@ _SMALL = {
     "learning_rate_schedule": "constant*linear_warmup*single_cycle_cos_decay",
     "learning_rate_warmup_steps": 200,
 }
-# The demo's, which learns a small task on a CPU within minutes.
+# The set of `make demo`, which learns a small task on a CPU within minutes.
 adaptive_universal_transformer_quick = derived(
     adaptive_universal_transformer_tiny_deepstart,
     **_SMALL,
@@ -71,7 +71,7 @@ def _adaptive(hp):
 
 
 def _adam(rate):
-    """What Csordás et al. have: PyTorch's defaults, one rate, and gradients up to 5."""
+    """Return the training of Csordás et al.: PyTorch's defaults, a constant rate, clipping at 5."""
     return {
         "learning_rate_schedule": "constant",
         "learning_rate_constant": rate,
@@ -84,9 +84,10 @@ def _adam(rate):
 
 # --- bAbI -----------------------------------------------------------------------------------------
 
-# Of `transformer_encoder`, for a task alone and for all as one. Stories without blank rows: of
-# the 71 that the padded ones have, 8 are real on average, so `batch_size` is some 100 stories.
-# Word masks start apart: from the authors' ones, tasks 17 and 19 do not get going.
+# For `transformer_encoder`, on one task or on all tasks together. Stories have no empty sentences:
+# padded stories have 71, of which 8 are real on average. `batch_size` is therefore about 100
+# stories. Word masks start at different values. If all start at one, as the authors' do, training
+# makes no progress on tasks 17 and 19.
 transformer_babi = derived(
     _small,
     trim_stories=True,
@@ -102,29 +103,30 @@ transformer_babi = derived(
     learning_rate_decay_steps=10_000,
     sentence_mask_stddev=0.5,
 )
-# The transition of the paper's time, which sees neighboring sentences, as coreference asks.
+# The default transition at the time of the paper. It sees neighboring sentences, which helps to
+# resolve coreferences.
 universal_transformer_babi = derived(
     transformer_babi, make_universal, transformer_ffn_type="sepconv", act_mask_padding=True
 )
 adaptive_universal_transformer_babi = derived(universal_transformer_babi, _adaptive)
-# Some 600 stories an update, for a GPU. The authors have 4,096.
+# About 600 stories per update, for a GPU. The authors use 4,096.
 _LARGE_BATCH = {"batch_size": 8192, "length_bucket_step": 1.5}
 transformer_babi_large_batch = derived(transformer_babi, **_LARGE_BATCH)
 universal_transformer_babi_large_batch = derived(universal_transformer_babi, **_LARGE_BATCH)
 adaptive_universal_transformer_babi_large_batch = derived(
     adaptive_universal_transformer_babi, **_LARGE_BATCH
 )
-# Halting as T2T starts it, after about two steps, and at its price.
+# T2T's initial halting bias (about two steps) and ponder cost.
 adaptive_universal_transformer_babi_t2t = derived(
     adaptive_universal_transformer_babi, act_halting_bias_init=1.0, act_loss_weight=0.01
 )
-# For the 900 stories of 1k.
+# For the 900 training stories of 1k.
 transformer_babi_1k = derived(transformer_babi, **dropout(0.3))
 universal_transformer_babi_1k = derived(
     universal_transformer_babi, **dropout(0.3), position_start_index="random"
 )
 adaptive_universal_transformer_babi_1k = derived(universal_transformer_babi_1k, _adaptive)
-# Ours, for task 16 in permuted stories: read at the question, and small.
+# An addition for task 16 with permuted stories: small, and the class is read at the question.
 universal_transformer_babi_permuted = derived(
     universal_transformer_babi,
     hidden_size=64,
@@ -145,14 +147,14 @@ universal_transformer_babi_permuted = derived(
 
 lstm_algorithmic = derived(lstm.lstm_bahdanau_attention, batch_size=2048)
 transformer_algorithmic = derived(_small, batch_size=2048)
-# As in the paper, positions are counted from a random one.
+# As in the paper, positions start at a random number.
 universal_transformer_algorithmic = derived(
     transformer_algorithmic, make_universal, position_start_index="random"
 )
 adaptive_universal_transformer_algorithmic = derived(universal_transformer_algorithmic, _adaptive)
-# Ours, for strings ten times as long as those trained: both sides share places, and every step sees
-# them. Attention keeps the 16 best keys: of 400, the many that do not fit weigh too much together.
-# Batches have all lengths.
+# An addition for strings ten times as long as in training: both sides share position signals, and
+# every step receives them. Attention uses only the 16 best keys, because among 400 keys the many
+# that do not match have too much weight together. Batches mix all lengths.
 universal_transformer_algorithmic_coupled = derived(
     universal_transformer_algorithmic,
     pos="coupled",
@@ -168,8 +170,9 @@ universal_transformer_algorithmic_coupled = derived(
 universal_transformer_algorithmic_coupled_reversed = derived(
     universal_transformer_algorithmic_coupled, pos="coupled(order='reversed')"
 )
-# 12 is the sign, so that digits of one value share a place. For the carry a position has to know
-# the one before it, which permuted places do not tell.
+# 12 is the id of the sign, so that digits of equal value share a position signal. For the carry, a
+# position must know its predecessor, which permuted position signals do not encode; relative
+# attention does.
 universal_transformer_algorithmic_coupled_sum = derived(
     universal_transformer_algorithmic_coupled,
     pos="coupled(separator=12)",
@@ -184,8 +187,8 @@ lstm_lte = derived(lstm_algorithmic)
 transformer_lte = derived(_small, batch_size=4096)
 universal_transformer_lte = derived(transformer_lte, make_universal)
 adaptive_universal_transformer_lte = derived(universal_transformer_lte, _adaptive)
-# By distance, and with a transition that sees neighbors, digits are found sooner; so are they by
-# more updates of fewer tokens.
+# Relative attention and a transition that sees neighboring positions help to find digits sooner. So
+# do more updates with fewer tokens.
 transformer_lte_small_batch = derived(
     transformer_lte,
     self_attention_type="dot_product_relative",
@@ -196,7 +199,8 @@ transformer_lte_small_batch = derived(
 universal_transformer_lte_small_batch = derived(
     transformer_lte_small_batch, make_universal, transformer_ffn_type="sepconv"
 )
-# For a GPU: wider, deeper, and four times the tokens an update, in three lengths.
+# For a GPU: wider, deeper, with three length buckets and four times as many tokens per update as
+# `transformer_lte`.
 universal_transformer_lte_large_batch = derived(
     universal_transformer_lte_small_batch,
     hidden_size=256,
@@ -214,9 +218,9 @@ universal_transformer_lte_large_batch = derived(
 
 # --- Depth: table lookup, parity, addition, nested lists, sudoku (docs/depth.md) -----------------
 
-# Of `universal_transformer_encoder`: width 128, 4 heads and 14 steps, as the baseline of Csordás
-# et al. 2022, whose classes are read from the last position, too; the rest of the training is
-# ours.
+# For `universal_transformer_encoder`: width 128, 4 heads and 14 steps, as in the baseline of
+# Csordás et al. 2022, which also reads classes from the last position. The rest of the training is
+# our own.
 universal_transformer_depth = derived(
     _small,
     make_universal,
@@ -232,25 +236,26 @@ adaptive_universal_transformer_depth = derived(
 universal_transformer_depth_stick_breaking = derived(
     adaptive_universal_transformer_depth, act_type="stick_breaking"
 )
-# Every update draws its depth, 1 to 14.
+# Every update samples its number of steps, 1 to 14.
 universal_transformer_depth_random = derived(
     universal_transformer_depth, num_rec_steps_sampling="uniform"
 )
-# Every step sees the input again.
+# Every step receives the input again.
 universal_transformer_depth_injected = derived(
     universal_transformer_depth, recurrence_input_injection="add"
 )
-# With ACT's weight of the cost all positions are down to one step within 600 updates.
+# With ACT's weight of the cost, all positions use one step after 600 updates.
 universal_transformer_depth_ponder_net = derived(
     adaptive_universal_transformer_depth, act_type="ponder_net", act_loss_weight=0.1
 )
-# Threshold and weight of the cost as Wang et al. 2025 have them.
+# Threshold and weight of the cost as in Wang et al. 2025.
 universal_transformer_depth_q_halt = derived(
     adaptive_universal_transformer_depth, act_type="q_halt", act_epsilon=0.5, act_loss_weight=0.5
 )
-# The Neural Data Router (Csordás et al. 2022): positions keep their states until the one that
-# they attend to, the nearest one that fits, has what they wait for. No signals; norms behind.
-# Gates are dropped, too: without any dropout deeper examples than those trained come out worse.
+# The Neural Data Router (Csordás et al. 2022): a position keeps its state until the position that
+# it attends to, the nearest matching one, has the result that it needs. It has no position or step
+# signals, and post-norm. Gates also have dropout: without dropout, examples deeper than in training
+# get worse.
 universal_transformer_depth_ndr = derived(
     universal_transformer_depth,
     copy_gate=True,
@@ -260,8 +265,9 @@ universal_transformer_depth_ndr = derived(
     **_NO_SIGNALS,
 )
 # The Neural Data Router as published: github.com/RobertCsordas/ndr at da20530d,
-# sweeps/transformer_control_flow/ctl_ndr_geometric.yaml, and main.py for the bound of gradients.
-# The decay, a hundredth of the rate, is of all weights; half precision is theirs, too (`amp`).
+# sweeps/transformer_control_flow/ctl_ndr_geometric.yaml, and main.py for gradient clipping.
+# The weight decay, a hundredth of the rate, applies to all weights. They also use half precision
+# (`amp`).
 universal_transformer_ctl_ndr = derived(
     universal_transformer_depth_ndr,
     hidden_size=256,
@@ -286,10 +292,10 @@ universal_transformer_ctl_ndr = derived(
 
 # --- SCAN -----------------------------------------------------------------------------------------
 
-# As Csordás et al. 2021 trained `relative_universal`, here without its one layer for all:
+# The training of `relative_universal` in Csordás et al. 2021, here without the shared layer:
 # github.com/RobertCsordas/transformer_generalization at 38f2734f,
-# sweeps/scan_trafo_length_cutoff.yaml and the profile `trafo_scan` of main.py, whose dropout of
-# .5 no model reads: that of layers/transformer/universal_relative_transformer.py acts, .1.
+# sweeps/scan_trafo_length_cutoff.yaml and the profile `trafo_scan` of main.py. No model reads the
+# dropout of .5 there; the .1 of layers/transformer/universal_relative_transformer.py is used.
 transformer_scan = derived(
     _small,
     num_hidden_layers=3,
@@ -305,7 +311,7 @@ transformer_scan = derived(
     **_adam(0.001),
 )
 universal_transformer_scan = derived(transformer_scan, make_universal, **_NO_SIGNALS)
-# There embeddings are not multiplied.
+# The publication does not scale the embeddings.
 universal_transformer_scan_published = derived(
     universal_transformer_scan, multiply_embedding_mode="none"
 )
@@ -313,7 +319,7 @@ adaptive_universal_transformer_scan = derived(universal_transformer_scan, _adapt
 
 # --- Multi30k -------------------------------------------------------------------------------------
 
-# 2.4 million weights with its 8,192 subwords; small data, so much dropout.
+# 2.4 million weights with 8,192 subwords; the dataset is small, so dropout is high.
 transformer_multi30k = derived(
     _small,
     batch_size=2048,
@@ -321,7 +327,7 @@ transformer_multi30k = derived(
     label_smoothing=0.1,
     learning_rate_warmup_steps=1000,
 )
-# Wider, so that it has as many weights.
+# Wider, to have the same number of weights.
 universal_transformer_multi30k = derived(
     transformer_multi30k, make_universal, hidden_size=192, filter_size=448
 )
@@ -333,9 +339,9 @@ adaptive_universal_transformer_text = derived(
     _small, make_universal, _adaptive, batch_size=2048, layer_prepostprocess_dropout=0.3
 )
 
-# NAME_mixed of all for depth, for parity, addition and nested lists: all lengths in a batch. In
-# T2T's narrow buckets an update sees one length alone; what long strings share with short ones was
-# found later there, if at all.
+# NAME_mixed of all sets for depth, for parity, addition and nested lists: a batch mixes all
+# lengths. In T2T's narrow buckets, an update has examples of a single length. Models then learned
+# later, or not at all, what long and short strings have in common.
 for _name in [name for name in globals() if "universal_transformer_depth" in name]:
     globals()[f"{_name}_mixed"] = derived(
         globals()[_name], use_fixed_batch_size=True, batch_size=64
