@@ -1,4 +1,4 @@
-"""Draws the picture of docs/depth.md: right answers by steps, from docs/results/steps.jsonl.
+"""Draw the picture of docs/depth.md: correct outputs by number of steps, from steps.jsonl.
 
 python docs/depth_curves.py        writes docs/pictures/depth_steps.svg
 """
@@ -25,7 +25,8 @@ def draw():
     """A panel for each task, a line for each run; the steps of training are marked."""
     runs = _runs()
     total = LEFT + len(PANELS) * (WIDTH + GAP)
-    drawing = Drawing(total, TOP + HEIGHT + 84, "Share of right answers by steps at inference")
+    heading = "Share of correct outputs by number of steps at inference"
+    drawing = Drawing(total, TOP + HEIGHT + 84, heading)
     for number, (table, (title, _)) in enumerate(PANELS.items()):
         lines = {cell: curves for (of, cell), curves in runs.items() if of == table}
         _panel(drawing, LEFT + number * (WIDTH + GAP), title, lines)

@@ -11,11 +11,11 @@ import textwrap
 
 from excerpts import ROOT
 
-# What is on each page: patterns of paths; a module is on the first page that has it.
+# The pages, as path patterns. A module is on the first page whose pattern matches.
 PAGES = {
     "library": (
         "The library",
-        "What notebooks and scripts use.",
+        "The API for notebooks and scripts.",
         (
             "problems/__init__.py",
             "hparams/__init__.py",
@@ -39,12 +39,12 @@ PAGES = {
     ),
     "hparams": (
         "Hyperparameters",
-        "What each field does, and which of T2T's there are: [the table](../t2t_hparams.md).",
+        "The hparams and their values. [A table](../t2t_hparams.md) lists which of T2T's work.",
         ("ut_keras/hparam/__init__.py", "ut_keras/hparam/*.py", "hparams/*.py"),
     ),
     "layers": (
         "Layers",
-        "Keras layers with explicit arguments. [How it works](../how_it_works.md) comes first.",
+        "Keras layers with explicit arguments. Read [How it works](../how_it_works.md) first.",
         (
             "ut_keras/layers/depth/act.py",
             "ut_keras/layers/depth/recurrence.py",
@@ -54,12 +54,12 @@ PAGES = {
     ),
     "decoding": (
         "Decoding",
-        "Search, over any next-symbol function. For use: [Decoding](../decoding.md).",
+        "Search over any function that scores the next token. See also [Decoding](../decoding.md).",
         ("ut_keras/decoding/*.py",),
     ),
     "inference": (
         "Inference",
-        "From the folder of a run to answers. For use: [Decoding](../decoding.md).",
+        "From the folder of a run to its outputs. See also [Decoding](../decoding.md).",
         (
             "ut_keras/inference/run.py",
             "ut_keras/inference/predictor.py",
@@ -69,7 +69,7 @@ PAGES = {
     ),
     "training": (
         "Training and metrics",
-        "What the trainer is made of.",
+        "The parts of the trainer.",
         (
             "ut_keras/training/*.py",
             "ut_keras/checkpoints/*.py",
@@ -85,19 +85,19 @@ PAGES = {
     ),
     "problems": (
         "Problems",
-        "What a dataset is. Which there are: [the table](../problems.md).",
+        "The base classes and the datasets. [A table](../problems.md) lists all problems.",
         ("problems/problem.py", "problems/text_problems.py", "problems/*.py"),
     ),
     "rest": (
-        "The rest",
-        "What the library is made of, besides.",
+        "Other modules",
+        "The modules that are on no other page.",
         (
             "ut_keras/*.py",
             *(f"ut_keras/{room}/*.py" for room in ("models", "files", "ops", "process")),
         ),
     ),
 }
-# What is on no page: commands, which `--help` explains.
+# Modules on no page: `--help` describes the commands.
 LEFT_OUT = ("ut_keras/bin", "ut_keras/t2t")
 _OF_KERAS = ("build", "call", "get_config", "from_config", "compute_output_shape")
 
