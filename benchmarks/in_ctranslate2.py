@@ -19,6 +19,7 @@ import tensorflow as tf
 
 import ut_keras
 from ut_keras import export
+from ut_keras.inference import ctranslate2_export
 from ut_keras.text.text_encoder_base import EOS, cut_at_eos
 
 BATCH, ROOM, TURNS = 32, 50, 3
@@ -81,8 +82,7 @@ def theirs(translator, rows, beams):
     found = translator.translate_batch(
         [[str(i) for i in row] for row in rows],
         beam_size=beams,
-        length_penalty=0,
-        min_decoding_length=0,
+        **ctranslate2_export.OPTIONS,
         max_decoding_length=max(map(len, rows)) + ROOM,
     )
     return [[int(word) for word in result.hypotheses[0]] for result in found]

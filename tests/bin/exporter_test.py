@@ -46,7 +46,11 @@ def test_exports_what_other_tools_read(run, tmp_path, capsys):
     for name in ("safetensors", "saved_model"):
         line = _error(capsys, *argv, f"--format={name}", "--export_quantize=int8")
         assert "goes with --format=litert or ctranslate2" in line
+    capsys.readouterr()
     assert exporter.main([*argv, "--format=ctranslate2", "--export_quantize=int8"]) == 0
+    shown = capsys.readouterr().out
+    for option in ("max_input_length=0", "min_decoding_length=0", "max_decoding_length", "1,024"):
+        assert option in shown
     assert "model.bin" in os.listdir(tmp_path / "portable" / _exports(tmp_path / "portable")[-1])
 
 

@@ -1,11 +1,13 @@
 import functools
 import os
+import re
 
 import ctranslate2
 import keras
 import numpy as np
 import pytest
 
+from tests.text import subword_text_encoder_test as golden
 from ut_keras import export, hparams, models
 from ut_keras.data.features import FeatureSpec
 from ut_keras.errors import DataError
@@ -134,6 +136,102 @@ def test_says_what_does_not_fit(model, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         export.export_ctranslate2(model(), ENCODERS, str(tmp_path / "served"))
     assert not os.listdir(tmp_path)
+
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+
+
+def _snippet():
+    """The Python lines of docs/serving.md that call CTranslate2."""
+    with open(os.path.join(ROOT, "docs", "serving.md"), encoding="utf-8") as file:
+        blocks = re.findall(r"```text\n(.*?)```", file.read(), re.DOTALL)
+    [snippet] = [block for block in blocks if "ctranslate2.Translator(" in block]
+    return snippet
+
+
+def _random_model(vocab_size, scale, seed):
+    """A small model of random weights."""
+    spec = FeatureSpec(vocab_size)
+    changes = "hidden_size=32,filter_size=64,num_heads=4,num_encoder_layers=1,num_decoder_layers=1"
+    keras.utils.set_random_seed(1)
+    hp = hparams.get("transformer_tiny", changes)
+    model = models.from_specs("transformer", hp, {"inputs": spec, "targets": spec})
+    rng = np.random.RandomState(seed)
+    for variable in model.trainable_variables:
+        variable.assign(variable + rng.normal(size=variable.shape, scale=scale))
+    return model
+
+
+def test_serving_page_snippet_cuts_nothing(tmp_path, monkeypatch):
+    """Texts of more than 1,024 tokens, by the lines of docs/serving.md, score as the model does."""
+    encoder = golden.load(golden.VOCABS[0])
+    model = _random_model(encoder.vocab_size, 0.1, seed=1)
+    export.export_ctranslate2(
+        model, dict.fromkeys(model.specs, encoder), str(tmp_path / "served/1")
+    )
+    monkeypatch.chdir(tmp_path)
+    options = {}
+
+    class Translator(ctranslate2.Translator):
+        """One that remembers how it was called."""
+
+        def translate_batch(self, *args, **given):
+            options.update(given)
+            return super().translate_batch(*args, **given)
+
+    monkeypatch.setattr(ctranslate2, "Translator", Translator)
+    source, target = "Two dogs are playing. " * 70, "Zwei Hunde spielen. " * 70
+    snippet = _snippet()
+    for short, long in (("Two dogs are playing.", source), ("Zwei Hunde spielen.", target)):
+        assert snippet.count(f'"{short}"') == 1
+        snippet = snippet.replace(f'"{short}"', repr(long))
+    names = {"ctranslate2": ctranslate2, "text_encoder": text_encoder}
+    exec(snippet, names)
+    ids = {"inputs": [[*encoder.encode(source), 1]], "targets": [[*encoder.encode(target), 1]]}
+    assert min(len(row) for [row] in ids.values()) > 1024
+    expected = model.score({name: np.int32(rows) for name, rows in ids.items()}).numpy()[0]
+    np.testing.assert_allclose(sum(names["scored"][0].log_probs), expected, rtol=1e-4)
+    [written] = names["found"][0].hypotheses
+    length = len(ids["inputs"][0]) + 50
+    assert 256 < len(written) <= length
+    assert options.items() >= {**ctranslate2_export.OPTIONS, "max_decoding_length": length}.items()
+
+
+def test_options_give_the_scores_of_the_model(tmp_path):
+    """What docs/serving.md says of the defaults: the first step, and the divisor of a score."""
+    model = _random_model(24, 0.3, seed=14)
+    export.export_ctranslate2(model, ENCODERS, str(tmp_path / "served"))
+    translator = ctranslate2.Translator(str(tmp_path / "served"))
+    ended = 0
+    for row in np.insert(np.random.RandomState(3).randint(2, 24, [40, 6]), 6, 1, axis=1):
+
+        def translate(row=row, **options):
+            words = list(map(str, row))
+            options = {**ctranslate2_export.OPTIONS, "max_decoding_length": 12, **options}
+            [result] = translator.translate_batch(
+                [words], beam_size=1, return_scores=True, return_end_token=True, **options
+            )
+            ids = list(map(int, result.hypotheses[0]))
+            return ids, result.scores[0], _log_probabilities(model, row, ids)
+
+        ids, score, expected = translate()
+        np.testing.assert_allclose(score, expected.sum(), atol=1e-3)
+        ended += ids[-1] == 1
+        ids, score, expected = translate(length_penalty=1)
+        np.testing.assert_allclose(score, expected.sum() / len(ids), atol=1e-3)
+        ids, score, expected = translate(min_decoding_length=1)
+        end = _log_probabilities(model, row, [1])[0]
+        assert ids[0] != 1
+        np.testing.assert_allclose(score, expected.sum() - np.log1p(-np.exp(end)), atol=1e-3)
+    assert 0 < ended < 40  # some end, some are cut
+
+
+def _log_probabilities(model, source, ids):
+    """The model's log probability of each of `ids`."""
+    features = {"inputs": source[np.newaxis], "targets": np.int32([ids])}
+    logits = model(features, training=False).numpy().reshape(len(ids), -1)
+    logits -= logits.max(-1, keepdims=True)
+    return (logits - np.log(np.exp(logits).sum(-1, keepdims=True)))[np.arange(len(ids)), ids]
 
 
 def test_refuses(tmp_path):

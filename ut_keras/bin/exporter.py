@@ -72,6 +72,10 @@ def _export(args, run, search, values, directory):
     files = (path for path in pathlib.Path(directory).rglob("*") if path.is_file())
     size = sum(path.stat().st_size for path in files)
     print(f"Wrote {directory} ({size / 1e6:.1f} MB)")
+    if args.format == "ctranslate2":
+        from ut_keras.inference import ctranslate2_export
+
+        print(ctranslate2_export.ADVICE)
 
 
 def _check_source_length(run, values):

@@ -2,7 +2,10 @@
 
     export.export_ctranslate2(model, encoders, "served", quantize="int8")
     translator = ctranslate2.Translator("served")
-    translator.translate_batch([["17", "4", "1"]])     ids as words, with EOS
+    translator.translate_batch([["17", "4", "1"]], **ctranslate2_export.OPTIONS)
+
+The words are ids as text, EOS included. CTranslate2's defaults cut long texts and change scores;
+`OPTIONS` are those under which it scores as the model does (docs/serving.md).
 
 A layer of CTranslate2 is one of Vaswani et al. 2017 with its norms in front. It has none for a
 Universal Transformer, which adds its signals again at every step.
@@ -27,6 +30,16 @@ _LOG = logging.getLogger("ut_keras")
 _TOLERANCES = {"": 1e-3, "float16": 1e-2, "int8": 0.1}
 QUANTIZATIONS = tuple(_TOLERANCES)
 _POSITIONS = 2048  # that a table of signals has; CTranslate2 reads and writes no more
+# Options of `translate_batch` under which CTranslate2 computes our scores with alpha=0.
+OPTIONS = {"max_input_length": 0, "min_decoding_length": 0, "length_penalty": 0}
+# What a user of an export must know before the first call.
+ADVICE = (
+    f"Call translate_batch with {', '.join(f'{name}={value}' for name, value in OPTIONS.items())} "
+    "and max_decoding_length=<source length + extra_length>, score_batch with max_input_length=0. "
+    "By default CTranslate2 cuts sources and targets at 1,024 tokens, scores a cut target as if "
+    "it ended there, stops writing at 256 tokens, and forbids an empty output. The export holds "
+    f"{_POSITIONS:,} positions."
+)
 
 
 def export_ctranslate2(
@@ -175,7 +188,8 @@ def _why_not_same(translator, model, tolerance):
     }
     sources, targets = ([list(map(str, row)) for row in of] for of in rows.values())
     targets = [row[:-1] for row in targets]  # it adds EOS
-    found = [sum(score.log_probs) for score in translator.score_batch(sources, targets)]
+    scored = translator.score_batch(sources, targets, max_input_length=0)
+    found = [sum(score.log_probs) for score in scored]
     expected = model.score(rows).numpy()
     if np.allclose(found, expected, rtol=tolerance, atol=tolerance):
         return None
