@@ -5,7 +5,7 @@ VENV ?= .venv
 PY = $(VENV)/bin/python
 DEMO_DIR ?= runs/demo
 
-.PHONY: demo quick test test-slow lint docs wheel release clean
+.PHONY: demo quick test test-slow lint docs findings wheel release clean
 
 $(VENV)/.installed: setup.cfg pyproject.toml
 	test -e $(VENV)/bin/python || { $(PYTHON) -m venv $(VENV) && touch $(VENV)/.made; }
@@ -44,6 +44,14 @@ docs: $(VENV)/.docs
 $(VENV)/.docs: $(VENV)/.installed
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	touch $@
+
+# Surprises about other libraries (findings/README.md), each in a new environment. Not part of CI.
+findings:
+	@changed=0; for script in findings/*.sh; do \
+	  echo "== $$script"; \
+	  if PYTHON="$(PYTHON)" bash "$$script"; then echo "holds: $$script"; \
+	  else echo "CHANGED (or not run): $$script"; changed=1; fi; \
+	done; exit $$changed
 
 # Wheel and sdist, and what a user has of them in an environment of its own.
 wheel: $(VENV)/.installed
