@@ -4,9 +4,9 @@
 # Version:   ctranslate2 4.8.5
 # Behaviour: `score_batch` has `max_input_length=1024` by default. It cuts the target as well as the
 #            source, keeps the end token, and returns the log probability of the cut text.
-# Surprise:  the option's name and help ("Truncate inputs after this many tokens") speak of inputs.
-#            No warning is printed, and a cut target gets a better score than the complete one, so a
-#            ranking by scores prefers it. `max_input_length=0` scores everything.
+# Surprise:  the option's name and help speak of inputs only. No warning is printed, and a cut target
+#            gets a better score than the complete one, so a ranking by scores prefers it.
+#            `max_input_length=0` scores everything.
 # Model:     all weights are 0 but the bias of the output layer, so each token has a fixed
 #            probability at each position and the scores can be computed by hand.
 # Output seen:
@@ -19,7 +19,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder"
-"$folder/bin/pip" install --quiet --disable-pip-version-check \
+"$folder/bin/pip" install --quiet --no-compile --disable-pip-version-check \
   ctranslate2==4.8.5 numpy==2.3.5 setuptools==80.9.0
 mkdir "$folder/model"
 "$folder/bin/python" - "$folder/model" <<'END'

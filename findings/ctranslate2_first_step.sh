@@ -21,7 +21,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder"
-"$folder/bin/pip" install --quiet --disable-pip-version-check \
+"$folder/bin/pip" install --quiet --no-compile --disable-pip-version-check \
   ctranslate2==4.8.5 numpy==2.3.5 setuptools==80.9.0
 mkdir "$folder/model"
 "$folder/bin/python" - "$folder/model" <<'END'

@@ -18,7 +18,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder"
-"$folder/bin/pip" install --quiet --disable-pip-version-check datasets==4.4.1
+"$folder/bin/pip" install --quiet --no-compile --disable-pip-version-check datasets==4.4.1
 HF_HOME="$folder/cache" HF_HUB_OFFLINE=1 "$folder/bin/python" - <<'END'
 from datasets import Dataset, Features, Translation
 

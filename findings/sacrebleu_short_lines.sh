@@ -6,7 +6,7 @@
 #            is no 4-gram, its precision counts as 0, and the corpus scores 0.00. One perfect line of
 #            four tokens more lifts the score to 100.00. `effective_order=True` gives 100.00 at once.
 # Surprise:  nothing is wrong with the text, no warning is printed, and the same score means that
-#            every word is wrong. The option's help recommends it for single sentences only.
+#            every word is wrong. The option's help speaks of single sentences, not of corpora.
 # Output seen:
 #   300 perfect lines of 3 tokens: BLEU = 0.00 100.0/100.0/100.0/0.0
 #   and one of 4 tokens: BLEU = 100.00 100.0/100.0/100.0/100.0
@@ -16,7 +16,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder"
-"$folder/bin/pip" install --quiet --disable-pip-version-check sacrebleu==2.6.0
+"$folder/bin/pip" install --quiet --no-compile --disable-pip-version-check sacrebleu==2.6.0
 "$folder/bin/python" - <<'END'
 from sacrebleu.metrics import BLEU
 
