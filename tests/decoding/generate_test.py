@@ -310,6 +310,101 @@ def test_a_prompt_may_be_empty(kind, overrides):
         np.testing.assert_allclose(cached.scores, anew.scores, atol=1e-5)
 
 
+_UNEQUAL = np.array([[3, 4, 5, 6], [7, 8, 0, 0], [9, 0, 0, 0], [2, 10, 11, 0], [0, 0, 0, 0]])
+_SLOW_PROMPTS = [
+    ("language_model", {"beam_size": 2, "cache": False}),
+    ("universal_language_model", {}),
+    ("universal_language_model", {"cache": False}),
+    ("lstm_language_model", {}),
+    ("adaptive_language_model", {"beam_size": 2}),
+]
+
+
+def _prompted(kind):
+    if kind == "universal_language_model":
+        hp = hparams.get("universal_transformer_tiny", examples.SIZE + ",num_rec_steps=2")
+        seeds.set_seed(0)
+        sizes = {"targets": examples.V}
+        return _shaken(models.get("universal_transformer", hp, vocab_sizes=sizes))
+    return examples.shared(kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("language_model", {}),
+        ("language_model", {"beam_size": 2}),
+        ("adaptive_language_model", {}),
+        ("lstm_language_model", {"beam_size": 2}),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in _SLOW_PROMPTS),
+    ],
+)
+@pytest.mark.parametrize("key", ["targets", "inputs"])
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_prompts_of_unequal_length_are_continued_as_alone(kind, options, key, side):
+    model = _prompted(kind)
+    rows = [np.trim_zeros(row) for row in _UNEQUAL]
+    prompts = _UNEQUAL
+    if side == "left":
+        prompts = np.array([np.pad(row, (len(prompts[0]) - len(row), 0)) for row in rows])
+    options = {"decode_length": 4, "min_length": 3, **options}
+    together = model.generate({key: prompts}, **options)
+    widths = []
+    for row, prompt in enumerate(rows):
+        alone = model.generate({key: prompt[np.newaxis]}, **options)
+        widths.append(width := alone.ids.shape[2])
+        np.testing.assert_array_equal(together.ids[row, :, :width], alone.ids[0])
+        assert not np.any(together.ids[row, :, width:])
+        np.testing.assert_allclose(together.scores[row], alone.scores[0], rtol=1e-4)
+    assert together.ids.shape[2] == max(widths)
+
+
+def test_prompts_of_unequal_length_have_their_own_prefixes_steps_and_draws():
+    model = examples.shared("adaptive_language_model")
+    forced = np.array([[2], [3], [4], [5], [6]])
+    options = {"decode_length": 3, "forced_prefix": forced, "return_steps": True}
+    together = model.generate({"targets": _UNEQUAL}, **options)
+    np.testing.assert_array_equal(together.ids[:, 0, :1], forced)
+    assert together.source_steps is None
+    for row, prompt in enumerate(_UNEQUAL):
+        options["forced_prefix"] = forced[row : row + 1]
+        alone = model.generate({"targets": np.trim_zeros(prompt)[np.newaxis]}, **options)
+        width = alone.ids.shape[2]
+        np.testing.assert_allclose(together.target_steps[row, :, :width], alone.target_steps[0])
+    draws = {"temperature": 3.0, "decode_length": 6, "min_length": 6, "seed": 3}
+    drawn, again = (model.generate({"targets": _UNEQUAL}, **draws).ids for _ in "12")
+    np.testing.assert_array_equal(drawn, again)
+    assert len({tuple(row) for row in drawn[:, 0].numpy()}) == len(_UNEQUAL)
+
+
+def test_a_traced_prompt_with_padding_raises():
+    model = _small("language_model")
+    trace = tf.function(
+        lambda x: model.generate({"inputs": x}, decode_length=2).ids,
+        input_signature=[tf.TensorSpec([None, None], tf.int32)],
+    )
+    assert trace(_UNEQUAL[:1]).shape[0] == 1
+    for prompts in (_UNEQUAL, np.fliplr(_UNEQUAL)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="A prompt must be of one length"):
+            trace(prompts)
+
+
+def test_sources_of_unequal_length_are_read_as_alone_where_padding_matters():
+    """With own_room=True; without, the batch's padding counts, as in T2T."""
+    model = examples.shared("lstm_attention")
+    assert model.why_source_padding_matters
+    options = {"own_room": True, "decode_length": 3, "min_length": 3, "beam_size": 2}
+    together = model.generate({"inputs": INPUTS}, **options)
+    for row, source in enumerate(INPUTS):
+        alone = model.generate({"inputs": np.trim_zeros(source)[np.newaxis]}, **options)
+        width = alone.ids.shape[2]
+        np.testing.assert_array_equal(together.ids[row, :, :width], alone.ids[0])
+        np.testing.assert_allclose(together.scores[row], alone.scores[0], rtol=1e-4)
+    trace = tf.function(lambda x: model.generate({"inputs": x}, **options).ids)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="attends to padding"):
+        trace(tf.constant(INPUTS))
+
+
 def test_new_weights_are_used():
     model = _small("language_model")
     features = {"inputs": INPUTS[:, :2]}

@@ -13,7 +13,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.decoding import beam_search, constraints, next_logits, score, side_by_side
+from ut_keras.decoding import (
+    beam_search,
+    constraints,
+    next_logits,
+    row_groups,
+    score,
+    side_by_side,
+)
 from ut_keras.decoding.options import NUMBERS, Options
 from ut_keras.layers.basic import embedding
 from ut_keras.layers.basic.signature import Shape, StepInputs
@@ -34,9 +41,33 @@ def generate(
             f"Received: {options.beam_size}."
         )
     given = _given(model, features)
-    (source,) = given.values()
+    ((name, source),) = given.items()
     prefix = _forced_prefix(options.forced_prefix, source, vocab_size)
     seed = np.random.randint(2**31) if options.seed is None else options.seed % 2**31
+    if not tf.executing_eagerly():
+        source = row_groups.checked(model, source, options.own_room)
+        return _written(model, {name: source}, prefix, seed, options)
+    groups = row_groups.split(model, source, options.own_room)
+    parts = [
+        _written(
+            model,
+            {name: group.ids},
+            prefix if len(groups) == 1 else tf.gather(prefix, group.places),
+            (seed + number) % 2**31,  # or rows of several groups would be drawn alike
+            options,
+        )
+        for number, group in enumerate(groups)
+    ]
+    found = _joined(parts, source.shape[1])
+    if len(groups) == 1:
+        return found
+    order = np.argsort(np.concatenate([group.places for group in groups]))
+    return tf.nest.map_structure(lambda x: None if x is None else tf.gather(x, order), found)
+
+
+def _written(model, given, prefix, seed, options):
+    """`Decoded` of rows that may be searched together."""
+    (source,) = given.values()
     graph = _graph(options)
     search = compiled_search(model, source.shape, graph)
     values = {name: tf.cast(getattr(options, name), dtype) for name, dtype in NUMBERS.items()}
@@ -45,22 +76,32 @@ def generate(
     if graph.temperature:  # what a row draws depends on its place in the batch
         found = search(rows, values)
     else:
-        found = _joined(side_by_side.run(search, rows, values))
+        found = _joined(side_by_side.run(search, rows, values), source.shape[1])
     if options.return_steps:
         source_steps, target_steps = score.steps(model, given, found.ids, options)
         found = found._replace(source_steps=source_steps, target_steps=target_steps)
     return found
 
 
-def _joined(parts):
-    """`Decoded` of a batch from those of its parts, some of which ended earlier."""
+def _joined(parts, source_length):
+    """`Decoded` of a batch from those of its parts, some of which are shorter."""
     if len(parts) == 1:
         return parts[0]
     length = max(part.ids.shape[2] for part in parts)
-    ids = [tf.pad(part.ids, [[0, 0], [0, 0], [0, length - part.ids.shape[2]]]) for part in parts]
-    return beam_search.Decoded(
-        tf.concat(ids, axis=0), tf.concat([part.scores for part in parts], axis=0)
-    )
+    lengths = beam_search.Decoded(length, None, source_length, length)
+
+    def join(field):
+        columns = [getattr(part, field) for part in parts]
+        if columns[0] is None:
+            return None
+        if most := getattr(lengths, field):
+            columns = [
+                tf.pad(x, [[0, 0]] * (x.shape.rank - 1) + [[0, most - x.shape[-1]]])
+                for x in columns
+            ]
+        return tf.concat(columns, axis=0)
+
+    return beam_search.Decoded(*(join(field) for field in beam_search.Decoded._fields))
 
 
 def _graph(options):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ut_keras.errors import DataError
-from ut_keras.text.text_encoder import EOS
+from ut_keras.text.text_encoder import EOS, PAD
 from ut_keras.text.text_encoder_base import TextEncoder
 
 _SHOWN = 10
@@ -41,7 +41,7 @@ def prompts(
     """
     lines = [line + " " if line and line[-1] in string.punctuation else line for line in lines]
     return [
-        row if line.strip() else []
+        [i for i in row if i != PAD] if line.strip() else []  # "<pad>" in a line
         for line, row in zip(lines, _encode(path, lines, encoder, first), strict=True)
     ]
 

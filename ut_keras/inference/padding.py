@@ -12,6 +12,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from ut_keras.decoding import row_groups
+
 
 def why_equal_lengths(model: keras.Model, scores: bool = False) -> str:
     """Why the rows of a batch must be of one length.
@@ -27,10 +29,10 @@ def why_equal_lengths(model: keras.Model, scores: bool = False) -> str:
         return "an encoder without decoder answers at every position, padding too"
     if model.decoder is None and model.hparams.class_label_pooling == "mean":
         return "class_label_pooling=mean is of all positions, padding too"
-    if model.encoder is None and not scores:
-        return "a prompt is continued behind its last id"
+    if not scores:
+        return row_groups.why_equal_lengths(model)
     reason = "" if model.encoder is None else model.why_source_padding_matters
-    return reason or (model.why_target_padding_matters if scores else "")
+    return reason or model.why_target_padding_matters
 
 
 # In Python.

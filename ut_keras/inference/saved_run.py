@@ -24,7 +24,7 @@ from ut_keras.errors import DataError
 from ut_keras.inference import hub, padding, portable, text_model, text_rows
 from ut_keras.inference import run as run_lib
 from ut_keras.text import text_encoder_base
-from ut_keras.text.text_encoder_base import EOS, TextEncoder
+from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder
 from ut_keras.visualize import observer
 
 _ROWS, _IDS, _CHARACTERS = 64, 8192, 32768  # of texts that go together
@@ -235,7 +235,8 @@ class SavedRun:
     def _rows(self, texts):
         """What the model reads of each text: list of ids [S] or [sentences, words]."""
         if self._text_model.predictor.is_language_model:
-            return [self.encoders["targets"].encode(text) for text in text_rows.texts(texts)]
+            rows = (self.encoders["targets"].encode(text) for text in text_rows.texts(texts))
+            return [[i for i in row if i != PAD] for row in rows]  # "<pad>" in a text
         if self.model.specs["inputs"].modality == "sentences":
             texts = self._checked(texts)
             return [self._text_model.ids(tf.constant([text]))[0].numpy() for text in texts]

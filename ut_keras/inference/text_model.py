@@ -163,6 +163,7 @@ class TextModel:
         """int32 `RaggedTensor` [B, (S)]; of sentences a tensor [B, sentences, words], too."""
         if self.predictor.is_language_model:
             ids = self.encoder_ops["targets"].encode(texts)
+            ids = tf.ragged.boolean_mask(ids, ids != PAD)  # "<pad>" in a text
             return ids[:, -self.max_input_length :] if self.max_input_length else ids
         if self.model.specs["inputs"].modality == "sentences":
             return self._sentences(texts)

@@ -1,0 +1,84 @@
+"""Which rows may share the batch of a search, and groups of rows where not all may.
+
+    why_equal_lengths(model)                  why rows of other lengths may not; "" where they may
+    split(model, ids, own_room=False)         [Group(places, ids)] of an eager batch
+    checked(model, ids, own_room=False)       the same ids in a graph, which cannot split them
+"""
+
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+
+class Group(NamedTuple):
+    """Rows of one length."""
+
+    places: np.ndarray  # int [n], of the rows in their batch
+    ids: tf.Tensor  # int32 [n, length]
+
+
+def why_equal_lengths(model: keras.Model) -> str:
+    """Return why the rows of a search must be of one length; "" where padding changes nothing."""
+    if model.encoder is None:
+        return "a prompt is continued after its last id"
+    reason: str = model.why_source_padding_matters
+    return reason
+
+
+def split(model: keras.Model, ids: tf.Tensor, own_room: bool) -> list[Group]:
+    """Split a batch into rows that may be searched together, without the padding that matters.
+
+    A prompt loses its padding on both sides. A source loses the padding after it if that would
+    change the result, and if its own length counts (`own_room`); else T2T's way holds.
+
+    Args:
+        model: as for `generate`.
+        ids: int32 [B, S] or [B, sentences, words], eager.
+        own_room: bool. See `Options`.
+    Returns:
+        list of `Group`, every row once; one group with the ids as they are, where all may go
+        together.
+    """
+    alone = [Group(np.arange(ids.shape[0]), ids)]
+    if not _is_asked(model, ids, own_room):
+        return alone
+    array = ids.numpy()
+    if array.all():
+        return alone
+    if model.encoder is None:
+        rows = [np.trim_zeros(row) for row in array]
+    else:
+        rows = [row[: max(1, len(np.trim_zeros(row, "b")))] for row in array]
+    groups: dict[int, list[int]] = {}
+    for place, row in enumerate(rows):
+        groups.setdefault(len(row), []).append(place)
+    return [
+        Group(np.array(places), tf.constant([rows[place] for place in places], tf.int32))
+        for _, places in sorted(groups.items(), reverse=True)
+    ]
+
+
+def checked(model: keras.Model, ids: tf.Tensor, own_room: bool) -> tf.Tensor:
+    """Return the ids of a traced batch; running it fails if `split` would change them.
+
+    Args: as of `split`, but for the ids, which are symbolic.
+    """
+    if not _is_asked(model, ids, own_room):
+        return ids
+    columns = ids[:, -1:] if model.encoder is not None else tf.concat([ids[:, :1], ids[:, -1:]], 1)
+    message = (
+        f"{'A prompt' if model.encoder is None else 'inputs'} must be of one length in a traced "
+        f"function, without 0 at its ends: {why_equal_lengths(model)}. Received:"
+    )
+    check = tf.debugging.Assert(tf.reduce_all(columns != 0), [message, ids])
+    with tf.control_dependencies([check]):
+        return tf.identity(ids)
+
+
+def _is_asked(model: keras.Model, ids: Any, own_room: bool) -> bool:
+    """Whether padding at the ends of rows changes what must not depend on it."""
+    if ids.shape.rank != 2:  # stories are of one size
+        return False
+    return bool(why_equal_lengths(model)) and (model.encoder is None or own_room)
