@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_keras.decoding import beam_search, constraints
+from ut_keras.decoding import beam_search, constraints, generate
+from ut_keras.decoding.options import NUMBERS, Options
 
 EOS = 1
 
@@ -220,6 +221,118 @@ def test_a_row_of_which_nothing_is_allowed_ends(beam_size, alpha):
         np.testing.assert_allclose(score, wanted, rtol=1e-5)
 
 
+def _choices(table, written, options):
+    """What may be written next, by the documentation alone: dict from symbol to its value."""
+    position, n = len(written), options["no_repeat_ngram_size"]
+    forced = options["forced_prefix"]
+    if position < len(forced) and forced[position]:
+        return {forced[position]: table[forced[position]]}  # has the last word; costs no more
+    values = {s: value - options["eos_penalty"] * (s == EOS) for s, value in enumerate(table)}
+    found = {}
+    for symbol, value in values.items():
+        longer = (*written, symbol)
+        ngrams = [longer[i : i + n] for i in range(len(longer) - n + 1)] if n else []
+        too_early = symbol == EOS and position < options["min_length"]
+        if not too_early and not (ngrams and ngrams[-1] in ngrams[:-1]):
+            found[symbol] = value
+    return found or {EOS: values[EOS]}
+
+
+def _every_way(tables, written, value, room, options):
+    """Yields (value, symbols) of all that may be written from a beginning on, to its end."""
+    if len(written) == room or written[-1:] == (EOS,):
+        yield value, written
+        return
+    for symbol, gained in _choices(tables[0, written], written, options).items():
+        yield from _every_way(tables, (*written, symbol), value + gained, room, options)
+
+
+def _random_options(random, vocab_size, room):
+    forced = random.randint(0, vocab_size, size=random.randint(1, room + 1))
+    return {
+        "min_length": int(random.choice([0, 1, room - 1, room, room + 1])),
+        "no_repeat_ngram_size": int(random.randint(0, 4)),
+        "eos_penalty": float(random.choice([0.0, 0.7, -0.7])),
+        "forced_prefix": tuple(forced.tolist()) if random.uniform() < 0.3 else (),
+    }
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_constrained_search_matches_brute_force(seed):
+    """Twelve random cases each: a beam that keeps all, and greedy search."""
+    random, stuck = np.random.RandomState(seed), 0
+    for case in range(12):
+        vocab_size, room = int(random.randint(2, 4)), int(random.randint(2, 6))
+        alpha = float(random.choice([0.0, 0.6]))
+        tables = _language(1, vocab_size, room, 100 * seed + case)
+        options = _random_options(random, vocab_size, room)
+        prefix = options["forced_prefix"]
+        asked = Options(**{**options, "forced_prefix": prefix or None})
+        values = {name: tf.cast(getattr(asked, name), dtype) for name, dtype in NUMBERS.items()}
+        values["forced_prefix"] = tf.constant([prefix], tf.int32)
+        constrain = generate._constraint(generate._graph(asked), values)
+        task = _task(_next_logits(tables, 1, vocab_size), 1, room, constrain)
+        penalty = options["eos_penalty"]
+        task = task._replace(bonus=max(-penalty, 0.0), penalty=penalty)
+
+        ways = list(_every_way(tables, (), 0.0, room, options))
+        ended = [
+            (value / _penalty(len(symbols), alpha), symbols)
+            for value, symbols in ways
+            if symbols[-1] == EOS
+        ]
+        beams = len(ways) + 1  # one more than can be filled
+        expected = sorted(ended or ways, reverse=True)
+        expected += [(-beam_search.INFINITY, ())] * (beams - len(expected))
+        got = beam_search.beam_search(task, beams, alpha)
+        ids = [_padded(symbols, got.ids.shape[2]) for _, symbols in expected]
+        np.testing.assert_array_equal(got.ids[0], ids, err_msg=f"{options}")
+        np.testing.assert_allclose(
+            got.scores[0], [value for value, _ in expected], rtol=1e-4, err_msg=f"{options}"
+        )
+
+        written, is_stuck = (), False
+        while len(written) < room and EOS not in written:
+            choices = _choices(tables[0, written], written, options)
+            is_stuck |= set(choices) == {EOS} and len(written) < options["min_length"]
+            written += (max(choices, key=choices.get),)
+        greedy = beam_search.greedy_search(task)
+        np.testing.assert_array_equal(greedy.ids[0, 0], written, err_msg=f"{options}")
+        plain = _log_prob(tables, 0, written)  # scores of greedy search are the model's alone
+        np.testing.assert_allclose(greedy.scores[0, 0], plain, rtol=1e-4)
+        stuck += is_stuck
+    assert 0 < stuck < 12
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 3])
+def test_a_beginning_after_which_nothing_is_allowed_ends_by_itself(beam_size):
+    """As in greedy search, while other beams may still be continued; EOS costs its penalty."""
+    tables = _language(1, 4, 4)
+    best = int(np.argmax(np.where(np.arange(4) == EOS, -np.inf, tables[0, ()])))
+
+    def constrain(log_probs, query):
+        penalized = constraints.eos_penalty(log_probs, query, 0.5)
+        late = constraints.min_length(penalized, query, 4)
+        is_stuck = (query.position == 1) & (query.ids[:, :, 0] == best)
+        return tf.where(is_stuck[:, :, tf.newaxis], -np.inf, late)
+
+    task = _task(_next_logits(tables, 1, 4), 1, 4, constrain)._replace(penalty=0.5)
+    greedy = beam_search.greedy_search(task)
+    got = beam_search.beam_search(task, beam_size, 0.0)
+    np.testing.assert_array_equal(greedy.ids[0, 0], [best, EOS])
+    np.testing.assert_array_equal(got.ids[0, 0, :2], [best, EOS])
+    np.testing.assert_allclose(got.scores[0, 0], greedy.scores[0, 0] - 0.5, rtol=1e-5)
+
+
+def test_a_cost_of_any_size_leaves_a_result():
+    """Which is kept, and told from a beam that nothing fills."""
+    constrain = functools.partial(constraints.eos_penalty, penalty=1e9)
+    task = _task(_constant([0.2, 0.5, 0.3]), 1, 2, constrain)
+    got = beam_search.beam_search(task._replace(penalty=1e9), 4, 0.0)
+    np.testing.assert_array_equal(got.ids[0], [[EOS, 0], [2, EOS], [0, EOS], [0, 0]])
+    np.testing.assert_allclose(got.scores[0], [-1e9, -1e9, -1e9, -beam_search.INFINITY], rtol=1e-5)
+
+
 def test_there_may_be_less_beginnings_than_beams():
     """None stands for what is not allowed."""
 
@@ -229,7 +342,8 @@ def test_there_may_be_less_beginnings_than_beams():
     task = _task(_constant([0.2, 0.2, 0.3, 0.3]), 1, 1, constrain)
     got = beam_search.beam_search(task, 2, 0.6)
     np.testing.assert_array_equal(got.ids, [[[2], [0]]])
-    np.testing.assert_allclose(got.scores, [[np.log(0.3), -np.inf]], rtol=1e-5)
+    # As of a beam that no result fills.
+    np.testing.assert_allclose(got.scores, [[np.log(0.3), -beam_search.INFINITY]], rtol=1e-5)
 
 
 def _constant(probabilities):

@@ -14,7 +14,7 @@ import tensorflow as tf
 from ut_keras.ops import log_softmax
 
 EOS = 1
-INFINITY = 1e7  # T2T's; a score below every real one
+INFINITY = 1e7  # T2T's: -INFINITY is the score of a beam that nothing fills; it has a JSON form
 
 
 class Query(NamedTuple):
@@ -26,7 +26,10 @@ class Query(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """What a search found, best first."""
+    """What a search found, best first.
+
+    A beam that nothing fills has no ids and the score -10,000,000 (`-INFINITY`), as in T2T.
+    """
 
     ids: tf.Tensor  # int32 [B, beams, L], 0 behind EOS
     scores: tf.Tensor  # float32 [B, beams]: log probability, in beam search by length penalty
@@ -44,9 +47,10 @@ class Task(NamedTuple):
     max_length: tf.Tensor  # int32 scalar L
     rooms: tf.Tensor  # int32 [B]: how many symbols a row may write, at most L
     # (log probabilities [B, K, V], `Query`) -> the same where a symbol is allowed, -inf where not.
-    # A row of which nothing is allowed ends.
+    # A beginning after which nothing is allowed ends: EOS is all that is left.
     constrain: Callable | None = None
     bonus: Any = 0.0  # float scalar >= 0, how much `constrain` adds to EOS, at most
+    penalty: Any = 0.0  # float scalar, what EOS costs more where it is all that is left
 
 
 def greedy_search(task: Task, choose: Callable[[Any, Any], Any] | None = None) -> Decoded:
@@ -119,8 +123,8 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
 
     A result's score is its log probability divided by ((5 + length) / 6)^alpha, EOS counted. The
     search of a row ends when no beginning can beat the worst result that is kept, or its room is
-    full. A row in which nothing ended gives its beginnings, with their plain log probabilities;
-    where there are less than K, the rest is empty, at -inf.
+    full. A row in which nothing ended gives its beginnings, with their plain log probabilities.
+    Where there are less than K results or beginnings, the rest is empty, at -10,000,000.
 
     Args:
         beam_size: int K.
@@ -141,7 +145,8 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
         best_alive = tf.maximum(best / penalty(position + 1), best / penalty_when_full)
         # T2T lets all rows go on until all are settled, which gives the same results.
         settled = tf.reduce_min(finished_scores, axis=1) > best_alive
-        return settled | (position >= task.rooms)
+        nothing_left = alive_log_probs[:, 0] == -float("inf")
+        return settled | nothing_left | (position >= task.rooms)
 
     def take_step(state):
         query = Query(state.position, state.alive_ids, state.ancestors)
@@ -154,7 +159,7 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
         candidates = tf.gather(state.alive_ids, parents, batch_dims=1)
         candidates = _write_column(candidates, state.position, symbols)
         done = state.done[:, tf.newaxis]
-        ended = (symbols == EOS) & ~done
+        ended = (symbols == EOS) & ~done & (scores > -float("inf"))
 
         # T2T lets what has ended go on as a beginning where less than K others are left, as happens
         # at the first symbols of a vocabulary smaller than 2 K.
@@ -166,7 +171,8 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
         alive_ids = tf.where(done[:, :, tf.newaxis], state.alive_ids, alive_ids)
 
         all_ids = tf.concat([state.finished_ids, candidates], axis=1)
-        all_scores = tf.concat([state.finished_scores, tf.where(ended, scores, -INFINITY)], axis=1)
+        ended_scores = tf.where(ended, scores, -float("inf"))
+        all_scores = tf.concat([state.finished_scores, ended_scores], axis=1)
         finished_scores, best = tf.math.top_k(all_scores, k=beam_size)
         all_ended = tf.concat([state.finished, ended], axis=1)
         ancestors = tf.gather(state.ancestors, parents, batch_dims=1)
@@ -193,7 +199,7 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
         alive_log_probs=tf.tile(log_probs, [task.batch_size, 1]),
         ancestors=ids,
         finished_ids=ids,
-        finished_scores=tf.fill([task.batch_size, beam_size], -INFINITY),
+        finished_scores=tf.fill([task.batch_size, beam_size], -float("inf")),
         finished=tf.zeros([task.batch_size, beam_size], tf.bool),
         done=task.rooms <= 0,
         cache=task.cache,
@@ -209,13 +215,14 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
     alive_ids = tf.where(possible[:, :, tf.newaxis], last.alive_ids, 0)
     ids = tf.where(any_ended[:, :, tf.newaxis], last.finished_ids, alive_ids)
     scores = tf.where(any_ended, last.finished_scores, last.alive_log_probs)
+    scores = tf.where(scores > -float("inf"), scores, -INFINITY)
     return Decoded(ids[:, :, : last.position], scores)
 
 
 def _best(logits, query, task, alive_log_probs, count):
     """The best ways to go on: log probabilities [B, count], and beam · V + symbol."""
     if task.constrain is not None:
-        logits = _allowed(tf.nn.log_softmax(logits), query, task, alive_log_probs)
+        logits = _allowed(tf.nn.log_softmax(logits), query, task)
     # The best of each beam, then of those.
     batch_size, beams, vocab_size = tf.unstack(tf.shape(logits))
     count_of_beam = tf.minimum(count, vocab_size)
@@ -230,13 +237,15 @@ def _best(logits, query, task, alive_log_probs, count):
     return log_probs, tf.gather(tf.reshape(picked, flat), rank, batch_dims=1)
 
 
-def _allowed(log_probs, query, task, so_far=0.0):
-    """Log probabilities [B, K, V]: -inf where not allowed; where nothing of a row is, of EOS."""
+def _allowed(log_probs, query, task):
+    """Log probabilities [B, K, V]: -inf where not allowed, but for an EOS that is all that is left.
+
+    That is so for each beginning by itself: other beams do not decide whether it has ended.
+    """
     allowed = task.constrain(log_probs, query)
-    best = tf.reduce_max(tf.reduce_max(allowed, axis=2) + so_far, axis=1)
-    ends = tf.range(tf.shape(allowed)[2]) == EOS
-    ends &= (best == -float("inf"))[:, tf.newaxis, tf.newaxis]
-    return tf.where(ends, log_probs, allowed)
+    is_stuck = tf.reduce_max(allowed, axis=2, keepdims=True) == -float("inf")
+    is_eos = tf.range(tf.shape(allowed)[2]) == EOS
+    return tf.where(is_stuck & is_eos, log_probs - task.penalty, allowed)
 
 
 def _write_column(ids, position, symbols):

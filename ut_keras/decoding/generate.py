@@ -171,6 +171,7 @@ def _search(model, given, graph, values):
         _rooms(given, graph.own_room, values["decode_length"]),
         _constraint(graph, values),
         tf.maximum(-values["eos_penalty"], 0.0),
+        values["eos_penalty"],
     )
     if graph.temperature:
         names = ("temperature", "top_k", "top_p", "seed")
