@@ -297,3 +297,20 @@ def test_what_a_part_cost_by_itself_does_not_count(dataset):
             assert model.encoder.losses
         found.append(model.evaluate(dataset, verbose=0))
     assert found[0] == found[1]
+
+
+def test_the_end_of_the_data_is_no_warning():
+    """Of a dataset that does not know its number of batches; that nothing came is told."""
+    model, features = examples.make("universal"), examples.features("universal")
+    model.compile("adam", steps_per_execution=2)
+    rows = tf.data.Dataset.from_tensor_slices(features).filter(lambda row: True)
+    pairs = rows.map(lambda row: (row, row["targets"]))
+    model.fit(pairs.batch(2), epochs=2, shuffle=False, verbose=0)
+    model.evaluate(pairs.batch(1), verbose=0)
+    assert model.predict(rows.batch(2), verbose=0).shape == (3, 4, 13)
+    with pytest.warns(UserWarning, match="ran out of data"):  # six were asked for
+        model.evaluate(pairs.batch(1), steps=6, verbose=0)
+    with pytest.warns(UserWarning, match="before the first batch"):
+        model.fit(pairs.take(0).batch(2), shuffle=False, verbose=0)
+    with pytest.raises(ValueError, match="x must hold at least one batch. Received: none"):
+        model.predict(rows.take(0).batch(2), verbose=0)

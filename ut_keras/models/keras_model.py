@@ -17,6 +17,7 @@ from ut_keras.data.features import FeatureSpec
 from ut_keras.layers.basic import embedding
 from ut_keras.metrics import keras_metrics, losses
 from ut_keras.metrics import weights as weights_lib
+from ut_keras.models import end_of_data
 from ut_keras.models import losses as model_losses
 from ut_keras.models.output import ModelOutput
 from ut_keras.ops import private_api
@@ -127,11 +128,26 @@ class KerasModel(private_api.ReplicaModel):
             self._class_weights = self._weight_of_each_id(class_weight)
             self.train_function = None  # the next one holds the weights
         try:
-            with self._whole_steps():
-                return super().fit(**given)
+            with self._whole_steps(), end_of_data.expected(given.get("steps_per_epoch")):
+                history = super().fit(**given)
         finally:
             if class_weight is not None:
                 self._class_weights = self.train_function = None
+        if history.epoch and not history.history:
+            warnings.warn("Your input ran out of data before the first batch.", stacklevel=2)
+        return history
+
+    @functools.wraps(keras.Model.evaluate)
+    def evaluate(self, *args: Any, **kwargs: Any) -> Any:
+        given = _EVALUATE.bind(self, *args, **kwargs).arguments
+        with end_of_data.expected(given.get("steps")):
+            return super().evaluate(*args, **kwargs)
+
+    @functools.wraps(keras.Model.predict)
+    def predict(self, *args: Any, **kwargs: Any) -> Any:
+        given = _PREDICT.bind(self, *args, **kwargs).arguments
+        with end_of_data.expected(given.get("steps")):
+            return super().predict(*args, **kwargs)
 
     def _compile_without_end(self):
         schedule = learning_rate.endless(self.hparams)
@@ -455,6 +471,8 @@ def _check_targets(y):
 
 
 _FIT = inspect.signature(keras.Model.fit)
+_EVALUATE = inspect.signature(keras.Model.evaluate)
+_PREDICT = inspect.signature(keras.Model.predict)
 _SETS_LEARNING_RATE = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
 _ONE_KIND_OF_WEIGHT = "class_weight and sample_weight cannot be given together. Received: both."
 
