@@ -40,6 +40,17 @@ def test_character_and_sequence_accuracy():
     assert [sample.is_right for sample in samples] == [True, False, False]
 
 
+@pytest.mark.parametrize(("written", "expected"), [([1, 0], 1.0), ([5, 1], 0.0)])
+def test_accuracy_of_empty_references(written, expected, monkeypatch):
+    """Of no id, too, is all right that is met."""
+    monkeypatch.setitem(globals(), "DECODED", np.array([written] * 2, np.int32))
+    targets = np.array([[1, 0], [1, 0]], np.int32)
+    dataset = tf.data.Dataset.from_tensors(({"inputs": targets, "targets": targets}, targets))
+    settings = decode_hparams.parse("beam_size=1")
+    results, _ = toy.free_decoder(Decoded(), settings)(dataset)
+    assert results["decode/accuracy_per_sequence"] == results["decode/accuracy"] == expected
+
+
 @pytest.mark.parametrize(
     "name",
     ["encoder_symbols", *(pytest.param(n, marks=pytest.mark.slow) for n in ("lstm", "adaptive"))],
