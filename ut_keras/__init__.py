@@ -36,20 +36,25 @@ def load(
     """Returns what has been trained and saved; says in a line that it loads TensorFlow first.
 
     Args:
-        path: str or `os.PathLike`. The folder of a run, a file that `model.save` wrote, the name
+        path: str or `os.PathLike`. The folder of a run, what `model.save` wrote, the name
             of a run that comes along, see `pretrained` (a folder of that name goes first), or
             "hf://user/name@revision" of the Hugging Face hub.
         checkpoint_path, problem, data_dir: of a folder, see `saved_run.load`.
     Returns:
-        `SavedRun` of a folder, ready for texts; `keras.Model` of a file.
+        `SavedRun` of a run, ready for texts; `keras.Model` of what `model.save` wrote.
     Raises:
         DataError: if something is missing, or is none of ours.
     """
-    path = os.fspath(path)
+    from ut_keras.files import file_error
+
+    path = file_error.checked_path(path, "path")
     if "tensorflow" not in sys.modules:  # half a minute of silence, on a slow machine
         print(f"Loading TensorFlow and {path}…", file=sys.stderr, flush=True)
         tensorflow_log.load()
-    if path.endswith(".keras") and not path.startswith("hf://"):
+    expanded, is_on_hub = os.path.expanduser(path), path.startswith("hf://")
+    files_of_keras = ("metadata.json", "model.weights.h5")  # of model.save(…, zipped=False)
+    is_folder = all(os.path.isfile(os.path.join(expanded, name)) for name in files_of_keras)
+    if is_folder or path.endswith(".keras") and not is_on_hub:
         from ut_keras import keras_file
 
         return keras_file.load(path)
@@ -57,7 +62,7 @@ def load(
     from ut_keras.errors import DataError
     from ut_keras.inference import saved_run
 
-    if not path.startswith("hf://") and not os.path.exists(os.path.expanduser(path)):
+    if not is_on_hub and not os.path.exists(expanded):
         if path not in pretrained.names():
             raise DataError(
                 "path must be the folder of a run, a .keras file, hf://user/name, or the name of a "

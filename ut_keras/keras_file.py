@@ -19,6 +19,7 @@ import ut_keras.models.lstm_seq2seq
 import ut_keras.models.universal_transformer
 import ut_keras.optimizers  # noqa: F401
 from ut_keras.errors import DataError
+from ut_keras.files import file_error
 from ut_keras.ops import finite
 
 _LONGEST_REASON = 200  # characters; Keras adds the whole configuration to some
@@ -28,16 +29,19 @@ def load(path: str | os.PathLike[str]) -> keras.Model:
     """Reads a model.
 
     Args:
-        path: str or `os.PathLike`, of a file whose name ends in ".keras".
+        path: str or `os.PathLike`, of a file whose name ends in ".keras", or of a folder that
+            `model.save(folder, zipped=False)` wrote.
     Returns:
         `keras.Model`, compiled if it was when it was saved.
     Raises:
         DataError: if there is no such file, it holds no model that we know, or a weight is not
             finite.
     """
-    path = os.path.expanduser(os.fspath(path))
-    if not path.endswith(".keras") or not os.path.isfile(path):
-        raise DataError(f"A Keras model must be a file, NAME.keras. Received: {path!r}.")
+    path = os.path.expanduser(file_error.checked_path(path, "path"))
+    if not os.path.isdir(path) and not (path.endswith(".keras") and os.path.isfile(path)):
+        raise DataError(
+            f"A Keras model must be a file, NAME.keras, or a folder. Received: {path!r}."
+        )
     try:
         model = keras.models.load_model(path)
     except Exception as error:  # whatever a file can hold

@@ -1,5 +1,6 @@
 """Whole searches, against what the original T2T wrote (tests/testdata/t2t/README.md), and alone."""
 
+import dataclasses
 import functools
 import json
 import os
@@ -13,6 +14,7 @@ from tests import t2t_golden_test as t2t
 from tests.models import examples
 from ut_keras import hparams, models, t2t_import
 from ut_keras.decoding import side_by_side
+from ut_keras.decoding.options import Options
 
 EOS = 1
 _QUICK = ("transformer_prenorm.a", "ut_basic_fc.a", "aut_basic.a", "aut_lm.a", "lstm_seq2seq.a")
@@ -443,6 +445,39 @@ def test_no_room():
 def test_refuses(features, arguments, message):
     with pytest.raises(ValueError, match=message):
         _small("universal_transformer").generate({name: INPUTS for name in features}, **arguments)
+
+
+_WRONG = {
+    "bool": (True, None, "x", 1.5, -1, [1]),
+    "int": (True, None, "x", 1.5, -1, [1], np.bool_(True), np.array([1])),
+    "float": (True, None, "x", [1], np.nan, np.bool_(True)),
+}
+
+
+@pytest.mark.parametrize("option", dataclasses.fields(Options), ids=lambda field: field.name)
+def test_generate_rejects_options_of_another_type(option):
+    """By name and value, and what is rejected does not spoil the next call."""
+    if option.name == "forced_prefix":
+        return
+    model = _small("universal_transformer")
+    [kind] = [kind for kind in _WRONG if kind in str(option.type)]
+    for value in _WRONG[kind]:
+        if value is None and option.default is None or value is True and kind == "bool":
+            continue
+        with pytest.raises(ValueError, match=f"^{option.name} must be .*Received: ") as raised:
+            model.generate({"inputs": INPUTS}, **{"decode_length": 1, option.name: value})
+        assert f"Received: {value}." in str(raised.value)
+    model.generate({"inputs": INPUTS[:1]}, decode_length=1)
+
+
+def test_generate_takes_numbers_of_numpy():
+    model = _small("universal_transformer")
+    options = {"beam_size": 2, "alpha": 0.5, "decode_length": 2, "own_room": True, "seed": 3}
+    of_numpy = {name: np.array(value)[()] for name, value in options.items()}
+    assert type(of_numpy["beam_size"]) is np.int64 and type(of_numpy["own_room"]) is np.bool_
+    wanted, got = (model.generate({"inputs": INPUTS}, **given) for given in (options, of_numpy))
+    np.testing.assert_array_equal(got.ids, wanted.ids)
+    np.testing.assert_array_equal(got.scores, wanted.scores)
 
 
 def test_language_model_needs_a_prompt():

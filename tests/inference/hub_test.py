@@ -147,6 +147,17 @@ def test_weights_that_were_cut_short_on_the_hub(server):
         ut_keras.load("hf://user/name@" + COMMIT)
 
 
+@pytest.mark.parametrize("revision", ["", "@" + COMMIT])
+@pytest.mark.parametrize("name", ["vocab.inputs.subwords", "model.safetensors"])
+def test_a_revision_without_a_file_is_named(server, revision, name):
+    del server.files[name]
+    with pytest.raises(DataError, match=f"hf://user/name{revision} must hold {name}") as raised:
+        ut_keras.load("hf://user/name" + revision)
+    said = str(raised.value)
+    assert f"Received: revision {revision[1:] or f'main ({COMMIT})'} without" in said
+    assert "--data_dir" not in said and "\n" not in said
+
+
 @pytest.mark.parametrize(
     "address", ["hf://", "hf://user", "hf://a/b/c", "hf://../x@", "hf://a/b@ c"]
 )

@@ -103,11 +103,25 @@ def _cut(copy):
 MISTAKES = {
     "cut short": (_cut, r"or a part of it \(1,000 bytes\)"),
     "no weights": (lambda copy: os.remove(copy / "model.safetensors"), "must hold model.safe"),
-    "no vocabulary": (lambda copy: os.remove(copy / "vocab.inputs.subwords"), "vocab.inputs"),
+    "no vocabulary": (
+        lambda copy: os.remove(copy / "vocab.inputs.subwords"),
+        "must hold vocab.inputs",
+    ),
     "another's": (_config(lambda config: config.update(library="other")), "another's config"),
     "no hparams": (_config(lambda config: config.pop("hparams")), "another's config"),
     "no model": (_config(lambda config: config.update(model="bert")), "Unknown model"),
     "no features": (_config(lambda config: config.pop("features")), "KeyError 'features'"),
+    **{
+        f"steps {value}": (
+            _config(lambda config, value=value: config.update(num_steps=value)),
+            rf"config.json: num_steps must be .*Received: {value}\.",
+        )
+        for value in (True, 0, 1.5)
+    },
+    "space": (
+        _config(lambda config: config.update(target_space_id=True)),
+        r"target_space_id must be an int\. Received: True",
+    ),
     "torn": (lambda copy: (copy / "config.json").write_text("{"), "must hold a JSON object"),
     "other name": (_weights(lambda weights: weights.update(x=np.zeros(2))), r"x None.*\(2,\)"),
     "other shape": (

@@ -10,11 +10,12 @@ import tensorflow as tf
 
 import ut_keras
 from tests.bin import small_run
+from tests.models import examples
 from ut_keras import optimizers, pretrained, problems
 from ut_keras.bin import datagen, decoder
 from ut_keras.checkpoints import checkpoint
-from ut_keras.errors import DataError
-from ut_keras.inference import feature_record
+from ut_keras.errors import DataError, UsageError
+from ut_keras.inference import feature_record, line_encoding, saved_run, text_model
 from ut_keras.text import text_encoder
 
 TEXTS = ["0 1 1 0", "1", "1 1 1 0 0 0 1"]
@@ -292,3 +293,77 @@ def test_averages_that_are_left_are_said(tmp_path, capsys):
     checkpoint.Checkpoints(str(run), model, optimizer, moving_average=averages).save()
     ut_keras.load(run)
     assert "also holds averages, which are left" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["beam_size", "alpha", "decode_length", "seed", "own_room"])
+def test_translate_rejects_options_of_another_type(loaded, name):
+    for value in ("x", None, True, [1]):
+        if (name, value) in (("seed", None), ("own_room", True)):
+            continue
+        with pytest.raises(ValueError, match=f"^{name} must be .*Received: ") as raised:
+            loaded.translate(TEXTS, **{name: value})
+        assert f"Received: {value}." in str(raised.value)
+    assert loaded.translate(TEXTS[:1], beam_size=1, decode_length=1)
+
+
+def test_dataset_rejects_arguments_out_of_range(loaded):
+    pairs = [("0", "1"), ("1", "0"), ("1", "1")]
+    for name, values in {
+        "batch_size": (0, -1, 1.5, "x", None, True),
+        "seed": (-1, 1.5, "x", True, 2**63),
+    }.items():
+        for value in values:
+            with pytest.raises(ValueError, match=f"^{name} must be ") as raised:
+                loaded.dataset(pairs, **{name: value})
+            assert f"Received: {value!r}." in str(raised.value)
+    assert len(list(loaded.dataset(pairs, batch_size=np.int64(2), seed=np.int64(1)))) == 2
+
+
+def test_paths_and_flags_of_another_type_are_rejected(loaded, tmp_path):
+    for value in (None, True, 3, "", b"x", ["x"]):
+        calls = {
+            "directory": lambda value=value: loaded.save(value),
+            "path": lambda value=value: ut_keras.load(value),
+        }
+        if value is not None:
+            for name in ("checkpoint_path", "data_dir"):
+                calls[name] = lambda name=name, value=value: ut_keras.load(
+                    tmp_path, **{name: value}
+                )
+        for name, call in calls.items():
+            with pytest.raises(DataError, match=f"^{name} must be a path") as raised:
+                call()
+            assert f"Received: {value!r}." in str(raised.value)
+    for value in (True, "translate_ende"):
+        with pytest.raises(DataError, match="problem must be a Problem") as raised:
+            ut_keras.load(tmp_path, problem=value)
+        assert f"Received: {value!r}." in str(raised.value)
+    for value in (None, 1, "x"):
+        with pytest.raises(ValueError, match="attention must be True or False"):
+            loaded.observe("0", attention=value)
+    for name, value in (("private", "x"), ("card", None)):
+        with pytest.raises(UsageError, match=f"{name} must be .*Received: {value!r}"):
+            loaded.push("hf://user/name", **{name: value})
+    with pytest.raises(UsageError, match="Received: None"):
+        loaded.push(None)
+
+
+def test_the_word_pad_in_a_prompt_is_no_id(tmp_path):
+    """In a text, in a graph and in a file of prompts alike."""
+    words = ["<pad>", "<EOS>", *"abcdefghijk"]
+    (tmp_path / "vocab").write_text("\n".join(words) + "\n")
+    encoder = text_encoder.TokenTextEncoder(str(tmp_path / "vocab"))
+    run = saved_run.SavedRun(examples.shared("language_model"), {"targets": encoder})
+    options = {"beam_size": 2, "decode_length": 3, "min_length": 3}
+    [wanted] = run.generate(["a b"], **options)
+    prompts = ["a b <pad>", "<pad> a b", "a <pad> b", "c", "<pad>"]
+    written = run.generate(prompts, **options)
+    for beams in written[:3]:
+        assert [text for text, _ in beams] == [text for text, _ in wanted]
+        assert [score for _, score in beams] == pytest.approx([score for _, score in wanted])
+    found = text_model.TextModel(run.model, run.encoders).generate(tf.constant(prompts), **options)
+    assert [[text.decode() for text in row] for row in found.texts.numpy()] == [
+        [text for text, _ in beams] for beams in written
+    ]
+    rows = line_encoding.prompts("file", prompts, encoder)
+    assert rows == [[2, 3], [2, 3], [2, 3], [4], []]

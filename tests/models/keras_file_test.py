@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import ut_keras
 from tests.decoding import cache_test
 from tests.inference import export_models
 from ut_keras.data.features import FeatureSpec
+from ut_keras.errors import DataError
 
 SYMBOLS = {"inputs": FeatureSpec(9), "targets": FeatureSpec(9)}
 CLASSES = {"inputs": FeatureSpec(9), "targets": FeatureSpec(4, "class_label")}
@@ -106,3 +108,14 @@ def test_summary(name):
     assert f"{model.count_params():,}" in text
     for layer in model.layers:
         assert layer.name[:20] in text
+
+
+def test_a_folder_of_save_is_loaded(tmp_path):
+    model, features = _model("act"), _features(SYMBOLS)
+    model.save(tmp_path / "folder", zipped=False)
+    loaded = ut_keras.load(tmp_path / "folder")
+    assert type(loaded) is type(model)
+    np.testing.assert_array_equal(loaded(features), model(features))
+    (tmp_path / "folder" / "model.weights.h5").unlink()
+    with pytest.raises(DataError, match="keras.models.load_model reads a complete folder"):
+        ut_keras.load(tmp_path / "folder")

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+from tests.models import examples
 from ut_keras import errors, hparams, models, problems, registry
 from ut_keras.data.features import FeatureSpec
 
@@ -102,3 +103,32 @@ def test_ids_out_of_range_are_told_in_a_line():
         model.score({"inputs": good, "targets": bad})
     with pytest.raises(ValueError, match=r"inputs must be ids in \[0, 8\). Received: 9"):
         model({"inputs": np.array(bad), "targets": np.array(good)})
+
+
+@pytest.mark.parametrize("kind", ["universal", "encoder", "tagger"])
+def test_inspect_rejects_features_that_do_not_fit(kind):
+    model, features = examples.shared(kind), examples.features(kind)
+    size = model.specs["targets"].vocab_size
+    wrong = {
+        f"targets must be ids in \\[0, {size}\\). Received: {size}": {
+            "targets": np.full_like(features["targets"], size)
+        },
+        "inputs must have as many rows as targets, 3. Received: 1": {
+            "inputs": features["inputs"][:1]
+        },
+        "inputs must have as many rows as targets, 2. Received: 3": {
+            "targets": features["targets"][:2]
+        },
+    }
+    for message, changed in wrong.items():
+        with pytest.raises(ValueError, match=message):
+            model.inspect({**features, **changed})
+    with pytest.raises(ValueError, match="features must hold .*targets"):
+        model.inspect({"inputs": features["inputs"]})
+    with pytest.raises(ValueError, match="training must be True or False. Received: 'x'"):
+        model.inspect(features, training="x")
+    for value in (True, "x", 0, 1.5):
+        with pytest.raises(ValueError, match=f"num_steps must be .*Received: {value}"):
+            model.inspect(features, num_steps=value)
+    with pytest.raises(ValueError, match="num_steps must be .*Received: None"):
+        model.with_steps(None)

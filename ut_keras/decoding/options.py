@@ -40,8 +40,10 @@ class Options:
             prompt's.
         own_room: bool. Whether a source's length is its own, up to its last id; False, as in T2T:
             that of the batch, padding included.
-        min_length: int. Symbols before the first EOS, unless that is forced, or all that is left.
-        eos_penalty: float. What EOS costs more, in log probability; in scores of beams, too.
+        min_length: int. Symbols before the first EOS, unless that is forced, or all that is left
+            after what a beam has written.
+        eos_penalty: float. What EOS costs more, in log probability; in scores of beams, too, but
+            not in those of greedy search, nor where it is forced.
         no_repeat_ngram_size: int n. No n symbols in a row are written twice; 0: they may.
         num_steps: int. Steps in depth, see `Transformer.with_steps`; None: as many as ever.
         exit_threshold: float. A position halts when what its halting rule adds up or compares is
@@ -83,20 +85,36 @@ class Options:
         """Those of a pass, too, that searches nothing."""
         return {"num_steps": self.num_steps, "exit_threshold": self.exit_threshold}
 
-    def check(self) -> None:
-        """Raises `ValueError` for an option out of range, or no int where it should be one."""
-        for name, spec in SPECS.items():
+    def __post_init__(self) -> None:
+        # Python's own numbers and bools: TensorFlow would give numpy's a dtype of their own.
+        for name in (*SPECS, *_BOOLS):
             value = getattr(self, name)
-            if value is None or name == "seed" and not isinstance(value, numbers.Integral):
-                continue  # a seed may be a tensor where the rest are numbers
-            expected = limits.why_not(value, spec.least, spec.most)
-            if name not in _FLOATS and not isinstance(value, numbers.Integral):
-                expected = expected or "an int"
-            if expected:
-                raise ValueError(f"{name} must be {expected}. Received: {value}.")
+            if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+                object.__setattr__(self, name, value.item())
+
+    def check(self) -> None:
+        """Raises `ValueError` for an option of another type or out of range."""
+        for name in (*SPECS, *_BOOLS):
+            if expected := self._why_not(name):
+                raise ValueError(f"{name} must be {expected}. Received: {getattr(self, name)}.")
         problem = self.why_not_together({name: name for name in SPECS})
         if problem:
             raise ValueError(problem)
+
+    def _why_not(self, name):
+        """What an option should be and is not, or None."""
+        value = getattr(self, name)
+        if name in _BOOLS:
+            return None if isinstance(value, bool) else "True or False"
+        spec, default = SPECS[name], getattr(type(self), name)
+        if value is None and default is None or name == "seed" and _is_int_tensor(value):
+            return None
+        is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if name in _FLOATS:
+            return limits.why_not(value, spec.least, spec.most) if is_number else "a number"
+        if not isinstance(value, numbers.Integral) or not is_number:
+            return "an int"
+        return limits.why_not(int(value), spec.least, spec.most)
 
     def why_not_together(self, names: dict[str, str]) -> str | None:
         """What is wrong with numbers that are in range, or None.
@@ -131,5 +149,14 @@ SPECS = {
     field.name: field.metadata["spec"] for field in dataclasses.fields(Options) if field.metadata
 }
 _FLOATS = [field.name for field in dataclasses.fields(Options) if "float" in str(field.type)]
+_BOOLS = [field.name for field in dataclasses.fields(Options) if "bool" in str(field.type)]
 # The numbers that a graph takes as inputs, with their dtypes.
 NUMBERS = {name: spec.dtype for name, spec in SPECS.items() if spec.dtype}
+
+
+def _is_int_tensor(value):
+    """Whether it is a scalar tensor of ints, of a graph or not."""
+    dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
+    if dtype is None or shape is None or "int" not in str(getattr(dtype, "name", dtype)):
+        return False
+    return (shape.rank if hasattr(shape, "rank") else len(shape)) == 0

@@ -1,8 +1,8 @@
 """Which rows may share the batch of a search, and groups of rows where not all may.
 
-    why_equal_lengths(model)                  why rows of other lengths may not; "" where they may
-    split(model, ids, own_room=False)         [Group(places, ids)] of an eager batch
-    checked(model, ids, own_room=False)       the same ids in a graph, which cannot split them
+why_equal_lengths(model)                  why rows of other lengths may not; "" where they may
+split(model, ids, own_room=False)         [Group(places, ids)] of an eager batch
+checked(model, ids, own_room=False)       the same ids in a graph, which cannot split them
 """
 
 from typing import Any, NamedTuple

@@ -12,7 +12,7 @@ import gzip
 import os
 import re
 from collections.abc import Iterator
-from typing import IO, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from ut_keras.errors import DataError, UserError
 
@@ -64,6 +64,18 @@ def told_as(path: str | os.PathLike[str]) -> Iterator[None]:
         if found is None:
             raise
         raise OSError(found.errno, found.strerror, os.fspath(path)) from error
+
+
+def checked_path(path: Any, name: str, error_class: type[UserError] = DataError) -> str:
+    """Return a path as a str.
+
+    Raises:
+        UserError: if it is no str and no `os.PathLike` of one, or empty; `name` is the argument's.
+    """
+    found = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(found, str) or not found:
+        raise error_class(f"{name} must be a path, as a str or os.PathLike. Received: {path!r}.")
+    return found
 
 
 def check_is_file(path: str | os.PathLike[str], error_class: type[UserError] = DataError) -> None:

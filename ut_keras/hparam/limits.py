@@ -5,6 +5,7 @@ A number has to fit into 32 bits, as it does in TensorFlow's shapes and kernels.
 
 import math
 import numbers
+from typing import Any
 
 LARGEST_FLOAT = 3.4e38
 LARGEST_INT = 2**31 - 1
@@ -37,3 +38,10 @@ def why_not(value: float, least: float | None = None, most: float | None = None)
     if value < least:
         return f"at least {least}"
     return f"at most {most}" if value > most else None
+
+
+def why_no_int(value: Any, least: int | None = None, most: int | None = None) -> str | None:
+    """Return what an int should be and is not, as `why_not`; True and False are no ints."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        return "an int" if least is None else f"an int of at least {least}"
+    return why_not(int(value), least, most)

@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras.checkpoints import checkpoint
-from ut_keras.files import whole_file
+from ut_keras.files import file_error, whole_file
 from ut_keras.inference import feature_record
 from ut_keras.ops import finite
 from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder
@@ -60,6 +60,7 @@ def export_ctranslate2(
     """
     if quantize not in QUANTIZATIONS:
         raise ValueError(f"quantize must be one of {QUANTIZATIONS}. Received: {quantize!r}.")
+    directory = file_error.checked_path(directory, "directory")
     if os.path.exists(directory):
         raise FileExistsError(17, "An export needs a folder that is not there yet", directory)
     try:

@@ -25,7 +25,7 @@ import tensorflow as tf
 
 from ut_keras.decoding import score as score_lib
 from ut_keras.decoding.options import Options
-from ut_keras.files import whole_file
+from ut_keras.files import file_error, whole_file
 from ut_keras.inference import padding, text_model
 from ut_keras.ops import finite, written_gradient
 from ut_keras.text.text_encoder_base import TextEncoder
@@ -60,6 +60,8 @@ def export_saved_model(
     """
     if "forced_prefix" in options:
         raise ValueError("An export writes freely. Received: forced_prefix.")
+    Options(beam_size, alpha, decode_length, **options).check()
+    directory = file_error.checked_path(directory, "directory")
     if os.path.exists(directory):
         raise FileExistsError(17, "An export needs a folder that is not there yet", directory)
     finite.check_model(model)

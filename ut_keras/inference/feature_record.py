@@ -26,6 +26,7 @@ from ut_keras.data import features as features_lib
 from ut_keras.data.features import FeatureSpec
 from ut_keras.errors import DataError
 from ut_keras.files import json_file
+from ut_keras.hparam import limits
 from ut_keras.text import text_encoder, text_encoder_base
 
 FILENAME = "features.json"
@@ -87,7 +88,8 @@ def load(directory: str) -> FeatureRecord | None:
     """Reads what `save` wrote; None if the folder has none.
 
     Raises:
-        DataError: if it is not as `save` writes it, or a vocabulary is missing or another one.
+        DataError: if it is not as `save` writes it, or a vocabulary is missing or another one; it
+            names the file.
     """
     path = os.path.join(directory, FILENAME)
     return made(json_file.read(path, DataError), path) if os.path.exists(path) else None
@@ -99,11 +101,25 @@ def made(values: Mapping[str, Any], path: str) -> FeatureRecord:
     Raises:
         DataError: as `load`.
     """
-    described = _described(values, path)
+    described, directory = _described(values, path), os.path.dirname(path)
+    for name in missing(values, directory):
+        raise DataError(
+            f"{directory} must hold {name}, which {os.path.basename(path)} names. Received: none."
+        )
     # One that two features share is made once.
-    restored = functools.cache(lambda text: _restore(os.path.dirname(path), json.loads(text)))
+    restored = functools.cache(lambda text: _restore(directory, json.loads(text)))
     encoders = {name: restored(json.dumps(there)) for name, there in described.encoders.items()}
     return described._replace(encoders=encoders)
+
+
+def missing(values: Mapping[str, Any], directory: str) -> list[str]:
+    """Return the names of the vocabularies of what `store` returned that a folder lacks."""
+    features = values.get("features")
+    described = features.values() if isinstance(features, Mapping) else ()
+    encoders = [feature.get("encoder") for feature in described if isinstance(feature, Mapping)]
+    names = [there.get("filename") for there in encoders if isinstance(there, Mapping)]
+    known = [name for name in VOCABULARIES if name in names]
+    return [name for name in known if not os.path.isfile(os.path.join(directory, name))]
 
 
 def check_same_encoders(directory: str, record: FeatureRecord) -> None:
@@ -173,7 +189,10 @@ def _described(content, path):
             _class(values)
             if values.get("filename", VOCABULARIES[0]) not in VOCABULARIES:
                 raise ValueError(f"a vocabulary called {values['filename']!r}")
-        return FeatureRecord(specs, encoders, int(content["target_space_id"]))
+        space = content["target_space_id"]
+        if expected := limits.why_no_int(space):
+            raise DataError(f"target_space_id must be {expected}. Received: {space!r}.")
+        return FeatureRecord(specs, encoders, space)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         reason = error if isinstance(error, DataError) else f"{type(error).__name__} {error}."
         raise DataError(f"{path} must be as ut-trainer writes it. Received: {reason}") from error

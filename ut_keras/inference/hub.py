@@ -57,6 +57,13 @@ def fetch(address: str) -> str:
             f"{address} must be a model that run.push or run.save wrote. "
             f"Received: one without {portable.CONFIG}."
         )
+    if missing := portable.missing(folder):
+        commit = os.path.basename(folder)
+        received = commit if revision == commit else f"{revision or 'main'} ({commit})"
+        raise DataError(
+            f"{address} must hold {', '.join(missing)}, as its {portable.CONFIG} says. "
+            f"Received: revision {received} without."
+        )
     return folder
 
 
@@ -75,6 +82,10 @@ def push(address: str, run: Any, private: bool | None = None, card: str = "") ->
         UsageError: as `fetch`; or if a revision is named.
     """
     repository, revision = _parse(address)
+    if private is not None and not isinstance(private, bool):
+        raise UsageError(f"private must be True, False or None. Received: {private!r}.")
+    if not isinstance(card, str):
+        raise UsageError(f"card must be a str. Received: {card!r}.")
     if revision:
         raise UsageError(f"push makes a commit of its own. Received: the revision {revision!r}.")
     hub = _library()
@@ -98,7 +109,7 @@ def push(address: str, run: Any, private: bool | None = None, card: str = "") ->
 
 
 def _parse(address):
-    found = _ADDRESS.fullmatch(address)
+    found = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
     if not found:
         raise UsageError(
             f"A model on the hub must be hf://user/name or hf://user/name@revision. "

@@ -27,7 +27,7 @@ import tensorflow as tf
 
 from ut_keras.decoding import generate as generate_lib
 from ut_keras.decoding.options import Options
-from ut_keras.files import whole_file
+from ut_keras.files import file_error, whole_file
 from ut_keras.hparam import limits
 from ut_keras.inference import export, padding
 from ut_keras.inference.predictor import Predictor
@@ -62,6 +62,7 @@ def export_litert(
     """
     if quantize not in QUANTIZATIONS:
         raise ValueError(f"quantize must be one of {QUANTIZATIONS}. Received: {quantize!r}.")
+    path = file_error.checked_path(path, "path")
     options = {"own_room": True, **options}
     search = Options(beam_size, decode_length=decode_length, **options)
     search.check()
@@ -118,9 +119,8 @@ def _source_shape(model, source_length):
         return [1, *model.specs["inputs"].shape]
     if source_length is None:
         raise ValueError("source_length must be given. Received: None.")
-    expected = limits.why_not(source_length, 1, limits.MOST_POSITIONS)
-    if expected:
-        raise ValueError(f"source_length must be {expected}. Received: {source_length}.")
+    if expected := limits.why_no_int(source_length, 1, limits.MOST_POSITIONS):
+        raise ValueError(f"source_length must be {expected}. Received: {source_length!r}.")
     return [1, source_length]
 
 

@@ -21,6 +21,7 @@ from ut_keras import hparam, models
 from ut_keras.checkpoints import checkpoint
 from ut_keras.errors import DataError
 from ut_keras.files import file_error, json_file, whole_file
+from ut_keras.hparam import limits
 from ut_keras.inference import feature_record, run_record
 from ut_keras.ops import finite
 
@@ -37,7 +38,7 @@ def save(directory: str | os.PathLike[str], model: keras.Model, encoders: Any) -
     """Writes a folder, whole or not at all; with arguments and errors of `SavedRun` and `save`."""
     from safetensors import numpy as safetensors
 
-    directory = os.path.expanduser(os.fspath(directory))
+    directory = os.path.expanduser(file_error.checked_path(directory, "directory"))
     is_empty = os.path.isdir(directory) and not os.listdir(directory)
     if os.path.lexists(directory) and (not is_empty or os.path.islink(directory)):
         raise DataError(f"directory must be new or empty. Received: {directory!r}.")
@@ -66,6 +67,15 @@ def save(directory: str | os.PathLike[str], model: keras.Model, encoders: Any) -
             json.dump(config, file, indent=2, ensure_ascii=False)
 
 
+def missing(directory: str) -> list[str]:
+    """Return the names of the files that a folder with a config.json of ut_keras lacks."""
+    config = json_file.read(os.path.join(directory, CONFIG), DataError)
+    if config.get("library") != "ut_keras":
+        return []
+    weights = [] if os.path.isfile(os.path.join(directory, WEIGHTS)) else [WEIGHTS]
+    return [*weights, *feature_record.missing(config, directory)]
+
+
 def load(directory: str) -> tuple[keras.Model, dict[str, Any]]:
     """Reads what `save` wrote.
 
@@ -79,7 +89,13 @@ def load(directory: str) -> tuple[keras.Model, dict[str, Any]]:
     config = json_file.read(path, DataError)
     name, values = config.get("model"), config.get("hparams")
     if config.get("library") != "ut_keras" or not isinstance(values, dict):
-        raise DataError(f"{path} must be as ut_keras writes it. Received: another's config.")
+        raise DataError(
+            f"{path} must be as ut_keras writes it. Received: another's config. "
+            "keras.models.load_model reads a complete folder that Keras wrote."
+        )
+    steps = config.get("num_steps")
+    if steps is not None and (expected := limits.why_no_int(steps, 1, limits.MOST_STEPS)):
+        raise DataError(f"{path}: num_steps must be {expected}, or null. Received: {steps!r}.")
     features = feature_record.made(config, path)
     if not os.path.isfile(weights):
         raise DataError(f"{directory} must hold {WEIGHTS}. Received: none.")
@@ -91,7 +107,6 @@ def load(directory: str) -> tuple[keras.Model, dict[str, Any]]:
     hp = hparam.from_dict(values)
     model = models.from_specs(str(name), hp, features.specs, features.target_space_id)
     _assign(checkpoint.model_variables(model), weights)
-    steps = config.get("num_steps")
     return (model.with_steps(steps) if steps else model), features.encoders
 
 

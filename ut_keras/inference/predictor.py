@@ -117,7 +117,7 @@ class Predictor:
         return [Beams(*row) for row in zip(*columns, strict=True)]
 
     def _compiled_generate(self, options):
-        depth = Options(**options).depth
+        depth = _depth(options)
         key = tuple(depth.values())
         if key not in self._compiled:
             # Sentences have a fixed number of words.
@@ -141,7 +141,7 @@ class Predictor:
         if self.searches:
             found = self.model.generate({"inputs": ids}, **{"own_room": True, **options})
             return Beams(found.ids, found.scores)
-        log_probs = self.log_probs(ids, **Options(**options).depth)
+        log_probs = self.log_probs(ids, **_depth(options))
         best = tf.argmax(log_probs, axis=-1, output_type=tf.int32)
         scores = tf.reduce_max(log_probs, axis=-1)
         if self.classifies:
@@ -153,3 +153,10 @@ class Predictor:
         features = {"inputs": ids, "targets": tf.zeros([tf.shape(ids)[0], 1], tf.int32)}
         output = self.model.forward(features, training=False, **depth)
         return tf.nn.log_softmax(output.logits)
+
+
+def _depth(options):
+    """How deep a pass without a search goes; the other options of a search are checked, too."""
+    asked = Options(**options)
+    asked.check()
+    return asked.depth

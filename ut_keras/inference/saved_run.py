@@ -21,6 +21,8 @@ import tensorflow as tf
 
 from ut_keras.decoding.options import Options
 from ut_keras.errors import DataError
+from ut_keras.files import file_error
+from ut_keras.hparam import limits
 from ut_keras.inference import hub, padding, portable, text_model, text_rows
 from ut_keras.inference import run as run_lib
 from ut_keras.text import text_encoder_base
@@ -48,7 +50,15 @@ def load(
         DataError: if a file is missing, or is none of ours.
         HParamError, CheckpointError: if hparams or weights cannot be used.
     """
-    directory = os.path.expanduser(os.fspath(output_dir))
+    directory = os.path.expanduser(file_error.checked_path(output_dir, "output_dir"))
+    if checkpoint_path is not None:
+        checkpoint_path = file_error.checked_path(checkpoint_path, "checkpoint_path")
+    if data_dir is not None:
+        data_dir = file_error.checked_path(data_dir, "data_dir")
+    if problem is not None and not hasattr(problem, "feature_specs"):
+        raise DataError(
+            f'problem must be a Problem, such as problems.get("…"), or None. Received: {problem!r}.'
+        )
     if directory.startswith(hub.PREFIX):
         directory = hub.fetch(directory)
     if portable.is_there(directory):
@@ -112,18 +122,21 @@ class SavedRun:
             pairs: iterable of (source, target), for a classifier of (text, label); or of dicts with
                 "inputs" and "targets". A list, a generator, a Hugging Face `datasets.Dataset` and a
                 `tf.data.Dataset` of strings are such iterables.
-            seed: int, by which each epoch is shuffled anew; None: it is not.
+            batch_size: int >= 1.
+            seed: int >= 0, by which each epoch is shuffled anew; None: it is not.
             source, target: str, the keys of the source and of the target, for dicts with others,
                 such as "en" and "de".
         Returns:
             `tf.data.Dataset` of (features, targets), batches of int32 ids.
         Raises:
-            ValueError: if there are no pairs, if the dicts have other keys, or if the model has no
+            ValueError: if there are no pairs, an argument is out of range, the dicts have other
+                keys, or the model has no
                 inputs.
             DataError: if a word is not in the vocabulary.
         """
         if "inputs" not in self.model.specs:
             raise ValueError("dataset needs a model with inputs. Received: a language model.")
+        _check_batches(batch_size, seed)
         sources, targets = text_rows.pairs(pairs, source, target)
         encoder, is_class = self.encoders["targets"], self._text_model.predictor.classifies
         ids = [encoder.encode(text) for text in targets]
@@ -184,6 +197,7 @@ class SavedRun:
         to_text = functools.partial(text_encoder_base.to_text, encoder, is_class=is_class)
         seed, numbers = options.pop("seed", None), itertools.count()
         Options(beam_size, seed=seed, **options).check()
+        seed = seed if seed is None else int(seed)
 
         def write(batch):
             # Each batch is drawn with a seed of its own.
@@ -228,6 +242,8 @@ class SavedRun:
             `Observation`: `.maps` of attention, `.ponder` times by "encoder" and "decoder", each
             with `labels` and `times` in steps, `.outputs`.
         """
+        if not isinstance(attention, bool):
+            raise ValueError(f"attention must be True or False. Received: {attention!r}.")
         self._checked([text])
         features = {"inputs": self._text_model.ids(tf.constant([text]))}
         return observer.observe(self.model, features, self.encoders, attention=attention)
@@ -250,3 +266,10 @@ class SavedRun:
         for text in found:
             self.encoders[name].encode(text.replace("|", " ") if is_story else text)
         return found
+
+
+def _check_batches(batch_size, seed):
+    if expected := limits.why_no_int(batch_size, 1):
+        raise ValueError(f"batch_size must be {expected}. Received: {batch_size!r}.")
+    if seed is not None and (expected := limits.why_no_int(seed, 0, limits.LARGEST_SEED)):
+        raise ValueError(f"seed must be {expected}, or None. Received: {seed!r}.")

@@ -13,6 +13,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.decoding.options import Options
+from ut_keras.hparam import limits
 from ut_keras.inference import padding
 from ut_keras.inference.predictor import Beams, Predictor
 from ut_keras.models.seq2seq import StepInputs
@@ -57,8 +58,10 @@ class TextModel:
                     f"The encoder of {name} must have the size of the model's vocabulary, "
                     f"{spec.vocab_size}. Received: {size}."
                 )
-        if max_input_length < 0:
-            raise ValueError(f"max_input_length must be at least 0. Received: {max_input_length}.")
+        if expected := limits.why_no_int(max_input_length, 0):
+            raise ValueError(
+                f"max_input_length must be {expected}. Received: {max_input_length!r}."
+            )
         self.model = model
         self.predictor = Predictor(model)
         self.max_input_length = max_input_length

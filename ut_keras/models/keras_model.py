@@ -139,6 +139,7 @@ class KerasModel(private_api.ReplicaModel):
 
     @functools.wraps(keras.Model.evaluate)
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
+        self._check_workers("evaluate")
         given = _EVALUATE.bind(self, *args, **kwargs).arguments
         with end_of_data.expected(given.get("steps")):
             return super().evaluate(*args, **kwargs)
@@ -157,11 +158,6 @@ class KerasModel(private_api.ReplicaModel):
                 "Without compile(), learning_rate_schedule=%s: the rest needs an end.", kept
             )
         self.compile(optimizers.get(self.hparams, learning_rate=schedule))
-
-    @functools.wraps(keras.Model.evaluate)
-    def evaluate(self, *args: Any, **kwargs: Any) -> Any:
-        self._check_workers("evaluate")
-        return super().evaluate(*args, **kwargs)
 
     @functools.wraps(keras.Model.test_on_batch)
     def test_on_batch(self, *args: Any, **kwargs: Any) -> Any:

@@ -283,6 +283,7 @@ class Seq2Seq(keras_model.KerasModel):
 
     def _check_features(self, features):
         embedding.check_features(features, self.input_features)
+        embedding.check_rows(features, list(self.specs))
 
     def loss_terms(
         self,
@@ -307,6 +308,11 @@ class Seq2Seq(keras_model.KerasModel):
             `Inspection`: logits, losses (scalars by T2T's names), encoder and decoder
             (`StackOutput`s with attention weights per step).
         """
+        if training not in (True, False, None):
+            raise ValueError(f"training must be True or False. Received: {training!r}.")
+        self._check_features(features)
+        embedding.check_features(features, sorted(self.specs))  # the losses are of all
+        self._check_ids(features, list(self.specs))
         output = self.forward(features, training, record_attention=True, num_steps=num_steps)
         terms = self.loss_terms(output, features["targets"], training)
         values = {name: tf.add_n([term.value() for term in parts]) for name, parts in terms.items()}
@@ -343,6 +349,9 @@ class Seq2Seq(keras_model.KerasModel):
             ValueError: as `check_steps`.
         """
         self.check_steps(num_steps)
+        if num_steps is None:
+            raise ValueError("num_steps must be an int of at least 1. Received: None.")
+        num_steps = int(num_steps)
         arguments = (self.hparams, self.specs, self.target_space_id, num_steps, self)
         return type(self)(*arguments, name=self.name, dtype=self.dtype_policy)
 

@@ -223,6 +223,22 @@ def check_features(features: Any, names: Sequence[str] = ()) -> None:
         raise ValueError(f"features must hold {names}. Received: {sorted(features)}.")
 
 
+def check_rows(features: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Raise `ValueError` where the shapes of these features say that their rows differ."""
+    shapes = {}
+    for name in names:
+        shape = getattr(features.get(name), "shape", None)
+        if shape is not None and (shape.rank if isinstance(shape, tf.TensorShape) else len(shape)):
+            shapes[name] = shape
+    first = "targets" if "targets" in shapes else next(iter(shapes), "")
+    for name, shape in shapes.items():
+        if shape[0] is not None and shapes[first][0] not in (None, shape[0]):
+            raise ValueError(
+                f"{name} must have as many rows as {first}, {shapes[first][0]}. "
+                f"Received: {shape[0]}."
+            )
+
+
 def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
     """Returns ids as int32.
 
