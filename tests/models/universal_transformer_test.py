@@ -454,7 +454,7 @@ def test_losses_of_steps_need_a_stack_that_ends_with_the_recurrence(monkeypatch)
     ):
         with pytest.raises(hparam.HParamError, match="ends with.*mix_with_transformer='after_ut'"):
             examples.make(kind, f"{more},mix_with_transformer=after_ut")
-    with pytest.raises(hparam.HParamError, match="q_halt needs an encoder alone.*Received: univ"):
+    with pytest.raises(hparam.HParamError, match="act_type=q_halt .*Received: univ"):
         examples.make("adaptive", "act_type=q_halt")
     model = examples.make("adaptive", "act_type=ponder_net,mix_with_transformer=before_ut")
     output = model.inspect(examples.features("adaptive"), training=True)

@@ -200,7 +200,7 @@ def test_losses_of_several_steps_of_those_that_are_drawn():
     ],
 )
 def test_losses_of_several_steps_that_cannot_be(more):
-    message = "recurrence_supervised_every needs .*Received: recurrence_type="
+    message = "recurrence_supervised_every .*Received: recurrence_type="
     with pytest.raises(hparam.HParamError, match=message):
         examples.make("universal", f"recurrence_supervised_every=2,{more}")
 

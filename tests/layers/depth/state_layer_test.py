@@ -120,7 +120,7 @@ def test_losses_of_steps_that_a_call_has_not(kind, given):
     """They would be left out in silence, and what they teach would not be taught."""
     model = _model(stack.Stack(kind(layer_checks.make_block(D), _timing(), **given)))
     model(SERIES)
-    with pytest.raises(ValueError, match="Losses of several steps.*Received: a call of stack"):
+    with pytest.raises(ValueError, match="losses of several steps.*Received: a call of stack"):
         model(SERIES, training=True)
 
 

@@ -62,7 +62,7 @@ def test_padding_has_no_effect():
 
 
 def test_refuses():
-    with pytest.raises(ValueError, match="odd where both sides are seen.*kernel_size=4"):
+    with pytest.raises(ValueError, match="kernel_size must be .*kernel_size=4"):
         _layer(kernel_size=4)
     with pytest.raises(ValueError, match="kernel_size must be at least 1"):
         _layer(kernel_size=0, causal=True)

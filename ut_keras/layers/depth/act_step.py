@@ -112,7 +112,7 @@ def apply_step(act_layer: Any, loop_state: ACTLoopState, context: StepContext) -
     halting, update_weights = rule.halt(step, loop_state.halting)
     if inputs.exit_threshold is not None and not epsilon_reads and not inputs.training:
         raise ValueError(
-            "exit_threshold needs a halting rule whose `halt` reads `step.epsilon`. "
+            "exit_threshold requires a halting rule whose `halt` reads `step.epsilon`. "
             f"Received: {type(rule).__name__}."
         )
     output = rule.mix(step.after, loop_state.output, update_weights)

@@ -153,7 +153,7 @@ class Depth(state_layer.StateLayer):
             self.timing.check_steps(num_steps)
         elif num_steps is not None:
             raise ValueError(
-                f"num_steps needs recurrence in depth. Received: num_steps={num_steps} of a "
+                f"num_steps requires a recurrence in depth. Received: num_steps={num_steps} for a "
                 f"{type(self).__name__}."
             )
 

@@ -234,9 +234,8 @@ def _arguments(hp, side):
     """Return the arguments that both recurrences have."""
     if hp.add_step_timing_signal:
         raise HParamError(
-            f"recurrence_type={hp.recurrence_type!r} needs add_step_timing_signal=False "
-            "(the unit counts the steps, T2T refuses it too). "
-            "Received: add_step_timing_signal=True."
+            f"recurrence_type={hp.recurrence_type!r} requires add_step_timing_signal=False, "
+            "as in T2T: the unit can count steps itself. Received: add_step_timing_signal=True."
         )
     with_transition = hp.add_ffn_unit_to_the_transition_function
     transition = stack.make_transition(hp, side) if with_transition else None

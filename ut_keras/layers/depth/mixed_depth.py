@@ -151,8 +151,8 @@ def make(hp: UniversalTransformerHParams, side: parts.Side, recurrence: depth.De
     mixed = hp.mix_with_transformer or ""
     if "after_ut" in mixed and side.answers and recurrence.trains_by_steps:
         raise HParamError(
-            "Training by losses of several steps (recurrence_supervised_every, or by act_type) "
-            "needs a stack that ends with the recurrence. "
+            "mix_with_transformer cannot contain 'after_ut' if the training loss uses several "
+            "steps (recurrence_supervised_every, act_type='ponder_net' or act_type='q_halt'). "
             f"Received: mix_with_transformer={mixed!r}."
         )
     recurrence.name = "recurrence"

@@ -316,7 +316,7 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
         # The other recurrences read the input or earlier states in their own ways.
         if hp.recurrence_type not in ("basic", "act"):
             raise HParamError(
-                "recurrence_input_injection needs recurrence_type='basic' or 'act'. "
+                "recurrence_input_injection requires recurrence_type='basic' or 'act'. "
                 f"Received: {hp.recurrence_input_injection!r} with {hp.recurrence_type!r}."
             )
         kwargs["injection"] = InputInjection(name="injection", dtype=kwargs["dtype"])
@@ -330,7 +330,7 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
     if hp.recurrence_supervised_every:
         if hp.recurrence_type != "basic":
             raise HParamError(
-                "recurrence_supervised_every needs recurrence_type='basic'. "
+                "recurrence_supervised_every requires recurrence_type='basic'. "
                 f"Received: recurrence_type={hp.recurrence_type!r}."
             )
         # An encoder that a decoder attends to has no loss of its own.

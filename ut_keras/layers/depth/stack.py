@@ -180,8 +180,7 @@ class Stack(depth.DepthWrapper, prepostprocess.Processing):
         super().__init__(**kwargs)
         if not isinstance(depth, Depth):
             raise ValueError(
-                "depth must be a recurrence, or LayeredDepth of a block. Received: "
-                f"{type(depth).__name__}."
+                f"depth must be a recurrence or a LayeredDepth. Received: {type(depth).__name__}."
             )
         self.depth = depth
         self.preprocess_sequence = preprocess_sequence

@@ -93,9 +93,10 @@ class StateLayer(Layer):
         state_layers = (layer for layer in sublayers if isinstance(layer, StateLayer))
         if training and any(layer.trains_by_steps for layer in state_layers):
             raise ValueError(
-                "Losses of several steps (supervised_every, QHalting, PonderNetHalting with "
-                "expected_loss=True) need somebody who takes `forward`, such as the models of "
-                f"ut_keras.models; a call gives the output alone. Received: a call of {self.name}."
+                "A call does not support training with losses of several steps (supervised_every, "
+                "QHalting, PonderNetHalting with expected_loss=True), because it returns only the "
+                "output. Use `forward`, or a model of ut_keras.models. "
+                f"Received: a call of {self.name}."
             )
         masks = [_as_bool(attention_mask), _key_mask(padding_mask)]
         if use_causal_mask:

@@ -102,7 +102,7 @@ class QHalting(halting.LinearRule):
 def _make(hp, side):
     if side != "encoder" or not side.answers:
         raise HParamError(
-            "act_type=q_halt needs an encoder alone, universal_transformer_encoder, each step "
-            "of which has an answer. Received: universal_transformer."
+            "act_type=q_halt requires the model universal_transformer_encoder, because every step "
+            "must have a prediction. Received: universal_transformer."
         )
     return QHalting(**halting.arguments(hp), pooling=side.pooling)

@@ -48,7 +48,7 @@ class ConvFeedForward(Transition):
         super().__init__(hidden_size, **kwargs)
         if kernel_size < 1 or (kernel_size % 2 == 0 and not causal):
             raise ValueError(
-                "kernel_size must be at least 1, and odd where both sides are seen. "
+                "kernel_size must be at least 1, and odd unless causal=True. "
                 f"Received: kernel_size={kernel_size}, causal={causal}."
             )
         self.filter_size = filter_size

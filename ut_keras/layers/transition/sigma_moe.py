@@ -80,7 +80,7 @@ class SigmaMoE(renamed.RenamedAttributes, transition.FeedForward):
         super().__init__(filter_size, hidden_size, *args, **kwargs)
         if not 1 <= k <= num_experts or filter_size % num_experts:
             raise ValueError(
-                "num_experts must divide filter_size, and k be in [1, num_experts]. "
+                "num_experts must divide filter_size, and k must be in [1, num_experts]. "
                 f"Received: num_experts={num_experts}, filter_size={filter_size}, k={k}."
             )
         self.num_experts = self.auxiliary_loss_width = num_experts
