@@ -3,20 +3,24 @@
 python docs/t2t_modules.py                 rewrites docs/t2t_modules.md with the names it lists
 python docs/t2t_modules.py --source=DIR    the same with the names of T2T's source: the folder
                                            tensor2tensor of its sdist, read without importing it
+                                           It also writes ut_keras/t2t/imports.py, which lists
+                                           what each module of T2T imports.
 """
 
 import ast
 import glob
+import importlib
 import os
 import re
 import sys
+import textwrap
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
 from ut_keras import hparams, problems  # noqa: E402, F401  packages may use their names
 from ut_keras.files import whole_file  # noqa: E402
-from ut_keras.t2t import modules  # noqa: E402
+from ut_keras.t2t import imports, modules  # noqa: E402
 from ut_keras.t2t.missing import Absent  # noqa: E402
 
 PAGE = os.path.join(HERE, "t2t_modules.md")
@@ -31,24 +35,58 @@ tensor2tensor 1.15.7, and what a [package](t2t_package.md) gets when it imports 
 - {refused} names can be imported, named and derived from. Using them raises an error with the text
   that precedes them on this page. The same holds for names that are not listed.
 
+A package can also reach a module through another module of T2T that imports it. The lines
+"imports" list these modules.
+
 `docs/t2t_modules.py` writes this page from T2T's source and from the result of `import`.
 """
+# What a package may reach through a module of T2T besides T2T's own modules.
+_OTHERS = {*sys.stdlib_module_names, "absl", "numpy", "six", "tensorflow"}
+_IMPORTS = os.path.join(os.path.dirname(HERE), "ut_keras", "t2t", "imports.py")
+_IMPORTS_HEAD = '''"""What each module of T2T imports, and so what a package can reach through it.
+
+Written by `docs/t2t_modules.py --source=…` from the source of tensor2tensor 1.15.7.
+
+    translate_envi.problem.DatasetSplit.TRAIN        data_generators.problem, through another module
+
+TARGETS says for a name what it stands for: a module of T2T, without "tensor2tensor.", begins with a
+dot. OF lists the names by module; NAME=TARGET is a name that stands for something else there.
+"""
+'''
 
 
 def read_source(folder):
     """Return {module: public names in it} for the folder `tensor2tensor` of T2T's source."""
+    names = {}
+    for module, statements in _parsed(folder):
+        defined = sorted(set(_defined(statements)))
+        names[module] = [name for name in defined if not name.startswith("_")]
+    return {module: found for module, found in names.items() if found}
+
+
+def read_imports(folder):
+    """{module: {name: what it stands for}} of the imports in T2T's source."""
+    return {
+        module: {
+            name: target
+            for name, target in sorted(_imported(statements))
+            if target.startswith(".") or target.partition(".")[0] in _OTHERS
+        }
+        for module, statements in _parsed(folder)
+    }
+
+
+def _parsed(folder):
+    """Yields (module, its statements) of T2T's source, sorted by path."""
     paths = (
         path
         for name in FOLDERS
         for path in glob.glob(os.path.join(folder, name, "**", "*.py"), recursive=True)
     )
-    names = {}
     for path in sorted(path for path in paths if not path.endswith(("_test.py", "__init__.py"))):
-        module = os.path.relpath(path, folder).removesuffix(".py").replace(os.sep, ".")
         with open(path, encoding="utf-8") as file:
-            defined = sorted(set(_defined(ast.parse(file.read()).body)))
-        names[module] = [name for name in defined if not name.startswith("_")]
-    return {module: found for module, found in names.items() if found}
+            statements = ast.parse(file.read()).body
+        yield os.path.relpath(path, folder).removesuffix(".py").replace(os.sep, "."), statements
 
 
 def _defined(statements):
@@ -63,12 +101,72 @@ def _defined(statements):
             yield from _defined([*statement.body, *statement.orelse])
 
 
+def _imported(statements):
+    """Yields (name, what it stands for) of the imports among statements of a module."""
+    for statement in statements:
+        if isinstance(statement, ast.Import):
+            # `import a.b` sets the name a.
+            pairs = ((alias.asname, alias.name) for alias in statement.names)
+            found = [(short or full.partition(".")[0], full, short) for short, full in pairs]
+            found = [(n, full if short else n) for n, full, short in found]
+        elif isinstance(statement, ast.ImportFrom):
+            names = [alias for alias in statement.names if alias.name != "*"]
+            found = [(a.asname or a.name, f"{statement.module}.{a.name}") for a in names]
+        elif isinstance(statement, ast.If | ast.Try):
+            found = _imported([*statement.body, *statement.orelse])
+        else:
+            found = []
+        for name, target in found:
+            if not target.startswith("__future__") and not name.startswith("_"):
+                yield name, re.sub(r"^tensor2tensor\b", "", target)
+
+
+def imports_text(found):
+    """The text of ut_keras/t2t/imports.py."""
+    counts = {}
+    for names in found.values():
+        for name, target in names.items():
+            counts.setdefault(name, {}).setdefault(target, 0)
+            counts[name][target] += 1
+    usual = {name: max(counts[name], key=counts[name].get) for name in sorted(counts)}
+    lines = [_IMPORTS_HEAD, "TARGETS = {"]
+    lines += [f'    "{name}": "{target}",' for name, target in usual.items()]
+    lines += ["}", '_OF = """']
+    for module, names in found.items():
+        words = (n if target == usual[n] else f"{n}={target}" for n, target in names.items())
+        line = f"{module}: {' '.join(words)}".rstrip()
+        options = {"subsequent_indent": " " * 4, "break_long_words": False}
+        lines += textwrap.wrap(line, 99, break_on_hyphens=False, **options)
+    return "\n".join(lines) + _IMPORTS_END
+
+
+_IMPORTS_END = '''
+"""
+
+
+def _read(text):
+    entries = (entry.partition(":") for entry in text.replace("\\n    ", " ").split("\\n"))
+    return {
+        module: {
+            name: target or TARGETS[name]
+            for name, _, target in (word.partition("=") for word in words.split())
+        }
+        for module, _, words in entries
+        if module
+    }
+
+
+OF = _read(_OF)
+'''
+
+
 def _is_set(node):
     return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
 
 
 def read_page(text):
     """Return {module: public names in it} for the page."""
+    text = re.sub(r"^    - imports: .*$", "", text, flags=re.MULTILINE)
     entries = re.split(r"^- `([\w.]+)`", text, flags=re.MULTILINE)[1:]
     found = (re.findall(r"`(\w+)`", entry.partition("\n#")[0]) for entry in entries[1::2])
     return {module: sorted(names) for module, names in zip(entries[::2], found, strict=True)}
@@ -85,6 +183,8 @@ def page(names):
             counts = [counts[0] + len(works), counts[1] + len(refused)]
             lines.append(f"- `{module}`")
             lines += [f"    - works: {_listed(works)}"] * bool(works)
+            carried = [name for name in imports.OF.get(module, ()) if is_here(module, name)]
+            lines += [f"    - imports: {_listed(carried)}"] * bool(carried)
             by_reason = {}
             for name in refused:
                 by_reason.setdefault(_reason(f"{module}.{name}"), []).append(name)
@@ -110,7 +210,13 @@ def _listed(names):
 
 def main(words):
     if words:
-        names = read_source(words[0].removeprefix("--source="))
+        folder = words[0].removeprefix("--source=")
+        names = read_source(folder)
+        if names:
+            with whole_file.writing(_IMPORTS) as file:
+                file.write(imports_text(read_imports(folder)))
+            importlib.reload(imports)
+            importlib.reload(modules)
     else:
         with open(PAGE, encoding="utf-8") as file:
             names = read_page(file.read())

@@ -2,11 +2,12 @@
 
 import importlib.util
 import os
+import types
 
 import pytest
 
-from ut_keras.t2t import modules
-from ut_keras.t2t.missing import Missing
+from ut_keras.t2t import imports, modules
+from ut_keras.t2t.missing import Absent, Missing
 
 DOCS = os.path.join(os.path.dirname(__file__), "..", "..", "docs")
 
@@ -45,6 +46,54 @@ def test_names_are_those_that_a_module_defines(tmp_path):
     assert SCRIPT.read_source(str(tmp_path)) == {"layers.deep.some": ["A", "B", "E", "H", "f"]}
 
 
+def test_imports_are_those_at_the_top_of_a_module(tmp_path):
+    folder = tmp_path / "layers"
+    folder.mkdir()
+    (folder / "some.py").write_text(
+        "from __future__ import division\nimport os.path\nimport numpy as np, no_such_library\n"
+        "from tensor2tensor.utils import registry\nfrom tensor2tensor.utils import hparam as lib\n"
+        "from x.y import z\ntry:\n  from six.moves import range\nexcept: pass\n"
+        "def f():\n  import json\n"
+    )
+    (folder / "other.py").write_text("from tensor2tensor.layers import registry\n" * 2)
+    found = SCRIPT.read_imports(str(tmp_path))
+    expected = {
+        "lib": ".utils.hparam",
+        "np": "numpy",
+        "os": "os",
+        "range": "six.moves.range",
+        "registry": ".utils.registry",
+    }
+    assert found == {"layers.other": {"registry": ".layers.registry"}, "layers.some": expected}
+    written = {}
+    exec(SCRIPT.imports_text(found), written)
+    assert written["OF"] == found
+
+
+def test_table_of_imports_is_as_the_script_writes_it():
+    assert imports.OF.keys() >= NAMES.keys() and sum(map(len, imports.OF.values())) > 1500
+    with open(imports.__file__, encoding="utf-8") as file:
+        assert file.read() == SCRIPT.imports_text(imports.OF)
+
+
+def test_every_module_within_a_module_has_its_own_names():
+    """A package may reach each of T2T's names through another module."""
+    walked = 0
+    for module, names in imports.OF.items():
+        for name, target in names.items():
+            found = getattr(modules.find(module), name)
+            inner = target.removeprefix(".")
+            if inner not in imports.OF or not target.startswith("."):
+                continue
+            assert found is modules.find(inner), f"{module}.{name}"
+            assert isinstance(found, types.ModuleType)
+            for public in NAMES.get(inner, ()):
+                is_here = not isinstance(getattr(found, public), Absent)
+                assert is_here == SCRIPT.is_here(inner, public), f"{module}.{name}.{public}"
+                walked += 1
+    assert walked > 10_000
+
+
 def test_a_package_can_import_every_name(tmp_path):
     """In each form that there is of `import`."""
     from ut_keras.t2t import usr_dir
@@ -56,7 +105,8 @@ def test_a_package_can_import_every_name(tmp_path):
             f"import tensor2tensor.{module}",
             f"import tensor2tensor.{module} as short",
             f"from tensor2tensor.{folder} import {last}",
-            f"from tensor2tensor.{module} import {', '.join(names)}",
+            f"from tensor2tensor.{module} import {', '.join([*names, *imports.OF[module]])}",
+            *(f"short.{name}, {last}.{name}" for name in imports.OF[module]),
             *(f"tensor2tensor.{module}.{name}, short.{name}, {last}.{name}" for name in names),
         ]
     (tmp_path / "__init__.py").write_text("\n".join(lines))

@@ -44,7 +44,10 @@ def test_what_is_not_here_can_be_imported_and_is_refused_when_it_is_used(name, n
 
     uses = (lambda: absent(1), lambda: list(absent), lambda: absent["x"], lambda: int(absent))
     sums = (lambda: absent + 1, lambda: 2 * absent, lambda: absent < 1, lambda: -absent)
-    for use in (*uses, *sums, Derived, lambda: Derived(1), Mixed):
+    same = (lambda: absent == "train", lambda: absent == "train", lambda: absent != absent)
+    sets = (lambda: absent in ("train",), lambda: 1 in absent, lambda: {absent})
+    texts = (lambda: f"{absent}", lambda: str(absent), lambda: "".join(["a", str(absent)]))
+    for use in (*uses, *sums, *same, *sets, *texts, Derived, lambda: Derived(1), Mixed):
         with pytest.raises(Missing, match=said):
             use()
     with pytest.raises(Missing, match=f"{re.escape(name)}.deeper"):
@@ -61,6 +64,58 @@ def test_what_a_package_makes_of_it_at_import_is_refused_later(capsys, monkeypat
         made()
     assert not isinstance(made, absent)
     modules.find("utils.trainer_lib").set_random_seed(1)  # has no effect
+
+
+def test_absent_name_raises_when_compared_during_import(monkeypatch):
+    monkeypatch.setattr(missing, "loading", 1)
+    absent = modules.find("utils.registry").Nowhere
+    for use in (lambda: absent == 1, lambda: bool(absent), lambda: {absent: 1}, lambda: [*absent]):
+        with pytest.raises(Missing, match="utils.registry.Nowhere"):
+            use()
+
+
+@pytest.mark.parametrize(
+    "module", ["translate_envi", "translate_ende", "imdb", "text_problems", "squad"]
+)
+def test_module_within_a_module_is_that_module(module):
+    found = modules.find(f"data_generators.{module}")
+    assert found.problem is modules.find("data_generators.problem")
+    assert found.registry is modules.find("utils.registry")
+    assert found.problem.DatasetSplit.TRAIN == "train"
+    assert found.problem.DatasetSplit.EVAL == "eval"
+
+
+def test_module_of_an_older_t2t_has_the_modules_that_are_here():
+    """T2T before 1.4 has data_generators.wmt; what it imported is not known."""
+    older = modules.find("data_generators.wmt")
+    assert older.problem.DatasetSplit.TRAIN == "train"
+    assert older.text_encoder.EOS_ID == 1
+
+
+def test_unknown_name_in_a_folder_raises_when_compared():
+    for folder in ("", "data_generators", "models", "utils"):
+        with pytest.raises(Missing, match="TRAIN, which is not here"):
+            assert modules.find(folder).TRAIN == "train"
+
+
+def test_package_that_asks_the_split_of_another_module_trains_on_its_train_files(load, tmp_path):
+    load(
+        """
+        from tensor2tensor.data_generators import text_problems, translate_envi
+        from tensor2tensor.utils import registry
+
+        @registry.register_problem
+        class FromEnvi(text_problems.Text2TextProblem):
+            is_generate_per_split = True
+            approx_vocab_size = 2**8
+            def generate_samples(self, data_dir, tmp_dir, dataset_split):
+                train = dataset_split == translate_envi.problem.DatasetSplit.TRAIN
+                for number in range(100 if train else 12):
+                    yield {"inputs": f"a {number}", "targets": f"b {number}"}
+        """
+    )
+    counts = problems.get("from_envi").generate_data(str(tmp_path / "data"), str(tmp_path / "tmp"))
+    assert counts == {"train": 100, "dev": 12}
 
 
 def test_problems_of_t2t_are_classes_to_derive_from():
@@ -144,7 +199,8 @@ def test_import_of_all_that_a_module_has(load, capsys):
         assert Text2TextProblem.__module__ == "ut_keras.t2t.text_problems" and VocabType
         assert txt_line_iterator and transformer_base_range
         assert transformer_base_v2().hidden_size == 512 and Transformer and update_hparams_for_tpu
-        assert not {"Any", "problem", "models"} & globals().keys()
+        assert not {"Any", "models"} & globals().keys()
+        assert problem.DatasetSplit.TRAIN == "train" and registry.register_problem and os.path
         """
     )
     load("from tensor2tensor.layers.common_layers import *", "second")

@@ -25,7 +25,8 @@ class Absent:
 
     It can be imported, named, derived from, and, while its package is imported, called, as by a
     decorator, or reckoned with: what comes of it is absent, too. Nothing is an instance of it. Any
-    other use is refused.
+    other use raises `Missing`, comparisons included: what compares as unequal to everything would
+    let a package go the wrong way without a word.
     """
 
     def __init__(self, name: str, error: Callable[[str], Missing]) -> None:
@@ -58,7 +59,7 @@ class Absent:
 
 _REFUSED = (
     *("iter", "next", "len", "getitem", "setitem", "contains", "enter", "fspath"),
-    *("int", "float", "index", "bool"),
+    *("int", "float", "index", "bool", "str", "format", "hash", "eq", "ne"),
 )
 _RECKONED = (
     *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "matmul"),

@@ -3,19 +3,23 @@
 from tensor2tensor.utils import registry             ut_keras.t2t.registry
 from tensor2tensor.data_generators import gym_env    a name that ends the command when it is used
 
-So the problems and sets of a package can be used although its models, or its images, cannot.
+So the problems and sets of a package can be used although its models, or its images, cannot. As in
+T2T, the modules that a module imports can be reached through it:
+
+translate_envi.problem.DatasetSplit              data_generators.problem.DatasetSplit
 """
 
+import contextlib
 import functools
 import importlib
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ut_keras import models
 from ut_keras.hparams.registry import SETS
 from ut_keras.problems.problem import REGISTRY as PROBLEMS
-from ut_keras.t2t import naming, problem_classes
+from ut_keras.t2t import imports, naming, problem_classes, tensorflow_face
 from ut_keras.t2t.missing import Absent, Missing, say_once
 
 STAND_INS = {
@@ -79,7 +83,16 @@ _WHY_NOT: dict[str, tuple[Callable, ...]] = {
 }
 # What has no effect here, and may be called; seeds are those of --random_seed.
 _WITHOUT_EFFECT = ("utils.trainer_lib.set_random_seed", "utils.mlperf_log.transformer_print")
-_FOLDERS = {name.rpartition(".")[0] for name in STAND_INS} | {"models", "visualization"}
+
+
+def _above(names):
+    """The folders of modules, up to "", that of T2T itself."""
+    parts = (name.split(".") for name in names)
+    return {".".join(some[:number]) for some in parts for number in range(len(some))}
+
+
+_FOLDERS = _above([*STAND_INS, *imports.OF]) | {"visualization"}
+_MODULES = _FOLDERS | STAND_INS.keys() | imports.OF.keys()
 
 
 @functools.cache
@@ -114,31 +127,63 @@ class _Module(types.ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         full = f"{self._name}.{name}".lstrip(".")
-        if self._name in _FOLDERS:
+        if full in _MODULES:
             return find(full)
         if full in _WITHOUT_EFFECT:
             return lambda *args, **kwargs: None
-        if self._name in STAND_INS and hasattr(module := self._stand_in(), name):
-            return getattr(module, name)
+        if self._name in STAND_INS:
+            found = getattr(self._stand_in(), name, None)
+            if found is not None and not isinstance(found, types.ModuleType):
+                return found
         if self._name.startswith("data_generators."):
             made = problem_classes.find(name)
             if made:
                 return made
-        return Absent(full, missing)
+        target = self._imports().get(name)
+        return Absent(full, missing) if target is None else _imported(full, target)
+
+    def _imports(self) -> Mapping[str, str]:
+        """What the module of T2T imports; one that T2T 1.15 lacks may import all that is here."""
+        return imports.OF.get(self._name, _OF_OTHERS)
 
     def _stand_in(self) -> types.ModuleType:
         return importlib.import_module(f".{STAND_INS[self._name]}", "ut_keras.t2t")
 
     def _public(self) -> list[str]:
-        """What `import *` takes: what there is of ours, but no modules."""
+        """What `import *` takes: what there is of ours, and what T2T's module imports."""
         if self._name in _FOLDERS:
             return []
+        carried = [*imports.OF.get(self._name, ())]
         if self._name not in STAND_INS:
             say_once(f"note: {missing(f'{self._name}.*')}")
-            return []
+            return carried
         module = self._stand_in()
         values = ((name, getattr(module, name)) for name in dir(module) if name[0] != "_")
-        return [name for name, value in values if _is_ours(value)]
+        return [*(name for name, value in values if _is_ours(value)), *carried]
+
+
+# Modules that stand-ins are of, by their last name.
+_OF_OTHERS = {
+    name: target
+    for name, target in imports.TARGETS.items()
+    if target.removeprefix(".") in STAND_INS
+}
+
+
+def _imported(full, target):
+    """What a module of T2T imports: a module, or a name in one; `Absent` where it is not here."""
+    folder, _, name = target.rpartition(".")
+    if target.startswith("."):
+        target = target.removeprefix(".")
+        return find(target) if target in _MODULES else getattr(find(folder.removeprefix(".")), name)
+    with contextlib.suppress(ImportError, AttributeError):
+        if target.startswith("tensorflow"):
+            return tensorflow_face.find(target, (name,))
+        try:
+            return importlib.import_module(target)
+        except ModuleNotFoundError:
+            return getattr(importlib.import_module(folder), name)
+    return Absent(full, missing)
 
 
 def _is_ours(value):
