@@ -196,7 +196,8 @@ IN_THE_WAY = {
     _generate: [
         f".{PROBLEM}-train-00003-of-00010.ut_keras-lock",
         f"{PROBLEM}-train-00003-of-00010",
-        f"datagen.{PROBLEM}-train.json",
+        ".ut_keras-records",
+        f".ut_keras-records/datagen.{PROBLEM}-train.json",
     ],
     _decode: [".target.ut_keras-lock", ".target.ut_keras-partial"],
     _score: [".target.ut_keras-lock", ".target.ut_keras-partial"],

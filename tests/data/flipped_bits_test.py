@@ -62,7 +62,7 @@ def test_indexes(tmp_path, monkeypatch, capsys):
         return record_index.get(files, lambda _, records: tf.strings.length(records), "")
 
     expected = get().lengths.tolist()
-    (kept,) = map(str, tmp_path.glob("record_index*"))
+    (kept,) = map(str, tmp_path.rglob("record_index*"))
     capsys.readouterr()
     named = 0
     for path, bit in _places([kept]):

@@ -76,10 +76,9 @@ def test_worked_record_of_concat(tmp_path):
     # Joint training: the three questions of each of the 20 tasks.
     assert counts == {"train": 60, "dev": 1}
     assert sorted(os.listdir(tmp_path / "data")) == [
+        ".ut_keras-records",
         "babi_qa_en_qa1_single-supporting-fact-dev-00000-of-00001",
         "babi_qa_en_qa1_single-supporting-fact-train-00000-of-00001",
-        "datagen.babi_qa_en_qa1_single-supporting-fact-dev.json",
-        "datagen.babi_qa_en_qa1_single-supporting-fact-train.json",
         "vocab.babi_qa_en_qa1_single-supporting-fact.tokens",
     ]
     encoder = problem.feature_encoders(tmp_path / "data")["inputs"]

@@ -37,5 +37,7 @@ def test_stories_by_their_addresses(tmp_path):
     names = {path.name for path in (tmp_path / "data").iterdir()}
     assert "vocab.summarize_cnn_dailymail32k.32768.subwords" in names
     assert "summarize_cnn_dailymail32k-dev-00009-of-00010" in names  # T2T's number of files
-    left_out = (tmp_path / "data" / "datagen.summarize_cnn_dailymail32k-train.json").read_text()
+    records = tmp_path / "data" / ".ut_keras-records"
+    origin = records / "datagen.summarize_cnn_dailymail32k-train.json"
+    left_out = origin.read_text()
     assert '"not there": 1' in left_out and '"without article or highlights": 2' in left_out

@@ -110,7 +110,8 @@ def test_t2ts_archives(tmp_path):
     write_ende(tmp_path)
     problem, counts = generate("translate_ende_wmt8k", tmp_path)
     assert counts == {"train": 37, "dev": 4, "test": 2}
-    with open(tmp_path / "data" / "datagen.translate_ende_wmt8k-train.json") as file:
+    record = "data/.ut_keras-records/datagen.translate_ende_wmt8k-train.json"
+    with open(tmp_path / record) as file:
         assert json.load(file)["left_out"] == {"with an empty side": 1}
     assert "vocab.translate_ende_wmt8k.8192.subwords" in os.listdir(tmp_path / "data")
     assert texts(problem, tmp_path, "dev")[3] == ("dev 3", "Entwicklung 3")

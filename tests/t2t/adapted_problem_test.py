@@ -8,6 +8,7 @@ from ut_keras import hparams, models, problems
 from ut_keras.bin import datagen
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
+from ut_keras.files import path_lock, whole_file
 from ut_keras.inference import feature_record
 from ut_keras.text import text_encoder
 
@@ -404,7 +405,7 @@ def test_splits_of_two_passes_are_never_mixed(make, monkeypatch, tmp_path):
     monkeypatch.setenv("MINE_SEED", "1")
     problem.generate_data(data_dir, str(tmp_path))
     assert dev.read_bytes() == before
-    assert not (tmp_path / "data" / "datagen.mine-splits.json").exists()
+    assert not list((tmp_path / "data").rglob("datagen.mine-splits.json"))
 
 
 def _only_train(write):
@@ -486,3 +487,50 @@ class Mine(Base):
     assert make.records(problem, "train")
     with pytest.raises(DataError, match="Letters must say its vocab_size"):
         problem.feature_specs(make.data_dir)
+
+
+_READS_ALL = """
+import os
+
+@registry.register_problem
+class Mine(text_problems.Text2TextProblem):
+    approx_vocab_size = 2**8
+    is_generate_per_split = {per_split}
+    dataset_splits = [{{"split": "train", "shards": 9}}, {{"split": "eval", "shards": 1}}]
+
+    def lines(self, *folders):
+        for folder in folders:
+            for name in sorted(os.listdir(folder)):
+                path = os.path.join(folder, name)
+                if os.path.isfile(path) and not name.startswith(("vocab.", "mine-")):
+                    with open(path) as file:
+                        yield from file
+
+    def generate_samples(self, data_dir, tmp_dir, *split):
+        for line in self.lines(data_dir, tmp_dir):
+            yield {{"inputs": line.strip(), "targets": line.strip()}}
+"""
+
+
+@pytest.mark.parametrize("per_split", [True, False])
+def test_package_that_reads_every_file_finds_its_own_only(make, tmp_path, per_split):
+    """T2T's files apart, which stand there in T2T, too; also while another process writes there."""
+    lines = [f"text {number}" for number in range(120)]
+    for folder in ("data", "tmp"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "raw.txt").write_text("\n".join(lines))
+    problem = make(_READS_ALL.format(per_split=per_split), generated=False)
+    with (
+        path_lock.held(str(tmp_path / "data" / "raw"), ""),
+        whole_file.folder(str(tmp_path / "tmp" / "raw")),
+    ):
+        counts = problem.generate_data(str(tmp_path / "data"), str(tmp_path / "tmp"))
+    assert sum(counts.values()) == (480 if per_split else 240)
+    encoder = problem.feature_encoders(str(tmp_path / "data"))["inputs"]
+    for split in problem.splits:
+        found = {encoder.decode(record["inputs"][:-1]) for record in make.records(problem, split)}
+        assert found <= {*lines}
+    assert not any("keras" in entry for entry in encoder.subtokens)
+    left = [path for path in (tmp_path / "data").iterdir() if path.is_file()]
+    names = {path.name for path in left if not path.name.startswith("mine-")}
+    assert names == {"raw.txt", problem.t2t.vocab_filename}

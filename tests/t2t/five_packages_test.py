@@ -68,7 +68,7 @@ def test_data_are_made_and_dev_is_not_in_train(world, registries, capsys):
         examples = {split: _examples(world, folder, problem, split) for split in sizes}
         assert {split: len(found) for split, found in examples.items()} == sizes
         assert not set(examples["train"]) & set(examples["dev"])
-        left = [name for name in os.listdir(world / "data") if name.endswith("-splits.json")]
+        left = list((world / "data").rglob("*-splits.json"))
         assert left == []
     # As T2T deals the samples out, the last of 4 files is dev's.
     encoder = problems.get("verse_pairs").feature_encoders(str(world / "data"))["inputs"]

@@ -2,9 +2,11 @@
 
     with held("run/run", "--output_dir must be written", "run"): ...
 
-The file of the lock, run/.run.ut_keras-lock, is there as long as the lock is; what a killed process
-leaves locks nothing. Its first line says whose it is: a file, pipe or link of that name that does
-not begin with it is somebody's, is left as it is, and the lock is refused.
+The file of the lock, run/.run.ut_keras-lock, is there as long as the lock is. The system lets go of
+the lock when its process ends, on network file systems too, so what a killed process leaves locks
+nothing. The file is empty: a program that reads all files of a folder finds no data in it. What is
+not empty, or is a pipe or link, is the user's: it is left as it is, and the lock is refused. (Locks
+of earlier versions hold a line of their own, and the number of their process.)
 """
 
 import contextlib
@@ -12,14 +14,14 @@ import errno
 import fcntl
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from typing import IO
 
 from ut_keras.errors import UserError
 from ut_keras.files import file_error
 
-_SIGNATURE = b"a lock of ut_keras, held as long as this process lives:\n"
+_EARLIER = b"a lock of ut_keras, held as long as this process lives:\n"
+_HELD = "/proc/locks"  # where Linux lists all locks with their processes
 
 
 class LockedError(UserError):
@@ -53,8 +55,6 @@ def held(path: str, expected: str, received: str = "") -> Iterator[None]:
             f"Received: {(received or path)!r}, {_holder(lock)} does so already."
         )
     with file:
-        with contextlib.suppress(OSError):  # a full disk
-            os.write(file.fileno(), f"{os.getpid()}\n".encode())
         try:
             yield
         finally:
@@ -76,11 +76,12 @@ def try_lock(path: str, make: bool = True) -> IO[bytes] | None:
     """
     while True:
         try:
-            file = open_own(path)
+            file = _open(path)
         except FileNotFoundError:
             if not make:
                 return None
-            _make(path)
+            with file_error.told_as(path), contextlib.suppress(FileExistsError):
+                open(path, "xb").close()
             continue
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -90,7 +91,7 @@ def try_lock(path: str, make: bool = True) -> IO[bytes] | None:
             file.close()
             return None
         if _is_at(file, path):
-            file.truncate(len(_SIGNATURE))
+            file.truncate(0)
             return file
         file.close()  # Whoever held it has removed it meanwhile.
 
@@ -104,7 +105,7 @@ def remove_leftover(path: str) -> None:
                 os.remove(lock)
 
 
-def open_own(path: str, signature: bytes = _SIGNATURE) -> IO[bytes]:
+def open_own(path: str, signature: bytes) -> IO[bytes]:
     """Opens a file of ours to be read and written, without a buffer, behind what it begins with.
 
     No link is followed, no pipe waited for.
@@ -128,23 +129,13 @@ def open_own(path: str, signature: bytes = _SIGNATURE) -> IO[bytes]:
     return file
 
 
-def _make(path):
-    """Makes a lock file, its first line in it, if there is nothing of its name."""
-    folder = os.path.dirname(path) or "."
-    with (
-        file_error.told_as(path),
-        tempfile.NamedTemporaryFile("wb", 0, prefix=".ut_keras-", dir=folder) as new,
-    ):
-        rest = _SIGNATURE
-        while rest:
-            rest = rest[new.write(rest) :]
-        try:
-            os.link(new.name, path)
-        except FileExistsError:  # another process was faster
-            pass
-        except OSError:  # a file system that has no second names
-            with contextlib.suppress(FileExistsError), open(path, "xb") as file:
-                file.write(_SIGNATURE)
+def _open(path):
+    """Opens the file of a lock, as `open_own`: an empty one, or one of an earlier version."""
+    file = open_own(path, b"")
+    if file.read(len(_EARLIER)) in (b"", _EARLIER):
+        return file
+    file.close()
+    raise foreign(path)
 
 
 def foreign(path: str) -> UserError:
@@ -162,8 +153,15 @@ def _is_at(file, path):
 
 
 def _holder(path):
-    """The process that has written its number to the lock, as text."""
-    with contextlib.suppress(OSError, UserError), open_own(path) as file:
-        if (number := file.read(20).strip()).isdigit():
-            return f"process {number.decode()}"
+    """The process that holds a lock, as text; its number where the system tells it.
+
+    That is on Linux, of a process of the same machine.
+    """
+    with contextlib.suppress(OSError, ValueError), open(_HELD, encoding="ascii") as held:
+        status = os.lstat(path)
+        device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
+        # 1: FLOCK  ADVISORY  WRITE 7120 fe:00:5548243 0 EOF
+        for words in map(str.split, held):
+            if f"{device}:{status.st_ino}" in words[5:6] and int(words[4]) > 0:
+                return f"process {words[4]}"
     return "another process"

@@ -5,8 +5,8 @@
     with folder("run/model.index") as temporary: …       more than one, named by `put`
 
 What is not whole yet lies in a folder of its own, .NAME.ut_keras-8f3a0c1d beside it, in which its
-writer holds a lock. What a killed one has left is known by that, and removed when PATH is written
-again. Nothing gets its name before the disk has it.
+writer holds a lock, an empty file. What a killed one has left is known by that, and removed when
+PATH is written again. Nothing gets its name before the disk has it.
 """
 
 import contextlib

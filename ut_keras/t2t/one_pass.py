@@ -7,17 +7,17 @@ until they are written, out of sight of a package that reads whatever lies in a 
 call may yield other samples, or these in another order, and then training would see what is
 evaluated on.
 
-    datagen.<problem>-splits.json     what the pass was, while some splits are written and some not
+    .ut_keras-records/datagen.<problem>-splits.json
+                                what the pass was, while some splits are written and some not
 """
 
 import itertools
-import os
 import pickle
 import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from ut_keras.data import tfrecords
+from ut_keras.data import own_files, tfrecords
 from ut_keras.data.writing import generation
 from ut_keras.errors import DataError
 from ut_keras.files import json_file
@@ -37,7 +37,7 @@ class OnePass:
     ) -> None:
         self._data_dir = data_dir
         self._filename = filename
-        self._path = os.path.join(data_dir, f"datagen.{filename}-splits.json")
+        self._record = f"datagen.{filename}-splits.json"
         self._files = {
             split: tempfile.TemporaryFile(dir=data_dir)  # noqa: SIM115, closed in `close`
             for split in num_shards
@@ -64,7 +64,8 @@ class OnePass:
             DataError: if they are of another, or it cannot be told.
         """
         there = self._written()
-        known = json_file.read_own(self._path, self._identity)
+        path = own_files.find(self._data_dir, self._record, self._identity)
+        known = json_file.read_own(path, self._identity)
         if there and known != self._identity:
             raise DataError(
                 f"All splits of {self._filename} must be made of one pass over its samples, or "
@@ -75,14 +76,14 @@ class OnePass:
 
     def keep(self) -> None:
         """Writes what the pass is, for a run that goes on where this one was stopped."""
-        json_file.write(self._path, self._identity, indent=None)
+        own_files.write(self._data_dir, self._record, self._identity, self._identity, indent=None)
 
     def close(self) -> None:
         """Lets go of the samples, and of the record if all splits are there."""
         for file in self._files.values():
             file.close()
-        if os.path.exists(self._path) and len(self._written()) == len(self._files):
-            os.remove(self._path)
+        if len(self._written()) == len(self._files):
+            own_files.remove(self._data_dir, self._record, self._identity)
 
     def _written(self):
         where = (self._data_dir, self._filename)

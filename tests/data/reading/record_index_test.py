@@ -70,7 +70,7 @@ def test_is_made_once(tmp_path, monkeypatch):
     files = _write(tmp_path)
     index = _get(files)
     assert record_index.get(files, None, "") is index
-    assert not list(tmp_path.glob("record_index*"))
+    assert not list(tmp_path.rglob("record_index*"))
     tfrecords.write([{"targets": [1]}], files[:1])
     assert len(record_index.get(files, _lengths_of, "")) != len(index)
 
@@ -95,15 +95,20 @@ def test_is_kept_where_it_took_long(tmp_path, monkeypatch, capsys):
     files = _write(tmp_path)
     index = _get(files, key="a")
     assert "Indexed 50 records of 3 files" in capsys.readouterr().out
-    (kept,) = tmp_path.glob("record_index*")
-    # T2T reads whatever begins with the name of a split.
-    assert not kept.name.startswith("p-train")
+    (kept,) = tmp_path.rglob("record_index*")
+    # T2T reads whatever begins with the name of a split, and a package may read all of a folder.
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == [
+        os.path.basename(file) for file in files
+    ]
     monkeypatch.setattr(record_index, "_scan", None)
     again = _get(files, key="a")
     assert again.lengths.tolist() == index.lengths.tolist()
     assert again.read([17])[1] == index.read([17])[1]
     with pytest.raises(TypeError):  # it would have to be made
         _get(files, key="b")
+    # An earlier version kept it beside the files.
+    os.rename(kept, tmp_path / kept.name)
+    assert _get(files, key="a").path == str(tmp_path / kept.name)
 
 
 def test_every_flipped_bit_is_named(tmp_path):
@@ -136,7 +141,7 @@ def test_a_damaged_index_is_made_again(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(record_index, "_SECONDS_WORTH_KEEPING", 0.0)
     files = _write(tmp_path)
     _get(files)
-    (kept,) = tmp_path.glob("record_index*")
+    (kept,) = tmp_path.rglob("record_index*")
     whole = kept.read_bytes()
     for damaged in (b"", whole[:100], b"x" * 300):
         kept.write_bytes(damaged)

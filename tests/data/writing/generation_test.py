@@ -54,7 +54,7 @@ def few_in_memory(monkeypatch):
 
 
 def _names_of_all_files(split):
-    return sorted([*map(os.path.basename, split.paths), "datagen.p-train.json"])
+    return sorted([*map(os.path.basename, split.paths), ".ut_keras-records"])
 
 
 def test_all_samples_are_there_shuffled_and_spread_evenly(tmp_path):
@@ -114,9 +114,11 @@ def test_a_broken_off_run_goes_on(tmp_path, few_in_memory):
     # Finished are the first two, and nothing else looks it.
     assert generation_plan.missing_shards(split) == [2, 3]
     names = sorted(os.listdir(tmp_path))
-    assert names[0] == "datagen.p-train.json" and names[1:-1] == [
-        os.path.basename(path) for path in split.paths[:2]
+    assert names[:-1] == [
+        ".ut_keras-records",
+        *(os.path.basename(path) for path in split.paths[:2]),
     ]
+    assert os.listdir(tmp_path / ".ut_keras-records") == ["datagen.p-train.json"]
     for path in split.paths[:2]:
         os.remove(path)  # `_fail_at` writes other records than `encode`.
     _write(split, [0, 1], num_processes=1)
@@ -138,6 +140,20 @@ def test_going_on_with_other_samples_is_refused(tmp_path):
     with pytest.raises(DataError, match="must be those.*199 samples.*instead of 200"):
         _write(split, samples=SAMPLES[1:])
     assert _content(tmp_path) == before
+
+
+def test_record_of_an_earlier_version_is_read_and_leaves_data_dir(tmp_path):
+    """It stood among the data."""
+    split = _begin(tmp_path)
+    earlier = tmp_path / "datagen.p-train.json"
+    os.rename(split.origin_path, earlier)
+    assert split.origin_path == str(earlier)
+    assert generation_plan.missing_shards(split) == [2, 3]
+    with pytest.raises(DataError, match="199 samples.*instead of 200"):
+        _write(split, samples=SAMPLES[1:])
+    assert _write(split, [2, 3]) == 100
+    assert sorted(os.listdir(tmp_path)) == _names_of_all_files(split)
+    assert os.listdir(tmp_path / ".ut_keras-records") == ["datagen.p-train.json"]
 
 
 def test_another_seed_begins_anew_but_not_on_one_of_several_machines(tmp_path):
@@ -195,7 +211,7 @@ def test_what_was_left_out_is_kept(tmp_path):
 
     split = _split(tmp_path)
     _write(split, samples=samples(), left_out=left_out)
-    with open(tmp_path / "datagen.p-train.json", encoding="utf-8") as file:
+    with open(tmp_path / ".ut_keras-records" / "datagen.p-train.json", encoding="utf-8") as file:
         origin = json.load(file)
     assert origin["left_out"] == {"with an empty side": 2} and origin["samples"] == 200
 
@@ -223,6 +239,10 @@ def test_shards_of_somebody_else_are_left(tmp_path):
         file.write("mine")
     with pytest.raises(DataError, match="must be of the same seed .* files of unknown origin"):
         generation_plan.missing_shards(split)
+    (tmp_path / "datagen.p-train.json").write_text("mine")  # of the user, as the next is
+    with pytest.raises(DataError, match="files of unknown origin"):
+        generation_plan.missing_shards(split)
+    (tmp_path / ".ut_keras-records").mkdir()
     with open(split.origin_path, "w") as file:
         file.write("mine")
     with pytest.raises(DataError, match="must be a record of ut_keras"):

@@ -5,7 +5,7 @@
     index.read([7, 3])            the records 7 and 3, in any order, without those before them
 
 Making it reads the files once, 150,000 examples a second on two cores, and finds what is damaged
-before training starts. Where that took long, the index is kept beside the files for the next start.
+before training starts. Where that took long, the index is kept for the next start (`own_files`).
 It holds 8 bytes per record and 4 per feature: 72 MB for the 4.5 million records of WMT14
 English-German. Records are then read one by one, so that the files should fit into the memory that
 the system has to cache them. What is read is compared with its checksums, as when the index is
@@ -25,7 +25,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras import process
-from ut_keras.data import tfrecords
+from ut_keras.data import own_files, tfrecords
 from ut_keras.errors import DataError
 from ut_keras.files import file_error, whole_file
 
@@ -178,11 +178,12 @@ def get(files: Sequence[str], lengths_of: Callable[..., Any], key: str) -> Recor
 
 
 def _get(files, lengths_of, digest):
-    path = os.path.join(os.path.dirname(files[0]), f"record_index-{digest}.npz")
-    kept = _load(path)
+    folder, name = os.path.dirname(files[0]), f"record_index-{digest}.npz"
+    path, there = own_files.path(folder, name), own_files.find(folder, name)
+    kept = _load(there)
     if kept is not None:
         sizes, lengths = kept
-        return RecordIndex(files, sizes, lengths, path)
+        return RecordIndex(files, sizes, lengths, there)
     started = time.monotonic()
     sizes, lengths = _scan(files, lengths_of)
     index = RecordIndex(files, sizes, lengths, path)
@@ -241,6 +242,7 @@ def _save(path, sizes, lengths):
     arrays = io.BytesIO()
     try:
         np.savez(arrays, sizes=sizes, lengths=lengths)
+        own_files.make_folder(os.path.dirname(os.path.dirname(path)))
         with whole_file.writing(path, binary=True) as file:
             file.write(arrays.getbuffer())
             file.write(hashlib.sha256(arrays.getbuffer()).digest())

@@ -7,7 +7,7 @@ disk if there are many. Encoding is not: files are made in several processes, ea
 the bytes depend neither on the number of processes nor on which files one run makes: several
 machines can share the work, and a run that was broken off goes on with the files that it lacks.
 
-    datagen.<problem>-train.json                    what the files are made of: generation_plan.py
+    .ut_keras-records/datagen.<problem>-train.json  what the files are made of: generation_plan.py
 
 Buckets and files that are being written lie in folders of `whole_file`.
 """
@@ -93,7 +93,7 @@ def write(
             finally:
                 is_all = len(shards) == split.num_shards  # and no other machine makes some
                 if is_all and not any(map(os.path.exists, split.paths)):
-                    _remove([split.origin_path])
+                    generation_plan.remove_origin(split)
     return sum(counts)
 
 

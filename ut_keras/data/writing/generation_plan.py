@@ -4,12 +4,13 @@
         for split, shards in missing.items():
             …                                                          see generation.py
 
-    datagen.<problem>-train.json      {"random_seed": 1, "shards": 10, "samples": …, "checksum": …}
+    .ut_keras-records/datagen.<problem>-train.json
+                            {"random_seed": 1, "shards": 10, "samples": …, "checksum": …}
 
-The JSON file, the origin of a split, is written before its first file, and stays. By the seed and a
-checksum of all samples a later run knows whether it may go on; it also says how many samples were
-left out while reading, and why. When the files are written, it gets the number of records in each:
-`check_counts` compares these with what training reads.
+The JSON file, the origin of a split (`own_files`), is written before the split's first file, and
+stays. The seed and a checksum of all samples tell a later run whether it can resume. The file also
+has the number of samples that were skipped while reading, and why. When the files are written, it
+gets the number of records in each: `check_counts` compares these with what training reads.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ut_keras import process
-from ut_keras.data import tfrecords
+from ut_keras.data import own_files, tfrecords
 from ut_keras.errors import DataError
 from ut_keras.files import json_file, path_lock
 
@@ -54,7 +55,7 @@ class Split:
 
     @property
     def origin_path(self) -> str:
-        """str. The JSON file."""
+        """str. The JSON file, where it is read."""
         return origin_path(self.data_dir, self.filename, self.name)
 
     @property
@@ -132,8 +133,16 @@ def plan(
 
 def origin_path(data_dir: str, filename: str, split: str) -> str:
     """Returns the path of the JSON file that says what a split is made of."""
-    # T2T reads all files whose names begin with that of a split.
-    return os.path.join(data_dir, f"datagen.{filename}-{split}.json")
+    return own_files.find(data_dir, _origin_name(filename, split), KEYS)
+
+
+def remove_origin(split: Split) -> None:
+    """Removes the JSON file, if there is one."""
+    own_files.remove(split.data_dir, _origin_name(split.filename, split.name), KEYS)
+
+
+def _origin_name(filename, split):
+    return f"datagen.{filename}-{split}.json"
 
 
 def missing_shards(split: Split, shards: Sequence[int] | None = None) -> list[int]:
@@ -149,6 +158,7 @@ def missing_shards(split: Split, shards: Sequence[int] | None = None) -> list[in
     wanted = range(split.num_shards) if shards is None else shards
     if len(there) == split.num_shards:
         return []
+    own_files.check_folder(split.data_dir)
     origin = json_file.read_own(split.origin_path, KEYS)
     if not there or (origin and {**origin, **split.plan} == origin):
         return [shard for shard in wanted if shard not in there]
@@ -180,7 +190,7 @@ def write_origin(split: Split, origin: dict[str, Any]) -> None:
     if known and {**known, **split.plan} == known:
         there = {f"{shard}" for shard, path in enumerate(split.paths) if os.path.exists(path)}
         records = {shard: n for shard, n in _recorded(known).items() if shard in there}
-    json_file.write(split.origin_path, {**split.plan, **origin, "records": records})
+    _write(split, {**split.plan, **origin, "records": records})
 
 
 def add_counts(split: Split, counts: Mapping[int, int]) -> None:
@@ -192,7 +202,7 @@ def add_counts(split: Split, counts: Mapping[int, int]) -> None:
     origin = json_file.read_own(split.origin_path, KEYS) or split.plan
     records = {**_recorded(origin), **{str(shard): count for shard, count in counts.items()}}
     records = dict(sorted(records.items(), key=lambda item: int(item[0])))
-    json_file.write(split.origin_path, {**origin, "records": records})
+    _write(split, {**origin, "records": records})
 
 
 def check_counts(files: Sequence[str], counts: Sequence[int], is_one_each: bool) -> None:
@@ -247,3 +257,8 @@ def _recorded(origin):
     records = origin.get("records")
     items = records.items() if isinstance(records, dict) else ()
     return {shard: n for shard, n in items if shard.isdigit() and isinstance(n, int)}
+
+
+def _write(split, origin):
+    name = _origin_name(split.filename, split.name)
+    own_files.write(split.data_dir, name, origin, KEYS, indent=2)
