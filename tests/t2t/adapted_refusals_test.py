@@ -5,9 +5,10 @@ import os
 
 import pytest
 
-from ut_keras import problems
-from ut_keras.errors import DataError
-from ut_keras.t2t import missing
+from ut_keras import hparams, problems
+from ut_keras.errors import DataError, UserError
+from ut_keras.hparams.registry import RANGES
+from ut_keras.t2t import missing, registry
 
 
 @pytest.mark.parametrize(
@@ -163,3 +164,95 @@ class Mine(Base):
     said = "num_generate_tasks of Mine must be an int from 1"
     with pytest.raises(DataError, match=said) if by_tasks else contextlib.nullcontext():
         problem.generate_data(make.data_dir)
+
+
+@pytest.mark.parametrize(
+    "method, arguments, received",
+    [
+        ("generate_samples", "data_dir, tmp_dir, dataset_split", "self"),
+        ("hparams", "defaults, model_hparams", "self"),
+        ("eval_metrics", "", "self, x"),
+        ("feature_encoders", "data_dir", "self"),
+        ("example_reading_spec", "", "self, x"),
+        ("preprocess_example", "example, mode, hparams", "self, example"),
+        ("generate_text_for_vocab", "data_dir, tmp_dir", "self, data_dir"),
+        ("get_or_create_vocab", "data_dir, tmp_dir, force_get", "self, data_dir, tmp_dir"),
+        ("generate_encoded_samples", "data_dir, tmp_dir, dataset_split", "self, data_dir"),
+        ("generate_data", "data_dir, tmp_dir, task_id", "self, data_dir, tmp_dir"),
+        ("dataset_filename", "", "self, x"),
+        ("max_length", "model_hparams", "self"),
+        ("class_labels", "data_dir", "self"),
+    ],
+)
+def test_method_with_other_arguments_is_one_line(make, tmp_path, method, arguments, received):
+    with pytest.raises(DataError) as error:
+        make(f"@registry.register_problem\nclass Mine(Base):\n    def {method}({received}): pass\n")
+    said = str(error.value)
+    expected = ", ".join(filter(None, ["self", arguments]))
+    assert f"Mine.{method}" in said and f"{method}({expected})" in said
+    assert f"Received: {method}({received})." in said and "\n" not in said
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def generate_samples(self, *args): return iter(())",
+        "def generate_samples(self, data_dir, tmp_dir, dataset_split, more=1): return iter(())",
+        "@staticmethod\n    def generate_samples(data_dir, tmp_dir, split): return iter(())",
+        "@classmethod\n    def hparams(cls, defaults, model_hparams): pass",
+        "def eval_metrics(self, names=()): return ['accuracy']",
+        "def __init__(self, *args, **kwargs): super().__init__(*args, **kwargs)",
+        "def get_or_create_vocab(self, a, b): pass\n    def feature_encoders(self, data_dir): pass",
+    ],
+)
+def test_method_that_can_be_called_as_t2t_does_is_accepted(make, body):
+    make(f"@registry.register_problem\nclass Mine(Base):\n    {body}\n", generated=False)
+
+
+@pytest.mark.parametrize("kind", ["property", "list"])
+def test_value_in_place_of_a_method_is_one_line(make, kind):
+    body = {
+        "property": "@property\n    def eval_metrics(self): return ['accuracy']",
+        "list": "eval_metrics = ['accuracy']",
+    }[kind]
+    said = rf"Mine.eval_metrics must be a method.*eval_metrics\(self\)\. Received: a {kind}\.$"
+    with pytest.raises(DataError, match=said):
+        make(f"@registry.register_problem\nclass Mine(Base):\n    {body}\n")
+
+
+@pytest.mark.parametrize("received", ["self, a, b", "self", "self, was_reversed"])
+def test_initializer_with_other_arguments_is_one_line(make, received):
+    with pytest.raises(DataError) as error:
+        make(
+            f"@registry.register_problem\nclass Mine(Base):\n    def __init__({received}): pass\n",
+            generated=False,
+        )
+    said = str(error.value)
+    assert "Mine.__init__" in said and "__init__(self, was_reversed=False, was_copy=False)" in said
+    assert f"Received: __init__({received})." in said
+
+
+def test_set_function_with_an_argument_is_one_line(load):
+    load(
+        """
+        from tensor2tensor.utils import registry
+
+        @registry.register_hparams
+        def my_set(hparams): return hparams
+
+        @registry.register_hparams
+        def my_empty_set(): pass
+
+        @registry.register_ranged_hparams
+        def my_range(): pass
+        """
+    )
+    with pytest.raises(UserError, match=r"my_set .* my_set\(\)\. Received: my_set\(hparams\)\."):
+        hparams.get("my_set")
+    with pytest.raises(UserError, match=r"set my_set .* Received: my_set\(hparams\)\."):
+        registry.hparams("my_set")
+    with pytest.raises(UserError, match="set my_empty_set must return hparams. Received: None"):
+        hparams.get("my_empty_set")
+    with pytest.raises(UserError, match=r"my_range .* my_range\(rhp\)\. Received: my_range\(\)\."):
+        RANGES.get("my_range")(None)

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ut_keras import hparam as hparam_lib
+from ut_keras.errors import UserError
 from ut_keras.hparam import BasicHParams, saved
 from ut_keras.hparam import overrides as hparam_overrides
 from ut_keras.hparam.field import BOOLS, specs
@@ -120,6 +121,8 @@ def finished(hparams: HParams | BasicHParams, title: str) -> BasicHParams:
         HParamError: if a value has the wrong type or is out of range, or a function is replaced.
     """
     if not isinstance(hparams, HParams):
+        if not isinstance(hparams, hparam_lib.BasicHParams):
+            raise UserError(f"{title} must return hparams. Received: {hparams!r}.")
         return hparams
     values = hparams.values()
     known = {name for cls in hparam_lib.classes() for name in specs(cls)} | _IGNORED

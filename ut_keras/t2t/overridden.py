@@ -1,5 +1,7 @@
 """What a package's problem overrides of T2T's methods: whether it is read here, and can be."""
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 from ut_keras.data import contract
@@ -27,16 +29,47 @@ _UNREAD = {
     "export_assets": "ut-exporter writes what a model needs",
     "serving_input_fn": "what ut-exporter writes takes text",
 }
+# The methods that T2T calls, and their arguments.
+_CALLED = {
+    "class_labels": "data_dir",
+    "dataset_filename": "",
+    "dev_text_filepaths": "tmp_dir",
+    "eval_metrics": "",
+    "example_generator": "encoder tmp_dir task_id",
+    "example_reading_spec": "",
+    "feature_encoders": "data_dir",
+    "filepath_to_unicode_strings": "filepath",
+    "generate_data": "data_dir tmp_dir task_id",
+    "generate_encoded_samples": "data_dir tmp_dir dataset_split",
+    "generate_samples": "data_dir tmp_dir dataset_split",
+    "generate_text_for_vocab": "data_dir tmp_dir",
+    "get_feature_encoders": "data_dir",
+    "get_hparams": "model_hparams",
+    "get_max_num_classes": "",
+    "get_or_create_vocab": "data_dir tmp_dir",
+    "hparams": "defaults model_hparams",
+    "input_files": "dataset_split",
+    "max_length": "model_hparams",
+    "prepare_to_generate": "data_dir tmp_dir",
+    "preprocess_example": "example mode hparams",
+    "source_data_files": "dataset_split",
+    "text_filepaths_for_task": "tmp_dir task_id",
+    "train_text_filepaths": "tmp_dir",
+    "update_task_ids": "encoder_vocab_size",
+    "vocab_data_files": "",
+}
+TURNED = {"was_reversed": False, "was_copy": False}  # T2T makes a problem by these
 
 
 def check(t2t: problem.Problem) -> None:
     """Says what has no effect here.
 
     Raises:
-        DataError: if the problem overrides what is not read here; names what is. Or if something
-            that it says is of a wrong type or range.
+        DataError: if the problem overrides what is not read here; names what is. Or if a method
+            takes other arguments than T2T's, or something that it says is of a wrong type or range.
     """
     class_name = type(t2t).__name__
+    _check_signatures(t2t)
     for name, instead in _REFUSED.items():
         if not is_ours(t2t, name):
             raise DataError(
@@ -48,6 +81,65 @@ def check(t2t: problem.Problem) -> None:
             missing.say_once(f"note: {name} of {class_name} has no effect here: {reason}")
     contract.check(t2t, contract.OF_T2T)
     _check_vocabulary(t2t)
+
+
+def _check_signatures(t2t):
+    cls = type(t2t)
+    for name, arguments in _CALLED.items():
+        if is_ours(t2t, name):
+            continue
+        words = arguments.split()
+        if name == "generate_samples" and isinstance(
+            t2t, text_problems.DistributedText2TextProblem
+        ):
+            words.append("input_files")
+        if name == "get_or_create_vocab" and is_ours(t2t, "feature_encoders"):
+            words.append("force_get")  # by which T2T's own feature_encoders calls it
+        found = inspect.getattr_static(t2t, name)
+        title = f"{cls.__name__}.{name}"
+        if isinstance(found, property) or not callable(getattr(t2t, name)):
+            raise DataError(
+                f"{title} must be a method, as T2T's {name}(self{_listed(words)}). "
+                f"Received: a {type(found).__name__}."
+            )
+        check_call(getattr(t2t, name), title, words, f"{name}(self{_listed(words)})")
+
+
+def check_call(
+    function: Callable[..., Any], title: str, arguments: Any, expected: str, by_name: bool = False
+) -> None:
+    """Checks that a function of a package takes T2T's arguments.
+
+    Args:
+        title: str. What the function is, for the error.
+        arguments: list of str, their names.
+        expected: str. The function with these, as T2T has it.
+        by_name: bool. Whether T2T calls it by the names.
+
+    Raises:
+        DataError: if the function cannot be called so.
+    """
+    try:
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):  # of a function that is not of Python
+        return
+    try:
+        signature.bind(
+            *(() if by_name else arguments), **dict.fromkeys(arguments if by_name else ())
+        )
+    except TypeError:
+        # Of a method without the first argument, which is no part of the signature.
+        first = "self" if "(self" in expected else ""
+        parts = [first, *map(str, signature.parameters.values())]
+        name = title.rpartition(".")[2].split()[-1]
+        raise DataError(
+            f"{title} must take T2T's arguments, {expected}. "
+            f"Received: {name}({', '.join(filter(None, parts))})."
+        ) from None
+
+
+def _listed(words):
+    return "".join(f", {word}" for word in words)
 
 
 def _check_vocabulary(t2t):

@@ -18,7 +18,7 @@ from ut_keras import models
 from ut_keras import problems as problems_lib
 from ut_keras.hparams.registry import RANGES, SETS
 from ut_keras.problems.problem import REGISTRY as PROBLEMS
-from ut_keras.t2t import hparam, multi_problem, naming
+from ut_keras.t2t import hparam, multi_problem, naming, overridden
 from ut_keras.t2t import models as t2t_models
 from ut_keras.t2t import problem as t2t_problem
 from ut_keras.t2t.naming import Modalities  # noqa: F401
@@ -47,14 +47,22 @@ def _registering(function):
 @_registering
 def register_problem(name: str, problem_class: type[t2t_problem.Problem]) -> None:
     problem_class.name = name
-    turned = {"was_reversed": False, "was_copy": False}  # as T2T calls it
-    _add(PROBLEMS, name, lambda: multi_problem.adapt(problem_class(**turned)))
+
+    def made():
+        turned = overridden.TURNED
+        expected = f"__init__(self, {', '.join(f'{key}=False' for key in turned)})"
+        title = f"{problem_class.__name__}.__init__"
+        overridden.check_call(problem_class, title, turned, expected, by_name=True)
+        return multi_problem.adapt(problem_class(**turned))
+
+    _add(PROBLEMS, name, made)
 
 
 @_registering
 def register_hparams(name: str, function: Callable) -> None:
     @functools.wraps(function)
     def finished():
+        overridden.check_call(function, f"hparams set {name}", (), f"{function.__name__}()")
         return hparam.finished(function(), f"hparams set {name}")
 
     _add(SETS, name, finished)
@@ -62,7 +70,13 @@ def register_hparams(name: str, function: Callable) -> None:
 
 @_registering
 def register_ranged_hparams(name: str, function: Callable) -> None:
-    _add(RANGES, name, function)
+    @functools.wraps(function)
+    def checked(ranges):
+        expected = f"{function.__name__}(rhp)"
+        overridden.check_call(function, f"ranged hparams {name}", ("rhp",), expected)
+        return function(ranges)
+
+    _add(RANGES, name, checked)
 
 
 @_registering
@@ -109,7 +123,9 @@ def problem(problem_name: str, **kwargs: Any) -> Any:
 def hparams(name: str) -> hparam.HParams:
     """The values of a set, to be changed; of a package's, with the fields that it adds."""
     function = SETS.get(name)
-    values = getattr(function, "__wrapped__", function)()  # a package's, before it is finished
+    function = getattr(function, "__wrapped__", function)  # a package's, before it is finished
+    overridden.check_call(function, f"hparams set {name}", (), f"{function.__name__}()")
+    values = function()
     return values if isinstance(values, hparam.HParams) else hparam.of(values)
 
 
