@@ -256,3 +256,89 @@ def test_set_function_with_an_argument_is_one_line(load):
         hparams.get("my_empty_set")
     with pytest.raises(UserError, match=r"my_range .* my_range\(rhp\)\. Received: my_range\(\)\."):
         RANGES.get("my_range")(None)
+
+
+_SEVERAL_LABELS = """
+class Several(text_problems.Text2ClassProblem):
+    is_generate_per_split = True
+    approx_vocab_size = 2**8
+    num_classes = 4
+    dataset_splits = Base.dataset_splits
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        for number in range(8):
+            yield {"inputs": f"text {number}", "label": [0, number % 4]}
+    def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
+        encoder = self.get_or_create_vocab(data_dir, tmp_dir)
+        for sample in self.generate_samples(data_dir, tmp_dir, dataset_split):
+            yield {"inputs": encoder.encode(sample["inputs"]) + [1], "targets": sample["label"]}
+
+@registry.register_problem
+class Mine(Several):
+"""
+
+
+@pytest.mark.parametrize(
+    "hparams_of, own_data, said",
+    [
+        (
+            "defaults.modality['targets'] = modalities.ModalityType.MULTI_LABEL",
+            False,
+            "Received: targets, multi_label",
+        ),
+        (
+            "defaults.modality['targets'] = modalities.ModalityType.MULTI_LABEL",
+            True,
+            "Received: targets, multi_label",
+        ),
+        (
+            "defaults.modality = {}; defaults.target_modality = ('class_label:multi_label', 4)",
+            False,
+            "Received: targets, class_label:multi_label",
+        ),
+        ("pass", False, r"one class a record.* Received: \[0, 0\]"),
+    ],
+)
+def test_several_labels_are_refused_before_there_are_data(make, hparams_of, own_data, said):
+    problem = make(
+        _SEVERAL_LABELS
+        + f"""
+    def hparams(self, defaults, model_hparams):
+        super().hparams(defaults, model_hparams)
+        {hparams_of}
+"""
+        + ("    def generate_data(self, *where): raise AssertionError" if own_data else ""),
+        generated=False,
+    )
+    with pytest.raises(DataError, match=said):
+        problem.generate_data(make.data_dir)
+    assert not [name for name in os.listdir(make.data_dir) if name.startswith("mine-")]
+
+
+def test_old_kind_by_default_is_the_kind_itself(make):
+    problem = make(
+        """
+@registry.register_problem
+class Mine(Base):
+    vocab_type = text_problems.VocabType.CHARACTER
+    def hparams(self, defaults, model_hparams):
+        defaults.input_modality = {"inputs": ("symbol:default", 300)}
+        defaults.target_modality = ("symbol:default", 300)
+"""
+    )
+    specs = problem.feature_specs(make.data_dir)
+    assert {name: spec.modality for name, spec in specs.items()} == {
+        "inputs": "symbol",
+        "targets": "symbol",
+    }
+
+
+@pytest.mark.parametrize("body", ["return [metrics.Metrics.NOWHERE]", "raise KeyError('later')"])
+def test_metrics_are_not_asked_for_while_data_are_made(make, body):
+    """As in T2T, which has its own error for a name that it lacks, when it trains."""
+    problem = make(
+        "@registry.register_problem\nclass Mine(Base):\n"
+        f"    approx_vocab_size = 2**8\n    def eval_metrics(self): {body}\n"
+    )
+    assert len(make.records(problem, "train")) == 6
+    with pytest.raises((UserError, KeyError), match="NOWHERE|later"):
+        _ = problem.eval_metrics

@@ -8,6 +8,7 @@ ours. What a package overrides and nothing here would read ends the command, or 
 before anything is written (`overridden`).
 """
 
+import collections
 import contextlib
 import copy
 import itertools
@@ -59,6 +60,7 @@ class Adapted(problem.Problem):
         self.name = t2t.name
         self._hp: hparam.BasicHParams | None = None  # of a run, once they are known
         self._mode = ""  # of a dataset that is read
+        self._class_features: list[str] = []  # while data are generated
         self._pass: one_pass.OnePass | None = None
         self._tmp_dir: str | None = None  # while data are generated, as the next
         self._encoder: Any = None
@@ -123,13 +125,9 @@ class Adapted(problem.Problem):
             if name not in ("inputs", "targets"):
                 missing.say_once(f"note: no model is shown the feature {name!r} of {self.name}")
                 continue
-            if kind not in _MODALITIES:
-                raise DataError(
-                    f"The inputs and targets of {self.name} must be {' or '.join(_MODALITIES)}. "
-                    f"Received: {name}, {kind}."
-                )
+            modality = self._modality(name, kind)
             size = hparams.vocab_size.get(name) or encoders[name].vocab_size
-            specs[name] = features.FeatureSpec(size, _MODALITIES[kind])
+            specs[name] = features.FeatureSpec(size, modality)
         if "targets" not in specs or "targets" not in encoders:
             raise DataError(
                 f"{self.name} must have targets, with an encoder and a modality. "
@@ -147,6 +145,36 @@ class Adapted(problem.Problem):
             for name in self._stored() - specs.keys():
                 specs[name] = _ANY_NUMBER
         return specs
+
+    def _check_kinds(self, data_dir):
+        """Raises DataError for features of a kind that no model reads, before there are data.
+
+        There may be no vocabulary yet, so `hparams` of the package gets encoders of any size. What
+        it cannot say without a vocabulary or a run, it is asked for later.
+        """
+        self._class_features = []
+        t2t = copy.copy(self.t2t)
+        t2t._encoders = collections.defaultdict(lambda: text_encoder.ByteTextEncoder())
+        hparams = t2t_problem.default_hparams()
+        model_hparams = t2t_problem.default_model_hparams()
+        model_hparams.data_dir = data_dir
+        try:
+            t2t.hparams(hparams, model_hparams)
+            kinds = [(name, kind) for name, kind in _modalities(hparams).items()]
+        except Exception:
+            return
+        shown = [(name, kind) for name, kind in kinds if name in ("inputs", "targets")]
+        modalities = {name: self._modality(name, kind) for name, kind in shown}
+        self._class_features = [n for n, m in modalities.items() if m == "class_label"]
+
+    def _modality(self, name, kind):
+        """Our word for the kind of a feature; raises DataError if no model reads it."""
+        if kind not in _MODALITIES:
+            raise DataError(
+                f"The inputs and targets of {self.name} must be {' or '.join(_MODALITIES)}. "
+                f"Received: {name}, {kind}."
+            )
+        return _MODALITIES[kind]
 
     def feature_metrics(self, data_dir: str | None) -> problem.Metrics:
         if isinstance(self.t2t, text_problems.Text2SelfProblem):
@@ -235,6 +263,7 @@ class Adapted(problem.Problem):
         if tmp_dir:
             os.makedirs(tmp_dir, exist_ok=True)  # as t2t-datagen does
         os.makedirs(data_dir, exist_ok=True)
+        self._check_kinds(data_dir)
         if self.deals_out:
             how = {"tasks": tasks, "num_processes": num_processes, "max_cases": max_cases}
             return self.generate_by_split(data_dir, tmp_dir, seed, **how)
@@ -350,10 +379,20 @@ class Adapted(problem.Problem):
 
     def _records(self, examples):
         stored = self._stored()
+
+        def ids_of(name, values):
+            ids = contract.ids(f"feature {name!r}", values)
+            if name in self._class_features and len(ids) != 1:
+                raise DataError(
+                    f"The {name} of {self.name} must be one class a record, as of the kind "
+                    f"class_label; several labels are not supported. Received: {ids}."
+                )
+            return ids
+
         records = (
             {
-                name: contract.ids(f"feature {name!r}", ids)
-                for name, ids in contract.held(example, contract.DICT, "A record").items()
+                name: ids_of(name, values)
+                for name, values in contract.held(example, contract.DICT, "A record").items()
                 if name in stored
             }
             for example in examples
@@ -458,7 +497,8 @@ def _modalities(hparams):
         return hparams.modality
     pairs = {**hparams.input_modality, "targets": hparams.target_modality}
     hparams.vocab_size = {name: size for name, (_, size) in pairs.items()}
-    hparams.modality = {name: kind.partition(":")[0] for name, (kind, _) in pairs.items()}
+    # "class_label:multi_label" is another kind than "class_label".
+    hparams.modality = {n: kind.removesuffix(":default") for n, (kind, _) in pairs.items()}
     return hparams.modality
 
 

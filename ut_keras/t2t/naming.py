@@ -5,6 +5,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from ut_keras.errors import DataError
+
 # Before a capital with small letters behind it, and between a small letter and a capital.
 _BOUNDARY = re.compile(r"(?<=.)(?=[A-Z][a-z0-9]+)|(?<=[a-z0-9])(?=[A-Z])")
 
@@ -19,13 +21,28 @@ def snakecase_to_camelcase(name: str) -> str:
     return "".join(word[:1].upper() + word[1:] for word in name.split("_"))
 
 
-def _named(words: str, **others: str) -> Any:
-    """A class of T2T's of which NAME is "name", and some are otherwise."""
-    return types.SimpleNamespace(**{word.upper(): word for word in words.split()}, **others)
+class NoSuchName(DataError, AttributeError):
+    """A package asks a class of names for one that T2T 1.15 lacks."""
+
+
+class _Names(types.SimpleNamespace):
+    """A class of T2T's that holds names."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise NoSuchName(f"{self._title} must have the name that is asked for. Received: {name}.")
+
+
+def _named(title: str, words: str, **others: str) -> Any:
+    """A class of T2T's, TITLE, of which NAME is "name", and some are otherwise."""
+    values = {word.upper(): word for word in words.split()} | others
+    return _Names(_title=f"{title} of T2T 1.15", **values)
 
 
 # Here work SYMBOL and CLASS_LABEL.
 ModalityType = _named(
+    "ModalityType",
     """
     audio audio_spectral class_label ctc_symbol identity identity_symbol image
     image_channel_bottom_identity image_channel_compress image_channel_embeddings_bottom
@@ -39,9 +56,10 @@ ModalityType = _named(
     REAL_LOG_POISSON_LOSS="real_log_poisson",
 )
 # T2T's registry.Modalities, the kinds of features that its older problems give.
-Modalities = _named("symbol class_label generic image audio real video")
+Modalities = _named("Modalities", "symbol class_label generic image audio real video")
 # Those that are not here are left out of an evaluation, which says so.
 Metrics = _named(
+    "Metrics",
     """
     neg_log_perplexity masked_neg_log_perplexity rmse unpadded_mse log_poisson pearson
     edit_distance prefix_accuracy word_error_rate set_precision set_recall
