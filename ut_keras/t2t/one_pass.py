@@ -17,10 +17,10 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from ut_keras.data import own_files, tfrecords
+from ut_keras.data import tfrecords
 from ut_keras.data.writing import generation
 from ut_keras.errors import DataError
-from ut_keras.files import json_file
+from ut_keras.files import json_file, own_files
 
 
 class OnePass:

@@ -25,9 +25,9 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras import process
-from ut_keras.data import own_files, tfrecords
+from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
-from ut_keras.files import file_error, whole_file
+from ut_keras.files import file_error, own_files, whole_file
 
 _READ_TOGETHER = 128
 _READ_BUFFER = 1 << 20

@@ -21,9 +21,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ut_keras import process
-from ut_keras.data import own_files, tfrecords
+from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
-from ut_keras.files import json_file, path_lock
+from ut_keras.files import json_file, own_files, path_lock
 
 KEYS = ("random_seed", "shards")  # of an origin
 
