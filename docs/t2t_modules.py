@@ -129,9 +129,9 @@ def imports_text(found):
             counts.setdefault(name, {}).setdefault(target, 0)
             counts[name][target] += 1
     usual = {name: max(counts[name], key=counts[name].get) for name in sorted(counts)}
-    lines = [_IMPORTS_HEAD, "TARGETS = {"]
-    lines += [f'    "{name}": "{target}",' for name, target in usual.items()]
-    lines += ["}", '_OF = """']
+    words = " ".join(f"{name}={target}" for name, target in usual.items())
+    lines = [_IMPORTS_HEAD, '_TARGETS = """', *textwrap.wrap(words, 99, break_on_hyphens=False)]
+    lines += ['"""', '_OF = """']
     for module, names in found.items():
         words = (n if target == usual[n] else f"{n}={target}" for n, target in names.items())
         line = f"{module}: {' '.join(words)}".rstrip()
@@ -142,6 +142,7 @@ def imports_text(found):
 
 _IMPORTS_END = '''
 """
+TARGETS = dict(word.split("=") for word in _TARGETS.split())
 
 
 def _read(text):

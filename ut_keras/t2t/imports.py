@@ -8,218 +8,102 @@ TARGETS says for a name what it stands for: a module of T2T, without "tensor2ten
 dot. OF lists the names by module; NAME=TARGET is a name that stands for something else there.
 """
 
-TARGETS = {
-    "BytesIO": "io.BytesIO",
-    "DiscreteBottleneck": ".layers.vq_discrete.DiscreteBottleneck",
-    "PyFuncBatchEnv": ".rl.envs.py_func_batch_env.PyFuncBatchEnv",
-    "ShuffleNetwork": ".models.research.shuffle_network.ShuffleNetwork",
-    "SimulatedBatchEnv": ".rl.envs.simulated_batch_env.SimulatedBatchEnv",
-    "SimulatedBatchGymEnv": ".rl.envs.simulated_batch_gym_env.SimulatedBatchGymEnv",
-    "StringIO": "six.StringIO",
-    "VocabType": ".data_generators.text_problems.VocabType",
-    "abc": "abc",
-    "adafactor_lib": ".utils.adafactor",
-    "algorithmic": ".data_generators.algorithmic",
-    "area_attention": ".layers.area_attention",
-    "arg_scope": "tensorflow.contrib.framework.python.ops.arg_scope",
-    "asyncio": "asyncio",
-    "audio_encoder": ".data_generators.audio_encoder",
-    "base": ".models.video.base",
-    "base64": "base64",
-    "base_vae": ".models.video.base_vae",
-    "basic_deterministic": ".models.video.basic_deterministic",
-    "basic_deterministic_params": ".models.video.basic_deterministic_params",
-    "basic_stochastic": ".models.video.basic_stochastic",
-    "beam_search": ".utils.beam_search",
-    "bleu_hook": ".utils.bleu_hook",
-    "cPickle": "six.moves.cPickle",
-    "call": "subprocess.call",
-    "cc_utils": ".data_generators.wikisum.utils",
-    "chain": "itertools.chain",
-    "cia": ".layers.common_image_attention",
-    "cleaner_en_xx": ".data_generators.cleaner_en_xx",
-    "cloud": ".utils.cloud_mlengine",
-    "cnn_dailymail": ".data_generators.cnn_dailymail",
-    "collections": "collections",
-    "common_attention": ".layers.common_attention",
-    "common_audio": ".layers.common_audio",
-    "common_hparams": ".layers.common_hparams",
-    "common_layers": ".layers.common_layers",
-    "common_video": ".layers.common_video",
-    "contextlib": "contextlib",
-    "contrib": ".utils.contrib",
-    "contrib_rnn": "tensorflow.contrib.rnn",
-    "control_flow_ops": "tensorflow.python.ops.control_flow_ops",
-    "control_flow_util": "tensorflow.python.ops.control_flow_util",
-    "copy": "copy",
-    "csv": "csv",
-    "data_reader": ".utils.data_reader",
-    "datetime": "datetime",
-    "debug": "tensorflow.python.debug",
-    "decoding": ".utils.decoding",
-    "defaultdict": "collections.defaultdict",
-    "deque": "collections.deque",
-    "devices": ".utils.devices",
-    "dialog_abstract": ".data_generators.dialog_abstract",
-    "diet": ".utils.diet",
-    "discretization": ".layers.discretization",
-    "distribute_summary_op_util": "tensorflow.python.distribute.summary_op_util",
-    "dna_encoder": ".data_generators.dna_encoder",
-    "dtypes": "tensorflow.python.framework.dtypes",
-    "epva_params": ".models.video.epva_params",
-    "eu": ".utils.expert_utils",
-    "expert_utils": ".utils.expert_utils",
-    "fetch": ".data_generators.wikisum.get_references_web_single_group",
-    "flags": "absl.flags",
-    "function": "tensorflow.python.framework.function",
-    "functools": "functools",
-    "gelu": ".layers.common_layers.gelu",
-    "generator_utils": ".data_generators.generator_utils",
-    "glow": ".layers.transformer_glow_layers",
-    "glow_init_hook": ".models.research.glow_init_hook",
-    "glow_ops": ".models.research.glow_ops",
-    "gops": ".layers.transformer_glow_layers_ops",
-    "gym_env": ".data_generators.gym_env",
-    "gym_utils": ".rl.gym_utils",
-    "gzip": "gzip",
-    "hashlib": "hashlib",
-    "hparam": ".utils.hparam",
-    "hparams_lib": ".utils.hparams_lib",
-    "html": ".data_generators.wikisum.html",
-    "image_utils": ".data_generators.image_utils",
-    "imagenet": ".data_generators.imagenet",
-    "imdb": ".data_generators.imdb",
-    "importlib": "importlib",
-    "inplace_ops": "tensorflow.python.ops.inplace_ops",
-    "input": "six.moves.input",
-    "inspect": "tensorflow.python.util.tf_inspect",
-    "io": "io",
-    "itertools": "itertools",
-    "json": "json",
-    "latent_layers": ".layers.latent_layers",
-    "layers": ".models.neural_architecture_search.nas_layers",
-    "learning_rate": ".utils.learning_rate",
-    "librispeech": ".data_generators.librispeech",
-    "lm1b": ".data_generators.lm1b",
-    "logging": "absl.logging",
-    "lr": ".utils.learning_rate",
-    "math": "math",
-    "metrics": ".utils.metrics",
-    "metrics_hook": ".utils.metrics_hook",
-    "misc_utils": ".utils.misc_utils",
-    "mixed_precision_is_enabled": ".layers.common_attention.mixed_precision_is_enabled",
-    "mkdtemp": "tempfile.mkdtemp",
-    "mlperf_log": ".utils.mlperf_log",
-    "mnist": ".data_generators.mnist",
-    "modalities": ".layers.modalities",
-    "moe": ".models.research.moe",
-    "moving_averages": "tensorflow.python.training.moving_averages",
-    "mp": "multiprocessing",
-    "mtf_model": ".utils.mtf_model",
-    "mtf_transformer": ".models.mtf_transformer",
-    "mtf_transformer2": ".models.mtf_transformer2",
-    "multi_problem": ".data_generators.multi_problem",
-    "multi_problem_v2": ".data_generators.multi_problem_v2",
-    "multinli": ".data_generators.multinli",
-    "multiprocessing": "multiprocessing",
-    "multistep_optimizer": ".utils.multistep_optimizer",
-    "namedtuple": "collections.namedtuple",
-    "nest": "tensorflow.python.util.nest",
-    "next_frame_glow": ".models.video.next_frame_glow",
-    "np": "numpy",
-    "numbers": "numbers",
-    "operator": "operator",
-    "ops": "tensorflow.python.framework.ops",
-    "optimize": ".utils.optimize",
-    "os": "os",
-    "partial": "functools.partial",
-    "pprint": "pprint",
-    "problem": ".data_generators.problem",
-    "problem_hparams_to_features": ".data_generators.problem.problem_hparams_to_features",
-    "problem_lib": ".data_generators.problem",
-    "quantization": ".utils.quantization",
-    "random": "random",
-    "range": "six.moves.range",
-    "re": "re",
-    "reduce": "six.moves.reduce",
-    "registry": ".utils.registry",
-    "resnet_v1_152": "tensorflow.contrib.slim.python.slim.nets.resnet_v1.resnet_v1_152",
-    "resnet_v2_152": "tensorflow.contrib.slim.python.slim.nets.resnet_v2.resnet_v2_152",
-    "resource_variable_ops": "tensorflow.python.ops.resource_variable_ops",
-    "reverse_shuffle_layer": ".models.research.shuffle_network.reverse_shuffle_layer",
-    "rewriter_config_pb2": "tensorflow.core.protobuf.rewriter_config_pb2",
-    "rouge": ".utils.rouge",
-    "sari_hook": ".utils.sari_hook",
-    "savp_params": ".models.video.savp_params",
-    "scheduled_sampling": ".utils.scheduled_sampling",
-    "shuffle_layer": ".models.research.shuffle_network.shuffle_layer",
-    "shutil": "shutil",
-    "six": "six",
-    "slim": "tensorflow.contrib.slim",
-    "socket": "socket",
-    "sp": "subprocess",
-    "speech_recognition": ".data_generators.speech_recognition",
-    "squad": ".data_generators.squad",
-    "stat": "stat",
-    "string": "string",
-    "struct": "struct",
-    "subprocess": "subprocess",
-    "summary_op_util": "tensorflow.python.ops.summary_op_util",
-    "sv2p": ".models.video.sv2p",
-    "sv2p_params": ".models.video.sv2p_params",
-    "sys": "sys",
-    "t2t_decoder": ".bin.t2t_decoder",
-    "t2t_model": ".utils.t2t_model",
-    "t2t_trainer": ".bin.t2t_trainer",
-    "tarfile": "tarfile",
-    "tempfile": "tempfile",
-    "text_encoder": ".data_generators.text_encoder",
-    "text_problems": ".data_generators.text_problems",
-    "tf": "tensorflow.compat.v1",
-    "tf_slim": "tensorflow.contrib.slim",
-    "tic_tac_toe_env": ".envs.tic_tac_toe_env",
-    "time": "time",
-    "timeseries_data_generator": ".data_generators.timeseries_data_generator",
-    "tokenizer": ".data_generators.tokenizer",
-    "tpu_config": "tensorflow.contrib.tpu.python.tpu.tpu_config",
-    "tpu_estimator": "tensorflow.contrib.tpu.python.tpu.tpu_estimator",
-    "trainer_lib": ".utils.trainer_lib",
-    "training_ops": "tensorflow.python.training.training_ops",
-    "transformer": ".models.transformer",
-    "transformer_decoder_layer": ".models.transformer.transformer_decoder_layer",
-    "transformer_encoder": ".models.transformer.transformer_encoder",
-    "transformer_layers": ".layers.transformer_layers",
-    "transformer_memory": ".layers.transformer_memory",
-    "transformer_prepare_encoder": ".models.transformer.transformer_prepare_encoder",
-    "transformer_vae": ".models.research.transformer_vae",
-    "translate": ".data_generators.translate",
-    "translate_ende": ".data_generators.translate_ende",
-    "translate_enfr": ".data_generators.translate_enfr",
-    "translate_enro": ".data_generators.translate_enro",
-    "unicodedata": "unicodedata",
-    "universal_transformer": ".models.research.universal_transformer",
-    "universal_transformer_util": ".models.research.universal_transformer_util",
-    "update_ops_hook": ".utils.update_ops_hook",
-    "urllib": "six.moves.urllib_request",
-    "usr_dir_lib": ".utils.usr_dir",
-    "utils": ".data_generators.wikisum.utils",
-    "uuid": "uuid",
-    "variable_scope": "tensorflow.python.ops.variable_scope",
-    "vgg": "tensorflow.contrib.slim.python.slim.nets.vgg",
-    "video_generated": ".data_generators.video_generated",
-    "video_metrics": ".utils.video_metrics",
-    "video_utils": ".data_generators.video_utils",
-    "vqa_attention": ".models.research.vqa_attention",
-    "vqa_layers": ".layers.vqa_layers",
-    "vqa_utils": ".data_generators.vqa_utils",
-    "wave": "wave",
-    "wiki_lm": ".data_generators.wiki_lm",
-    "wiki_revision_utils": ".data_generators.wiki_revision_utils",
-    "wikisum": ".data_generators.wikisum.wikisum",
-    "yellowfin": ".utils.yellowfin",
-    "zip": "six.moves.zip",
-    "zipfile": "zipfile",
-}
+_TARGETS = """
+BytesIO=io.BytesIO DiscreteBottleneck=.layers.vq_discrete.DiscreteBottleneck
+PyFuncBatchEnv=.rl.envs.py_func_batch_env.PyFuncBatchEnv
+ShuffleNetwork=.models.research.shuffle_network.ShuffleNetwork
+SimulatedBatchEnv=.rl.envs.simulated_batch_env.SimulatedBatchEnv
+SimulatedBatchGymEnv=.rl.envs.simulated_batch_gym_env.SimulatedBatchGymEnv StringIO=six.StringIO
+VocabType=.data_generators.text_problems.VocabType abc=abc adafactor_lib=.utils.adafactor
+algorithmic=.data_generators.algorithmic area_attention=.layers.area_attention
+arg_scope=tensorflow.contrib.framework.python.ops.arg_scope asyncio=asyncio
+audio_encoder=.data_generators.audio_encoder base=.models.video.base base64=base64
+base_vae=.models.video.base_vae basic_deterministic=.models.video.basic_deterministic
+basic_deterministic_params=.models.video.basic_deterministic_params
+basic_stochastic=.models.video.basic_stochastic beam_search=.utils.beam_search
+bleu_hook=.utils.bleu_hook cPickle=six.moves.cPickle call=subprocess.call
+cc_utils=.data_generators.wikisum.utils chain=itertools.chain cia=.layers.common_image_attention
+cleaner_en_xx=.data_generators.cleaner_en_xx cloud=.utils.cloud_mlengine
+cnn_dailymail=.data_generators.cnn_dailymail collections=collections
+common_attention=.layers.common_attention common_audio=.layers.common_audio
+common_hparams=.layers.common_hparams common_layers=.layers.common_layers
+common_video=.layers.common_video contextlib=contextlib contrib=.utils.contrib
+contrib_rnn=tensorflow.contrib.rnn control_flow_ops=tensorflow.python.ops.control_flow_ops
+control_flow_util=tensorflow.python.ops.control_flow_util copy=copy csv=csv
+data_reader=.utils.data_reader datetime=datetime debug=tensorflow.python.debug
+decoding=.utils.decoding defaultdict=collections.defaultdict deque=collections.deque
+devices=.utils.devices dialog_abstract=.data_generators.dialog_abstract diet=.utils.diet
+discretization=.layers.discretization
+distribute_summary_op_util=tensorflow.python.distribute.summary_op_util
+dna_encoder=.data_generators.dna_encoder dtypes=tensorflow.python.framework.dtypes
+epva_params=.models.video.epva_params eu=.utils.expert_utils expert_utils=.utils.expert_utils
+fetch=.data_generators.wikisum.get_references_web_single_group flags=absl.flags
+function=tensorflow.python.framework.function functools=functools gelu=.layers.common_layers.gelu
+generator_utils=.data_generators.generator_utils glow=.layers.transformer_glow_layers
+glow_init_hook=.models.research.glow_init_hook glow_ops=.models.research.glow_ops
+gops=.layers.transformer_glow_layers_ops gym_env=.data_generators.gym_env gym_utils=.rl.gym_utils
+gzip=gzip hashlib=hashlib hparam=.utils.hparam hparams_lib=.utils.hparams_lib
+html=.data_generators.wikisum.html image_utils=.data_generators.image_utils
+imagenet=.data_generators.imagenet imdb=.data_generators.imdb importlib=importlib
+inplace_ops=tensorflow.python.ops.inplace_ops input=six.moves.input
+inspect=tensorflow.python.util.tf_inspect io=io itertools=itertools json=json
+latent_layers=.layers.latent_layers layers=.models.neural_architecture_search.nas_layers
+learning_rate=.utils.learning_rate librispeech=.data_generators.librispeech
+lm1b=.data_generators.lm1b logging=absl.logging lr=.utils.learning_rate math=math
+metrics=.utils.metrics metrics_hook=.utils.metrics_hook misc_utils=.utils.misc_utils
+mixed_precision_is_enabled=.layers.common_attention.mixed_precision_is_enabled
+mkdtemp=tempfile.mkdtemp mlperf_log=.utils.mlperf_log mnist=.data_generators.mnist
+modalities=.layers.modalities moe=.models.research.moe
+moving_averages=tensorflow.python.training.moving_averages mp=multiprocessing
+mtf_model=.utils.mtf_model mtf_transformer=.models.mtf_transformer
+mtf_transformer2=.models.mtf_transformer2 multi_problem=.data_generators.multi_problem
+multi_problem_v2=.data_generators.multi_problem_v2 multinli=.data_generators.multinli
+multiprocessing=multiprocessing multistep_optimizer=.utils.multistep_optimizer
+namedtuple=collections.namedtuple nest=tensorflow.python.util.nest
+next_frame_glow=.models.video.next_frame_glow np=numpy numbers=numbers operator=operator
+ops=tensorflow.python.framework.ops optimize=.utils.optimize os=os partial=functools.partial
+pprint=pprint problem=.data_generators.problem
+problem_hparams_to_features=.data_generators.problem.problem_hparams_to_features
+problem_lib=.data_generators.problem quantization=.utils.quantization random=random
+range=six.moves.range re=re reduce=six.moves.reduce registry=.utils.registry
+resnet_v1_152=tensorflow.contrib.slim.python.slim.nets.resnet_v1.resnet_v1_152
+resnet_v2_152=tensorflow.contrib.slim.python.slim.nets.resnet_v2.resnet_v2_152
+resource_variable_ops=tensorflow.python.ops.resource_variable_ops
+reverse_shuffle_layer=.models.research.shuffle_network.reverse_shuffle_layer
+rewriter_config_pb2=tensorflow.core.protobuf.rewriter_config_pb2 rouge=.utils.rouge
+sari_hook=.utils.sari_hook savp_params=.models.video.savp_params
+scheduled_sampling=.utils.scheduled_sampling
+shuffle_layer=.models.research.shuffle_network.shuffle_layer shutil=shutil six=six
+slim=tensorflow.contrib.slim socket=socket sp=subprocess
+speech_recognition=.data_generators.speech_recognition squad=.data_generators.squad stat=stat
+string=string struct=struct subprocess=subprocess
+summary_op_util=tensorflow.python.ops.summary_op_util sv2p=.models.video.sv2p
+sv2p_params=.models.video.sv2p_params sys=sys t2t_decoder=.bin.t2t_decoder
+t2t_model=.utils.t2t_model t2t_trainer=.bin.t2t_trainer tarfile=tarfile tempfile=tempfile
+text_encoder=.data_generators.text_encoder text_problems=.data_generators.text_problems
+tf=tensorflow.compat.v1 tf_slim=tensorflow.contrib.slim tic_tac_toe_env=.envs.tic_tac_toe_env
+time=time timeseries_data_generator=.data_generators.timeseries_data_generator
+tokenizer=.data_generators.tokenizer tpu_config=tensorflow.contrib.tpu.python.tpu.tpu_config
+tpu_estimator=tensorflow.contrib.tpu.python.tpu.tpu_estimator trainer_lib=.utils.trainer_lib
+training_ops=tensorflow.python.training.training_ops transformer=.models.transformer
+transformer_decoder_layer=.models.transformer.transformer_decoder_layer
+transformer_encoder=.models.transformer.transformer_encoder
+transformer_layers=.layers.transformer_layers transformer_memory=.layers.transformer_memory
+transformer_prepare_encoder=.models.transformer.transformer_prepare_encoder
+transformer_vae=.models.research.transformer_vae translate=.data_generators.translate
+translate_ende=.data_generators.translate_ende translate_enfr=.data_generators.translate_enfr
+translate_enro=.data_generators.translate_enro unicodedata=unicodedata
+universal_transformer=.models.research.universal_transformer
+universal_transformer_util=.models.research.universal_transformer_util
+update_ops_hook=.utils.update_ops_hook urllib=six.moves.urllib_request usr_dir_lib=.utils.usr_dir
+utils=.data_generators.wikisum.utils uuid=uuid variable_scope=tensorflow.python.ops.variable_scope
+vgg=tensorflow.contrib.slim.python.slim.nets.vgg video_generated=.data_generators.video_generated
+video_metrics=.utils.video_metrics video_utils=.data_generators.video_utils
+vqa_attention=.models.research.vqa_attention vqa_layers=.layers.vqa_layers
+vqa_utils=.data_generators.vqa_utils wave=wave wiki_lm=.data_generators.wiki_lm
+wiki_revision_utils=.data_generators.wiki_revision_utils wikisum=.data_generators.wikisum.wikisum
+yellowfin=.utils.yellowfin zip=six.moves.zip zipfile=zipfile
+"""
 _OF = """
 data_generators.algorithmic: metrics modalities np os problem range registry shutil text_encoder tf
     utils=.data_generators.generator_utils
@@ -569,6 +453,7 @@ utils.video2gif: decoding np os problem sys t2t_trainer tf trainer_lib
 utils.video_metrics: np os six tf
 utils.yellowfin: tf
 """
+TARGETS = dict(word.split("=") for word in _TARGETS.split())
 
 
 def _read(text):
