@@ -1,7 +1,10 @@
 """T2T's kinds of text beyond pairs: a question with its context, whole files that are chopped."""
 
+import pytest
+
 from ut_keras import hparams, problems
 from ut_keras.data import tfrecords
+from ut_keras.t2t import missing
 
 _CONTEXT = """
 @registry.register_problem
@@ -46,6 +49,36 @@ def test_a_context_that_no_model_is_shown_is_dropped_and_said(make, capsys):
     hp = hparams.get("transformer_tiny", "batch_size=64")
     features, _ = next(iter(problem.dataset("dev", make.data_dir, hp)))
     assert set(features) == {"inputs", "targets"}
+
+
+@pytest.mark.parametrize(
+    "body, is_said",
+    [
+        ("example['inputs'] = tf.concat([example['inputs'], example['context']], 0)", False),
+        ("example['inputs'] = tf.concat([example[n] for n in ('context', 'inputs')], 0)", False),
+        ("example = {**example, 'inputs': example.pop('context')}", False),
+        ("example = dict(example)", False),  # nobody knows what becomes of the copy
+        ("example['inputs'] = example['inputs'][:3]", True),
+        ("pass", True),
+    ],
+)
+def test_context_is_said_to_be_unshown_only_where_preprocess_example_does_not_read_it(
+    make, capsys, monkeypatch, body, is_said
+):
+    monkeypatch.setattr(missing, "_said", set())
+    problem = make(
+        _CONTEXT
+        + f"""
+    def preprocess_example(self, example, mode, hparams):
+        import tensorflow as tf
+        {body}
+        return example
+"""
+    )
+    hp = hparams.get("transformer_tiny", "batch_size=64")
+    next(iter(problem.dataset("dev", make.data_dir, hp)))
+    said = "no model is shown the feature 'context' of mine"
+    assert (said in capsys.readouterr().out) == is_said
 
 
 def test_whole_files_are_chopped_as_t2t_does(make, tmp_path):

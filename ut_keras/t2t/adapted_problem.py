@@ -8,7 +8,6 @@ ours. What a package overrides and nothing here would read ends the command, or 
 before anything is written (`overridden`).
 """
 
-import collections
 import contextlib
 import copy
 import itertools
@@ -24,16 +23,21 @@ from ut_keras.data.reading import packing
 from ut_keras.data.writing import generation
 from ut_keras.errors import DataError
 from ut_keras.problems import perplexity, problem
+from ut_keras.t2t import (
+    example_features,
+    kinds,
+    missing,
+    one_pass,
+    overridden,
+    text_encoder,
+    text_problems,
+    translate,
+)
 from ut_keras.t2t import hparam as t2t_hparam
-from ut_keras.t2t import missing, one_pass, overridden, text_encoder, text_problems, translate
 from ut_keras.t2t import problem as t2t_problem
 from ut_keras.t2t.naming import ModalityType
 from ut_keras.text import sacre_bleu
 
-_MODALITIES: dict[str, features.Modality] = {
-    ModalityType.SYMBOL: "symbol",
-    ModalityType.CLASS_LABEL: "class_label",
-}
 _ANY_NUMBER = features.FeatureSpec(2**31 - 1)
 # Of T2T's `hparams` of a problem. Every search here stops at EOS.
 _READ = {
@@ -119,13 +123,14 @@ class Adapted(problem.Problem):
     def feature_specs(self, data_dir: str | None) -> problem.Specs:
         encoders, hparams = self._about(data_dir)
         specs = {}
-        for name, kind in _modalities(hparams).items():
+        for name, kind in kinds.of(hparams).items():
             if kind == ModalityType.IDENTITY:  # what packing adds
                 continue
             if name not in ("inputs", "targets"):
-                missing.say_once(f"note: no model is shown the feature {name!r} of {self.name}")
+                if not self.preprocess_needs_hparams:  # which may put it into another
+                    self._say_unshown(name)
                 continue
-            modality = self._modality(name, kind)
+            modality = kinds.word(name, kind, self.name)
             size = hparams.vocab_size.get(name) or encoders[name].vocab_size
             specs[name] = features.FeatureSpec(size, modality)
         if "targets" not in specs or "targets" not in encoders:
@@ -146,35 +151,17 @@ class Adapted(problem.Problem):
                 specs[name] = _ANY_NUMBER
         return specs
 
+    def _say_unshown(self, name):
+        missing.say_once(f"note: no model is shown the feature {name!r} of {self.name}")
+
     def _check_kinds(self, data_dir):
         """Raises DataError for features of a kind that no model reads, before there are data.
 
-        There may be no vocabulary yet, so `hparams` of the package gets encoders of any size. What
-        it cannot say without a vocabulary or a run, it is asked for later.
+        What they are cannot always be told before there is a vocabulary; then it is checked later.
         """
-        self._class_features = []
-        t2t = copy.copy(self.t2t)
-        t2t._encoders = collections.defaultdict(lambda: text_encoder.ByteTextEncoder())
-        hparams = t2t_problem.default_hparams()
-        model_hparams = t2t_problem.default_model_hparams()
-        model_hparams.data_dir = data_dir
-        try:
-            t2t.hparams(hparams, model_hparams)
-            kinds = [(name, kind) for name, kind in _modalities(hparams).items()]
-        except Exception:
-            return
-        shown = [(name, kind) for name, kind in kinds if name in ("inputs", "targets")]
-        modalities = {name: self._modality(name, kind) for name, kind in shown}
-        self._class_features = [n for n, m in modalities.items() if m == "class_label"]
-
-    def _modality(self, name, kind):
-        """Our word for the kind of a feature; raises DataError if no model reads it."""
-        if kind not in _MODALITIES:
-            raise DataError(
-                f"The inputs and targets of {self.name} must be {' or '.join(_MODALITIES)}. "
-                f"Received: {name}, {kind}."
-            )
-        return _MODALITIES[kind]
+        shown = kinds.without_vocabulary(self.t2t, data_dir).items()
+        words = {n: kinds.word(n, k, self.name) for n, k in shown if n in ("inputs", "targets")}
+        self._class_features = [name for name, word in words.items() if word == "class_label"]
 
     def feature_metrics(self, data_dir: str | None) -> problem.Metrics:
         if isinstance(self.t2t, text_problems.Text2SelfProblem):
@@ -218,7 +205,7 @@ class Adapted(problem.Problem):
                         "effect here; --hparams_set and --hparams say it"
                     )
             contract.check(hparams, contract.OF_T2T_HPARAMS)
-            sizes = {name: hparams.vocab_size.get(name) for name in _modalities(hparams)}
+            sizes = {name: hparams.vocab_size.get(name) for name in kinds.of(hparams)}
             encoders, made = {}, {}
             for name, encoder in theirs.items():
                 if id(encoder) not in made:  # what inputs and targets share stays one
@@ -449,14 +436,18 @@ class Adapted(problem.Problem):
 
         hp = t2t_hparam.of(self._hp)
         code = type(self.t2t).preprocess_example.__code__
-        known = _modalities(next(iter(self._known.values()))[1])
+        known = kinds.of(next(iter(self._known.values()))[1])
         names = tuple(name for name in known if name in ("inputs", "targets"))
         fixed = [name for name, rows in records.items() if not isinstance(rows, tf.RaggedTensor)]
         ragged = tf.RaggedTensorSpec([None], tf.int32, ragged_rank=0)
 
         @tf.function  # by AutoGraph: an `if` of the package may ask a tensor
         def theirs(example):
-            return self.t2t.preprocess_example(dict(example), self._mode, hp)
+            example = example_features.Example(example)
+            made = self.t2t.preprocess_example(example, self._mode, hp)
+            for name in known.keys() & example.keys() - example.read - {*names}:
+                self._say_unshown(name)
+            return {**made} if made is example else made
 
         def process(example):
             example = {name: tf.cast(ids, tf.int64) for name, ids in example.items()}
@@ -489,17 +480,6 @@ class AdaptedWithIds(Adapted):
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
     ) -> Iterable[Any]:
         return self._records(self.generate_samples(split, data_dir, tmp_dir, seed))
-
-
-def _modalities(hparams):
-    """{feature: kind}; T2T's older problems say it together with the vocabulary's size."""
-    if hparams.modality or not hparams.target_modality:
-        return hparams.modality
-    pairs = {**hparams.input_modality, "targets": hparams.target_modality}
-    hparams.vocab_size = {name: size for name, (_, size) in pairs.items()}
-    # "class_label:multi_label" is another kind than "class_label".
-    hparams.modality = {n: kind.removesuffix(":default") for n, (kind, _) in pairs.items()}
-    return hparams.modality
 
 
 def _begun(samples):
