@@ -1,3 +1,4 @@
+import errno
 import fcntl
 import multiprocessing
 import os

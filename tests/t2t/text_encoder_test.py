@@ -3,6 +3,7 @@ import pytest
 
 from ut_keras.errors import DataError
 from ut_keras.t2t import text_encoder
+from ut_keras.text import text_encoder_op
 
 
 def test_reserved_tokens_of_a_package_are_those_of_t2t():
@@ -61,3 +62,11 @@ def test_reserved_ids_of_a_package_that_has_none():
     encoder = text_encoder.plain(text_encoder.TextEncoder(num_reserved_ids=0), 9)
     assert (encoder.encode("3 4"), encoder.decode([3, 4]), encoder.vocab_size) == ([3, 4], "3 4", 9)
     assert text_encoder.plain(text_encoder.TextEncoder(), 9).encode("3") == [5]
+
+
+def test_export_of_a_packages_encoder_names_its_class():
+    class MyCharacters(text_encoder.TextEncoder):
+        vocab_size = 300
+
+    with pytest.raises(ValueError, match="Received: MyCharacters"):
+        text_encoder_op.make(text_encoder.plain(MyCharacters()))

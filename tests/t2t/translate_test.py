@@ -105,3 +105,12 @@ def test_labels_are_numbers_or_names_that_were_said(tmp_path, labels, classes, s
     paths = [str(tmp_path / name) for name in ("texts", "labels")]
     with pytest.raises(DataError, match=said):
         list(text_problems.text2class_txt_iterator(*paths, classes))
+
+
+def test_entities_of_sgm_files_stay_as_t2t_leaves_them(tmp_path):
+    """docs/t2t.md lists it: the product's own problems resolve them."""
+    for name in ("a.sgm", "b.sgm"):
+        (tmp_path / name).write_text('<doc>\n<seg id="1"> one &amp; two &lt;3 </seg>\n</doc>\n')
+    base = translate.compile_data(str(tmp_path), [["", ("a.sgm", "b.sgm")]], "out")
+    with open(f"{base}.lang1") as file:
+        assert file.read() == "one &amp; two &lt;3\n"

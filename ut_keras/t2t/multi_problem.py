@@ -110,7 +110,7 @@ class AdaptedMulti(problem.Problem):
         if not isinstance(encoder, text_encoder.SubwordTextEncoder):
             raise DataError(
                 f"The first problem of {self.name} must have an encoder of T2T's subwords. "
-                f"Received: {type(encoder).__name__}."
+                f"Received: {encoder.kind}."
             )
         self.t2t.update_task_ids(encoder.vocab_size)
         entries = [""] * len(self.tasks)

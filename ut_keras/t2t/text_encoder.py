@@ -191,6 +191,10 @@ class Foreign(text_encoder.TextEncoder):
         self._vocab_size = vocab_size
 
     @property
+    def kind(self) -> str:
+        return type(self._encoder).__name__
+
+    @property
     def vocab_size(self) -> int:
         return self._vocab_size or int(self._encoder.vocab_size)
 

@@ -24,6 +24,11 @@ class TextEncoder:
     entries: tuple[str, ...]  # by id; an encoder that has none says its `vocab_size`
 
     @property
+    def kind(self) -> str:
+        """str. The name of its class, for messages."""
+        return type(self).__name__
+
+    @property
     def vocab_size(self) -> int:
         """int. All ids are in [0, vocab_size)."""
         return len(self.entries)

@@ -38,7 +38,7 @@ def make(encoder: text_encoder.TextEncoder) -> tf.Module:
             return op(encoder)
     names = ", ".join(kind.__name__ for kind in _OPS)
     raise ValueError(
-        f"To work in a graph an encoder must be one of {names}. Received: {type(encoder).__name__}."
+        f"To work in a graph an encoder must be one of {names}. Received: {encoder.kind}."
     )
 
 
