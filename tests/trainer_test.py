@@ -164,7 +164,7 @@ def test_other_vocabulary_than_the_checkpoint(data_dir, finished_run, capsys, tm
     problem = "algorithmic_reverse_decimal40"
     argv = _argv(tmp_path, finished_run, "--schedule=evaluate")
     argv[0] = f"--problem={problem}"
-    for path in data_dir.iterdir():
+    for path in data_dir.glob(f"{_PROBLEM}-*"):
         os.link(path, tmp_path / path.name.replace(_PROBLEM, problem))
     line = _error(capsys, argv)
     assert "vocab_size of 'inputs'" in line and "was trained with: 4. Received: 12" in line

@@ -75,7 +75,8 @@ def test_a_full_disk_leaves_nothing(tmp_path, capsys, size):
 def test_tasks_of_several_machines_make_what_one_makes(tmp_path, capsys):
     whole, shared = tmp_path / "whole", tmp_path / "shared"
     assert _run(whole, "--problem=algorithmic_reverse_binary40_test") == 0
-    names = sorted(os.listdir(whole))
+    names = sorted(path.relative_to(whole) for path in whole.rglob("*") if path.is_file())
+    assert len(names) == 4  # a file and a record of each split
     assert _run(shared, "--problem=algorithmic_reverse_binary40_test", "--task_id=1") == 0
     assert "100 dev" in capsys.readouterr().out
     flags = ["--task_id_start=0", "--task_id_end=2"]

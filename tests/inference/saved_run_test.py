@@ -139,8 +139,8 @@ def test_a_run_of_which_only_the_folder_is_left(tmp_path):
     folder.mkdir()
     small_run.write(folder, data_dir=data, problem=name)
     feature_record.save(str(folder), feature_record.of_problem(problems.get(name), str(data)))
-    for file in data.iterdir():
-        file.unlink()
+    shutil.rmtree(data)
+    data.mkdir()
     [text] = ut_keras.load(str(folder)).translate(["number 7"], beam_size=1, decode_length=4)
     assert isinstance(text, str)
 

@@ -125,7 +125,7 @@ def test_generate_data(tmp_path, capsys):
     counts = problem.generate_data(tmp_path, seed=5)
     assert counts == {"train": 200, "dev": 100, "test": 50}
     assert capsys.readouterr().out.count("\n") == 1
-    names = sorted(name for name in os.listdir(tmp_path) if not name.endswith(".json"))
+    names = sorted(path.name for path in tmp_path.iterdir() if path.is_file())
     assert names[0] == "algorithmic_reverse_binary40-dev-00000-of-00001"
     assert names[-1] == "algorithmic_reverse_binary40-train-00009-of-00010"
     assert len(names) == 12
@@ -144,7 +144,8 @@ def test_generate_data(tmp_path, capsys):
 def test_generation_is_repeatable(tmp_path):
     def content(folder, seed):
         small("algorithmic_sort_problem").generate_data(tmp_path / folder, seed=seed)
-        return {p.name: p.read_bytes() for p in (tmp_path / folder).iterdir()}
+        paths = (tmp_path / folder).rglob("*")
+        return {p.name: p.read_bytes() for p in paths if p.is_file()}
 
     first = content("a", 1)
     assert first == content("b", 1)
