@@ -216,7 +216,8 @@ def test_value_in_place_of_a_method_is_one_line(make, kind):
         "property": "@property\n    def eval_metrics(self): return ['accuracy']",
         "list": "eval_metrics = ['accuracy']",
     }[kind]
-    said = rf"Mine.eval_metrics must be a method.*eval_metrics\(self\)\. Received: a {kind}\.$"
+    received = {"property": "<property object", "list": r"\['accuracy'\]\.$"}[kind]
+    said = rf"eval_metrics of Mine must be a method.*eval_metrics\(self\)\. Received: {received}"
     with pytest.raises(DataError, match=said):
         make(f"@registry.register_problem\nclass Mine(Base):\n    {body}\n")
 

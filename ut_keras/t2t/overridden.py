@@ -99,8 +99,8 @@ def _check_signatures(t2t):
         title = f"{cls.__name__}.{name}"
         if isinstance(found, property) or not callable(getattr(t2t, name)):
             raise DataError(
-                f"{title} must be a method, as T2T's {name}(self{_listed(words)}). "
-                f"Received: a {type(found).__name__}."
+                f"{name} of {cls.__name__} must be a method, as T2T's "
+                f"{name}(self{_listed(words)}). Received: {contract.shown(found)}."
             )
         check_call(getattr(t2t, name), title, words, f"{name}(self{_listed(words)})")
 
