@@ -13,24 +13,14 @@ neither, and a row of weight 0 is as good as absent, what it cost to ponder incl
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from ut_keras.metrics import weights as weights_lib
 from ut_keras.ops import log_softmax, written_gradient
-
-
-class LossTerm(NamedTuple):
-    """A part of the loss: numerator / denominator, or 0 where nothing weighs anything."""
-
-    numerator: tf.Tensor  # float32 scalar
-    denominator: tf.Tensor  # float32 scalar
-
-    def value(self) -> tf.Tensor:
-        """The part itself, a float32 scalar."""
-        return tf.math.divide_no_nan(self.numerator, self.denominator)
+from ut_keras.ops.loss_term import LossTerm
 
 
 def of_all_replicas(terms: Mapping[str, list[LossTerm]]) -> dict[str, list[LossTerm]]:

@@ -4,7 +4,6 @@ import contextlib
 import functools
 import inspect
 import logging
-import warnings
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Self
 
@@ -19,6 +18,7 @@ from ut_keras.metrics import keras_metrics, losses
 from ut_keras.metrics import weights as weights_lib
 from ut_keras.models import end_of_data
 from ut_keras.models import losses as model_losses
+from ut_keras.models import update
 from ut_keras.models.output import ModelOutput
 from ut_keras.ops import private_api
 from ut_keras.optimizers import learning_rate
@@ -252,20 +252,15 @@ class KerasModel(private_api.ReplicaModel):
         if not self._has_own_loss:
             return super().test_step(data)
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
-        logits, _ = self._logits_and_loss(x, y, weights, False)
-        return self.compute_metrics(x, y, logits, sample_weight=weights)
+        output, _ = self._output_and_terms(x, y, weights, False)
+        return self.compute_metrics(x, y, output.logits, sample_weight=weights)
 
     def _own_train_step(self, data):
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
-        with tf.GradientTape() as tape:
-            logits, loss = self._logits_and_loss(x, y, weights, True)
-            loss = self.optimizer.scale_loss(loss)
-        if variables := self.trainable_weights:
-            gradients = tape.gradient(loss, variables)
-            self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
-        else:  # as Keras' own step
-            warnings.warn("The model does not have any trainable weights.", stacklevel=2)
-        return self.compute_metrics(x, y, logits, sample_weight=weights)
+        done = update.update(
+            self, self.optimizer, lambda: self._output_and_terms(x, y, weights, True)
+        )
+        return self.compute_metrics(x, y, done.output.logits, sample_weight=weights)
 
     def _train_step_of_keras(self, data):
         if self.trains_by_steps:
@@ -275,7 +270,7 @@ class KerasModel(private_api.ReplicaModel):
             )
         return super().train_step(data)
 
-    def _logits_and_loss(self, x, y, weights, training):
+    def _output_and_terms(self, x, y, weights, training):
         """As the trainer's step; what layers have added to the losses of Keras counts, too."""
         _check_targets(y)
         private_api.clear_losses(self)  # a part may have been called by itself
@@ -284,9 +279,10 @@ class KerasModel(private_api.ReplicaModel):
         terms = model_losses.terms(self, output, y, smoothing, weights)
         # Not those of the model itself, to which a call adds ponder costs.
         added = [loss for layer in self.layers for loss in layer.losses]
-        return output.logits, self._total(terms, added)
+        return output, self._weighted(terms, added)
 
-    def _total(self, terms, added):
+    def _weighted(self, terms, added):
+        """Return the terms as `compile` weighs them, and add them to the loss that is shown."""
         terms["training"] = [
             term._replace(numerator=self._loss_weight * term.numerator)
             for term in terms["training"]
@@ -297,8 +293,7 @@ class KerasModel(private_api.ReplicaModel):
         if extra := terms.get("extra"):  # as many as layers have costs, all of them of the rows
             shown.append((tf.add_n([term.numerator for term in extra]), extra[0].denominator))
         private_api.loss_tracker(self).add(shown)
-        # Keras sums the replicas' gradients.
-        return losses.total(losses.of_all_replicas(terms))
+        return terms
 
     def compute_loss(
         self,
@@ -318,7 +313,9 @@ class KerasModel(private_api.ReplicaModel):
             return super().compute_loss(x, y, y_pred, weights, training)
         smoothing = self.loss.label_smoothing if training else 0.0
         term = losses.target_term(y_pred, y, smoothing, self.class_labels, sample_weight)
-        return self._total({"training": [term]}, self.losses)
+        terms = self._weighted({"training": [term]}, self.losses)
+        # Keras sums the replicas' gradients.
+        return losses.total(losses.of_all_replicas(terms))
 
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None

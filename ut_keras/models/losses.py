@@ -63,7 +63,7 @@ def cost_terms(model: Any, output: ModelOutput, rows: tf.Tensor | None = None) -
     for stack, result, padding_mask in stacks:
         if isinstance(stack, state_layer.StateLayer):  # an LSTM costs nothing
             for name, terms in stack.cost_terms(result, padding_mask, rows).items():
-                costs.setdefault(name, []).extend(losses.LossTerm(*term) for term in terms)
+                costs.setdefault(name, []).extend(terms)
     return costs
 
 

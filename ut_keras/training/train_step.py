@@ -1,12 +1,7 @@
-"""One update: the forward pass, the loss over all replicas' tokens, the gradients, the optimizer.
+"""The trainer's step: one `update` on every replica, and what the trainer reports of it.
 
     step = make_train_step(model, optimizer, strategy, batches.element_spec)
     result = step((features, targets))                 # or (features, targets, weights)
-
-The loss of a batch is, for every term of `model.loss_terms`, its numerator over its denominator.
-The denominators (say, the number of target tokens) are summed over the replicas first and each
-replica divides its own numerators by that, so that the *sum* of the replicas' gradients is the
-gradient of the whole batch, however unequally the tokens fall.
 """
 
 from collections.abc import Callable
@@ -17,6 +12,7 @@ import tensorflow as tf
 
 from ut_keras import metrics
 from ut_keras.metrics import losses
+from ut_keras.models import update
 from ut_keras.training import ponder
 
 
@@ -55,19 +51,12 @@ def make_train_step(
         A function from (features, targets) or (features, targets, weights) to `StepResult`. Weights
         are those of `losses`: float [B], [B, 1] or [B, T].
     """
-    variables = model.trainable_variables
-
     def replica_step(features, targets, *weights):
-        with tf.GradientTape() as tape:
+        def forward_and_terms():
             output = model.forward(features, training=True)
-            terms = losses.of_all_replicas(model.loss_terms(output, targets, True, *weights))
-            shares = {
-                name: tf.add_n([term.value() for term in parts]) for name, parts in terms.items()
-            }
-            loss = tf.add_n(list(shares.values()))
-        gradients = tape.gradient(loss, variables)
-        # Sums over the replicas (and clips) before it updates: see `optimizers.Optimizer`.
-        optimizer.apply(gradients, variables)
+            return output, model.loss_terms(output, targets, True, *weights)
+
+        output, shares = update.update(model, optimizer, forward_and_terms)
         return _summed_result(shares, output, features, targets, *weights)
 
     signature = None if element_spec is None else [element_spec]

@@ -38,6 +38,7 @@ from ut_keras.layers.depth import (
 from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.layers.halting import halting as halting_lib
 from ut_keras.ops import litert, private_api
+from ut_keras.ops.loss_term import LossTerm
 
 HALTED_STATES = ("transform", "copy")
 
@@ -194,7 +195,7 @@ class AdaptiveComputationTime(depth.Depth):
         result: Any,
         padding_mask: tf.Tensor | None,
         example_weights: tf.Tensor | None = None,
-    ) -> list[state_layer.PonderTerm]:
+    ) -> list[LossTerm]:
         """Return the mean ponder cost. See `StateLayer.ponder_terms`.
 
         With `mask_padding` of the halting rule, the mean does not include padding.

@@ -8,8 +8,8 @@ from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs
 from ut_keras.layers.depth import state_layer
-from ut_keras.layers.depth.state_layer import PonderTerm
 from ut_keras.layers.halting import halting
+from ut_keras.ops.loss_term import LossTerm
 
 
 class SupervisedSteps(NamedTuple):
@@ -73,7 +73,7 @@ class Depth(state_layer.StateLayer):
 
     def auxiliary_losses(
         self, auxiliary_loss_stats: Any, example_weights: tf.Tensor | None = None
-    ) -> list[PonderTerm]:
+    ) -> list[LossTerm]:
         return self.inner.auxiliary_losses(auxiliary_loss_stats, example_weights)
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
@@ -182,7 +182,7 @@ class DepthWrapper(Depth):
         result: Any,
         padding_mask: tf.Tensor | None,
         example_weights: tf.Tensor | None = None,
-    ) -> list[PonderTerm]:
+    ) -> list[LossTerm]:
         return self.inner.ponder_terms(result, padding_mask, example_weights)
 
     def check_steps(self, num_steps: int | None) -> None:

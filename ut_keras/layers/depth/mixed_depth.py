@@ -12,8 +12,8 @@ from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth import depth, stack
 from ut_keras.layers.depth.depth import StackOutput
-from ut_keras.layers.depth.state_layer import PonderTerm
 from ut_keras.layers.position import timing_signal
+from ut_keras.ops.loss_term import LossTerm
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -92,9 +92,9 @@ class MixedDepth(depth.DepthWrapper):
 
     def auxiliary_losses(
         self, auxiliary_loss_stats: Any, example_weights: tf.Tensor | None = None
-    ) -> list[PonderTerm]:
+    ) -> list[LossTerm]:
         """Return the losses of all parts. See `StateLayer.auxiliary_losses`."""
-        losses: list[PonderTerm] = []
+        losses: list[LossTerm] = []
         for part, stats in self._parts_with(auxiliary_loss_stats):
             losses.extend(part.auxiliary_losses(stats, example_weights))
         return losses

@@ -14,7 +14,7 @@ from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs, Widths
 from ut_keras.layers.depth import depth, state_layer, transformer_layer
 from ut_keras.layers.depth.depth import Depth, StackOutput
-from ut_keras.layers.depth.state_layer import PonderTerm
+from ut_keras.ops.loss_term import LossTerm
 
 
 class BlockOutput(NamedTuple):
@@ -113,8 +113,8 @@ class TransformerBlock(state_layer.StateLayer):
 
     def auxiliary_losses(
         self, auxiliary_loss_stats: Any, example_weights: tf.Tensor | None = None
-    ) -> list[PonderTerm]:
-        losses: list[PonderTerm] = []
+    ) -> list[LossTerm]:
+        losses: list[LossTerm] = []
         for layer, stats in zip(self.layers, auxiliary_loss_stats, strict=True):
             losses.extend(layer.auxiliary_losses(stats, example_weights))
         return losses

@@ -2,7 +2,7 @@
 
 import functools
 import operator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -11,13 +11,7 @@ from ut_keras.layers.attention import attention
 from ut_keras.layers.basic.layer import Layer
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs
 from ut_keras.ops import private_api
-
-
-class PonderTerm(NamedTuple):
-    """A part of a loss: numerator / denominator, or 0 if the denominator is 0."""
-
-    numerator: tf.Tensor  # float32 scalar
-    denominator: tf.Tensor  # float32 scalar
+from ut_keras.ops.loss_term import LossTerm
 
 
 class StateLayer(Layer):
@@ -139,7 +133,7 @@ class StateLayer(Layer):
         result: Any,
         padding_mask: tf.Tensor | None,
         example_weights: tf.Tensor | None = None,
-    ) -> dict[str, list[PonderTerm]]:
+    ) -> dict[str, list[LossTerm]]:
         """Return the losses that this layer adds to the loss of the targets.
 
         Args:
@@ -148,7 +142,7 @@ class StateLayer(Layer):
             example_weights: float32 [B], the weight of each example. Optional.
 
         Returns:
-            dict from T2T's name of a loss to a list of `PonderTerm`, without empty lists:
+            dict from T2T's name of a loss to a list of `LossTerm`, without empty lists:
             "act_loss", the ponder cost; "extra", the auxiliary losses of sublayers, in training.
         """
         ponder_terms = self.ponder_terms(result, padding_mask, example_weights)
@@ -163,7 +157,7 @@ class StateLayer(Layer):
         result: Any,
         padding_mask: tf.Tensor | None,
         example_weights: tf.Tensor | None = None,
-    ) -> list[PonderTerm]:
+    ) -> list[LossTerm]:
         """Return the ponder cost as loss terms, made by `ponder_term`.
 
         Args: as `cost_terms`.
@@ -180,7 +174,7 @@ class StateLayer(Layer):
 
     def auxiliary_losses(
         self, auxiliary_loss_stats: Any, example_weights: tf.Tensor | None = None
-    ) -> list[PonderTerm]:
+    ) -> list[LossTerm]:
         """Return the auxiliary losses of sublayers, such as that of `SigmaMoE`.
 
         Args:
@@ -215,7 +209,7 @@ def ponder_term(
     weight: float,
     mask: tf.Tensor | None = None,
     example_weights: tf.Tensor | None = None,
-) -> PonderTerm:
+) -> LossTerm:
     """Return `weight` times the mean of the ponder cost, as a loss term.
 
     Args:
@@ -234,4 +228,4 @@ def ponder_term(
         if len(cost.shape) == 2:
             example_weights = example_weights[:, tf.newaxis]
         cost, weights = cost * example_weights, weights * example_weights
-    return PonderTerm(weight * tf.reduce_sum(cost), tf.reduce_sum(weights))
+    return LossTerm(weight * tf.reduce_sum(cost), tf.reduce_sum(weights))

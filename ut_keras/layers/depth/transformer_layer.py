@@ -14,8 +14,8 @@ from ut_keras.layers.basic import from_hparams, prepostprocess, renamed
 from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs, Widths
 from ut_keras.layers.depth import state_layer
-from ut_keras.layers.depth.state_layer import PonderTerm
 from ut_keras.layers.transition import copy_gate as copy_gate_lib
+from ut_keras.ops.loss_term import LossTerm
 
 
 class LayerOutput(NamedTuple):
@@ -178,7 +178,7 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
 
     def auxiliary_losses(
         self, auxiliary_loss_stats: Any, example_weights: tf.Tensor | None = None
-    ) -> list[PonderTerm]:
+    ) -> list[LossTerm]:
         if self._auxiliary_loss is None:
             return []
         loss = self._auxiliary_loss(auxiliary_loss_stats)

@@ -1,0 +1,20 @@
+"""A part of a loss as a numerator and a denominator."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+
+class LossTerm(NamedTuple):
+    """A part of the loss: numerator / denominator, or 0 if the denominator is 0.
+
+    Layers, models, `fit` and the trainer pass losses on in this form. Replicas first sum the
+    denominators of all replicas, and then divide: see `metrics.losses.of_all_replicas`.
+    """
+
+    numerator: tf.Tensor  # float32 scalar
+    denominator: tf.Tensor  # float32 scalar
+
+    def value(self) -> tf.Tensor:
+        """Return the quotient, a float32 scalar."""
+        return tf.math.divide_no_nan(self.numerator, self.denominator)
