@@ -1,0 +1,93 @@
+"""What `compile` means for a model: its defaults are the hparams."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from ut_keras import optimizers
+from ut_keras.metrics import keras_metrics, losses
+from ut_keras.models.output import ModelOutput
+from ut_keras.ops import private_api
+
+
+class CompiledModel(private_api.ReplicaModel):
+    """A `keras.Model` whose optimizer, loss and metrics come from its hparams by default."""
+
+    hparams: Any
+    specs: Any
+    class_labels: bool
+
+    def forward(self, features: Mapping[str, Any], training: bool | None = None) -> ModelOutput:
+        """Run the forward pass. Subclasses define it."""
+        raise NotImplementedError
+
+    def compile(
+        self,
+        optimizer: Any = None,
+        loss: Any = None,
+        loss_weights: Any = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        *,
+        jit_compile: Any = False,
+        **kwargs: Any,
+    ) -> None:
+        """Configure the model for training, as Keras' `compile`.
+
+        An argument that is not given comes from the hparams.
+
+        Args:
+            optimizer: default `hparams.optimizer` with its learning-rate schedule.
+            loss: default T2T's smoothed cross-entropy over real tokens. Data weights
+                (`sample_weight`, `class_weight` or a third element of a dataset; float [B], [B, 1]
+                or, one per target, [B, T]) change it to sum(weights * losses) / sum(weights) over
+                the real tokens of all replicas. The largest weight of an example multiplies its
+                ponder cost. Doubling all weights changes nothing; with Keras' default it would.
+                Keras' own losses and metrics count padding, except losses with `ignore_class=0`.
+            loss_weights: float, or a list of one. Factor of the loss; the ponder cost has none.
+            metrics: default accuracy and accuracy per sequence. These are weighted like Keras'
+                `weighted_metrics`, unlike its `metrics`.
+            jit_compile: bool. Compile with XLA. Default False, because XLA is slower on CPUs.
+            steps_per_execution: as in Keras, but must be 1 to train on several replicas.
+            weighted_metrics and others: as in Keras.
+
+        Raises:
+            ValueError: if `loss_weights` has several numbers.
+        """
+        if optimizer is None:
+            optimizer = optimizers.get(self.hparams)
+        if loss is None:
+            loss = losses.PaddedCrossEntropy(self.hparams.label_smoothing, self.class_labels)
+        if metrics is None:
+            metrics = keras_metrics.default_metrics(self.class_labels)
+            if weighted_metrics is None:
+                metrics, weighted_metrics = [], metrics
+        super().compile(
+            optimizer=optimizer,
+            loss=loss,
+            loss_weights=loss_weights,
+            metrics=metrics,
+            weighted_metrics=weighted_metrics,
+            jit_compile=jit_compile,
+            **kwargs,
+        )
+        if self.has_default_loss:
+            private_api.set_loss_tracker(self, keras_metrics.LossOfParts())
+            weights = [1.0] if loss_weights is None else keras.tree.flatten(loss_weights)
+            if len(weights) != 1:
+                raise ValueError(f"loss_weights must be one number. Received: {loss_weights!r}.")
+            self._loss_weight = float(weights[0])
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Compile a loaded model. Keras calls this method."""
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
+
+    @property
+    def has_default_loss(self) -> bool:
+        """Whether this model was compiled with T2T's loss.
+
+        A subclass of `PaddedCrossEntropy` may compute another loss, so it does not count.
+        """
+        return type(self.loss) is losses.PaddedCrossEntropy

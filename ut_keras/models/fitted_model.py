@@ -1,0 +1,296 @@
+"""Training, evaluation and prediction of a model with Keras: `fit` and its relatives."""
+
+import contextlib
+import functools
+import inspect
+import logging
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ut_keras import optimizers
+from ut_keras.layers.basic import embedding
+from ut_keras.metrics import losses
+from ut_keras.metrics import weights as weights_lib
+from ut_keras.models import compiled_model, end_of_data, update
+from ut_keras.models import losses as model_losses
+from ut_keras.ops import private_api
+from ut_keras.ops.loss_term import LossTerm
+from ut_keras.optimizers import learning_rate
+
+_LOG = logging.getLogger("ut_keras")
+
+
+class FittedModel(compiled_model.CompiledModel):
+    """A model that `fit` trains by the trainer's loss: `forward`, then `models.losses.terms`."""
+
+    trains_by_steps: Any = False  # True if the loss needs several steps, not the logits alone
+    _class_weights = None  # float32 [V] while `fit` runs with class_weight
+
+    @functools.wraps(keras.Model.fit)
+    def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
+        self._check_workers("fit")
+        if not self.compiled:  # a loaded run is not, because an optimizer takes memory
+            with self.distribute_strategy.scope():
+                self._compile_without_end()
+        given = _FIT.bind(self, *args, **kwargs).arguments
+        y = given.get("y")
+        if isinstance(y, np.ndarray) and y.dtype.kind in "iu" and self.has_default_loss:
+            embedding.as_ids(y, "targets", self.specs["targets"].vocab_size)
+        callbacks = given.get("callbacks")
+        callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks))
+        if any(isinstance(callback, _SETS_LEARNING_RATE) for callback in callbacks):
+            # An optimizer with a schedule raises now, not at the first plateau after a day.
+            rate = keras.ops.convert_to_numpy(self.optimizer.learning_rate)
+            self.optimizer.learning_rate = float(rate)
+        class_weight = given.pop("class_weight", None)
+        del given["self"]
+        if class_weight is not None:
+            # Keras would read a sequence of tokens as one class, and fails on classes that
+            # class_weight lacks.
+            self._class_weights = self._weight_of_each_id(class_weight)
+            self.train_function = None  # Keras traces a new one with these weights
+        try:
+            with self._complete_functions(), end_of_data.expected(given.get("steps_per_epoch")):
+                history = super().fit(**given)
+        finally:
+            if class_weight is not None:
+                self._class_weights = self.train_function = None
+        if history.epoch and not history.history:
+            warnings.warn("Your input ran out of data before the first batch.", stacklevel=2)
+        return history
+
+    @functools.wraps(keras.Model.evaluate)
+    def evaluate(self, *args: Any, **kwargs: Any) -> Any:
+        self._check_workers("evaluate")
+        given = _EVALUATE.bind(self, *args, **kwargs).arguments
+        with end_of_data.expected(given.get("steps")):
+            return super().evaluate(*args, **kwargs)
+
+    @functools.wraps(keras.Model.predict)
+    def predict(self, *args: Any, **kwargs: Any) -> Any:
+        given = _PREDICT.bind(self, *args, **kwargs).arguments
+        with end_of_data.expected(given.get("steps")):
+            return super().predict(*args, **kwargs)
+
+    def _compile_without_end(self):
+        schedule = learning_rate.endless(self.hparams)
+        kept = schedule.learning_rate_schedule
+        if kept != self.hparams.learning_rate_schedule:
+            _LOG.warning(
+                "fit without compile() uses learning_rate_schedule=%s; the other factors need a "
+                "number of steps.",
+                kept,
+            )
+        self.compile(optimizers.get(self.hparams, learning_rate=schedule))
+
+    @functools.wraps(keras.Model.test_on_batch)
+    def test_on_batch(self, *args: Any, **kwargs: Any) -> Any:
+        self._check_workers("test_on_batch")
+        return super().test_on_batch(*args, **kwargs)
+
+    @functools.wraps(keras.Model.train_on_batch)
+    def train_on_batch(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        class_weight: Mapping[int, float] | None = None,
+        return_dict: bool = False,
+    ) -> Any:
+        self._check_workers("train_on_batch")
+        if class_weight is not None:
+            if sample_weight is not None:
+                raise ValueError(_ONE_KIND_OF_WEIGHT)
+            sample_weight = self._weight_of_each_id(class_weight)[np.asarray(y)]
+        with self._complete_functions():
+            return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
+
+    @contextlib.contextmanager
+    def _complete_functions(self):
+        """Context after which no train function stays that an error left half made."""
+        try:
+            yield
+        except Exception:
+            self.train_function = None  # with it Keras would reject valid data, too
+            raise
+
+    def make_train_function(self, force: bool = False) -> None:
+        """Build the optimizer first, because an update that builds it is traced twice."""
+        self._check_replicas()
+        # The models of this library build all their layers when they are made; others may not.
+        is_built = all(layer.built for layer in private_api.flatten_layers(self))
+        if is_built and not self.optimizer.built:
+            with self.distribute_strategy.scope():
+                self.optimizer.build(self.trainable_variables)
+        super().make_train_function(force)
+
+    def _check_workers(self, method):
+        """Raise ValueError under several workers, whose results Keras 3 cannot reduce."""
+        strategy = self.distribute_strategy
+        replicas = strategy.num_replicas_in_sync
+        if replicas > 1 and isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            raise ValueError(
+                f"{method} requires another strategy than MultiWorkerMirroredStrategy, which "
+                "Keras 3 does not support (keras issue 20585); ut-trainer trains on several "
+                f"workers, see docs/clusters.md. Received: {replicas} replicas."
+            )
+
+    def _check_replicas(self):
+        """Raise ValueError for options whose branches and loops fail on several replicas."""
+        replicas = self.distribute_strategy.num_replicas_in_sync
+        optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
+        for owner, name, least in (
+            (self, "steps_per_execution", 2),
+            (optimizer, "gradient_accumulation_steps", 1),
+            (optimizer, "ema_overwrite_frequency", 1),
+        ):
+            value = getattr(owner, name, None) or 0
+            if replicas > 1 and value >= least:
+                raise ValueError(
+                    f"{name} must not be set for training on several replicas, which Keras does "
+                    "not support (optimizers.MultistepAdam accumulates gradients). "
+                    f"Received: {value}, and {replicas} replicas."
+                )
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        """Run one update after its data have arrived. Keras calls this method.
+
+        At the end of an epoch of unknown length, `fit` runs one more update, which fails for want
+        of data. Without the control dependency on the data, that update could advance
+        `iterations` and the dropout seeds, perhaps on some replicas only.
+        """
+        if self._class_weights is not None:
+            x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
+            if weights is not None:
+                raise ValueError(_ONE_KIND_OF_WEIGHT)
+            data = (x, y, tf.gather(self._class_weights, tf.cast(y, tf.int32)))
+        step = self._default_loss_step if self.has_default_loss else self._keras_train_step
+        if self.jit_compile:
+            # A function that XLA compiled waits for its data anyway. Under the control dependency
+            # it could not make variables (of the optimizer, of metrics).
+            return step(data)
+        parts = [part for part in tf.nest.flatten(data) if part is not None]
+        with tf.control_dependencies(parts):
+            return step(data)
+
+    def test_step(self, data: Any) -> dict[str, Any]:
+        """Evaluate one batch. Keras calls this method."""
+        if not self.has_default_loss:
+            return super().test_step(data)
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
+        output, _ = self._output_and_terms(x, y, weights, False)
+        return self.compute_metrics(x, y, output.logits, sample_weight=weights)
+
+    def _default_loss_step(self, data):
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
+        done = update.update(
+            self, self.optimizer, lambda: self._output_and_terms(x, y, weights, True)
+        )
+        return self.compute_metrics(x, y, done.output.logits, sample_weight=weights)
+
+    def _keras_train_step(self, data):
+        if self.trains_by_steps:
+            raise ValueError(
+                "loss must not be set for act_type=ponder_net, act_type=q_halt or "
+                "recurrence_supervised_every, because they train by losses of many steps. "
+                f"Received: {self.loss!r}."
+            )
+        return super().train_step(data)
+
+    def _output_and_terms(self, x, y, weights, training):
+        """Return the output and the loss terms, with losses that layers of users add."""
+        _check_targets(y)
+        private_api.clear_losses(self)  # left by earlier calls of single layers
+        output = self.forward(x, training)
+        smoothing = self.loss.label_smoothing if training else 0.0
+        terms = model_losses.terms(self, output, y, smoothing, weights)
+        # The losses of the model itself are the ponder costs, which `terms` has already.
+        added = [loss for layer in self.layers for loss in layer.losses]
+        return output, self._weighted(terms, added)
+
+    def _weighted(self, terms, added):
+        """Return the terms as `compile` weighs them, and add them to the loss that is shown."""
+        terms["training"] = [
+            term._replace(numerator=self._loss_weight * term.numerator)
+            for term in terms["training"]
+        ]
+        if added:
+            terms["added"] = [LossTerm(tf.add_n(added), tf.constant(1.0))]
+        shown = [tuple(term) for name in terms if name != "extra" for term in terms[name]]
+        if extra := terms.get("extra"):  # one per layer, all with the same denominator
+            shown.append((tf.add_n([term.numerator for term in extra]), extra[0].denominator))
+        private_api.loss_tracker(self).add(shown)
+        return terms
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> tf.Tensor:
+        """Compute the loss of logits, plus the losses that the call added.
+
+        Keras calls this method in a train step that a user wrote. As in T2T's EVAL mode, labels are
+        smoothed only in training.
+        """
+        _check_targets(y)
+        if not self.has_default_loss:
+            weights = self._weights_of_losses(y_pred, sample_weight)
+            return super().compute_loss(x, y, y_pred, weights, training)
+        smoothing = self.loss.label_smoothing if training else 0.0
+        term = losses.target_term(y_pred, y, smoothing, self.class_labels, sample_weight)
+        terms = self._weighted({"training": [term]}, self.losses)
+        # Keras sums the gradients of the replicas.
+        return losses.total(losses.of_all_replicas(terms))
+
+    def compute_metrics(
+        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
+    ) -> dict[str, Any]:
+        """Compute the metrics. Keras calls this method first, on symbolic tensors."""
+        _check_targets(y)
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+    def _weights_of_losses(self, logits, weights):
+        """Return the weights in a shape for Keras' losses, most of which give one value per target.
+
+        Keras multiplies values [B, T] by weights [B] as if the weights belonged to the columns.
+        """
+        if weights is None or logits.shape.rank < 3:
+            return weights
+        weights = weights_lib.columns(weights)
+        if getattr(self.loss, "reduction", None) == "mean_with_sample_weight":
+            # This reduction divides by the sum of the weights.
+            weights = tf.broadcast_to(weights, tf.shape(logits)[:-1])
+        return weights
+
+    def _weight_of_each_id(self, class_weight):
+        """Return float32 [V]; ids that class_weight lacks weigh 1."""
+        size = self.specs["targets"].vocab_size
+        wrong = [number for number in class_weight if not 0 <= number < size]
+        if wrong:
+            raise ValueError(f"class_weight must have ids in [0, {size}). Received: {wrong[0]}.")
+        table = np.ones(size, np.float32)
+        table[list(class_weight)] = list(class_weight.values())
+        return table
+
+
+def _check_targets(y):
+    if y is None:
+        raise ValueError(
+            "y must be the targets, as in fit(features, features['targets']); a dataset must yield "
+            "(features, targets). Received: None."
+        )
+
+
+_FIT = inspect.signature(keras.Model.fit)
+_EVALUATE = inspect.signature(keras.Model.evaluate)
+_PREDICT = inspect.signature(keras.Model.predict)
+_SETS_LEARNING_RATE = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
+_ONE_KIND_OF_WEIGHT = "Only one of class_weight and sample_weight can be given. Received: both."
