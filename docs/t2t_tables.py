@@ -209,7 +209,7 @@ def _here(spec):
         return f"same{also}"
     values = [value for value in spec.supported_values if value not in ours]
     same = f"same for {', '.join(map(_code, values))}; " if len(values) > 1 else ""
-    why = reason(spec.name)[0]
+    why = f"use `{spec.facts.instead}`" if spec.facts.instead else reason(spec.name)[0]
     return f"{same}others {why if why == NOT_YET else f'not supported: {why}'}{also}"
 
 

@@ -13,7 +13,7 @@ def _blocks(page):
 
 def test_the_files_are_there():
     blocks = [block for block in _blocks("docs/architecture.md") if block.startswith("ut_keras/")]
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     for line in "".join(blocks).splitlines():
         folder = ""
         for path in re.split(r",\s*", re.split(r"\s{2,}", line)[0]):
