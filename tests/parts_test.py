@@ -88,7 +88,7 @@ def test_what_a_maker_takes():
 
     made = makers.get("mine(k=2, name='a', rate=1, sizes=[3])")("hp", "side")
     assert made == (2, "a", 1.0, {"sizes": [3]})
-    takes = r"^ffn_layer=mine takes \(k, name=None, rate=0.5, \*\*more\). Received: mine"
+    takes = r"^ffn_layer=mine must .* \(k, name=None, rate=0.5, \*\*more\). Received: mine"
     for wrong in ("mine", "mine(rate=1)", "mine(k=2, rate='high')"):
         with pytest.raises(errors.UserError, match=takes):
             makers.get(wrong)

@@ -172,7 +172,9 @@ def test_other_vocabulary_than_the_checkpoint(data_dir, finished_run, capsys, tm
     run = shutil.copytree(finished_run, tmp_path / "run")
     (run / "features.json").unlink()
     line = _error(capsys, [*argv, f"--output_dir={run}"])
-    assert "target_embedding" in line and "(4, 8) there and (12, 8) here" in line
+    assert (
+        "target_embedding" in line and "(4, 8) in the checkpoint and (12, 8) in the model" in line
+    )
 
 
 @pytest.mark.parametrize(
@@ -197,7 +199,7 @@ def test_other_vocabulary_than_the_checkpoint(data_dir, finished_run, capsys, tm
         ({"--eval_use_test_set": "True"}, "must have the split 'test'"),
         ({"--t2t_usr_dir": "/nowhere"}, "--t2t_usr_dir must be a folder"),
         ({"--schedule": "run_std_server"}, "--schedule cannot be run_std_server: workers are"),
-        ({"--model": "evolved_transformer"}, "is not here: the nearest: transformer"),
+        ({"--model": "evolved_transformer"}, "is not supported: the nearest: transformer"),
         ({"--problem": "github_function_docstring"}, "bring its files as text2text_tmpdir"),
         ({"--data_dir": "/nowhere"}, "'/nowhere', which does not exist"),
         ({"--output_dir": "/proc/run"}, "/proc/run"),
@@ -231,9 +233,9 @@ def test_workers_that_do_not_come(data_dir, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", json.dumps(config))
     assert trainer.main(_argv(data_dir, tmp_path, "--worker_wait_secs=1")) == 75
     lines = capsys.readouterr().out.removeprefix("Loading TensorFlow…\n").splitlines()
-    assert lines[0] == f"Waiting 1 s at most for {addresses[1]}"
-    assert lines[1].startswith("All workers must come within --worker_wait_secs=1. ")
-    assert f"Received no answer from {addresses[1]}. Run" in lines[1]
+    assert lines[0] == f"Waiting at most 1 s for {addresses[1]}"
+    assert lines[1].startswith("All workers must connect within --worker_wait_secs=1. ")
+    assert f"Received no connection with {addresses[1]}. Run" in lines[1]
     line = _error(capsys, _argv(data_dir, tmp_path, "--worker_wait_secs=0"))
     assert "--worker_wait_secs must be at least 1" in line
 
@@ -326,7 +328,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(data_dir, tmp_path):
     finally:
         process.kill()
     assert process.returncode == 130
-    stopped = re.search(r"Ctrl-C: stopped at step (\d+), a checkpoint is written", output)
+    stopped = re.search(r"Ctrl-C: stopped at step (\d+) and saved a checkpoint", output)
     step = int(stopped[1])
     assert (tmp_path / f"model.ckpt-{step}.index").exists()
     argv = [word.replace("--train_steps=100000", f"--train_steps={step}") for word in argv]

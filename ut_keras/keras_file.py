@@ -47,8 +47,8 @@ def load(path: str | os.PathLike[str]) -> keras.Model:
     except Exception as error:  # whatever a file can hold
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON]
         raise DataError(
-            f"{path} must be a model that model.save wrote; classes of your own must be imported "
-            f"before. Received: {reason}"
+            f"{path} must be a file that model.save wrote. Import your own classes before you "
+            f"load it. Received: {reason}"
         ) from error
     finite.check(path, ((weight.path, weight.value) for weight in model.weights))
     return model

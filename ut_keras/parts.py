@@ -48,7 +48,8 @@ class Makers(registry.Registry):
             fits = False
         if not fits:
             raise errors.UserError(
-                f"{self.kind}={word} takes ({', '.join(map(str, takes))}). Received: {name}."
+                f"{self.kind}={word} must have the arguments ({', '.join(map(str, takes))}). "
+                f"Received: {name}."
             )
         return functools.partial(maker, **given) if given else maker
 

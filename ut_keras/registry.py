@@ -56,7 +56,7 @@ class Registry:
                 notebook.
         """
         if name in self._entries and not is_rerun(self._entries[name], entry):
-            raise ValueError(f"{self.kind} {name!r} is registered twice.")
+            raise ValueError(f"Every {self.kind} must have its own name. Received: {name!r} twice.")
         self._entries[name] = entry
 
     def put(self, name: str, entry: Any) -> None:
@@ -91,7 +91,7 @@ class Registry:
             reason = self.why_not(name)
             # A slip in a name that is here, such as a package's, is not one of T2T's others.
             if reason and not difflib.get_close_matches(str(name), self._entries, cutoff=0.95):
-                raise UnknownNameError(f"The {self.kind} {name!r} is not here: {reason}.")
+                raise UnknownNameError(f"The {self.kind} {name!r} is not supported: {reason}.")
             raise UnknownNameError(unknown_name_message(self.kind, name, self._entries))
         return self._entries[name]
 
@@ -118,4 +118,4 @@ def unknown_name_message(kind: str, name: object, known: Collection[str]) -> str
     if near:
         return f"Unknown {kind}: {name!r}. The nearest names: {', '.join(near)}."
     shown = ", ".join(sorted(known)[:10])
-    return f"Unknown {kind}: {name!r}. There are {len(known)} names, such as: {shown}."
+    return f"Unknown {kind}: {name!r}. There are {len(known)} names, for example: {shown}."

@@ -118,7 +118,7 @@ def test_a_run_that_is_stopped_goes_on_and_ends_in_a_line(tmp_path):
     output = process.communicate(timeout=900)[0]
     assert process.returncode == 0, output
     log = (run / "log.txt").read_text()
-    assert "SIGTERM: stopped at step" in log and "Going on from step" in log
+    assert "SIGTERM: stopped at step" in log and "Resuming from step" in log
     [line] = map(json.loads, (tmp_path / "results" / "tiny.jsonl").read_text().splitlines())
     assert (line["cell"], line["seed"], line["updates"]) == ("task1/adaptive", 1, 400)
     assert [step for step, _ in line["curve"]] == list(range(40, 401, 40))

@@ -81,7 +81,7 @@ def test_evaluates_and_trains_on(imported, tmp_path, capsys):
     shown = capsys.readouterr().out
     assert re.search(r"accuracy_per_sequence=\S+ accuracy=\S+ loss=\S+ .*steps=20", shown)
     assert _train(run, RUNS[name], "--schedule=train", "--train_steps=22") == 0
-    assert "Going on from step 20" in capsys.readouterr().out
+    assert "Resuming from step 20" in capsys.readouterr().out
     assert (run / "model.ckpt-22.index").exists()
     record = json.loads((run / "run.json").read_text())  # still says by which set
     assert record["hparams_set"].endswith("transformer_tiny") and "hidden_size" in record["hparams"]

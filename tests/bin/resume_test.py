@@ -124,14 +124,18 @@ REFUSALS = {
     "damaged data": (_damage_data, {}, "-train-00000"),
     "a vocabulary with one more": (_with_another_entry, {}, "vocabulary of 'inputs' must be"),
     "a vocabulary in another order": (_in_another_order, {}, "vocabulary of 'inputs' must be"),
-    "an older run, another vocabulary": (_of_an_older_version, {}, "belongs to another"),
+    "an older run, another vocabulary": (
+        _of_an_older_version,
+        {},
+        "must belong to the same model and vocabulary",
+    ),
     "a file checkpoint that names none": (
         lambda world: (world / "run" / "checkpoint").write_text(""),
         {},
         "must name a checkpoint",
     ),
-    "damaged checkpoints": (_damage_all, {}, "No checkpoint can be read"),
-    "lost checkpoints": (_without_checkpoints, {}, "must hold a checkpoint"),
+    "damaged checkpoints": (_damage_all, {}, "must be readable"),
+    "lost checkpoints": (_without_checkpoints, {}, "must contain a checkpoint"),
 }
 
 
@@ -174,7 +178,7 @@ def test_goes_on_from_the_newest_whole_checkpoint(
         (world / "run" / name).unlink()
     assert trainer.main(_argv(world)) == 0
     shown = capsys.readouterr().out
-    assert f"Going on from step {goes_on_from} " in shown
+    assert f"Resuming from step {goes_on_from} " in shown
     assert shown.count("Checkpoint skipped, it cannot be read: ") == (6 - goes_on_from) // 2
     run = world / "run"
     assert sorted(set(_steps_of_records(run))) == [2, 4, 6]
@@ -187,5 +191,5 @@ def test_what_a_rolled_back_run_writes_anew_is_said(world, capsys):
     (world / "run" / "checkpoint").write_text(lines)
     assert trainer.main(_argv(world, schedule="train", train_steps=2)) == 0
     shown = capsys.readouterr().out
-    assert "Going on from step 2 " in shown
-    assert "note: model.ckpt-4, model.ckpt-6 will be written anew" in shown
+    assert "Resuming from step 2 " in shown
+    assert "note: model.ckpt-4, model.ckpt-6 will be overwritten" in shown

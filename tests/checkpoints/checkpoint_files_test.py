@@ -96,7 +96,7 @@ def test_checkpoints_of_later_steps_are_said(tmp_path):
     _save(tmp_path, 5, 10, 15)
     assert checkpoint_files.note_of_later(str(tmp_path), 15) is None
     note = checkpoint_files.note_of_later(str(tmp_path), 5)
-    assert note.startswith("note: model.ckpt-10, model.ckpt-15 will be written anew")
+    assert note.startswith("note: model.ckpt-10, model.ckpt-15 will be overwritten")
 
 
 def test_nothing_is_named_before_the_disk_has_it(tmp_path, monkeypatch):

@@ -111,7 +111,7 @@ def test_other_model_names_the_variable(tmp_path):
             super().__init__()
             self.extra = self.add_weight(shape=(3,), name="extra_scale")
 
-    missing = r"extra_scale is missing there and \(3,\) here"
+    missing = r"extra_scale is missing .* and \(3,\)"
     with pytest.raises(checkpoint.CheckpointError, match=missing):
         checkpoint.Checkpoints(str(tmp_path), Wider()).restore_newest()
     (tmp_path / "wide").mkdir()
@@ -119,9 +119,7 @@ def test_other_model_names_the_variable(tmp_path):
     optimizer = optimizers.Adam(0.1)
     optimizer.build(wide.trainable_variables)
     checkpoint.Checkpoints(str(tmp_path / "wide"), wide, optimizer).save()
-    with pytest.raises(
-        checkpoint.CheckpointError, match=r"extra_scale is \(3,\) there and missing"
-    ):
+    with pytest.raises(checkpoint.CheckpointError, match=r"extra_scale is \(3,\) .* and missing"):
         checkpoint.Checkpoints(str(tmp_path / "wide"), toy.ToyModel()).restore_newest()
 
 
@@ -178,7 +176,7 @@ def test_nothing_but_that_line_is_said_of_a_flipped_bit(tmp_path, capsys, caplog
     for reader in readers:
         assert reader.restore_newest() and reader.newest.endswith("model.ckpt-0")
         line = capsys.readouterr().out
-        said = r"Checkpoint skipped.*model\.ckpt-1: .*Checksum does not match.*\n"
+        said = r"Skipped a checkpoint .*model\.ckpt-1: .*Checksum does not match.*\n"
         assert re.fullmatch(said, line)
     del reader, readers, checkpoints
     gc.collect()
@@ -188,7 +186,9 @@ def test_nothing_but_that_line_is_said_of_a_flipped_bit(tmp_path, capsys, caplog
 def test_no_readable_checkpoint(tmp_path):
     _make(tmp_path)[-1].save()
     (tmp_path / "model.ckpt-0.index").write_bytes(b"torn")
-    with pytest.raises(checkpoint.CheckpointError, match="No checkpoint can be read") as caught:
+    with pytest.raises(
+        checkpoint.CheckpointError, match="Received: .*model.ckpt-0: .*model.ckpt-"
+    ) as caught:
         _make(tmp_path)[-1].restore_newest()
     assert "\n" not in str(caught.value)
 

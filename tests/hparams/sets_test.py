@@ -73,7 +73,7 @@ def test_matches_t2t(name):
 
 def test_every_set_of_t2t_is_here_or_says_why_and_what_is_nearest():
     for name in GOLDEN["sets"].keys() - set(hparams.names()):
-        with pytest.raises(UnknownNameError, match="is not here: ") as error:
+        with pytest.raises(UnknownNameError, match="is not supported: ") as error:
             hparams.get(name)
         nearest = re.findall("the nearest: ([a-z0-9_]+)", str(error.value))
         assert set(nearest) <= set(hparams.names())
@@ -120,7 +120,7 @@ def test_a_set_takes_overrides():
 
 @pytest.mark.parametrize("name", ["transformer_cubbitt", "transformer_ae_small"])
 def test_sets_of_other_t2ts_say_that_they_are_not_here(name):
-    with pytest.raises(UnknownNameError, match="is not here: .*the nearest: transformer_b"):
+    with pytest.raises(UnknownNameError, match="is not supported: .*the nearest: transformer_b"):
         hparams.get(name)
 
 

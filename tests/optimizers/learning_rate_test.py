@@ -138,7 +138,9 @@ def test_unknown_factor_lists_the_nearest():
 
 
 def test_train_steps_are_required_where_the_rate_ends_with_them():
-    with pytest.raises(ValueError, match="train_steps must be given for linear_decay"):
+    with pytest.raises(
+        ValueError, match="train_steps must be set for linear_decay.*Received: None"
+    ):
         learning_rate.HParamsSchedule(learning_rate_schedule="linear_decay")
     with pytest.raises(ValueError, match="train_steps=10, learning_rate_warmup_steps=10"):
         learning_rate.HParamsSchedule(

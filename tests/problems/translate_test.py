@@ -273,7 +273,7 @@ def test_classes_cannot_be_turned_round(tmp_path):
 def test_unknown_base_of_a_reversed_problem():
     with pytest.raises(ValueError, match="translate_ende_wmt32k"):
         problems.get("translate_ende_wmt3k_rev")
-    with pytest.raises(ValueError, match="'translate_ende_wmt32k_rev' is not here"):
+    with pytest.raises(ValueError, match="'translate_ende_wmt32k_rev' is not supported"):
         problems.get("translate_ende_wmt32k_rev_rev")
 
 

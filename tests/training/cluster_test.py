@@ -47,13 +47,13 @@ def test_a_chief_of_its_own_comes_first():
 @pytest.mark.parametrize(
     "jobs, kind, index, message",
     [
-        ({"worker": ["a:1"], "ps": ["b:1"]}, "worker", 0, "no parameter servers"),
+        ({"worker": ["a:1"], "ps": ["b:1"]}, "worker", 0, "Received: worker, ps"),
         ({"master": ["a:1"], "worker": ["b:1"]}, "worker", 0, "Received: master, worker"),
-        ({"chief": ["a:1", "b:1"]}, "chief", 0, "one chief"),
+        ({"chief": ["a:1", "b:1"]}, "chief", 0, "one chief. Received: \\['a:1', 'b:1'\\]"),
         ({"worker": ["a:1", "b:1"]}, "worker", 2, "task worker 2"),
         ({"worker": ["a:1", "b:1"]}, "chief", 0, "task chief 0"),
-        ({"worker": ["a:1", "b:1", "a:1"]}, "worker", 0, "an address each. Received: a:1, b:1"),
-        ({"worker": ["a:1"], "chief": ["a:1"]}, "worker", 0, "an address each"),
+        ({"worker": ["a:1", "b:1", "a:1"]}, "worker", 0, "Received: a:1, b:1, a:1"),
+        ({"worker": ["a:1"], "chief": ["a:1"]}, "worker", 0, "Received: a:1, a:1"),
         ({"worker": ["a:1", "b:99999"]}, "worker", 0, "from 1 to 65535. Received: 'b:99999'"),
         ({"worker": ["a:1", "b:0"]}, "worker", 0, "Received: 'b:0'"),
         ({"worker": ["a:1", "b:" + "9" * 5000]}, "worker", 0, "Received: 'b:999"),

@@ -12,7 +12,7 @@ def test_one_device():
 
 def test_too_many_gpus():
     gpus = len(tf.config.list_logical_devices("GPU"))
-    with pytest.raises(distribution.DeviceError, match=f"and {gpus} GPUs are here") as caught:
+    with pytest.raises(distribution.DeviceError, match=f"with {gpus} GPUs") as caught:
         distribution.get_strategy(num_gpus=gpus + 2)
     assert f"worker_gpu={gpus + 2}" in str(caught.value)
 

@@ -13,7 +13,7 @@ def test_makes_the_folder_and_leaves_nothing_in_it(tmp_path):
 
 @pytest.mark.parametrize("name", ["exp[1]", "a\\b/run"])
 def test_a_name_that_tensorflow_does_not_find(tmp_path, name):
-    with pytest.raises(UsageError, match=r"must have no \[ \] and no \\ in it"):
+    with pytest.raises(UsageError, match=r"^--output_dir .*Received: "):
         run_folder.check(str(tmp_path / name))
     assert not list(tmp_path.iterdir())
     run_folder.check(str(tmp_path / "what? 3*[4"))
@@ -24,7 +24,7 @@ def test_results_need_their_checkpoint(tmp_path, there):
     (tmp_path / "metrics.jsonl").touch()
     run_folder.check(str(tmp_path))  # nothing is lost
     (tmp_path / "metrics.jsonl").write_text('{"step": 5}\n')
-    with pytest.raises(UsageError, match=r"must hold a checkpoint .*metrics\.jsonl"):
+    with pytest.raises(UsageError, match=r"^--output_dir .*metrics\.jsonl.*no checkpoint"):
         run_folder.check(str(tmp_path))
     (tmp_path / there).touch()
     run_folder.check(str(tmp_path))
@@ -54,7 +54,7 @@ def test_a_record_that_is_given_hides_no_other(tmp_path, name):
     run_folder.check(str(tmp_path), "hparams.json")
     (tmp_path / "best").mkdir()
     (tmp_path / name).touch()
-    with pytest.raises(UsageError, match=rf"for a run. Received: '.*{name}'"):
+    with pytest.raises(UsageError, match=rf"^--output_dir .*Received: '.*{name}'"):
         run_folder.check(str(tmp_path), "hparams.json")
 
 
@@ -69,7 +69,7 @@ def test_a_record_that_is_given_hides_no_other(tmp_path, name):
 def test_a_new_run_takes_no_weights_that_are_there(tmp_path, there, named):
     (tmp_path / "best").mkdir()
     (tmp_path / there).touch()
-    with pytest.raises(UsageError, match=rf"or no weights. Received: '.*/{named}', of another"):
+    with pytest.raises(UsageError, match=rf"or no weights. Received: '.*/{named}'"):
         run_folder.check(str(tmp_path))
     (tmp_path / "checkpoint").touch()  # of the run, whose weights they are
     run_folder.check(str(tmp_path))

@@ -128,8 +128,8 @@ def test_killed_while_a_checkpoint_is_written_beside_the_steps(
     assert (output_dir / "model.ckpt-10.index").exists()
     assert _finish(_start(processes, data_dir, output_dir)) == 0
     log = (output_dir / "log").read_text()
-    assert "Going on from step 5 " in log
-    assert "note: model.ckpt-10 will be written anew when training comes to the step" in log
+    assert "Resuming from step 5 " in log
+    assert "note: model.ckpt-10 will be overwritten" in log
     _assert_same(output_dir, whole)
 
 
@@ -164,7 +164,7 @@ def test_sigterm_saves_and_has_an_exit_code_of_its_own(processes, data_dir, whol
     os.kill(process.pid, signal.SIGTERM)
     assert _finish(process) == 128 + signal.SIGTERM
     log = (output_dir / "log").read_text()
-    assert "SIGTERM: stopped at step" in log and "a checkpoint is written" in log
+    assert "SIGTERM: stopped at step" in log and " saved a checkpoint" in log
     assert _finish(_start(processes, data_dir, output_dir)) == 0
     _assert_same(output_dir, whole)
 
@@ -175,15 +175,15 @@ def test_a_full_disk_loses_nothing_but_time(processes, data_dir, whole, tmp_path
     process = _start(processes, data_dir, output_dir, full_from=10, full_to=15)
     assert _finish(process) == 0
     log = (output_dir / "log").read_text()
-    (line,) = {x for x in log.splitlines() if "step 10 could not be written" in x}
-    assert "Training goes on; newest checkpoint: " in line and "model.ckpt-5." in line
+    (line,) = {x for x in log.splitlines() if "step 10 could not be saved" in x}
+    assert "; newest checkpoint: " in line and "model.ckpt-5." in line
     assert f": File too large: {output_dir}/model.ckpt-10. Training" in line
     _assert_same_state(output_dir, whole)
     # What did not fit is missing, the other lines are whole.
     records = _records(output_dir)
     assert all(record in _records(whole) for record in records)
     assert [record["step"] for record in records][-4:] == [15, 15, 20, 20]
-    assert log.count("Results are not recorded") == len(_records(whole)) - len(records) > 0
+    assert log.count("Results could not be recorded") == len(_records(whole)) - len(records) > 0
 
 
 @pytest.mark.slow
@@ -191,7 +191,7 @@ def test_the_last_checkpoint_cannot_be_written(processes, data_dir, whole, tmp_p
     output_dir = tmp_path / "run"
     assert _finish(_start(processes, data_dir, output_dir, full_from=18)) == 2
     log = (output_dir / "log").read_text().strip().splitlines()
-    assert f"The checkpoint of step {program.TRAIN_STEPS} could not be written" in log[-1]
+    assert f"The checkpoint of step {program.TRAIN_STEPS} could not be saved" in log[-1]
     assert (output_dir / "model.ckpt-15.index").exists()
     assert not list(output_dir.glob("model.ckpt-20*"))
     assert _finish(_start(processes, data_dir, output_dir)) == 0

@@ -138,7 +138,7 @@ class Checkpoints:
             self.newest = checkpoint_files.save(self._checkpoint, self._directory, step, self._keep)
         except (tf.errors.OpError, OSError) as error:
             raise SaveError(
-                f"The checkpoint of step {step} could not be written to {self._directory}: "
+                f"The checkpoint of step {step} could not be saved to {self._directory}: "
                 f"{file_error.line(error)}"
             ) from error
         return self.newest
@@ -157,11 +157,13 @@ class Checkpoints:
                 failures.append(f"{path}: {file_error.line(error)}")
                 continue
             for failure in failures:
-                print(f"Checkpoint skipped, it cannot be read: {failure}", flush=True)
+                print(f"Skipped a checkpoint that cannot be read: {failure}", flush=True)
             self.newest = path
             return True
         if failures:
-            raise CheckpointError(f"No checkpoint can be read. Received: {'; '.join(failures)}")
+            raise CheckpointError(
+                f"At least one checkpoint must be readable. Received: {'; '.join(failures)}"
+            )
         return False
 
     def restore(self, path: str) -> None:
@@ -179,10 +181,10 @@ class Checkpoints:
             return None
         if self.has_moving_average:
             return (
-                "The checkpoint holds a moving average of the weights, which is left: "
+                "Ignoring the moving average of the weights in the checkpoint, because "
                 "--moving_average_decay is not given"
             )
-        return "The moving average begins here: the checkpoint holds none"
+        return "Starting a moving average of the weights, because the checkpoint contains none"
 
     def _restore(self, path):
         reader = _reader(path)
@@ -202,8 +204,8 @@ class Checkpoints:
         _check_ours(path, shapes)
         if self._optimizer is not None and not any(key.startswith("optimizer/") for key in shapes):
             raise CheckpointError(
-                f"{path} holds weights without the optimizer's state, as ut-avg-checkpoints writes "
-                "them: training cannot go on from it."
+                f"{path} must contain the optimizer's state, because training cannot resume "
+                "without it. Received: only weights, as ut-avg-checkpoints writes them."
             )
         _check_shapes(path, shapes, variables)
         # Not by tf.train.Checkpoint: what it does not come to read it lists, a line each, when the
@@ -222,7 +224,7 @@ def _check_finite(path, named):
     of_weights = (pair for pair in named if pair[0].startswith(("model/", f"{_AVERAGE}/")))
     if key := finite.first_not_finite(of_weights):
         raise CheckpointError(
-            f"{path} must hold finite weights. Received: {_name(key)}, with NaN or inf."
+            f"{path} must contain finite weights. Received: {_name(key)}, with NaN or inf."
         )
 
 
@@ -233,8 +235,9 @@ def _check_shapes(path, shapes, variables):
     for key in here | there:
         if here.get(key) != there.get(key):
             raise CheckpointError(
-                f"{path} belongs to another model or vocabulary: variable {_name(key)} is "
-                f"{there.get(key, 'missing')} there and {here.get(key, 'missing')} here."
+                f"{path} must belong to the same model and vocabulary. Received: variable "
+                f"{_name(key)} is {there.get(key, 'missing')} in the checkpoint and "
+                f"{here.get(key, 'missing')} in the model."
             )
 
 
@@ -251,11 +254,13 @@ def restored(
     """
     checkpoints = Checkpoints(directory, model, moving_average=moving_average)
     if not checkpoints.restore_newest():
-        raise CheckpointError(f"Expected a checkpoint in {directory}. Received: none; train first.")
+        raise CheckpointError(
+            f"{directory} must contain a checkpoint. Received: no checkpoint. Train first."
+        )
     if moving_average and not checkpoints.has_moving_average:
         raise CheckpointError(
-            "moving_average_decay must have been set in training, too. Received: "
-            f"{checkpoints.newest}, which holds no averages."
+            "moving_average_decay requires a checkpoint that contains moving averages. Received: "
+            f"{checkpoints.newest}, which contains none."
         )
     return checkpoints
 
@@ -316,7 +321,7 @@ def _by_path(variables, *prefixes):
         for prefix in prefixes:
             path = path.removeprefix(prefix)
         if path in named:
-            raise ValueError(f"Variables must have names of their own. Received: {path} twice.")
+            raise ValueError(f"Variables must have different paths. Received: {path} twice.")
         named[path] = variable.value if isinstance(variable, keras.Variable) else variable
     return named
 
@@ -328,8 +333,8 @@ def _is_seed(variable):
 def _check_ours(path, keys):
     if not any(key.startswith("model/") and key.endswith(_KEY_SUFFIX) for key in keys):
         raise CheckpointError(
-            f"{path} is not a checkpoint of this library. If it was written by Tensor2Tensor, "
-            "import it with ut-import-t2t."
+            f"{path} must be a checkpoint of ut_keras. Received: none of its variables. "
+            "If Tensor2Tensor wrote the checkpoint, import it with ut-import-t2t."
         )
 
 

@@ -60,7 +60,7 @@ def note_of_later(directory: str, step: int) -> str | None:
     later = [os.path.basename(path) for path in _numbered(directory) if step_of(path) > step]
     if not later:
         return None
-    return f"note: {', '.join(later)} will be written anew when training comes to the step"
+    return f"note: {', '.join(later)} will be overwritten when training reaches this step"
 
 
 def newest(directory: str) -> str | None:

@@ -38,7 +38,7 @@ def of_targets(
     given, expected = weights.shape[1], targets.shape[1]
     if None not in (given, expected) and given not in (1, expected):
         raise ValueError(
-            f"Weights must be [batch] or [batch, {expected}], as the targets are. "
+            f"Weights must have the shape [batch] or [batch, {expected}], like the targets. "
             f"Received: {weights.shape}."
         )
     return targets, real * weights
@@ -62,7 +62,8 @@ def columns(weights: tf.Tensor) -> tf.Tensor:
         return weights
     if weights.shape.rank not in (None, 1):  # None: Keras traces once for several ranks
         raise ValueError(
-            f"Weights must be [batch] or [batch, target length]. Received: {weights.shape}."
+            "Weights must have the shape [batch] or [batch, target length]. "
+            f"Received: {weights.shape}."
         )
     shape = tf.shape(weights)
     return tf.reshape(weights, [shape[0], tf.reduce_prod(shape[1:])])

@@ -33,8 +33,8 @@ def get(
     steps = hp.optimizer_multistep_accumulate_steps
     if (cls is MultistepAdam) != bool(steps):
         raise HParamError(
-            "optimizer_multistep_accumulate_steps goes with the optimizer 'multistep_adam', and "
-            f"must be at least 1 there and 0 elsewhere. Received: optimizer={hp.optimizer!r}, "
+            "optimizer_multistep_accumulate_steps must be at least 1 for optimizer="
+            f"'multistep_adam' and 0 for other optimizers. Received: optimizer={hp.optimizer!r}, "
             f"optimizer_multistep_accumulate_steps={steps}."
         )
     if learning_rate is None:

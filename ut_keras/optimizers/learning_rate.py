@@ -92,9 +92,9 @@ class HParamsSchedule(keras.optimizers.schedules.LearningRateSchedule):
         needing = _ENDING & set(self.factor_names)
         if needing and self.train_steps is None:
             raise ValueError(
-                f"train_steps must be given for {', '.join(sorted(needing))}: "
-                "model.compile(optimizer=optimizers.get(model.hparams, train_steps=10000)), "
-                "optimizers from ut_keras. Received: None."
+                f"train_steps must be set for {', '.join(sorted(needing))}: "
+                "from ut_keras import optimizers; model.compile(optimizer=optimizers.get("
+                "model.hparams, train_steps=10000)). Received: None."
             )
         if self.train_steps is not None:
             check_train_steps(self, self.train_steps)

@@ -91,10 +91,10 @@ class Optimizer(private_api.GradientHook):
         # What LearningRateScheduler, ReduceLROnPlateau and the like do.
         if callable(self.rate_or_schedule) and not callable(value):
             raise TypeError(
-                "What sets the learning rate, as some callbacks do, needs an optimizer without a "
-                "schedule: model.compile(optimizer=optimizers.get(model.hparams, "
-                "learning_rate=0.001)), optimizers from ut_keras. Received: one with a "
-                "schedule, which says the rate of every step."
+                "A learning rate that callbacks set requires an optimizer without a schedule: "
+                "from ut_keras import optimizers; model.compile(optimizer=optimizers.get("
+                "model.hparams, learning_rate=0.001)). Received: an optimizer with a schedule, "
+                "which determines the learning rate of every step."
             )
         keras.optimizers.Optimizer.learning_rate.fset(self, value)
 

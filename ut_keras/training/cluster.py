@@ -47,7 +47,7 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Cluster | N
         jobs = config.get("cluster", {})
         for given in jobs.values():
             if not isinstance(given, list):
-                raise TypeError(f"{given!r} is no list.")
+                raise TypeError(f"The addresses of a job must be a list. Received: {given!r}.")
         # Two that did not say which they are would both be the first.
         task = config["task"] if jobs else {"type": "worker", "index": 0}
         kind, index = str(task["type"]), int(str(task["index"]))
@@ -60,14 +60,14 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Cluster | N
         return None
     if not set(jobs) <= {"chief", "worker"}:
         raise ClusterError(
-            f'The jobs of {_VARIABLE} must be "worker" and at most one "chief": there are no '
-            f"parameter servers, evaluators or masters. Received: {', '.join(jobs)}."
+            f'The jobs of {_VARIABLE} must be "worker" and, optionally, "chief". Parameter '
+            f"servers, evaluators and masters are not supported. Received: {', '.join(jobs)}."
         )
     if len(jobs.get("chief", [])) > 1:
-        raise ClusterError(f"{_VARIABLE} must have one chief. Received: {jobs['chief']}.")
+        raise ClusterError(f"{_VARIABLE} must have at most one chief. Received: {jobs['chief']}.")
     if kind not in jobs or not 0 <= index < len(jobs[kind]):
         raise ClusterError(
-            f"The task of {_VARIABLE} must be one of its cluster. "
+            f"The task of {_VARIABLE} must be a member of its cluster. "
             f"Received: task {kind} {index}, cluster {jobs}."
         )
     workers = (*jobs.get("chief", []), *jobs.get("worker", []))
@@ -75,7 +75,8 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Cluster | N
         host_and_port(worker)
     if len(set(workers)) < len(workers):
         raise ClusterError(
-            f"The workers of {_VARIABLE} must have an address each. Received: {', '.join(workers)}."
+            f"The workers of {_VARIABLE} must have different addresses. "
+            f"Received: {', '.join(workers)}."
         )
     if len(workers) == 1:
         return None

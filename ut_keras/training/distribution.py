@@ -86,8 +86,8 @@ def physical_gpus(num_gpus: int) -> list[Any]:
     gpus = tf.config.list_physical_devices("GPU")
     if num_gpus > max(1, len(gpus)):
         raise DeviceError(
-            f"worker_gpu must be at most the number of GPUs. Received: worker_gpu={num_gpus}, "
-            f"and {len(gpus)} GPUs are here."
+            f"worker_gpu must be at most the number of GPUs of this machine. "
+            f"Received: worker_gpu={num_gpus}, with {len(gpus)} GPUs."
         )
     return gpus[:num_gpus]
 
@@ -115,7 +115,8 @@ def _tpu(name):
     except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise DeviceError(
-            f"cloud_tpu_name must name a TPU that can be reached. Received: {name!r}: {lines[0]}"
+            "cloud_tpu_name must be the name or address of a reachable TPU. "
+            f"Received: {name!r}: {lines[0]}"
         ) from error
 
 

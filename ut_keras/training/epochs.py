@@ -92,8 +92,9 @@ class Epochs:
         self._epoch += 1
         self._batch = 0
         return (
-            "The batches come in another order than those of the checkpoint (other data, seed, "
-            f"batch size, replicas or lengths): going on with the beginning of epoch {self._epoch}"
+            "The order of the batches differs from the order in the checkpoint, because the data, "
+            "seed, batch size, number of replicas or lengths differ. "
+            f"Resuming at the beginning of epoch {self._epoch}"
         )
 
     def _endless(self):
@@ -107,7 +108,9 @@ class Epochs:
                     self._batch += 1
                     yield batch
             if is_new and self._batch == 0:
-                raise EmptyDatasetError("The data to train on must have a batch. Received: none.")
+                raise EmptyDatasetError(
+                    "The training data must have at least one batch. Received: no batch."
+                )
             self._epoch += 1
             self._batch = 0
 

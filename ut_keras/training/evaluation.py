@@ -82,7 +82,9 @@ class Evaluator:
                 if should_stop():
                     return None
         if totals is None:
-            raise EmptyDatasetError("The dataset to evaluate must have a batch. Received: none.")
+            raise EmptyDatasetError(
+                "The evaluation data must have at least one batch. Received: no batch."
+            )
         results = _results(*totals)
         for name, metric in self.feature_metrics.items():
             value = results.pop(name)

@@ -161,7 +161,8 @@ def advice(step: int, averages: Mapping[str, float]) -> str | None:
     if step < _AFTER_STEPS or ponder is None or ponder >= _FEW_STEPS:
         return None
     return (
-        f"Warning: positions ponder {ponder:.2f} steps on average, so most of the depth is never "
-        "used. Begin with a lower halting probability: --hparams=act_halting_bias_init=-3.0, or a "
-        "set whose name ends in _deepstart (T2T's bias of 1 halts after about 2 steps)."
+        f"Warning: positions ponder {ponder:.2f} steps on average, so most of the depth is "
+        "unused. Start with a lower halting probability: use "
+        "--hparams=act_halting_bias_init=-3.0, or a set whose name ends in _deepstart. With T2T's "
+        "bias of 1, positions halt after about 2 steps."
     )

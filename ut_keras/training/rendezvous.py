@@ -32,8 +32,8 @@ class WorkersMissing(Interrupted):
 
     def __init__(self, seconds: float, missing: str) -> None:
         super().__init__(
-            f"All workers must come within --worker_wait_secs={seconds}. Received no answer from "
-            f"{missing}. Run the same command on all workers.",
+            f"All workers must connect within --worker_wait_secs={seconds}. Received no "
+            f"connection with {missing}. Run the same command on all workers.",
             exit_code=75,  # "try again", in sysexits.h
         )
 
@@ -51,7 +51,7 @@ def exchange(cluster: Cluster, seconds: float, statement: Mapping[str, Any]) -> 
     """
     chief, *others = cluster.workers
     awaited = others if cluster.is_chief else [chief]
-    print(f"Waiting {seconds} s at most for {', '.join(awaited)}", flush=True)
+    print(f"Waiting at most {seconds} s for {', '.join(awaited)}", flush=True)
     ends_at = time.monotonic() + seconds
     # Where it is not the chief's, to see that TensorFlow will have it.
     with _listener(cluster.workers[cluster.index]) as server:
@@ -122,7 +122,7 @@ def _join(cluster, ends_at, statement):
         time.sleep(_PAUSE_SECONDS)
 
 
-_NO_CHIEF = "it answers as no worker does that waits"
+_NO_CHIEF = "its response is not that of a waiting chief"
 
 
 def _is_gone(connection):
@@ -153,7 +153,7 @@ def _check_name(worker):
         except (socket.gaierror, UnicodeError) as error:
             if time.monotonic() >= ends_at:
                 raise ClusterError(
-                    "The workers of TF_CONFIG must have names that can be resolved. "
+                    "The workers of TF_CONFIG must have resolvable host names. "
                     f"Received: {worker}: {getattr(error, 'strerror', error)}."
                 ) from error
         time.sleep(_PAUSE_SECONDS)
@@ -172,7 +172,7 @@ def _listener(address):
         )
     except OSError as error:
         raise ClusterError(
-            f"The port of this worker in TF_CONFIG must be free to listen on. "
+            f"The port of this worker in TF_CONFIG must be free. "
             f"Received: {address}: {error.strerror}."
         ) from error
 

@@ -38,8 +38,8 @@ def check(output_dir: str, given: str = "") -> None:
     has_results = os.path.isfile(results) and os.path.getsize(results)
     if has_results and not checkpoint_files.exists(output_dir):
         raise UsageError(
-            f"--output_dir must hold a checkpoint of the run that wrote {results!r}: training "
-            "would begin anew and remove its results. Received: no checkpoint."
+            f"--output_dir must contain a checkpoint of the run that wrote {results!r}, because "
+            "training from the beginning would remove these results. Received: no checkpoint."
         )
     check_place(output_dir, given)
     whole_file.check_writable(output_dir)
@@ -53,22 +53,22 @@ def check_place(output_dir: str, given: str = "") -> None:
     """
     if re.search(r"\[[^/]*\]|\\", output_dir):
         raise UsageError(
-            "--output_dir must have no [ ] and no \\ in it: checkpoints would not be found. "
-            f"Received: {output_dir!r}."
+            "--output_dir must not contain [ ] or \\, because TensorFlow would not find the "
+            f"checkpoints. Received: {output_dir!r}."
         )
     best = os.path.join(output_dir, BEST)
     path = foreign_record(output_dir, given) or foreign_record(best)
     if path:
         raise UsageError(
-            f"--output_dir must be a folder for a run. Received: {path!r}, which is no run's "
-            "and is left as it is."
+            f"--output_dir must not contain other files with the names of a run's files. "
+            f"Received: {path!r}, which does not belong to a run. It was not changed."
         )
     if not checkpoint_files.exists(output_dir):
         path = best if checkpoint_files.exists(best) else os.path.join(output_dir, SAVED)
         if os.path.lexists(path):
             raise UsageError(
-                "--output_dir must hold a checkpoint, or no weights. Received: "
-                f"{path!r}, of another run or one whose checkpoints are gone; it is left as it is."
+                "--output_dir must contain a checkpoint, or no weights. Received: "
+                f"{path!r} without a checkpoint of its run. It was not changed."
             )
 
 

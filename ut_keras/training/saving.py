@@ -36,15 +36,15 @@ def check_folder(path: str, status: os.stat_result, step: int) -> None:
         is_there = not isinstance(error, FileNotFoundError)
     if is_there:
         return
-    expected = "--output_dir must stay where it is while training."
+    expected = "--output_dir must not be moved or removed during training."
     if renamed := _renamed(path, status):
         raise FolderLost(
-            f"{expected} Received: {path} was renamed to {renamed}, which keeps the checkpoints, "
-            "records and results that were written before. Run the same command with "
-            f"--output_dir={renamed}, or rename it back, to go on from its newest checkpoint."
+            f"{expected} Received: {path} was renamed to {renamed}, which contains everything "
+            "that was saved before. To resume from its newest checkpoint, run the same command "
+            f"with --output_dir={renamed}, or rename the folder back."
         )
     raise FolderLost(
-        f"{expected} Received: {path} is no longer there. Unless it was moved to another folder, "
+        f"{expected} Received: {path} no longer exists. Unless the folder was moved, "
         f"the checkpoints, records and results up to step {step} are lost."
     )
 
@@ -114,7 +114,7 @@ class Saver:
             self.checkpoints.finish_saving(wait)
         except checkpoint.SaveError as error:
             self.saved_step, self.failed_step = None, self.saved_step
-            self.say(f"{error}. Training goes on; {self.newest()}.")
+            self.say(f"{error}. Training continues; {self.newest()}.")
 
     def finish_for_good(self) -> None:
         """As `finish`; nothing comes after this, so that what cannot be saved is an error now.

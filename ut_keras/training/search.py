@@ -32,7 +32,7 @@ def optuna() -> Any:
         import optuna
     except ImportError as error:
         raise UsageError(
-            f"--hparams_range needs Optuna: pip install 'ut_keras[tune]'. Received: {error}."
+            f"--hparams_range requires Optuna: pip install 'ut_keras[tune]'. Received: {error}."
         ) from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
@@ -62,7 +62,7 @@ def open_study(output_dir: str, identity: Mapping[str, Any], random_seed: int | 
     storage = optuna().storages.JournalStorage(journal.JournalFileBackend(path, lock))
     studies = optuna().get_all_study_summaries(storage)
     if any(study.n_trials and not study.user_attrs for study in studies):
-        raise UsageError(f"{path} must hold a search of the trainer. Received: another study.")
+        raise UsageError(f"{path} must contain a search of the trainer. Received: another study.")
     study = optuna().create_study(
         study_name="search",
         storage=storage,
@@ -79,8 +79,8 @@ def open_study(output_dir: str, identity: Mapping[str, Any], random_seed: int | 
         may_change = name == "autotune_objective" and not has_result
         if name in there and not may_change:
             raise UsageError(
-                f"{output_dir} holds a search with {name}={there[name]!r}; take another "
-                f"--output_dir. Received: {name}={here!r}."
+                f"{name} must be {there[name]!r}, as in the search in {output_dir}. "
+                f"Received: {name}={here!r}. Use another --output_dir for another search."
             )
         study.set_user_attr(name, here)
     return study
@@ -93,7 +93,7 @@ def _mend(path):
     with file_error.named(path), open(path, "rb") as file:
         content = file.read()
     if content and not content.startswith(b'{"op_code":'):
-        raise UsageError(f"{path} must hold a search. Received: {content[:40]!r}.")
+        raise UsageError(f"{path} must contain a search. Received: {content[:40]!r}.")
     whole_file.unshare(path)
     os.truncate(path, content.rfind(b"\n") + 1)
 
@@ -154,7 +154,7 @@ def _proposed(trial, ranges):
     if unknown := next((name for name in enqueued if name not in known), None):
         raise RejectedTrial(
             trial,
-            f"An enqueued trial must set hparams that are searched: {', '.join(known)}. "
+            f"An enqueued trial must only set the searched hparams: {', '.join(known)}. "
             f"Received: {unknown}={enqueued[unknown]!r}.",
         )
     try:
@@ -196,9 +196,9 @@ def check_trials(study: Any, ranges: Sequence[Range]) -> None:
             there = trial.distributions.get(item.name, own[item.name])
             if not _fits(item, own[item.name], there):
                 raise UsageError(
-                    f"The study in {FILENAME} must hold trials of {item}, stored as "
-                    f"{own[item.name]}; take another --output_dir. "
-                    f"Received: trial-{trial.number} with {item.name} stored as {there}."
+                    f"The trials in {FILENAME} must search {item}, stored as {own[item.name]}. "
+                    f"Received: trial-{trial.number} with {item.name} stored as {there}. "
+                    "Use another --output_dir for another search."
                 )
 
 

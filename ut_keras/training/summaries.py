@@ -104,7 +104,7 @@ class Summaries:
             # A writer that has failed once may fail for ever.
             self._writers = {}
             print(
-                f"Results are not recorded in {self.output_dir}: {file_error.line(error)}",
+                f"Results could not be recorded in {self.output_dir}: {file_error.line(error)}",
                 flush=True,
             )
 

@@ -164,7 +164,7 @@ class TrainLoop:
         return saving.NonFiniteError(
             f"The loss and the weights must be finite. Received: {received}. Try a lower "
             "learning_rate_constant (or learning_rate), more learning_rate_warmup_steps or "
-            "clip_grad_norm=1.0. Nothing of the broken weights was saved; "
+            "clip_grad_norm=1.0. The weights that are not finite were not saved; "
             f"{self._saver.newest()}."
         )
 
@@ -176,7 +176,7 @@ class TrainLoop:
             self.step = int(self.optimizer.iterations.numpy())
             self._saver.saved_step = self.step
             done = " (nothing left to train)" if self.step >= self.settings.train_steps else ""
-            print(f"Going on from step {self.step} in {self.output_dir}{done}", flush=True)
+            print(f"Resuming from step {self.step} in {self.output_dir}{done}", flush=True)
             changes = (
                 checkpoint_files.note_of_later(self.output_dir, self.step),
                 self._epochs.read_position(),
@@ -231,9 +231,9 @@ class TrainLoop:
         is_alone = distribution.num_workers(self.strategy) == 1
         if isinstance(error, distribution.LOST_WORKER_ERRORS) and not is_alone:
             raise distribution.WorkerLost(
-                f"Another worker has stopped answering, at step {self.step}. Run the same "
-                f"command on all workers to go on from the newest checkpoint, "
-                f"{checkpoint_files.newest(self.output_dir) or 'of which there is none yet'}."
+                f"Lost the connection with another worker at step {self.step}. To resume from "
+                "the newest checkpoint, run the same command on all workers. Newest checkpoint: "
+                f"{checkpoint_files.newest(self.output_dir) or 'none'}."
             ) from error
 
     def interrupted(self) -> interruption.Interrupted:
@@ -241,16 +241,16 @@ class TrainLoop:
         if self.stop.requested and self.step == self._saver.failed_step:
             return self.stop.stopped(
                 f"stopped at step {self.step}, which could not be saved; "
-                f"{self._saver.newest()}. Run the same command again to go on from there."
+                f"{self._saver.newest()}. Run the same command again to resume."
             )
         if self.stop.requested:
             return self.stop.stopped(
-                f"stopped at step {self.step}, a checkpoint is written. Run the same command again "
-                "to go on."
+                f"stopped at step {self.step} and saved a checkpoint. Run the same command again "
+                "to resume."
             )
         return interruption.Interrupted(
-            f"Another worker was told to stop: stopped at step {self.step}, a checkpoint is "
-            "written. Run the same command again on all workers to go on.",
+            f"Another worker received a stop signal: stopped at step {self.step} and saved a "
+            "checkpoint. Run the same command again on all workers to resume.",
             exit_code=143,
         )
 
@@ -285,15 +285,15 @@ class StepProfiler:
             return
         self._is_on = False
         tf.profiler.experimental.stop()
-        print(f"Profile written: tensorboard --logdir={self._output_dir}", flush=True)
+        print(f"Saved the profile. To show it: tensorboard --logdir={self._output_dir}", flush=True)
 
 
 def check_same_step(strategy: tf.distribute.Strategy, output_dir: str, step: int) -> None:
     """CheckpointError if another worker has read the checkpoint of another step; all call it."""
     if not distribution.is_agreed(strategy, step):
         raise checkpoint.CheckpointError(
-            f"All workers must find the same checkpoints in --output_dir, on a disk that they "
-            f"share. Received: step {step} in {output_dir} here, another elsewhere."
+            f"All workers must find the same checkpoints in --output_dir, on a shared disk. "
+            f"Received: step {step} in {output_dir} on this worker, another step on another worker."
         )
 
 
@@ -310,22 +310,23 @@ def warm_start(model: keras.Model, path: str) -> str:
     found = checkpoint_files.newest(path) if os.path.isdir(path) else path
     if found is None:
         raise checkpoint.CheckpointError(
-            f"warm_start_from must be a checkpoint or a folder with one. Received: {path!r}."
+            "warm_start_from must be a checkpoint or a folder that contains one. "
+            f"Received: {path!r}."
         )
     weights = checkpoint.read_weights(found)
     left, count = [], 0
     for name, variable in checkpoint.model_variables(model).items():
         value = weights.get(name)
         if value is None or value.shape != tuple(variable.shape):
-            there = "absent" if value is None else f"{value.shape} there"
+            there = "missing" if value is None else f"{value.shape} in the checkpoint"
             left.append(f"{name} {tuple(variable.shape)} ({there})")
             continue
         variable.assign(value)
         count += 1
     if not count:
         raise checkpoint.CheckpointError(
-            f"warm_start_from must hold variables of this model's names and shapes. Received: "
-            f"{found}, where none fits, such as {left[0]}."
+            "warm_start_from must contain variables with the names and shapes of this model. "
+            f"Received: {found} without any, such as {left[0]}."
         )
-    kept = f"; begun anew: {', '.join(left)}" if left else ""
+    kept = f"; newly initialized: {', '.join(left)}" if left else ""
     return f"Warm start: {count} of {count + len(left)} variables from {found}{kept}"

@@ -219,7 +219,7 @@ class Trainer:
             return {}
         dataset = make_eval_dataset()
         if not self.free_decoder.can_decode(dataset):
-            print("Free decoding is left out: a language model has no inputs.", flush=True)
+            print("Skipping free decoding, because a language model has no inputs.", flush=True)
             return {}
         decoded = self.free_decoder(dataset, should_stop=stop.leaves_evaluation)
         if decoded is None:
@@ -235,7 +235,7 @@ def _left(stop, loop):
     """The `Interrupted` to raise where an evaluation was left."""
     if loop:
         return loop.interrupted()
-    return stop.stopped("stopped while evaluating. Run the same command again.")
+    return stop.stopped("stopped during the evaluation. Run the same command again.")
 
 
 _FIRST = ("accuracy_per_sequence", "accuracy")
@@ -278,8 +278,8 @@ def check_best(output_dir: str) -> None:
         is_best = not path or checkpoint.is_of_weights(path)
     if not is_best:
         raise checkpoint.CheckpointError(
-            "OUTPUT_DIR/best must hold nothing but the best weights of the run. "
-            f"Received: {path!r}, of a run of its own, which is left as it is."
+            "OUTPUT_DIR/best must contain only the best weights of the run. "
+            f"Received: {path!r}, a checkpoint of another run. It was not changed."
         )
 
 
@@ -296,4 +296,4 @@ def save_best(output_dir: str, model: keras.Model, step: int) -> None:
         weights = tf.train.Checkpoint(model=checkpoint.model_variables(model))
         checkpoint_files.save(weights, directory, step, keep=1)
     except (tf.errors.OpError, OSError) as error:
-        print(f"The best weights are not written to {directory}: {file_error.line(error)}")
+        print(f"The best weights could not be saved to {directory}: {file_error.line(error)}")
