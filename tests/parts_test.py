@@ -80,7 +80,7 @@ def test_a_part_is_known_before_a_layer_is_loaded():
 
 
 def test_what_a_maker_takes():
-    makers = parts.Makers("ffn_layer")
+    makers = parts.PartRegistry("ffn_layer")
 
     @makers.register("mine")
     def make(hp, side, k, name=None, rate=0.5, **more):

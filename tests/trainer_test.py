@@ -17,7 +17,7 @@ import trainer
 import ut_keras
 from tests.bin import small_run
 from ut_keras.bin import command_line, decoder, flags, run_setup
-from ut_keras.training import run_folder
+from ut_keras.training import output_folder
 
 _ROOT = pathlib.Path(__file__).parents[1]
 _PROBLEM = "algorithmic_reverse_binary40_test"
@@ -214,7 +214,7 @@ def test_mistakes_are_told_in_one_line(data_dir, tmp_path, capsys, change, messa
 
 
 def test_one_command_at_a_time_trains_into_a_folder(data_dir, tmp_path, capsys, monkeypatch):
-    with run_folder.lock(tmp_path):
+    with output_folder.lock(tmp_path):
         line = _error(capsys, _argv(data_dir, tmp_path))
         assert "--output_dir must be written by one command at a time" in line
         assert _error(capsys, _argv(data_dir, tmp_path, "--schedule=evaluate")) != line

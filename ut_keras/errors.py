@@ -6,7 +6,7 @@ What goes wrong in the user's own code is that, too: the line names its file, an
 import os
 import traceback
 
-_packages: dict[str, None] = {}  # folders of the user's code
+_user_code_folders: dict[str, None] = {}  # folders of the user's code
 
 
 class UserError(ValueError):
@@ -21,23 +21,25 @@ class UsageError(UserError):
     """What was asked for, such as a command line, cannot be used as it is."""
 
 
-def add_package(folder: str) -> None:
+def add_user_code_folder(folder: str) -> None:
     """Says that the files in a folder are the user's code."""
-    _packages[folder + os.sep] = None
+    _user_code_folders[folder + os.sep] = None
 
 
-def of_package(error: BaseException) -> UserError | None:
+def from_user_code(error: BaseException) -> UserError | None:
     """What is told of an error that came up in the user's code, `sys.exit` too; None of others."""
     found: BaseException | None = error
     while found is not None:
-        if isinstance(found, SyntaxError) and f"{found.filename}".startswith(tuple(_packages)):
+        if isinstance(found, SyntaxError) and f"{found.filename}".startswith(
+            tuple(_user_code_folders)
+        ):
             return UserError(f"SyntaxError: {found.msg} ({found.filename}, line {found.lineno})")
         in_graph = getattr(found, "ag_error_metadata", None)  # AutoGraph's copy of the code ran
         frames = reversed(traceback.extract_tb(found.__traceback__))
         for frame in (*frames, *(in_graph.translated_stack if in_graph else ())):
-            if frame.filename.startswith(tuple(_packages)):
+            if frame.filename.startswith(tuple(_user_code_folders)):
                 cause = (in_graph and found.__context__) or found
-                said = f"{type(cause).__name__}: {cause}".removesuffix(": ")
-                return UserError(f"{said} ({frame.filename}, line {frame.lineno})")
+                message = f"{type(cause).__name__}: {cause}".removesuffix(": ")
+                return UserError(f"{message} ({frame.filename}, line {frame.lineno})")
         found = found.__cause__
     return None

@@ -20,7 +20,7 @@ from typing import Any, Self
 from ut_keras import errors, registry
 
 
-class Makers(registry.Registry):
+class PartRegistry(registry.Registry):
     """Makers by name, or by "name(argument=value, ...)".
 
     A name that is not here is looked for in all of `ut_keras.layers`, which loads TensorFlow.
@@ -32,7 +32,7 @@ class Makers(registry.Registry):
         Raises:
             UserError: if the maker does not take such arguments.
         """
-        word, given = _read(name)
+        word, given = _parse(name)
         maker = super().get(word)
         signature = inspect.signature(maker)
         takes = list(signature.parameters.values())[2:]
@@ -56,13 +56,13 @@ class Makers(registry.Registry):
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):
             return False
-        word, _ = _read(name)
+        word, _ = _parse(name)
         if not super().__contains__(word):
             load_all()
         return super().__contains__(word)
 
 
-def _read(name):
+def _parse(name):
     """The name and what is given to its maker: ("sigma_moe", {"k": 4})."""
     try:
         call: Any = ast.parse(str(name), mode="eval").body
@@ -81,19 +81,19 @@ def load_all() -> None:
 
 
 # A `layers.depth.Depth`, by `recurrence_type`.
-recurrences = Makers("recurrence_type")
+recurrences = PartRegistry("recurrence_type")
 # When a position is done in a recurrence of the type "act": a `layers.halting.Rule`, by `act_type`.
-haltings = Makers("act_type")
+haltings = PartRegistry("act_type")
 # What `layers.attention.MultiHeadAttention` is, by `self_attention_type`.
-self_attentions = Makers("self_attention_type")
+self_attentions = PartRegistry("self_attention_type")
 # [B, S, D] -> [B, S, D], called with `padding_mask`, `cache` and `training`, by `ffn_layer` or
 # `transformer_ffn_type`.
-transitions = Makers("ffn_layer")
+transitions = PartRegistry("ffn_layer")
 # Added to the embeddings, [B, S, D] -> [B, S, D]; or None. By `pos`. Called with which positions
 # they are, int [S] or [B, S], None for 0 .. S-1 (a cache asks for those that it lacks), and with
 # `training`. One that has `draw_places(rows)` draws for both sides together: it is called with
 # `places` and, of a source, with its `ids`.
-position_signals = Makers("pos")
+position_signals = PartRegistry("pos")
 
 
 class Side(str):

@@ -79,7 +79,7 @@ def test_after_the_file_was_lost_the_older_are_named_again(tmp_path):
     _save(tmp_path, 5, 10, 20)
     (tmp_path / "checkpoint").unlink()
     _save(tmp_path, 15, keep=2)
-    assert _steps(checkpoint_files._named(str(tmp_path))) == [10, 15]
+    assert _steps(checkpoint_files._listed_paths(str(tmp_path))) == [10, 15]
     assert not (tmp_path / "model.ckpt-5.index").exists()
     assert (tmp_path / "model.ckpt-20.index").exists()
 
@@ -89,13 +89,13 @@ def test_the_newest_is_what_the_file_calls_so(tmp_path):
     named = tmp_path / "checkpoint"
     lines = named.read_text().splitlines()
     named.write_text("\n".join(['model_checkpoint_path: "model.ckpt-10"', *lines[1:]]))
-    assert _steps(checkpoint_files._named(str(tmp_path))) == [5, 15, 10]
+    assert _steps(checkpoint_files._listed_paths(str(tmp_path))) == [5, 15, 10]
 
 
 def test_checkpoints_of_later_steps_are_said(tmp_path):
     _save(tmp_path, 5, 10, 15)
-    assert checkpoint_files.note_of_later(str(tmp_path), 15) is None
-    note = checkpoint_files.note_of_later(str(tmp_path), 5)
+    assert checkpoint_files.note_on_later_steps(str(tmp_path), 15) is None
+    note = checkpoint_files.note_on_later_steps(str(tmp_path), 5)
     assert note.startswith("note: model.ckpt-10, model.ckpt-15 will be overwritten")
 
 
@@ -165,7 +165,7 @@ def test_what_a_kill_left_is_removed_and_nothing_else(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "model.ckpt-7.index").touch()
         path_lock.try_lock(str(tmp_path / name / "lock")).close()
-    checkpoint_files.remove_torn(str(tmp_path))
+    checkpoint_files.remove_incomplete(str(tmp_path))
     assert sorted(tmp_path.rglob("*")) == kept
 
 

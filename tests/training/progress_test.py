@@ -135,7 +135,7 @@ def test_speed_follows_the_recent_steps():
 
 
 def test_shallow_pondering_is_told_with_its_cure():
-    line = progress.advice(1000, {"ponder_time": 2.04})
+    line = progress.halting_warning(1000, {"ponder_time": 2.04})
     assert "ponder 2.04 steps" in line
     assert "--hparams=act_halting_bias_init=-3.0" in line and "_deepstart" in line
 
@@ -145,7 +145,7 @@ def test_shallow_pondering_is_told_with_its_cure():
     [(999, {"ponder_time": 2.0}), (1000, {"ponder_time": 2.6}), (1000, {"loss": 1.0})],
 )
 def test_no_advice_on_pondering(step, averages):
-    assert progress.advice(step, averages) is None
+    assert progress.halting_warning(step, averages) is None
 
 
 @pytest.mark.slow  # 1,500 updates

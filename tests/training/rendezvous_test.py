@@ -49,8 +49,8 @@ def test_all_go_on_when_the_last_has_come(addresses, capsys):
     for thread in threads:
         thread.join(60)
     stated = {address: {"index": i, "both": [1.5, None]} for i, address in enumerate(addresses)}
-    for statements in done.values():
-        assert list(statements.items()) == list(stated.items())
+    for fingerprints in done.values():
+        assert list(fingerprints.items()) == list(stated.items())
 
 
 def test_one_that_was_killed_meanwhile_must_come_back(addresses):
@@ -69,13 +69,13 @@ def test_one_that_was_killed_meanwhile_must_come_back(addresses):
     )
 
 
-def _answering(port, answer):
+def _answering(port, reply):
     """A server that says the same to everybody; a context."""
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self):
             self.request.recv(100)
-            self.request.sendall(answer)
+            self.request.sendall(reply)
 
     server = socketserver.TCPServer(("127.0.0.1", port), Handler)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
@@ -96,17 +96,17 @@ def test_who_has_not_come_is_named(addresses):
 
 
 def test_who_has_come_hears_who_has_not(addresses):
-    said = []
+    message = []
     waiting = threading.Thread(
-        target=lambda: said.append(_wait_in_vain(addresses, 1, seconds=30)), daemon=True
+        target=lambda: message.append(_wait_in_vain(addresses, 1, seconds=30)), daemon=True
     )
     waiting.start()
-    said.append(_wait_in_vain(addresses, seconds=2))
+    message.append(_wait_in_vain(addresses, seconds=2))
     waiting.join(30)
-    assert len(said) == 2 and all(f" {addresses[2]}. " in line for line in said)
+    assert len(message) == 2 and all(f" {addresses[2]}. " in line for line in message)
 
 
-_NONE = rendezvous._NO_CHIEF
+_NONE = rendezvous._NOT_A_WAITING_CHIEF
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ _NONE = rendezvous._NO_CHIEF
         (b"{}\n", _NONE),
     ],
 )
-def test_what_answers_and_is_no_worker_that_waits(addresses, answer, reason):
-    server = _answering(int(addresses[0].rpartition(":")[2]), answer)
+def test_what_answers_and_is_no_worker_that_waits(addresses, reply, reason):
+    server = _answering(int(addresses[0].rpartition(":")[2]), reply)
     try:
         assert f"{addresses[0]}: {reason}" in _wait_in_vain(addresses[:2], 1)
     finally:
@@ -133,11 +133,11 @@ def test_anybody_may_say_anything_on_the_port(addresses):
 
     def talk():
         strange = (b'{"worker": 1}', b'{"worker": 9, "statement": {}}\n', b'{"worker": []}\n')
-        for said in (b"GET / HTTP/1.1\r\n\r\n", *strange, b"\xff\n", b"[]\n", b""):
+        for message in (b"GET / HTTP/1.1\r\n\r\n", *strange, b"\xff\n", b"[]\n", b""):
             while True:
                 try:
                     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
-                        connection.sendall(said)
+                        connection.sendall(message)
                     break
                 except ConnectionRefusedError:
                     time.sleep(0.01)
@@ -151,7 +151,7 @@ def test_anybody_may_say_anything_on_the_port(addresses):
 
 @pytest.mark.parametrize("name", ["no-such-host.invalid", "x" * 64, "a..b"])
 def test_names_that_do_not_resolve(addresses, name, monkeypatch):
-    monkeypatch.setattr(rendezvous, "_NAME_SECONDS", 0)
+    monkeypatch.setattr(rendezvous, "_HOST_NAME_SECONDS", 0)
     workers = (addresses[0], f"{name}:{addresses[1].rpartition(':')[2]}")
     chief = threading.Thread(target=lambda: refused.append(_refused(workers, 0)), daemon=True)
     refused = []
@@ -186,20 +186,20 @@ _SAME = {"problem": "p", "train_steps": 9, "hparam hidden_size": 8, "train_data"
     "name, value", [("train_steps", 8), ("hparam x", 12), ("train_data", None), ("new", 1)]
 )
 def test_what_differs_is_named_by_every_worker(name, value):
-    statements = {"a:1": _SAME, "b:1": {**_SAME, name: value}, "c:1": dict(_SAME)}
+    fingerprints = {"a:1": _SAME, "b:1": {**_SAME, name: value}, "c:1": dict(_SAME)}
     for index in range(3):
         with pytest.raises(ClusterError) as error:
-            rendezvous.check(statements, index)
+            rendezvous.check(fingerprints, index)
         expected = f"{name}={_SAME.get(name)!r} on a:1 and {value!r} on b:1."
         assert str(error.value).endswith(f". Received: {expected}")
 
 
 def test_each_names_what_is_its_own():
     """Of two that differ from the chief in other ways."""
-    statements = {"a:1": _SAME, "b:1": {**_SAME, "train_steps": 8}, "c:1": {**_SAME, "x": 1}}
+    fingerprints = {"a:1": _SAME, "b:1": {**_SAME, "train_steps": 8}, "c:1": {**_SAME, "x": 1}}
     for index, expected in enumerate(("train_steps=9", "train_steps=9", "x=None")):
         with pytest.raises(ClusterError, match=f"Received: {expected} on a:1"):
-            rendezvous.check(statements, index)
+            rendezvous.check(fingerprints, index)
 
 
 def test_many_differences_are_cut_off():

@@ -45,7 +45,7 @@ def test_what_comes_again_goes_and_nothing_of_another_split_or_problem(tmp_path)
         other = summaries.Summaries(str(tmp_path), problem, split)
         other.write_evaluation(2, {"loss": 1.0})
         other.close()
-    summaries.Summaries(str(tmp_path)).rewind(2, again=True)
+    summaries.Summaries(str(tmp_path)).rewind(2, drop_last_evaluation=True)
     left = [(record["problem"], record["split"]) for record in metrics_file.records(str(tmp_path))]
     assert left == [("problem", "test"), ("other", "dev")]
 

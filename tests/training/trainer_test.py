@@ -165,7 +165,7 @@ def test_a_worker_stops_early_when_the_chief_does(run, monkeypatch, capsys):
     monkeypatch.setattr(distribution, "is_chief", lambda strategy: False)
     (run / "metrics.jsonl").unlink()
     trainer, _ = _make(run, settings={"train_steps": 18})
-    monkeypatch.setattr(trainer, "_stops_early", lambda: True)
+    monkeypatch.setattr(trainer, "_should_stop_early", lambda: True)
     trainer.continuous_train_and_eval(_epoch, _epoch_zero)
     assert "steps=12" in capsys.readouterr().out.splitlines()[-1]
 
@@ -174,9 +174,9 @@ def test_workers_end_an_evaluation_at_the_first_signal(run, monkeypatch):
     """Nothing is lost, and they could only leave it together."""
     waits = []
     monkeypatch.setattr(
-        distribution.AgreedStop, "leaves_evaluation", lambda self: waits.append(self.waits)
+        distribution.CoordinatedStop, "stops_evaluation", lambda self: waits.append(self.waits)
     )
-    monkeypatch.setattr(distribution, "is_agreed", lambda strategy, step: True)
+    monkeypatch.setattr(distribution, "is_same_on_all_workers", lambda strategy, step: True)
     for workers in (1, 2):
         monkeypatch.setattr(distribution, "num_workers", lambda strategy, n=workers: n)
         _make(run)[0].evaluate(None, _epoch_zero)
@@ -184,7 +184,7 @@ def test_workers_end_an_evaluation_at_the_first_signal(run, monkeypatch):
 
 
 def test_evaluate_by_workers_that_find_other_checkpoints(finished, monkeypatch):
-    monkeypatch.setattr(distribution, "is_agreed", lambda strategy, step: step != 12)
+    monkeypatch.setattr(distribution, "is_same_on_all_workers", lambda strategy, step: step != 12)
     with pytest.raises(checkpoint.CheckpointError, match="Received: step 12 in .* another"):
         _make(finished[0])[0].evaluate(None, _epoch_zero)
 

@@ -117,8 +117,8 @@ def _agreed(strategy):
         distribution.from_chief(strategy, 5 if chief else 7),
         distribution.any_worker(strategy, not chief),
         distribution.any_worker(strategy, False),
-        distribution.is_agreed(strategy, 3),
-        distribution.is_agreed(strategy, 3 if chief else 4),
+        distribution.is_same_on_all_workers(strategy, 3),
+        distribution.is_same_on_all_workers(strategy, 3 if chief else 4),
     ]
 
 

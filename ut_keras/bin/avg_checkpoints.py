@@ -21,7 +21,7 @@ from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.files import path_lock, whole_file
 from ut_keras.inference import feature_record
-from ut_keras.training import run_folder
+from ut_keras.training import output_folder
 
 _RECORDS = ("run.json", "hparams.json")
 
@@ -59,13 +59,15 @@ def _average(paths, output_path, dtype):
     from ut_keras.checkpoints import checkpoint
 
     written = f"{output_path}-0"
-    if os.path.exists(f"{written}.index") and not checkpoint.is_of_weights(written, paths[0]):
+    if os.path.exists(f"{written}.index") and not checkpoint.contains_only_weights(
+        written, paths[0]
+    ):
         raise UsageError(
             "--output_path must not be where there is a checkpoint of something else. Received: "
             f"{output_path!r}, and there is {written!r}."
         )
     # Before there is a checkpoint of ours, which would make all records there ours.
-    foreign = run_folder.foreign_record(os.path.dirname(written))
+    foreign = output_folder.foreign_record(os.path.dirname(written))
     weights = average(paths)
     if dtype:
         weights = {name: stored_as(dtype, name, value) for name, value in weights.items()}
@@ -181,8 +183,8 @@ def make_output_dir(source: str, path: str) -> bool:
     """
     folder = os.path.dirname(path)
     try:
-        with run_folder.lock(folder):
-            if _other_checkpoint(path) or run_folder.foreign_record(folder):
+        with output_folder.lock(folder):
+            if _other_checkpoint(path) or output_folder.foreign_record(folder):
                 return False
             for record in (*_RECORDS, *feature_record.filenames(source)):
                 with contextlib.suppress(FileNotFoundError):

@@ -164,7 +164,7 @@ def import_user_package(
     try:
         return usr_dir.load(path, flags, words)
     except (Exception, SystemExit) as error:
-        said = errors.of_package(error) or f"{type(error).__name__}: {error}"
+        said = errors.from_user_code(error) or f"{type(error).__name__}: {error}"
         raise UsageError(
             "--t2t_usr_dir must be a package that can be imported. "
             f"Received: {directory!r}, {said}."
@@ -211,7 +211,7 @@ def _line(error):
     """What a user is told of an error; None of what keeps its stack trace, a bug of ours."""
     if isinstance(error, UserError):
         return str(error)
-    said = _within_a_graph(error) or errors.of_package(error)
+    said = _within_a_graph(error) or errors.from_user_code(error)
     if said is not None:
         return str(said)
     if isinstance(error, OSError) or file_error.of_tensorflow(error) is not None:

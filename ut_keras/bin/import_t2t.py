@@ -19,7 +19,7 @@ from ut_keras.errors import UsageError
 from ut_keras.files import file_error
 from ut_keras.hparam import changes as hparam_changes
 from ut_keras.inference import feature_record
-from ut_keras.training import run_folder
+from ut_keras.training import output_folder
 
 
 @command.of(flags.IMPORT_T2T, "ut-import-t2t", __doc__)
@@ -39,14 +39,14 @@ def main(args: command.Args) -> None:
     noted = t2t_flags.get("random_seed", "")
     seed = int(noted) if noted.isdecimal() else secrets.randbelow(2**31)
 
-    with run_folder.lock(output_dir):
+    with output_folder.lock(output_dir):
         _check_is_free(output_dir)  # again: another may have come since
-        run_folder.check(output_dir)
+        output_folder.check(output_dir)
         model, optimizer, step = _load(source, model_name, problem.target_space_id, seed)
         _check_vocabulary(specs, model, problem.name, data_dir)
         # First: of records alone, training would begin with weights of its own.
         path = _write(model, optimizer, output_dir)
-        run_folder.write_records(
+        output_folder.write_records(
             output_dir,
             model.hparams,
             feature_record.of_problem(problem, data_dir),
@@ -106,7 +106,7 @@ def _check_is_free(output_dir):
             "--output_dir must be a folder without a run. "
             f"Received: {output_dir!r}, which has a checkpoint."
         )
-    run_folder.check_place(output_dir)
+    output_folder.check_location(output_dir)
 
 
 def _name(flag, args, t2t_flags):

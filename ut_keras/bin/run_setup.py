@@ -22,7 +22,7 @@ from ut_keras.hparam.basic import check_train_steps
 from ut_keras.inference import decode_hparams, run_record
 from ut_keras.inference import run as run_lib
 from ut_keras.registry import unknown_name_message
-from ut_keras.training import cluster, early_stopping, run_folder
+from ut_keras.training import cluster, early_stopping, output_folder
 
 # Of a checkpoint that is there; the others train.
 _OF_A_CHECKPOINT = ("evaluate", "evaluate_and_decode")
@@ -103,7 +103,7 @@ def check(args: argparse.Namespace) -> Setup:
     stopping = _early_stopping(args, schedule, problem)
     profile_steps, split = _profile_steps(args.profile), eval_split(args, problem)
     if trains:
-        run_folder.check(output_dir, "" if args.hparams_set else "hparams.json")
+        output_folder.check(output_dir, "" if args.hparams_set else "hparams.json")
         before = hparams_lib.get(args.hparams_set) if args.hparams_set else saved
         for line in hp.inert_notes(before):
             print(f"note: {line}", flush=True)

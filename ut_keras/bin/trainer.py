@@ -25,7 +25,7 @@ from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.inference import decode_hparams, feature_record, run_record
 from ut_keras.text import text_encoder_base
-from ut_keras.training import rendezvous, run_folder
+from ut_keras.training import output_folder, rendezvous
 
 # The program of a trial of a search: this, whether it is installed or not.
 _TRIAL = (
@@ -42,7 +42,7 @@ def main(args: command.Args) -> None:
         tune.run(args, _TRIAL)
         return
     setup = run_setup.check(args)
-    with run_folder.lock(args.output_dir) if setup.writes else contextlib.nullcontext():
+    with output_folder.lock(args.output_dir) if setup.writes else contextlib.nullcontext():
         command.load_tensorflow("TensorFlow", args)
         if args.generate_data:
             setup.problem.generate_data(args.data_dir, args.tmp_dir)
@@ -205,11 +205,11 @@ def _write_records(setup, num_replicas):
     named = before if is_of_run else vars(setup.args)
     directories = [setup.args.output_dir]
     if setup.schedule != "train":  # so that the best weights can be used as a run of their own
-        directories.append(os.path.join(setup.args.output_dir, run_folder.BEST))
+        directories.append(os.path.join(setup.args.output_dir, output_folder.BEST))
     features = feature_record.of_problem(setup.problem, setup.args.data_dir)
     for directory in directories:
         os.makedirs(directory, exist_ok=True)
-        run_folder.write_records(
+        output_folder.write_records(
             directory,
             setup.hp,
             features,

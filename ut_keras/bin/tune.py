@@ -25,7 +25,7 @@ from ut_keras.files import metrics_file
 from ut_keras.hparam import overrides as hparam_overrides
 from ut_keras.hparam import ranges as hparam_ranges
 from ut_keras.process import interruption
-from ut_keras.training import run_folder, search, trial_process
+from ut_keras.training import output_folder, search, trial_process
 
 _WAIT_SECONDS = 0.2
 _OWN_FLAGS = {"hparams_range", "output_dir", "hparams", "random_seed", "generate_data"}
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace, program: str) -> None:
         Interrupted: after a signal; what runs is saved.
     """
     setup, ranges = check(args)
-    with run_folder.lock(args.output_dir):
+    with output_folder.lock(args.output_dir):
         if not os.path.exists(os.path.join(args.output_dir, search.FILENAME)):
             _check_free(args.output_dir, range(args.autotune_max_trials))
         identity = {name: getattr(args, name) for name in _SAME}
@@ -226,7 +226,7 @@ class _Search:
     def _read_objective(self, trial):
         directory = _trial_dir(self.setup.args.output_dir, trial.number)
         objective = self.setup.args.autotune_objective
-        step, value = search.objective_at_the_end(directory, objective)
+        step, value = search.final_objective(directory, objective)
         if not math.isfinite(value):
             self._fail(trial, f"{objective}={value} at step {step}")
             return

@@ -103,7 +103,7 @@ class Checkpoints:
             SaveError: if the checkpoint before, which is waited for, could not be written.
         """
         self.finish_saving()
-        self._take_copy()
+        self._copy_state()
         step = int(self._optimizer.iterations.numpy())
         self._writing = self._writer.submit(self._write, step)
 
@@ -118,7 +118,7 @@ class Checkpoints:
         writing, self._writing = self._writing, None
         return writing.result()
 
-    def _take_copy(self):
+    def _copy_state(self):
         if self._checkpoint is None:
             with tf.device("CPU:0"):
                 self._copies = {
@@ -175,7 +175,7 @@ class Checkpoints:
         with _readable(path):
             self._restore(path)
 
-    def change_of_average(self) -> str | None:
+    def moving_average_note(self) -> str | None:
         """What is to be said if averages begin or end with what was restored; else None."""
         if self.has_moving_average == (_AVERAGE in self._groups):
             return None
@@ -191,17 +191,17 @@ class Checkpoints:
         shapes = reader.get_variable_to_shape_map()
         self.has_moving_average = any(key.startswith(f"{_AVERAGE}/") for key in shapes)
         variables = {
-            _key(group, name): variable
+            _variable_key(group, name): variable
             for group, named in self._groups.items()
             if group != _AVERAGE or self.has_moving_average
             for name, variable in named.items()
         }
         # Of an older version; of dropout, or noise of gradients, that begins here.
-        may_begin = _key("position", "order"), _key("optimizer", "noise_seed")
+        optional_keys = _variable_key("position", "order"), _variable_key("optimizer", "noise_seed")
         for key in variables.keys() - shapes.keys():
-            if key in may_begin or key.startswith("seeds/"):
+            if key in optional_keys or key.startswith("seeds/"):
                 del variables[key]
-        _check_ours(path, shapes)
+        _check_is_ut_keras_checkpoint(path, shapes)
         if self._optimizer is not None and not any(key.startswith("optimizer/") for key in shapes):
             raise CheckpointError(
                 f"{path} must contain the optimizer's state, because training cannot resume "
@@ -224,20 +224,22 @@ def _check_finite(path, named):
     of_weights = (pair for pair in named if pair[0].startswith(("model/", f"{_AVERAGE}/")))
     if key := finite.first_not_finite(of_weights):
         raise CheckpointError(
-            f"{path} must contain finite weights. Received: {_name(key)}, with NaN or inf."
+            f"{path} must contain finite weights. Received: {_variable_name(key)}, with NaN or inf."
         )
 
 
 def _check_shapes(path, shapes, variables):
     """Checks that a checkpoint has all variables, of these shapes, and no others of a model."""
-    here = {key: tuple(variable.shape) for key, variable in variables.items()}
-    there = {key: tuple(shapes[key]) for key in shapes if key in here or key.startswith("model/")}
-    for key in here | there:
-        if here.get(key) != there.get(key):
+    expected = {key: tuple(variable.shape) for key, variable in variables.items()}
+    stored = {
+        key: tuple(shapes[key]) for key in shapes if key in expected or key.startswith("model/")
+    }
+    for key in expected | stored:
+        if expected.get(key) != stored.get(key):
             raise CheckpointError(
                 f"{path} must belong to the same model and vocabulary. Received: variable "
-                f"{_name(key)} is {there.get(key, 'missing')} in the checkpoint and "
-                f"{here.get(key, 'missing')} in the model."
+                f"{_variable_name(key)} is {stored.get(key, 'missing')} in the checkpoint and "
+                f"{expected.get(key, 'missing')} in the model."
             )
 
 
@@ -274,22 +276,24 @@ def read_weights(path: str) -> "dict[str, np.ndarray]":
     """
     with _readable(path):
         reader = _reader(path)
-        names = _names(path, reader)
+        names = _variable_names(path, reader)
         values = {key: reader.get_tensor(key) for key in names}
     _check_finite(path, values.items())
     return {names[key]: value for key, value in values.items()}
 
 
-def _names(path, reader):
+def _variable_names(path, reader):
     """{key: name} of the model's variables."""
     keys = reader.get_variable_to_shape_map()
-    _check_ours(path, keys)
+    _check_is_ut_keras_checkpoint(path, keys)
     return {
-        key: _name(key) for key in keys if key.startswith("model/") and key.endswith(_KEY_SUFFIX)
+        key: _variable_name(key)
+        for key in keys
+        if key.startswith("model/") and key.endswith(_KEY_SUFFIX)
     }
 
 
-def is_of_weights(path: str, like: str = "") -> bool:
+def contains_only_weights(path: str, like: str = "") -> bool:
     """Whether a checkpoint holds weights of ours alone, those of the checkpoint `like` if given.
 
     Raises:
@@ -300,11 +304,15 @@ def is_of_weights(path: str, like: str = "") -> bool:
     of_model = [key for key in keys if key.startswith("model/")]
     if like:
         with _readable(like):
-            if _names(like, _reader(like)).keys() != set(of_model):
+            if _variable_names(like, _reader(like)).keys() != set(of_model):
                 return False
-    # A name of ours is one part of a key, see `_key`; others' are several.
-    ours = [key for key in of_model if key.removesuffix(_KEY_SUFFIX).count("/") == 1]
-    return bool(ours) and ours == of_model and not any(key.startswith("optimizer") for key in keys)
+    # A name of ours is one part of a key, see `_variable_key`; others' are several.
+    own_keys = [key for key in of_model if key.removesuffix(_KEY_SUFFIX).count("/") == 1]
+    return (
+        bool(own_keys)
+        and own_keys == of_model
+        and not any(key.startswith("optimizer") for key in keys)
+    )
 
 
 def model_variables(model: keras.Model) -> dict[str, Any]:
@@ -330,7 +338,7 @@ def _is_seed(variable):
     return variable.path.endswith(_SEED_SUFFIX)
 
 
-def _check_ours(path, keys):
+def _check_is_ut_keras_checkpoint(path, keys):
     if not any(key.startswith("model/") and key.endswith(_KEY_SUFFIX) for key in keys):
         raise CheckpointError(
             f"{path} must be a checkpoint of ut_keras. Received: none of its variables. "
@@ -339,7 +347,7 @@ def _check_ours(path, keys):
 
 
 def _reader(path):
-    checkpoint_files.check_at_hand(path)
+    checkpoint_files.check_accessible(path)
     return tf.train.load_checkpoint(path)
 
 
@@ -353,13 +361,13 @@ def _readable(path):
         ) from error
 
 
-def _key(group, name):
+def _variable_key(group, name):
     # As `tf.train.Checkpoint` spells a dict key.
     escaped = name.replace(".", "..").replace("/", ".S")
     return f"{group}/{escaped}{_KEY_SUFFIX}"
 
 
-def _name(key):
-    """The name that `_key` makes a key of."""
+def _variable_name(key):
+    """The name that `_variable_key` makes a key of."""
     escaped = key.partition("/")[2].removesuffix(_KEY_SUFFIX)
     return re.sub(r"\.(S|\.)", lambda match: "/" if match[1] == "S" else ".", escaped)

@@ -39,7 +39,7 @@ class CheckpointError(UserError):
 
 def exists(directory: str) -> bool:
     """Whether a run has left a checkpoint in `directory`; loads nothing."""
-    return os.path.lexists(os.path.join(directory, STATE)) or bool(_numbered(directory))
+    return os.path.lexists(os.path.join(directory, STATE)) or bool(_paths_by_step(directory))
 
 
 def newest_first(directory: str) -> list[str]:
@@ -51,13 +51,13 @@ def newest_first(directory: str) -> list[str]:
     Raises:
         CheckpointError: if the file `checkpoint` names none.
     """
-    named = list(reversed(_named(directory)))
-    return [*named, *(path for path in reversed(_numbered(directory)) if path not in named)]
+    named = list(reversed(_listed_paths(directory)))
+    return [*named, *(path for path in reversed(_paths_by_step(directory)) if path not in named)]
 
 
-def note_of_later(directory: str, step: int) -> str | None:
+def note_on_later_steps(directory: str, step: int) -> str | None:
     """One line on the checkpoints of later steps than training goes on from; None without any."""
-    later = [os.path.basename(path) for path in _numbered(directory) if step_of(path) > step]
+    later = [os.path.basename(path) for path in _paths_by_step(directory) if step_of(path) > step]
     if not later:
         return None
     return f"note: {', '.join(later)} will be overwritten when training reaches this step"
@@ -112,19 +112,19 @@ def save(checkpoint: "tf.train.Checkpoint", directory: str, step: int, keep: int
     os.makedirs(directory, exist_ok=True)
     path = os.path.join(directory, f"{NAME}-{step}")
     try:
-        others = _named(directory)
+        others = _listed_paths(directory)
     except CheckpointError:
         others = []
-    others = others or [path for path in _numbered(directory) if step_of(path) < step]
+    others = others or [path for path in _paths_by_step(directory) if step_of(path) < step]
     others = [other for other in others if other != path and os.path.exists(f"{other}.index")]
     write(checkpoint, path)
     record(directory, [*others, path])
     if 0 < keep <= len(others):
-        stays = [*others[len(others) + 1 - keep :], path]
+        kept = [*others[len(others) + 1 - keep :], path]
         for other in others:  # the file `checkpoint` may name those of other folders
-            if other not in stays and os.path.samefile(os.path.dirname(other), directory):
+            if other not in kept and os.path.samefile(os.path.dirname(other), directory):
                 _remove(other)
-        record(directory, stays)
+        record(directory, kept)
     return path
 
 
@@ -160,7 +160,7 @@ def record(directory: str, paths: Sequence[str]) -> None:
         file.writelines(f"{line}\n" for line in lines)
 
 
-def remove_torn(directory: str) -> None:
+def remove_incomplete(directory: str) -> None:
     """Removes what is left of checkpoints whose writing did not end.
 
     Only the process that writes the checkpoints may do that.
@@ -169,7 +169,7 @@ def remove_torn(directory: str) -> None:
         whole_file.remove_leftovers(os.path.join(directory, pattern))
 
 
-def check_at_hand(path: str) -> None:
+def check_accessible(path: str) -> None:
     """Checks that the files of a checkpoint can be opened; what is damaged can be.
 
     Raises:
@@ -192,7 +192,7 @@ def _check_file(path):
         ) from error
 
 
-def _named(directory):
+def _listed_paths(directory):
     """Paths that the file `checkpoint` names, the newest last; [] without one."""
     found = state(directory)
     if found is None:
@@ -203,7 +203,7 @@ def _named(directory):
     return [*(path for path in found.all_model_checkpoint_paths if path != newest), newest]
 
 
-def _numbered(directory):
+def _paths_by_step(directory):
     """Paths of the checkpoints that are there under a step's number, by step."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         matches = [match for match in map(_INDEX.fullmatch, os.listdir(directory)) if match]

@@ -23,29 +23,29 @@ _EPSILON_2, _EPSILON_L = 1e-8, 1e-12
 @METRICS.register("approx_bleu_score")
 def approx_bleu_score(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> Pair:
     """BLEU up to 4-grams, with brevity penalty, of the ids with the largest logits."""
-    return _of_rows(bleu.compute_bleu, logits, targets, weights)
+    return _score_sequences(bleu.compute_bleu, logits, targets, weights)
 
 
 @METRICS.register("rouge_2_fscore")
 def rouge_2_fscore(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> Pair:
     """F-score of the sets of pairs of neighbouring ids; mean over the rows."""
-    return _of_rows(rouge_2, logits, targets, weights)
+    return _score_sequences(rouge_2, logits, targets, weights)
 
 
 @METRICS.register("rouge_L_fscore")
 def rouge_l_fscore(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> Pair:
     """F-score of the longest common subsequence; mean over the rows."""
-    return _of_rows(rouge_l, logits, targets, weights)
+    return _score_sequences(rouge_l, logits, targets, weights)
 
 
 def rouge_2(references: np.ndarray, hypotheses: np.ndarray) -> np.ndarray:
     """ROUGE-2 of each row of ids, two arrays [B, T]; [B]."""
     scores = []
     for reference, hypothesis in zip(references.tolist(), hypotheses.tolist(), strict=True):
-        there = set(zip(reference, reference[1:], strict=False))
-        here = set(zip(hypothesis, hypothesis[1:], strict=False))
-        precision = len(there & here) / max(1, len(here))
-        recall = len(there & here) / max(1, len(there))
+        reference_pairs = set(zip(reference, reference[1:], strict=False))
+        hypothesis_pairs = set(zip(hypothesis, hypothesis[1:], strict=False))
+        precision = len(reference_pairs & hypothesis_pairs) / max(1, len(hypothesis_pairs))
+        recall = len(reference_pairs & hypothesis_pairs) / max(1, len(reference_pairs))
         scores.append(2 * precision * recall / (precision + recall + _EPSILON_2))
     return np.array(scores)
 
@@ -74,12 +74,12 @@ def common_subsequence_lengths(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return lengths[:, -1]
 
 
-def _of_rows(score, logits, targets, weights):
+def _score_sequences(score, logits, targets, weights):
     """(sum, count) of `score(references, hypotheses)`, of the numpy rows that count.
 
     What it gives for each row is weighed; one score of all of them counts as 1.
     """
-    row_weights = teacher_forced.row_weights(logits, targets, weights)
+    sequence_weights = teacher_forced.sequence_weights(logits, targets, weights)
     logits, targets, _ = teacher_forced.flatten(logits, targets)
     predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
 
@@ -91,7 +91,7 @@ def _of_rows(score, logits, targets, weights):
         counts = weights[rows] if np.ndim(scores) else np.ones(1)
         return np.array([(scores * counts).sum(), counts.sum()], np.float32)
 
-    inputs = [targets, predictions, row_weights]
+    inputs = [targets, predictions, sequence_weights]
     pair = tf.numpy_function(compute, inputs, tf.float32, stateful=False)
     pair.set_shape([2])
     return pair[0], pair[1]

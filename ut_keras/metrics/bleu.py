@@ -42,9 +42,10 @@ def compute_bleu(
     matches, possible = [0] * max_order, [0] * max_order
     for reference, hypothesis in zip(references, hypotheses, strict=True):
         for order in range(1, max_order + 1):
-            there, here = _ngrams(reference, order), _ngrams(hypothesis, order)
-            matches[order - 1] += sum((there & here).values())
-            possible[order - 1] += sum(here.values())
+            reference_ngrams = _ngrams(reference, order)
+            hypothesis_ngrams = _ngrams(hypothesis, order)
+            matches[order - 1] += sum((reference_ngrams & hypothesis_ngrams).values())
+            possible[order - 1] += sum(hypothesis_ngrams.values())
     reference_length = sum(map(len, references))
     hypothesis_length = sum(map(len, hypotheses))
     if not any(possible):
@@ -66,7 +67,7 @@ def bleu_tokenize(text: str) -> list[str]:
     As there, a full stop behind a number at the end of a line stays with it; and as in T2T, a
     backslash is no punctuation.
     """
-    for pattern, replacement in _rules():
+    for pattern, replacement in _tokenization_rules():
         text = pattern.sub(replacement, text)
     return text.split()
 
@@ -109,9 +110,9 @@ def _read(filename):
 
 
 @functools.cache
-def _rules():
+def _tokenization_rules():
     """(pattern, replacement) pairs, in order."""
-    punctuation, symbols = _class("P", besides="\\"), _class("S")
+    punctuation, symbols = _character_class("P", excluding="\\"), _character_class("S")
     return (
         (re.compile(rf"([^\d])({punctuation})"), r"\1 \2 "),
         (re.compile(rf"({punctuation})([^\d])"), r" \1 \2"),
@@ -119,8 +120,8 @@ def _rules():
     )
 
 
-def _class(category, besides=""):
+def _character_class(category, excluding=""):
     """A regular expression for the characters of a Unicode category."""
     every = map(chr, range(sys.maxunicode))
-    chosen = (c for c in every if unicodedata.category(c)[0] == category and c not in besides)
+    chosen = (c for c in every if unicodedata.category(c)[0] == category and c not in excluding)
     return f"[{re.escape(''.join(chosen))}]"

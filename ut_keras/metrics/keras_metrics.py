@@ -9,7 +9,7 @@ from ut_keras import metrics
 from ut_keras.files import metrics_file
 
 # Of a loss: of the targets, of two stacks that ponder, what parts of blocks cost and layers add.
-_MOST_PARTS = 5
+_MAX_TERMS = 5
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -43,15 +43,15 @@ class LossOfParts(keras.metrics.Metric):
 
     def __init__(self, name: str = "loss", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
-        self._numerators = self.add_variable((_MOST_PARTS,), initializer="zeros", name="numerators")
+        self._numerators = self.add_variable((_MAX_TERMS,), initializer="zeros", name="numerators")
         self._denominators = self.add_variable(
-            (_MOST_PARTS,), initializer="zeros", name="denominators"
+            (_MAX_TERMS,), initializer="zeros", name="denominators"
         )
 
-    def add(self, parts: Any) -> None:
+    def add(self, terms: Any) -> None:
         """Adds those of a batch: a list of (numerator, denominator), always of one length."""
-        parts = parts + [(0.0, 0.0)] * (_MOST_PARTS - len(parts))
-        numerators, denominators = zip(*parts, strict=True)
+        terms = terms + [(0.0, 0.0)] * (_MAX_TERMS - len(terms))
+        numerators, denominators = zip(*terms, strict=True)
         self._numerators.assign_add(tf.stack(numerators))
         self._denominators.assign_add(tf.stack(denominators))
 

@@ -61,13 +61,13 @@ def edit_distance(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None
 
     As in T2T, what is predicted behind the end of the targets counts as inserted.
     """
-    rows = row_weights(logits, targets, weights)
+    per_sequence = sequence_weights(logits, targets, weights)
     logits, targets, _ = flatten(logits, targets)
     predictions = tf.argmax(logits, axis=-1, output_type=targets.dtype)
     # Without the row that `_sparse` adds.
     distances = tf.edit_distance(_sparse(predictions), _sparse(targets), normalize=False)[:-1]
     counts = tf.math.count_nonzero(targets, axis=1, dtype=tf.float32)
-    return tf.reduce_sum(distances * rows), tf.reduce_sum(counts * rows)
+    return tf.reduce_sum(distances * per_sequence), tf.reduce_sum(counts * per_sequence)
 
 
 def flatten(
@@ -80,7 +80,7 @@ def flatten(
     return logits[:, tf.newaxis] if class_labels else logits, targets, weights
 
 
-def row_weights(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> tf.Tensor:
+def sequence_weights(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> tf.Tensor:
     """What each row weighs, float32 [B]."""
     return weights_lib.of_rows(targets, _are_classes(logits), weights)
 

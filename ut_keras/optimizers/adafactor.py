@@ -78,19 +78,19 @@ class Adafactor(optimizer.Optimizer):
         if self.built:
             return
         super().build(variables)
-        self._parts = [self._make_parts(variable) for variable in variables]
+        self._shardings = [self._make_sharding(variable) for variable in variables]
         if self.beta_1:
             self._statistics.append(self.add_optimizer_variables(variables, "momentum"))
-        self._moments = list(map(self._add_moments, variables, self._parts))
+        self._moments = list(map(self._add_moments, variables, self._shardings))
 
-    def _kept(self, variable):
-        return super()._kept(variable) + self._moments[self.index_of(variable)]
+    def _slots_of(self, variable):
+        return super()._slots_of(variable) + self._moments[self.index_of(variable)]
 
-    def _make_parts(self, variable):
+    def _make_sharding(self, variable):
         is_table = variable.name == "weights" and len(variable.shape) == 2
         if is_table and self.table_shards > 1:
-            return _ShardParts(variable.shape[0], self.table_shards)
-        return _WholePart()
+            return _Sharded(variable.shape[0], self.table_shards)
+        return _Unsharded()
 
     def _add_moments(self, variable, parts):
         shape, path = tuple(variable.shape), variable.path.replace("/", "_")
@@ -104,15 +104,15 @@ class Adafactor(optimizer.Optimizer):
                 for name, shape in shapes.items()
             ]
 
-    def _update(self, variable, gradient, learning_rate, kept):
-        parts = self._parts[self.index_of(variable)]
-        mean, *moments = kept if self.beta_1 else [None, *kept]
+    def _update(self, variable, gradient, learning_rate, slots):
+        parts = self._shardings[self.index_of(variable)]
+        mean, *moments = slots if self.beta_1 else [None, *slots]
         decay = tf.cast(self._decay(), variable.dtype)
 
-        gradients = parts.cut(gradient)
-        old_moments = [parts.cut(moments[0]), *map(parts.cut_columns, moments[1:])]
+        gradients = parts.split(gradient)
+        old_moments = [parts.split(moments[0]), *map(parts.split_columns, moments[1:])]
         updates, new_moments = [], []
-        for part, value, *old in zip(gradients, parts.cut(variable), *old_moments, strict=True):
+        for part, value, *old in zip(gradients, parts.split(variable), *old_moments, strict=True):
             direction, new = _direction(part, old, decay)
             if self.clipping_threshold is not None:
                 rms = _rms(direction, parts.axes)
@@ -153,7 +153,7 @@ def _direction(gradient, moments, decay):
     return gradient * of_row * tf.math.rsqrt(column)[..., tf.newaxis, :], [row, column]
 
 
-class _WholePart:
+class _Unsharded:
     """A variable that T2T does not cut."""
 
     axes = None  # over which a root mean square is taken
@@ -161,17 +161,17 @@ class _WholePart:
     def column_axes(self, axes):
         return axes
 
-    def cut(self, x):
+    def split(self, x):
         return [tf.convert_to_tensor(x)]
 
     def join(self, parts):
         return parts[0]
 
-    cut_columns = cut
+    split_columns = split
     join_columns = join
 
 
-class _ShardParts:
+class _Sharded:
     """A table [V, D] as at most two stacks of shards, [S, rows, D]: shards differ by one row.
 
     Args:
@@ -191,7 +191,7 @@ class _ShardParts:
     def column_axes(self, axes):
         return (*axes, self._shards)
 
-    def cut(self, x):
+    def split(self, x):
         """[V, ...] -> per stack [S, rows, ...]."""
         pieces = tf.split(x, [math.prod(stack) for stack in self._stacks])
         return [
@@ -203,7 +203,7 @@ class _ShardParts:
         flat = [tf.reshape(part, [math.prod(part.shape[:2]), *part.shape[2:]]) for part in parts]
         return tf.concat(flat, axis=0)
 
-    def cut_columns(self, x):
+    def split_columns(self, x):
         """[shards, D] -> per stack [S, D]."""
         return tf.split(x, [count for count, _ in self._stacks])
 

@@ -43,8 +43,8 @@ class Adam(optimizer.Optimizer):
         self.beta_2 = beta_2
         self.epsilon = epsilon
 
-    def _update(self, variable, gradient, learning_rate, kept):
-        momentum, velocity, *_ = kept
+    def _update(self, variable, gradient, learning_rate, slots):
+        momentum, velocity, *_ = slots
         dtype = variable.dtype
         t = tf.cast(self._num_updates(), dtype)
         tf.raw_ops.ResourceApplyAdam(
@@ -91,10 +91,10 @@ class AdamW(Adam):
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
         self.decay = decay
 
-    def _update(self, variable, gradient, learning_rate, kept):
+    def _update(self, variable, gradient, learning_rate, slots):
         if self.decays_weight(variable):
             self.assign_sub(variable, self.decay * tf.convert_to_tensor(variable))
-        super()._update(variable, gradient, learning_rate, kept)
+        super()._update(variable, gradient, learning_rate, slots)
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -133,12 +133,12 @@ class MultistepAdam(Adam):
             )
         self.accumulate_steps = accumulate_steps
 
-    def _update(self, variable, gradient, learning_rate, kept):
-        accumulated, adam = kept[-1], super()._update
+    def _update(self, variable, gradient, learning_rate, slots):
+        accumulated, adam = slots[-1], super()._update
 
         def update():
             mean = (tf.convert_to_tensor(accumulated) + gradient) / self.accumulate_steps
-            adam(variable, mean, learning_rate, kept)
+            adam(variable, mean, learning_rate, slots)
             self.assign(accumulated, tf.zeros_like(gradient))
             return True
 

@@ -13,7 +13,7 @@ from ut_keras.optimizers.optimizer import LearningRate
 class GradientDescent(optimizer.Optimizer):
     """w -= lr g"""
 
-    def _update(self, variable, gradient, learning_rate, kept):
+    def _update(self, variable, gradient, learning_rate, slots):
         tf.raw_ops.ResourceApplyGradientDescent(
             var=variable.handle, alpha=learning_rate, delta=gradient
         )
@@ -42,10 +42,10 @@ class Momentum(optimizer.Optimizer):
         self.momentum = momentum
         self.nesterov = nesterov
 
-    def _update(self, variable, gradient, learning_rate, kept):
+    def _update(self, variable, gradient, learning_rate, slots):
         tf.raw_ops.ResourceApplyMomentum(
             var=variable.handle,
-            accum=kept[0].handle,
+            accum=slots[0].handle,
             lr=learning_rate,
             grad=gradient,
             momentum=self.momentum,
@@ -60,9 +60,9 @@ class Adagrad(optimizer.Optimizer):
     t2t_slot_name = "Adagrad"
     statistics = ({"accumulator": 0.1},)
 
-    def _update(self, variable, gradient, learning_rate, kept):
+    def _update(self, variable, gradient, learning_rate, slots):
         tf.raw_ops.ResourceApplyAdagrad(
-            var=variable.handle, accum=kept[0].handle, lr=learning_rate, grad=gradient
+            var=variable.handle, accum=slots[0].handle, lr=learning_rate, grad=gradient
         )
 
 
@@ -74,8 +74,8 @@ class RMSProp(optimizer.Optimizer):
     # The kernel wants a momentum, and T2T has it, though hparams cannot give RMSProp one.
     statistics = ({"velocity": 1.0}, {"momentum": 0.0})
 
-    def _update(self, variable, gradient, learning_rate, kept):
-        velocity, momentum = kept
+    def _update(self, variable, gradient, learning_rate, slots):
+        velocity, momentum = slots
         tf.raw_ops.ResourceApplyRMSProp(
             var=variable.handle,
             ms=velocity.handle,

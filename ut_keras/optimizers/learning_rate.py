@@ -34,8 +34,9 @@ _FIELDS = {
     "optimizer": "adam",
     "optimizer_multistep_accumulate_steps": 0,
 }
-_ENDING = {"linear_decay", "single_cycle_cos_decay"}  # with the run
-_RETIRED = {"learning_rate_boundaries", "learning_rate_multiples"}  # in what was saved before 0.2.0
+_NEEDS_TRAIN_STEPS = {"linear_decay", "single_cycle_cos_decay"}  # with the run
+# In configs saved before 0.2.0.
+_REMOVED_FIELDS = {"learning_rate_boundaries", "learning_rate_multiples"}
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -60,7 +61,7 @@ class HParamsSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def __init__(self, train_steps: int | None = None, **fields: Any) -> None:
         super().__init__()
-        unknown = fields.keys() - _FIELDS.keys() - _RETIRED
+        unknown = fields.keys() - _FIELDS.keys() - _REMOVED_FIELDS
         if unknown:
             raise ValueError(
                 f"fields must be among {', '.join(_FIELDS)}. Received: {sorted(unknown)}."
@@ -89,7 +90,7 @@ class HParamsSchedule(keras.optimizers.schedules.LearningRateSchedule):
         return rate
 
     def _check_train_steps(self):
-        needing = _ENDING & set(self.factor_names)
+        needing = _NEEDS_TRAIN_STEPS & set(self.factor_names)
         if needing and self.train_steps is None:
             raise ValueError(
                 f"train_steps must be set for {', '.join(sorted(needing))}: "
@@ -112,7 +113,7 @@ def from_hparams(hp: BasicHParams, train_steps: int | None = None) -> HParamsSch
 def endless(hp: BasicHParams) -> HParamsSchedule:
     """The schedule without the factors that end with a run: for one whose length nobody knows."""
     factors = hp.learning_rate_schedule.split("*")
-    kept = "*".join(name for name in factors if name.strip() not in _ENDING)
+    kept = "*".join(name for name in factors if name.strip() not in _NEEDS_TRAIN_STEPS)
     return from_hparams(hp.override({"learning_rate_schedule": kept}))
 
 

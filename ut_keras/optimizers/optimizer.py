@@ -73,15 +73,17 @@ class Optimizer(private_api.GradientHook):
             )
         self._statistics: list[Any] = []  # lists in the order of the variables
         for cls in reversed(type(self).__mro__):
-            for first in vars(cls).get("statistics", ()):
-                initial = [keras.initializers.Constant(value) for value in first.values()]
-                self._statistics += self.add_optimizer_variables(variables, list(first), initial)
+            for initial_values in vars(cls).get("statistics", ()):
+                initial = [keras.initializers.Constant(value) for value in initial_values.values()]
+                self._statistics += self.add_optimizer_variables(
+                    variables, list(initial_values), initial
+                )
 
     def slots(self) -> dict[str, list]:
         """The statistics of every variable, by its path, in the order in which T2T makes them."""
-        return {variable.path: self._kept(variable) for variable in self.updated_variables}
+        return {variable.path: self._slots_of(variable) for variable in self.updated_variables}
 
-    def _kept(self, variable):
+    def _slots_of(self, variable):
         """The statistics of a variable."""
         index = self.index_of(variable)
         return [values[index] for values in self._statistics]
@@ -120,11 +122,11 @@ class Optimizer(private_api.GradientHook):
             # Not of one: TensorFlow keeps a gradient of the sum, and so the graph, for good.
             pairs = list(zip(gradients, variables, strict=True))
             gradients = [gradient for gradient, _ in self.sum_over_replicas(pairs)]
-        for place, variable in enumerate(variables):
+        for index, variable in enumerate(variables):
             if self.l2_rate and self._is_decayed[self.index_of(variable)]:
-                gradients[place] += self.l2_rate * variable
+                gradients[index] += self.l2_rate * variable
             if self.grad_noise_scale:
-                gradients[place] += self.grad_noise_scale * self._noise(variable)
+                gradients[index] += self.grad_noise_scale * self._noise(variable)
         if self.clip_grad_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self.clip_grad_norm)
         return list(zip(gradients, variables, strict=True))
@@ -132,11 +134,11 @@ class Optimizer(private_api.GradientHook):
     def update_step(
         self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
     ) -> None:
-        dtype, kept = variable.dtype, self._kept(variable)
-        self._update(variable, tf.cast(gradient, dtype), tf.cast(learning_rate, dtype), kept)
+        dtype, slots = variable.dtype, self._slots_of(variable)
+        self._update(variable, tf.cast(gradient, dtype), tf.cast(learning_rate, dtype), slots)
 
-    def _update(self, variable, gradient, learning_rate, kept):
-        """The rule of the class; `kept` are the statistics of the variable."""
+    def _update(self, variable, gradient, learning_rate, slots):
+        """The rule of the class; `slots` are the statistics of the variable."""
         raise NotImplementedError
 
     def _decays(self, variable):

@@ -55,7 +55,7 @@ def load(
         sys.meta_path.insert(0, _Finder())
     _folders[name] = folder
     _others.clear()
-    errors.add_package(folder)
+    errors.add_user_code_folder(folder)
     parent = os.path.dirname(folder)
     sys.path.append(parent)  # for its neighbours, as in T2T
     short_names.alias_missing()

@@ -63,17 +63,17 @@ def get_strategy(
         DeviceError: if there are fewer GPUs than asked for, or no TPU.
     """
     if tpu is not None:
-        return _tpu(tpu)
+        return _tpu_strategy(tpu)
     if devices is None:
         gpus = physical_gpus(num_gpus)
         devices = [f"GPU:{number}" for number in range(len(gpus))] or ["CPU:0"]
         if cluster is not None:
             tf.config.set_visible_devices(gpus, "GPU")
     if cluster is not None:
-        return _multi_worker()
+        return _multi_worker_strategy()
     if len(devices) == 1:
         return tf.distribute.OneDeviceStrategy(devices[0])
-    return _mirrored(tuple(devices))
+    return _mirrored_strategy(tuple(devices))
 
 
 def physical_gpus(num_gpus: int) -> list[Any]:
@@ -93,21 +93,21 @@ def physical_gpus(num_gpus: int) -> list[Any]:
 
 
 @functools.cache
-def _mirrored(devices):
+def _mirrored_strategy(devices):
     # Two strategies over the same devices would number their collective operations alike, and one
     # would receive what the other sends.
     return tf.distribute.MirroredStrategy(list(devices))
 
 
 @functools.cache
-def _multi_worker():
+def _multi_worker_strategy():
     # It waits for the others without an end, where Python hears no signal, and takes SIGTERM from
     # Python for good.
     with interruption.EndsWithoutPython():
         return tf.distribute.MultiWorkerMirroredStrategy()
 
 
-def _tpu(name):
+def _tpu_strategy(name):
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect(tpu=name)
         return tf.distribute.TPUStrategy(resolver)
@@ -161,29 +161,29 @@ def from_chief(strategy: tf.distribute.Strategy, value: Any) -> Any:
     """The chief's value, a number, on every worker; all of them must call it."""
     if num_workers(strategy) == 1:
         return value
-    return type(value)(_sum(strategy, value if is_chief(strategy) else 0))
+    return type(value)(_sum_over_workers(strategy, value if is_chief(strategy) else 0))
 
 
 def any_worker(strategy: tf.distribute.Strategy, flag: Any) -> bool:
     """Whether `flag` is true on any worker; all of them must call it."""
-    return _sum(strategy, bool(flag)) > 0
+    return _sum_over_workers(strategy, bool(flag)) > 0
 
 
-def is_agreed(strategy: tf.distribute.Strategy, value: Any) -> bool:
+def is_same_on_all_workers(strategy: tf.distribute.Strategy, value: Any) -> bool:
     """Whether `value`, an int, is the same on all workers; all of them must call it."""
     difference = abs(value - from_chief(strategy, value))
     return not any_worker(strategy, difference)
 
 
-def _sum(strategy, value):
+def _sum_over_workers(strategy, value):
     """The sum of a number over the workers, by their first replicas."""
     if num_workers(strategy) == 1:
         return float(value)
-    return float(_sum_function(strategy)(tf.constant(value, tf.float64)))
+    return float(_all_reduce_function(strategy)(tf.constant(value, tf.float64)))
 
 
 @functools.cache
-def _sum_function(strategy):
+def _all_reduce_function(strategy):
     replicas = strategy.num_replicas_in_sync // num_workers(strategy)
 
     @tf.function(input_signature=[tf.TensorSpec((), tf.float64)], autograph=False)
@@ -191,8 +191,8 @@ def _sum_function(strategy):
         def in_replica(value):
             context = tf.distribute.get_replica_context()
             is_first = context.replica_id_in_sync_group % replicas == 0
-            mine = tf.where(is_first, value, tf.zeros_like(value))
-            return context.all_reduce(tf.distribute.ReduceOp.SUM, mine)
+            local_value = tf.where(is_first, value, tf.zeros_like(value))
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, local_value)
 
         total = strategy.run(in_replica, args=(value,))
         return strategy.experimental_local_results(total)[0]
@@ -200,24 +200,24 @@ def _sum_function(strategy):
     return summed
 
 
-_EVERY_STEPS = 10  # workers ask each other for signals
+_SIGNAL_CHECK_STEPS = 10  # workers ask each other for signals
 
 
-class AgreedStop(interruption.StopRequest):
+class CoordinatedStop(interruption.StopRequest):
     """A `StopRequest` that knows of others: several workers always wait, to stop together."""
 
     def __init__(self, strategy: tf.distribute.Strategy, waits: bool = True) -> None:
         self._strategy = strategy
-        self._alone = num_workers(strategy) == 1
-        super().__init__(waits or not self._alone)
+        self._is_single_worker = num_workers(strategy) == 1
+        super().__init__(waits or not self._is_single_worker)
 
     def is_due(self, step: int) -> bool:
         """Whether to stop after update number `step`."""
-        if self._alone:
+        if self._is_single_worker:
             return self.requested
-        on_grid = step % _EVERY_STEPS == 0
+        on_grid = step % _SIGNAL_CHECK_STEPS == 0
         return on_grid and any_worker(self._strategy, self.requested)
 
-    def leaves_evaluation(self) -> bool:
+    def stops_evaluation(self) -> bool:
         """Whether to leave an evaluation, which several workers can only do together."""
-        return self._alone and self.requested
+        return self._is_single_worker and self.requested

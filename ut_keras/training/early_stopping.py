@@ -39,13 +39,13 @@ class EarlyStopping:
         self._sign = -1.0 if less else 1.0
         self._values: dict[Any, float] = {}
 
-    def read(self, output_dir: str, last_step: int, **of: str) -> None:
+    def read(self, output_dir: str, last_step: int, **record_filter: str) -> None:
         """Takes over what an earlier run has recorded of the steps up to `last_step`.
 
-        `of` is what training goes by, such as the `problem` and `split` that are evaluated; what is
-        of others is not read.
+        `record_filter` is what training goes by, such as the `problem` and `split` that are
+        evaluated; what is of others is not read.
         """
-        for record in metrics_file.records(output_dir, **of):
+        for record in metrics_file.records(output_dir, **record_filter):
             if self.metric in record and record["step"] <= last_step:
                 self._values[record["step"]] = float(record[self.metric])
 

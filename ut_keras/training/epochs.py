@@ -47,24 +47,24 @@ class Epochs:
     @functools.cached_property
     def element_spec(self) -> Any:
         """Shapes and types of a batch."""
-        return self._onwards().element_spec
+        return self._remaining_batches().element_spec
 
     @functools.cached_property
-    def _passes(self):
+    def _indexed_batches(self):
         """The `IndexedBatches` of all epochs; None where each makes a dataset."""
         first = self._make_epoch(0)
         return first if isinstance(first, IndexedBatches) else None
 
     @property
     def _order(self):
-        return 0 if self._passes is None else self._passes.fingerprint
+        return 0 if self._indexed_batches is None else self._indexed_batches.fingerprint
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Any:
         if self._batches is None:
-            self._batches = self._endless()
+            self._batches = self._generate()
         return next(self._batches)
 
     def close(self) -> None:
@@ -97,12 +97,15 @@ class Epochs:
             f"Resuming at the beginning of epoch {self._epoch}"
         )
 
-    def _endless(self):
+    def _generate(self):
         while True:
             is_new = self._batch == 0
             with readable.errors():
-                for batch in self._onwards():
-                    if self._passes is not None and self._batch >= self._passes.num_batches:
+                for batch in self._remaining_batches():
+                    if (
+                        self._indexed_batches is not None
+                        and self._batch >= self._indexed_batches.num_batches
+                    ):
                         self._epoch += 1
                         self._batch = 0
                     self._batch += 1
@@ -114,10 +117,10 @@ class Epochs:
             self._epoch += 1
             self._batch = 0
 
-    def _onwards(self):
+    def _remaining_batches(self):
         """The batches from the place on: of all epochs, or of this one."""
-        if self._passes is not None:
-            make = functools.partial(self._passes.onwards, self._epoch, self._batch)
+        if self._indexed_batches is not None:
+            make = functools.partial(self._indexed_batches.onwards, self._epoch, self._batch)
             return distribution.distribute_parts(self._strategy, make)
         dataset = self._make_epoch(self._epoch)
         dataset = dataset.skip(self._batch) if self._batch else dataset

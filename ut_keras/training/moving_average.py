@@ -40,22 +40,22 @@ class MovingAverage:
         count = tf.cast(iterations, tf.float32)
         decay = tf.minimum(self._decay, (1.0 + count) / (10.0 + count))
 
-        def approach(average, weight, decay):
+        def update_average(average, weight, decay):
             average.assign_sub((average - weight) * tf.cast(1.0 - decay, average.dtype))
 
         for name, weight in self._weights.items():
             self._strategy.extended.update(
-                self.variables[name], approach, args=(weight, decay), group=False
+                self.variables[name], update_average, args=(weight, decay), group=False
             )
 
     @contextlib.contextmanager
-    def in_place(self) -> Iterator[None]:
+    def applied_to_model(self) -> Iterator[None]:
         """Context in which the model has the averages for weights."""
-        kept = {name: weight.numpy() for name, weight in self._weights.items()}
+        original = {name: weight.numpy() for name, weight in self._weights.items()}
         for name, weight in self._weights.items():
             weight.assign(self.variables[name])
         try:
             yield
         finally:
             for name, weight in self._weights.items():
-                weight.assign(kept[name])
+                weight.assign(original[name])

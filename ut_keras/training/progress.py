@@ -39,16 +39,16 @@ class Progress:
         """Leaves what follows out of the speed: call it when training goes on after a pause."""
         # Of each reading: when the one before it was, and since then the updates, their tokens, and
         # the seconds of waiting for batches.
-        self._timed: collections.deque = collections.deque(maxlen=_WINDOW)
-        self._timed_from: float | None = None
-        self._waited = 0.0
+        self._intervals: collections.deque = collections.deque(maxlen=_WINDOW)
+        self._last_fetch_time: float | None = None
+        self._input_wait_seconds = 0.0
 
     @contextlib.contextmanager
     def waiting_for_input(self) -> Iterator[None]:
         """Context in which the next batch is waited for."""
         started = self.live.clock()
         yield
-        self._waited += self.live.clock() - started
+        self._input_wait_seconds += self.live.clock() - started
 
     def add(self, step: int, result: StepResult) -> None:
         """Takes the `StepResult` of `step`, without reading it."""
@@ -69,11 +69,13 @@ class Progress:
         for _, values in fetched:
             self._recent.append(values)
         # The first results include compilation.
-        if self._timed_from is not None:
+        if self._last_fetch_time is not None:
             tokens = sum(values["tokens"] for _, values in fetched)
-            self._timed.append((self._timed_from, len(fetched), tokens, self._waited))
-        self._timed_from = now
-        self._waited = 0.0
+            self._intervals.append(
+                (self._last_fetch_time, len(fetched), tokens, self._input_wait_seconds)
+            )
+        self._last_fetch_time = now
+        self._input_wait_seconds = 0.0
         return fetched
 
     def averages(self) -> dict[str, float]:
@@ -102,16 +104,16 @@ class Progress:
         """Leaves the live line as it is, so that other text can follow."""
         self.live.end()
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Prints a line that is none of these."""
         self.live.end()
         print(text, flush=True)
 
     def _speed(self):
-        if not self._timed:
+        if not self._intervals:
             return {}
-        starts, steps, tokens, waited = zip(*self._timed, strict=True)
-        seconds = max(self._timed_from - starts[0], 1e-9)
+        starts, steps, tokens, waited = zip(*self._intervals, strict=True)
+        seconds = max(self._last_fetch_time - starts[0], 1e-9)
         return {
             "steps_per_second": sum(steps) / seconds,
             "tokens_per_second": sum(tokens) / seconds,
@@ -151,14 +153,14 @@ def _to_floats(result):
     return values
 
 
-_AFTER_STEPS = 1000  # before that, ponder times have not settled
-_FEW_STEPS = 2.5
+_MIN_STEPS_FOR_WARNING = 1000  # before that, ponder times have not settled
+_FEW_PONDER_STEPS = 2.5
 
 
-def advice(step: int, averages: Mapping[str, float]) -> str | None:
+def halting_warning(step: int, averages: Mapping[str, float]) -> str | None:
     """What is to be said to whoever lets positions ponder hardly at all; else None."""
     ponder = averages.get("ponder_time")
-    if step < _AFTER_STEPS or ponder is None or ponder >= _FEW_STEPS:
+    if step < _MIN_STEPS_FOR_WARNING or ponder is None or ponder >= _FEW_PONDER_STEPS:
         return None
     return (
         f"Warning: positions ponder {ponder:.2f} steps on average, so most of the depth is "

@@ -21,10 +21,10 @@ from ut_keras.files import json_file
 from ut_keras.process.interruption import Interrupted
 from ut_keras.training.cluster import Cluster, ClusterError, host_and_port
 
-_NAME_SECONDS = 30  # A machine's name may be known a little later than it starts.
-_PAUSE_SECONDS = 0.2
-_TALK_SECONDS = 5
-_LONGEST_LINE = 1 << 20  # bytes
+_HOST_NAME_SECONDS = 30  # A machine's name may be known a little later than it starts.
+_POLL_SECONDS = 0.2
+_SOCKET_TIMEOUT_SECONDS = 5
+_MAX_LINE_BYTES = 1 << 20  # bytes
 
 
 class WorkersMissing(Interrupted):
@@ -38,7 +38,7 @@ class WorkersMissing(Interrupted):
         )
 
 
-def exchange(cluster: Cluster, seconds: float, statement: Mapping[str, Any]) -> dict[str, Any]:
+def exchange(cluster: Cluster, seconds: float, fingerprint: Mapping[str, Any]) -> dict[str, Any]:
     """Waits until all workers are there; returns what each states, by its address.
 
     Args:
@@ -50,113 +50,118 @@ def exchange(cluster: Cluster, seconds: float, statement: Mapping[str, Any]) -> 
         WorkersMissing: if some have not come.
     """
     chief, *others = cluster.workers
-    awaited = others if cluster.is_chief else [chief]
-    print(f"Waiting at most {seconds} s for {', '.join(awaited)}", flush=True)
-    ends_at = time.monotonic() + seconds
+    expected = others if cluster.is_chief else [chief]
+    print(f"Waiting at most {seconds} s for {', '.join(expected)}", flush=True)
+    deadline = time.monotonic() + seconds
     # Where it is not the chief's, to see that TensorFlow will have it.
     with _listener(cluster.workers[cluster.index]) as server:
         if cluster.is_chief:
-            answer = _gather(server, cluster.workers, ends_at, statement)
+            reply = _gather(server, cluster.workers, deadline, fingerprint)
     if not cluster.is_chief:
-        answer = _join(cluster, ends_at, statement)
-    if "missing" in answer:
-        raise WorkersMissing(seconds, ", ".join(answer["missing"]))
+        reply = _report_to_chief(cluster, deadline, fingerprint)
+    if "missing" in reply:
+        raise WorkersMissing(seconds, ", ".join(reply["missing"]))
     for worker in cluster.workers:
-        _check_name(worker)
-    return dict(zip(cluster.workers, answer["statements"], strict=True))
+        _wait_for_host_name(worker)
+    return dict(zip(cluster.workers, reply["statements"], strict=True))
 
 
-def _gather(server, workers, ends_at, statement):
+def _gather(server, workers, deadline, fingerprint):
     """The chief's part: hears all, and answers all."""
-    statements = {0: statement}
+    fingerprints = {0: fingerprint}
     connections: dict[int, socket.socket] = {}
-    server.settimeout(_PAUSE_SECONDS)
+    server.settimeout(_POLL_SECONDS)
     with contextlib.ExitStack() as stack:
         while True:
             # One that was killed meanwhile must come back.
-            for index in [i for i in connections if _is_gone(connections[i])]:
-                del statements[index], connections[index]
-            missing = [each for i, each in enumerate(workers) if i not in statements]
-            if not missing or time.monotonic() >= ends_at:
+            for index in [i for i in connections if _is_disconnected(connections[i])]:
+                del fingerprints[index], connections[index]
+            missing = [each for i, each in enumerate(workers) if i not in fingerprints]
+            if not missing or time.monotonic() >= deadline:
                 break
             try:
                 connection, _ = server.accept()
             except TimeoutError:
                 continue
             stack.enter_context(connection)
-            connection.settimeout(_TALK_SECONDS)
+            connection.settimeout(_SOCKET_TIMEOUT_SECONDS)
             # Anybody may come to a port and say anything.
             with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-                said = _read(connection)
-                index, stated = range(1, len(workers)).index(said["worker"]) + 1, said["statement"]
-                statements[index], connections[index] = stated, connection
-        stated = [statements.get(i) for i in range(len(workers))]
+                message = _read(connection)
+                index = range(1, len(workers)).index(message["worker"]) + 1
+                fingerprints[index], connections[index] = message["statement"], connection
+        received = [fingerprints.get(i) for i in range(len(workers))]
         # As the others receive it.
-        answer = json.loads(json.dumps({"missing": missing} if missing else {"statements": stated}))
+        content = {"missing": missing} if missing else {"statements": received}
+        reply = json.loads(json.dumps(content))
         for connection in connections.values():
             with contextlib.suppress(OSError):
-                connection.sendall(_line(answer))
+                connection.sendall(_encode_line(reply))
                 connection.recv(1)  # until the other has hung up: then the port is free
-    return answer
+    return reply
 
 
-def _join(cluster, ends_at, statement):
+def _report_to_chief(cluster, deadline, fingerprint):
     """The part of the others: what the chief answers."""
     chief = cluster.workers[0]
     while True:
         try:
-            with socket.create_connection(host_and_port(chief), _TALK_SECONDS) as connection:
-                connection.sendall(_line({"worker": cluster.index, "statement": statement}))
-                connection.settimeout(max(0, ends_at - time.monotonic()) + _TALK_SECONDS)
-                answer = _read(connection)
-                if answer.keys() & {"missing", "statements"}:
-                    return answer
-                reason: Any = _NO_CHIEF
+            with socket.create_connection(
+                host_and_port(chief), _SOCKET_TIMEOUT_SECONDS
+            ) as connection:
+                connection.sendall(
+                    _encode_line({"worker": cluster.index, "statement": fingerprint})
+                )
+                connection.settimeout(max(0, deadline - time.monotonic()) + _SOCKET_TIMEOUT_SECONDS)
+                reply = _read(connection)
+                if reply.keys() & {"missing", "statements"}:
+                    return reply
+                reason: Any = _NOT_A_WAITING_CHIEF
         except ValueError:
             # One that trains already (it will stop, as this one is missing), or something else.
-            reason = _NO_CHIEF
+            reason = _NOT_A_WAITING_CHIEF
         except OSError as error:
             reason = error.strerror or error
-        if time.monotonic() >= ends_at:
+        if time.monotonic() >= deadline:
             return {"missing": [f"{chief}: {reason}"]}
-        time.sleep(_PAUSE_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
-_NO_CHIEF = "its response is not that of a waiting chief"
+_NOT_A_WAITING_CHIEF = "its response is not that of a waiting chief"
 
 
-def _is_gone(connection):
+def _is_disconnected(connection):
     connection.setblocking(False)
     try:
         return connection.recv(1) == b""
     except OSError as error:
         return not isinstance(error, BlockingIOError)
     finally:
-        connection.settimeout(_TALK_SECONDS)
+        connection.settimeout(_SOCKET_TIMEOUT_SECONDS)
 
 
-def _line(value):
+def _encode_line(value):
     return json.dumps(value).encode() + b"\n"
 
 
 def _read(connection):
     with connection.makefile("rb") as file:
-        return json_file.parse(file.readline(_LONGEST_LINE))
+        return json_file.parse(file.readline(_MAX_LINE_BYTES))
 
 
-def _check_name(worker):
-    ends_at = time.monotonic() + _NAME_SECONDS
+def _wait_for_host_name(worker):
+    deadline = time.monotonic() + _HOST_NAME_SECONDS
     while True:
         try:
             socket.getaddrinfo(*host_and_port(worker))
             return
         except (socket.gaierror, UnicodeError) as error:
-            if time.monotonic() >= ends_at:
+            if time.monotonic() >= deadline:
                 raise ClusterError(
                     "The workers of TF_CONFIG must have resolvable host names. "
                     f"Received: {worker}: {getattr(error, 'strerror', error)}."
                 ) from error
-        time.sleep(_PAUSE_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def _listener(address):
@@ -177,27 +182,27 @@ def _listener(address):
         ) from error
 
 
-_MOST_SHOWN = 5
+_MAX_DIFFERENCES_SHOWN = 5
 
 
-def check(statements: Mapping[str, Mapping[str, Any]], index: int) -> None:
+def check(fingerprints: Mapping[str, Mapping[str, Any]], index: int) -> None:
     """Compares what all workers state, as `exchange` returns it, with what number `index` does.
 
     Raises:
         ClusterError: names what differs, and where; all workers raise it, if one does.
     """
-    workers = list(statements)
-    chief = statements[workers[0]]
+    workers = list(fingerprints)
+    chief = fingerprints[workers[0]]
     # What differs from the chief: here, or, on the chief, elsewhere.
     for other in [workers[index], *workers]:
-        there = statements[other]
-        differing = [name for name in {**chief, **there} if chief.get(name) != there.get(name)]
+        values = fingerprints[other]
+        differing = [name for name in {**chief, **values} if chief.get(name) != values.get(name)]
         if differing:
             shown = ", ".join(
-                f"{name}={chief.get(name)!r} on {workers[0]} and {there.get(name)!r} on {other}"
-                for name in differing[:_MOST_SHOWN]
+                f"{name}={chief.get(name)!r} on {workers[0]} and {values.get(name)!r} on {other}"
+                for name in differing[:_MAX_DIFFERENCES_SHOWN]
             )
-            more = len(differing) - _MOST_SHOWN
+            more = len(differing) - _MAX_DIFFERENCES_SHOWN
             raise ClusterError(
                 "All workers must have the same flags, hparams and data. Received: "
                 f"{shown}{f', and {more} more' if more > 0 else ''}."

@@ -31,13 +31,13 @@ def check_folder(path: str, status: os.stat_result, step: int) -> None:
         FolderLost: if something else, or nothing, is at the path.
     """
     try:
-        is_there = os.path.samestat(os.stat(path), status)
+        is_same_folder = os.path.samestat(os.stat(path), status)
     except OSError as error:  # such as a disk of the network that does not answer for now
-        is_there = not isinstance(error, FileNotFoundError)
-    if is_there:
+        is_same_folder = not isinstance(error, FileNotFoundError)
+    if is_same_folder:
         return
     expected = "--output_dir must not be moved or removed during training."
-    if renamed := _renamed(path, status):
+    if renamed := _new_path(path, status):
         raise FolderLost(
             f"{expected} Received: {path} was renamed to {renamed}, which contains everything "
             "that was saved before. To resume from its newest checkpoint, run the same command "
@@ -49,7 +49,7 @@ def check_folder(path: str, status: os.stat_result, step: int) -> None:
     )
 
 
-def _renamed(path, status):
+def _new_path(path, status):
     """The path of a folder's new name, in the folder where it was; None without one."""
     parent = os.path.dirname(os.path.abspath(path))
     with contextlib.suppress(OSError), os.scandir(parent) as entries:
@@ -80,16 +80,16 @@ class Saver:
     is_chief: bool  # whether this process writes them
     # Of the step, before its state is taken: the last chance to find that it is no good.
     before_save: Callable[[int], Any]
-    say: Callable[[str], Any]  # prints a line
+    print_line: Callable[[str], Any]  # prints a line
     every_steps: int = 1  # updates from one checkpoint to the next …
     every_seconds: float = 0  # … or seconds, if not 0
     saved_step: int | None = None  # whose state is saved, or is being written
     failed_step: int | None = None  # whose state could not be
-    _begun_at: float = 0.0
+    _interval_start: float = 0.0
 
     def restart_clock(self) -> None:
         """Counts the seconds to the next checkpoint from here."""
-        self._begun_at = time.monotonic()
+        self._interval_start = time.monotonic()
 
     def save_if_due(self, step: int) -> None:
         """Saves the state of `step` if it is time; says what has failed meanwhile."""
@@ -114,9 +114,9 @@ class Saver:
             self.checkpoints.finish_saving(wait)
         except checkpoint.SaveError as error:
             self.saved_step, self.failed_step = None, self.saved_step
-            self.say(f"{error}. Training continues; {self.newest()}.")
+            self.print_line(f"{error}. Training continues; {self.newest()}.")
 
-    def finish_for_good(self) -> None:
+    def finish_or_raise(self) -> None:
         """As `finish`; nothing comes after this, so that what cannot be saved is an error now.
 
         Raises:
@@ -132,5 +132,5 @@ class Saver:
 
     def _is_due(self, step):
         if self.every_seconds:
-            return time.monotonic() - self._begun_at >= self.every_seconds
+            return time.monotonic() - self._interval_start >= self.every_seconds
         return step % max(1, self.every_steps) == 0

@@ -56,7 +56,7 @@ def open_study(output_dir: str, identity: Mapping[str, Any], random_seed: int | 
     """
     journal = optuna().storages.journal
     path = os.path.join(output_dir, FILENAME)
-    _mend(path)
+    _remove_incomplete_line(path)
     # Who was killed while it wrote has left the lock.
     lock = journal.JournalFileOpenLock(path, grace_period=3)
     storage = optuna().storages.JournalStorage(journal.JournalFileBackend(path, lock))
@@ -69,24 +69,24 @@ def open_study(output_dir: str, identity: Mapping[str, Any], random_seed: int | 
         direction="maximize" if identity["autotune_maximize"] else "minimize",
         load_if_exists=True,
     )
-    there = study.user_attrs
+    stored = study.user_attrs
     if random_seed is None:
-        random_seed = there.get("random_seed", secrets.randbelow(2**31))
-    for name, here in {**identity, "random_seed": random_seed}.items():
-        if name in there and there[name] == here:
+        random_seed = stored.get("random_seed", secrets.randbelow(2**31))
+    for name, value in {**identity, "random_seed": random_seed}.items():
+        if name in stored and stored[name] == value:
             continue
         has_result = any(trial.value is not None for trial in study.trials)
         may_change = name == "autotune_objective" and not has_result
-        if name in there and not may_change:
+        if name in stored and not may_change:
             raise UsageError(
-                f"{name} must be {there[name]!r}, as in the search in {output_dir}. "
-                f"Received: {name}={here!r}. Use another --output_dir for another search."
+                f"{name} must be {stored[name]!r}, as in the search in {output_dir}. "
+                f"Received: {name}={value!r}. Use another --output_dir for another search."
             )
-        study.set_user_attr(name, here)
+        study.set_user_attr(name, value)
     return study
 
 
-def _mend(path):
+def _remove_incomplete_line(path):
     """Removes the torn line of a process that was killed, or a disk that was full, within it."""
     if not os.path.exists(path):
         return
@@ -111,7 +111,9 @@ class RejectedTrial(UserError):
         self.trial = trial
 
 
-def next_trial(study: Any, ranges: Sequence[Range], busy: Collection[int], most: int) -> Any:
+def next_trial(
+    study: Any, ranges: Sequence[Range], active_trials: Collection[int], max_trials: int
+) -> Any:
     """Return the first trial that has to run, or None.
 
     A trial that was interrupted comes first, then a trial that the user enqueued, then a new one.
@@ -129,9 +131,9 @@ def next_trial(study: Any, ranges: Sequence[Range], busy: Collection[int], most:
         RejectedTrial: if the user enqueued a trial with other hparams than the ranges have.
     """
     trials = study.trials
-    running = [t for t in trials if t.state.name == "RUNNING" and t.number not in busy]
+    running = [t for t in trials if t.state.name == "RUNNING" and t.number not in active_trials]
     waiting = [t for t in trials if t.state.name == "WAITING"]
-    if not running and not waiting and len(trials) >= most:
+    if not running and not waiting and len(trials) >= max_trials:
         return None
     number = next((t.number for t in (*running, *waiting)), len(trials))
     seed = (study.user_attrs["random_seed"] * 1000003 + number) % 2**32
@@ -190,25 +192,26 @@ def check_trials(study: Any, ranges: Sequence[Range]) -> None:
     scratch = optuna().create_study().ask()
     for item in ranges:
         item.suggest(scratch)
-    own = scratch.distributions
+    expected = scratch.distributions
     for trial in study.trials:
         for item in ranges:
-            there = trial.distributions.get(item.name, own[item.name])
-            if not _fits(item, own[item.name], there):
+            stored = trial.distributions.get(item.name, expected[item.name])
+            if not _fits(item, expected[item.name], stored):
                 raise UsageError(
-                    f"The trials in {FILENAME} must search {item}, stored as {own[item.name]}. "
-                    f"Received: trial-{trial.number} with {item.name} stored as {there}. "
+                    f"The trials in {FILENAME} must search {item}, stored as "
+                    f"{expected[item.name]}. "
+                    f"Received: trial-{trial.number} with {item.name} stored as {stored}. "
                     "Use another --output_dir for another search."
                 )
 
 
-def _fits(item, own, there):
-    if own == there:
+def _fits(item, expected, stored):
+    if expected == stored:
         return True
     if not item.is_stored_as_it_is:
         return False  # the same stored number would be another value
     try:
-        optuna().distributions.check_distribution_compatibility(own, there)
+        optuna().distributions.check_distribution_compatibility(expected, stored)
     except ValueError:
         return False
     return True
@@ -226,7 +229,7 @@ def reason(trial: Any) -> str:
     return str(trial.user_attrs.get("reason") or trial.state.name.lower())
 
 
-def objective_at_the_end(trial_dir: str, objective: str) -> tuple[int, float]:
+def final_objective(trial_dir: str, objective: str) -> tuple[int, float]:
     """Reads the (step, value) of a trial's last evaluation from its `metrics.jsonl`.
 
     The objective is a name there, or T2T's tag for it, as of `metrics_file.name_of`.

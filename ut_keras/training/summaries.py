@@ -28,17 +28,17 @@ class Summaries:
     problem_name: str = "problem"  # T2T's tags hold it: "metrics-PROBLEM/targets/accuracy"
     split: str = "dev"  # that is evaluated
     enabled: bool = True  # False writes nothing: of several workers one writes
-    trains: bool = True  # whether training goes by the evaluations
+    is_training_run: bool = True  # whether training goes by the evaluations
 
     def __post_init__(self) -> None:
         self._writers: dict[str, Any] = {}
-        self._named = {"problem": self.problem_name, "split": self.split}
+        self._record_labels = {"problem": self.problem_name, "split": self.split}
         # What training goes by, as of `metrics_file.records`.
-        self.of = {**self._named, **metrics_file.OF_TRAINING}
-        if not self.trains:
-            self._named["by"] = "evaluation"
+        self.record_filter = {**self._record_labels, **metrics_file.OF_TRAINING}
+        if not self.is_training_run:
+            self._record_labels["by"] = "evaluation"
 
-    def rewind(self, last_step: int, again: bool = False) -> None:
+    def rewind(self, last_step: int, drop_last_evaluation: bool = False) -> None:
         """Takes metrics.jsonl back to what it said of the steps up to `last_step`.
 
         Without that step's evaluation, if it comes again.
@@ -49,18 +49,18 @@ class Summaries:
         """
 
         def is_kept(record):
-            comes_again = again and metrics_file.is_of(record, **self.of)
+            comes_again = drop_last_evaluation and metrics_file.is_of(record, **self.record_filter)
             return record["step"] <= last_step - comes_again
 
         if self.enabled:
-            with self._told_failures():
+            with self._reporting_write_errors():
                 metrics_file.keep(self.output_dir, is_kept)
 
     def is_evaluated(self, step: int, decoded: bool) -> bool:
         """Whether the evaluation of a step is recorded, and if `decoded` the free decoding too."""
         kinds = {
             any(name.startswith("decode/") for name in record)
-            for record in metrics_file.records(self.output_dir, **self.of)
+            for record in metrics_file.records(self.output_dir, **self.record_filter)
             if record["step"] == step
         }
         return kinds >= ({False, True} if decoded else {False})
@@ -71,7 +71,7 @@ class Summaries:
         """Writes what the recent updates say; `ponder` is stack name: (ponder_times, mask)."""
         if not self.enabled:
             return
-        with self._told_failures(), self._writer("").as_default(step):
+        with self._reporting_write_errors(), self._writer("").as_default(step):
             _write_scalars(step, scalars)
             for stack, (times, mask) in (ponder or {}).items():
                 real = np.asarray(times)[np.asarray(mask) > 0]
@@ -82,22 +82,22 @@ class Summaries:
         """Writes an evaluation to TensorBoard's file in the folder `kind` and to metrics.jsonl."""
         if not self.enabled:
             return
-        with self._told_failures(), self._writer(kind).as_default(step):
+        with self._reporting_write_errors(), self._writer(kind).as_default(step):
             _write_scalars(step, {self._tag(name): value for name, value in results.items()})
             self._writer(kind).flush()
-        record = {"step": step, "time": round(time.time(), 3), **self._named, **results}
-        with self._told_failures():
+        record = {"step": step, "time": round(time.time(), 3), **self._record_labels, **results}
+        with self._reporting_write_errors():
             metrics_file.append(self.output_dir, record)
 
     def close(self) -> None:
         """Writes what is still to be written."""
         for writer in list(self._writers.values()):
-            with self._told_failures():
+            with self._reporting_write_errors():
                 writer.close()
         self._writers = {}
 
     @contextlib.contextmanager
-    def _told_failures(self):
+    def _reporting_write_errors(self):
         try:
             yield
         except (OSError, tf.errors.OpError) as error:

@@ -36,7 +36,7 @@ class TrainLoop:
     Attributes:
         step: int, the updates so far.
         seconds: float, the time that they took, in this process.
-        stop: `AgreedStop`.
+        stop: `CoordinatedStop`.
     Raises:
         CheckpointError: if what is there cannot be gone on from.
     """
@@ -55,7 +55,7 @@ class TrainLoop:
         self._is_chief = distribution.is_chief(self.strategy)
         self.step = 0
         self.seconds = 0.0
-        self.stop = distribution.AgreedStop(self.strategy, waits=False)
+        self.stop = distribution.CoordinatedStop(self.strategy, waits=False)
 
         self._epochs = epochs_lib.Epochs(self.make_epoch, self.strategy)
         with self.strategy.scope():
@@ -77,12 +77,12 @@ class TrainLoop:
             self._checkpoints,
             self._is_chief,
             self._before_save,
-            self._progress.say,
+            self._progress.print_line,
             self.settings.eval_every_steps,
             self.settings.save_every_seconds,
         )
         self._profiler = StepProfiler(self.output_dir, self.settings.profile_steps)
-        self._is_advised = False
+        self._has_warned = False
         self._restore()
 
     # The loop.
@@ -142,10 +142,10 @@ class TrainLoop:
             rate = float(keras.ops.convert_to_tensor(self.optimizer.learning_rate))
             scalars = {**averages, "learning_rate": rate}
             self.summaries.write_training(self.step, scalars, result.ponder)
-            advice = None if self._is_advised else progress.advice(self.step, averages)
-            if advice:
-                self._is_advised = True
-                self._progress.say(advice)
+            warning = None if self._has_warned else progress.halting_warning(self.step, averages)
+            if warning:
+                self._has_warned = True
+                self._progress.print_line(warning)
 
     def _read_results(self):
         for step, values in self._progress.fetch():
@@ -178,9 +178,9 @@ class TrainLoop:
             done = " (nothing left to train)" if self.step >= self.settings.train_steps else ""
             print(f"Resuming from step {self.step} in {self.output_dir}{done}", flush=True)
             changes = (
-                checkpoint_files.note_of_later(self.output_dir, self.step),
+                checkpoint_files.note_on_later_steps(self.output_dir, self.step),
                 self._epochs.read_position(),
-                self._checkpoints.change_of_average(),
+                self._checkpoints.moving_average_note(),
             )
             for change in filter(None, changes):
                 print(change, flush=True)
@@ -193,12 +193,12 @@ class TrainLoop:
     def begin(self) -> None:
         """Writes what comes first, now that nothing can be refused any more."""
         if self._is_chief:
-            checkpoint_files.remove_torn(self.output_dir)
+            checkpoint_files.remove_incomplete(self.output_dir)
             self.write_records()
         if self.step >= self.settings.train_steps:
             self._saver.save(self.step)  # of a run without any update; else there it is
 
-    def settle(self) -> None:
+    def wait_for_checkpoint(self) -> None:
         """Waits for what is being saved: records of a step without its checkpoint are taken back.
 
         Raises:
@@ -215,7 +215,7 @@ class TrainLoop:
             FolderLost: if the run's folder is another one now.
         """
         self._check_folder(self.step)
-        self._saver.finish_for_good()
+        self._saver.finish_or_raise()
 
     def __enter__(self) -> Self:
         self.stop.__enter__()
@@ -290,7 +290,7 @@ class StepProfiler:
 
 def check_same_step(strategy: tf.distribute.Strategy, output_dir: str, step: int) -> None:
     """CheckpointError if another worker has read the checkpoint of another step; all call it."""
-    if not distribution.is_agreed(strategy, step):
+    if not distribution.is_same_on_all_workers(strategy, step):
         raise checkpoint.CheckpointError(
             f"All workers must find the same checkpoints in --output_dir, on a shared disk. "
             f"Received: step {step} in {output_dir} on this worker, another step on another worker."
@@ -314,19 +314,19 @@ def warm_start(model: keras.Model, path: str) -> str:
             f"Received: {path!r}."
         )
     weights = checkpoint.read_weights(found)
-    left, count = [], 0
+    skipped, count = [], 0
     for name, variable in checkpoint.model_variables(model).items():
         value = weights.get(name)
         if value is None or value.shape != tuple(variable.shape):
-            there = "missing" if value is None else f"{value.shape} in the checkpoint"
-            left.append(f"{name} {tuple(variable.shape)} ({there})")
+            stored_shape = "missing" if value is None else f"{value.shape} in the checkpoint"
+            skipped.append(f"{name} {tuple(variable.shape)} ({stored_shape})")
             continue
         variable.assign(value)
         count += 1
     if not count:
         raise checkpoint.CheckpointError(
             "warm_start_from must contain variables with the names and shapes of this model. "
-            f"Received: {found} without any, such as {left[0]}."
+            f"Received: {found} without any, such as {skipped[0]}."
         )
-    kept = f"; newly initialized: {', '.join(left)}" if left else ""
-    return f"Warm start: {count} of {count + len(left)} variables from {found}{kept}"
+    note = f"; newly initialized: {', '.join(skipped)}" if skipped else ""
+    return f"Warm start: {count} of {count + len(skipped)} variables from {found}{note}"

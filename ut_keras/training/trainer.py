@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from ut_keras.checkpoints import checkpoint, checkpoint_files
 from ut_keras.files import file_error
-from ut_keras.training import distribution, moving_average, run_folder, train_loop
+from ut_keras.training import distribution, moving_average, output_folder, train_loop
 from ut_keras.training import summaries as summaries_lib
 from ut_keras.training.evaluation import Evaluator
 from ut_keras.training.train_settings import TrainSettings
@@ -56,7 +56,7 @@ class Trainer:
             self.problem_name,
             self.settings.eval_split,
             self._is_chief,
-            trains=self.optimizer is not None,
+            is_training_run=self.optimizer is not None,
         )
         self._early_stopping = self.settings.early_stopping
         self._average: Any = None
@@ -67,7 +67,7 @@ class Trainer:
 
     def train(self, make_epoch: MakeEpoch, make_eval_dataset: MakeDataset | None = None) -> None:
         """Trains to the last step, without evaluation."""
-        with self._begun(make_epoch) as loop:
+        with self._make_loop(make_epoch) as loop:
             loop.begin()
             self._summaries.rewind(loop.step)
             loop.train_to(self.settings.train_steps)
@@ -79,16 +79,16 @@ class Trainer:
         """Trains, and evaluates after every `eval_every_steps` and at the end; may decode, too."""
         settings = self.settings
         evaluated_at = -math.inf
-        with self._begun(make_epoch) as loop:
-            self._early_stopping.read(self.output_dir, loop.step, **self._summaries.of)
+        with self._make_loop(make_epoch) as loop:
+            self._early_stopping.read(self.output_dir, loop.step, **self._summaries.record_filter)
             self._check_metric(make_eval_dataset, decode)
-            stops = self._stops_early()
-            check_best(self.output_dir)
+            stops = self._should_stop_early()
+            check_best_folder(self.output_dir)
             loop.begin()
             # An earlier run may have stopped between saving a step and evaluating it.
             is_due = stops or self._is_unevaluated(loop.step, decode)
-            self._summaries.rewind(loop.step, again=is_due)
-            self._mend_best(loop.step)
+            self._summaries.rewind(loop.step, drop_last_evaluation=is_due)
+            self._save_missing_best(loop.step)
             while True:
                 if not is_due:
                     # On the grid of the steps, wherever an earlier run stopped.
@@ -100,7 +100,7 @@ class Trainer:
                 if is_last or not distribution.from_chief(self.strategy, throttled):
                     evaluated_at = time.monotonic()
                     results = self._evaluate_and_keep_best(loop, make_eval_dataset, decode)
-                    stops = self._stops_early()
+                    stops = self._should_stop_early()
                 if stops and self._is_chief:  # the others have no values
                     print(self._early_stopping.reason(), flush=True)
                 if is_last or stops:
@@ -122,9 +122,9 @@ class Trainer:
         newest: Any = checkpoints.newest
         step = checkpoint_files.step_of(newest)
         train_loop.check_same_step(self.strategy, self.output_dir, step)
-        if change := checkpoints.change_of_average():
+        if change := checkpoints.moving_average_note():
             print(change, flush=True)
-        with distribution.AgreedStop(self.strategy) as stop, self._averages_in_place():
+        with distribution.CoordinatedStop(self.strategy) as stop, self._averaged_weights():
             # Several could only leave it together, and there is nothing to save.
             stop.waits = distribution.num_workers(self.strategy) == 1
             results = self._evaluate(step, make_eval_dataset, decode, stop)
@@ -134,7 +134,7 @@ class Trainer:
 
     evaluate_and_decode = functools.partialmethod(evaluate, decode=True)
 
-    def _begun(self, make_epoch):
+    def _make_loop(self, make_epoch):
         return train_loop.TrainLoop(
             self.model,
             self.optimizer,
@@ -166,7 +166,7 @@ class Trainer:
             names.update(self.free_decoder(dataset)[0])
         self._early_stopping.check(names)
 
-    def _stops_early(self):
+    def _should_stop_early(self):
         return distribution.from_chief(self.strategy, self._early_stopping.should_stop)
 
     def _is_unevaluated(self, step, decode):
@@ -181,33 +181,33 @@ class Trainer:
     # Between the updates.
 
     def _evaluate_and_keep_best(self, loop, make_eval_dataset, decode):
-        with self._averages_in_place():
+        with self._averaged_weights():
             results = self._evaluate(loop.step, make_eval_dataset, decode, loop.stop, loop)
             if self._is_chief and self._early_stopping.add(loop.step, results):
                 save_best(self.output_dir, self.model, loop.step)
         return results
 
-    def _mend_best(self, step):
+    def _save_missing_best(self, step):
         """Writes the best weights if an earlier run was killed just before."""
         is_best = step > 0 and self._early_stopping.best_step == step
         newest = _newest_best(self.output_dir)
         is_there = newest is not None and checkpoint_files.step_of(newest) == step
         if self._is_chief and is_best and not is_there:
-            with self._averages_in_place():
+            with self._averaged_weights():
                 save_best(self.output_dir, self.model, step)
 
-    def _averages_in_place(self):
-        return self._average.in_place() if self._average else contextlib.nullcontext()
+    def _averaged_weights(self):
+        return self._average.applied_to_model() if self._average else contextlib.nullcontext()
 
     def _evaluate(self, step, make_eval_dataset, decode, stop, loop=None):
         """Evaluates, decodes where it is asked for, and records both; returns the results."""
         evaluated = self.evaluator(
-            make_eval_dataset(), self.settings.eval_steps, stop.leaves_evaluation
+            make_eval_dataset(), self.settings.eval_steps, stop.stops_evaluation
         )
         if loop:
-            loop.settle()
+            loop.wait_for_checkpoint()
         if evaluated is None:
-            raise _left(stop, loop)
+            raise _interrupted_evaluation(stop, loop)
         self._summaries.write_evaluation(step, evaluated)
         shown = {name: value for name, value in evaluated.items() if "/" not in name}
         print(f"evaluation at step {step}: {result_line(shown)}", flush=True)
@@ -221,9 +221,9 @@ class Trainer:
         if not self.free_decoder.can_decode(dataset):
             print("Skipping free decoding, because a language model has no inputs.", flush=True)
             return {}
-        decoded = self.free_decoder(dataset, should_stop=stop.leaves_evaluation)
+        decoded = self.free_decoder(dataset, should_stop=stop.stops_evaluation)
         if decoded is None:
-            raise _left(stop, loop)
+            raise _interrupted_evaluation(stop, loop)
         results, samples = decoded
         self._summaries.write_evaluation(step, results, kind="decode")
         for sample in samples:
@@ -231,14 +231,14 @@ class Trainer:
         return results
 
 
-def _left(stop, loop):
+def _interrupted_evaluation(stop, loop):
     """The `Interrupted` to raise where an evaluation was left."""
     if loop:
         return loop.interrupted()
     return stop.stopped("stopped during the evaluation. Run the same command again.")
 
 
-_FIRST = ("accuracy_per_sequence", "accuracy")
+_FIRST_METRICS = ("accuracy_per_sequence", "accuracy")
 
 
 def result_line(results: Mapping[str, float]) -> str:
@@ -251,7 +251,7 @@ def result_line(results: Mapping[str, float]) -> str:
     """
     decoded = [name for name in results if name.startswith("decode/") and name.count("/") == 1]
     rest = [name for name in results if "/" not in name]
-    first = [f"decode/{name}" for name in _FIRST] + [*decoded, *_FIRST]
+    first = [f"decode/{name}" for name in _FIRST_METRICS] + [*decoded, *_FIRST_METRICS]
     names = dict.fromkeys(name for name in (*first, *rest) if name in results)
     return " ".join(f"{name}={_number(name, results[name])}" for name in names)
 
@@ -266,16 +266,16 @@ def _number(name, value):
 
 def _newest_best(output_dir):
     with contextlib.suppress(checkpoint.CheckpointError):
-        return checkpoint_files.newest(os.path.join(output_dir, run_folder.BEST))
+        return checkpoint_files.newest(os.path.join(output_dir, output_folder.BEST))
     return None
 
 
-def check_best(output_dir: str) -> None:
+def check_best_folder(output_dir: str) -> None:
     """CheckpointError if a run's folder "best" holds what `save_best` has not written."""
     path = _newest_best(output_dir)
     is_best = True
     with contextlib.suppress(checkpoint.CheckpointError):  # a damaged one gives way
-        is_best = not path or checkpoint.is_of_weights(path)
+        is_best = not path or checkpoint.contains_only_weights(path)
     if not is_best:
         raise checkpoint.CheckpointError(
             "OUTPUT_DIR/best must contain only the best weights of the run. "
@@ -291,7 +291,7 @@ def save_best(output_dir: str, model: keras.Model, step: int) -> None:
     before goes when the new one is whole. What cannot be written, as on a full disk, is said:
     training does not end for it.
     """
-    directory = os.path.join(output_dir, run_folder.BEST)
+    directory = os.path.join(output_dir, output_folder.BEST)
     try:
         weights = tf.train.Checkpoint(model=checkpoint.model_variables(model))
         checkpoint_files.save(weights, directory, step, keep=1)

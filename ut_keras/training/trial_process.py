@@ -28,7 +28,7 @@ class TrialProcess:
 
     def __init__(self, command: Sequence[str], directory: str, gpus: str | None, lock: Any) -> None:
         self._directory = directory
-        self._told = False
+        self._stop_requested = False
         environment = dict(os.environ)
         if gpus is not None:
             environment["CUDA_VISIBLE_DEVICES"] = gpus
@@ -53,9 +53,9 @@ class TrialProcess:
 
     def stop(self) -> None:
         """Asks it to save and end; once, for a second signal would end it at once."""
-        if not self._told and self.exit_code is None:
+        if not self._stop_requested and self.exit_code is None:
             self._process.send_signal(signal.SIGTERM)
-        self._told = True
+        self._stop_requested = True
 
     def kill(self) -> None:
         self._process.kill()

@@ -56,7 +56,7 @@ def _loaded(preparations: bytes, function: bytes) -> Callable[[Any], Any]:
 
 def _picklable(error: BaseException) -> Exception:
     """Return an exception that the caller can load and that says what `error` says."""
-    shown = error if isinstance(error, UserError) else errors.of_package(error) or error
+    shown = error if isinstance(error, UserError) else errors.from_user_code(error) or error
     if not isinstance(shown, Exception) or not _survives_pickling(shown):
         return RuntimeError(traceback.format_exc())
     return shown

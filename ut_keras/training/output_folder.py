@@ -1,7 +1,7 @@
 """Whether a command may write a run into a folder, and that it alone does.
 
-run_folder.check("run")              makes it, if it may be written to
-with run_folder.lock("run"): …       nobody else does
+output_folder.check("run")              makes it, if it may be written to
+with output_folder.lock("run"): …       nobody else does
 """
 
 import contextlib
@@ -27,11 +27,12 @@ _RECORDS = (
 )
 
 
-def check(output_dir: str, given: str = "") -> None:
-    """Makes the folder if there is none; `given` is the name of a record of the user's there.
+def check(output_dir: str, allowed_record: str = "") -> None:
+    """Makes the folder if there is none; `allowed_record` names a record of the user's there.
 
     Raises:
-        UsageError: if it holds the results of a run whose checkpoints are gone; as `check_place`.
+        UsageError: if it holds the results of a run whose checkpoints are gone.
+            `check_location` raises for the same reasons as well.
         OSError: if nothing can be written there.
     """
     results = metrics_file.path(output_dir)
@@ -41,11 +42,11 @@ def check(output_dir: str, given: str = "") -> None:
             f"--output_dir must contain a checkpoint of the run that wrote {results!r}, because "
             "training from the beginning would remove these results. Received: no checkpoint."
         )
-    check_place(output_dir, given)
+    check_location(output_dir, allowed_record)
     whole_file.check_writable(output_dir)
 
 
-def check_place(output_dir: str, given: str = "") -> None:
+def check_location(output_dir: str, allowed_record: str = "") -> None:
     """UsageError if no run of ours can begin or go on in a folder.
 
     It may hold somebody else's file of the name of a run's record, weights that are of no run in
@@ -57,7 +58,7 @@ def check_place(output_dir: str, given: str = "") -> None:
             f"checkpoints. Received: {output_dir!r}."
         )
     best = os.path.join(output_dir, BEST)
-    path = foreign_record(output_dir, given) or foreign_record(best)
+    path = foreign_record(output_dir, allowed_record) or foreign_record(best)
     if path:
         raise UsageError(
             f"--output_dir must not contain other files with the names of a run's files. "
@@ -101,7 +102,7 @@ def write_records(directory: str, hp: Any, features: Any, **record: Any) -> None
     feature_record.save(directory, features)
 
 
-def foreign_record(directory: str, given: str = "") -> str | None:
+def foreign_record(directory: str, allowed_record: str = "") -> str | None:
     """The path of what has the name of a run's record or weights and is of no run, or None."""
     if checkpoint_files.exists(directory):
         return None
@@ -109,7 +110,7 @@ def foreign_record(directory: str, given: str = "") -> str | None:
     with contextlib.suppress(UserError, OSError):
         if "trained_with" in run_record.read(directory):
             return None
-    paths = [os.path.join(directory, name) for name in _RECORDS if name != given]
+    paths = [os.path.join(directory, name) for name in _RECORDS if name != allowed_record]
     pattern = f"{checkpoint_files.NAME}-*.data-?????-of-?????"
     paths += glob.glob(os.path.join(glob.escape(directory), pattern))
     return next(filter(os.path.lexists, paths), None)

@@ -2,36 +2,36 @@ import pytest
 
 from ut_keras.errors import UsageError
 from ut_keras.files.path_lock import LockedError
-from ut_keras.training import run_folder
+from ut_keras.training import output_folder
 
 
 def test_makes_the_folder_and_leaves_nothing_in_it(tmp_path):
     folder = tmp_path / "a" / "run"
-    run_folder.check(str(folder))
+    output_folder.check(str(folder))
     assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["exp[1]", "a\\b/run"])
 def test_a_name_that_tensorflow_does_not_find(tmp_path, name):
     with pytest.raises(UsageError, match=r"^--output_dir .*Received: "):
-        run_folder.check(str(tmp_path / name))
+        output_folder.check(str(tmp_path / name))
     assert not list(tmp_path.iterdir())
-    run_folder.check(str(tmp_path / "what? 3*[4"))
+    output_folder.check(str(tmp_path / "what? 3*[4"))
 
 
 @pytest.mark.parametrize("there", ["checkpoint", "model.ckpt-7.index"])
 def test_results_need_their_checkpoint(tmp_path, there):
     (tmp_path / "metrics.jsonl").touch()
-    run_folder.check(str(tmp_path))  # nothing is lost
+    output_folder.check(str(tmp_path))  # nothing is lost
     (tmp_path / "metrics.jsonl").write_text('{"step": 5}\n')
     with pytest.raises(UsageError, match=r"^--output_dir .*metrics\.jsonl.*no checkpoint"):
-        run_folder.check(str(tmp_path))
+        output_folder.check(str(tmp_path))
     (tmp_path / there).touch()
-    run_folder.check(str(tmp_path))
+    output_folder.check(str(tmp_path))
 
 
 def test_one_at_a_time(tmp_path):
-    first, second = run_folder.lock(str(tmp_path)), run_folder.lock(str(tmp_path))
+    first, second = output_folder.lock(str(tmp_path)), output_folder.lock(str(tmp_path))
     said = "^--output_dir must be written by one command at a time"
     with first, pytest.raises(LockedError, match=said), second:
         pass
@@ -40,7 +40,7 @@ def test_one_at_a_time(tmp_path):
 
 def test_a_folder_that_is_made_and_stays_empty_goes(tmp_path):
     for name in ("empty", "run"):
-        with run_folder.lock(str(tmp_path / name)):
+        with output_folder.lock(str(tmp_path / name)):
             if name == "run":
                 (tmp_path / name / "run.json").touch()
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
@@ -51,11 +51,11 @@ def test_a_folder_that_is_made_and_stays_empty_goes(tmp_path):
 )
 def test_a_record_that_is_given_hides_no_other(tmp_path, name):
     (tmp_path / "hparams.json").touch()
-    run_folder.check(str(tmp_path), "hparams.json")
+    output_folder.check(str(tmp_path), "hparams.json")
     (tmp_path / "best").mkdir()
     (tmp_path / name).touch()
     with pytest.raises(UsageError, match=rf"^--output_dir .*Received: '.*{name}'"):
-        run_folder.check(str(tmp_path), "hparams.json")
+        output_folder.check(str(tmp_path), "hparams.json")
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,6 @@ def test_a_new_run_takes_no_weights_that_are_there(tmp_path, there, named):
     (tmp_path / "best").mkdir()
     (tmp_path / there).touch()
     with pytest.raises(UsageError, match=rf"or no weights. Received: '.*/{named}'"):
-        run_folder.check(str(tmp_path))
+        output_folder.check(str(tmp_path))
     (tmp_path / "checkpoint").touch()  # of the run, whose weights they are
-    run_folder.check(str(tmp_path))
+    output_folder.check(str(tmp_path))
