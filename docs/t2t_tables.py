@@ -154,9 +154,9 @@ COMMANDS = {
 def names_table():
     """Return the text of t2t_names.md."""
     sections = {
-        "HParams sets": set_registry.SETS.refused(),
+        "HParams sets": set_registry.SETS.unsupported(),
         "Models": models.refused(),
-        "Problems": problem_registry.REGISTRY.refused(),
+        "Problems": problem_registry.REGISTRY.unsupported(),
         "Schedules": flags.OTHER_SCHEDULES,
         "Commands": COMMANDS,
     }

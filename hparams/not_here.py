@@ -33,4 +33,4 @@ for _patterns, _reason in {
     ),
 }.items():
     for _pattern in _patterns.split():
-        SETS.refuse(_pattern, _reason)
+        SETS.mark_unsupported(_pattern, _reason)

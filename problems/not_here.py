@@ -55,4 +55,4 @@ for _patterns, _reason in {
     ),
 }.items():
     for _pattern in _patterns.split():
-        REGISTRY.refuse(_pattern, _reason)
+        REGISTRY.mark_unsupported(_pattern, _reason)

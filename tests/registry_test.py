@@ -6,7 +6,7 @@ from ut_keras import registry
 def test_a_name_that_is_refused_says_why():
     table = registry.Registry("thing")
     table.register("old_kept")(1)
-    table.refuse("old_*", "it has gone; the nearest: new")
+    table.mark_unsupported("old_*", "it has gone; the nearest: new")
     assert table.get("old_kept") == 1 and table.names() == ["old_kept"]
     with pytest.raises(registry.UnknownNameError) as error:
         table.get("old_one")
@@ -26,7 +26,7 @@ def test_put_takes_the_place_of_what_there_is():
     table.add("name", 1)
     with pytest.raises(ValueError, match="Received: 'name' twice"):
         table.add("name", 2)
-    table.put("name", 2)
+    table.replace("name", 2)
     assert table.get("name") == 2
 
 

@@ -33,7 +33,7 @@ class Registry:
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self._entries: dict[str, Any] = {}
-        self._refused: dict[str, str] = {}
+        self._unsupported: dict[str, str] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
         """Decorator that files its object under `name`.
@@ -55,28 +55,28 @@ class Registry:
             ValueError: if the name is taken, other than by an earlier run of the same cell of a
                 notebook.
         """
-        if name in self._entries and not is_rerun(self._entries[name], entry):
+        if name in self._entries and not is_notebook_rerun(self._entries[name], entry):
             raise ValueError(f"Every {self.kind} must have its own name. Received: {name!r} twice.")
         self._entries[name] = entry
 
-    def put(self, name: str, entry: Any) -> None:
+    def replace(self, name: str, entry: Any) -> None:
         """Files `entry` under `name`, in place of what there is."""
         self._entries[name] = entry
 
-    def refuse(self, pattern: str, reason: str) -> None:
+    def mark_unsupported(self, pattern: str, reason: str) -> None:
         """Says why nothing is filed under a name, or under those that fit a pattern such as `a_*`.
 
         What is filed there all the same is found.
         """
-        self._refused[pattern] = reason
+        self._unsupported[pattern] = reason
 
-    def refused(self) -> dict[str, str]:
+    def unsupported(self) -> dict[str, str]:
         """Returns {name or pattern: reason}, of what is not filed."""
-        return dict(self._refused)
+        return dict(self._unsupported)
 
-    def why_not(self, name: str) -> str | None:
+    def unsupported_reason(self, name: str) -> str | None:
         """Why nothing is filed under a name; None if that was not said."""
-        for pattern, reason in self._refused.items():
+        for pattern, reason in self._unsupported.items():
             if fnmatch.fnmatchcase(str(name), pattern):
                 return reason
         return None
@@ -88,7 +88,7 @@ class Registry:
             UnknownNameError: if nothing is; the message lists the nearest names, or says why.
         """
         if name not in self:
-            reason = self.why_not(name)
+            reason = self.unsupported_reason(name)
             # A slip in a name that is here, such as a package's, is not one of T2T's others.
             if reason and not difflib.get_close_matches(str(name), self._entries, cutoff=0.95):
                 raise UnknownNameError(f"The {self.kind} {name!r} is not supported: {reason}.")
@@ -103,7 +103,7 @@ class Registry:
         return isinstance(name, str) and name in self._entries
 
 
-def is_rerun(before: Any, now: Any) -> bool:
+def is_notebook_rerun(before: Any, now: Any) -> bool:
     """Whether a function or class was defined by the same lines of a notebook, run again."""
 
     def place(entry):

@@ -11,7 +11,7 @@ from ut_keras.hparam.basic import BasicHParams
 from ut_keras.hparam.field import HParamError, specs, training
 from ut_keras.hparam.lstm import LSTMHParams
 from ut_keras.hparam.transformer import TransformerHParams, UniversalTransformerHParams
-from ut_keras.registry import is_rerun
+from ut_keras.registry import is_notebook_rerun
 
 C = TypeVar("C", bound=type[BasicHParams])
 
@@ -74,7 +74,7 @@ def register(cls: C) -> C:
     class MyHParams(UniversalTransformerHParams):
         num_scratch_tokens: int = hparam.field(4, "[0, inf)", architecture=True)
     """
-    _CLASSES[:] = [*(of for of in _CLASSES if not is_rerun(of, cls)), cls]
+    _CLASSES[:] = [*(of for of in _CLASSES if not is_notebook_rerun(of, cls)), cls]
     return cls
 
 

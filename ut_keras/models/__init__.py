@@ -29,7 +29,11 @@ M = TypeVar("M", bound=type)
 # The class, or "MODULE:CLASS", where it is to be found.
 _CLASSES = registry.Registry("model")
 names = _CLASSES.names
-refuse, refused, why_not = _CLASSES.refuse, _CLASSES.refused, _CLASSES.why_not
+refuse, refused, why_not = (
+    _CLASSES.mark_unsupported,
+    _CLASSES.unsupported,
+    _CLASSES.unsupported_reason,
+)
 for _name, _class in {
     "transformer": "transformer:Transformer",
     "transformer_encoder": "transformer:TransformerEncoder",
@@ -96,7 +100,7 @@ def register(name: str) -> Callable[[M], M]:
 
 def register_alias(name: str, other: str) -> None:
     """Files the model that is registered as `other` under `name` too."""
-    _CLASSES.put(name, _CLASSES.get(other))
+    _CLASSES.replace(name, _CLASSES.get(other))
 
 
 def check_name(name: str) -> None:

@@ -78,8 +78,8 @@ _NEAREST = {
 }
 # What says why a name that T2T registers is not here; the first that knows it.
 _WHY_NOT: dict[str, tuple[Callable, ...]] = {
-    "data_generators": (PROBLEMS.why_not,),
-    "models": (models.why_not, SETS.why_not),
+    "data_generators": (PROBLEMS.unsupported_reason,),
+    "models": (models.why_not, SETS.unsupported_reason),
 }
 # What has no effect here, and may be called; seeds are those of --random_seed.
 _WITHOUT_EFFECT = ("utils.trainer_lib.set_random_seed", "utils.mlperf_log.transformer_print")

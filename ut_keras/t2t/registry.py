@@ -141,4 +141,4 @@ def list_hparams(prefix: str | None = None) -> list[str]:
 def _add(table, name, entry):
     if name in table:
         print(f"note: the {table.kind} {name} is that of the package, not ours", flush=True)
-    table.put(name, entry)
+    table.replace(name, entry)
