@@ -1,10 +1,11 @@
-"""The workers of a run, as the environment variable TF_CONFIG lists them. Loads no TensorFlow.
+"""The workers of a run, read from the environment variable TF_CONFIG.
 
     TF_CONFIG='{"cluster": {"worker": ["host0:2222", "host1:2222"]},
                 "task": {"type": "worker", "index": 0}}'
 
-Every worker runs the same command with another index. The first, or the "chief" if there is one,
-writes the files of the run.
+All workers run the same command. Only the index in TF_CONFIG differs. One worker, the chief, writes
+the files of the run: the worker of the job "chief", or the first worker if there is no such job.
+This module does not import TensorFlow.
 """
 
 import json
@@ -19,14 +20,14 @@ _VARIABLE = "TF_CONFIG"
 
 
 class ClusterError(UserError):
-    """The environment lists no workers that can be used."""
+    """TF_CONFIG does not describe a usable cluster."""
 
 
 class Cluster(NamedTuple):
-    """A worker among others."""
+    """The workers of a run, and which of them this process is."""
 
-    workers: tuple  # of str, HOST:PORT of each, the chief first
-    index: int  # which of them this process is
+    workers: tuple  # of str, the address HOST:PORT of each worker; the chief is first
+    index: int  # index of this process in `workers`
 
     @property
     def is_chief(self) -> bool:
@@ -34,10 +35,10 @@ class Cluster(NamedTuple):
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> Cluster | None:
-    """Returns the `Cluster`, or None where there are no other workers.
+    """Return the `Cluster` in TF_CONFIG, or None if this process is the only worker.
 
     Raises:
-        ClusterError: if TF_CONFIG is not as TensorFlow's or names what is not supported.
+        ClusterError: if TF_CONFIG does not have TensorFlow's format, or contains unsupported jobs.
     """
     text = environment.get(_VARIABLE)
     if not text:
@@ -48,7 +49,7 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Cluster | N
         for given in jobs.values():
             if not isinstance(given, list):
                 raise TypeError(f"The addresses of a job must be a list. Received: {given!r}.")
-        # Two that did not say which they are would both be the first.
+        # The task is required: without it, every worker would take itself for the first worker.
         task = config["task"] if jobs else {"type": "worker", "index": 0}
         kind, index = str(task["type"]), int(str(task["index"]))
     except (LookupError, ValueError, AttributeError, TypeError, RecursionError) as error:
@@ -84,12 +85,16 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Cluster | N
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """("::1", 2222) of "[::1]:2222"; a ClusterError if it is no address."""
+    """Split an address, such as "[::1]:2222", into the host "::1" and the port 2222.
+
+    Raises:
+        ClusterError: if the text is not an address.
+    """
     try:
         parts = urllib.parse.urlsplit(f"//{address}")
         if parts.netloc == address and parts.hostname and parts.port:
             return parts.hostname, parts.port
-    except ValueError:  # a port that is none
+    except ValueError:  # The port is not a valid number.
         pass
     raise ClusterError(
         f'A worker of {_VARIABLE} must be "HOST:PORT", with a port from 1 to 65535. '

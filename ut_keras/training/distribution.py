@@ -1,13 +1,15 @@
-"""The `tf.distribute` strategy of a run. There always is one: the train loop has one form.
+"""The `tf.distribute` strategy of a run.
 
 one device       OneDeviceStrategy
 several GPUs     MirroredStrategy                 --worker_gpu=N
 several workers  MultiWorkerMirroredStrategy      TF_CONFIG, see `cluster`
 a TPU            TPUStrategy                      --use_tpu --cloud_tpu_name=…
 
-Several workers hold the same weights and take the same steps, so whatever one of them alone knows
-(the clock, a signal, a score) must be agreed on before anything depends on it: `from_chief`,
-`any_worker`.
+Every run has a strategy, so one train loop serves all of them.
+
+All workers hold the same weights and perform the same updates. Some values exist on one worker
+only: its clock, a signal that it received, or a score that it computed. The workers must exchange
+such a value with `from_chief` or `any_worker` before any computation depends on it.
 """
 
 import functools
@@ -22,7 +24,7 @@ from ut_keras.process import interruption
 from ut_keras.process.interruption import Interrupted
 from ut_keras.training.cluster import Cluster
 
-# What TensorFlow raises in a worker once another has gone.
+# The errors that TensorFlow raises in a worker after another worker has disappeared.
 LOST_WORKER_ERRORS = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
@@ -33,11 +35,14 @@ LOST_WORKER_ERRORS = (
 
 
 class DeviceError(UserError):
-    """Devices were asked for that are not there."""
+    """The requested devices are not available."""
 
 
 class WorkerLost(Interrupted):
-    """Another worker does not answer any more: the run can go on from its newest checkpoint."""
+    """Another worker no longer responds.
+
+    The run can resume from its newest checkpoint.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(message, exit_code=75)  # "try again", in sysexits.h
@@ -49,18 +54,18 @@ def get_strategy(
     cluster: Cluster | None = None,
     tpu: str | None = None,
 ) -> tf.distribute.Strategy:
-    """Returns the strategy for the devices asked for.
+    """Return the strategy for the requested devices.
 
     Args:
-        num_gpus: int. How many GPUs to use (of each worker); with 0, or 1 where there is none, the
-            CPU.
+        num_gpus: int. Number of GPUs that each worker uses. With 0, the CPU is used. With 1, the
+            CPU is used if the machine has no GPU.
         devices: list of str, such as ["CPU:0", "CPU:1"]. Overrides `num_gpus`.
-        cluster: `Cluster` of several workers; all of them must call this before anything else is
-            computed. Optional.
-        tpu: str. Name or address of a TPU, "local" on a TPU's own machine. Optional.
+        cluster: `Cluster` of several workers. All workers must call this function before they
+            compute anything else. Optional.
+        tpu: str. Name or address of a TPU, or "local" on the TPU's own machine. Optional.
 
     Raises:
-        DeviceError: if there are fewer GPUs than asked for, or no TPU.
+        DeviceError: if fewer GPUs are available than requested, or the TPU cannot be reached.
     """
     if tpu is not None:
         return _tpu_strategy(tpu)
@@ -77,12 +82,15 @@ def get_strategy(
 
 
 def physical_gpus(num_gpus: int) -> list[Any]:
-    """The GPUs of this machine that are used if so many are asked for; of 1, none may be there.
+    """Return the GPUs that a run with `num_gpus` uses.
+
+    If one GPU is requested and the machine has none, the list is empty.
 
     Raises:
-        DeviceError: if there are fewer.
+        DeviceError: if more than one GPU is requested and fewer are available.
     """
-    # Listing the logical devices would start the runtime, too early for several workers.
+    # Listing the logical devices would start TensorFlow's runtime. With several workers this must
+    # not happen before the strategy is created.
     gpus = tf.config.list_physical_devices("GPU")
     if num_gpus > max(1, len(gpus)):
         raise DeviceError(
@@ -94,15 +102,15 @@ def physical_gpus(num_gpus: int) -> list[Any]:
 
 @functools.cache
 def _mirrored_strategy(devices):
-    # Two strategies over the same devices would number their collective operations alike, and one
-    # would receive what the other sends.
+    # This function is cached because two strategies over the same devices would use the same ids
+    # for their collective operations, and each could receive the other's values.
     return tf.distribute.MirroredStrategy(list(devices))
 
 
 @functools.cache
 def _multi_worker_strategy():
-    # It waits for the others without an end, where Python hears no signal, and takes SIGTERM from
-    # Python for good.
+    # The constructor waits for the other workers without a time limit. Python does not handle
+    # signals meanwhile, and TensorFlow replaces Python's handler of SIGTERM permanently.
     with interruption.EndsWithoutPython():
         return tf.distribute.MultiWorkerMirroredStrategy()
 
@@ -111,7 +119,7 @@ def _tpu_strategy(name):
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect(tpu=name)
         return tf.distribute.TPUStrategy(resolver)
-    # OSError: of asking the cloud where the TPU is.
+    # An OSError comes from the request that asks the cloud for the TPU's address.
     except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise DeviceError(
@@ -121,7 +129,7 @@ def _tpu_strategy(name):
 
 
 def num_workers(strategy: tf.distribute.Strategy) -> int:
-    """How many processes train together."""
+    """Return the number of processes that train together."""
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return 1
     cluster = strategy.cluster_resolver.cluster_spec().as_dict()
@@ -129,14 +137,15 @@ def num_workers(strategy: tf.distribute.Strategy) -> int:
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process is the one that writes the files of the run."""
+    """Return whether this process writes the files of the run."""
     return strategy.extended.should_checkpoint
 
 
 def distribute(strategy: tf.distribute.Strategy, dataset: tf.data.Dataset) -> Any:
-    """Spreads global batches over the replicas: each batch is cut, no file or batch is left out.
+    """Split each global batch between the replicas. No file and no batch is skipped.
 
-    Each of several workers reads all, and keeps its rows.
+    If there are several workers, each one reads the entire dataset and keeps its share of the
+    examples.
     """
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
@@ -144,9 +153,12 @@ def distribute(strategy: tf.distribute.Strategy, dataset: tf.data.Dataset) -> An
 
 
 def distribute_parts(strategy: tf.distribute.Strategy, make: Callable[[Part | None], Any]) -> Any:
-    """The same, where several workers read no more than their own rows.
+    """Distribute batches like `distribute`, but let each worker read only its share.
 
-    `make` makes the dataset of a `Part`, or of None for all of every batch.
+    Args:
+        strategy: the strategy of the run.
+        make: function that makes the dataset of one `Part` of every batch. With None it makes the
+            dataset of the complete batches.
     """
     workers = num_workers(strategy)
     if workers == 1:
@@ -158,25 +170,37 @@ def distribute_parts(strategy: tf.distribute.Strategy, make: Callable[[Part | No
 
 
 def from_chief(strategy: tf.distribute.Strategy, value: Any) -> Any:
-    """The chief's value, a number, on every worker; all of them must call it."""
+    """Return the chief's number `value` on every worker.
+
+    All workers must call this function.
+    """
     if num_workers(strategy) == 1:
         return value
     return type(value)(_sum_over_workers(strategy, value if is_chief(strategy) else 0))
 
 
 def any_worker(strategy: tf.distribute.Strategy, flag: Any) -> bool:
-    """Whether `flag` is true on any worker; all of them must call it."""
+    """Return whether `flag` is true on any worker.
+
+    All workers must call this function.
+    """
     return _sum_over_workers(strategy, bool(flag)) > 0
 
 
 def is_same_on_all_workers(strategy: tf.distribute.Strategy, value: Any) -> bool:
-    """Whether `value`, an int, is the same on all workers; all of them must call it."""
+    """Return whether the int `value` is the same on all workers.
+
+    All workers must call this function.
+    """
     difference = abs(value - from_chief(strategy, value))
     return not any_worker(strategy, difference)
 
 
 def _sum_over_workers(strategy, value):
-    """The sum of a number over the workers, by their first replicas."""
+    """Return the sum of a number over the workers.
+
+    The first replica of each worker contributes the number.
+    """
     if num_workers(strategy) == 1:
         return float(value)
     return float(_all_reduce_function(strategy)(tf.constant(value, tf.float64)))
@@ -200,11 +224,17 @@ def _all_reduce_function(strategy):
     return summed
 
 
-_SIGNAL_CHECK_STEPS = 10  # workers ask each other for signals
+_SIGNAL_CHECK_STEPS = 10  # updates between two exchanges of signals among the workers
 
 
 class CoordinatedStop(interruption.StopRequest):
-    """A `StopRequest` that knows of others: several workers always wait, to stop together."""
+    """A `StopRequest` that several workers obey at the same step.
+
+    Args:
+        strategy: the strategy of the run.
+        waits: bool, as in `StopRequest`. Several workers start with True in any case, because they
+            must stop together.
+    """
 
     def __init__(self, strategy: tf.distribute.Strategy, waits: bool = True) -> None:
         self._strategy = strategy
@@ -212,12 +242,15 @@ class CoordinatedStop(interruption.StopRequest):
         super().__init__(waits or not self._is_single_worker)
 
     def is_due(self, step: int) -> bool:
-        """Whether to stop after update number `step`."""
+        """Return whether training must stop after update number `step`."""
         if self._is_single_worker:
             return self.requested
         on_grid = step % _SIGNAL_CHECK_STEPS == 0
         return on_grid and any_worker(self._strategy, self.requested)
 
     def stops_evaluation(self) -> bool:
-        """Whether to leave an evaluation, which several workers can only do together."""
+        """Return whether a signal must stop the current evaluation.
+
+        Several workers evaluate together, so a signal to one of them does not stop an evaluation.
+        """
         return self._is_single_worker and self.requested

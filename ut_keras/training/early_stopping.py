@@ -1,12 +1,12 @@
-"""When to stop because a metric gets no better, and which step was the best.
+"""Early stopping: when to stop because a metric no longer improves.
 
     stopping = EarlyStopping("decode/bleu", patience_steps=20000, delta=0.1)
     stopping.read(output_dir, last_step=5000, split="dev")
     stopping.add(6000, {"loss": 1.2, "decode/bleu": 24.5})
     stopping.should_stop, stopping.best_step
 
-The memory of a run is `metrics.jsonl`: what it says of the steps up to a checkpoint is all that
-there is to know, so a run that goes on decides as one that was never stopped.
+A run keeps its earlier results only in `metrics.jsonl`. A resumed run reads the results up to its
+checkpoint from there, so it makes the same decisions as a run that was never interrupted.
 """
 
 import dataclasses
@@ -18,20 +18,26 @@ from ut_keras.files import metrics_file
 
 
 class MetricError(UserError):
-    """There is no metric of that name."""
+    """The evaluation has no metric with the requested name."""
 
 
 @dataclasses.dataclass(eq=False)
 class EarlyStopping:
-    """Follows one metric."""
+    """Follows one metric over the evaluations of a run.
 
-    # A name in `metrics.jsonl`, such as "loss" or "decode/bleu", or T2T's tag for it, as of
-    # `metrics_file.name_of`. Of "step" the last is the best.
+    Args:
+        metric: str. A name in `metrics.jsonl`, such as "loss" or "decode/bleu", or T2T's tag for it
+            (see `metrics_file.name_of`). With "step", the last step is the best.
+        patience_steps: int. Training stops if the metric has not improved by `delta` within this
+            many steps. None never stops.
+        delta: float. The required improvement over the value at the start of these steps.
+        minimize: bool. Whether a lower value is better. None decides by the name of the metric.
+    """
+
     metric: str = "loss"
-    # Stop once the metric has not improved by `delta` within so many; None never stops.
     patience_steps: int | None = None
-    delta: float = 0.1  # how much better than the value at their beginning it must have been
-    minimize: bool | None = None  # whether less is better; None goes by the name
+    delta: float = 0.1
+    minimize: bool | None = None
 
     def __post_init__(self) -> None:
         self.metric = metrics_file.name_of(self.metric)
@@ -40,27 +46,27 @@ class EarlyStopping:
         self._values: dict[Any, float] = {}
 
     def read(self, output_dir: str, last_step: int, **record_filter: str) -> None:
-        """Takes over what an earlier run has recorded of the steps up to `last_step`.
+        """Read the values of the metric that an earlier run recorded up to `last_step`.
 
-        `record_filter` is what training goes by, such as the `problem` and `split` that are
-        evaluated; what is of others is not read.
+        `record_filter` selects the evaluations that control training, such as by `problem` and
+        `split`. Other records are ignored.
         """
         for record in metrics_file.records(output_dir, **record_filter):
             if self.metric in record and record["step"] <= last_step:
                 self._values[record["step"]] = float(record[self.metric])
 
     def add(self, step: int, results: Mapping[str, float]) -> bool:
-        """Takes the results of the evaluation of a step; returns whether it is the best so far.
+        """Add the results of the evaluation at `step` and return whether it is the best.
 
         Raises:
-            MetricError: if they lack the metric.
+            MetricError: if the results do not contain the metric.
         """
         self.check(results)
         self._values[step] = float({**results, "step": step}[self.metric])
         return self.best_step == step
 
     def check(self, names: Iterable[str]) -> None:
-        """Checks that the metric is among the names of the results of an evaluation.
+        """Check that the metric is among the names of an evaluation's results.
 
         Raises:
             MetricError: if it is not.
@@ -73,9 +79,10 @@ class EarlyStopping:
 
     @property
     def best_step(self) -> int | None:
-        """The step with the best value, or None; of equal ones the last, which has learned longest.
+        """The step with the best value, or None if there are no values.
 
-        An accuracy of 1 is reached long before the rest (loss, ponder time) has settled.
+        Of equal values, the last one counts, because the model has been trained longest there. For
+        example, the accuracy can be 1 long before the loss and the ponder time have settled.
         """
         if not self._values:
             return None
@@ -83,9 +90,11 @@ class EarlyStopping:
 
     @property
     def should_stop(self) -> bool:
-        """Whether nothing since is better by `delta` than the value `patience_steps` ago.
+        """Whether the metric has not improved enough in the last `patience_steps` steps.
 
-        By a `delta` of 0: whether nothing is better at all.
+        The values of these steps are compared with the value before them. Training stops if none of
+        them is better by at least `delta`. With a `delta` of 0, training stops if none of them is
+        better.
 
         References: T2T `metrics_hook.has_metric_plateaued`.
         """
@@ -101,7 +110,7 @@ class EarlyStopping:
         return gain < self.delta or gain <= 0
 
     def reason(self) -> str:
-        """One line that says why to stop."""
+        """Return one line that explains why training stops."""
         best = self.best_step
         return (
             f"Early stopping: {self.metric} has not improved by {self.delta:g} for "

@@ -1,12 +1,12 @@
-"""Batches without end, from datasets of one pass each, and the place in them.
+"""An endless stream of batches, and the position in it that a checkpoint stores.
 
-The place is two numbers, the epoch and the batches of it that were handed out, so that a checkpoint
-can hold it; a third stands for the order that they belong to. Going on from a place makes a dataset
-anew and begins with the next batch, where the order is another with the next epoch.
+The position consists of two numbers: the epoch, and how many of its batches were consumed. A third
+number identifies the order of the batches. To resume, `Epochs` makes the dataset again and starts
+with the next batch. If the order of the batches has changed, it starts with the next epoch.
 
-Of `IndexedBatches`, which are all epochs, one iterator serves the whole run, and reads the next
-epoch's first batches during the last ones of an epoch. Of datasets each epoch makes its own, and
-the model waits for its first batch.
+`IndexedBatches` represent all epochs. One iterator then serves the complete run, and it reads the
+first batches of the next epoch while the model still trains on the last batches of the current one.
+With a `tf.data.Dataset` for each epoch, the model waits for the first batch of every epoch.
 """
 
 import functools
@@ -25,10 +25,11 @@ class Epochs:
     """An endless iterator over global batches.
 
     Args:
-        make_epoch: function from the number of the epoch to a `tf.data.Dataset` of one pass over
-            the data; the same number must give the same batches. Or to `IndexedBatches`: pass n of
-            those of epoch 0 is epoch n, and no others are made.
-        strategy: a `tf.distribute.Strategy`, which spreads each batch over its replicas.
+        make_epoch: function that takes the number of an epoch and returns a `tf.data.Dataset` with
+            one pass over the data. It must return the same batches each time it gets the same
+            number. It may instead return `IndexedBatches` for epoch 0. These provide all later
+            epochs as well, so the function is not called again.
+        strategy: a `tf.distribute.Strategy`, which splits each batch between its replicas.
     """
 
     def __init__(self, make_epoch: Callable[[int], Any], strategy: tf.distribute.Strategy) -> None:
@@ -37,7 +38,7 @@ class Epochs:
         self._epoch = 0
         self._batch = 0
         with tf.device("CPU:0"):
-            # The order of older checkpoints, and of datasets that do not tell, is 0.
+            # The order is 0 if it is unknown: in older checkpoints and for plain datasets.
             self.position = {
                 name: tf.Variable(0, dtype=tf.int64, trainable=False)
                 for name in ("epoch", "batch", "order")
@@ -51,7 +52,7 @@ class Epochs:
 
     @functools.cached_property
     def _indexed_batches(self):
-        """The `IndexedBatches` of all epochs; None where each makes a dataset."""
+        """The `IndexedBatches` of all epochs, or None if every epoch has its own dataset."""
         first = self._make_epoch(0)
         return first if isinstance(first, IndexedBatches) else None
 
@@ -68,20 +69,23 @@ class Epochs:
         return next(self._batches)
 
     def close(self) -> None:
-        """Stops what reads ahead; the next batch is the one that would have come."""
+        """Stop reading ahead.
+
+        The next batch is still the one after the last consumed batch.
+        """
         self._batches = None
 
     def write_position(self) -> None:
-        """Puts the place into `position`, for a checkpoint."""
+        """Store the current position in `position`, so that a checkpoint can contain it."""
         self.position["epoch"].assign(self._epoch)
         self.position["batch"].assign(self._batch)
         self.position["order"].assign(self._order)
 
     def read_position(self) -> str | None:
-        """Goes to the place that a checkpoint has put into `position`.
+        """Continue at the position that a checkpoint has restored to `position`.
 
         Returns:
-            str, what is to be said if that place is of another order; else None.
+            str, a message for the user if the order of the batches has changed. Otherwise None.
         """
         self._epoch = int(self.position["epoch"])
         self._batch = int(self.position["batch"])
@@ -118,7 +122,10 @@ class Epochs:
             self._batch = 0
 
     def _remaining_batches(self):
-        """The batches from the place on: of all epochs, or of this one."""
+        """Return the batches after the current position.
+
+        With `IndexedBatches` these are the batches of all epochs, otherwise those of this epoch.
+        """
         if self._indexed_batches is not None:
             make = functools.partial(self._indexed_batches.onwards, self._epoch, self._batch)
             return distribution.distribute_parts(self._strategy, make)

@@ -1,4 +1,6 @@
-"""Teacher-forced evaluation: the loss and the metrics of a split, as sums over counts.
+"""Teacher-forced evaluation: the loss and the metrics of a split.
+
+Losses and metrics are summed over all batches and then divided by their counts.
 
 evaluate = Evaluator(model, strategy, metrics={"accuracy": metrics.get("accuracy")})
 evaluate(dataset, steps=100)  ->  {"loss": 0.31, "losses/training": 0.3, "accuracy": 0.9, …}
@@ -19,21 +21,24 @@ from ut_keras.training import distribution, ponder
 
 
 class EmptyDatasetError(UserError):
-    """A dataset without a batch."""
+    """A dataset has no batches."""
 
 
 @dataclasses.dataclass(eq=False)
 class Evaluator:
-    """Evaluates a model on datasets; compiled once."""
+    """Evaluates a model on datasets.
+
+    The evaluation step is compiled once and used for all datasets with the same element spec.
+    """
 
     model: keras.Model  # with `forward` and `loss_terms`
     strategy: tf.distribute.Strategy
-    # By name: (logits, targets) -> (sum, count), or, for weighted data, (logits, targets, weights)
-    # -> (sum, sum of weights).
+    # Metric functions by name: (logits, targets) -> (sum, count). For weighted data:
+    # (logits, targets, weights) -> (sum, sum of weights).
     metrics: Mapping[str, Callable[..., Any]]
-    # By name: `FeatureMetric`, which is not weighted.
+    # `FeatureMetric` by name. These metrics ignore the weights of the data.
     feature_metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    # From the results to more of them.
+    # Function that computes further results from the results.
     summarize: Callable[[dict[str, float]], Mapping[str, float]] = lambda results: {}
 
     def __post_init__(self) -> None:
@@ -42,7 +47,7 @@ class Evaluator:
 
     @property
     def names(self) -> list[str]:
-        """The names that results have whatever the model and the data; there may be more."""
+        """The names that all results contain; a model may add more."""
         return ["loss", *self.metrics, *self.feature_metrics]
 
     def __call__(
@@ -51,21 +56,23 @@ class Evaluator:
         steps: int = -1,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> dict[str, float] | None:
-        """Evaluates.
+        """Evaluate the model.
 
         Args:
-            dataset: `tf.data.Dataset` of (features, targets) or (features, targets, weights),
-                global batches, one pass. Weights are as in `losses`: float [B], [B, 1] or [B, T].
-            steps: int. Batches to take; 0 or less takes all.
-            should_stop: function that says, after each batch, whether to give up.
+            dataset: `tf.data.Dataset` of global batches (features, targets) or (features, targets,
+                weights), one pass over the data. Weights are as in `losses`: float [B], [B, 1] or
+                [B, T].
+            steps: int. Number of batches to evaluate. With 0 or less, all batches are evaluated.
+            should_stop: function that is called after each batch. If it returns True, the
+                evaluation is abandoned.
 
         Returns:
             dict from name to float: "loss", "losses/NAME" for every loss, the metrics, and
-            "ponder_time" if the model ponders; a feature metric that counted nothing is left out.
-            None if it was given up.
+            "ponder_time" if the model ponders. A feature metric is missing if its count is 0. The
+            return value is None if the evaluation was abandoned.
 
         Raises:
-            EmptyDatasetError: if there is no batch.
+            EmptyDatasetError: if the dataset has no batches.
         """
         if steps > 0:
             dataset = dataset.take(steps)
@@ -75,7 +82,8 @@ class Evaluator:
         total = steps if steps > 0 else None
         with live_line.ProgressLine("evaluation, batches", total) as line:
             for batch in readable.batches(batches):
-                # Summed in float64 on the host: there may be more tokens than float32 can count.
+                # The sums are float64 on the host, because float32 cannot count many tokens
+                # exactly.
                 pairs = tf.nest.map_structure(lambda x: np.float64(x.numpy()), self._step(batch))
                 totals = pairs if totals is None else tf.nest.map_structure(np.add, totals, pairs)
                 line.add(1)
@@ -93,7 +101,7 @@ class Evaluator:
         return {**results, **self.summarize(results)}
 
     def _compile(self, element_spec):
-        """Makes the step: one trace for all batches of datasets of these shapes."""
+        """Trace the evaluation step once for all batches of this element spec."""
         if self._element_spec != element_spec:
             self._element_spec = element_spec
             self._step = tf.function(

@@ -1,9 +1,9 @@
-"""The moving average of the weights, which often does better than the last ones.
+"""A moving average of the weights, which often performs better than the weights.
 
     average = average * d + weight * (1 - d),    d = min(decay, (1 + t) / (10 + t)) at update t
 
-so that the first updates, which are far from where the weights go, are soon forgotten
-(as `tf.train.ExponentialMovingAverage` with `num_updates`).
+The smaller d in the first updates lets the average forget the initial weights quickly. This is the
+same as `tf.train.ExponentialMovingAverage` with `num_updates`.
 """
 
 import contextlib
@@ -17,7 +17,10 @@ from ut_keras.checkpoints import checkpoint
 
 
 class MovingAverage:
-    """Averages of a built model's trainable variables, of the same type on the same devices."""
+    """Averages of a built model's trainable variables.
+
+    Each average has the type of its variable and is on the same devices.
+    """
 
     def __init__(self, model: keras.Model, strategy: tf.distribute.Strategy, decay: float) -> None:
         self._strategy = strategy
@@ -31,12 +34,15 @@ class MovingAverage:
             }
 
     def reset(self) -> None:
-        """Begins anew with the weights as they are."""
+        """Set the averages to the current weights."""
         for name, weight in self._weights.items():
             self.variables[name].assign(weight)
 
     def update(self, iterations: Any) -> None:
-        """Takes the weights after update number `iterations`; outside of the replicas."""
+        """Update the averages after update number `iterations`.
+
+        Call this method outside the replica context.
+        """
         count = tf.cast(iterations, tf.float32)
         decay = tf.minimum(self._decay, (1.0 + count) / (10.0 + count))
 
@@ -50,7 +56,7 @@ class MovingAverage:
 
     @contextlib.contextmanager
     def applied_to_model(self) -> Iterator[None]:
-        """Context in which the model has the averages for weights."""
+        """Context in which the model's weights are the averages."""
         original = {name: weight.numpy() for name, weight in self._weights.items()}
         for name, weight in self._weights.items():
             weight.assign(self.variables[name])

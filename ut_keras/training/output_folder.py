@@ -1,7 +1,7 @@
-"""Whether a command may write a run into a folder, and that it alone does.
+"""Checks of the output folder of a run, and the lock on it.
 
-output_folder.check("run")              makes it, if it may be written to
-with output_folder.lock("run"): …       nobody else does
+output_folder.check("run")              creates the folder and checks that a run may use it
+with output_folder.lock("run"): …       excludes all other processes
 """
 
 import contextlib
@@ -17,8 +17,8 @@ from ut_keras.errors import UsageError, UserError
 from ut_keras.files import metrics_file, path_lock, whole_file
 from ut_keras.inference import feature_record, run_record
 
-BEST = "best"  # a folder in a run's, of the weights of its best evaluation
-SAVED = "model.safetensors"  # of what `run.save` writes
+BEST = "best"  # the subfolder with the weights of the best evaluation
+SAVED = "model.safetensors"  # the weights that `run.save` writes
 _RECORDS = (
     "hparams.json",
     run_record.FILENAME,
@@ -28,12 +28,17 @@ _RECORDS = (
 
 
 def check(output_dir: str, allowed_record: str = "") -> None:
-    """Makes the folder if there is none; `allowed_record` names a record of the user's there.
+    """Create the output folder if needed, and check that a run may use it.
+
+    Args:
+        output_dir: str.
+        allowed_record: str. Name of a record in the folder that the user has put there, such as
+            "hparams.json". Optional.
 
     Raises:
-        UsageError: if it holds the results of a run whose checkpoints are gone.
-            `check_location` raises for the same reasons as well.
-        OSError: if nothing can be written there.
+        UsageError: if the folder contains the results of a run but no checkpoint of it, or for the
+            reasons of `check_location`.
+        OSError: if the folder is not writable.
     """
     results = metrics_file.path(output_dir)
     has_results = os.path.isfile(results) and os.path.getsize(results)
@@ -47,10 +52,12 @@ def check(output_dir: str, allowed_record: str = "") -> None:
 
 
 def check_location(output_dir: str, allowed_record: str = "") -> None:
-    """UsageError if no run of ours can begin or go on in a folder.
+    """Check that a run of ut_keras can start or resume in a folder.
 
-    It may hold somebody else's file of the name of a run's record, weights that are of no run in
-    it, or be called what TensorFlow's reader of checkpoints takes for a pattern.
+    Raises:
+        UsageError: if the folder contains a file that has the name of a run's record but does not
+            belong to a run, if it contains weights without a checkpoint of their run, or if
+            TensorFlow's checkpoint reader would take its name for a pattern.
     """
     if re.search(r"\[[^/]*\]|\\", output_dir):
         raise UsageError(
@@ -75,12 +82,12 @@ def check_location(output_dir: str, allowed_record: str = "") -> None:
 
 @contextlib.contextmanager
 def lock(output_dir: str) -> Iterator[None]:
-    """Context in which this process alone trains, searches or imports into a folder.
+    """Context in which only this process trains, searches or imports into the folder.
 
-    A folder that is made for it, and stays empty, is removed.
+    If the folder did not exist before and is still empty at the end, it is removed.
 
     Raises:
-        LockedError: if another one does.
+        LockedError: if another process holds the lock.
     """
     is_new = not os.path.exists(output_dir)
     os.makedirs(output_dir, exist_ok=True)
@@ -96,17 +103,21 @@ def lock(output_dir: str) -> Iterator[None]:
 
 
 def write_records(directory: str, hp: Any, features: Any, **record: Any) -> None:
-    """Writes what says whose run a folder holds; `record` goes to run.json."""
-    run_record.write(directory, **record)  # first: by it `foreign_record` knows the others
+    """Write the files that describe a run; `record` is written to run.json."""
+    # `foreign_record` recognizes a run by run.json, so this file is written first.
+    run_record.write(directory, **record)
     hparam.save(hp, os.path.join(directory, "hparams.json"))
     feature_record.save(directory, features)
 
 
 def foreign_record(directory: str, allowed_record: str = "") -> str | None:
-    """The path of what has the name of a run's record or weights and is of no run, or None."""
+    """Return the path of a file that only looks like a run's file, or None.
+
+    Such a file has the name of a run's record or of its weights, but it does not belong to a run.
+    """
     if checkpoint_files.exists(directory):
         return None
-    # Of a run that was killed before its first checkpoint, run.json was written first.
+    # A run that was killed before its first checkpoint is recognized by its run.json.
     with contextlib.suppress(UserError, OSError):
         if "trained_with" in run_record.read(directory):
             return None

@@ -1,4 +1,4 @@
-"""How long the model pondered: what its stacks report, over real positions only."""
+"""The ponder times that a model's stacks report, restricted to real positions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,18 +7,20 @@ import tensorflow as tf
 
 
 def times_and_masks(output: Any, features: Mapping[str, tf.Tensor], targets: Any) -> dict[str, Any]:
-    """Ponder times of each stack that has them.
+    """Return the ponder times and the position masks of each stack that ponders.
 
     Args:
         output: `ModelOutput`.
-        features: dict of int tensors; the encoder's positions are those of "inputs".
-        targets: int tensor [B, T], or [B] for classes; the decoder's positions.
+        features: dict of int tensors. The positions of the encoder are those of "inputs".
+        targets: int tensor [B, T], or [B] for classes. The positions of the decoder are those of
+            the targets.
 
     Returns:
-        dict from "encoder" and "decoder", where there are any, to a pair of float32 tensors
-        [B, length]: the ponder times, in steps, and 1 at real positions.
+        dict with the keys "encoder" and "decoder", as far as these stacks ponder. Each value is a
+        pair of float32 tensors [B, length]: the ponder times in steps, and a mask that is 1 at real
+        positions.
     """
-    # A classifier's decoder has one position per row, which is real whatever the class.
+    # The decoder of a classifier has one position per example. It is real even for class 0.
     target_ids = targets
     if len(output.logits.shape) == 2:
         target_ids = tf.ones([tf.shape(targets)[0], 1], tf.int32)
@@ -35,7 +37,7 @@ def times_and_masks(output: Any, features: Mapping[str, tf.Tensor], targets: Any
 
 
 def sum_and_count(pondered: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """The steps pondered over all real positions and the number of those positions."""
+    """Return the total ponder time of all real positions, and their number."""
     if not pondered:
         return tf.constant(0.0), tf.constant(0.0)
     total = tf.add_n([tf.reduce_sum(times * mask) for times, mask in pondered.values()])
@@ -45,8 +47,9 @@ def sum_and_count(pondered: Any) -> tuple[tf.Tensor, tf.Tensor]:
 
 def _position_mask(ids, times):
     real = tf.cast(ids != 0, tf.float32)
-    # A sentence (an axis of words behind the positions) is real if it has a word, and a row that
-    # ponders as one (act_type "global") if it has a position.
+    # Some ids have more axes than the ponder times. If every position is a sentence, the last axis
+    # holds its words, and a sentence is real if it has a word. With act_type "global", an example
+    # ponders as a unit, and it is real if it has a real position.
     while len(real.shape) > len(times.shape):
         real = tf.reduce_max(real, axis=-1)
     return real

@@ -1,11 +1,11 @@
-"""What is told of the updates: the progress line, and TensorBoard's training curves.
+"""The progress line of training, and the averages for TensorBoard.
 
     [####......] step 1200/5000  loss 0.412  seq accuracy 0.87  ponder 2.61  input wait 2%
     15,300 tokens/s  51 ms/step  03:12 left
 
-On a terminal the line is written over, and loses its middle where that is narrow; elsewhere a new
-one, without the bar, appears every few seconds. Results stay on the device until a line is due:
-reading them every step would make the device wait.
+On a terminal, the line is overwritten, and its middle is removed if the terminal is too narrow.
+Elsewhere, a new line without the bar is printed every few seconds. Results stay on the device until
+the next line is due, because reading them after every step would make the device wait.
 """
 
 import collections
@@ -19,13 +19,13 @@ import numpy as np
 from ut_keras.process.live_line import LiveLine, clock_time
 from ut_keras.training.train_step import StepResult
 
-_WINDOW = 100  # steps that the line speaks about
+_WINDOW = 100  # number of recent steps that the line averages
 _BAR_WIDTH = 20
 
 
 @dataclasses.dataclass(eq=False)
 class Progress:
-    """Collects results of updates and shows them."""
+    """Collects the results of updates and shows them."""
 
     total_steps: int  # the last step
     live: LiveLine = dataclasses.field(default_factory=LiveLine)  # where the line is written
@@ -36,22 +36,25 @@ class Progress:
         self.restart_clock()
 
     def restart_clock(self) -> None:
-        """Leaves what follows out of the speed: call it when training goes on after a pause."""
-        # Of each reading: when the one before it was, and since then the updates, their tokens, and
-        # the seconds of waiting for batches.
+        """Exclude the time before this call from the speed.
+
+        Call this method when training resumes after a pause.
+        """
+        # One entry for each `fetch`: the time of the fetch before it, and the number of updates,
+        # the number of tokens and the seconds spent waiting for batches since then.
         self._intervals: collections.deque = collections.deque(maxlen=_WINDOW)
         self._last_fetch_time: float | None = None
         self._input_wait_seconds = 0.0
 
     @contextlib.contextmanager
     def waiting_for_input(self) -> Iterator[None]:
-        """Context in which the next batch is waited for."""
+        """Context in which the train loop waits for the next batch."""
         started = self.live.clock()
         yield
         self._input_wait_seconds += self.live.clock() - started
 
     def add(self, step: int, result: StepResult) -> None:
-        """Takes the `StepResult` of `step`, without reading it."""
+        """Add the `StepResult` of `step` without reading it from the device."""
         self._pending.append((step, result))
 
     @property
@@ -60,7 +63,7 @@ class Progress:
         return self.live.is_due
 
     def fetch(self) -> list[tuple[int, dict[str, float]]]:
-        """Reads the results that were added: (step, values) of every update since the last call."""
+        """Read the results of all updates since the last call: a list of (step, values)."""
         fetched = [(step, _to_floats(result)) for step, result in self._pending]
         self._pending = []
         if not fetched:
@@ -68,7 +71,7 @@ class Progress:
         now = self.live.clock()
         for _, values in fetched:
             self._recent.append(values)
-        # The first results include compilation.
+        # The first interval is ignored, because it includes compilation.
         if self._last_fetch_time is not None:
             tokens = sum(values["tokens"] for _, values in fetched)
             self._intervals.append(
@@ -79,7 +82,7 @@ class Progress:
         return fetched
 
     def averages(self) -> dict[str, float]:
-        """What the recent updates say together, as a dict from name to float."""
+        """Return the averages over the recent updates, as a dict from name to float."""
         recent = self._recent
         if not recent:
             return {}
@@ -96,16 +99,16 @@ class Progress:
         return {name: value for name, value in averages.items() if value is not None}
 
     def show(self, step: int) -> None:
-        """Writes the line for `step`, over the last one on a terminal."""
+        """Write the line for `step`. On a terminal it replaces the previous line."""
         line = self._line(step)
         self.live.write(f"{self._bar(step)} {line}" if self.live.is_live else line)
 
     def end_line(self) -> None:
-        """Leaves the live line as it is, so that other text can follow."""
+        """End the current line, so that other text can follow."""
         self.live.end()
 
     def print_line(self, text: str) -> None:
-        """Prints a line that is none of these."""
+        """Print other text on a line of its own."""
         self.live.end()
         print(text, flush=True)
 
@@ -153,12 +156,12 @@ def _to_floats(result):
     return values
 
 
-_MIN_STEPS_FOR_WARNING = 1000  # before that, ponder times have not settled
+_MIN_STEPS_FOR_WARNING = 1000  # ponder times have not settled before this step
 _FEW_PONDER_STEPS = 2.5
 
 
 def halting_warning(step: int, averages: Mapping[str, float]) -> str | None:
-    """What is to be said to whoever lets positions ponder hardly at all; else None."""
+    """Return a warning if positions halt after very few steps, otherwise None."""
     ponder = averages.get("ponder_time")
     if step < _MIN_STEPS_FOR_WARNING or ponder is None or ponder >= _FEW_PONDER_STEPS:
         return None

@@ -1,13 +1,19 @@
-"""Waits until all workers of a cluster are there, and tells each what the others have to say.
+"""Waits until all workers of a cluster are running, and exchanges their settings.
 
-    statements = rendezvous.exchange(cluster, 300, {"train_steps": 1000})   {worker: its dict}
+    fingerprints = rendezvous.exchange(cluster, 300, {"train_steps": 1000})   {worker: its dict}
 
-TensorFlow waits for them without an end, and hears no Ctrl-C meanwhile. So nobody goes to it before
-all are there: they come to the chief's port, and the chief tells all when the last has come, or who
-is missing. Loads no TensorFlow.
+TensorFlow itself waits for the other workers without a time limit, and ignores Ctrl-C meanwhile.
+Therefore every worker calls `exchange` before it starts TensorFlow's cluster. The workers connect
+to the port of the chief. When the last one has connected, the chief sends all fingerprints to
+everyone. After the time limit it sends the missing workers instead. This module does not import
+TensorFlow.
 
-    a worker  {"worker": 1, "statement": {"train_steps": 1000}}
-    chief     {"statements": [{"train_steps": 1000}, {"train_steps": 1000}]}  or  {"missing": […]}
+    a worker sends  {"worker": 1, "statement": {"train_steps": 1000}}
+    the chief sends {"statements": [{"train_steps": 1000}, {"train_steps": 1000}]}
+                    or {"missing": […]}
+
+The keys of these messages stay the same in all versions, so that workers with different versions
+of ut_keras can report the difference.
 """
 
 import contextlib
@@ -21,14 +27,14 @@ from ut_keras.files import json_file
 from ut_keras.process.interruption import Interrupted
 from ut_keras.training.cluster import Cluster, ClusterError, host_and_port
 
-_HOST_NAME_SECONDS = 30  # A machine's name may be known a little later than it starts.
+_HOST_NAME_SECONDS = 30  # The host name of a new machine may not be resolvable at once.
 _POLL_SECONDS = 0.2
 _SOCKET_TIMEOUT_SECONDS = 5
-_MAX_LINE_BYTES = 1 << 20  # bytes
+_MAX_LINE_BYTES = 1 << 20
 
 
 class WorkersMissing(Interrupted):
-    """Workers have not come."""
+    """Some workers did not connect in time."""
 
     def __init__(self, seconds: float, missing: str) -> None:
         super().__init__(
@@ -39,21 +45,23 @@ class WorkersMissing(Interrupted):
 
 
 def exchange(cluster: Cluster, seconds: float, fingerprint: Mapping[str, Any]) -> dict[str, Any]:
-    """Waits until all workers are there; returns what each states, by its address.
+    """Wait for all workers and return the fingerprint of each one by its address.
 
     Args:
-        seconds: how long to wait.
-        statement: this worker's, dict that JSON can hold.
+        cluster: `Cluster` of all workers.
+        seconds: time limit.
+        fingerprint: dict, serializable as JSON, with the settings of this worker that must be the
+            same on all workers.
 
     Raises:
-        ClusterError: if this worker's port is taken, or a name cannot be resolved.
-        WorkersMissing: if some have not come.
+        ClusterError: if the port of this worker is in use, or a host name cannot be resolved.
+        WorkersMissing: if some workers did not connect in time.
     """
     chief, *others = cluster.workers
     expected = others if cluster.is_chief else [chief]
     print(f"Waiting at most {seconds} s for {', '.join(expected)}", flush=True)
     deadline = time.monotonic() + seconds
-    # Where it is not the chief's, to see that TensorFlow will have it.
+    # Workers other than the chief also open their port, to check that it is free for TensorFlow.
     with _listener(cluster.workers[cluster.index]) as server:
         if cluster.is_chief:
             reply = _gather(server, cluster.workers, deadline, fingerprint)
@@ -67,13 +75,13 @@ def exchange(cluster: Cluster, seconds: float, fingerprint: Mapping[str, Any]) -
 
 
 def _gather(server, workers, deadline, fingerprint):
-    """The chief's part: hears all, and answers all."""
+    """Collect the fingerprints on the chief and send them to all workers."""
     fingerprints = {0: fingerprint}
     connections: dict[int, socket.socket] = {}
     server.settimeout(_POLL_SECONDS)
     with contextlib.ExitStack() as stack:
         while True:
-            # One that was killed meanwhile must come back.
+            # A worker that has disconnected must connect again.
             for index in [i for i in connections if _is_disconnected(connections[i])]:
                 del fingerprints[index], connections[index]
             missing = [each for i, each in enumerate(workers) if i not in fingerprints]
@@ -85,24 +93,24 @@ def _gather(server, workers, deadline, fingerprint):
                 continue
             stack.enter_context(connection)
             connection.settimeout(_SOCKET_TIMEOUT_SECONDS)
-            # Anybody may come to a port and say anything.
+            # Other programs may connect to the port. Messages in another format are ignored.
             with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
                 message = _read(connection)
                 index = range(1, len(workers)).index(message["worker"]) + 1
                 fingerprints[index], connections[index] = message["statement"], connection
         received = [fingerprints.get(i) for i in range(len(workers))]
-        # As the others receive it.
+        # The chief uses the decoded message too, so that all workers compare the same values.
         content = {"missing": missing} if missing else {"statements": received}
         reply = json.loads(json.dumps(content))
         for connection in connections.values():
             with contextlib.suppress(OSError):
                 connection.sendall(_encode_line(reply))
-                connection.recv(1)  # until the other has hung up: then the port is free
+                connection.recv(1)  # Returns when the worker has closed: then the port is free.
     return reply
 
 
 def _report_to_chief(cluster, deadline, fingerprint):
-    """The part of the others: what the chief answers."""
+    """Send the fingerprint of this worker to the chief and return the chief's reply."""
     chief = cluster.workers[0]
     while True:
         try:
@@ -118,7 +126,8 @@ def _report_to_chief(cluster, deadline, fingerprint):
                     return reply
                 reason: Any = _NOT_A_WAITING_CHIEF
         except ValueError:
-            # One that trains already (it will stop, as this one is missing), or something else.
+            # Another program uses the port, or the chief is already training in TensorFlow. In the
+            # second case the chief will stop, because this worker is missing.
             reason = _NOT_A_WAITING_CHIEF
         except OSError as error:
             reason = error.strerror or error
@@ -168,7 +177,8 @@ def _listener(address):
     _, port = host_and_port(address)
     both = socket.has_dualstack_ipv6()
     try:
-        # On all of the machine's addresses: its own name may stand for one that is not among them.
+        # Listen on all addresses of the machine, because its host name may resolve to an address
+        # that the machine itself does not have.
         return socket.create_server(
             ("", port),
             family=socket.AF_INET6 if both else socket.AF_INET,
@@ -186,14 +196,20 @@ _MAX_DIFFERENCES_SHOWN = 5
 
 
 def check(fingerprints: Mapping[str, Mapping[str, Any]], index: int) -> None:
-    """Compares what all workers state, as `exchange` returns it, with what number `index` does.
+    """Check that all workers have the same fingerprint.
+
+    Args:
+        fingerprints: the return value of `exchange`.
+        index: int, index of this worker. If this worker differs from the chief, the error describes
+            its own difference.
 
     Raises:
-        ClusterError: names what differs, and where; all workers raise it, if one does.
+        ClusterError: if any worker differs from the chief. All workers raise the error in this
+            case.
     """
     workers = list(fingerprints)
     chief = fingerprints[workers[0]]
-    # What differs from the chief: here, or, on the chief, elsewhere.
+    # Compare this worker with the chief first, then all others.
     for other in [workers[index], *workers]:
         values = fingerprints[other]
         differing = [name for name in {**chief, **values} if chief.get(name) != values.get(name)]

@@ -1,6 +1,7 @@
-"""Saves a run as it goes, beside the updates, and what forbids it.
+"""Saves the checkpoints of a run while training continues.
 
-That is weights that are not finite, and a folder that is not the run's any more.
+Two conditions prevent saving: weights that are not finite, and an output folder that was moved or
+removed.
 """
 
 import contextlib
@@ -19,20 +20,26 @@ from ut_keras.errors import UserError
 
 
 class FolderLost(CheckpointError):
-    """The folder of a run was renamed, moved or removed while it trained."""
+    """The output folder of a run was renamed, moved or removed during training."""
 
 
 def check_folder(path: str, status: os.stat_result, step: int) -> None:
-    """Ends a run whose folder is no longer at its path, before it makes another one there.
+    """Check that the output folder of a run is still at its path.
 
-    `status` is the folder's; by its path alone another run's would be taken for it.
+    Without this check, the run would create a second folder at the path.
+
+    Args:
+        path: str, path of the folder.
+        status: `os.stat_result` of the folder at the start of the run. It identifies the folder,
+            even if another folder is now at the path.
+        step: int, the step that training has reached.
 
     Raises:
-        FolderLost: if something else, or nothing, is at the path.
+        FolderLost: if the path does not exist or is another folder.
     """
     try:
         is_same_folder = os.path.samestat(os.stat(path), status)
-    except OSError as error:  # such as a disk of the network that does not answer for now
+    except OSError as error:  # For example, a network disk may be temporarily unavailable.
         is_same_folder = not isinstance(error, FileNotFoundError)
     if is_same_folder:
         return
@@ -50,7 +57,7 @@ def check_folder(path: str, status: os.stat_result, step: int) -> None:
 
 
 def _new_path(path, status):
-    """The path of a folder's new name, in the folder where it was; None without one."""
+    """Return the new path of a folder that was renamed in its parent folder, or None."""
     parent = os.path.dirname(os.path.abspath(path))
     with contextlib.suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:
@@ -61,11 +68,11 @@ def _new_path(path, status):
 
 
 class NonFiniteError(UserError, ArithmeticError):
-    """The loss or a weight is not finite any more."""
+    """The loss or a weight is no longer finite."""
 
 
 def non_finite_weight(model: keras.Model) -> str | None:
-    """The path of a trainable weight of a built model that is not finite, or None."""
+    """Return the path of a trainable weight that is not finite, or None."""
     variables = model.trainable_variables
     finite = tf.stack([tf.reduce_all(tf.math.is_finite(variable)) for variable in variables])
     pairs = zip(variables, finite.numpy(), strict=True)
@@ -74,32 +81,35 @@ def non_finite_weight(model: keras.Model) -> str | None:
 
 @dataclasses.dataclass
 class Saver:
-    """Saves when it is time; knows which step is saved, or could not be (the next time it is)."""
+    """Saves checkpoints when they are due.
+
+    A checkpoint that could not be written is tried again when the next one is due.
+    """
 
     checkpoints: Any  # `Checkpoints`
     is_chief: bool  # whether this process writes them
-    # Of the step, before its state is taken: the last chance to find that it is no good.
+    # Called with the step before its state is copied. May raise an error to prevent saving.
     before_save: Callable[[int], Any]
-    print_line: Callable[[str], Any]  # prints a line
-    every_steps: int = 1  # updates from one checkpoint to the next …
-    every_seconds: float = 0  # … or seconds, if not 0
-    saved_step: int | None = None  # whose state is saved, or is being written
-    failed_step: int | None = None  # whose state could not be
+    print_line: Callable[[str], Any]  # prints a message to the user
+    every_steps: int = 1  # number of updates between checkpoints
+    every_seconds: float = 0  # seconds between checkpoints; if not 0, replaces `every_steps`
+    saved_step: int | None = None  # the last step whose state is saved or is being saved
+    failed_step: int | None = None  # the last step, if its state could not be saved
     _interval_start: float = 0.0
 
     def restart_clock(self) -> None:
-        """Counts the seconds to the next checkpoint from here."""
+        """Start a new interval of `every_seconds`."""
         self._interval_start = time.monotonic()
 
     def save_if_due(self, step: int) -> None:
-        """Saves the state of `step` if it is time; says what has failed meanwhile."""
+        """Save the state of `step` if it is due, and report an earlier save that failed."""
         self.finish(wait=False)
         if self._is_due(step):
             self.save(step)
             self.restart_clock()
 
     def save(self, step: int) -> None:
-        """Starts to save the state of `step`, unless it is saved or has been tried."""
+        """Start to save the state of `step`, unless this was done or tried before."""
         if step in (self.saved_step, self.failed_step):
             return
         self.before_save(step)
@@ -109,7 +119,10 @@ class Saver:
         self.saved_step, self.failed_step = step, None
 
     def finish(self, wait: bool = True) -> None:
-        """Waits for what is written, and says if it failed; without `wait`, if that is known."""
+        """Wait for the current save and report it if it failed.
+
+        With `wait=False`, report a failure only if the save has already ended.
+        """
         try:
             self.checkpoints.finish_saving(wait)
         except checkpoint.SaveError as error:
@@ -117,17 +130,17 @@ class Saver:
             self.print_line(f"{error}. Training continues; {self.newest()}.")
 
     def finish_or_raise(self) -> None:
-        """As `finish`; nothing comes after this, so that what cannot be saved is an error now.
+        """Wait for the last save of the run, and try again if it failed.
 
         Raises:
-            SaveError: if the last step could not be.
+            SaveError: if the last step cannot be saved.
         """
         self.finish()
         if self.failed_step is not None and self.is_chief:
             self.checkpoints.save()
 
     def newest(self) -> str:
-        """Which checkpoint there is, as text."""
+        """Return a text that names the newest checkpoint."""
         return f"newest checkpoint: {self.checkpoints.newest or 'none'}"
 
     def _is_due(self, step):

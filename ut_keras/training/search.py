@@ -1,15 +1,15 @@
-"""A search as a study of Optuna's, in `output_dir/search.journal`, and what its trials reached.
+"""A hyperparameter search as an Optuna study in `output_dir/search.journal`.
 
     study = open_study(output_dir, {"train_steps": 1000, …})
-    trial = next_trial(study, ranges, (), 10)     is in the file before it runs
+    trial = next_trial(study, ranges, (), 10)     stored in the file before the trial runs
     tell(study, trial, 0.93)
 
-A user may call Optuna on the study, too: the search runs an enqueued trial and compares an added
-one.
+Users may also use Optuna on the study: the search runs the trials that they enqueue, and compares
+the trials that they add.
 
-Optuna and not KerasTuner: a proposal can be asked for and the result told later, so a trial is an
-ordinary run of the trainer in a process of its own. KerasTuner wants to build the model, call `fit`
-and hold the trial's state itself.
+The search uses Optuna and not KerasTuner. With Optuna, a process can ask for a proposal and report
+the result later, so every trial is an ordinary training run in a process of its own. KerasTuner
+would build the model, call `fit` and manage the state of the trial itself.
 """
 
 import os
@@ -23,11 +23,17 @@ from ut_keras.hparam.field import HParamError
 from ut_keras.hparam.ranges import Range
 
 FILENAME = "search.journal"
-_RANDOM_TRIALS = 5  # before the estimator has enough to go by; Optuna's 10 are all of T2T's trials
+# Number of random trials before the estimator proposes. Optuna's default of 10 is T2T's default
+# number of trials, so the estimator would never be used.
+_RANDOM_TRIALS = 5
 
 
 def optuna() -> Any:
-    """The package, where it is installed; else a `UsageError`."""
+    """Import the package Optuna.
+
+    Raises:
+        UsageError: if Optuna is not installed.
+    """
     try:
         import optuna
     except ImportError as error:
@@ -39,25 +45,26 @@ def optuna() -> Any:
 
 
 def open_study(output_dir: str, identity: Mapping[str, Any], random_seed: int | None = None) -> Any:
-    """The study of a folder, which is made if there is none.
+    """Return the study of a folder; create it if there is none.
 
     Args:
-        output_dir: str, an existing folder that nobody else writes to.
-        identity: dict of what must not change on the way, of JSON's types; it becomes the study's
-            user attributes. "autotune_objective" may, as long as no trial is complete.
-        random_seed: int, or None: that of the study, or a new one.
+        output_dir: str, an existing folder that no other process writes to.
+        identity: dict of JSON values that must stay the same when the search resumes. They become
+            the user attributes of the study. Only "autotune_objective" may change, as long as no
+            trial is complete.
+        random_seed: int, or None for the seed of the study. A new study gets a random seed then.
 
     Returns:
-        `optuna.Study`. Its trials have the user attributes "hparams" and, where they failed,
-        "reason".
+        `optuna.Study`. Its trials have the user attribute "hparams", and "reason" if they failed.
 
     Raises:
-        UsageError: if the folder holds another search, or somebody else's file of that name.
+        UsageError: if the folder contains another search, or another file with the name of the
+            journal.
     """
     journal = optuna().storages.journal
     path = os.path.join(output_dir, FILENAME)
     _remove_incomplete_line(path)
-    # Who was killed while it wrote has left the lock.
+    # A process that was killed while it wrote has left its lock. It is ignored after 3 seconds.
     lock = journal.JournalFileOpenLock(path, grace_period=3)
     storage = optuna().storages.JournalStorage(journal.JournalFileBackend(path, lock))
     studies = optuna().get_all_study_summaries(storage)
@@ -87,7 +94,7 @@ def open_study(output_dir: str, identity: Mapping[str, Any], random_seed: int | 
 
 
 def _remove_incomplete_line(path):
-    """Removes the torn line of a process that was killed, or a disk that was full, within it."""
+    """Remove an incomplete last line, which a killed process or a full disk has left."""
     if not os.path.exists(path):
         return
     with file_error.named(path), open(path, "rb") as file:
@@ -123,9 +130,9 @@ def next_trial(
 
     Args:
         study: `optuna.Study`.
-        ranges: what is searched.
-        busy: numbers of the trials that run.
-        most: how many trials there may be; a trial that the user enqueued runs in any case.
+        ranges: the searched ranges of the hparams.
+        active_trials: numbers of the trials that are running in this search.
+        max_trials: maximum number of trials. Trials that the user enqueued run in any case.
 
     Raises:
         RejectedTrial: if the user enqueued a trial with other hparams than the ranges have.
@@ -139,7 +146,7 @@ def next_trial(
     seed = (study.user_attrs["random_seed"] * 1000003 + number) % 2**32
     study.sampler = optuna().samplers.TPESampler(n_startup_trials=_RANDOM_TRIALS, seed=seed)
     if running:
-        # What `ask` returns, of a trial of another process.
+        # This is what `study.ask` returns. It cannot be called for the trial of another process.
         trial = optuna().trial.Trial(study, running[0]._trial_id)
         if "hparams" in trial.user_attrs:
             return trial
@@ -150,7 +157,7 @@ def next_trial(
 
 
 def _proposed(trial, ranges):
-    """The hparams of a trial: those that the user enqueued, and proposals for the others."""
+    """Return the hparams of a trial: enqueued by the user, or else proposed."""
     enqueued = trial.study.trials[trial.number].system_attrs.get("fixed_params", {})
     known = {item.name: item for item in ranges}
     if unknown := next((name for name in enqueued if name not in known), None):
@@ -163,7 +170,7 @@ def _proposed(trial, ranges):
         chosen = {name: known[name].checked(value) for name, value in enqueued.items()}
     except HParamError as error:
         raise RejectedTrial(trial, str(error)) from error
-    # Optuna would take the user's values for what it stores itself, such as positions.
+    # Optuna expects stored values here, such as the position of a value in its list.
     trial._fixed_params = {name: known[name].stored(value) for name, value in chosen.items()}
     proposed = {item.name: item.suggest(trial) for item in ranges}
     return {**proposed, **chosen}
@@ -172,7 +179,7 @@ def _proposed(trial, ranges):
 def tell(study: Any, trial: Any, value: float | None, reason: str = "") -> None:
     """Record how a trial ended: with a value, or failed for a reason.
 
-    A trial that the user has ended in the meantime stays as it is.
+    A trial that the user has ended in the meantime is not changed.
     """
     if study.trials[trial.number].state.is_finished():
         return
@@ -184,10 +191,11 @@ def tell(study: Any, trial: Any, value: float | None, reason: str = "") -> None:
 
 
 def check_trials(study: Any, ranges: Sequence[Range]) -> None:
-    """Check that the study's trials, some of which the user may have added, fit the ranges.
+    """Check that the trials of the study fit the ranges; the user may have added some.
 
     Raises:
-        UsageError: if a trial has a parameter that Optuna would compare with other values.
+        UsageError: if Optuna would compare a parameter of a trial with values that mean something
+            else.
     """
     scratch = optuna().create_study().ask()
     for item in ranges:
@@ -209,7 +217,7 @@ def _fits(item, expected, stored):
     if expected == stored:
         return True
     if not item.is_stored_as_it_is:
-        return False  # the same stored number would be another value
+        return False  # The same stored number would mean another value.
     try:
         optuna().distributions.check_distribution_compatibility(expected, stored)
     except ValueError:
@@ -230,12 +238,14 @@ def reason(trial: Any) -> str:
 
 
 def final_objective(trial_dir: str, objective: str) -> tuple[int, float]:
-    """Reads the (step, value) of a trial's last evaluation from its `metrics.jsonl`.
+    """Return (step, value) of a trial's last evaluation in its `metrics.jsonl`.
 
-    The objective is a name there, or T2T's tag for it, as of `metrics_file.name_of`.
+    Args:
+        trial_dir: str, output folder of the trial.
+        objective: str, a name in `metrics.jsonl`, or T2T's tag for it (see `metrics_file.name_of`).
 
     Raises:
-        UsageError: if no evaluation has it; the names that are there are listed.
+        UsageError: if no evaluation contains the objective. The message lists the available names.
     """
     name = metrics_file.name_of(objective)
     found, known = None, set()
@@ -252,7 +262,7 @@ def final_objective(trial_dir: str, objective: str) -> tuple[int, float]:
 
 
 def table(study: Any, ranges: Sequence[Range]) -> list[str]:
-    """Return a line for each trial: the best one first, then the failed and unfinished ones."""
+    """Return a line for each trial, the best first, the failed and unfinished last."""
     ended = completed(study)
     objective = study.user_attrs["autotune_objective"]
     reached = {trial.number: f"{objective}={number(trial.value)}" for trial in ended}
@@ -265,12 +275,15 @@ def table(study: Any, ranges: Sequence[Range]) -> list[str]:
 
 
 def tried(trial: Any, ranges: Sequence[Range]) -> str:
-    """Return what a trial tries, in one line."""
+    """Return the hparams of a trial in one line."""
     return " ".join(f"{name}={number(value)}" for name, value in hparams_of(trial, ranges).items())
 
 
 def hparams_of(trial: Any, ranges: Sequence[Range]) -> dict[str, Any]:
-    """Return the hparams of a trial; a trial that the user added has Optuna's parameters only."""
+    """Return the hparams of a trial.
+
+    A trial that the user added has only Optuna's parameters. They are converted to hparams.
+    """
     if "hparams" in trial.user_attrs:
         return dict(trial.user_attrs["hparams"])
     known = {item.name: item for item in ranges}

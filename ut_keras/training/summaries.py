@@ -1,10 +1,11 @@
-"""What a run leaves behind in numbers: TensorBoard's files and `metrics.jsonl`.
+"""Records the results of a run: TensorBoard's files and `metrics.jsonl`.
 
 output_dir/events.out.…        training: losses, learning rate, speed, ponder times
 output_dir/eval/events.out.…   evaluation, under T2T's tags
 output_dir/metrics.jsonl       one JSON object per evaluation
 
-What cannot be written, as on a full disk, is said and left out: training does not end for it.
+If a result cannot be written, for example because the disk is full, a message is printed and
+training continues.
 """
 
 import contextlib
@@ -22,30 +23,34 @@ from ut_keras.files import file_error, metrics_file
 
 @dataclasses.dataclass(eq=False)
 class Summaries:
-    """Writes the numbers of a run."""
+    """Writes the results of a run."""
 
     output_dir: str
-    problem_name: str = "problem"  # T2T's tags hold it: "metrics-PROBLEM/targets/accuracy"
-    split: str = "dev"  # that is evaluated
-    enabled: bool = True  # False writes nothing: of several workers one writes
-    is_training_run: bool = True  # whether training goes by the evaluations
+    problem_name: str = "problem"  # part of T2T's tags: "metrics-PROBLEM/targets/accuracy"
+    split: str = "dev"  # the split that is evaluated
+    enabled: bool = True  # False writes nothing; with several workers, only the chief writes
+    is_training_run: bool = True  # whether the evaluations belong to a training run
 
     def __post_init__(self) -> None:
         self._writers: dict[str, Any] = {}
         self._record_labels = {"problem": self.problem_name, "split": self.split}
-        # What training goes by, as of `metrics_file.records`.
+        # Arguments of `metrics_file.records` that select the evaluations of training.
         self.record_filter = {**self._record_labels, **metrics_file.OF_TRAINING}
         if not self.is_training_run:
             self._record_labels["by"] = "evaluation"
 
     def rewind(self, last_step: int, drop_last_evaluation: bool = False) -> None:
-        """Takes metrics.jsonl back to what it said of the steps up to `last_step`.
+        """Remove the records of steps after `last_step` from metrics.jsonl.
 
-        Without that step's evaluation, if it comes again.
+        A run that was killed may have recorded evaluations after its newest checkpoint. When the
+        run resumes, it evaluates these steps again. It may also have left an incomplete line. After
+        this call, the file is the same as that of a run that was never interrupted. TensorBoard
+        itself discards later steps when a step is repeated.
 
-        A run that was killed has recorded evaluations after its newest checkpoint, which come
-        again, and may have stopped in the middle of a line. What is left is what a run that was
-        never stopped would have recorded. (TensorBoard by itself drops later steps that it has.)
+        Args:
+            last_step: int, the step of the checkpoint from which training resumes.
+            drop_last_evaluation: bool. Whether to remove the evaluation of `last_step` as well,
+                because it is repeated.
         """
 
         def is_kept(record):
@@ -57,7 +62,7 @@ class Summaries:
                 metrics_file.keep(self.output_dir, is_kept)
 
     def is_evaluated(self, step: int, decoded: bool) -> bool:
-        """Whether the evaluation of a step is recorded, and if `decoded` the free decoding too."""
+        """Return whether a step's evaluation is recorded, and with `decoded` its decoding."""
         kinds = {
             any(name.startswith("decode/") for name in record)
             for record in metrics_file.records(self.output_dir, **self.record_filter)
@@ -68,7 +73,13 @@ class Summaries:
     def write_training(
         self, step: int, scalars: Mapping[str, float], ponder: Mapping[str, Any] | None = None
     ) -> None:
-        """Writes what the recent updates say; `ponder` is stack name: (ponder_times, mask)."""
+        """Write the averages of the recent updates to TensorBoard's file.
+
+        Args:
+            step: int.
+            scalars: dict from tag to number.
+            ponder: dict from the name of a stack to (ponder_times, mask), for histograms. Optional.
+        """
         if not self.enabled:
             return
         with self._reporting_write_errors(), self._writer("").as_default(step):
@@ -79,7 +90,10 @@ class Summaries:
             self._writer("").flush()
 
     def write_evaluation(self, step: int, results: Mapping[str, float], kind: str = "eval") -> None:
-        """Writes an evaluation to TensorBoard's file in the folder `kind` and to metrics.jsonl."""
+        """Write an evaluation to metrics.jsonl and to TensorBoard's file.
+
+        TensorBoard's file is in the folder `kind`.
+        """
         if not self.enabled:
             return
         with self._reporting_write_errors(), self._writer(kind).as_default(step):
@@ -90,7 +104,7 @@ class Summaries:
             metrics_file.append(self.output_dir, record)
 
     def close(self) -> None:
-        """Writes what is still to be written."""
+        """Write the remaining results and close the files."""
         for writer in list(self._writers.values()):
             with self._reporting_write_errors():
                 writer.close()
@@ -101,7 +115,7 @@ class Summaries:
         try:
             yield
         except (OSError, tf.errors.OpError) as error:
-            # A writer that has failed once may fail for ever.
+            # A writer that has failed once may never work again, so new ones are made.
             self._writers = {}
             print(
                 f"Results could not be recorded in {self.output_dir}: {file_error.line(error)}",
@@ -121,10 +135,10 @@ class Summaries:
 
 
 def _write_scalars(step, scalars):
-    """Writes numbers as TensorFlow 1 and T2T did, by the default writer.
+    """Write numbers in the format of TensorFlow 1 and T2T, with the default writer.
 
-    `tf.summary.scalar` writes tensors, which TensorBoard shows alike, but which
-    `EventAccumulator.Scalars` does not find.
+    `tf.summary.scalar` would write tensors. TensorBoard shows both in the same way, but
+    `EventAccumulator.Scalars` does not find tensors.
     """
     values = [
         tf.compat.v1.Summary.Value(tag=tag, simple_value=float(value))

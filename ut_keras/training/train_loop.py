@@ -1,13 +1,14 @@
-"""The loop of updates, from one checkpoint to the next.
+"""The loop over updates, with everything between two checkpoints.
 
     with TrainLoop(model, optimizer, strategy, output_dir, settings, make_epoch, …) as loop:
         loop.begin()
         loop.train_to(1000)
         loop.end()
 
-What a batch meets, in this order: `epochs` (batches without end), `train_step` (the update),
-`progress` (the line) and `summaries` (the curves), `saving`. It goes on where an earlier run
-stopped. Ctrl-C is read between two updates: see `interruption`.
+These modules process a batch, in this order: `epochs` (the stream of batches), `train_step` (the
+update), `progress` (the progress line), `summaries` (the training curves) and `saving`
+(checkpoints). Training resumes from the newest checkpoint. Signals such as Ctrl-C are handled
+between two updates (see `interruption`).
 """
 
 import dataclasses
@@ -31,23 +32,26 @@ from ut_keras.training.train_step import StepResult
 
 @dataclasses.dataclass(eq=False)
 class TrainLoop:
-    """Updates, from where the newest checkpoint is.
+    """Trains a model, starting from the newest checkpoint.
+
+    The fields without a comment are those of `Trainer`.
 
     Attributes:
-        step: int, the updates so far.
-        seconds: float, the time that they took, in this process.
+        step: int, number of updates so far.
+        seconds: float, training time in this process.
         stop: `CoordinatedStop`.
+
     Raises:
-        CheckpointError: if what is there cannot be gone on from.
+        CheckpointError: if training cannot resume from the checkpoint in the output folder.
     """
 
-    model: keras.Model  # this, and what says nothing, as of `Trainer`
+    model: keras.Model
     optimizer: Any
     strategy: tf.distribute.Strategy
     output_dir: str
     settings: TrainSettings
-    make_epoch: Callable[[int], Any]  # from the number of an epoch to a dataset; see `Epochs`
-    average: Any  # `MovingAverage` to keep of the weights, or None
+    make_epoch: Callable[[int], Any]  # the argument of `Epochs`
+    average: Any  # `MovingAverage` of the weights, or None
     summaries: Any  # `Summaries`
     write_records: Callable[[], Any]
 
@@ -88,10 +92,10 @@ class TrainLoop:
     # The loop.
 
     def train_to(self, last_step: int) -> None:
-        """Updates until `step` is `last_step`, and saves.
+        """Train until `step` is `last_step`, and save a checkpoint.
 
         Raises:
-            Interrupted: if it was told to stop; what was reached is saved.
+            Interrupted: if a signal stops training. The state is saved before.
         """
         if self.step >= last_step:
             return
@@ -131,7 +135,10 @@ class TrainLoop:
         )
 
     def _report(self, result):
-        """Reads the results of updates when a line or a record is due, and no sooner."""
+        """Show and record the results of updates when they are due.
+
+        Results are read from the device only then.
+        """
         self._progress.add(self.step, result)
         if self._progress.is_due:
             self._read_results()
@@ -171,7 +178,7 @@ class TrainLoop:
     # Beginning and end.
 
     def _restore(self):
-        """Goes to where the newest checkpoint is, or begins with other weights, or anew."""
+        """Restore the newest checkpoint, or start with new or warm-start weights."""
         if self._checkpoints.restore_newest():
             self.step = int(self.optimizer.iterations.numpy())
             self._saver.saved_step = self.step
@@ -191,28 +198,32 @@ class TrainLoop:
         check_same_step(self.strategy, self.output_dir, self.step)
 
     def begin(self) -> None:
-        """Writes what comes first, now that nothing can be refused any more."""
+        """Write the first files of the run. Everything must have been checked before."""
         if self._is_chief:
             checkpoint_files.remove_incomplete(self.output_dir)
             self.write_records()
         if self.step >= self.settings.train_steps:
-            self._saver.save(self.step)  # of a run without any update; else there it is
+            # This saves only if no checkpoint exists: in a run without updates.
+            self._saver.save(self.step)
 
     def wait_for_checkpoint(self) -> None:
-        """Waits for what is being saved: records of a step without its checkpoint are taken back.
+        """Wait until the current checkpoint is saved.
+
+        The results of a step are recorded only after its checkpoint. Otherwise a resumed run would
+        have to remove them.
 
         Raises:
-            FolderLost: if the run's folder is another one now.
+            FolderLost: if the output folder was moved or removed.
         """
         self._saver.finish()
         self._check_folder(self.step)
 
     def end(self) -> None:
-        """Waits for the last checkpoint.
+        """Wait for the last checkpoint.
 
         Raises:
-            SaveError: if it cannot be saved.
-            FolderLost: if the run's folder is another one now.
+            SaveError: if the checkpoint cannot be saved.
+            FolderLost: if the output folder was moved or removed.
         """
         self._check_folder(self.step)
         self._saver.finish_or_raise()
@@ -237,7 +248,7 @@ class TrainLoop:
             ) from error
 
     def interrupted(self) -> interruption.Interrupted:
-        """The `Interrupted` to raise when what could be saved is saved."""
+        """Return the `Interrupted` error to raise after the state was saved."""
         if self.stop.requested and self.step == self._saver.failed_step:
             return self.stop.stopped(
                 f"stopped at step {self.step}, which could not be saved; "
@@ -256,11 +267,11 @@ class TrainLoop:
 
 
 class StepProfiler:
-    """TensorBoard's profile of the updates `first` to `last`: where the time goes.
+    """Writes TensorBoard's profile of the updates `first` to `last`.
 
     Args:
-        output_dir: str. TensorBoard finds the profile in its plugins/profile.
-        steps: (first, last), ints, or None for nothing.
+        output_dir: str. TensorBoard finds the profile in its subfolder plugins/profile.
+        steps: (first, last), two ints, or None for no profile.
     """
 
     def __init__(self, output_dir: str, steps: Any) -> None:
@@ -276,11 +287,14 @@ class StepProfiler:
 
     def after_update(self, step: int, result: StepResult) -> None:
         if self._is_on and step + 1 not in self._steps:
-            result.loss.numpy()  # what a device is still at belongs to the profile
+            result.loss.numpy()  # Wait until the devices have finished the update.
             self.end()
 
     def end(self) -> None:
-        """Writes what there is; called once more, even after an error."""
+        """Write the current profile, if there is one.
+
+        This may be called again, also after an error.
+        """
         if not self._is_on:
             return
         self._is_on = False
@@ -289,7 +303,13 @@ class StepProfiler:
 
 
 def check_same_step(strategy: tf.distribute.Strategy, output_dir: str, step: int) -> None:
-    """CheckpointError if another worker has read the checkpoint of another step; all call it."""
+    """Check that all workers have read the checkpoint of the same step.
+
+    All workers must call this function.
+
+    Raises:
+        CheckpointError: if a worker has read the checkpoint of another step.
+    """
     if not distribution.is_same_on_all_workers(strategy, step):
         raise checkpoint.CheckpointError(
             f"All workers must find the same checkpoints in --output_dir, on a shared disk. "
@@ -298,13 +318,19 @@ def check_same_step(strategy: tf.distribute.Strategy, output_dir: str, step: int
 
 
 def warm_start(model: keras.Model, path: str) -> str:
-    """Fills a new model's variables by those of another run, all of the same name and shape.
+    """Initialize a new model with the variables of another run.
 
-    The path is of a run's folder, whose newest checkpoint is taken, or of one checkpoint. Returns a
-    line that says what was taken over and what was not.
+    Variables with the same name and shape are used, all others keep their initial values.
+
+    Args:
+        model: a built model.
+        path: str, a checkpoint, or the folder of a run, of which the newest checkpoint is used.
+
+    Returns:
+        str, a line that names the checkpoint and the variables that are newly initialized.
 
     Raises:
-        CheckpointError: if there is no checkpoint of ours, or nothing in it fits.
+        CheckpointError: if there is no checkpoint of ut_keras, or no variable matches.
     """
     path = os.path.expanduser(path)
     found = checkpoint_files.newest(path) if os.path.isdir(path) else path

@@ -17,7 +17,7 @@ from ut_keras.training import ponder
 
 
 class StepResult(NamedTuple):
-    """What an update leaves behind, over all replicas; scalars are float32."""
+    """The result of an update, over all replicas; scalars are float32."""
 
     losses: dict  # from loss name to its value in this batch
     loss: tf.Tensor  # their sum, what was minimised
@@ -37,19 +37,21 @@ def make_train_step(
     jit_compile: bool = False,
     moving_average: Any = None,
 ) -> Callable[..., StepResult]:
-    """Builds the compiled update.
+    """Build the compiled update.
 
     Args:
-        model: with `forward` and `loss_terms`.
-        optimizer: a Keras optimizer, made and built in the strategy's scope.
-        element_spec: that of the (distributed) dataset: one trace for all lengths that it leaves
-            open. None traces for every shape that comes, which the compiler then knows.
-        jit_compile: bool. Whether XLA compiles it.
-        moving_average: `MovingAverage` to keep of the weights. Optional.
+        model: model with `forward` and `loss_terms`.
+        optimizer: a Keras optimizer, created and built in the scope of the strategy.
+        strategy: the `tf.distribute.Strategy` of the run.
+        element_spec: element spec of the distributed dataset. The update is traced once for all
+            lengths that the spec leaves open. With None, it is traced for every batch shape, so
+            that the compiler knows the shape.
+        jit_compile: bool. Whether XLA compiles the update.
+        moving_average: `MovingAverage` of the weights, which every update changes too. Optional.
 
     Returns:
         A function from (features, targets) or (features, targets, weights) to `StepResult`. Weights
-        are those of `losses`: float [B], [B, 1] or [B, T].
+        are as in `losses`: float [B], [B, 1] or [B, T].
     """
     def replica_step(features, targets, *weights):
         def forward_and_terms():

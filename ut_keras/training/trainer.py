@@ -1,10 +1,10 @@
-"""T2T's schedules: what a run does, one after the other. It knows models, datasets and metrics; no
-problems.
+"""T2T's schedules: the sequence of training, evaluation and decoding in a run.
 
     trainer = Trainer(model, optimizer, strategy, output_dir, settings, evaluator, free_decoder)
     trainer.train_eval_and_decode(make_train_epoch, make_eval_dataset)
 
-`train_loop` has the updates; `evaluation`, `free_decoding` and `early_stopping` come between them.
+`train_loop` performs the updates. Between them, the trainer calls `evaluation`, `free_decoding` and
+`early_stopping`. The trainer gets a model, datasets and metrics, and never a problem.
 """
 
 import contextlib
@@ -26,27 +26,28 @@ from ut_keras.training import summaries as summaries_lib
 from ut_keras.training.evaluation import Evaluator
 from ut_keras.training.train_settings import TrainSettings
 
-MakeEpoch: TypeAlias = Callable[[int], Any]  # from its number to batches, see `Epochs`
+MakeEpoch: TypeAlias = Callable[[int], Any]  # the argument of `Epochs`
 MakeDataset: TypeAlias = Callable[[], Any]
 
 
 @dataclasses.dataclass(eq=False)
 class Trainer:
-    """One run: trains, evaluates, decodes, saves, and goes on where an earlier run stopped.
+    """One run: trains, evaluates, decodes and saves.
 
-    Model and optimizer are made in the strategy's scope.
+    Training resumes from the newest checkpoint in the output folder. Create the model and the
+    optimizer in the scope of the strategy.
     """
 
     model: keras.Model  # built, with `forward`, `loss_terms` and `generate`
-    optimizer: keras.optimizers.Optimizer | None  # None where nothing is trained
+    optimizer: keras.optimizers.Optimizer | None  # None in a run that only evaluates
     strategy: tf.distribute.Strategy
     output_dir: str  # an existing folder
     settings: TrainSettings
-    evaluator: Evaluator  # of the model, as the next
-    free_decoder: Any  # `FreeDecoder`
+    evaluator: Evaluator  # evaluates `model`
+    free_decoder: Any  # `FreeDecoder` of `model`
     problem_name: str = "problem"  # for TensorBoard's tags
-    # Writes what says whose run the folder holds; called when nothing can be refused any more,
-    # before anything else is written there.
+    # Writes the files that describe the run. It is called after all checks, and before anything
+    # else is written to the output folder.
     write_records: Callable[[], Any] = lambda: None
 
     def __post_init__(self) -> None:
@@ -63,10 +64,10 @@ class Trainer:
         if decay := self.settings.moving_average_decay:
             self._average = moving_average.MovingAverage(self.model, self.strategy, decay)
 
-    # Schedules, by T2T's names.
+    # The schedules, under T2T's names.
 
     def train(self, make_epoch: MakeEpoch, make_eval_dataset: MakeDataset | None = None) -> None:
-        """Trains to the last step, without evaluation."""
+        """Train to the last step without evaluation."""
         with self._make_loop(make_epoch) as loop:
             loop.begin()
             self._summaries.rewind(loop.step)
@@ -76,7 +77,10 @@ class Trainer:
     def continuous_train_and_eval(
         self, make_epoch: MakeEpoch, make_eval_dataset: MakeDataset, decode: bool = False
     ) -> dict[str, float]:
-        """Trains, and evaluates after every `eval_every_steps` and at the end; may decode, too."""
+        """Train, and evaluate after every `eval_every_steps` updates and at the end.
+
+        With `decode=True`, every evaluation also decodes.
+        """
         settings = self.settings
         evaluated_at = -math.inf
         with self._make_loop(make_epoch) as loop:
@@ -85,13 +89,13 @@ class Trainer:
             stops = self._should_stop_early()
             check_best_folder(self.output_dir)
             loop.begin()
-            # An earlier run may have stopped between saving a step and evaluating it.
+            # An earlier run may have stopped after it saved a step and before it evaluated it.
             is_due = stops or self._is_unevaluated(loop.step, decode)
             self._summaries.rewind(loop.step, drop_last_evaluation=is_due)
             self._save_missing_best(loop.step)
             while True:
                 if not is_due:
-                    # On the grid of the steps, wherever an earlier run stopped.
+                    # Evaluate at multiples of `every`, regardless of where an earlier run stopped.
                     every = max(1, settings.eval_every_steps)
                     loop.train_to(min(settings.train_steps, (loop.step // every + 1) * every))
                 is_due = False
@@ -101,7 +105,7 @@ class Trainer:
                     evaluated_at = time.monotonic()
                     results = self._evaluate_and_keep_best(loop, make_eval_dataset, decode)
                     stops = self._should_stop_early()
-                if stops and self._is_chief:  # the others have no values
+                if stops and self._is_chief:  # Only the chief has the values of the metric.
                     print(self._early_stopping.reason(), flush=True)
                 if is_last or stops:
                     break
@@ -115,7 +119,7 @@ class Trainer:
     def evaluate(
         self, make_epoch: MakeEpoch, make_eval_dataset: MakeDataset, decode: bool = False
     ) -> dict[str, float]:
-        """Evaluates the newest checkpoint; may decode, too."""
+        """Evaluate the newest checkpoint; with `decode=True`, decode as well."""
         checkpoints = checkpoint.restored(
             self.output_dir, self.model, self._average and self._average.variables
         )
@@ -125,7 +129,8 @@ class Trainer:
         if change := checkpoints.moving_average_note():
             print(change, flush=True)
         with distribution.CoordinatedStop(self.strategy) as stop, self._averaged_weights():
-            # Several could only leave it together, and there is nothing to save.
+            # Several workers could only stop together. There is nothing to save, so a signal ends
+            # each of them at once.
             stop.waits = distribution.num_workers(self.strategy) == 1
             results = self._evaluate(step, make_eval_dataset, decode, stop)
         print(result_line({**results, "steps": step}), flush=True)
@@ -148,10 +153,14 @@ class Trainer:
         )
 
     def _check_metric(self, make_eval_dataset, decode):
-        """MetricError if evaluations do not give the metric to stop by; all workers must call it.
+        """Check that evaluations provide the metric of early stopping.
 
-        Most names are known beforehand; where this one is not, a batch is evaluated, and decoded,
-        which compiles what is needed later anyway.
+        Most names are known before an evaluation. If this name is not among them, one batch is
+        evaluated and decoded. This is no extra work, because it compiles functions that are needed
+        later. All workers must call this method.
+
+        Raises:
+            MetricError: if evaluations do not provide the metric.
         """
         metric, names = self._early_stopping.metric, set(self.evaluator.names)
         if metric in names:
@@ -170,7 +179,7 @@ class Trainer:
         return distribution.from_chief(self.strategy, self._early_stopping.should_stop)
 
     def _is_unevaluated(self, step, decode):
-        """Whether to evaluate the restored step before going on."""
+        """Return whether the restored step must be evaluated before training continues."""
         settings = self.settings
         if step >= settings.train_steps:
             return True
@@ -178,7 +187,7 @@ class Trainer:
         is_due = on_grid and not self._summaries.is_evaluated(step, decode)
         return distribution.from_chief(self.strategy, is_due)
 
-    # Between the updates.
+    # Evaluation.
 
     def _evaluate_and_keep_best(self, loop, make_eval_dataset, decode):
         with self._averaged_weights():
@@ -188,7 +197,7 @@ class Trainer:
         return results
 
     def _save_missing_best(self, step):
-        """Writes the best weights if an earlier run was killed just before."""
+        """Save the best weights if an earlier run was killed just before it saved them."""
         is_best = step > 0 and self._early_stopping.best_step == step
         newest = _newest_best(self.output_dir)
         is_there = newest is not None and checkpoint_files.step_of(newest) == step
@@ -200,7 +209,7 @@ class Trainer:
         return self._average.applied_to_model() if self._average else contextlib.nullcontext()
 
     def _evaluate(self, step, make_eval_dataset, decode, stop, loop=None):
-        """Evaluates, decodes where it is asked for, and records both; returns the results."""
+        """Evaluate, decode if requested, and record and return the results."""
         evaluated = self.evaluator(
             make_eval_dataset(), self.settings.eval_steps, stop.stops_evaluation
         )
@@ -232,7 +241,7 @@ class Trainer:
 
 
 def _interrupted_evaluation(stop, loop):
-    """The `Interrupted` to raise where an evaluation was left."""
+    """Return the `Interrupted` error to raise when an evaluation was abandoned."""
     if loop:
         return loop.interrupted()
     return stop.stopped("stopped during the evaluation. Run the same command again.")
@@ -242,12 +251,14 @@ _FIRST_METRICS = ("accuracy_per_sequence", "accuracy")
 
 
 def result_line(results: Mapping[str, float]) -> str:
-    """Results as `decode/accuracy=0.97 accuracy=0.99 loss=0.05 …`, named as in metrics.jsonl.
+    """Return results as one line: `decode/accuracy=0.97 accuracy=0.99 loss=0.05 …`.
+
+    The names are those in metrics.jsonl. Results of free decoding (`decode/…`) come first, then
+    those of teacher forcing. Other names with a slash are omitted, and so are names with two
+    slashes.
 
     Args:
-        results: dict from name to number. What stands behind `decode/` comes first: it is of free
-            decoding, the rest of reading the true symbols. Of other names with a slash, and of
-            parts of `decode/…`, none are shown.
+        results: dict from name to number.
     """
     decoded = [name for name in results if name.startswith("decode/") and name.count("/") == 1]
     rest = [name for name in results if "/" not in name]
@@ -271,10 +282,14 @@ def _newest_best(output_dir):
 
 
 def check_best_folder(output_dir: str) -> None:
-    """CheckpointError if a run's folder "best" holds what `save_best` has not written."""
+    """Check that the subfolder "best" of a run contains only what `save_best` writes.
+
+    Raises:
+        CheckpointError: if it contains a checkpoint of another run.
+    """
     path = _newest_best(output_dir)
     is_best = True
-    with contextlib.suppress(checkpoint.CheckpointError):  # a damaged one gives way
+    with contextlib.suppress(checkpoint.CheckpointError):  # A damaged checkpoint is replaced.
         is_best = not path or checkpoint.contains_only_weights(path)
     if not is_best:
         raise checkpoint.CheckpointError(
@@ -284,12 +299,13 @@ def check_best_folder(output_dir: str) -> None:
 
 
 def save_best(output_dir: str, model: keras.Model, step: int) -> None:
-    """Writes the weights of the best evaluation to a run's folder "best".
+    """Save the weights of the best evaluation to the subfolder "best" of a run.
 
-    It holds one checkpoint, of the weights as they were evaluated (with a moving average, the
-    averaged ones) and nothing else: it can be evaluated and decoded from, not trained on. The one
-    before goes when the new one is whole. What cannot be written, as on a full disk, is said:
-    training does not end for it.
+    The subfolder contains a single checkpoint with only the evaluated weights. With a moving
+    average, these are the averages. The checkpoint can be evaluated and decoded from, but training
+    cannot resume from it. The previous checkpoint is removed when the new one is complete. If the
+    weights cannot be written, for example because the disk is full, a message is printed and
+    training continues.
     """
     directory = os.path.join(output_dir, output_folder.BEST)
     try:

@@ -1,7 +1,7 @@
-"""A trial as a process of its own: the trainer on one set of hparams, in a folder of its own.
+"""A trial of a search: the trainer in a process and in a folder of its own.
 
-It holds a lock on the folder as long as it lives. If the search is killed, the trial is told to
-stop (on Linux) and saves; a search that goes on waits until it has.
+The process holds a lock on the folder while it runs. If the search is killed on Linux, the system
+sends SIGTERM to the trial, which then saves and stops. A search that resumes waits for this.
 """
 
 import ctypes
@@ -21,9 +21,10 @@ class TrialProcess:
     """A running trial.
 
     Args:
-        directory: str, made if missing. What the process prints is added to log.txt there.
-        gpus: str for CUDA_VISIBLE_DEVICES, or None to leave it.
-        lock: what `try_lock(directory)` returned.
+        command: list of str, the command of the trainer.
+        directory: str, created if missing. The output of the process is appended to log.txt there.
+        gpus: str, the value of CUDA_VISIBLE_DEVICES. None does not change the variable.
+        lock: return value of `try_lock(directory)`.
     """
 
     def __init__(self, command: Sequence[str], directory: str, gpus: str | None, lock: Any) -> None:
@@ -32,7 +33,7 @@ class TrialProcess:
         environment = dict(os.environ)
         if gpus is not None:
             environment["CUDA_VISIBLE_DEVICES"] = gpus
-        # In a session of its own, Ctrl-C at the terminal reaches the search only.
+        # The trial has a session of its own, so Ctrl-C in the terminal only reaches the search.
         whole_file.unshare(os.path.join(directory, "log.txt"))
         with open(os.path.join(directory, "log.txt"), "ab") as log, lock:
             self._process = subprocess.Popen(
@@ -48,11 +49,14 @@ class TrialProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """int, or None as long as it runs; -N after signal N."""
+        """int, or None while the process runs. It is -N after signal N."""
         return self._process.poll()
 
     def stop(self) -> None:
-        """Asks it to save and end; once, for a second signal would end it at once."""
+        """Ask the process to save and stop.
+
+        The signal is sent only once, because a second one would end the process at once.
+        """
         if not self._stop_requested and self.exit_code is None:
             self._process.send_signal(signal.SIGTERM)
         self._stop_requested = True
@@ -62,7 +66,7 @@ class TrialProcess:
         self._process.wait()
 
     def last_line(self) -> str:
-        """The last line that it has printed; without "error: "."""
+        """Return the last line that the process printed, without "error: "."""
         path = os.path.join(self._directory, "log.txt")
         with file_error.named(path), open(path, "rb") as log:
             log.seek(max(0, os.path.getsize(log.name) - 4096))
@@ -71,9 +75,12 @@ class TrialProcess:
 
 
 def try_lock(directory: str) -> Any:
-    """Returns an open file that holds the lock on a folder, or None if another process does."""
+    """Return an open file that holds the lock on a folder.
+
+    Returns None if another process holds the lock.
+    """
     os.makedirs(directory, exist_ok=True)
-    # Not the trainer's own lock, which it takes when it has started.
+    # This is not the trainer's own lock, which the trainer acquires after it has started.
     return path_lock.try_lock(path_lock.beside(os.path.join(directory, "trial"), "lock"))
 
 
