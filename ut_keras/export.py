@@ -1,4 +1,4 @@
-"""The public names of what is exported: `ut_keras.inference.export` and its like."""
+"""The public functions for exporting models; see `ut_keras.inference.export`."""
 
 from ut_keras.inference.ctranslate2_export import export_ctranslate2
 from ut_keras.inference.export import export_saved_model

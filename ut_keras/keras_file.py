@@ -1,8 +1,8 @@
-"""A `.keras` file, as `model.save` writes it: `ut_keras.load("model.keras")`.
+"""Loads a `.keras` file that `model.save` wrote: `ut_keras.load("model.keras")`.
 
-Keras finds a class in a file only if the module that registers it has been imported. Importing this
-one imports them all, so that Keras' own `load_model` finds them too; where Keras is there before,
-importing the package does:
+Keras finds a class of the file only if the module that registers the class has been imported. This
+module imports all of them, so Keras' own `load_model` finds them too. A program that uses Keras
+itself only needs to import the package:
 
     import keras
     import ut_keras
@@ -22,20 +22,21 @@ from ut_keras.errors import DataError
 from ut_keras.files import file_error
 from ut_keras.ops import finite
 
-_LONGEST_REASON = 200  # characters; Keras adds the whole configuration to some
+_LONGEST_REASON = 200  # characters; Keras adds the complete configuration to some errors
 
 
 def load(path: str | os.PathLike[str]) -> keras.Model:
-    """Reads a model.
+    """Load a model from a `.keras` file.
 
     Args:
         path: str or `os.PathLike`, of a file whose name ends in ".keras", or of a folder that
             `model.save(folder, zipped=False)` wrote.
     Returns:
-        `keras.Model`, compiled if it was when it was saved.
+        `keras.Model`, compiled if it was compiled when it was saved.
+
     Raises:
-        DataError: if there is no such file, it holds no model that we know, or a weight is not
-            finite.
+        DataError: if the file does not exist, contains no known model, or contains a weight that is
+            not finite.
     """
     path = os.path.expanduser(file_error.checked_path(path, "path"))
     if not os.path.isdir(path) and not (path.endswith(".keras") and os.path.isfile(path)):
@@ -44,7 +45,7 @@ def load(path: str | os.PathLike[str]) -> keras.Model:
         )
     try:
         model = keras.models.load_model(path)
-    except Exception as error:  # whatever a file can hold
+    except Exception as error:  # A file with arbitrary content can raise any error.
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON]
         raise DataError(
             f"{path} must be a file that model.save wrote. Import your own classes before you "

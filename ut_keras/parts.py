@@ -1,13 +1,15 @@
-"""What a model is assembled from, by the names that hparams give. Loads no TensorFlow.
+"""The registries of the parts of a model, by the names in hparams.
 
     @parts.transitions.register("gated_linear")
     def gated_linear(hp, side):
         return GatedLinear(hp.filter_size, hp.hidden_size, name="gated_linear")
 
-and `--hparams=ffn_layer=gated_linear` takes it. What registers is a maker: a function of the
-hparams and of a `Side` that returns a new layer. What it takes besides is said behind the name,
-`--hparams="ffn_layer='sigma_moe(num_experts=16, k=4)'"`. The parts that come with ut_keras register
-in the same way, each beside its layer.
+After this, `--hparams=ffn_layer=gated_linear` uses the layer. A registered object is a maker: a
+function of the hparams and of a `Side` that returns a new layer. A maker may have further
+arguments.
+They are set after the name: `--hparams="ffn_layer='sigma_moe(num_experts=16, k=4)'"`. The built-in
+parts register in the same way, each in the file of its layer. This module does not import
+TensorFlow.
 """
 
 import ast
@@ -23,14 +25,15 @@ from ut_keras import errors, registry
 class PartRegistry(registry.Registry):
     """Makers by name, or by "name(argument=value, ...)".
 
-    A name that is not here is looked for in all of `ut_keras.layers`, which loads TensorFlow.
+    If a name is unknown, all modules of `ut_keras.layers` are imported, which imports TensorFlow.
     """
 
     def get(self, name: str) -> Any:
-        """See `Registry.get`.
+        """Return the maker of a part; arguments in `name` are already bound.
 
         Raises:
-            UserError: if the maker does not take such arguments.
+            UnknownNameError: see `Registry.get`.
+            UserError: if the maker does not accept the arguments.
         """
         word, given = _parse(name)
         maker = super().get(word)
@@ -63,47 +66,52 @@ class PartRegistry(registry.Registry):
 
 
 def _parse(name):
-    """The name and what is given to its maker: ("sigma_moe", {"k": 4})."""
+    """Split a text into the name and the arguments: ("sigma_moe", {"k": 4})."""
     try:
         call: Any = ast.parse(str(name), mode="eval").body
         given = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
         return (name, {}) if call.args or None in given else (call.func.id, given)
     except (SyntaxError, ValueError, AttributeError):
-        return name, {}  # as it was typed
+        return name, {}  # The text is not a call, so it is only a name.
 
 
 @functools.cache
 def load_all() -> None:
-    """Has every part of ut_keras register itself."""
+    """Import all modules of `ut_keras.layers`, so that every built-in part registers."""
     layers = importlib.import_module("ut_keras.layers")
     for module in pkgutil.walk_packages(layers.__path__, f"{layers.__name__}."):
         importlib.import_module(module.name)
 
 
-# A `layers.depth.Depth`, by `recurrence_type`.
+# Makers of a `layers.depth.Depth`, for the hparam `recurrence_type`.
 recurrences = PartRegistry("recurrence_type")
-# When a position is done in a recurrence of the type "act": a `layers.halting.Rule`, by `act_type`.
+# Makers of a `layers.halting.Rule`, for the hparam `act_type`. In a recurrence of the type "act",
+# the rule decides when a position halts.
 haltings = PartRegistry("act_type")
-# What `layers.attention.MultiHeadAttention` is, by `self_attention_type`.
+# Makers of a layer with the interface of `layers.attention.MultiHeadAttention`, for the hparam
+# `self_attention_type`.
 self_attentions = PartRegistry("self_attention_type")
-# [B, S, D] -> [B, S, D], called with `padding_mask`, `cache` and `training`, by `ffn_layer` or
-# `transformer_ffn_type`.
+# Makers of a layer [B, S, D] -> [B, S, D] that is called with `padding_mask`, `cache` and
+# `training`, for the hparams `ffn_layer` and `transformer_ffn_type`.
 transitions = PartRegistry("ffn_layer")
-# Added to the embeddings, [B, S, D] -> [B, S, D]; or None. By `pos`. Called with which positions
-# they are, int [S] or [B, S], None for 0 .. S-1 (a cache asks for those that it lacks), and with
-# `training`. One that has `draw_places(rows)` draws for both sides together: it is called with
-# `places` and, of a source, with its `ids`.
+# Makers of a layer [B, S, D] -> [B, S, D] that adds a position signal to the embeddings, or of None
+# for no signal, for the hparam `pos`. The layer is called with `training` and with the indices of
+# the positions, int [S] or [B, S], or None for 0 .. S-1. (With a cache, these are the positions
+# that are not in the cache.) A layer with the method `draw_places(rows)` samples positions for the
+# encoder and the decoder together. It is called with `places` and, in the encoder, with its `ids`.
 position_signals = PartRegistry("pos")
 
 
 class Side(str):
-    """Where a part is: "encoder", "decoder" or "language_model", a decoder without an encoder.
+    """The location of a part: "encoder", "decoder" or "language_model".
+
+    A language model is a decoder without an encoder.
 
     Attributes:
-        answers: bool. Whether nothing but the loss looks at the output, so that each step of it can
-            have one: of a decoder, and of an encoder that no decoder attends to.
-        pooling: str. How the class of a row is read from the output, see `ClassLabelHead`; None
-            where every position has an answer.
+        answers: bool. Whether only the loss uses the output of this side, so that each of its steps
+            can have a loss. True for decoders, and for encoders that no decoder attends to.
+        pooling: str. How `ClassLabelHead` reads the class of an example from the output. None if
+            every position has an output of its own.
     """
 
     answers: bool

@@ -1,12 +1,12 @@
-"""Names to things: one table per kind, filled by decorators, without TensorFlow.
+"""Registries: one table from name to object per kind, without TensorFlow.
 
     problems = Registry("problem")
 
     @problems.register("algorithmic_reverse_binary40")
     def reverse_binary(): ...
 
-T2T keeps one global registry with rules for turning class names into names; here a name is always
-written out, so that it can be searched for.
+T2T has one global registry that derives names from class names. Here every name is written in full,
+so that a text search finds it.
 """
 
 import difflib
@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 
 class UnknownNameError(UserError):
-    """A name that no table holds; the message lists the nearest ones."""
+    """A name is not registered. The message lists the nearest names."""
 
 
 class Registry:
-    """A table from name to a registered object.
+    """A table from name to registered object.
 
     Args:
-        kind: str. What the table holds, for error messages ("problem", "hparams set").
+        kind: str. What the table contains, for error messages ("problem", "hparams set").
     """
 
     def __init__(self, kind: str) -> None:
@@ -36,10 +36,10 @@ class Registry:
         self._unsupported: dict[str, str] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Decorator that files its object under `name`.
+        """Return a decorator that registers its object under `name`.
 
         Raises:
-            ValueError: if the name is taken.
+            ValueError: if the name is already registered.
         """
 
         def decorator(entry):
@@ -49,54 +49,55 @@ class Registry:
         return decorator
 
     def add(self, name: str, entry: Any) -> None:
-        """Files `entry` under `name`.
+        """Register `entry` under `name`.
 
         Raises:
-            ValueError: if the name is taken, other than by an earlier run of the same cell of a
-                notebook.
+            ValueError: if the name is already registered, unless the same notebook cell runs again.
         """
         if name in self._entries and not is_notebook_rerun(self._entries[name], entry):
             raise ValueError(f"Every {self.kind} must have its own name. Received: {name!r} twice.")
         self._entries[name] = entry
 
     def replace(self, name: str, entry: Any) -> None:
-        """Files `entry` under `name`, in place of what there is."""
+        """Register `entry` under `name` and replace an earlier entry."""
         self._entries[name] = entry
 
     def mark_unsupported(self, pattern: str, reason: str) -> None:
-        """Says why nothing is filed under a name, or under those that fit a pattern such as `a_*`.
+        """Give the reason why a name, or all names matching a pattern, are not supported.
 
-        What is filed there all the same is found.
+        A pattern is, for example, `a_*`. A registered name stays available even if it matches.
         """
         self._unsupported[pattern] = reason
 
     def unsupported(self) -> dict[str, str]:
-        """Returns {name or pattern: reason}, of what is not filed."""
+        """Return {name or pattern: reason} of the names that are not supported."""
         return dict(self._unsupported)
 
     def unsupported_reason(self, name: str) -> str | None:
-        """Why nothing is filed under a name; None if that was not said."""
+        """Return the reason why a name is not supported, or None if there is no reason."""
         for pattern, reason in self._unsupported.items():
             if fnmatch.fnmatchcase(str(name), pattern):
                 return reason
         return None
 
     def get(self, name: str) -> Any:
-        """Returns what is filed under `name`.
+        """Return the object that is registered under `name`.
 
         Raises:
-            UnknownNameError: if nothing is; the message lists the nearest names, or says why.
+            UnknownNameError: if the name is not registered. The message lists the nearest names, or
+                gives the reason why the name is not supported.
         """
         if name not in self:
             reason = self.unsupported_reason(name)
-            # A slip in a name that is here, such as a package's, is not one of T2T's others.
+            # A name that is almost equal to a registered one is a typing error. It may still match
+            # a pattern of unsupported names, so the nearest names are the better message.
             if reason and not difflib.get_close_matches(str(name), self._entries, cutoff=0.95):
                 raise UnknownNameError(f"The {self.kind} {name!r} is not supported: {reason}.")
             raise UnknownNameError(unknown_name_message(self.kind, name, self._entries))
         return self._entries[name]
 
     def names(self) -> list[str]:
-        """Returns all names, sorted."""
+        """Return all names, sorted."""
         return sorted(self._entries)
 
     def __contains__(self, name: object) -> bool:
@@ -104,7 +105,7 @@ class Registry:
 
 
 def is_notebook_rerun(before: Any, now: Any) -> bool:
-    """Whether a function or class was defined by the same lines of a notebook, run again."""
+    """Return whether a function or class was defined again by the same notebook cell."""
 
     def place(entry):
         return getattr(entry, "__module__", None), getattr(entry, "__qualname__", None)
@@ -113,7 +114,7 @@ def is_notebook_rerun(before: Any, now: Any) -> bool:
 
 
 def unknown_name_message(kind: str, name: object, known: Collection[str]) -> str:
-    """One line that says which names are near `name`."""
+    """Return a line that lists the known names nearest to `name`."""
     near = difflib.get_close_matches(str(name), known, n=5, cutoff=0.5)
     if near:
         return f"Unknown {kind}: {name!r}. The nearest names: {', '.join(near)}."

@@ -1,1 +1,1 @@
-"""What a stopped run needs to go on, on the disk."""
+"""Checkpoints on disk, with everything that a stopped run needs to resume."""

@@ -1,14 +1,19 @@
-"""Checkpoints: everything that a stopped run needs to go on as if it had not been stopped.
+"""Checkpoints that let a stopped run resume as if it had never stopped.
 
     checkpoints = Checkpoints(output_dir, model, optimizer, position)
-    checkpoints.restore_newest()   ->  True if there was one
-    checkpoints.start_saving()     returns at once; what is written is the state of this moment
+    checkpoints.restore_newest()   ->  True if there was a checkpoint
+    checkpoints.start_saving()     copies the state and returns; the copy is written in a thread
     checkpoints.finish_saving()
 
-A checkpoint is `model.ckpt-STEP`, as in T2T, and holds by name: the model's variables (by their
-Keras paths), the optimizer's, the state of every dropout's random numbers (which neither Keras nor
-TensorFlow would save, and without which a resumed run draws other masks), and the place in the
-data. `checkpoint_files` knows how one gets to the disk, and which there are.
+As in T2T, a checkpoint is called `model.ckpt-STEP`. It contains these variables, by name:
+
+- the variables of the model, under their Keras paths
+- the variables of the optimizer
+- the state of each dropout's random number generator, which neither Keras nor TensorFlow saves;
+  without it, a resumed run would sample other dropout masks
+- the position in the data
+
+`checkpoint_files` writes the files and lists the checkpoints of a folder.
 """
 
 import concurrent.futures
@@ -32,25 +37,27 @@ _AVERAGE = "moving_average"
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # TensorFlow's
 _KEY_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
 
-# What TensorFlow raises on damaged files; its checkpoint reader turns some codes into Python's own.
+# The errors that TensorFlow raises for damaged files. Its checkpoint reader converts some of them
+# to Python's own errors.
 _UNREADABLE = (tf.errors.OpError, OSError, IndexError, RuntimeError)
 
 
 class SaveError(CheckpointError):
-    """A checkpoint could not be written; those that there were are as they were."""
+    """A checkpoint could not be written. Earlier checkpoints are unchanged."""
 
 
 class Checkpoints:
     """The checkpoints of one run.
 
     Args:
-        directory: str, where they lie.
+        directory: str, the folder of the checkpoints.
         model: a built Keras model.
-        optimizer: a built Keras optimizer, or None to read the model only.
-        position: dict from name to `tf.Variable`: the place in the data. Optional.
-        keep: int. How many of the newest to keep; 0 keeps all.
-        moving_average: dict from name to `tf.Variable`, or None. Checkpoints of a run without one
-            can be read: `has_moving_average` says whether the one that was read had it.
+        optimizer: a built Keras optimizer, or None to read only the model.
+        position: dict from name to `tf.Variable`, the position in the data. Optional.
+        keep: int. Number of newest checkpoints to keep; 0 keeps all.
+        moving_average: dict from name to `tf.Variable`, or None. Checkpoints without moving
+            averages can be read too. `has_moving_average` tells whether the last checkpoint that
+            was read contained them.
     """
 
     def __init__(
@@ -69,7 +76,7 @@ class Checkpoints:
             # Keras names a slot OPTIMIZER/MODEL_LAYER_WEIGHT_SLOT.
             prefixes = (f"{optimizer.name}/", f"{model.name}_")
             groups["optimizer"] = _by_path(optimizer.variables, *prefixes)
-            # Of the random number generators, in order of creation.
+            # The states of the random number generators, in order of creation.
             seeds = [variable for variable in model.variables if _is_seed(variable)]
             groups["seeds"] = {str(number): seed.value for number, seed in enumerate(seeds)}
         if position is not None:
@@ -79,28 +86,31 @@ class Checkpoints:
         self.has_moving_average = False
         self._groups = groups
         self._keep = keep
-        # Path of the newest checkpoint; of several that there are, the one that was read.
+        # Path of the newest checkpoint, or of the checkpoint that was read last.
         self.newest = checkpoint_files.newest(directory)
-        # Copies of the groups in host memory, where a train step does not change them.
+        # Copies of the groups in host memory, which training does not change while they are saved.
         self._copies: dict[str, dict[str, tf.Variable]] = {}
         self._checkpoint: tf.train.Checkpoint | None = None
         self._writer = concurrent.futures.ThreadPoolExecutor(max_workers=1)
         self._writing: concurrent.futures.Future | None = None
 
     def save(self) -> str:
-        """Writes the checkpoint of the step that the optimizer has reached; returns its path.
+        """Write the checkpoint of the optimizer's current step and return its path.
 
         Raises:
-            SaveError: if the disk is full, or whatever else keeps it from being written.
+            SaveError: if the checkpoint cannot be written, for example because the disk is full.
         """
         self.start_saving()
         return cast(str, self.finish_saving())
 
     def start_saving(self) -> None:
-        """Sets the state aside, in host memory, and starts to write it; training may go on.
+        """Copy the state to host memory and start to write it in the background.
+
+        Training may continue as soon as this method returns.
 
         Raises:
-            SaveError: if the checkpoint before, which is waited for, could not be written.
+            SaveError: if the previous checkpoint could not be written. The method waits for it
+                first.
         """
         self.finish_saving()
         self._copy_state()
@@ -108,10 +118,18 @@ class Checkpoints:
         self._writing = self._writer.submit(self._write, step)
 
     def finish_saving(self, wait: bool = True) -> str | None:
-        """Waits until what was started is written; tells if that failed.
+        """Wait until the started checkpoint is written.
 
-        Without `wait` it is only told if it is known by now. Returns the path of the checkpoint;
-        None if none was being written, or still is. Raises as `save`.
+        Args:
+            wait: bool. If False, the method returns None at once while the checkpoint is being
+                written.
+
+        Returns:
+            str, the path of the checkpoint, or None if no checkpoint was started or it is not
+            finished.
+
+        Raises:
+            SaveError: if the checkpoint could not be written.
         """
         if self._writing is None or not (wait or self._writing.done()):
             return None
@@ -144,10 +162,10 @@ class Checkpoints:
         return self.newest
 
     def restore_newest(self) -> bool:
-        """Reads the newest checkpoint that can be read; returns whether there was one.
+        """Read the newest readable checkpoint and return whether there was one.
 
         Raises:
-            CheckpointError: if it belongs to another model, or none can be read.
+            CheckpointError: if it belongs to another model, or no checkpoint can be read.
         """
         failures = []
         for path in checkpoint_files.newest_first(self._directory):
@@ -167,7 +185,7 @@ class Checkpoints:
         return False
 
     def restore(self, path: str) -> None:
-        """Reads one checkpoint, such as "run/model.ckpt-1000".
+        """Read one checkpoint, such as "run/model.ckpt-1000".
 
         Raises:
             CheckpointError: if it cannot be read or belongs to another model.
@@ -176,7 +194,10 @@ class Checkpoints:
             self._restore(path)
 
     def moving_average_note(self) -> str | None:
-        """What is to be said if averages begin or end with what was restored; else None."""
+        """Return a message if the moving average starts or ends with this checkpoint.
+
+        Otherwise the return value is None.
+        """
         if self.has_moving_average == (_AVERAGE in self._groups):
             return None
         if self.has_moving_average:
@@ -196,7 +217,8 @@ class Checkpoints:
             if group != _AVERAGE or self.has_moving_average
             for name, variable in named.items()
         }
-        # Of an older version; of dropout, or noise of gradients, that begins here.
+        # These variables may be missing: the order of the batches in checkpoints of older versions,
+        # and the random states of dropout and of gradient noise that the earlier run did not use.
         optional_keys = _variable_key("position", "order"), _variable_key("optimizer", "noise_seed")
         for key in variables.keys() - shapes.keys():
             if key in optional_keys or key.startswith("seeds/"):
@@ -208,10 +230,11 @@ class Checkpoints:
                 "without it. Received: only weights, as ut-avg-checkpoints writes them."
             )
         _check_shapes(path, shapes, variables)
-        # Not by tf.train.Checkpoint: what it does not come to read it lists, a line each, when the
-        # process ends. All is read before anything is changed; float16 has a type of its own.
+        # `tf.train.Checkpoint.restore` is not used, because when the process ends it would print a
+        # line for each variable that was not read. All values are read before any variable is
+        # changed. They are cast, because the checkpoint may hold float16.
         read = [(key, v, reader.get_tensor(key)) for key, v in variables.items()]
-        if _OBJECT_GRAPH in shapes:  # nobody needs it, but it tells of damage
+        if _OBJECT_GRAPH in shapes:  # It is read only to detect damage.
             reader.get_tensor(_OBJECT_GRAPH)
         cast = [(key, v, tf.cast(value, v.dtype)) for key, v, value in read]
         _check_finite(path, ((key, value) for key, _, value in cast))
@@ -220,7 +243,10 @@ class Checkpoints:
 
 
 def _check_finite(path, named):
-    """Checks the weights, and averages of them; training never saves any that are not finite."""
+    """Check that weights and moving averages are finite.
+
+    Training never saves values that are not finite.
+    """
     of_weights = (pair for pair in named if pair[0].startswith(("model/", f"{_AVERAGE}/")))
     if key := finite.first_not_finite(of_weights):
         raise CheckpointError(
@@ -229,7 +255,10 @@ def _check_finite(path, named):
 
 
 def _check_shapes(path, shapes, variables):
-    """Checks that a checkpoint has all variables, of these shapes, and no others of a model."""
+    """Check that a checkpoint contains exactly these variables, with these shapes.
+
+    It may contain other variables that do not belong to the model.
+    """
     expected = {key: tuple(variable.shape) for key, variable in variables.items()}
     stored = {
         key: tuple(shapes[key]) for key in shapes if key in expected or key.startswith("model/")
@@ -246,13 +275,14 @@ def _check_shapes(path, shapes, variables):
 def restored(
     directory: str, model: keras.Model, moving_average: dict[str, tf.Variable] | None = None
 ) -> Checkpoints:
-    """The `Checkpoints` of a run that is not trained on, its newest read into the model.
+    """Return the `Checkpoints` of a run for evaluation, with the newest one restored.
 
     Args:
         directory, model, moving_average: as for `Checkpoints`.
 
     Raises:
-        CheckpointError: if there is none, or it holds no averages where they are asked for.
+        CheckpointError: if there is no checkpoint, or if moving averages are requested and it
+            contains none.
     """
     checkpoints = Checkpoints(directory, model, moving_average=moving_average)
     if not checkpoints.restore_newest():
@@ -268,11 +298,11 @@ def restored(
 
 
 def read_weights(path: str) -> "dict[str, np.ndarray]":
-    """Reads the model's variables of a checkpoint, by their paths, without a model.
+    """Read the model's variables from a checkpoint, by path, without a model.
 
     Raises:
-        CheckpointError: if it cannot be read, was not written by this library, or holds a weight
-            that is not finite.
+        CheckpointError: if the checkpoint cannot be read, was not written by ut_keras, or contains
+            a weight that is not finite.
     """
     with _readable(path):
         reader = _reader(path)
@@ -283,7 +313,7 @@ def read_weights(path: str) -> "dict[str, np.ndarray]":
 
 
 def _variable_names(path, reader):
-    """{key: name} of the model's variables."""
+    """Return {key: name} of the model's variables in a checkpoint."""
     keys = reader.get_variable_to_shape_map()
     _check_is_ut_keras_checkpoint(path, keys)
     return {
@@ -294,10 +324,14 @@ def _variable_names(path, reader):
 
 
 def contains_only_weights(path: str, like: str = "") -> bool:
-    """Whether a checkpoint holds weights of ours alone, those of the checkpoint `like` if given.
+    """Return whether a checkpoint contains only a model's weights from ut_keras.
+
+    Args:
+        path: str.
+        like: str, path of another checkpoint. If given, both must contain the same variables.
 
     Raises:
-        CheckpointError: if one cannot be read, or `like` was not written by this library.
+        CheckpointError: if a checkpoint cannot be read, or `like` was not written by ut_keras.
     """
     with _readable(path):
         keys = _reader(path).get_variable_to_shape_map()
@@ -306,7 +340,8 @@ def contains_only_weights(path: str, like: str = "") -> bool:
         with _readable(like):
             if _variable_names(like, _reader(like)).keys() != set(of_model):
                 return False
-    # A name of ours is one part of a key, see `_variable_key`; others' are several.
+    # In a key of ut_keras, the name of the variable has no slash (see `_variable_key`). Keys that
+    # other programs write have several parts.
     own_keys = [key for key in of_model if key.removesuffix(_KEY_SUFFIX).count("/") == 1]
     return (
         bool(own_keys)
@@ -316,7 +351,11 @@ def contains_only_weights(path: str, like: str = "") -> bool:
 
 
 def model_variables(model: keras.Model) -> dict[str, Any]:
-    """The model's variables by path, without the seeds and without the model's own name."""
+    """Return the model's variables by path.
+
+    The states of random number generators are excluded. The paths do not contain the name of the
+    model.
+    """
     return _by_path(
         [variable for variable in model.variables if not _is_seed(variable)], f"{model.name}/"
     )
@@ -362,12 +401,12 @@ def _readable(path):
 
 
 def _variable_key(group, name):
-    # As `tf.train.Checkpoint` spells a dict key.
+    # This is the format of `tf.train.Checkpoint` for keys of a dict.
     escaped = name.replace(".", "..").replace("/", ".S")
     return f"{group}/{escaped}{_KEY_SUFFIX}"
 
 
 def _variable_name(key):
-    """The name that `_variable_key` makes a key of."""
+    """Return the name of a variable from its key; the inverse of `_variable_key`."""
     escaped = key.partition("/")[2].removesuffix(_KEY_SUFFIX)
     return re.sub(r"\.(S|\.)", lambda match: "/" if match[1] == "S" else ".", escaped)

@@ -1,14 +1,15 @@
-"""The files of checkpoints: which a folder holds, and how one gets there whole.
+"""The files of checkpoints: lists them, and writes them completely or not at all.
 
     run/model.ckpt-1000.data-00000-of-00001    the values
     run/model.ckpt-1000.index                  their names, shapes and checksums
-    run/checkpoint                             which there are, as TensorFlow writes it
+    run/checkpoint                             the list of checkpoints, in TensorFlow's format
 
     path = save(tf.train.Checkpoint(...), "run", step=1000, keep=20)
     newest_first("run")  ->  ["run/model.ckpt-1000", "run/model.ckpt-500"]
 
-A checkpoint gets its names when the disk has all of it, the index last, and is then named in the
-file `checkpoint`. Which are there can be asked without TensorFlow.
+The files of a checkpoint get their final names only when all of them are on disk, the index last.
+Then the checkpoint is added to the file `checkpoint`. Listing the checkpoints of a folder by their
+step does not need TensorFlow.
 """
 
 import contextlib
@@ -29,34 +30,38 @@ STATE = "checkpoint"
 NAME = "model.ckpt"
 _INDEX = re.compile(r"(model\.ckpt-(\d+))\.index")
 _DATA = re.compile(r"(.+)\.data-\d+-of-\d+")
-# A line of the file `checkpoint`.
+# Pattern of a line in the file `checkpoint`.
 _LINE = re.compile(r"""\s*\w+\s*:\s*("(\\.|[^"\\])*"|'(\\.|[^'\\])*'|[-+.\w]+)\s*""")
 
 
 class CheckpointError(UserError):
-    """A checkpoint that cannot be read or belongs to another model."""
+    """A checkpoint cannot be read or belongs to another model."""
 
 
 def exists(directory: str) -> bool:
-    """Whether a run has left a checkpoint in `directory`; loads nothing."""
+    """Return whether a folder contains a checkpoint, without importing TensorFlow."""
     return os.path.lexists(os.path.join(directory, STATE)) or bool(_paths_by_step(directory))
 
 
 def newest_first(directory: str) -> list[str]:
-    """Paths of the checkpoints to go on from, the best first; some may be damaged.
+    """Return the paths of the checkpoints to resume from, the best first.
 
-    They are those that the file `checkpoint` names, then those that are there without being named,
-    as after a kill, or where that file was lost.
+    The checkpoints that the file `checkpoint` lists come first. Then follow those that are not
+    listed, because the process was killed or the file was lost. Some checkpoints may be damaged.
 
     Raises:
-        CheckpointError: if the file `checkpoint` names none.
+        CheckpointError: if the file `checkpoint` exists and lists no checkpoint.
     """
     named = list(reversed(_listed_paths(directory)))
     return [*named, *(path for path in reversed(_paths_by_step(directory)) if path not in named)]
 
 
 def note_on_later_steps(directory: str, step: int) -> str | None:
-    """One line on the checkpoints of later steps than training goes on from; None without any."""
+    """Return a message if the folder contains checkpoints of steps after `step`.
+
+    Training resumes from `step` and will overwrite them. Without such checkpoints the return value
+    is None.
+    """
     later = [os.path.basename(path) for path in _paths_by_step(directory) if step_of(path) > step]
     if not later:
         return None
@@ -64,21 +69,26 @@ def note_on_later_steps(directory: str, step: int) -> str | None:
 
 
 def newest(directory: str) -> str | None:
-    """Path of the newest checkpoint that any process has written to `directory`, or None."""
+    """Return the path of the newest checkpoint in a folder, or None.
+
+    The checkpoint may have been written by any process.
+    """
     return next(iter(newest_first(directory)), None)
 
 
 def step_of(path: str) -> int:
-    """The step of a checkpoint."""
+    """Return the step of a checkpoint from its path."""
     return int(path.rpartition("-")[2])
 
 
 def state(directory: str) -> Any:
-    """TensorFlow's `CheckpointState` of a folder's file `checkpoint`; None without one.
+    """Return TensorFlow's `CheckpointState` from the file `checkpoint` of a folder.
+
+    The return value is None if the file does not exist.
 
     Raises:
-        CheckpointError: if it names none, or is a link that leads nowhere. (TensorFlow ignores it,
-            and training would begin anew.)
+        CheckpointError: if the file lists no checkpoint, or is a broken link. TensorFlow would
+            ignore such a file, and training would start from the beginning.
     """
     path = os.path.join(directory, STATE)
     if not os.path.lexists(path):
@@ -91,7 +101,7 @@ def state(directory: str) -> Any:
     wrong = next((line for line in lines if line.strip() and not _LINE.fullmatch(line)), None)
     try:
         found = None if wrong else tf.train.get_checkpoint_state(directory)
-    except ValueError:  # without the field that names the newest, or not UTF-8
+    except ValueError:  # The file has no newest checkpoint, or it is not UTF-8.
         found = None
     if not found or not found.model_checkpoint_path:
         raise CheckpointError(
@@ -102,12 +112,14 @@ def state(directory: str) -> Any:
 
 
 def save(checkpoint: "tf.train.Checkpoint", directory: str, step: int, keep: int = 0) -> str:
-    """Writes the checkpoint of a step to a folder, which is made if it is gone; returns the path.
+    """Write the checkpoint of a step, list it, and return its path.
 
-    Then it is named, and the oldest go, all but the newest `keep`; 0 keeps all.
+    The folder is created if it does not exist. Of the older checkpoints, the newest ones are kept,
+    so that there are `keep` checkpoints in total. With 0, all are kept.
 
     Raises:
-        OSError, tf.errors.OpError: if it cannot be written; what there was is as it was.
+        OSError, tf.errors.OpError: if the checkpoint cannot be written. Earlier files are
+        unchanged.
     """
     os.makedirs(directory, exist_ok=True)
     path = os.path.join(directory, f"{NAME}-{step}")
@@ -121,7 +133,7 @@ def save(checkpoint: "tf.train.Checkpoint", directory: str, step: int, keep: int
     record(directory, [*others, path])
     if 0 < keep <= len(others):
         kept = [*others[len(others) + 1 - keep :], path]
-        for other in others:  # the file `checkpoint` may name those of other folders
+        for other in others:  # The file `checkpoint` may list checkpoints in other folders.
             if other not in kept and os.path.samefile(os.path.dirname(other), directory):
                 _remove(other)
         record(directory, kept)
@@ -129,13 +141,18 @@ def save(checkpoint: "tf.train.Checkpoint", directory: str, step: int, keep: int
 
 
 def write(checkpoint: "tf.train.Checkpoint", path: str) -> None:
-    """Writes a checkpoint to a folder that exists, without naming it; raises as `save`."""
+    """Write a checkpoint to an existing folder without listing it.
+
+    Raises:
+        OSError, tf.errors.OpError: as in `save`.
+    """
     name = os.path.basename(path)
-    checkpoint.save_counter.assign_add(1)  # which TensorFlow's managers look for
+    checkpoint.save_counter.assign_add(1)  # TensorFlow's checkpoint managers require the counter.
     with file_error.told_as(path), whole_file.folder(path) as temporary:
         checkpoint.write(os.path.join(temporary, name))
         files = sorted(file for file in os.listdir(temporary) if file.startswith(f"{name}."))
-        # The values first. An index that is there would go with those of another checkpoint.
+        # The data files sort before the index. An existing index is removed first: it would not
+        # match the new values.
         whole_file.put(
             [
                 (os.path.join(temporary, file), os.path.join(os.path.dirname(path), file))
@@ -146,13 +163,13 @@ def write(checkpoint: "tf.train.Checkpoint", path: str) -> None:
 
 
 def record(directory: str, paths: Sequence[str]) -> None:
-    """Names checkpoints, the oldest first, in the file `checkpoint` of a folder."""
+    """List checkpoints, the oldest first, in the file `checkpoint` of a folder."""
     names = [json.dumps(os.path.relpath(path, directory), ensure_ascii=False) for path in paths]
     times = [os.path.getmtime(f"{path}.index") for path in paths]
     lines = [
         f"model_checkpoint_path: {names[-1]}",
         *(f"all_model_checkpoint_paths: {each}" for each in names),
-        # Without these, TensorFlow's manager looks at the newest only.
+        # Without timestamps, TensorFlow's manager only uses the newest checkpoint.
         *(f"all_model_checkpoint_timestamps: {time}" for time in times),
         f"last_preserved_timestamp: {min(times) - 1}",
     ]
@@ -161,20 +178,20 @@ def record(directory: str, paths: Sequence[str]) -> None:
 
 
 def remove_incomplete(directory: str) -> None:
-    """Removes what is left of checkpoints whose writing did not end.
+    """Remove temporary files of checkpoints that were not written completely.
 
-    Only the process that writes the checkpoints may do that.
+    Only the process that writes the checkpoints may call this function.
     """
     for pattern in (f"{NAME}-*", STATE):
         whole_file.remove_leftovers(os.path.join(directory, pattern))
 
 
 def check_accessible(path: str) -> None:
-    """Checks that the files of a checkpoint can be opened; what is damaged can be.
+    """Check that the files of a checkpoint can be opened. They may be damaged.
 
     Raises:
-        CheckpointError: if one is a link that leads nowhere, or another user's: then an older
-            checkpoint is not what was asked for.
+        CheckpointError: if a file is a broken link or belongs to another user. The run then does
+            not fall back to an older checkpoint, because the user did not request that one.
     """
     for file in glob.glob(f"{glob.escape(path)}.*"):
         if file == f"{path}.index" or _DATA.fullmatch(file):
@@ -193,18 +210,21 @@ def _check_file(path):
 
 
 def _listed_paths(directory):
-    """Paths that the file `checkpoint` names, the newest last; [] without one."""
+    """Return the paths that the file `checkpoint` lists, the newest last.
+
+    The list is empty if the file does not exist.
+    """
     found = state(directory)
     if found is None:
         return []
-    # The newest is what the file calls so: it may have been set back, or, of TensorFlow 1, name no
-    # other.
+    # The file names the newest checkpoint separately. The user may have set it to an older one, and
+    # a file of TensorFlow 1 may list no other checkpoint.
     newest = found.model_checkpoint_path
     return [*(path for path in found.all_model_checkpoint_paths if path != newest), newest]
 
 
 def _paths_by_step(directory):
-    """Paths of the checkpoints that are there under a step's number, by step."""
+    """Return the paths of all checkpoints in the folder, in the order of their steps."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         matches = [match for match in map(_INDEX.fullmatch, os.listdir(directory)) if match]
         matches.sort(key=lambda match: int(match[2]))
