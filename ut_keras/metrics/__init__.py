@@ -1,11 +1,11 @@
-"""T2T's metrics by name: how well teacher-forced logits meet the targets.
+"""T2T's metrics by name, computed on teacher-forced logits.
 
     total, count = metrics.get("accuracy_per_sequence")(logits, targets)
 
-Every metric is a function of logits [B, T, V] and targets [B, T] (classifiers: [B, C] and [B] or
-[B, 1]), and of weights of the data, if there are any, [B], [B, 1] or [B, T]. It gives a pair
-(sum, count) of float32 scalars, so that batches, and replicas, add up: the metric of a data set is
-sum / count. `bleu` has the BLEU of files.
+Every metric is a function of logits [B, T, V] and targets [B, T], and optionally of weights [B],
+[B, 1] or [B, T]. For classifiers, logits are [B, C] and targets are [B] or [B, 1]. The function
+returns a pair (sum, count) of float32 scalars, which can be added over batches and replicas. The
+metric of a dataset is sum / count. `bleu` computes the BLEU of files.
 """
 
 from ut_keras.metrics import (

@@ -1,11 +1,13 @@
-"""T2T's BLEU and ROUGE of teacher-forced ids: quick to compute, good for watching a run.
+"""T2T's BLEU and ROUGE of teacher-forced ids, which are fast to compute.
 
-"Approximate", because they compare subword ids and not words, because every id is predicted from
-the true ones before it, and because, as in T2T, padding is compared like any id. ROUGE is the mean
-over rows; BLEU, which is no mean over rows, is T2T's mean over batches, and a replica's share of a
-batch counts as one. Rows that are all padding, with which batches may be filled up, are left out,
-and so are rows of weight 0; other weights change ROUGE, but not BLEU.
-For BLEU as papers report it, see `bleu`.
+They are useful to monitor training. The scores are approximate for three reasons, all as in T2T.
+They compare subword ids instead of words. Every id is predicted from the true ids before it.
+Padding is compared like any other id.
+
+ROUGE is the mean over the sequences. BLEU is not a mean over sequences, so it is T2T's mean over
+batches; the share of a batch on one replica counts as a batch. Sequences that consist only of
+padding, which may fill up a batch, are ignored, and so are sequences with weight 0. Other weights
+change ROUGE, but not BLEU. For BLEU as papers report it, see `bleu`.
 
 References: tensor2tensor/utils/bleu_hook.py, rouge.py; Lin 2004 (ROUGE).
 """
@@ -16,30 +18,30 @@ import tensorflow as tf
 from ut_keras.metrics import bleu, teacher_forced
 from ut_keras.metrics.teacher_forced import METRICS, Pair, Weights
 
-# T2T's guards against 0 / 0.
+# T2T adds these numbers to avoid 0 / 0.
 _EPSILON_2, _EPSILON_L = 1e-8, 1e-12
 
 
 @METRICS.register("approx_bleu_score")
 def approx_bleu_score(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> Pair:
-    """BLEU up to 4-grams, with brevity penalty, of the ids with the largest logits."""
+    """Compute BLEU up to 4-grams, with brevity penalty, of the most likely ids."""
     return _score_sequences(bleu.compute_bleu, logits, targets, weights)
 
 
 @METRICS.register("rouge_2_fscore")
 def rouge_2_fscore(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> Pair:
-    """F-score of the sets of pairs of neighbouring ids; mean over the rows."""
+    """Compute the F-score of the sets of adjacent id pairs, averaged over sequences."""
     return _score_sequences(rouge_2, logits, targets, weights)
 
 
 @METRICS.register("rouge_L_fscore")
 def rouge_l_fscore(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> Pair:
-    """F-score of the longest common subsequence; mean over the rows."""
+    """Compute the F-score of the longest common subsequence, averaged over sequences."""
     return _score_sequences(rouge_l, logits, targets, weights)
 
 
 def rouge_2(references: np.ndarray, hypotheses: np.ndarray) -> np.ndarray:
-    """ROUGE-2 of each row of ids, two arrays [B, T]; [B]."""
+    """Return ROUGE-2 [B] of the sequences in two arrays of ids [B, T]."""
     scores = []
     for reference, hypothesis in zip(references.tolist(), hypotheses.tolist(), strict=True):
         reference_pairs = set(zip(reference, reference[1:], strict=False))
@@ -51,9 +53,9 @@ def rouge_2(references: np.ndarray, hypotheses: np.ndarray) -> np.ndarray:
 
 
 def rouge_l(references: np.ndarray, hypotheses: np.ndarray) -> np.ndarray:
-    """ROUGE-L of each row of ids, two arrays [B, T]; [B].
+    """Return ROUGE-L [B] of the sequences in two arrays of ids [B, T].
 
-    F = (1 + b^2) P R / (R + b^2 P),   b = P / R,   P = R = LCS / T for rows of one length
+    F = (1 + b^2) P R / (R + b^2 P),   b = P / R,   P = R = LCS / T if all lengths are T
     """
     recall = common_subsequence_lengths(references, hypotheses) / references.shape[1]
     precision = recall * references.shape[1] / hypotheses.shape[1]
@@ -62,9 +64,13 @@ def rouge_l(references: np.ndarray, hypotheses: np.ndarray) -> np.ndarray:
 
 
 def common_subsequence_lengths(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Length of the longest common subsequence of every row of `a` [B, N] and `b` [B, M]; [B].
+    """Return the length [B] of the longest common subsequence of each pair.
 
-    L[i, j] = max(L[i - 1, j], L[i, j - 1], L[i - 1, j - 1] + 1 if a_i = b_j), a row i at a time.
+    The pairs are the rows of `a` [B, N] and `b` [B, M].
+
+        L[i, j] = max(L[i - 1, j], L[i, j - 1], L[i - 1, j - 1] + 1 if a_i = b_j)
+
+    The table L is computed one row i at a time.
     """
     lengths = np.zeros((len(a), b.shape[1] + 1), np.int64)
     for i in range(a.shape[1]):
@@ -75,9 +81,10 @@ def common_subsequence_lengths(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _score_sequences(score, logits, targets, weights):
-    """(sum, count) of `score(references, hypotheses)`, of the numpy rows that count.
+    """Return (sum, count) of a score, computed in numpy on the sequences that count.
 
-    What it gives for each row is weighed; one score of all of them counts as 1.
+    `score(references, hypotheses)` returns either one value per sequence or one value in total.
+    Values per sequence are weighted. A value in total counts as 1.
     """
     sequence_weights = teacher_forced.sequence_weights(logits, targets, weights)
     logits, targets, _ = teacher_forced.flatten(logits, targets)

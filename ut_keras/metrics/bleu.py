@@ -3,7 +3,8 @@
     bleu_wrapper("ref.txt", "hyp.txt")                          ->  0.2731      lower case
     bleu_wrapper("ref.txt", "hyp.txt", case_sensitive=True)     ->  0.2654
 
-sacreBLEU, which others compare with, tells words apart otherwise: 0.2648 of the same, cased.
+sacreBLEU, which is common in papers, splits text into words differently. For the same files it
+gives 0.2648 (case-sensitive).
 
 References: Papineni et al. 2002; tensor2tensor/utils/bleu_hook.py; Post 2018 (sacreBLEU).
 """
@@ -24,17 +25,19 @@ def compute_bleu(
     max_order: int = 4,
     use_bp: bool = True,
 ) -> float:
-    """T2T's BLEU of a corpus.
+    """Compute T2T's BLEU of a corpus.
 
         BLEU = min(1, exp(1 - r / h)) * (p_1 p_2 … p_max_order)^(1 / max_order)
 
-    p_n is the share of the hypotheses' n-grams that are in their references. An order without a
-    match counts as half a match, the next one as a quarter and so on; one without n-grams as 1.
+    r and h are the numbers of tokens in the references and the hypotheses. p_n is the fraction of
+    the hypotheses' n-grams that occur in their references. If no n-gram of an order matches, half a
+    match is counted; for the next such order a quarter, and so on. p_n is 1 for an order without
+    n-grams.
 
     Args:
-        references, hypotheses: lists of lists of tokens (or ids), one for each segment.
-        max_order: int. The longest n-grams.
-        use_bp: bool. Whether the brevity penalty, the first factor, applies.
+        references, hypotheses: lists of lists of tokens (or ids), one list for each segment.
+        max_order: int. Length of the longest n-grams.
+        use_bp: bool. Whether to apply the brevity penalty, which is the first factor.
 
     Returns:
         float in [0, 1].
@@ -62,10 +65,12 @@ def compute_bleu(
 
 
 def bleu_tokenize(text: str) -> list[str]:
-    """Splits a line into words as mteval-v14 does: at punctuation, but "1,000.5" is one word.
+    """Split a line into words as mteval-v14 does.
 
-    As there, a full stop behind a number at the end of a line stays with it; and as in T2T, a
-    backslash is no punctuation.
+    Words are split at punctuation, except between digits: "1,000.5" is one word. As in mteval-v14,
+        a full
+    stop after a number at the end of a line stays part of the number. As in T2T, a backslash is not
+    punctuation.
     """
     for pattern, replacement in _tokenization_rules():
         text = pattern.sub(replacement, text)
@@ -73,10 +78,10 @@ def bleu_tokenize(text: str) -> list[str]:
 
 
 def bleu_wrapper(ref_filename: str, hyp_filename: str, case_sensitive: bool = False) -> float:
-    """T2T's BLEU of a file of translations against one of references, in [0, 1].
+    """Compute T2T's BLEU, in [0, 1], of a file of translations and a reference file.
 
     Raises:
-        ValueError: if they have not the same number of lines.
+        ValueError: if the files do not have the same number of lines.
     """
     references, hypotheses = _read(ref_filename), _read(hyp_filename)
     if len(references) != len(hypotheses):
@@ -91,7 +96,7 @@ def bleu_wrapper(ref_filename: str, hyp_filename: str, case_sensitive: bool = Fa
 def bleu_of_lines(
     references: Sequence[str], hypotheses: Sequence[str], case_sensitive: bool
 ) -> float:
-    """T2T's BLEU of lists of lines, in [0, 1]."""
+    """Compute T2T's BLEU, in [0, 1], of two lists of lines."""
 
     def words(lines):
         return [bleu_tokenize(line if case_sensitive else line.lower()) for line in lines]
@@ -111,7 +116,7 @@ def _read(filename):
 
 @functools.cache
 def _tokenization_rules():
-    """(pattern, replacement) pairs, in order."""
+    """Return pairs (pattern, replacement), which are applied in this order."""
     punctuation, symbols = _character_class("P", excluding="\\"), _character_class("S")
     return (
         (re.compile(rf"([^\d])({punctuation})"), r"\1 \2 "),
@@ -121,7 +126,7 @@ def _tokenization_rules():
 
 
 def _character_class(category, excluding=""):
-    """A regular expression for the characters of a Unicode category."""
+    """Return a regular expression for the characters of a Unicode category."""
     every = map(chr, range(sys.maxunicode))
     chosen = (c for c in every if unicodedata.category(c)[0] == category and c not in excluding)
     return f"[{re.escape(''.join(chosen))}]"

@@ -1,4 +1,4 @@
-"""The same metrics for `model.compile`: sums over counts as Keras metrics."""
+"""T2T's metrics and the loss as Keras metrics for `model.compile`."""
 
 from typing import Any
 
@@ -8,18 +8,24 @@ import tensorflow as tf
 from ut_keras import metrics
 from ut_keras.files import metrics_file
 
-# Of a loss: of the targets, of two stacks that ponder, what parts of blocks cost and layers add.
+# The largest number of terms of a loss: one for the targets, one for each of the two stacks that
+# ponder, one for the auxiliary losses of blocks, and one for losses that layers add.
 _MAX_TERMS = 5
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class SumOverCount(keras.metrics.Metric):
-    """Adds up a metric function, by its name in `metrics.names()`, over batches."""
+    """Sums a metric of `metrics.names()` over batches and divides it by its count.
+
+    Args:
+        name: str, the name of the metric.
+        **kwargs: those of `keras.metrics.Metric`.
+    """
 
     def __init__(self, name: str, **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
         self._function = metrics.get(name)
-        # Keras' callbacks read it.
+        # Keras' callbacks read this attribute.
         self._direction = "down" if metrics_file.is_less_better(name) else "up"
         self._sum = self.add_variable((), initializer="zeros", name="sum")
         self._count = self.add_variable((), initializer="zeros", name="count")
@@ -37,8 +43,10 @@ class SumOverCount(keras.metrics.Metric):
 
 
 class LossOfParts(keras.metrics.Metric):
-    """The loss over batches: the sum of its parts, each the sum over batches of what it adds up
-    over that of what this is divided by. So a token weighs the same in whatever batch it is.
+    """The loss over batches, as a sum of terms.
+
+    Numerators and denominators of each term are summed over the batches before they are divided.
+    Therefore every token has the same weight, regardless of its batch.
     """
 
     def __init__(self, name: str = "loss", **kwargs: Any) -> None:
@@ -49,20 +57,24 @@ class LossOfParts(keras.metrics.Metric):
         )
 
     def add(self, terms: Any) -> None:
-        """Adds those of a batch: a list of (numerator, denominator), always of one length."""
+        """Add the terms of a batch.
+
+        Args:
+            terms: list of (numerator, denominator). Its length must be the same for all batches.
+        """
         terms = terms + [(0.0, 0.0)] * (_MAX_TERMS - len(terms))
         numerators, denominators = zip(*terms, strict=True)
         self._numerators.assign_add(tf.stack(numerators))
         self._denominators.assign_add(tf.stack(denominators))
 
     def update_state(self, values: tf.Tensor, sample_weight: tf.Tensor | None = None) -> None:
-        """Keras tells its tracker a mean; what is reported is `add`ed."""
+        """Do nothing: Keras passes a mean here, but the loss is computed from `add`."""
 
     def result(self) -> tf.Tensor:
         return keras.ops.sum(keras.ops.divide_no_nan(self._numerators, self._denominators))
 
 
 def default_metrics(class_labels: bool) -> list[keras.metrics.Metric]:
-    """What `compile()` without arguments measures."""
+    """Return the metrics of `compile()` without arguments."""
     names = ["accuracy"] if class_labels else ["accuracy", "accuracy_per_sequence"]
     return [SumOverCount(name) for name in names]

@@ -1,8 +1,9 @@
-"""What the targets of a batch weigh, in the loss and in the metrics.
+"""The weights of targets in the loss and in the metrics.
 
-Every real symbol weighs 1, and padding nothing; every class weighs 1, for class 0 is a class. Data
-may come with weights of their own, of rows ([B] or [B, 1]) or of every target ([B, T]), and those
-multiply. Where only rows can be told apart, one weighs as much as the heaviest of its targets.
+Without weights in the data, every token weighs 1 and padding weighs 0. Every class label weighs 1,
+because class 0 is a class. Data may have weights of examples ([B] or [B, 1]) or of targets ([B,
+T]). They are multiplied with these weights. Metrics of entire sequences use the largest weight
+among the targets of a sequence.
 """
 
 import tensorflow as tf
@@ -11,16 +12,19 @@ import tensorflow as tf
 def of_targets(
     targets: tf.Tensor, class_labels: bool, weights: tf.Tensor | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The targets as columns, and what each weighs.
+    """Return the targets as a matrix, and the weight of each target.
 
     Args:
         targets: int [B, T]; [B] or [B, 1] for classes.
-        class_labels: bool. Whether they are classes.
+        class_labels: bool. Whether the targets are classes.
         weights: float [B], [B, 1] or [B, T]. Optional.
+
     Returns:
         (targets int32 [B, T], weights float32 [B, T]); T = 1 for classes.
+
     Raises:
-        ValueError: if targets are floats, which would be cut off, or the weights do not fit them.
+        ValueError: if the targets are floats, which a cast would truncate, or the shape of the
+            weights does not match the targets.
     """
     targets = tf.convert_to_tensor(targets)
     if targets.dtype.is_floating:
@@ -45,7 +49,11 @@ def of_targets(
 
 
 def of_rows(targets: tf.Tensor, class_labels: bool, weights: tf.Tensor | None = None) -> tf.Tensor:
-    """What each row weighs as a whole, float32 [B]; a row of padding as if it were real."""
+    """Return the weight of each sequence, float32 [B].
+
+    The weight is the largest weight among the targets of the sequence. A sequence that consists
+    only of padding has the weight that its targets would have if they were real.
+    """
     if weights is None:
         return tf.ones(tf.shape(targets)[:1])
     _, real = of_targets(targets, class_labels)
@@ -56,7 +64,7 @@ def of_rows(targets: tf.Tensor, class_labels: bool, weights: tf.Tensor | None = 
 
 
 def columns(weights: tf.Tensor) -> tf.Tensor:
-    """Weights [B], [B, 1] or [B, T] as float32 [B, 1] or [B, T]."""
+    """Convert weights [B], [B, 1] or [B, T] to float32 [B, 1] or [B, T]."""
     weights = tf.cast(weights, tf.float32)
     if weights.shape.rank == 2:
         return weights

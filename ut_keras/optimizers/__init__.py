@@ -1,9 +1,9 @@
-"""The optimizer that the hparams name, as a Keras optimizer.
+"""The Keras optimizer that the hparams select.
 
     optimizer = optimizers.get(hp, train_steps=250000)
     optimizer.apply(gradients, model.trainable_variables)
 
-`optimizer.Optimizer` says what all of them do before they update.
+`optimizer.Optimizer` describes what all optimizers do with the gradients before the update.
 """
 
 from typing import Any
@@ -19,11 +19,12 @@ from ut_keras.optimizers.optimizer import Optimizer
 def get(
     hp: BasicHParams, train_steps: int | None = None, learning_rate: float | None = None
 ) -> Optimizer:
-    """Returns the Keras optimizer of `hp.optimizer`, with the hparams' learning rate schedule.
+    """Return the Keras optimizer of `hp.optimizer`, with the hparams' learning rate.
 
     Args:
-        train_steps: int or None. Length of the run, which some schedules need.
-        learning_rate: float, instead of the schedule; callbacks of `fit` may set it. Optional.
+        hp: the hparams.
+        train_steps: int or None. Length of the run, which some learning rate schedules require.
+        learning_rate: float, used instead of the schedule. Callbacks of `fit` may change it. Optional.
 
     Raises:
         HParamError: if the hparams contradict each other or are not supported.
@@ -49,13 +50,13 @@ def get(
     )
 
 
-# The arguments of a class, and the hparams that they are.
+# For each class: its arguments and the hparams that set them.
 _ADAM = {
     "beta_1": "optimizer_adam_beta1",
     "beta_2": "optimizer_adam_beta2",
     "epsilon": "optimizer_adam_epsilon",
 }
-# As in T2T weight_decay does both: it is an L2 loss, and what the weights shrink by.
+# As in T2T, weight_decay acts twice: as an L2 loss, and as AdamW's decay of the weights.
 _ADAM_W = {"decay": "weight_decay", **_ADAM}
 _MULTISTEP = {"accumulate_steps": "optimizer_multistep_accumulate_steps", **_ADAM}
 _ADAFACTOR = {
@@ -72,9 +73,9 @@ _MOMENTUM = {
     "momentum": "optimizer_momentum_momentum",
     "nesterov": "optimizer_momentum_nesterov",
 }
-# T2T's name, and in CamelCase, for the sake of old sets: the class, and its own arguments.
-# T2T's "adam" is LazyAdam, which leaves the moments of embedding rows that a batch does not use
-# alone. T2T's embedding hands it gradients of all rows, and both names mean the same.
+# For each name: the class and its arguments. The names are T2T's, and their CamelCase forms, which
+# old sets use. T2T's "adam" is LazyAdam, which does not update the moments of unused embedding
+# rows. However, T2T's embedding has gradients for all rows, so LazyAdam and Adam are the same.
 _OPTIMIZERS: dict[str, Any] = {
     **dict.fromkeys(("adam", "true_adam", "Adam", "TrueAdam"), (Adam, _ADAM)),
     **dict.fromkeys(("adam_w", "AdamW"), (AdamW, _ADAM_W)),

@@ -1,4 +1,4 @@
-"""Adafactor: Adam's second moments, of a matrix, from the sums of its rows and columns."""
+"""Adafactor: factors the second moments of a matrix into row and column means."""
 
 import math
 from collections.abc import Sequence
@@ -11,33 +11,37 @@ from ut_keras.optimizers import optimizer
 from ut_keras.optimizers.optimizer import LearningRate
 
 _EPSILON = 1e-30  # keeps the second moments above 0
-_MIN_SCALE = 1e-3  # lets weights get away from 0
+_MIN_SCALE = 1e-3  # lets weights move away from 0
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class Adafactor(optimizer.Optimizer):
-    """Adafactor as T2T has it.
+    """Adafactor as in T2T.
 
         r = d r + (1 - d) rowmean(g^2),   c = d c + (1 - d) columnmean(g^2)
         u = g / sqrt(r c / mean(r)),      u = u / max(1, rms(u) / threshold)
         w -= lr max(0.001, rms(w)) u
 
-    Every variable of two or more dimensions is a collection of matrices, its last two; biases and
-    scales keep full second moments. `keras.optimizers.Adafactor` always bounds the rate by
-    1/sqrt(t) and cannot leave out the scale of the weights.
+    A variable with two or more dimensions is a collection of matrices, formed by its last two
+    dimensions. Variables with one dimension, such as biases and scales, keep their full second
+    moments. `keras.optimizers.Adafactor` is not used, because it always limits the learning rate to
+    1/sqrt(t) and always multiplies it by the scale of the weights.
 
-    T2T cuts an embedding table into shards, each a variable of its own: scale, threshold and
-    columns are a shard's. `table_shards` does the same with a table that is whole.
+    T2T divides an embedding table into shards, and each shard is a variable with its own scale,
+    threshold and column means. `table_shards` has the same effect on a table that is one variable.
 
     Args:
-        beta_1: float. Decay of the mean of the updates; 0 takes no mean and no memory.
+        learning_rate: float or `LearningRateSchedule`.
+        beta_1: float. Decay of the mean of the updates. With 0, there is no mean and no memory for
+            it.
         decay_type: "pow": d = 1 - t^-memory_exponent; "adam": Adam's b2 with its bias correction.
         beta_2: float. b2 of decay_type "adam".
-        memory_exponent: float. Of decay_type "pow".
-        clipping_threshold: float, or None. Bound on the root mean square of a variable's u.
-        factored: bool. False keeps all second moments.
-        multiply_by_parameter_scale: bool. Whether the rate is relative to the weights' size.
-        table_shards: int. Into how many shards T2T cuts variables named "weights".
+        memory_exponent: float. Exponent of decay_type "pow".
+        clipping_threshold: float, or None. Upper bound of the root mean square of a variable's u.
+        factored: bool. False keeps the full second moments of all variables.
+        multiply_by_parameter_scale: bool. Whether the learning rate is relative to the scale of the
+            weights.
+        table_shards: int. Number of shards into which T2T divides variables named "weights".
         **kwargs: those of `Optimizer`.
 
     Raises:
@@ -134,7 +138,7 @@ class Adafactor(optimizer.Optimizer):
         self.assign_sub(variable, update)
 
     def _decay(self):
-        """d of this update: 0 at the first."""
+        """Return d of this update; it is 0 in the first update."""
         t = tf.cast(self.iterations + 1, tf.float32)
         if self.decay_type == "pow":
             return 1.0 - tf.pow(t, -self.memory_exponent)
@@ -142,7 +146,7 @@ class Adafactor(optimizer.Optimizer):
 
 
 def _direction(gradient, moments, decay):
-    """A gradient over the root of its second moments, and these, brought up to date."""
+    """Return the gradient over the root of its second moments, and the new moments."""
     square = tf.square(gradient) + _EPSILON
     if len(moments) == 1:
         velocity = decay * moments[0] + (1.0 - decay) * square
@@ -154,9 +158,9 @@ def _direction(gradient, moments, decay):
 
 
 class _Unsharded:
-    """A variable that T2T does not cut."""
+    """A variable that T2T does not divide."""
 
-    axes = None  # over which a root mean square is taken
+    axes = None  # axes of a root mean square
 
     def column_axes(self, axes):
         return axes
@@ -172,11 +176,15 @@ class _Unsharded:
 
 
 class _Sharded:
-    """A table [V, D] as at most two stacks of shards, [S, rows, D]: shards differ by one row.
+    """A table [V, D] as at most two stacks of shards, [S, rows, D].
+
+    The numbers of rows of two shards differ by at most one. All shards in a stack have the same
+    number.
 
     Args:
         vocab_size: int V.
-        shards: int. With more shards than rows, T2T's last ones are empty, and left out here.
+        shards: int. If there are more shards than rows, T2T's last shards are empty. They are
+            omitted here.
     """
 
     axes = (1, 2)

@@ -1,4 +1,4 @@
-"""Adam as T2T has it, with weights that decay, and with one update in several batches."""
+"""T2T's Adam, and its variants with weight decay and with accumulated gradients."""
 
 from typing import Any
 
@@ -11,16 +11,19 @@ from ut_keras.optimizers.optimizer import LearningRate
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class Adam(optimizer.Optimizer):
-    """Adam as TensorFlow 1 and T2T have it: epsilon stands outside the bias correction.
+    """Adam as in TensorFlow 1 and T2T: epsilon is outside the bias correction.
 
         m = b1 m + (1 - b1) g,   v = b2 v + (1 - b2) g^2
         w -= lr sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + eps)         (t = 1 at first)
 
-    `keras.optimizers.Adam` computes the same in a dozen operations per variable; this one in one.
+    `keras.optimizers.Adam` computes the same with a dozen operations per variable. This class uses
+    one operation.
 
     Args:
+        learning_rate: float or `LearningRateSchedule`.
         beta_1: float. Decay of the first moment.
         beta_2: float. Decay of the second moment.
+        epsilon: float. Added to the denominator.
         **kwargs: those of `Optimizer`.
 
     References: Kingma and Ba 2015, the formulation before section 2.1; `tf.train.AdamOptimizer`.
@@ -61,19 +64,22 @@ class Adam(optimizer.Optimizer):
         )
 
     def _num_updates(self):
-        """With the one that is made now."""
+        """Return the number of updates, including the current one."""
         return self.iterations + 1
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class AdamW(Adam):
-    """Adam on weights that shrink by a share of their own before each update.
+    """Adam that reduces all weights by a fixed fraction before each update.
 
         w -= decay * w,   then as Adam
 
-    As in T2T the share is of all weights, biases included, and does not follow the learning rate.
+    As in T2T, the decay applies to all weights, including biases, and does not depend on the
+    learning rate.
 
     Args:
+        learning_rate: float or `LearningRateSchedule`.
+        decay: float. Fraction by which every update reduces the weights.
         **kwargs: those of `Adam`.
 
     References: Loshchilov and Hutter 2019; `tf.contrib.opt.AdamWOptimizer`.
@@ -99,14 +105,15 @@ class AdamW(Adam):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class MultistepAdam(Adam):
-    """Adam that updates at every n-th call only, with the mean of the last n gradients.
+    """Adam that updates at every n-th call, with the mean of the last n gradients.
 
-    `iterations` counts calls. The update is that of Adam on the n batches as one, where the
-    learning rate does not depend on the step and the loss of the one batch is the mean of the n
-    losses, that is, where all n hold the same number of target tokens. Clipping and noise apply to
-    each of the n gradients, as in T2T.
+    `iterations` counts calls. The update equals Adam's update on the n batches as one batch if two
+    conditions hold. The learning rate does not depend on the step, and all n batches have the same
+    number of target tokens, so that the loss of the large batch is the mean of the n losses. As in
+    T2T, clipping and noise apply to each of the n gradients.
 
     Args:
+        learning_rate: float or `LearningRateSchedule`.
         accumulate_steps: int n.
         **kwargs: those of `Adam`.
 

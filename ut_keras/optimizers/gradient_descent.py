@@ -1,4 +1,7 @@
-"""Gradient descent and its simple relatives, as TensorFlow 1 has them; a fused kernel each."""
+"""Gradient descent, Momentum, Adagrad and RMSProp as in TensorFlow 1.
+
+Each update is one fused kernel.
+"""
 
 from typing import Any
 
@@ -11,7 +14,7 @@ from ut_keras.optimizers.optimizer import LearningRate
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class GradientDescent(optimizer.Optimizer):
-    """w -= lr g"""
+    """Gradient descent: w -= lr g."""
 
     def _update(self, variable, gradient, learning_rate, slots):
         tf.raw_ops.ResourceApplyGradientDescent(
@@ -21,9 +24,14 @@ class GradientDescent(optimizer.Optimizer):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class Momentum(optimizer.Optimizer):
-    """m = momentum m + g,   w -= lr m;   with Nesterov's momentum   w -= lr (g + momentum m)
+    """Gradient descent with momentum.
+
+        m = momentum m + g,   w -= lr m;   with Nesterov's momentum   w -= lr (g + momentum m)
 
     Args:
+        learning_rate: float or `LearningRateSchedule`.
+        momentum: float.
+        nesterov: bool. Whether to use Nesterov's momentum.
         **kwargs: those of `Optimizer`.
     """
 
@@ -55,7 +63,7 @@ class Momentum(optimizer.Optimizer):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class Adagrad(optimizer.Optimizer):
-    """v += g^2,   w -= lr g / sqrt(v);   v starts at 0.1"""
+    """Adagrad: v += g^2, w -= lr g / sqrt(v). v starts at 0.1."""
 
     t2t_slot_name = "Adagrad"
     statistics = ({"accumulator": 0.1},)
@@ -68,10 +76,10 @@ class Adagrad(optimizer.Optimizer):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class RMSProp(optimizer.Optimizer):
-    """v = 0.9 v + 0.1 g^2,   w -= lr g / sqrt(v + 1e-10);   v starts at 1"""
+    """RMSProp: v = 0.9 v + 0.1 g^2, w -= lr g / sqrt(v + 1e-10). v starts at 1."""
 
     t2t_slot_name = "RMSProp"
-    # The kernel wants a momentum, and T2T has it, though hparams cannot give RMSProp one.
+    # The kernel requires a momentum. T2T's checkpoints contain it, although hparams cannot set it.
     statistics = ({"velocity": 1.0}, {"momentum": 0.0})
 
     def _update(self, variable, gradient, learning_rate, slots):

@@ -1,10 +1,10 @@
-"""The learning rate as T2T's hparams spell it: a product of named factors.
+"""T2T's learning rate schedule: a product of named factors.
 
     "constant*linear_warmup*rsqrt_decay*rsqrt_hidden_size"      (transformer_base_v3)
     lr(s) = c * min(1, s / w) * max(s, w)^-0.5 * D^-0.5          (Vaswani et al. 2017, eq. 3)
 
-`s` counts finished updates, so the first update sees s = 0 (and `linear_warmup` a rate of 0); only
-the legacy "noam" scheme uses s + 1.
+`s` is the number of finished updates. The first update therefore has s = 0, and `linear_warmup` has
+a rate of 0 there. Only the legacy scheme "noam" uses s + 1.
 
 References: tensor2tensor/utils/learning_rate.py.
 """
@@ -19,7 +19,7 @@ from ut_keras.hparam import BasicHParams
 from ut_keras.hparam.basic import check_train_steps, learning_rate_factors
 from ut_keras.registry import UnknownNameError, unknown_name_message
 
-# Field and what holds when the hparams lack it.
+# The hparam fields that factors read, and their values if the hparams do not have them.
 _FIELDS = {
     "learning_rate": 0.2,
     "learning_rate_schedule": "legacy",
@@ -34,7 +34,7 @@ _FIELDS = {
     "optimizer": "adam",
     "optimizer_multistep_accumulate_steps": 0,
 }
-_NEEDS_TRAIN_STEPS = {"linear_decay", "single_cycle_cos_decay"}  # with the run
+_NEEDS_TRAIN_STEPS = {"linear_decay", "single_cycle_cos_decay"}  # They end with the run.
 # In configs saved before 0.2.0.
 _REMOVED_FIELDS = {"learning_rate_boundaries", "learning_rate_multiples"}
 
@@ -44,19 +44,19 @@ class HParamsSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """T2T's schedule: the product of the factors in `learning_rate_schedule`.
 
     Args:
-        train_steps: int or None. Length of the run, for the factors that end with it
-            (linear_decay, single_cycle_cos_decay).
-        **fields: the hparams that a factor may read, by T2T's names; see `_FIELDS`.
+        train_steps: int or None. Length of the run, for the factors that end with it (linear_decay,
+            single_cycle_cos_decay).
+        **fields: the hparams that a factor may read, under T2T's names; see `_FIELDS`.
 
     Call arguments:
-        step: int tensor, finished updates.
+        step: int tensor, number of finished updates.
 
     Returns:
         float32 scalar tensor.
 
     Raises:
         UnknownNameError: if a factor or decay scheme does not exist.
-        ValueError: if a factor needs `train_steps` and there is none, or it is too small.
+        ValueError: if a factor requires `train_steps` and it is None, or if it is too small.
     """
 
     def __init__(self, train_steps: int | None = None, **fields: Any) -> None:
@@ -105,13 +105,16 @@ class HParamsSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def from_hparams(hp: BasicHParams, train_steps: int | None = None) -> HParamsSchedule:
-    """Returns the `HParamsSchedule` of `hp`, for a run of `train_steps` updates."""
+    """Return the `HParamsSchedule` of `hp` for a run of `train_steps` updates."""
     fields = {name: getattr(hp, name) for name in _FIELDS if hasattr(hp, name)}
     return HParamsSchedule(train_steps=train_steps, **fields)
 
 
 def endless(hp: BasicHParams) -> HParamsSchedule:
-    """The schedule without the factors that end with a run: for one whose length nobody knows."""
+    """Return the schedule without the factors that end with the run.
+
+    It is for runs of unknown length.
+    """
     factors = hp.learning_rate_schedule.split("*")
     kept = "*".join(name for name in factors if name.strip() not in _NEEDS_TRAIN_STEPS)
     return from_hparams(hp.override({"learning_rate_schedule": kept}))
@@ -122,7 +125,7 @@ def _warmup(schedule):
 
 
 def _cosdecay(schedule, step):
-    # Counts from step 0, so that it does not start at 1 when the warm-up ends.
+    # The cosine starts at step 0 and not at the end of the warm-up, where it is already below 1.
     decay = 0.5 * (1.0 + tf.cos(math.pi * step / schedule.learning_rate_decay_steps))
     return tf.where(step <= schedule.learning_rate_warmup_steps, 1.0, decay)
 
@@ -141,8 +144,8 @@ def _exponential(schedule, step, least):
 
 
 def _legacy(schedule, step):
-    """The rates of the "v1" and "v2" sets: one decay scheme after an exponential warm-up."""
-    # T2T asks for the substring, in lower case: "Adafactor" gets no correction.
+    """Return the rate of the "v1" and "v2" sets: warm-up, then a decay scheme."""
+    # T2T searches for the lower-case substring: "Adafactor" gets no correction.
     correction = 0.002 if "adam" in schedule.optimizer else 1.0
     scheme = schedule.learning_rate_decay_scheme or "none"
     warmup_steps = schedule.learning_rate_warmup_steps
@@ -167,13 +170,13 @@ def _cosine(schedule, step):
 
 
 def _cyclelinear10x(schedule, step):
-    # From 0.3 up to 3.3 and back, once every two warm-up lengths.
+    # The rate rises from 0.3 to 3.3 and falls back, once every two warm-up lengths.
     cycle = _warmup(schedule)
     position = (tf.math.floormod(step, 2.0 * cycle) - cycle) / cycle
     return (1.0 - tf.abs(position) + 0.1) * 3.0
 
 
-# (schedule h, step s) -> float32 scalar.
+# The factors: functions (schedule h, step s) -> float32 scalar.
 _FACTORS = {
     "constant": lambda h, s: tf.constant(h.learning_rate_constant, tf.float32),
     "linear_warmup": lambda h, s: tf.minimum(1.0, tf.math.divide(s, _warmup(h))),
@@ -193,7 +196,7 @@ _FACTORS = {
     "rsqrt_hidden_size": lambda h, s: tf.constant(h.hidden_size**-0.5, tf.float32),
     "legacy": _legacy,
 }
-# The same, of the factor "legacy".
+# The decay schemes of the factor "legacy", with the same arguments.
 _DECAY_SCHEMES = {
     "none": lambda h, s: tf.constant(1.0),
     "noam": _noam,

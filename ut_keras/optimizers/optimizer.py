@@ -1,8 +1,9 @@
-"""What every optimizer here does with the gradients before its own update rule.
+"""The base class of the optimizers: operations on gradients before the update.
 
-It does what Keras' own do not: it treats gradients *after* those of all replicas were summed (Keras
-clips each replica's before), and it knows T2T's weight decay, which is an L2 loss and so passes
-through the moments and the clipping. The rest of the library sees a plain `keras.Optimizer`.
+It differs from Keras' optimizers in two points. It processes the gradients *after* they were summed
+over all replicas, whereas Keras clips the gradients of each replica. It supports T2T's weight
+decay. This decay is an L2 loss, so it passes through the moments and the clipping. For all other
+code, the optimizers are plain `keras.Optimizer` objects.
 """
 
 import inspect
@@ -19,27 +20,29 @@ LearningRate: TypeAlias = float | keras.optimizers.schedules.LearningRateSchedul
 
 
 class Optimizer(private_api.GradientHook):
-    """What T2T does between the gradients and any optimizer's update.
+    """Processes gradients as T2T does before the update of any optimizer.
 
         g = sum over replicas + l2_rate * variable + noise,   then   g *= clip / max(clip, |g|)
 
     Args:
         learning_rate: float or `LearningRateSchedule`.
-        clip_grad_norm: float. Bound on the norm of all gradients together; 0 = no bound.
-        l2_rate: float. Weight decay as the gradient of l2_rate/2 * variable^2; 1-D variables whose
-            name ends in "bias" are left out, as in T2T.
-        grad_noise_scale: float. Times a normal distribution cut off at two standard deviations.
-        zero_grads: bool. Whether a variable without a gradient has the gradient 0, rather than
-            being passed over: its moments decay then.
+        clip_grad_norm: float. Upper bound of the norm of all gradients together; 0 = no bound.
+        l2_rate: float. Weight decay as the gradient of l2_rate/2 * variable^2. As in T2T, 1-D
+            variables whose name ends in "bias" are excluded.
+        grad_noise_scale: float. Scale of the noise, which has a normal distribution truncated at
+            two standard deviations.
+        zero_grads: bool. Whether a variable without a gradient gets the gradient 0, so that its
+            moments decay. Otherwise it is skipped.
         **kwargs: those of `keras.optimizers.Optimizer`.
 
     References: T2T `utils/optimize.py`; `tf.contrib.layers.optimize_loss`.
     """
 
-    # How T2T's checkpoints call the slots: VARIABLE/NAME, VARIABLE/NAME_1, ...
+    # The name of the slots in T2T's checkpoints: VARIABLE/NAME, VARIABLE/NAME_1, ...
     t2t_slot_name: str | None = None
-    # Of every weight, by name, what a class keeps besides those that it derives from: the values at
-    # first. What is in one dict is made weight by weight.
+    # The statistics (slots) that a class keeps of every weight, in addition to those of its base
+    # class: dicts from name to initial value. The slots in one dict are created together, weight by
+    # weight.
     statistics: tuple[dict[str, float], ...] = ()
 
     def __init__(
@@ -64,7 +67,7 @@ class Optimizer(private_api.GradientHook):
         super().build(variables)
         self._is_decayed = [self._decays(variable) for variable in variables]
         if self.grad_noise_scale:
-            # A variable, so that a run that goes on from a checkpoint draws on.
+            # The seed is a variable, so that a resumed run samples the same noise.
             self._noise_seed = self.add_variable(
                 shape=(),
                 initializer=keras.initializers.Constant(random.randint(0, 2**30)),
@@ -80,17 +83,17 @@ class Optimizer(private_api.GradientHook):
                 )
 
     def slots(self) -> dict[str, list]:
-        """The statistics of every variable, by its path, in the order in which T2T makes them."""
+        """Return the statistics of every variable by its path, in T2T's order."""
         return {variable.path: self._slots_of(variable) for variable in self.updated_variables}
 
     def _slots_of(self, variable):
-        """The statistics of a variable."""
+        """Return the statistics of a variable."""
         index = self.index_of(variable)
         return [values[index] for values in self._statistics]
 
     @keras.optimizers.Optimizer.learning_rate.setter
     def learning_rate(self, value: Any) -> None:
-        # What LearningRateScheduler, ReduceLROnPlateau and the like do.
+        # Callbacks such as LearningRateScheduler and ReduceLROnPlateau set the learning rate.
         if callable(self.rate_or_schedule) and not callable(value):
             raise TypeError(
                 "A learning rate that callbacks set requires an optimizer without a schedule: "
@@ -119,7 +122,8 @@ class Optimizer(private_api.GradientHook):
         variables = [variable for _, variable in pairs]
         gradients = [_dense(gradient, variable) for gradient, variable in pairs]
         if tf.distribute.get_strategy().num_replicas_in_sync > 1:
-            # Not of one: TensorFlow keeps a gradient of the sum, and so the graph, for good.
+            # A single replica skips this, because TensorFlow would store a gradient function of the
+            # sum, and with it the graph, permanently.
             pairs = list(zip(gradients, variables, strict=True))
             gradients = [gradient for gradient, _ in self.sum_over_replicas(pairs)]
         for index, variable in enumerate(variables):
@@ -138,19 +142,25 @@ class Optimizer(private_api.GradientHook):
         self._update(variable, tf.cast(gradient, dtype), tf.cast(learning_rate, dtype), slots)
 
     def _update(self, variable, gradient, learning_rate, slots):
-        """The rule of the class; `slots` are the statistics of the variable."""
+        """Apply the update rule of the class; `slots` are the statistics of the variable."""
         raise NotImplementedError
 
     def _decays(self, variable):
-        """Whether the L2 loss is of it, too; `exclude_from_weight_decay` leaves others out."""
+        """Return whether the L2 loss includes a variable.
+
+        `exclude_from_weight_decay` excludes further variables.
+        """
         if len(variable.shape) == 1 and variable.name.endswith("bias"):
             return False
-        # Keras looks for what is left out in TensorFlow's name, which is the whole path.
+        # Keras compares the excluded names with TensorFlow's name of a variable, which is its path.
         in_keras = isinstance(variable, keras.Variable)
         return self.decays_weight(variable.value if in_keras else variable)
 
     def _noise(self, variable):
-        """The same on all replicas: it depends on the variable and the step alone."""
+        """Return the noise of a variable.
+
+        It depends only on the variable and the step, so it is the same on all replicas.
+        """
         seed = tf.convert_to_tensor(self._noise_seed) + self.index_of(variable)
         step = tf.cast(self.iterations, tf.int32)
         return tf.random.stateless_truncated_normal(
@@ -158,7 +168,7 @@ class Optimizer(private_api.GradientHook):
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Each argument of `__init__` is an attribute of the same name."""
+        """Return the config; each argument of `__init__` is an attribute of the same name."""
         config = super().get_config()
         for cls in type(self).__mro__:
             if issubclass(cls, Optimizer):
@@ -169,7 +179,7 @@ class Optimizer(private_api.GradientHook):
 
 
 def _dense(gradient, variable):
-    """A gather's gradient (rows and their indices) as a tensor of the variable's shape."""
+    """Convert a gather's gradient (rows and their indices) to the variable's shape."""
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, variable.shape[0])
