@@ -1,15 +1,17 @@
-"""The loss, once, for the trainer, for `fit` and for `inspect`.
+"""The loss, as the trainer, `fit` and `inspect` compute it.
 
-Every part of it is a numerator and a denominator, so that several replicas can divide by the sum
-of all denominators: a mean per replica would weigh a token by the company it keeps.
+Each term of the loss is a pair of a numerator and a denominator. Several replicas divide by the sum
+of all their denominators, so every token has the same weight. If each replica computed a mean, the
+weight of a token would depend on the other tokens on its replica.
 
-Weights of the data ([B], [B, 1] or, of every target, [B, T]) multiply both, so that the loss is
+Data may have weights: [B], [B, 1], or [B, T] with one weight per target. They multiply both the
+numerator and the denominator, so that the loss is
 
     sum(weights * losses) / sum(weights)          over real targets
 
-as T2T's `weights_fn` has it: padding weighs nothing, weights of 1 change nothing, twice the weights
-neither, and a row of weight 0 is as good as absent, what it cost to ponder included. See
-`metrics.weights`.
+as with T2T's `weights_fn`. This has four consequences. Padding has weight 0. Weights of 1 have no
+effect. Doubling all weights has no effect. An example with weight 0 does not contribute to the
+loss, and neither does its ponder cost. See `metrics.weights`.
 """
 
 from collections.abc import Mapping
@@ -24,10 +26,10 @@ from ut_keras.ops.loss_term import LossTerm
 
 
 def of_all_replicas(terms: Mapping[str, list[LossTerm]]) -> dict[str, list[LossTerm]]:
-    """The terms, each with its denominator summed over the replicas.
+    """Return the terms with denominators that are summed over the replicas.
 
-    A value then is this replica's share, and the sum of the replicas' gradients the gradient of
-    the whole batch.
+    The value of a term is then the share of this replica. The sum of the replicas' gradients is the
+    gradient of the complete batch.
     """
     denominators = sum_over_replicas(
         {name: [tf.stop_gradient(term.denominator) for term in terms[name]] for name in terms}
@@ -42,7 +44,7 @@ def of_all_replicas(terms: Mapping[str, list[LossTerm]]) -> dict[str, list[LossT
 
 
 def sum_over_replicas(nest: Any) -> Any:
-    """Sums every float32 scalar of a nest over the replicas, in one message."""
+    """Sum every float32 scalar of a nest over the replicas, in one message."""
     context = tf.distribute.get_replica_context()
     if context is None or context.num_replicas_in_sync == 1:
         return nest
@@ -52,29 +54,31 @@ def sum_over_replicas(nest: Any) -> Any:
 
 
 def total(terms: Mapping[str, list[LossTerm]]) -> tf.Tensor:
-    """Sums all parts."""
+    """Return the sum of all terms."""
     return tf.add_n([term.value() for parts in terms.values() for term in parts])
 
 
 def cross_entropy(
     logits: tf.Tensor, targets: tf.Tensor, label_smoothing: float, weights: tf.Tensor
 ) -> LossTerm:
-    """Softmax cross-entropy with T2T's label smoothing.
+    """Compute softmax cross-entropy with T2T's label smoothing.
 
-    The target gets probability 1 - s, every other symbol s / (V - 1); the entropy of that
+    The target has probability 1 - s, and every other token s / (V - 1). The entropy of this
     distribution is subtracted, so that the best loss is 0. With q = softmax(logits) this is
 
         -log q_target + s V / (V - 1) · (logit_target - mean(logits)) - entropy
 
-    which spares the [.., V] tensor of smoothed labels.
+    This form does not need the [.., V] tensor of smoothed labels.
 
     Args:
         logits: float tensor [..., V].
         targets: int tensor [...].
         label_smoothing: float s in [0, 1).
         weights: float tensor [...], usually 1 at real targets and 0 at padding.
+
     Returns:
         `LossTerm`: weighted sum of the losses, sum of the weights.
+
     References: T2T `common_layers.padded_cross_entropy`, `smoothing_cross_entropy`.
     """
     logits = tf.cast(logits, tf.float32)
@@ -83,9 +87,11 @@ def cross_entropy(
 
 
 def _smoothed_cross_entropy(logits, targets, label_smoothing):
-    """The losses [...] of logits [..., V]; its gradient is written out, in one pass over [.., V].
+    """Return the losses [...] of logits [..., V].
 
-    d loss / d logits = softmax(logits) - onehot + s V / (V - 1) (onehot - 1 / V)
+    The gradient is implemented explicitly, with a single computation over [.., V]:
+
+        d loss / d logits = softmax(logits) - onehot + s V / (V - 1) (onehot - 1 / V)
     """
     size = logits.shape[-1]
     spread = label_smoothing * size / (size - 1)
@@ -118,13 +124,14 @@ class PaddedCrossEntropy(keras.losses.Loss):
 
     Args:
         label_smoothing: float in [0, 1).
-        class_labels: bool. Whether targets [B] or [B, 1] are classes, of which 0 is one, rather
-            than symbols [B, T], of which 0 is padding.
+        class_labels: bool. Whether the targets are classes [B] or [B, 1], of which 0 is a class.
+            Otherwise they are tokens [B, T], of which 0 is padding.
+
     Call arguments:
         y_true: int [B, T]; [B] or [B, 1] for classes.
         y_pred: logits [B, T, V]; [B, C] for classes.
-        sample_weight: float [B], [B, 1] or [B, T]: the loss is the sum of the weighted losses of
-            the real targets over the sum of these weights. Optional.
+        sample_weight: float [B], [B, 1] or [B, T]. The loss is the sum of the weighted losses of
+            the real targets, divided by the sum of their weights. Optional.
     """
 
     def __init__(
@@ -165,17 +172,22 @@ def target_term(
     weights: tf.Tensor | None = None,
     probabilities: tf.Tensor | None = None,
 ) -> LossTerm:
-    """The `LossTerm` of the targets of a batch; the mean of those of several steps.
+    """Return the `LossTerm` of the targets of a batch.
+
+    If the model predicts the targets after each of several steps, the term is the mean over the
+    steps.
 
     Args:
-        logits: [B, T, V], or [B, C] for classes; of N steps [N * B, ...].
+        logits: [B, T, V], or [B, C] for classes. With N steps, the first axis is N * B.
         targets: int [B, T]; [B] or [B, 1] for classes.
         label_smoothing: float in [0, 1).
-        weights: float [B], [B, 1] or [B, T], what the targets weigh. Optional.
-        probabilities: float32 [N, B, T] (T = 1 for classes), what a step weighs (Banino et al.
-            2021, PonderNet); the sum over N is 1 at real targets. None for one step.
+        class_labels: bool. Whether the targets are classes.
+        weights: float [B], [B, 1] or [B, T], the weights of the targets. Optional.
+        probabilities: float32 [N, B, T] (T = 1 for classes), the weights of the steps (Banino et
+            al. 2021, PonderNet). The sum over N is 1 at real targets. None for one step.
+
     Raises:
-        ValueError: if the weights do not fit the targets, or these the logits.
+        ValueError: if the shapes of weights, targets and logits do not match.
     """
     targets, weights = weights_lib.of_targets(targets, class_labels, weights)
     logits = logits[:, tf.newaxis] if class_labels else logits
@@ -201,13 +213,14 @@ def confidence_term(
     class_labels: bool,
     weights: tf.Tensor | None = None,
 ) -> LossTerm:
-    """How far off it was, step by step, whether the answer is right by now.
+    """Return the loss of predicting, at each step, whether the output is correct.
 
         -log sigmoid(q) where argmax(logits) = target, else -log(1 - sigmoid(q))
 
     Args:
         confidence: float32 [N, B, T], q; [N, B] for classes.
-        logits, probabilities, targets, class_labels, weights: as of `target_term`.
+        logits, probabilities, targets, class_labels, weights: as in `target_term`.
+
     References: Wang et al. 2025, Hierarchical Reasoning Model.
     """
     targets, weights = weights_lib.of_targets(targets, class_labels, weights)
@@ -220,7 +233,7 @@ def confidence_term(
 
 
 def _entropy(label_smoothing, size):
-    """Of the smoothed distribution, as T2T computes it."""
+    """Return the entropy of the smoothed distribution, as T2T computes it."""
     confidence, low = 1.0 - label_smoothing, label_smoothing / (size - 1)
     log = keras.ops.log
     entropy = -(confidence * log(confidence) + (size - 1) * low * log(low + 1e-20))
