@@ -24,7 +24,8 @@ def get(
     Args:
         hp: the hparams.
         train_steps: int or None. Length of the run, which some learning rate schedules require.
-        learning_rate: float, used instead of the schedule. Callbacks of `fit` may change it. Optional.
+        learning_rate: float, used instead of the schedule. Callbacks of `fit` may change it.
+            Optional.
 
     Raises:
         HParamError: if the hparams contradict each other or are not supported.
