@@ -37,7 +37,7 @@ def saved(tmp_path_factory):
 
 
 @pytest.mark.parametrize("value", [np.nan, -np.inf])
-def test_weights_that_are_not_finite_are_named(tmp_path, value):
+def test_load_rejects_weights_that_are_not_finite(tmp_path, value):
     specs = {"inputs": FeatureSpec(9), "targets": FeatureSpec(9)}
     model = export_models.variant_model("act", specs)
     variable = model.trainable_variables[-1]
@@ -55,7 +55,7 @@ def test_weights_that_are_not_finite_are_named(tmp_path, value):
         "import keras, ut_keras; model = keras.saving.load_model",
     ],
 )
-def test_loads_in_a_new_process(load, saved):
+def test_load_works_in_a_new_process(load, saved):
     """With one import, and that makes every class known that a file may name."""
     path, model = saved
     done = subprocess.run(
@@ -77,7 +77,7 @@ def test_loads_in_a_new_process(load, saved):
     assert len(registering) > 30 and registering <= set(found["modules"])
 
 
-def test_mistakes(saved, tmp_path):
+def test_load_rejects_other_files(saved, tmp_path):
     def refuse(path, message):
         with pytest.raises(DataError, match=message) as error:
             ut_keras.load(path)

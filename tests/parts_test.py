@@ -53,7 +53,7 @@ print("all of it ran")
 
 
 @pytest.mark.slow
-def test_the_package_of_the_page_trains_goes_on_and_decodes(tmp_path):
+def test_package_of_the_docs_trains_resumes_and_decodes(tmp_path):
     with open(os.path.join(_ROOT, "docs", "t2t.md"), encoding="utf-8") as file:
         page = file.read()
     section = page.split("## Models and parts of your own")[1].split("\n## ")[0]
@@ -72,14 +72,14 @@ def test_the_package_of_the_page_trains_goes_on_and_decodes(tmp_path):
     assert "all of it ran" in done.stdout, done.stdout + done.stderr
 
 
-def test_a_part_is_known_before_a_layer_is_loaded():
+def test_part_is_found_before_layers_are_imported():
     code = (
         "from ut_keras import hparams\nhparams.get('transformer_tiny', 'ffn_layer=sigma_moe(k=2)')"
     )
     subprocess.run([sys.executable, "-c", code], cwd=_ROOT, check=True)
 
 
-def test_what_a_maker_takes():
+def test_maker_arguments_are_checked():
     makers = parts.PartRegistry("ffn_layer")
 
     @makers.register("mine")

@@ -3,7 +3,7 @@ import pytest
 from ut_keras import registry
 
 
-def test_a_name_that_is_refused_says_why():
+def test_get_gives_the_reason_for_an_unsupported_name():
     table = registry.Registry("thing")
     table.register("old_kept")(1)
     table.mark_unsupported("old_*", "it has gone; the nearest: new")
@@ -21,7 +21,7 @@ def test_a_name_that_is_refused_says_why():
         table.get("old_but_of_a_pakage")
 
 
-def test_put_takes_the_place_of_what_there_is():
+def test_replace_overwrites_an_entry():
     table = registry.Registry("thing")
     table.add("name", 1)
     with pytest.raises(ValueError, match="Received: 'name' twice"):
@@ -30,7 +30,7 @@ def test_put_takes_the_place_of_what_there_is():
     assert table.get("name") == 2
 
 
-def test_a_cell_of_a_notebook_may_be_run_again():
+def test_add_accepts_a_rerun_notebook_cell():
     table = registry.Registry("thing")
     cell = "@table.register('name')\ndef {}(): return {}"
     names = {"__name__": "__main__", "table": table}

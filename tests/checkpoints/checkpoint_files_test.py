@@ -23,7 +23,7 @@ def _steps(paths):
     return [checkpoint_files.step_of(path) for path in paths]
 
 
-def test_is_found_as_tensorflow_writes_it(tmp_path):
+def test_save_writes_tensorflows_format(tmp_path):
     _save(tmp_path, 5, 10)
     manager = tf.train.CheckpointManager(tf.train.Checkpoint(), str(tmp_path), 3)
     assert _steps(manager.checkpoints) == [5, 10]
@@ -36,7 +36,7 @@ def test_is_found_as_tensorflow_writes_it(tmp_path):
 
 
 @pytest.mark.parametrize("end", ["", "/", "/."])
-def test_the_oldest_go(tmp_path, end):
+def test_save_removes_the_oldest(tmp_path, end):
     _save(f"{tmp_path}{end}", 5, 10, 15, 20, keep=2)
     assert _steps(checkpoint_files.newest_first(str(tmp_path))) == [20, 15]
     assert len(full_disk.all_files(tmp_path)) == 5
@@ -44,7 +44,7 @@ def test_the_oldest_go(tmp_path, end):
     assert [_value(path) for path in checkpoint_files.newest_first(str(tmp_path))] == [7]
 
 
-def test_a_folder_with_non_ascii_names_in_its_file(tmp_path):
+def test_record_supports_non_ascii_names(tmp_path):
     _save(tmp_path, 5)
     for ending in ("index", "data-00000-of-00001"):
         os.rename(tmp_path / f"model.ckpt-5.{ending}", tmp_path / f'é"x-5.{ending}')
@@ -63,7 +63,7 @@ def test_a_folder_with_non_ascii_names_in_its_file(tmp_path):
         ("all", []),
     ],
 )
-def test_which_there_are(tmp_path, lost, left):
+def test_newest_first_lists_checkpoints(tmp_path, lost, left):
     _save(tmp_path, 5, 10, 15, 20)
     directory = str(tmp_path)
     if lost == "named only 10":
@@ -75,7 +75,7 @@ def test_which_there_are(tmp_path, lost, left):
     assert checkpoint_files.exists(directory) is bool(left)
 
 
-def test_after_the_file_was_lost_the_older_are_named_again(tmp_path):
+def test_save_lists_older_checkpoints_after_the_file_was_lost(tmp_path):
     _save(tmp_path, 5, 10, 20)
     (tmp_path / "checkpoint").unlink()
     _save(tmp_path, 15, keep=2)
@@ -84,7 +84,7 @@ def test_after_the_file_was_lost_the_older_are_named_again(tmp_path):
     assert (tmp_path / "model.ckpt-20.index").exists()
 
 
-def test_the_newest_is_what_the_file_calls_so(tmp_path):
+def test_newest_is_the_one_that_the_file_names(tmp_path):
     _save(tmp_path, 5, 10, 15)
     named = tmp_path / "checkpoint"
     lines = named.read_text().splitlines()
@@ -92,14 +92,14 @@ def test_the_newest_is_what_the_file_calls_so(tmp_path):
     assert _steps(checkpoint_files._listed_paths(str(tmp_path))) == [5, 15, 10]
 
 
-def test_checkpoints_of_later_steps_are_said(tmp_path):
+def test_note_names_checkpoints_of_later_steps(tmp_path):
     _save(tmp_path, 5, 10, 15)
     assert checkpoint_files.note_on_later_steps(str(tmp_path), 15) is None
     note = checkpoint_files.note_on_later_steps(str(tmp_path), 5)
     assert note.startswith("note: model.ckpt-10, model.ckpt-15 will be overwritten")
 
 
-def test_nothing_is_named_before_the_disk_has_it(tmp_path, monkeypatch):
+def test_save_syncs_files_before_listing_them(tmp_path, monkeypatch):
     """Files and their folder are synced, each once, before the file `checkpoint` names them."""
     _save(tmp_path, 5)
     done = []
@@ -140,7 +140,7 @@ def test_nothing_is_named_before_the_disk_has_it(tmp_path, monkeypatch):
     assert relevant == [*written, *named, *removed, *named]
 
 
-def test_a_full_disk_leaves_what_there_was(tmp_path):
+def test_full_disk_keeps_earlier_checkpoints(tmp_path):
     _save(tmp_path, 5)
     before = full_disk.all_files(tmp_path)
     for size in (0, 100):
@@ -151,7 +151,7 @@ def test_a_full_disk_leaves_what_there_was(tmp_path):
     assert _value(checkpoint_files.newest(str(tmp_path))) == 5
 
 
-def test_what_a_kill_left_is_removed_and_nothing_else(tmp_path):
+def test_remove_incomplete_removes_only_temporary_files(tmp_path):
     _save(tmp_path, 0)
     for name in (
         *("metrics.jsonl", "model.ckpt-8.index", "averaged.ckpt-0.data-00000-of-00001"),
@@ -169,7 +169,7 @@ def test_what_a_kill_left_is_removed_and_nothing_else(tmp_path):
     assert sorted(tmp_path.rglob("*")) == kept
 
 
-def test_checkpoints_of_other_folders_stay(tmp_path):
+def test_save_keeps_checkpoints_in_other_folders(tmp_path):
     """The file `checkpoint` of a run that was copied may name those where it came from."""
     (tmp_path / "old").mkdir()
     (tmp_path / "new").mkdir()

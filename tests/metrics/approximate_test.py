@@ -67,7 +67,7 @@ def test_rouge_l():
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_rows_of_padding_are_left_out(name):
+def test_sequences_of_padding_are_ignored(name):
     expected = _pair(name, _PREDICTIONS, _TARGETS)
     padding = np.zeros_like(_TARGETS[:1])
     more = np.concatenate([_TARGETS, padding]), np.concatenate([_PREDICTIONS, padding + 3])
@@ -76,12 +76,12 @@ def test_rows_of_padding_are_left_out(name):
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_perfect_and_hopeless(name):
+def test_scores_of_perfect_and_wrong_predictions(name):
     assert _value(name, _TARGETS, _TARGETS) == pytest.approx(1, rel=1e-6)
     assert _value(name, np.full_like(_TARGETS, 7), np.full_like(_TARGETS, 3)) < 0.05
 
 
-def test_evaluation_takes_the_mean_over_rows_or_for_bleu_over_batches():
+def test_mean_is_over_sequences_or_for_bleu_over_batches():
     model = toy.ToyModel()
     batches = [_TARGETS, _PREDICTIONS[:, :5]]
     dataset = tf.data.Dataset.from_generator(

@@ -16,7 +16,7 @@ def _tokens(path):
         return [bleu.bleu_tokenize(line) for line in file.read().split("\n")]
 
 
-def test_words_are_those_of_t2t():
+def test_tokenization_matches_t2t():
     for case in GOLDEN["tokens"]:
         assert bleu.bleu_tokenize(case["s"]) == case["t"]
     assert bleu.bleu_tokenize("a\\b 3.5 (x)") == ["a\\b", "3.5", "(", "x", ")"]
@@ -46,7 +46,7 @@ def test_ids_match_t2t():
         assert bleu.compute_bleu(case["ref"], case["hyp"]) == pytest.approx(case["bleu"], rel=1e-6)
 
 
-def test_other_number_of_lines(tmp_path):
+def test_files_must_have_the_same_number_of_lines(tmp_path):
     (tmp_path / "short").write_text("one line\n")
     with pytest.raises(ValueError, match="same number of lines.*short with 2"):
         bleu.bleu_wrapper(REF, str(tmp_path / "short"))

@@ -12,7 +12,7 @@ def _logits(predictions):
     return np.eye(6, dtype="float32")[np.array(predictions)]
 
 
-def test_batches_add_up():
+def test_metric_sums_over_batches():
     metric = keras_metrics.SumOverCount("accuracy")
     metric.update_state(_TARGETS, _logits([[3, 1, 5], [2, 4, 1]]))
     metric.update_state(_TARGETS[:1], _logits([[5, 5, 5]]))
@@ -21,7 +21,7 @@ def test_batches_add_up():
     assert float(metric.result()) == 0.0
 
 
-def test_defaults():
+def test_default_metrics():
     assert [m.name for m in keras_metrics.default_metrics(class_labels=True)] == ["accuracy"]
     names = [m.name for m in keras_metrics.default_metrics(class_labels=False)]
     assert names == ["accuracy", "accuracy_per_sequence"]
@@ -33,6 +33,6 @@ def test_config_round_trip():
     assert restored.get_config() == metric.get_config()
 
 
-def test_unknown_name():
+def test_unknown_name_lists_the_nearest():
     with pytest.raises(registry.UnknownNameError, match="accuracy"):
         keras_metrics.SumOverCount("acuracy")

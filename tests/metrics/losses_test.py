@@ -51,7 +51,7 @@ def test_bfloat16_logits_are_scored_in_float32():
     np.testing.assert_allclose(term.numerator, expected, rtol=1e-5)
 
 
-def test_padding_weighs_nothing():
+def test_padding_has_no_weight():
     logits = layer_checks.normal(B, T, V)
     changed = np.where((TARGETS != 0)[..., None], logits, 100 * logits)
     first, second = (losses.target_term(x, TARGETS, 0.1, False) for x in (logits, changed))
@@ -59,13 +59,13 @@ def test_padding_weighs_nothing():
     assert first.denominator == 5
 
 
-def test_only_padding_costs_nothing():
+def test_loss_of_padding_is_zero():
     term = losses.target_term(layer_checks.normal(B, T, V), np.zeros((B, T), "int32"), 0.1, False)
     assert term.denominator == 0
     assert term.value() == 0
 
 
-def test_class_zero_counts():
+def test_loss_counts_class_zero():
     logits, targets = layer_checks.normal(B, V), np.array([[0], [4], [0]])
     term = losses.target_term(logits, targets, 0.1, class_labels=True)
     np.testing.assert_allclose(
@@ -78,7 +78,7 @@ def _term(numerator, denominator):
     return losses.LossTerm(tf.constant(numerator), tf.constant(denominator))
 
 
-def test_total_sums_all_parts():
+def test_total_sums_all_terms():
     terms = {"training": [_term(6.0, 3.0)], "act_loss": [_term(1.0, 4.0), _term(0.5, 0.25)]}
     assert losses.total(terms) == 2.0 + 0.25 + 2.0
     terms["weightless"] = [_term(0.0, 0.0)]

@@ -26,7 +26,7 @@ def test_accuracy_ignores_padding():
     assert _pair("accuracy", _logits(), _TARGETS) == [6, 7]
 
 
-def test_accuracy_per_sequence_ignores_padding_and_empty_rows():
+def test_accuracy_per_sequence_ignores_padding():
     assert _pair("accuracy_per_sequence", _logits(), _TARGETS) == [1, 2]
 
 
@@ -54,7 +54,7 @@ def test_edit_distance():
     assert _pair("edit_distance", _logits(np.array([[3, 4, 5, 6]])), shifted) == [2, 4]
 
 
-def test_edit_distance_leaves_gaps_and_empty_rows_out():
+def test_edit_distance_ignores_padding():
     predictions = np.array([[3, 0, 4, 0], [0, 0, 0, 0]])
     targets = np.array([[3, 4, 0, 0], [0, 0, 0, 0]])
     assert _pair("edit_distance", _logits(predictions), targets) == [0, 2]

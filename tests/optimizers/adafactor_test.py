@@ -85,7 +85,7 @@ def test_matches_reference(mode, table_shards):
     ],
     ids=str,
 )
-def test_switches(switches):
+def test_options_match_reference(switches):
     expected = _reference(**switches)
     actual = examples.train(adafactor.Adafactor(0.05, **switches))
     examples.assert_same(actual, expected, rtol=1e-4)
@@ -93,7 +93,7 @@ def test_switches(switches):
     assert max(np.abs(expected[name] - plain[name]).max() for name in plain) > 1e-4
 
 
-def test_memory_is_that_of_rows_and_columns():
+def test_moments_are_factored():
     optimizer = adafactor.Adafactor(0.05, table_shards=3)
     examples.train(optimizer)
     shapes = {
@@ -107,7 +107,7 @@ def test_memory_is_that_of_rows_and_columns():
     }
 
 
-def test_weights_of_zero_get_away():
+def test_zero_weights_are_updated():
     variable = keras.Variable(np.zeros((2, 3), "float32"))
     optimizer = adafactor.Adafactor(0.1)
     optimizer.build([variable])
@@ -115,7 +115,7 @@ def test_weights_of_zero_get_away():
     np.testing.assert_allclose(variable.numpy(), -1e-4, rtol=1e-5)
 
 
-def test_gradient_of_zero_changes_nothing():
+def test_zero_gradient_changes_nothing():
     batches = [{name: 0.0 * value for name, value in examples.values(0).items()}] * 2
     examples.assert_same(
         examples.train(adafactor.Adafactor(0.1), batches=batches), examples.values(0)

@@ -11,7 +11,7 @@ def _mean(batches):
 
 @pytest.mark.parametrize("mode", examples.MODES)
 @pytest.mark.parametrize("steps", [1, 2, 3])
-def test_accumulation_is_adam_on_the_mean(mode, steps):
+def test_accumulation_equals_adam_on_the_mean(mode, steps):
     batches = examples.gradients()
     means = [_mean(batches[at : at + steps]) for at in range(0, len(batches), steps)]
     expected = examples.train(adam.Adam(0.1), batches=means)
@@ -20,7 +20,7 @@ def test_accumulation_is_adam_on_the_mean(mode, steps):
     assert int(optimizer.iterations) == examples.STEPS
 
 
-def test_nothing_changes_before_the_last_batch():
+def test_accumulation_updates_only_at_the_last_batch():
     optimizer = adam.MultistepAdam(0.1, accumulate_steps=4)
     examples.assert_same(
         examples.train(optimizer, batches=examples.gradients()[:3]), examples.values(0)
@@ -29,7 +29,7 @@ def test_nothing_changes_before_the_last_batch():
     np.testing.assert_allclose(accumulated, 3 * _mean(examples.gradients()[:3])["bias"], rtol=1e-5)
 
 
-def test_rate_is_that_of_the_last_of_the_batches():
+def test_accumulation_uses_the_rate_of_the_last_batch():
     """T2T counts batches and divides by their number in an update: 1/2 at the first."""
     schedule = learning_rate.HParamsSchedule(
         learning_rate_schedule="constant*linear_warmup",
@@ -43,13 +43,13 @@ def test_rate_is_that_of_the_last_of_the_batches():
     examples.assert_same(first, expected)
 
 
-def test_steps_must_be_positive():
+def test_accumulate_steps_must_be_positive():
     with pytest.raises(ValueError, match="at least 1. Received: accumulate_steps=0"):
         adam.MultistepAdam(accumulate_steps=0)
 
 
 @pytest.mark.parametrize("mode", examples.MODES)
-def test_weights_shrink_before_each_update(mode):
+def test_adam_w_decays_weights_before_each_update(mode):
     """Adam's steps do not depend on the weights: they are those without decay."""
     batches, share = examples.gradients(), 0.25
     expected = examples.values(0)

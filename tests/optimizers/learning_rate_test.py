@@ -58,7 +58,7 @@ def _legacy(step, scheme, **fields):
     )
 
 
-def test_noam_without_a_warm_up_falls_from_the_start():
+def test_noam_without_warmup_decreases_from_the_start():
     rates = [_legacy(step, "noam", learning_rate_warmup_steps=0, hidden_size=25) for step in (0, 3)]
     assert rates == pytest.approx([1000.0, 500.0])
 
@@ -99,7 +99,7 @@ def test_legacy_cyclelinear10x():
     assert rates == pytest.approx([3.3, 1.8, 0.3], rel=1e-5)
 
 
-def test_legacy_corrects_for_adam_in_lower_case_only():
+def test_legacy_correction_requires_lower_case_adam():
     fields = {"learning_rate_schedule": "legacy", "learning_rate": 1.0}
     assert _rate(0, optimizer="adam", **fields) == pytest.approx(0.002)
     assert _rate(0, optimizer="Adam", **fields) == pytest.approx(1.0)
@@ -123,7 +123,7 @@ def test_config_round_trip():
     assert float(restored(60)) == pytest.approx(3.0 * (math.cos(math.pi * 5 / 9) / 2 + 0.5))
 
 
-def test_what_an_older_version_has_saved_can_be_read():
+def test_config_of_an_older_version_is_accepted():
     older = {"learning_rate_boundaries": [], "learning_rate_multiples": []}
     assert _rate(0, learning_rate_schedule="constant", **older) == 1.0
     with pytest.raises(ValueError, match="fields must be among .*Received: \\['rate'\\]"):
@@ -137,7 +137,7 @@ def test_unknown_factor_lists_the_nearest():
         learning_rate.HParamsSchedule(learning_rate_schedule="linear_warmupp*rsqrt_decay")
 
 
-def test_train_steps_are_required_where_the_rate_ends_with_them():
+def test_train_steps_are_required_by_linear_decay():
     with pytest.raises(
         ValueError, match="train_steps must be set for linear_decay.*Received: None"
     ):

@@ -63,13 +63,13 @@ def run(request):
     return model, optimizer, np.array(seen).T, arrays
 
 
-def test_losses_and_rates(run):
+def test_losses_and_rates_match_t2t(run):
     _, _, (loss, rate), arrays = run
     np.testing.assert_allclose(rate, arrays["lr"], rtol=1e-5)
     np.testing.assert_allclose(loss, arrays["loss"], rtol=1e-4)
 
 
-def test_weights(run):
+def test_weights_match_t2t(run):
     model, _, _, arrays = run
     exported = t2t_import.export_variables(model)
     expected = t2t._group(arrays, "after10/")
@@ -78,7 +78,7 @@ def test_weights(run):
         np.testing.assert_allclose(exported[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
-def test_slots(run):
+def test_slots_match_t2t(run):
     """T2T's statistics, put into an optimizer of ours, are those that ours has come to."""
     model, optimizer, _, arrays = run
     slots = t2t._group(arrays, "slot/")

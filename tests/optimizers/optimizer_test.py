@@ -29,7 +29,7 @@ def _noise(mode="graph", seed=0, **fields):
     return drawn
 
 
-def test_the_graph_of_an_update_is_freed():
+def test_graph_of_an_update_is_freed():
     def traced():
         optimizer = gradient_descent.GradientDescent(1.0)
         variable = keras.Variable(np.zeros(3, "float32"))
@@ -43,14 +43,14 @@ def test_the_graph_of_an_update_is_freed():
 
 
 @pytest.mark.parametrize("mode", examples.MODES)
-def test_noise_is_a_normal_distribution_cut_off(mode):
+def test_noise_is_a_truncated_normal_distribution(mode):
     first, second = _noise(mode)
     assert first.std() == pytest.approx(0.5 * 0.8796, rel=0.02)
     assert 0.95 < np.abs(first).max() <= 1.0
     assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 0.05
 
 
-def test_noise_follows_the_seed():
+def test_noise_depends_on_the_seed():
     np.testing.assert_array_equal(_noise(seed=1), _noise(seed=1))
     assert np.abs(_noise(seed=1)[0] - _noise(seed=2)[0]).max() > 0.1
 
@@ -60,7 +60,7 @@ def test_noise_is_clipped_too():
     assert np.linalg.norm(first) == pytest.approx(1.0, rel=1e-4)
 
 
-def test_noise_goes_on_where_a_checkpoint_was_written():
+def test_noise_continues_after_a_checkpoint():
     """The seed is a variable of the optimizer."""
     optimizer = adam.Adam(grad_noise_scale=1.0)
     optimizer.build([keras.Variable(np.zeros(3, "float32"))])
@@ -81,18 +81,18 @@ def _one_without_gradient(**fields):
 
 # Keras tells of variables without gradients.
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")
-def test_variable_without_a_gradient_is_passed_over():
+def test_variable_without_gradient_is_skipped():
     before, after = _one_without_gradient()
     np.testing.assert_array_equal(before, after)
 
 
-def test_zero_grads_lets_momentum_go_on():
+def test_zero_grads_applies_momentum_without_gradient():
     before, after = _one_without_gradient(zero_grads=True)
     assert (after < before - 0.01).all()
 
 
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")
-def test_weight_decay_needs_no_gradient():
+def test_weight_decay_applies_without_gradient():
     kernel, bias = (keras.Variable([[1.0]], name="kernel"), keras.Variable([1.0], name="bias"))
     other = keras.Variable([1.0], name="other")
     optimizer = gradient_descent.GradientDescent(1.0, l2_rate=0.25)
@@ -109,7 +109,7 @@ def test_weight_decay_needs_no_gradient():
         lambda: adam.Adam(0.1, l2_rate=0.2),
     ],
 )
-def test_weights_that_do_not_decay(make):
+def test_excluded_weights_do_not_decay(make):
     """Keras' `exclude_from_weight_decay` leaves out the L2 loss and T2T's decay, too."""
     optimizer = make()
     optimizer.exclude_from_weight_decay(var_names=["kernel"])

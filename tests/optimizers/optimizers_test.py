@@ -83,13 +83,13 @@ def test_adam_matches_reference(mode, sparse):
     _assert_same(_train(hp, mode, sparse), _reference(hp))
 
 
-def test_epsilon_stands_outside_the_bias_correction():
+def test_epsilon_is_outside_the_bias_correction():
     hp = _hparams(optimizer="true_adam", optimizer_adam_epsilon=1.0, optimizer_adam_beta2=0.98)
     _assert_same(_train(hp), _reference(hp))
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_clip_is_by_the_norm_of_all_gradients(sparse):
+def test_clipping_uses_the_norm_of_all_gradients(sparse):
     hp = _hparams(clip_grad_norm=1.0)
     _assert_same(_train(hp, sparse=sparse), _reference(hp))
 
@@ -127,7 +127,7 @@ def test_slots_are_saved_with_a_keras_model(tmp_path):
     np.testing.assert_array_equal(model.get_weights()[0], restored.get_weights()[0])
 
 
-def test_there_is_an_optimizer_for_every_supported_name():
+def test_get_supports_every_name():
     assert set(basic.OPTIMIZERS) == set(optimizers._OPTIMIZERS)
     for name in basic.OPTIMIZERS:
         steps = 2 if name in ("multistep_adam", "MultistepAdam") else 0
@@ -144,7 +144,7 @@ def test_there_is_an_optimizer_for_every_supported_name():
         assert (config["l2_rate"], config["zero_grads"]) == (0.2, True)
 
 
-def test_adafactor_takes_all_its_switches():
+def test_get_passes_all_options_to_adafactor():
     hp = _hparams(
         optimizer="Adafactor",
         optimizer_adafactor_beta1=0.9,
@@ -171,7 +171,7 @@ def test_adafactor_takes_all_its_switches():
 
 
 @pytest.mark.parametrize(("name", "steps"), [("adam", 2), ("multistep_adam", 0)])
-def test_accumulation_goes_with_one_optimizer(name, steps):
+def test_accumulate_steps_require_multistep_adam(name, steps):
     hp = _hparams(optimizer=name, optimizer_multistep_accumulate_steps=steps)
     with pytest.raises(
         hparam.HParamError, match="^optimizer_multistep_accumulate_steps must .*'multistep_adam'"
@@ -179,6 +179,6 @@ def test_accumulation_goes_with_one_optimizer(name, steps):
         optimizers.get(hp)
 
 
-def test_what_only_training_reads_is_refused_here():
+def test_get_rejects_unsupported_hparams():
     with pytest.raises(hparam.HParamError, match="weight_noise=0.1.*optimizer='ftrl'"):
         optimizers.get(_hparams(optimizer="ftrl", weight_noise=0.1))

@@ -24,21 +24,21 @@ def _read(jobs, kind="worker", index=0):
 
 
 @pytest.mark.parametrize("environment", [{}, {"TF_CONFIG": ""}, {"TF_CONFIG": "{}"}])
-def test_no_cluster(environment):
+def test_cluster_is_none_without_workers(environment):
     assert cluster.from_environment(environment) is None
 
 
-def test_one_worker_is_no_cluster():
+def test_cluster_is_none_for_one_worker():
     assert _read({"worker": ["a:1"]}) is None
 
 
-def test_the_first_worker_is_the_chief():
+def test_cluster_chief_is_the_first_worker():
     first, second = (_read({"worker": ["a:1", "b:1"]}, index=index) for index in (0, 1))
     assert first == (("a:1", "b:1"), 0) and first.is_chief
     assert second.index == 1 and not second.is_chief
 
 
-def test_a_chief_of_its_own_comes_first():
+def test_cluster_puts_the_chief_job_first():
     jobs = {"worker": ["a:1"], "chief": ["c:1"]}
     assert _read(jobs, "chief") == (("c:1", "a:1"), 0)
     assert _read(jobs, "worker") == (("c:1", "a:1"), 1)
@@ -67,18 +67,18 @@ def test_a_chief_of_its_own_comes_first():
         ({"worker": ["a:1", "b:1"]}, ["worker"], 0, "task \\['worker'\\] 0"),
     ],
 )
-def test_what_is_refused(jobs, kind, index, message):
+def test_cluster_rejects_invalid_jobs(jobs, kind, index, message):
     with pytest.raises(cluster.ClusterError, match=message):
         _read(jobs, kind, index)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "3", "[" * 100_000, *_NO_CLUSTERS])
-def test_not_a_configuration(text):
+def test_cluster_rejects_other_formats(text):
     with pytest.raises(cluster.ClusterError, match="TF_CONFIG must be JSON") as caught:
         cluster.from_environment({"TF_CONFIG": text})
     assert text in str(caught.value)
 
 
-def test_addresses_of_version_6_are_in_brackets():
+def test_address_accepts_ipv6_in_brackets():
     assert _read({"worker": ["[::1]:1", "a:1"]}) == (("[::1]:1", "a:1"), 0)
     assert cluster.host_and_port("[::1]:22") == ("::1", 22)

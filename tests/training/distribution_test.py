@@ -4,20 +4,20 @@ import tensorflow as tf
 from ut_keras.training import distribution
 
 
-def test_one_device():
+def test_strategy_has_one_device_by_default():
     strategy = distribution.get_strategy(devices=["CPU:0"])
     assert isinstance(strategy, tf.distribute.OneDeviceStrategy)
     assert strategy.num_replicas_in_sync == 1
 
 
-def test_too_many_gpus():
+def test_strategy_rejects_too_many_gpus():
     gpus = len(tf.config.list_logical_devices("GPU"))
     with pytest.raises(distribution.DeviceError, match=f"with {gpus} GPUs") as caught:
         distribution.get_strategy(num_gpus=gpus + 2)
     assert f"worker_gpu={gpus + 2}" in str(caught.value)
 
 
-def test_tpu_that_cannot_be_asked_for(monkeypatch):
+def test_strategy_reports_unreachable_tpu(monkeypatch):
     def connect(tpu):
         raise OSError("Name or service not known")
 

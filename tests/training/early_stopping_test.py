@@ -32,28 +32,28 @@ def _stopping(values, metric="loss", patience_steps=200, delta=0.1, minimize=Non
         ([1.0, 0.8, 1.0], False),
     ],
 )
-def test_stops_when_nothing_improves_by_delta_for_long_enough(values, stops):
+def test_early_stopping_requires_improvement_by_delta(values, stops):
     assert _stopping(values).should_stop is stops
 
 
 @pytest.mark.parametrize("values, stops", [([2.0, 2.0, 3.0], True), ([2.0, 3.0, 1.999], False)])
-def test_with_a_delta_of_0_any_improvement_counts(values, stops):
+def test_early_stopping_accepts_any_improvement_with_delta_0(values, stops):
     assert _stopping(values, delta=0.0).should_stop is stops
     assert _stopping(values, patience_steps=0).should_stop
 
 
-def test_never_stops_without_patience():
+def test_early_stopping_never_stops_without_patience():
     assert not _stopping([1.0] * 50, patience_steps=None).should_stop
 
 
-def test_best_step_is_the_last_of_the_best_values():
+def test_best_step_is_the_last_of_equal_values():
     assert _stopping([3.0, 1.0, 1.0, 2.0]).best_step == 300
     assert _stopping([3.0, 1.0, 5.0], "decode/bleu").best_step == 300
     assert _stopping([3.0, 1.0, 5.0], "decode/bleu", minimize=True).best_step == 200
     assert _stopping([]).best_step is None
 
 
-def test_by_step_the_last_is_the_best(tmp_path):
+def test_best_step_is_the_last_for_metric_step(tmp_path):
     stopping = early_stopping.EarlyStopping("step")
     stopping.check(["loss"])
     assert stopping.add(200, {"loss": 1.0}) and stopping.add(300, {"loss": 2.0})
@@ -62,13 +62,13 @@ def test_by_step_the_last_is_the_best(tmp_path):
     assert stopping.best_step == 400
 
 
-def test_unknown_metric_lists_what_there_is():
+def test_unknown_metric_error_lists_names():
     stopping = early_stopping.EarlyStopping("acuracy")
     with pytest.raises(early_stopping.MetricError, match="accuracy, loss. Received: 'acuracy'"):
         stopping.add(1, {"loss": 1.0, "accuracy": 0.5})
 
 
-def test_reads_what_an_earlier_run_recorded(tmp_path):
+def test_read_restores_earlier_results(tmp_path):
     records = [{"step": 100, "loss": 1.0}, {"step": 100, "decode/bleu": 7.0}, {"step": 200}]
     records += [{"step": 200, "loss": 0.5}, {"step": 300, "loss": 0.1}]
     text = "".join(json.dumps(record) + "\n" for record in records) + '{"step": 200, "lo'
@@ -78,7 +78,7 @@ def test_reads_what_an_earlier_run_recorded(tmp_path):
     assert stopping.best_step == 200
 
 
-def test_reads_nothing_of_another_split_or_problem(tmp_path):
+def test_read_ignores_other_splits_and_problems(tmp_path):
     """Which `--schedule=evaluate` adds; by test scores nothing is chosen."""
     records = [{"step": 100, "problem": "mine", "split": "dev", "loss": 1.0}]
     records += [{"step": 200, "problem": "mine", "split": "test", "loss": 0.1}]
@@ -98,7 +98,7 @@ def _trainer(tmp_path, **settings):
 
 
 @pytest.mark.slow  # two trainings; the default run has one that goes on
-def test_a_run_stops_and_stays_stopped(tmp_path, capsys):
+def test_run_stops_and_stays_stopped(tmp_path, capsys):
     # No accuracy is better by 2.
     trainer = _trainer(tmp_path)
     trainer.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
@@ -112,7 +112,7 @@ def test_a_run_stops_and_stays_stopped(tmp_path, capsys):
     assert steps == [4, 8, 12]
 
 
-def test_a_run_that_goes_on_stops_where_one_never_stopped_would(tmp_path):
+def test_resumed_run_stops_at_the_same_step(tmp_path):
     toy.make_trainer(tmp_path, train_steps=8, eval_every_steps=4)[0].continuous_train_and_eval(
         toy.epoch, toy.eval_dataset
     )
@@ -121,7 +121,7 @@ def test_a_run_that_goes_on_stops_where_one_never_stopped_would(tmp_path):
     assert int(trainer.optimizer.iterations) == 12
 
 
-def test_lines_of_another_shape_are_passed_over(tmp_path):
+def test_read_ignores_lines_in_other_formats(tmp_path):
     lines = ["[" * 100_000, "[1]", '{"step": "x", "loss": 1}', '{"step": 7, "loss": {}}']
     (tmp_path / "metrics.jsonl").write_text("\n".join([*lines, '{"step": 5, "loss": 2.5}', "{"]))
     stopping = early_stopping.EarlyStopping()

@@ -15,7 +15,7 @@ _ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_with_two_devices_as_with_one(tmp_path):
+def test_run_resumes_with_another_number_of_devices(tmp_path):
     """And with one again: the same rows in the same order, and weights up to rounding."""
     problem = problems.get(elastic.PROBLEM)
     problem.generate_data(str(tmp_path), str(tmp_path), 1, num_processes=1)

@@ -30,11 +30,11 @@ def _take(iterator, count):
     return [int(next(iterator)) for _ in range(count)]
 
 
-def test_epochs_follow_each_other():
+def test_epochs_are_consecutive():
     assert _take(_epochs(), 7) == [0, 1, 2, 10, 11, 12, 20]
 
 
-def test_every_place_can_be_gone_on_from():
+def test_epochs_resume_from_every_position():
     expected = _take(_epochs(), 10)
     for place in (0, 2, 3, 4, 6):
         first = _epochs()
@@ -46,14 +46,14 @@ def test_every_place_can_be_gone_on_from():
         second.close()
 
 
-def test_closed_it_goes_on_where_it_was():
+def test_close_keeps_the_position():
     iterator = _epochs()
     for expected in ([0, 1], [2, 10], [11]):
         assert _take(iterator, len(expected)) == expected
         iterator.close()
 
 
-def test_element_spec_costs_no_batch():
+def test_element_spec_consumes_no_batch():
     iterator = _epochs()
     assert iterator.element_spec.dtype == tf.int64
     assert _take(iterator, 2) == [0, 1]
@@ -98,7 +98,7 @@ def _bytes(batches):
 
 @pytest.mark.slow  # the default run has places of small files
 @pytest.mark.parametrize("static_shapes, digest", [(False, "48ef7df3a8a4"), (True, "e921059ee223")])
-def test_one_dataset_gives_the_batches_of_all_epochs(static_shapes, digest):
+def test_indexed_batches_cover_all_epochs(static_shapes, digest):
     expected = [_bytes(_epoch_of_files(number, static_shapes)) for number in range(3)]
     count = len(expected[0])
     expected = sum(expected, [])
@@ -120,7 +120,7 @@ def test_one_dataset_gives_the_batches_of_all_epochs(static_shapes, digest):
     made.close()
 
 
-def test_a_place_in_another_order_is_none_in_this_one():
+def test_other_order_resumes_at_the_next_epoch():
     def make(seed, position=None):
         def make_epoch(number):
             return _epoch_of_files(number, seed=lambda passed: seed + passed)

@@ -35,24 +35,24 @@ def test_fit_on_several_replicas_equals_one(replicas, name):
 
 
 @pytest.mark.parametrize(("replicas", "name"), RUNS)
-def test_replicas_stay_alike(replicas, name):
+def test_fit_keeps_replicas_equal(replicas, name):
     _, several = _runs(replicas)[name]
     updates = 2 * (len(fit_two_replicas.ROWS) if name == "uneven" else 3)
     assert several["iterations"] == [updates] * replicas
     assert several["largest_difference_of_replicas"] == 0.0
 
 
-def test_fit_compiles_what_was_made_for_several():
+def test_fit_compiles_a_model_of_several_replicas():
     assert np.isfinite(_runs(2)["made by fit"]).all()
 
 
-def test_what_keras_cannot_do_there_is_refused():
+def test_fit_rejects_unsupported_calls_of_keras():
     """It waits without an end, or fails with a page of its own."""
     received = [refusal.partition("Received: ")[2] for refusal in _runs(2)["refusals"]]
     assert received == [f"{value}, and 2 replicas." for value in (2, 4, 3)]
 
 
-def test_replicas_drop_otherwise():
+def test_replicas_have_different_dropout_masks():
     """The first as one device alone, the second something else."""
     one, several = _runs(2)["universal"]
     assert one["masks"] == several["masks"][:1]

@@ -9,7 +9,7 @@ from ut_keras.training import distribution, moving_average
 _DECAY = 0.3
 
 
-def test_follows_the_equation():
+def test_moving_average_matches_reference():
     model = toy.ToyModel()
     average = moving_average.MovingAverage(model, distribution.get_strategy(), 0.5)
     expected = model.table.numpy().copy()
@@ -38,7 +38,7 @@ def averaged(tmp_path_factory):
     return folder, model, trainer.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
 
 
-def test_evaluation_takes_the_averages_and_training_the_weights(averaged, tmp_path):
+def test_evaluation_uses_averages_and_training_uses_weights(averaged, tmp_path):
     plain, plain_model = toy.make_trainer(tmp_path)
     plain_results = plain.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
     folder, model, results = averaged
@@ -53,7 +53,7 @@ def test_evaluation_takes_the_averages_and_training_the_weights(averaged, tmp_pa
     assert _trainer(folder)[0].evaluate(None, toy.eval_dataset) == results
 
 
-def test_resumed_run_equals_one_never_stopped(averaged, tmp_path):
+def test_resumed_run_equals_uninterrupted_run(averaged, tmp_path):
     _trainer(tmp_path, train_steps=7)[0].train(toy.epoch)
     _trainer(tmp_path, seed=4)[0].train(toy.epoch)
     whole, parts = _newest(averaged[0]), _newest(tmp_path)
@@ -64,7 +64,7 @@ def test_resumed_run_equals_one_never_stopped(averaged, tmp_path):
 
 
 @pytest.mark.slow
-def test_averages_can_begin_in_the_middle_of_a_run(tmp_path):
+def test_moving_average_can_start_in_a_resumed_run(tmp_path):
     toy.make_trainer(tmp_path, train_steps=6)[0].train(toy.epoch)
     begun = checkpoint.read_weights(str(tmp_path / "model.ckpt-6"))["embedding_table"]
     trainer, model = _trainer(tmp_path, train_steps=7)
@@ -75,7 +75,7 @@ def test_averages_can_begin_in_the_middle_of_a_run(tmp_path):
     )
 
 
-def test_evaluating_averages_that_were_never_made(tmp_path):
+def test_evaluation_rejects_checkpoint_without_averages(tmp_path):
     toy.make_trainer(tmp_path, train_steps=1)[0].train(toy.epoch)
     with pytest.raises(
         checkpoint.CheckpointError, match="moving_average_decay .*Received: .*/model.ckpt-"

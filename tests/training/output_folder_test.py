@@ -5,14 +5,14 @@ from ut_keras.files.path_lock import LockedError
 from ut_keras.training import output_folder
 
 
-def test_makes_the_folder_and_leaves_nothing_in_it(tmp_path):
+def test_check_creates_an_empty_folder(tmp_path):
     folder = tmp_path / "a" / "run"
     output_folder.check(str(folder))
     assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["exp[1]", "a\\b/run"])
-def test_a_name_that_tensorflow_does_not_find(tmp_path, name):
+def test_check_rejects_names_that_are_patterns(tmp_path, name):
     with pytest.raises(UsageError, match=r"^--output_dir .*Received: "):
         output_folder.check(str(tmp_path / name))
     assert not list(tmp_path.iterdir())
@@ -20,7 +20,7 @@ def test_a_name_that_tensorflow_does_not_find(tmp_path, name):
 
 
 @pytest.mark.parametrize("there", ["checkpoint", "model.ckpt-7.index"])
-def test_results_need_their_checkpoint(tmp_path, there):
+def test_check_rejects_results_without_checkpoint(tmp_path, there):
     (tmp_path / "metrics.jsonl").touch()
     output_folder.check(str(tmp_path))  # nothing is lost
     (tmp_path / "metrics.jsonl").write_text('{"step": 5}\n')
@@ -30,7 +30,7 @@ def test_results_need_their_checkpoint(tmp_path, there):
     output_folder.check(str(tmp_path))
 
 
-def test_one_at_a_time(tmp_path):
+def test_lock_excludes_other_processes(tmp_path):
     first, second = output_folder.lock(str(tmp_path)), output_folder.lock(str(tmp_path))
     said = "^--output_dir must be written by one command at a time"
     with first, pytest.raises(LockedError, match=said), second:
@@ -38,7 +38,7 @@ def test_one_at_a_time(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_made_and_stays_empty_goes(tmp_path):
+def test_lock_removes_a_new_empty_folder(tmp_path):
     for name in ("empty", "run"):
         with output_folder.lock(str(tmp_path / name)):
             if name == "run":
@@ -49,7 +49,7 @@ def test_a_folder_that_is_made_and_stays_empty_goes(tmp_path):
 @pytest.mark.parametrize(
     "name", ["features.json", "run.json", "best/hparams.json", "model.ckpt-3.data-00000-of-00001"]
 )
-def test_a_record_that_is_given_hides_no_other(tmp_path, name):
+def test_check_rejects_foreign_records(tmp_path, name):
     (tmp_path / "hparams.json").touch()
     output_folder.check(str(tmp_path), "hparams.json")
     (tmp_path / "best").mkdir()
@@ -66,7 +66,7 @@ def test_a_record_that_is_given_hides_no_other(tmp_path, name):
         ("model.safetensors", "model.safetensors"),
     ],
 )
-def test_a_new_run_takes_no_weights_that_are_there(tmp_path, there, named):
+def test_check_rejects_weights_without_checkpoint(tmp_path, there, named):
     (tmp_path / "best").mkdir()
     (tmp_path / there).touch()
     with pytest.raises(UsageError, match=rf"or no weights. Received: '.*/{named}'"):

@@ -16,29 +16,29 @@ def _sum_and_count(inputs, times, targets=None, decoder=None, logits_rank=3):
     return [float(value) for value in ponder.sum_and_count(found)]
 
 
-def test_padding_does_not_count():
+def test_ponder_time_ignores_padding():
     assert _sum_and_count(_INPUTS, _TIMES) == [7.0, 3.0]
 
 
-def test_both_stacks_count():
+def test_ponder_time_includes_both_stacks():
     targets, decoder = tf.constant([[3, 1], [1, 0]]), tf.constant([[2.0, 2.0], [2.0, 9.0]])
     assert _sum_and_count(_INPUTS, _TIMES, targets, decoder) == [13.0, 6.0]
 
 
-def test_sentences_are_positions():
+def test_ponder_time_counts_sentences_as_positions():
     words = tf.stack([tf.zeros_like(_INPUTS), _INPUTS], axis=-1)
     assert _sum_and_count(words, _TIMES) == [7.0, 3.0]
 
 
-def test_rows_that_ponder_as_one():
+def test_ponder_time_of_act_type_global():
     assert _sum_and_count(_INPUTS, tf.constant([3.0, 4.0])) == [7.0, 2.0]
 
 
-def test_class_zero_is_real():
+def test_ponder_time_counts_class_zero():
     decoder = tf.constant([[2.0], [3.0]])
     targets = tf.constant([[0], [1]])
     assert _sum_and_count(_INPUTS, _TIMES, targets, decoder, logits_rank=2) == [12.0, 5.0]
 
 
-def test_nothing_ponders():
+def test_ponder_time_is_zero_without_pondering():
     assert _sum_and_count(_INPUTS, None) == [0.0, 0.0]

@@ -39,7 +39,7 @@ def _progress(stream, **kwargs):
     return progress.Progress(100, LiveLine(stream, clock=clock, **kwargs)), clock
 
 
-def test_line_says_what_recent_batches_say():
+def test_line_shows_averages_of_recent_batches():
     stream = io.StringIO()
     line, clock = _progress(stream)
     line.add(1, _result(loss=9.0))
@@ -57,7 +57,7 @@ def test_line_says_what_recent_batches_say():
     )
 
 
-def test_ponder_is_left_out_where_nothing_ponders():
+def test_line_omits_ponder_time_without_pondering():
     stream = io.StringIO()
     line, _ = _progress(stream)
     line.add(1, _result(ponder_count=0.0))
@@ -66,7 +66,7 @@ def test_ponder_is_left_out_where_nothing_ponders():
     assert "ponder" not in stream.getvalue()
 
 
-def test_results_are_not_read_before_they_are_wanted():
+def test_results_are_read_only_when_fetched():
     line, clock = _progress(io.StringIO(), log_seconds=10)
     line.add(1, _result())
     assert not line.is_due
@@ -78,7 +78,7 @@ def test_results_are_not_read_before_they_are_wanted():
     assert line.fetch() == []
 
 
-def test_terminal_line_is_written_over():
+def test_terminal_line_is_overwritten():
     stream = _Terminal()
     line, _ = _progress(stream)
     line.add(1, _result(loss=1234567.0))
@@ -94,7 +94,7 @@ def test_terminal_line_is_written_over():
     assert len(second.rstrip("\n")) >= len(first), "the rest of a longer line must be wiped out"
 
 
-def test_a_narrow_terminal_shows_step_rate_and_time_left(monkeypatch):
+def test_narrow_terminal_shows_step_rate_and_time_left(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     stream = _Terminal()
     line, clock = _progress(stream)
@@ -108,7 +108,7 @@ def test_a_narrow_terminal_shows_step_rate_and_time_left(monkeypatch):
     assert shown.endswith(" 25 tokens/s  2,000 ms/step  03:16 left")
 
 
-def test_pause_does_not_count_as_slow():
+def test_speed_excludes_pauses():
     line, clock = _progress(io.StringIO())
 
     def run(steps):
@@ -125,7 +125,7 @@ def test_pause_does_not_count_as_slow():
     assert line.averages()["tokens_per_second"] == pytest.approx(speed) == pytest.approx(50.0)
 
 
-def test_speed_follows_the_recent_steps():
+def test_speed_is_that_of_recent_steps():
     line, clock = _progress(io.StringIO())
     for seconds in [1.0] * 150 + [0.1] * 150:
         clock.now += seconds
@@ -134,7 +134,7 @@ def test_speed_follows_the_recent_steps():
     assert line.averages()["tokens_per_second"] == pytest.approx(500.0)
 
 
-def test_shallow_pondering_is_told_with_its_cure():
+def test_halting_warning_names_the_hparam():
     line = progress.halting_warning(1000, {"ponder_time": 2.04})
     assert "ponder 2.04 steps" in line
     assert "--hparams=act_halting_bias_init=-3.0" in line and "_deepstart" in line
@@ -144,12 +144,12 @@ def test_shallow_pondering_is_told_with_its_cure():
     "step, averages",
     [(999, {"ponder_time": 2.0}), (1000, {"ponder_time": 2.6}), (1000, {"loss": 1.0})],
 )
-def test_no_advice_on_pondering(step, averages):
+def test_halting_warning_is_none_for_normal_pondering(step, averages):
     assert progress.halting_warning(step, averages) is None
 
 
 @pytest.mark.slow  # 1,500 updates
-def test_a_run_says_it_once(tmp_path, capsys):
+def test_halting_warning_is_printed_once(tmp_path, capsys):
     # The toy ponders two steps.
     trainer, _ = toy.make_trainer(
         tmp_path, train_steps=1500, eval_every_steps=1000, log_every_steps=500

@@ -23,7 +23,7 @@ def addresses():
     return found
 
 
-def test_all_go_on_when_the_last_has_come(addresses, capsys):
+def test_exchange_returns_when_all_workers_have_connected(addresses, capsys):
     done = {}
 
     def exchange(index):
@@ -53,7 +53,7 @@ def test_all_go_on_when_the_last_has_come(addresses, capsys):
         assert list(fingerprints.items()) == list(stated.items())
 
 
-def test_one_that_was_killed_meanwhile_must_come_back(addresses):
+def test_exchange_waits_for_a_worker_that_disconnected(addresses):
     port = int(addresses[0].rpartition(":")[2])
 
     def come_and_go():
@@ -89,13 +89,13 @@ def _wait_in_vain(workers, index=0, seconds=0):
     return str(caught.value)
 
 
-def test_who_has_not_come_is_named(addresses):
+def test_missing_workers_are_named(addresses):
     expected = rf"--worker_wait_secs=0\. Received .* {addresses[1]}, {addresses[2]}\."
     assert re.search(expected, _wait_in_vain(addresses))
     assert re.search(f"Received .* {addresses[0]}: .*refused", _wait_in_vain(addresses, 1))
 
 
-def test_who_has_come_hears_who_has_not(addresses):
+def test_missing_workers_are_named_on_every_worker(addresses):
     message = []
     waiting = threading.Thread(
         target=lambda: message.append(_wait_in_vain(addresses, 1, seconds=30)), daemon=True
@@ -118,7 +118,7 @@ _NONE = rendezvous._NOT_A_WAITING_CHIEF
         (b"{}\n", _NONE),
     ],
 )
-def test_what_answers_and_is_no_worker_that_waits(addresses, reply, reason):
+def test_exchange_reports_another_program_on_the_port(addresses, reply, reason):
     server = _answering(int(addresses[0].rpartition(":")[2]), reply)
     try:
         assert f"{addresses[0]}: {reason}" in _wait_in_vain(addresses[:2], 1)
@@ -127,7 +127,7 @@ def test_what_answers_and_is_no_worker_that_waits(addresses, reply, reason):
         server.server_close()
 
 
-def test_anybody_may_say_anything_on_the_port(addresses):
+def test_exchange_ignores_messages_of_other_programs(addresses):
     """Who does not ask as workers do hears nothing, and holds up nobody."""
     port = int(addresses[0].rpartition(":")[2])
 
@@ -150,7 +150,7 @@ def test_anybody_may_say_anything_on_the_port(addresses):
 
 
 @pytest.mark.parametrize("name", ["no-such-host.invalid", "x" * 64, "a..b"])
-def test_names_that_do_not_resolve(addresses, name, monkeypatch):
+def test_exchange_rejects_unresolvable_host_names(addresses, name, monkeypatch):
     monkeypatch.setattr(rendezvous, "_HOST_NAME_SECONDS", 0)
     workers = (addresses[0], f"{name}:{addresses[1].rpartition(':')[2]}")
     chief = threading.Thread(target=lambda: refused.append(_refused(workers, 0)), daemon=True)
@@ -171,7 +171,7 @@ def _refused(workers, index):
     return str(caught.value)
 
 
-def test_a_port_that_is_taken(addresses):
+def test_exchange_rejects_a_port_in_use(addresses):
     with (
         socket.create_server(("127.0.0.1", int(addresses[0].rpartition(":")[2]))),
         pytest.raises(cluster.ClusterError, match=f"TF_CONFIG .*Received: {addresses[0]}: "),
@@ -185,7 +185,7 @@ _SAME = {"problem": "p", "train_steps": 9, "hparam hidden_size": 8, "train_data"
 @pytest.mark.parametrize(
     "name, value", [("train_steps", 8), ("hparam x", 12), ("train_data", None), ("new", 1)]
 )
-def test_what_differs_is_named_by_every_worker(name, value):
+def test_check_names_the_difference_on_every_worker(name, value):
     fingerprints = {"a:1": _SAME, "b:1": {**_SAME, name: value}, "c:1": dict(_SAME)}
     for index in range(3):
         with pytest.raises(ClusterError) as error:
@@ -194,7 +194,7 @@ def test_what_differs_is_named_by_every_worker(name, value):
         assert str(error.value).endswith(f". Received: {expected}")
 
 
-def test_each_names_what_is_its_own():
+def test_check_names_the_workers_own_difference():
     """Of two that differ from the chief in other ways."""
     fingerprints = {"a:1": _SAME, "b:1": {**_SAME, "train_steps": 8}, "c:1": {**_SAME, "x": 1}}
     for index, expected in enumerate(("train_steps=9", "train_steps=9", "x=None")):
@@ -202,11 +202,11 @@ def test_each_names_what_is_its_own():
             rendezvous.check(fingerprints, index)
 
 
-def test_many_differences_are_cut_off():
+def test_check_shortens_many_differences():
     other = {name: "other" for name in "abcdefgh"}
     with pytest.raises(ClusterError, match="e=None on a:1 and 'other' on b:1, and 3 more.$"):
         rendezvous.check({"a:1": {}, "b:1": other}, 1)
 
 
-def test_equal_workers():
+def test_check_accepts_equal_workers():
     rendezvous.check({"a:1": _SAME, "b:1": dict(_SAME)}, 1)

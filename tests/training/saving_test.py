@@ -6,7 +6,7 @@ import pytest
 from ut_keras.training import saving
 
 
-def test_another_folder_at_the_path_is_another(tmp_path):
+def test_check_folder_detects_another_folder_at_the_path(tmp_path):
     path = tmp_path / "run"
     path.mkdir()
     status = os.stat(path)
@@ -28,7 +28,7 @@ def test_another_folder_at_the_path_is_another(tmp_path):
         saving.check_folder(str(path), status, 3)
 
 
-def test_folder_with_a_relative_path_is_found_by_its_new_name(tmp_path, monkeypatch):
+def test_check_folder_finds_the_new_name_of_a_relative_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     os.mkdir("run")
     status = os.stat("run")

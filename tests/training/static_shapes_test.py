@@ -58,9 +58,7 @@ def _train(model_name, hp, batches, jit_compile):
         ("universal_transformer", "adaptive_universal_transformer_tiny", 1),
     ],
 )
-def test_the_update_compiles_by_xla_and_does_the_same(
-    model_name, hparams_set, num_shapes, data_dir
-):
+def test_update_with_xla_equals_update_without(model_name, hparams_set, num_shapes, data_dir):
     hp = hparams.get(hparams_set, _HPARAMS)
     shapes = _batches(hp, data_dir)[:num_shapes]
     batches = [shapes[0], shapes[-1]]  # two updates, whatever the shapes

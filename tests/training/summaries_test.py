@@ -32,14 +32,14 @@ def _steps(folder):
 
 
 @pytest.mark.parametrize("last_step, expected", [(4, [2, 2, 4, 4]), (3, [2, 2])])
-def test_later_records_go(tmp_path, last_step, expected):
+def test_rewind_removes_later_records(tmp_path, last_step, expected):
     _run(tmp_path, [1, 2, 3, 4, 5, 6, 7])
     summaries.Summaries(str(tmp_path)).rewind(last_step)
     assert _steps(tmp_path) == expected
     assert not list(tmp_path.rglob("*ut_keras-*"))
 
 
-def test_what_comes_again_goes_and_nothing_of_another_split_or_problem(tmp_path):
+def test_rewind_removes_only_repeated_evaluations(tmp_path):
     _run(tmp_path, [1, 2])
     for problem, split in (("problem", "test"), ("other", "dev")):
         other = summaries.Summaries(str(tmp_path), problem, split)
@@ -50,7 +50,7 @@ def test_what_comes_again_goes_and_nothing_of_another_split_or_problem(tmp_path)
     assert left == [("problem", "test"), ("other", "dev")]
 
 
-def test_what_is_whole_is_left_alone(tmp_path):
+def test_rewind_does_not_change_a_complete_file(tmp_path):
     _run(tmp_path, [1, 2])
     (tmp_path / "note.txt").write_text("x")
     before = {path: path.stat().st_ino for path in tmp_path.rglob("*")}
@@ -58,7 +58,7 @@ def test_what_is_whole_is_left_alone(tmp_path):
     assert {path: path.stat().st_ino for path in tmp_path.rglob("*")} == before
 
 
-def test_torn_ends_go(tmp_path):
+def test_rewind_removes_an_incomplete_line(tmp_path):
     _run(tmp_path, [1, 2, 3])
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(path.read_bytes()[:-5])
@@ -66,7 +66,7 @@ def test_torn_ends_go(tmp_path):
     assert _steps(tmp_path) == [2]
 
 
-def test_nothing_to_rewind(tmp_path):
+def test_rewind_without_file(tmp_path):
     summaries.Summaries(str(tmp_path)).rewind(-1)
     assert not list(tmp_path.iterdir())
 
@@ -83,7 +83,7 @@ def test_is_evaluated(tmp_path):
     written.close()
 
 
-def test_ponder_histograms_are_of_real_positions(tmp_path):
+def test_ponder_histograms_contain_real_positions(tmp_path):
     ponder = {"encoder": (np.array([[2.0, 3.0, 9.0]]), np.array([[1, 1, 0]]))}
     written = summaries.Summaries(str(tmp_path))
     written.write_training(7, {}, ponder)

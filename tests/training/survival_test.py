@@ -83,7 +83,7 @@ def _assert_same(output_dir, whole):
 
 
 @pytest.mark.slow
-def test_the_run_has_states_to_lose(whole):
+def test_run_has_states_to_lose(whole):
     records = _records(whole)
     assert [record["step"] for record in records] == [s for n in range(1, 5) for s in (5 * n,) * 2]
     state = program.state(whole / f"model.ckpt-{program.TRAIN_STEPS}")
@@ -95,7 +95,7 @@ def test_the_run_has_states_to_lose(whole):
 
 
 @pytest.mark.slow
-def test_killed_at_every_dangerous_moment(processes, data_dir, whole, tmp_path):
+def test_run_resumes_after_a_kill_at_every_critical_moment(processes, data_dir, whole, tmp_path):
     output_dir = tmp_path / "run"
     for moment in program.MOMENTS:
         process = _start(processes, data_dir, output_dir, moment=moment)
@@ -105,7 +105,7 @@ def test_killed_at_every_dangerous_moment(processes, data_dir, whole, tmp_path):
 
 
 @pytest.mark.slow
-def test_killed_while_a_checkpoint_is_written(processes, data_dir, whole, tmp_path):
+def test_run_resumes_after_a_kill_during_saving(processes, data_dir, whole, tmp_path):
     output_dir = tmp_path / "run"
     process = _start(processes, data_dir, output_dir)
     while process.is_alive() and not list(output_dir.glob(".model.ckpt-*.ut_keras-*")):
@@ -117,9 +117,7 @@ def test_killed_while_a_checkpoint_is_written(processes, data_dir, whole, tmp_pa
 
 
 @pytest.mark.slow
-def test_killed_while_a_checkpoint_is_written_beside_the_steps(
-    processes, data_dir, whole, tmp_path
-):
+def test_run_resumes_after_a_kill_during_background_saving(processes, data_dir, whole, tmp_path):
     output_dir = tmp_path / "run"
     process = _start(processes, data_dir, output_dir, moment="beside the steps")
     assert _finish(process) == -signal.SIGKILL
@@ -134,7 +132,7 @@ def test_killed_while_a_checkpoint_is_written_beside_the_steps(
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments(processes, data_dir, whole, tmp_path):
+def test_run_resumes_after_kills_at_random_moments(processes, data_dir, whole, tmp_path):
     started = time.monotonic()
     assert _finish(_start(processes, data_dir, tmp_path / "timed")) == 0
     seconds = time.monotonic() - started
@@ -156,7 +154,7 @@ def test_killed_at_random_moments(processes, data_dir, whole, tmp_path):
 
 
 @pytest.mark.slow
-def test_sigterm_saves_and_has_an_exit_code_of_its_own(processes, data_dir, whole, tmp_path):
+def test_sigterm_saves_and_exits_with_143(processes, data_dir, whole, tmp_path):
     output_dir = tmp_path / "run"
     process = _start(processes, data_dir, output_dir)
     while process.is_alive() and not (output_dir / "checkpoint").exists():
@@ -170,7 +168,7 @@ def test_sigterm_saves_and_has_an_exit_code_of_its_own(processes, data_dir, whol
 
 
 @pytest.mark.slow
-def test_a_full_disk_loses_nothing_but_time(processes, data_dir, whole, tmp_path):
+def test_full_disk_does_not_change_the_result(processes, data_dir, whole, tmp_path):
     output_dir = tmp_path / "run"
     process = _start(processes, data_dir, output_dir, full_from=10, full_to=15)
     assert _finish(process) == 0
@@ -187,7 +185,7 @@ def test_a_full_disk_loses_nothing_but_time(processes, data_dir, whole, tmp_path
 
 
 @pytest.mark.slow
-def test_the_last_checkpoint_cannot_be_written(processes, data_dir, whole, tmp_path):
+def test_error_if_the_last_checkpoint_cannot_be_saved(processes, data_dir, whole, tmp_path):
     output_dir = tmp_path / "run"
     assert _finish(_start(processes, data_dir, output_dir, full_from=18)) == 2
     log = (output_dir / "log").read_text().strip().splitlines()

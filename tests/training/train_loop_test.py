@@ -13,23 +13,23 @@ def run_dir(tmp_path_factory):
     return path
 
 
-def test_some_updates_are_profiled(tmp_path, capsys):
+def test_profiler_writes_a_profile_of_the_given_updates(tmp_path, capsys):
     toy.make_trainer(tmp_path, profile_steps=(3, 4))[0].train(toy.epoch)
     assert list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))
     assert f"tensorboard --logdir={tmp_path}\n" in capsys.readouterr().out
 
 
-def test_a_run_that_ends_within_the_profile_writes_it(tmp_path):
+def test_profiler_writes_a_profile_when_the_run_ends(tmp_path):
     toy.make_trainer(tmp_path, profile_steps=(11, 100))[0].train(toy.epoch)
     assert list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))
 
 
-def test_nothing_is_profiled_without_being_asked(run_dir):
+def test_profiler_is_off_by_default(run_dir):
     assert not (run_dir / "plugins").exists()
 
 
 @pytest.mark.parametrize("name", ["", "model.ckpt-6"])
-def test_takes_the_weights_of_another_run(run_dir, name):
+def test_warm_start_copies_the_weights_of_another_run(run_dir, name):
     model = toy.ToyModel()
     line = train_loop.warm_start(model, str(run_dir / name))
     weights = checkpoint.read_weights(str(run_dir / "model.ckpt-6"))
@@ -38,7 +38,7 @@ def test_takes_the_weights_of_another_run(run_dir, name):
         np.testing.assert_array_equal(variable.numpy(), weights[path])
 
 
-def test_what_does_not_fit_is_said(run_dir):
+def test_warm_start_reports_variables_that_do_not_match(run_dir):
     model = toy.ToyModel(vocab_size=9)
     before = model.head.bias.numpy()
     with pytest.raises(
@@ -57,14 +57,14 @@ def test_what_does_not_fit_is_said(run_dir):
     assert line.endswith(": extra (2,) (missing)")
 
 
-def test_no_checkpoint(tmp_path):
+def test_warm_start_rejects_a_folder_without_checkpoint(tmp_path):
     with pytest.raises(checkpoint.CheckpointError, match="warm_start_from must be"):
         train_loop.warm_start(toy.ToyModel(), str(tmp_path))
     with pytest.raises(checkpoint.CheckpointError, match="must be readable"):
         train_loop.warm_start(toy.ToyModel(), str(tmp_path / "model.ckpt-3"))
 
 
-def test_a_new_run_begins_with_them_and_one_that_goes_on_does_not(run_dir, tmp_path, capsys):
+def test_warm_start_applies_only_to_a_new_run(run_dir, tmp_path, capsys):
     arguments = {"warm_start_from": str(run_dir), "learning_rate": 0.0, "seed": 8}
     trainer, model = toy.make_trainer(tmp_path, train_steps=2, **arguments)
     trainer.train(toy.epoch)

@@ -72,7 +72,7 @@ def test_step_minimises_the_total_loss():
     assert float(step((features, targets)).loss) < float(result.loss)
 
 
-def test_counts_leave_padding_out():
+def test_counts_exclude_padding():
     _, step = _step()
     ids = tf.constant([[3, 4, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
     result = step(({"inputs": ids, "targets": ids}, ids))
@@ -104,14 +104,14 @@ def test_all_lengths_share_one_trace():
     assert step.experimental_get_tracing_count() == 1
 
 
-def test_row_of_padding_and_length_one():
+def test_sequence_of_padding_and_length_one():
     _, step = _step()
     for ids in ([[0, 0]], [[1]], [[0]]):
         ids = tf.constant(ids)
         assert np.isfinite(float(step(({"inputs": ids, "targets": ids}, ids)).loss))
 
 
-def test_accumulated_batches_equal_the_large_one():
+def test_accumulated_batches_equal_one_large_batch():
     """Two updates' worth of batches with as many tokens each."""
     ids = np.random.RandomState(0).randint(2, toy.VOCAB_SIZE, (8, 5)).astype("int32")
     halves, wholes = np.split(ids, 4), np.split(ids, 2)

@@ -71,7 +71,7 @@ def _weights(model):
     return [variable.numpy() for variable in model.variables]
 
 
-def test_train_eval_and_decode_learns_and_leaves_its_records(tmp_path, capsys, monkeypatch):
+def test_train_eval_and_decode_learns_and_writes_records(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(live_line, "_LOG_SECONDS", 0)
     trainer, _ = _make(tmp_path, dropout=0.0, settings={"train_steps": 100, "eval_every_steps": 50})
     results = trainer.train_eval_and_decode(_epoch, lambda: toy.dataset(seed=99))
@@ -99,7 +99,7 @@ def test_train_eval_and_decode_learns_and_leaves_its_records(tmp_path, capsys, m
         assert list((tmp_path / folder).glob("events.out.*")), folder
 
 
-def test_a_run_without_updates_can_be_trained_on(tmp_path):
+def test_run_without_updates_can_resume(tmp_path):
     for steps in (0, 2):
         trainer, _ = _make(tmp_path, settings={"train_steps": steps, "eval_every_steps": 2})
         trainer.continuous_train_and_eval(_epoch, _epoch_zero)
@@ -119,7 +119,7 @@ def test_tensorboard_gets_scalars_and_ponder_histograms(finished):
     assert "metrics-toy_copy/targets/accuracy_per_sequence" in tags(finished[0] / "eval")
 
 
-def test_resumed_run_equals_one_never_stopped(finished, tmp_path):
+def test_resumed_run_equals_uninterrupted_run(finished, tmp_path):
     # 7 is in the middle of the second epoch.
     first, _ = _make(tmp_path, settings={"train_steps": 7})
     first.train(_epoch)
@@ -130,7 +130,7 @@ def test_resumed_run_equals_one_never_stopped(finished, tmp_path):
         np.testing.assert_array_equal(actual, expected)
 
 
-def test_a_finished_run_is_not_trained_again(run, capsys):
+def test_finished_run_is_not_trained_again(run, capsys):
     (run / "metrics.jsonl").unlink()  # as if it had not been evaluated
     trainer, _ = _make(run)
     trainer.continuous_train_and_eval(_epoch, _epoch_zero)
@@ -144,7 +144,7 @@ def test_evaluate_reads_the_newest_checkpoint(finished, run, capsys):
     assert "steps=12" in capsys.readouterr().out.splitlines()[-1]
 
 
-def test_training_does_not_go_by_what_another_process_evaluates(run):
+def test_training_ignores_evaluations_of_other_processes(run):
     other = dataclasses.replace(_make(run)[0], optimizer=None)
     other.evaluate(None, lambda: _epoch_zero().take(1))
     records = _records(run)
@@ -160,7 +160,7 @@ def test_training_does_not_go_by_what_another_process_evaluates(run):
     assert len(expected) == 3 and len(_records(run)) == 4
 
 
-def test_a_worker_stops_early_when_the_chief_does(run, monkeypatch, capsys):
+def test_worker_stops_early_with_the_chief(run, monkeypatch, capsys):
     """It has no values to give as a reason."""
     monkeypatch.setattr(distribution, "is_chief", lambda strategy: False)
     (run / "metrics.jsonl").unlink()
@@ -170,7 +170,7 @@ def test_a_worker_stops_early_when_the_chief_does(run, monkeypatch, capsys):
     assert "steps=12" in capsys.readouterr().out.splitlines()[-1]
 
 
-def test_workers_end_an_evaluation_at_the_first_signal(run, monkeypatch):
+def test_signal_ends_an_evaluation_of_several_workers(run, monkeypatch):
     """Nothing is lost, and they could only leave it together."""
     waits = []
     monkeypatch.setattr(
@@ -183,13 +183,13 @@ def test_workers_end_an_evaluation_at_the_first_signal(run, monkeypatch):
     assert set(waits[: len(waits) // 2]) == {True} and set(waits[len(waits) // 2 :]) == {False}
 
 
-def test_evaluate_by_workers_that_find_other_checkpoints(finished, monkeypatch):
+def test_evaluate_rejects_different_checkpoints_on_workers(finished, monkeypatch):
     monkeypatch.setattr(distribution, "is_same_on_all_workers", lambda strategy, step: step != 12)
     with pytest.raises(checkpoint.CheckpointError, match="Received: step 12 in .* another"):
         _make(finished[0])[0].evaluate(None, _epoch_zero)
 
 
-def test_evaluate_without_a_checkpoint(tmp_path):
+def test_evaluate_requires_a_checkpoint(tmp_path):
     with pytest.raises(checkpoint.CheckpointError, match="must contain a checkpoint"):
         _make(tmp_path)[0].evaluate(None, _epoch_zero)
 
@@ -239,7 +239,7 @@ def test_non_finite_weights_after_a_finite_loss_are_not_saved(tmp_path):
     "number, code",
     [(signal.SIGINT, 130), pytest.param(signal.SIGHUP, 129, marks=pytest.mark.slow)],
 )
-def test_signals_save_and_say_how_to_go_on(tmp_path, number, code):
+def test_signal_saves_and_explains_how_to_resume(tmp_path, number, code):
     trainer, _ = _make(tmp_path, settings={"train_steps": 1000, "eval_every_steps": 1000})
     before = signal.signal(number, signal.default_int_handler)  # it may be ignored, as under nohup
 
@@ -259,7 +259,7 @@ def test_signals_save_and_say_how_to_go_on(tmp_path, number, code):
     assert (tmp_path / "model.ckpt-11.index").exists()
 
 
-def test_a_signal_before_the_first_update_ends_it_at_once(tmp_path):
+def test_signal_before_the_first_update_ends_training(tmp_path):
     trainer, _ = _make(tmp_path, settings={"train_steps": 1000})
 
     def epochs(epoch):
@@ -272,7 +272,7 @@ def test_a_signal_before_the_first_update_ends_it_at_once(tmp_path):
 
 
 @pytest.mark.parametrize("made_anew", [False, True])
-def test_a_folder_that_is_removed_meanwhile(tmp_path, made_anew):
+def test_training_ends_if_the_folder_is_removed(tmp_path, made_anew):
     output_dir = tmp_path / "run"
     output_dir.mkdir()
     trainer, model = _make(output_dir)
@@ -292,7 +292,7 @@ def test_a_folder_that_is_removed_meanwhile(tmp_path, made_anew):
         assert os.listdir(output_dir) == ["hparams.json"]
 
 
-def test_ctrl_c_during_evaluation(tmp_path):
+def test_ctrl_c_during_evaluation_saves(tmp_path):
     trainer, _ = _make(tmp_path)
 
     def eval_dataset():
@@ -305,7 +305,7 @@ def test_ctrl_c_during_evaluation(tmp_path):
 
 
 @pytest.mark.slow
-def test_ctrl_c_while_a_checkpoint_is_evaluated(tmp_path):
+def test_ctrl_c_stops_evaluate(tmp_path):
     _make(tmp_path, settings={"train_steps": 1})[0].train(_epoch)
     trainer, _ = _make(tmp_path)
 
@@ -318,7 +318,7 @@ def test_ctrl_c_while_a_checkpoint_is_evaluated(tmp_path):
     assert caught.value.exit_code == 143
 
 
-def test_empty_datasets(tmp_path):
+def test_empty_datasets_are_rejected(tmp_path):
     trainer, _ = _make(tmp_path)
     with pytest.raises(evaluation.EmptyDatasetError, match="^The training data must have"):
         trainer.train(lambda epoch: toy.dataset(num_batches=0))
@@ -327,7 +327,7 @@ def test_empty_datasets(tmp_path):
         trainer.continuous_train_and_eval(_epoch, lambda: toy.dataset(num_batches=0))
 
 
-def test_eval_steps_bounds_the_evaluation(run):
+def test_eval_steps_limits_the_evaluation(run):
     trainer, _ = _make(run, settings={"eval_steps": 2})
     taken = []
 
@@ -341,7 +341,7 @@ def test_eval_steps_bounds_the_evaluation(run):
     assert 2 <= len(taken) <= 3  # one may be read ahead
 
 
-def test_decode_settings_bound_the_rows(run):
+def test_decode_settings_limit_the_examples(run):
     trainer, _ = _make(
         run,
         decode_settings=decode_hparams.parse("batch_size=3,num_samples=7"),
@@ -350,7 +350,7 @@ def test_decode_settings_bound_the_rows(run):
     assert results["decode/num_samples"] == 7
 
 
-def test_metrics_of_features(run):
+def test_feature_metrics_are_reported(run):
     """They are finished; one that counts nothing is left out; all results are summarized."""
 
     def sources(logits, targets, features):
@@ -392,7 +392,7 @@ def test_free_decoding_is_scored_as_text(run):
     assert seen["references"][0] and isinstance(seen["references"][0], str)
 
 
-def test_packed_rows_are_decoded_one_by_one(run):
+def test_packed_sequences_are_decoded_separately(run):
     seen = {}
 
     def score(sources, references, hypotheses):
@@ -420,7 +420,7 @@ def test_packed_rows_are_decoded_one_by_one(run):
     )
 
 
-def test_the_result_line_tells_free_decoding_from_the_rest():
+def test_result_line_shows_free_decoding_first():
     line = trainer.result_line(
         {
             "loss": 2.0,
@@ -450,7 +450,7 @@ def _train(folder, metric, decode=False, **kwargs):
 
 
 @pytest.mark.parametrize("metric, decode", [("acuracy", False), ("decode/blue", True)])
-def test_a_metric_that_there_is_not(tmp_path, metric, decode):
+def test_unknown_metric_is_rejected_before_training(tmp_path, metric, decode):
     trainer, run = _train(tmp_path, metric, decode)
     expected = f"must be one of the results of an evaluation: .*accuracy.*Received: '{metric}'"
     with pytest.raises(early_stopping.MetricError, match=expected):
@@ -459,7 +459,7 @@ def test_a_metric_that_there_is_not(tmp_path, metric, decode):
     assert not list(tmp_path.glob("model.ckpt*"))
 
 
-def test_metrics_that_only_a_batch_tells(tmp_path, monkeypatch):
+def test_metric_names_are_found_with_one_batch(tmp_path, monkeypatch):
     """Of `summarize` and of `score`; and one that is known costs no batch."""
     looks, plain = [], evaluation.Evaluator.__call__
 
@@ -519,13 +519,13 @@ def _worse_after_the_sixth(trainer):
     return epoch
 
 
-def test_what_cannot_be_written_is_said(tmp_path, capsys):
+def test_failed_save_of_best_weights_is_reported(tmp_path, capsys):
     (tmp_path / "best").write_text("a file, not a folder")
     trainer.save_best(str(tmp_path), toy.ToyModel(), 3)
     assert "The best weights could not be saved to" in capsys.readouterr().out
 
 
-def test_a_run_killed_before_the_best_weights_were_written(tmp_path):
+def test_resumed_run_saves_missing_best_weights(tmp_path):
     still = {"learning_rate": 0.0}  # all evaluations are alike, and the last is the best
     first, _ = toy.make_trainer(tmp_path, train_steps=6, **still)
     first.continuous_train_and_eval(toy.epoch, toy.eval_dataset)

@@ -87,7 +87,7 @@ def _assert_equal_weights(actual, expected):
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
-def test_keras_methods_of_several_workers_name_the_trainer():
+def test_keras_methods_reject_several_workers():
     finished = _finish(
         [_start(["-m", "tests.training.fit_two_workers"], e) for e in _environments()]
     )
@@ -115,7 +115,7 @@ def test_two_workers_equal_one_device(runs):
 
 
 @pytest.mark.slow
-def test_two_workers_that_read_their_own_rows_equal_one_device(runs):
+def test_two_workers_with_own_examples_equal_one_device(runs):
     one, *workers = (run["files"] for run in runs)
     for worker in workers:
         assert worker["traces"] == 1
@@ -124,7 +124,7 @@ def test_two_workers_that_read_their_own_rows_equal_one_device(runs):
 
 
 @pytest.mark.slow
-def test_each_worker_reads_its_own_rows_only(runs):
+def test_worker_reads_only_its_own_examples(runs):
     whole, *workers = (run["rows"] for run in runs)
     batches = [len(targets) for _, targets in whole["own"]]
     assert min(batches) == 1  # so that a worker gets no row
@@ -147,7 +147,7 @@ def test_two_workers_have_equal_weights(runs, name):
 
 
 @pytest.mark.slow
-def test_workers_agree(runs):
+def test_workers_exchange_values(runs):
     alone, first, second = (run["agreed"] for run in runs)
     #                 chief  its value  any    any    agreed agreed
     assert alone == [True, 5, False, False, True, True]
@@ -163,7 +163,7 @@ def test_workers_agree(runs):
         ("--data_dir", "train_data='1 file, "),
     ],
 )
-def test_workers_that_are_started_otherwise_are_refused(tmp_path, change, expected):
+def test_workers_with_other_settings_are_rejected(tmp_path, change, expected):
     """Both, with the same line, before an update."""
     problem = problems.get(_PROBLEM)
     for seed in (1, 2):
@@ -190,7 +190,7 @@ def test_workers_that_are_started_otherwise_are_refused(tmp_path, change, expect
 
 
 @pytest.mark.slow
-def test_a_signal_before_the_first_update_is_heard():
+def test_signal_before_the_first_update_ends_the_process():
     """TensorFlow takes SIGTERM as soon as it knows of several workers."""
     program = (
         "import os, signal, sys\n"
@@ -207,7 +207,7 @@ def test_a_signal_before_the_first_update_is_heard():
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_with_two_workers_as_with_one(tmp_path):
+def test_run_resumes_with_another_number_of_workers(tmp_path):
     """By --global_batch_size the same batches, and weights equal up to rounding.
 
     That a run goes back to one, elastic_test.py has of devices.
@@ -296,7 +296,7 @@ def _assert_lost(run, left):
 
 
 @pytest.mark.slow
-def test_what_stops_a_worker_ends_both_and_the_same_command_goes_on(run):
+def test_workers_stop_together_and_resume(run):
     chief, other = run.start()
     run.wait_for_checkpoint()
     _kill([other])
