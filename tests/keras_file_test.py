@@ -26,7 +26,7 @@ print(json.dumps({{"ids": ids, "compiled": model.compiled, "modules": list(sys.m
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """(path of a file, the model that it holds)."""
+    """Return (path of a file, the model that it contains)."""
     path = tmp_path_factory.mktemp("saved") / "model.keras"
     specs = {"inputs": FeatureSpec(9), "targets": FeatureSpec(9)}
     model = export_models.variant_model("act", specs)
@@ -56,7 +56,7 @@ def test_load_rejects_weights_that_are_not_finite(tmp_path, value):
     ],
 )
 def test_load_works_in_a_new_process(load, saved):
-    """With one import, and that makes every class known that a file may name."""
+    """One import is enough: it registers every class that a file may contain."""
     path, model = saved
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", NEW_PROCESS % load, str(path)],
@@ -98,7 +98,7 @@ def test_load_rejects_other_files(saved, tmp_path):
 
 
 def test_keras_runs_on_tensorflow(monkeypatch):
-    """What is chosen for other programs is warned of; another that runs already is refused."""
+    """KERAS_BACKEND for another backend causes a warning; a running one is an error."""
     monkeypatch.setenv("KERAS_BACKEND", "jax")
 
     def run(before):

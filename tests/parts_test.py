@@ -1,4 +1,4 @@
-"""A package with a model, a recurrence and a transition of its own: the one of docs/t2t.md."""
+"""The package of docs/t2t.md, with its own model, recurrence and transition."""
 
 import os
 import re
@@ -25,7 +25,7 @@ words = [
     f"--output_dir={folder}/run", "--schedule=train", "--random_seed=1",
 ]
 assert not trainer.main([*words, "--train_steps=2"])
-assert not trainer.main([*words, "--train_steps=4"])  # goes on
+assert not trainer.main([*words, "--train_steps=4"])  # resumes
 
 import ut_keras
 run = ut_keras.load(f"{folder}/run")
@@ -61,7 +61,7 @@ def test_package_of_the_docs_trains_resumes_and_decodes(tmp_path):
     folder = tmp_path / "my_package"
     folder.mkdir()
     (folder / "__init__.py").write_text(package)
-    # In a process of its own: what it registers stays.
+    # The package registers names permanently, so it runs in a process of its own.
     done = subprocess.run(
         [sys.executable, "-c", _RUN, str(tmp_path), str(folder)],
         cwd=_ROOT,

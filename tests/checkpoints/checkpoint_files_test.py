@@ -56,7 +56,7 @@ def test_record_supports_non_ascii_names(tmp_path):
     "lost, left",
     [
         ("", [20, 15, 10, 5]),
-        # What is named comes first, whatever else there is.
+        # The listed checkpoints come first.
         ("named only 10", [10, 20, 15, 5]),
         ("checkpoint", [20, 15, 10, 5]),
         ("model.ckpt-20.index", [20, 15, 10, 5]),
@@ -100,7 +100,7 @@ def test_note_names_checkpoints_of_later_steps(tmp_path):
 
 
 def test_save_syncs_files_before_listing_them(tmp_path, monkeypatch):
-    """Files and their folder are synced, each once, before the file `checkpoint` names them."""
+    """Files and their folder are synced once before the file `checkpoint` lists them."""
     _save(tmp_path, 5)
     done = []
 
@@ -170,7 +170,7 @@ def test_remove_incomplete_removes_only_temporary_files(tmp_path):
 
 
 def test_save_keeps_checkpoints_in_other_folders(tmp_path):
-    """The file `checkpoint` of a run that was copied may name those where it came from."""
+    """The file `checkpoint` of a copied run may list checkpoints of the original."""
     (tmp_path / "old").mkdir()
     (tmp_path / "new").mkdir()
     _save(tmp_path / "old", 5, 10)

@@ -46,7 +46,7 @@ def test_restore_recovers_the_complete_state(tmp_path):
     assert int(other_position["epoch"]) == 4
     for a, b in zip(optimizer.variables, other_optimizer.variables, strict=True):
         np.testing.assert_array_equal(a.numpy(), b.numpy())
-    # The dropout masks go on where they were.
+    # The sequence of dropout masks continues.
     actual = other.forward(features, training=True).logits
     np.testing.assert_array_equal(actual.numpy(), expected.numpy())
 
@@ -125,7 +125,7 @@ def test_restore_rejects_another_model(tmp_path):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_restore_rejects_weights_that_are_not_finite(tmp_path, value):
-    """Training saves none: they are another program's, and no older checkpoint stands in."""
+    """Another program has written them, so no older checkpoint is used instead."""
     model, optimizer, _, checkpoints = _make(tmp_path)
     _train(model, optimizer)
     checkpoints.save()
@@ -163,7 +163,7 @@ def test_incomplete_checkpoint_is_skipped(tmp_path, capsys):
 
 
 def test_checkpoint_with_a_flipped_bit_is_skipped_with_one_line(tmp_path, capsys, caplog):
-    """TensorFlow listed, line by line, what it had not come to read, or was not asked for."""
+    """TensorFlow's own reader would print a line for each value that it did not read."""
     model, optimizer, _, checkpoints = _make(tmp_path)
     checkpoints.save()
     _train(model, optimizer)
@@ -194,7 +194,7 @@ def test_restore_newest_requires_a_readable_checkpoint(tmp_path):
 def test_incomplete_files_are_ignored(tmp_path):
     model, optimizer, _, checkpoints = _make(tmp_path)
     checkpoints.save()
-    # What a kill between the two renames leaves.
+    # A process that was killed between the two renames leaves this file.
     (tmp_path / "model.ckpt-9.data-00000-of-00001").write_bytes(b"half")
     (tmp_path / "model.ckpt-9_temp").mkdir()
     assert _make(tmp_path)[-1].newest.endswith("model.ckpt-0")
@@ -242,6 +242,6 @@ def test_restore_accepts_new_dropout(tmp_path):
     _train(model, optimizer)
     checkpoints.save()
     now, *_, checkpoints = _make(tmp_path, dropout=0.5)
-    assert len(now.variables) > len(model.variables)  # the state of its generator
+    assert len(now.variables) > len(model.variables)  # the state of dropout's generator
     assert checkpoints.restore_newest()
     np.testing.assert_array_equal(now.table.numpy(), model.table.numpy())

@@ -11,7 +11,7 @@ TARGETS = np.array([[3, 5, 1, 0], [6, 1, 0, 0], [0, 0, 0, 0]], "int32")
 
 
 def _smoothed_loss(logits, targets, smoothing):
-    """T2T's: cross-entropy with the smoothed distribution, minus that distribution's entropy."""
+    """Return T2T's cross-entropy with the smoothed distribution, minus its entropy."""
     confidence, low = 1 - smoothing, smoothing / (logits.shape[-1] - 1)
     labels = np.where(np.eye(logits.shape[-1])[targets] > 0, confidence, low)
     log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from ut_keras import metrics, registry
 
-# Row 0 is right, row 1 wrong at its end, row 2 is padding only.
+# Sequence 0 is correct, sequence 1 is wrong at its end, and sequence 2 is only padding.
 _TARGETS = np.array([[3, 4, 1, 0], [5, 2, 6, 1], [0, 0, 0, 0]], "int32")
 _PREDICTIONS = np.array([[3, 4, 1, 7], [5, 2, 6, 7], [1, 1, 1, 1]], "int32")
 _VOCAB_SIZE = 8
@@ -47,9 +47,10 @@ def test_neg_log_perplexity():
 
 
 def test_edit_distance():
-    # Row 0: one id too much; row 1: one replaced; row 2: four inserted.
+    # Sequence 0 has one id too many, in sequence 1 one is replaced, in sequence 2 four are
+    # inserted.
     assert _pair("edit_distance", _logits(), _TARGETS) == [6, 7]
-    # A shift by one is one deletion and one insertion, not a row of errors.
+    # A shift by one position is one deletion and one insertion, not an error at every position.
     shifted = np.array([[2, 3, 4, 5]])
     assert _pair("edit_distance", _logits(np.array([[3, 4, 5, 6]])), shifted) == [2, 4]
 

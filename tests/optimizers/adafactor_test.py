@@ -23,7 +23,7 @@ def _reference(
     multiply_by_parameter_scale=True,
     table_shards=1,
 ):
-    """Shazeer and Stern 2018, algorithm 4, in float64; every shard a variable of its own."""
+    """Compute algorithm 4 of Shazeer and Stern 2018, with a variable per shard."""
     pieces = {}
     for name, shape in examples.SHAPES.items():
         cuts = np.array_split(np.arange(shape[0]), table_shards if name == "weights" else 1)

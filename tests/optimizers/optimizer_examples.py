@@ -1,4 +1,4 @@
-"""Variables, made-up gradients and the ways to apply them, for the tests of the optimizers."""
+"""Variables, gradients and ways to apply them, for the tests of the optimizers."""
 
 import keras
 import numpy as np
@@ -15,12 +15,12 @@ def values(seed):
 
 
 def gradients():
-    """One dict for each step."""
+    """Return one dict for each step."""
     return [values(1 + step) for step in range(STEPS)]
 
 
 def train(optimizer, mode="graph", batches=None):
-    """The variables after an update with each of `batches`, by default `gradients()`."""
+    """Return the variables after an update per batch (default: `gradients()`)."""
     variables = [keras.Variable(value, name=name) for name, value in values(0).items()]
     optimizer.build(variables)
     apply = optimizer.apply

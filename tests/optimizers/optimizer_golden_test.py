@@ -1,4 +1,4 @@
-"""Ten updates of ours against ten of T2T's (tests/testdata/t2t/README.md)."""
+"""Ten updates of ut_keras against ten of T2T's (tests/testdata/t2t/README.md)."""
 
 import functools
 
@@ -14,7 +14,7 @@ from ut_keras.t2t import slots as t2t_slots
 
 @functools.cache
 def _model_and_gradients(name):
-    """Traced once for all the runs of a model; the weights are a run's own to set."""
+    """Return a model that is traced once for all runs; each run sets its own weights."""
     setting, arrays = t2t._load("model", name)
     weights = t2t._group(arrays, "var/")
     model = t2t._model(setting, weights)
@@ -30,7 +30,7 @@ def _model_and_gradients(name):
     return model, [variable.numpy() for variable in model.trainable_variables], gradients
 
 
-# Adafactor again, which the default run has with the smallest model.
+# More runs of Adafactor. The default suite tests it with the smallest model.
 _SLOW = (
     "train_aut_basic_adafactor.a",
     "train_transformer_prenorm_adafactor_adamdecay_noscale.a",
@@ -47,7 +47,7 @@ _SLOW = (
     ],
 )
 def run(request):
-    """Model and optimizer after ten updates, what was seen on the way, and T2T's arrays."""
+    """Return model and optimizer after ten updates, recorded values and T2T's arrays."""
     setting, arrays = t2t._load("optim", request.param)
     model, weights, gradients = _model_and_gradients(setting["model_golden"])
     for variable, weight in zip(model.trainable_variables, weights, strict=True):
@@ -79,7 +79,7 @@ def test_weights_match_t2t(run):
 
 
 def test_slots_match_t2t(run):
-    """T2T's statistics, put into an optimizer of ours, are those that ours has come to."""
+    """The slots equal T2T's slots, loaded into another optimizer of ut_keras."""
     model, optimizer, _, arrays = run
     slots = t2t._group(arrays, "slot/")
     if not slots:

@@ -11,7 +11,7 @@ from ut_keras.optimizers import adam, gradient_descent
 
 
 def _noise(mode="graph", seed=0, **fields):
-    """What one update adds to weights that have no gradient."""
+    """Return what one update adds to weights with zero gradients."""
     keras.utils.set_random_seed(seed)
     optimizer = gradient_descent.GradientDescent(1.0, grad_noise_scale=0.5, **fields)
     variable = keras.Variable(np.zeros((200, 100), "float32"))
@@ -68,7 +68,7 @@ def test_noise_continues_after_a_checkpoint():
 
 
 def _one_without_gradient(**fields):
-    """The second variable has a gradient in the first update only."""
+    """Make two updates; the second variable has a gradient only in the first."""
     variables = [keras.Variable([1.0, 2.0], name=name) for name in ("kernel", "bias")]
     optimizer = adam.Adam(0.1, **fields)
     optimizer.build(variables)
@@ -79,7 +79,7 @@ def _one_without_gradient(**fields):
     return before, variables[1].numpy()
 
 
-# Keras tells of variables without gradients.
+# Keras warns about variables without gradients.
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")
 def test_variable_without_gradient_is_skipped():
     before, after = _one_without_gradient()
@@ -110,7 +110,7 @@ def test_weight_decay_applies_without_gradient():
     ],
 )
 def test_excluded_weights_do_not_decay(make):
-    """Keras' `exclude_from_weight_decay` leaves out the L2 loss and T2T's decay, too."""
+    """`exclude_from_weight_decay` applies to the L2 loss and to T2T's decay."""
     optimizer = make()
     optimizer.exclude_from_weight_decay(var_names=["kernel"])
     still = [{name: 0.0 * value for name, value in examples.values(0).items()}]

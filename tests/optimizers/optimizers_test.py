@@ -27,7 +27,7 @@ def _values(seed):
 
 
 def _reference(hp):
-    """Adam in numpy, from the equation, in float64."""
+    """Compute Adam in numpy from the equation, in float64."""
     weights = {name: value.astype("float64") for name, value in _values(0).items()}
     m = {name: np.zeros(shape) for name, shape in _SHAPES.items()}
     v = {name: np.zeros(shape) for name, shape in _SHAPES.items()}
@@ -50,7 +50,7 @@ def _reference(hp):
 
 
 def _as_slices(table):
-    """The same gradient in rows, one of them split in two entries."""
+    """Return the gradient as `tf.IndexedSlices`, with one row split into two entries."""
     values = tf.concat([table[:1] * 0.25, table, -table[:1] * 0.25], axis=0)
     indices = tf.constant([0, 0, 1, 2, 3, 4, 0])
     return tf.IndexedSlices(values, indices, tf.constant([5, 2]))
@@ -109,7 +109,7 @@ def test_config_round_trip():
     assert restored.get_config() == optimizer.get_config()
 
 
-# numpy 2 about what Keras does with TensorFlow's variables.
+# numpy 2 warns about the way in which Keras converts TensorFlow's variables.
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 def test_slots_are_saved_with_a_keras_model(tmp_path):
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])

@@ -7,7 +7,7 @@ from ut_keras.training import early_stopping
 
 
 def _stopping(values, metric="loss", patience_steps=200, delta=0.1, minimize=None):
-    """Evaluations after every 100 steps."""
+    """Add one evaluation after every 100 steps."""
     stopping = early_stopping.EarlyStopping(metric, patience_steps, delta, minimize)
     for number, value in enumerate(values, 1):
         stopping.add(100 * number, {stopping.metric: value})
@@ -26,9 +26,9 @@ def _stopping(values, metric="loss", patience_steps=200, delta=0.1, minimize=Non
         ([1.0, 0.94, 0.88, 0.82], False),
         ([1.0, 0.96, 0.92, 0.88], True),
         ([1.0, 0.97, 0.94], True),
-        # What counts is the value so many steps ago, not the best of all.
+        # The reference is the value before the patience began, not the best of all.
         ([1.0, 3.0, 2.0, 1.5], False),
-        # Better for a while is better.
+        # A temporary improvement counts.
         ([1.0, 0.8, 1.0], False),
     ],
 )
@@ -79,7 +79,7 @@ def test_read_restores_earlier_results(tmp_path):
 
 
 def test_read_ignores_other_splits_and_problems(tmp_path):
-    """Which `--schedule=evaluate` adds; by test scores nothing is chosen."""
+    """`--schedule=evaluate` adds such records. Test scores must not control training."""
     records = [{"step": 100, "problem": "mine", "split": "dev", "loss": 1.0}]
     records += [{"step": 200, "problem": "mine", "split": "test", "loss": 0.1}]
     records += [{"step": 300, "problem": "other", "split": "dev", "loss": 0.1}]
@@ -97,9 +97,9 @@ def _trainer(tmp_path, **settings):
     )[0]
 
 
-@pytest.mark.slow  # two trainings; the default run has one that goes on
+@pytest.mark.slow  # trains twice; the default suite has one resumed run
 def test_run_stops_and_stays_stopped(tmp_path, capsys):
-    # No accuracy is better by 2.
+    # No accuracy can improve by 2.
     trainer = _trainer(tmp_path)
     trainer.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
     assert int(trainer.optimizer.iterations) == 12

@@ -1,7 +1,7 @@
-"""Trains a run on one and two logical CPUs in turn and prints the batches it saw, as JSON.
+"""Trains a run on one and two logical CPUs in turn and prints its batches as JSON.
 
-Run by elastic_test.py in a process of its own: logical devices must be made before anything else
-happens in TensorFlow.
+elastic_test.py runs this program in a process of its own, because TensorFlow requires that logical
+devices are created first.
 
     python -m tests.training.elastic FOLDER NAME,STEPS,DEVICES ...
 """
@@ -13,7 +13,7 @@ import sys
 import tensorflow as tf
 
 PROBLEM = "algorithmic_reverse_binary40_test"
-# Nothing is drawn but the weights and the order.
+# Only the weights and the order of the examples are random.
 HPARAMS = (
     "hidden_size=16,filter_size=16,num_heads=2,num_rec_steps=2,learning_rate_warmup_steps=1,"
     "learning_rate_constant=0.1,"
@@ -22,7 +22,7 @@ HPARAMS = (
 
 
 def flags(folder, name, train_steps):
-    """A command line of the trainer, for a run of a name in a folder with data."""
+    """Return the trainer's command line for a run with this name."""
     return [
         f"--problem={PROBLEM}",
         "--model=universal_transformer",
@@ -38,7 +38,7 @@ def flags(folder, name, train_steps):
 
 
 def weights(output_dir):
-    """{name: array} of the newest checkpoint, the optimizer's too."""
+    """Return {name: array} of the newest checkpoint, with the optimizer's variables."""
     reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(str(output_dir)))
     names = reader.get_variable_to_shape_map()
     kept = [name for name in names if name.endswith(".ATTRIBUTES/VARIABLE_VALUE")]

@@ -1,4 +1,7 @@
-"""--global_batch_size: a run is the same on one device and on two, and changes in the middle."""
+"""With --global_batch_size, a run is the same on one device and on two.
+
+The number of devices may also change in the middle of the run.
+"""
 
 import json
 import pathlib
@@ -16,7 +19,10 @@ _ROOT = pathlib.Path(__file__).parents[2]
 
 @pytest.mark.slow
 def test_run_resumes_with_another_number_of_devices(tmp_path):
-    """And with one again: the same rows in the same order, and weights up to rounding."""
+    """The run uses one device, two, and one again.
+
+    The examples and their order are the same, and the weights are equal up to rounding.
+    """
     problem = problems.get(elastic.PROBLEM)
     problem.generate_data(str(tmp_path), str(tmp_path), 1, num_processes=1)
     parts = ["alone,6,1", "changing,2,1", "changing,4,2", "changing,6,1"]

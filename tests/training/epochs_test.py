@@ -13,7 +13,7 @@ _DATA_DIR = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "da
 
 
 def _make_epoch(number):
-    """Batches 10 * number + (0, 1, 2)."""
+    """Return the batches 10 * number + (0, 1, 2)."""
     return tf.data.Dataset.range(10 * number, 10 * number + 3)
 
 
@@ -59,7 +59,7 @@ def test_element_spec_consumes_no_batch():
     assert _take(iterator, 2) == [0, 1]
 
 
-# Of files: one dataset for all epochs.
+# Batches from files: one dataset for all epochs.
 
 
 def _epoch_of_files(number, static_shapes=False, seed=None):
@@ -89,27 +89,28 @@ def _arrays(batch):
 
 
 def _bytes(batches):
-    """Each batch as bytes with its shapes."""
+    """Return each batch as bytes, including its shapes."""
     return [
         b"".join(repr((name, a.shape)).encode() + a.tobytes() for name, a in _arrays(batch))
         for batch in batches
     ]
 
 
-@pytest.mark.slow  # the default run has places of small files
+@pytest.mark.slow  # the default suite tests the positions with small files
 @pytest.mark.parametrize("static_shapes, digest", [(False, "48ef7df3a8a4"), (True, "e921059ee223")])
 def test_indexed_batches_cover_all_epochs(static_shapes, digest):
     expected = [_bytes(_epoch_of_files(number, static_shapes)) for number in range(3)]
     count = len(expected[0])
     expected = sum(expected, [])
-    # As they were when each epoch made its own dataset: older checkpoints must go on with them.
+    # These are the batches of versions that made one dataset per epoch. Runs with older checkpoints
+    # must resume with the same batches.
     assert hashlib.sha256(b"".join(expected)).hexdigest()[:12] == digest
     made = _epochs_of_files(static_shapes)
     assert made.element_spec == _epoch_of_files(0, static_shapes).element_spec
     assert _bytes(next(made) for _ in expected) == expected
     made.write_position()
     assert [int(made.position[name]) for name in ("epoch", "batch")] == [2, count]
-    # Places within an epoch, at its end, and (its batches were smaller then) beyond it.
+    # Positions in an epoch, at its end, and after its end (if its batches were smaller before).
     for place, first in (((1, 4), count + 4), ((0, count), count), ((1, count + 9), 2 * count)):
         resumed = _epochs_of_files(static_shapes, place)
         assert _bytes(next(resumed) for _ in range(2)) == expected[first : first + 2]

@@ -1,4 +1,4 @@
-"""`model.fit` on one and on several logical CPUs; prints what came out, as JSON.
+"""Runs `model.fit` on one and on several logical CPUs; prints the results as JSON.
 
 Run by fit_two_replicas_test.py in processes of their own, as two_replicas.py is, one for each
 number of devices: TensorFlow mixes up the groups of two strategies.
@@ -20,11 +20,11 @@ from ut_keras.metrics import keras_metrics
 from ut_keras.training import distribution
 
 _HPARAMS = two_replicas.HPARAMS + ",clip_grad_norm=0.5,label_smoothing=0.1"
-ROWS = (5, 3, 4, 1)  # of the batches: for no number of replicas all can be divided
+ROWS = (5, 3, 4, 1)  # examples in each batch; no number of replicas divides all of them
 
 
 def _even():
-    # Every replica has rows, but tokens unequally.
+    # Every replica has examples, but the numbers of tokens differ.
     return two_replicas.dataset().take(3)
 
 
@@ -33,7 +33,7 @@ def _batches():
     for rows in ROWS:
         ids = random.randint(2, toy.VOCAB_SIZE, (rows, 7)).astype("int32")
         ids *= np.arange(7) < random.randint(1, 8, (rows, 1))
-        # The first row, which is all of the first replica's in the last batch, weighs nothing.
+        # The first example has weight 0. In the last batch it is the only one of the first replica.
         weights = random.uniform(0, 2, (rows, 7)).astype("float32") * (np.arange(rows) > 0)[:, None]
         yield {"inputs": ids, "targets": ids}, ids, weights
 
@@ -73,7 +73,7 @@ def _fit(hparams_set, dataset, strategy):
 
 
 def _masks(strategy):
-    """What dropout leaves of as many ones in each replica."""
+    """Apply dropout to 64 ones in each replica and return the results."""
     with strategy.scope():
         layer = dropout.Dropout(0.5, seed=1)
     masks = strategy.run(tf.function(lambda: layer(tf.ones([64]), training=True)))

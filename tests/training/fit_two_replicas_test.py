@@ -8,13 +8,13 @@ import pytest
 
 from tests.training import fit_two_replicas
 
-pytestmark = pytest.mark.slow  # a minute for the processes
+pytestmark = pytest.mark.slow  # the processes take a minute
 RUNS = [(2, "universal"), (2, "adaptive"), (2, "uneven"), (3, "uneven")]
 
 
 @functools.cache
 def _runs(replicas):
-    """What fitting on one and on several logical CPUs gives; see fit_two_replicas.py."""
+    """Return the results of fit_two_replicas.py on one and on several logical CPUs."""
     names = [name for number, name in RUNS if number == replicas]
     command = [sys.executable, "-m", "tests.training.fit_two_replicas", str(replicas), *names]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
@@ -24,7 +24,7 @@ def _runs(replicas):
 
 @pytest.mark.parametrize(("replicas", "name"), RUNS)
 def test_fit_on_several_replicas_equals_one(replicas, name):
-    """Whatever tokens and rows each replica gets, none at all included, and whatever they weigh."""
+    """Replicas have different numbers of tokens and examples, and different weights."""
     one, several = _runs(replicas)[name]
     assert (one["replicas"], several["replicas"]) == (1, replicas)
     for key in ("loss", "metric"):
@@ -47,13 +47,13 @@ def test_fit_compiles_a_model_of_several_replicas():
 
 
 def test_fit_rejects_unsupported_calls_of_keras():
-    """It waits without an end, or fails with a page of its own."""
+    """Without the check, Keras waits without a time limit or raises a long error."""
     received = [refusal.partition("Received: ")[2] for refusal in _runs(2)["refusals"]]
     assert received == [f"{value}, and 2 replicas." for value in (2, 4, 3)]
 
 
 def test_replicas_have_different_dropout_masks():
-    """The first as one device alone, the second something else."""
+    """The first replica has the mask of a single device, the second has another one."""
     one, several = _runs(2)["universal"]
     assert one["masks"] == several["masks"][:1]
     first, second = several["masks"]

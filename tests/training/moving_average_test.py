@@ -32,7 +32,7 @@ def _newest(directory):
 
 @pytest.fixture(scope="module")
 def averaged(tmp_path_factory):
-    """(folder, model, results) of a run with averages."""
+    """Return (folder, model, results) of a run with moving averages."""
     folder = tmp_path_factory.mktemp("averaged")
     trainer, model = _trainer(folder)
     return folder, model, trainer.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
@@ -45,7 +45,7 @@ def test_evaluation_uses_averages_and_training_uses_weights(averaged, tmp_path):
     assert results["loss"] != plain_results["loss"]
     np.testing.assert_array_equal(model.table.numpy(), plain_model.table.numpy())
 
-    # The averages are what best/ holds, and what --schedule=evaluate takes.
+    # best/ contains the averages, and --schedule=evaluate uses them.
     average = _newest(folder)["moving_average/embedding_table/.ATTRIBUTES/VARIABLE_VALUE"]
     best = checkpoint.read_weights(tf.train.latest_checkpoint(str(folder / "best")))
     np.testing.assert_array_equal(best["embedding_table"], average)

@@ -43,7 +43,7 @@ def test_line_shows_averages_of_recent_batches():
     stream = io.StringIO()
     line, clock = _progress(stream)
     line.add(1, _result(loss=9.0))
-    line.fetch()  # compilation, whose time does not count
+    line.fetch()  # The time of compilation does not count.
     for step in (2, 3):
         line.add(step, _result(loss=3.0, correct=2.0))
     with line.waiting_for_input():
@@ -150,7 +150,7 @@ def test_halting_warning_is_none_for_normal_pondering(step, averages):
 
 @pytest.mark.slow  # 1,500 updates
 def test_halting_warning_is_printed_once(tmp_path, capsys):
-    # The toy ponders two steps.
+    # The toy model ponders two steps.
     trainer, _ = toy.make_trainer(
         tmp_path, train_steps=1500, eval_every_steps=1000, log_every_steps=500
     )

@@ -1,4 +1,4 @@
-"""Workers wait for each other, as long as they are told to, and hear what each states."""
+"""Workers wait for each other up to a time limit and exchange their fingerprints."""
 
 import contextlib
 import re
@@ -15,7 +15,7 @@ from ut_keras.training.cluster import ClusterError
 
 @pytest.fixture
 def addresses():
-    """Three addresses whose ports were free a moment ago."""
+    """Return three addresses whose ports were free a moment ago."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
     found = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
     for each in sockets:
@@ -29,7 +29,7 @@ def test_exchange_returns_when_all_workers_have_connected(addresses, capsys):
     def exchange(index):
         workers = cluster.Cluster(tuple(addresses), index)
         done[index] = rendezvous.exchange(workers, 60, {"index": index, "both": [1.5, None]})
-        # TensorFlow listens there now.
+        # TensorFlow listens on this port after `exchange`.
         with socket.create_server(("127.0.0.1", int(addresses[index].rpartition(":")[2]))):
             everybody.wait(60)
 
@@ -70,7 +70,7 @@ def test_exchange_waits_for_a_worker_that_disconnected(addresses):
 
 
 def _answering(port, reply):
-    """A server that says the same to everybody; a context."""
+    """Start a server that sends the same reply to every client."""
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self):
@@ -128,7 +128,7 @@ def test_exchange_reports_another_program_on_the_port(addresses, reply, reason):
 
 
 def test_exchange_ignores_messages_of_other_programs(addresses):
-    """Who does not ask as workers do hears nothing, and holds up nobody."""
+    """A program with another message format gets no reply and delays no worker."""
     port = int(addresses[0].rpartition(":")[2])
 
     def talk():
@@ -195,7 +195,7 @@ def test_check_names_the_difference_on_every_worker(name, value):
 
 
 def test_check_names_the_workers_own_difference():
-    """Of two that differ from the chief in other ways."""
+    """Two workers differ from the chief in different settings."""
     fingerprints = {"a:1": _SAME, "b:1": {**_SAME, "train_steps": 8}, "c:1": {**_SAME, "x": 1}}
     for index, expected in enumerate(("train_steps=9", "train_steps=9", "x=None")):
         with pytest.raises(ClusterError, match=f"Received: {expected} on a:1"):

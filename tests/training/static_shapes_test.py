@@ -1,4 +1,4 @@
-"""What a TPU asks of the update: shapes that are known, and nothing that XLA cannot compile."""
+"""A TPU's requirements: static shapes, and only operations that XLA compiles."""
 
 import keras
 import numpy as np
@@ -24,7 +24,7 @@ def data_dir(tmp_path_factory):
 
 
 def _batches(hp, data_dir):
-    """One batch of each of two shapes."""
+    """Return one batch of each of two shapes."""
     found = {}
     dataset = problems.get(_PROBLEM).dataset("train", data_dir, hp, seed=1, static_shapes=True)
     for batch in dataset:
@@ -35,7 +35,11 @@ def _batches(hp, data_dir):
 
 
 def _train(model_name, hp, batches, jit_compile):
-    """By XLA with a trace for every shape, else with one for all of them, which is quicker."""
+    """Train on the batches.
+
+    With XLA, the update is traced once per shape. Otherwise it is traced once for all shapes, which
+    is faster.
+    """
     keras.utils.set_random_seed(0)
     strategy = distribution.get_strategy(devices=["CPU:0"])
     with strategy.scope():
@@ -54,14 +58,15 @@ def _train(model_name, hp, batches, jit_compile):
     "model_name, hparams_set, num_shapes",
     [
         ("transformer", "transformer_tiny", 2),
-        # A shape of it takes long to compile; that each has its trace, the other shows.
+        # Each shape of this model takes long to compile, so it has only one. The other model tests
+        # that every shape is traced.
         ("universal_transformer", "adaptive_universal_transformer_tiny", 1),
     ],
 )
 def test_update_with_xla_equals_update_without(model_name, hparams_set, num_shapes, data_dir):
     hp = hparams.get(hparams_set, _HPARAMS)
     shapes = _batches(hp, data_dir)[:num_shapes]
-    batches = [shapes[0], shapes[-1]]  # two updates, whatever the shapes
+    batches = [shapes[0], shapes[-1]]  # two updates, with one or two shapes
     step, compiled_losses, compiled = _train(model_name, hp, batches, jit_compile=True)
     assert step.experimental_get_tracing_count() == num_shapes
     _, losses, weights = _train(model_name, hp, batches, jit_compile=False)
@@ -75,7 +80,7 @@ def test_update_with_xla_equals_update_without(model_name, hparams_set, num_shap
 
 
 def _strings(graph):
-    """The operations, also of loops and branches, that have to do with text."""
+    """Return the operations on text in a graph, including those in loops and branches."""
     definition = graph.as_graph_def()
     nodes = [*definition.node]
     for function in definition.library.function:

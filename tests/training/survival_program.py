@@ -1,6 +1,7 @@
-"""A small run from TFRecord files that can be killed at chosen moments, for survival_test.py.
+"""A small run from TFRecord files that survival_test.py kills at chosen moments.
 
-Dropout, shuffling, buckets, Adam, evaluation, free decoding, checkpoints: all that has a state.
+It contains everything that has a state: dropout, shuffling, length buckets, Adam, evaluation, free
+decoding and checkpoints.
 """
 
 import concurrent.futures
@@ -40,7 +41,7 @@ _SPECS = {name: features.FeatureSpec(toy.VOCAB_SIZE) for name in ("inputs", "tar
 
 
 def write_data(data_dir):
-    """Writes so many examples that an epoch has about seven batches, which is no multiple of 5."""
+    """Write examples for about seven batches per epoch, which is not a multiple of 5."""
     random = np.random.RandomState(0)
     examples = []
     for _ in range(50):
@@ -51,11 +52,12 @@ def write_data(data_dir):
 
 
 def train(data_dir, output_dir, moment=None, full_from=None, full_to=None):
-    """Trains, or goes on, in a process of its own; what it prints goes to output_dir/log.
+    """Start or resume training in this process, with output to output_dir/log.
 
     Args:
-        moment: str. Where to be killed, a key of `MOMENTS`, or "beside the steps".
-        full_from, full_to: int. The disk is full from the one step to before the other.
+        moment: str. The moment at which the process is killed: a key of `MOMENTS`, or "beside the
+            steps".
+        full_from, full_to: int. The disk is full from step `full_from` to before step `full_to`.
     """
     with open(os.path.join(output_dir, "log"), "a") as log:
         os.dup2(log.fileno(), 1)
@@ -80,7 +82,7 @@ def train(data_dir, output_dir, moment=None, full_from=None, full_to=None):
 
 
 def state(path):
-    """All tensors of a checkpoint, the counter of writes apart."""
+    """Return all tensors of a checkpoint, except for the counter of writes."""
     reader = tf.train.load_checkpoint(path)
     names = reader.get_variable_to_dtype_map()
     return {
@@ -91,13 +93,13 @@ def state(path):
 
 
 def events(output_dir, folder):
-    """(step, tag) that TensorBoard shows; those of a speed need some time first.
+    """Return the (step, tag) pairs that TensorBoard shows, except for speeds.
 
-    It reads the files in the order of their names, and drops steps that come again.
+    TensorBoard reads the files in the order of their names, and discards repeated steps.
     """
     shown: dict[str, list] = {}
     for path in sorted(glob.glob(os.path.join(output_dir, folder, "events.out.*"))):
-        with contextlib.suppress(tf.errors.DataLossError):  # a torn end
+        with contextlib.suppress(tf.errors.DataLossError):  # The end of the file is incomplete.
             for event in tf.compat.v1.train.summary_iterator(path):
                 for value in event.summary.value:
                     steps = shown.setdefault(value.tag, [])
@@ -142,7 +144,10 @@ def _trainer(output_dir):
 
 
 def _fill_disk(first, stop):
-    """Lets checkpoints have 1,000 bytes and metrics.jsonl 30 more than it has, at these steps."""
+    """Limit the size of files at these steps.
+
+    Checkpoints may have 1,000 bytes, and metrics.jsonl may grow by 30 bytes.
+    """
 
     def limited(owner, name, step_of, size_of):
         plain = getattr(owner, name)
@@ -157,7 +162,7 @@ def _fill_disk(first, stop):
 
         setattr(owner, name, function)
 
-    # The limit is one of the whole process: nothing else may write while it holds.
+    # The limit applies to the complete process, so nothing else may write at the same time.
     start_saving = checkpoint.Checkpoints.start_saving
 
     def start_and_wait(checkpoints):
@@ -179,7 +184,7 @@ def _fill_disk(first, stop):
     )
 
 
-# Where to be killed.
+# The moments at which the process is killed.
 
 
 def _kill(*_, **__):
@@ -187,7 +192,7 @@ def _kill(*_, **__):
 
 
 def _instead_of(owner, name, calls=1):
-    """Is killed where the function would have been called for the n-th time."""
+    """Kill the process instead of calling the function for the n-th time."""
     plain = getattr(owner, name)
     left = iter(range(calls - 1, -1, -1))
 
@@ -211,7 +216,7 @@ def _within_a_line():
 
 
 def _while_rewinding():
-    # The torn line that the moment before left is about to be removed.
+    # The previous moment has left an incomplete line, which is about to be removed.
     plain = whole_file.put
 
     def put(pairs):
@@ -223,7 +228,7 @@ def _while_rewinding():
 
 
 def beside_the_steps():
-    """Is killed two updates after the second checkpoint was begun, and before it is named."""
+    """Kill the process two updates after the second save started, before it is listed."""
     writing = threading.Event()
     plain = train_loop.TrainLoop._report
 
@@ -245,7 +250,7 @@ def beside_the_steps():
 
     train_loop.TrainLoop._report = report
     checkpoint_files.record = record
-    # Evaluation waits for what is being written.
+    # Evaluation waits for the checkpoint that is being written.
     trainer_lib.Trainer.train_eval_and_decode = trainer_lib.Trainer.train
 
 

@@ -1,7 +1,7 @@
-"""Runs that are killed, and started again, end as one that was never stopped: bit for bit.
+"""A run that is killed and started again is bit-equal to an uninterrupted run.
 
-Processes fork from one that has loaded TensorFlow. UT_KERAS_KILLS=20 kills at so many random
-moments instead of three.
+Processes fork from one that has imported TensorFlow. With UT_KERAS_KILLS=20, the run is killed at
+20 random moments instead of three.
 """
 
 import json
@@ -50,14 +50,14 @@ def _finish(process):
 
 @pytest.fixture(scope="module")
 def whole(processes, data_dir, tmp_path_factory):
-    """The folder of a run that was never stopped."""
+    """Return the folder of a run that was never interrupted."""
     output_dir = tmp_path_factory.mktemp("whole")
     assert _finish(_start(processes, data_dir, output_dir)) == 0
     return output_dir
 
 
 def _records(output_dir):
-    """What metrics.jsonl holds, without the time of day."""
+    """Return the records in metrics.jsonl without the time."""
     records = [json.loads(line) for line in (output_dir / "metrics.jsonl").read_text().splitlines()]
     return [{name: record[name] for name in record if name != "time"} for record in records]
 
@@ -122,7 +122,7 @@ def test_run_resumes_after_a_kill_during_background_saving(processes, data_dir, 
     process = _start(processes, data_dir, output_dir, moment="beside the steps")
     assert _finish(process) == -signal.SIGKILL
     assert "killed at step 12" in (output_dir / "log").read_text()
-    # All of it is there but its name.
+    # The checkpoint is complete except for its name.
     assert (output_dir / "model.ckpt-10.index").exists()
     assert _finish(_start(processes, data_dir, output_dir)) == 0
     log = (output_dir / "log").read_text()
@@ -145,7 +145,7 @@ def test_run_resumes_after_kills_at_random_moments(processes, data_dir, whole, t
         process.kill()
         if _finish(process) == -signal.SIGKILL:
             killed_after.append(round(moment, 2))
-        else:  # It came to its end before.
+        else:  # The run ended before it was killed.
             _assert_same(output_dir, whole)
             runs += 1
     print("killed after seconds:", killed_after)
@@ -177,7 +177,7 @@ def test_full_disk_does_not_change_the_result(processes, data_dir, whole, tmp_pa
     assert "; newest checkpoint: " in line and "model.ckpt-5." in line
     assert f": File too large: {output_dir}/model.ckpt-10. Training" in line
     _assert_same_state(output_dir, whole)
-    # What did not fit is missing, the other lines are whole.
+    # The lines that did not fit are missing, and all other lines are complete.
     records = _records(output_dir)
     assert all(record in _records(whole) for record in records)
     assert [record["step"] for record in records][-4:] == [15, 15, 20, 20]

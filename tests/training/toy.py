@@ -1,4 +1,4 @@
-"""A model small enough to train in milliseconds, with the interface that the trainer asks for."""
+"""A model that trains in milliseconds, with the interface that the trainer needs."""
 
 import functools
 from typing import NamedTuple
@@ -29,9 +29,9 @@ class ToyOutput(NamedTuple):
 
 
 class ToyModel(keras.Model):
-    """Copies its inputs if it has learned to: a table, dropout and a dense layer per position.
+    """A model that learns to copy its inputs: a table, dropout and a dense layer.
 
-    Reports two ponder steps at real positions (and nine at padding, which must not count).
+    It reports two ponder steps at real positions, and nine at padding, which must not count.
     """
 
     def __init__(self, dropout=0.0, vocab_size=VOCAB_SIZE, width=16, **kwargs):
@@ -62,7 +62,7 @@ class ToyModel(keras.Model):
         return {"training": [target], "act_loss": [cost]}
 
     class_labels = False
-    encoder = decoder = "one"  # it reads and writes
+    encoder = decoder = "one"  # The model has an encoder and a decoder.
     why_source_padding_matters = ""
 
     def generate(self, features, beam_size, alpha, decode_length, own_room):
@@ -72,7 +72,7 @@ class ToyModel(keras.Model):
 
 
 def make_trainer(output_dir, dropout=0.2, learning_rate=0.05, seed=1, **settings):
-    """A trainer of twelve steps, evaluated after six, and its model."""
+    """Return a trainer with twelve steps and an evaluation after six, and its model."""
     keras.utils.set_random_seed(seed)
     strategy = distribution.get_strategy(devices=["CPU:0"])
     with strategy.scope():
@@ -94,7 +94,7 @@ def trainer_of(
     score=lambda *texts: {},
     names=("accuracy", "accuracy_per_sequence"),
 ):
-    """A trainer with the metrics of these names."""
+    """Return a trainer with these metrics."""
     return trainer_lib.Trainer(
         model,
         optimizer,
@@ -110,12 +110,12 @@ def trainer_of(
 
 
 def free_decoder(model, settings, score=lambda *texts: {}):
-    """One whose texts are the numbers of the symbols."""
+    """Return a decoder whose texts are the ids of the tokens."""
     return free_decoding.FreeDecoder(model, settings, lambda _, ids: " ".join(map(str, ids)), score)
 
 
 def epoch(number):
-    """Batches to train on."""
+    """Return the training batches of an epoch."""
     return dataset(seed=number)
 
 
@@ -125,7 +125,7 @@ def eval_dataset():
 
 @functools.cache
 def dataset(num_batches=5, batch_size=4, max_length=6, seed=0):
-    """Batches of sequences to copy, of unequal lengths, with EOS."""
+    """Return batches of sequences to copy, with different lengths and with EOS."""
     random = np.random.RandomState(seed)
     ids = np.zeros((num_batches, batch_size, max_length), "int32")
     sizes = np.full((num_batches, 2), batch_size, "int32")

@@ -1,4 +1,4 @@
-"""What an evaluation would find out after many updates is told before the first."""
+"""Schedules: training, evaluation, decoding, and the errors before training."""
 
 import dataclasses
 import json
@@ -49,7 +49,7 @@ def _epoch_zero():
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """(folder, results, weights) of a run of twelve steps, evaluated at the sixth and the last."""
+    """Return (folder, results, weights) of a run; it is evaluated at steps 6 and 12."""
     folder = tmp_path_factory.mktemp("finished")
     trainer, model = _make(folder)
     results = trainer.continuous_train_and_eval(_epoch, _epoch_zero)
@@ -58,7 +58,7 @@ def finished(tmp_path_factory):
 
 @pytest.fixture
 def run(finished, tmp_path):
-    """A copy of its folder."""
+    """Return a copy of the folder of the finished run."""
     return shutil.copytree(finished[0], tmp_path / "run")
 
 
@@ -120,7 +120,7 @@ def test_tensorboard_gets_scalars_and_ponder_histograms(finished):
 
 
 def test_resumed_run_equals_uninterrupted_run(finished, tmp_path):
-    # 7 is in the middle of the second epoch.
+    # Step 7 is in the middle of the second epoch.
     first, _ = _make(tmp_path, settings={"train_steps": 7})
     first.train(_epoch)
     second, model = _make(tmp_path, seed=5)
@@ -131,7 +131,7 @@ def test_resumed_run_equals_uninterrupted_run(finished, tmp_path):
 
 
 def test_finished_run_is_not_trained_again(run, capsys):
-    (run / "metrics.jsonl").unlink()  # as if it had not been evaluated
+    (run / "metrics.jsonl").unlink()  # as if the run had not been evaluated
     trainer, _ = _make(run)
     trainer.continuous_train_and_eval(_epoch, _epoch_zero)
     assert "Resuming from step 12" in capsys.readouterr().out
@@ -161,7 +161,7 @@ def test_training_ignores_evaluations_of_other_processes(run):
 
 
 def test_worker_stops_early_with_the_chief(run, monkeypatch, capsys):
-    """It has no values to give as a reason."""
+    """The worker has no values, so it cannot print the reason."""
     monkeypatch.setattr(distribution, "is_chief", lambda strategy: False)
     (run / "metrics.jsonl").unlink()
     trainer, _ = _make(run, settings={"train_steps": 18})
@@ -171,7 +171,7 @@ def test_worker_stops_early_with_the_chief(run, monkeypatch, capsys):
 
 
 def test_signal_ends_an_evaluation_of_several_workers(run, monkeypatch):
-    """Nothing is lost, and they could only leave it together."""
+    """Nothing is lost. The workers could only stop together."""
     waits = []
     monkeypatch.setattr(
         distribution.CoordinatedStop, "stops_evaluation", lambda self: waits.append(self.waits)
@@ -216,7 +216,7 @@ def test_non_finite_loss_stops_and_saves_nothing(run):
 
 
 class _BreakingBatches:
-    """Epochs of 5 batches; making the fourth breaks the model's weights."""
+    """Epochs of 5 batches; making the fourth epoch corrupts the model's weights."""
 
     def __init__(self, model):
         self._model = model
@@ -241,7 +241,8 @@ def test_non_finite_weights_after_a_finite_loss_are_not_saved(tmp_path):
 )
 def test_signal_saves_and_explains_how_to_resume(tmp_path, number, code):
     trainer, _ = _make(tmp_path, settings={"train_steps": 1000, "eval_every_steps": 1000})
-    before = signal.signal(number, signal.default_int_handler)  # it may be ignored, as under nohup
+    # Set a handler, because the signal may be ignored, as under nohup.
+    before = signal.signal(number, signal.default_int_handler)
 
     def epochs(epoch):
         if epoch == 2:
@@ -278,7 +279,7 @@ def test_training_ends_if_the_folder_is_removed(tmp_path, made_anew):
     trainer, model = _make(output_dir)
 
     def epochs(epoch):
-        if epoch == 2:  # behind the checkpoint of step 6, while step 12 is to come
+        if epoch == 2:  # after the checkpoint of step 6 and before that of step 12
             shutil.rmtree(output_dir)
             if made_anew:
                 output_dir.mkdir()
@@ -338,7 +339,7 @@ def test_eval_steps_limits_the_evaluation(run):
         taken.append(1)
 
     trainer.evaluate(None, eval_dataset)
-    assert 2 <= len(taken) <= 3  # one may be read ahead
+    assert 2 <= len(taken) <= 3  # One batch may be read ahead.
 
 
 def test_decode_settings_limit_the_examples(run):
@@ -351,7 +352,7 @@ def test_decode_settings_limit_the_examples(run):
 
 
 def test_feature_metrics_are_reported(run):
-    """They are finished; one that counts nothing is left out; all results are summarized."""
+    """`finish` and `summarize` are applied. A metric with count 0 is omitted."""
 
     def sources(logits, targets, features):
         real = tf.cast(features["inputs"] != 0, tf.float32)
@@ -460,7 +461,7 @@ def test_unknown_metric_is_rejected_before_training(tmp_path, metric, decode):
 
 
 def test_metric_names_are_found_with_one_batch(tmp_path, monkeypatch):
-    """Of `summarize` and of `score`; and one that is known costs no batch."""
+    """`summarize` and `score` add names. Names known in advance need no batch."""
     looks, plain = [], evaluation.Evaluator.__call__
 
     def evaluate(self, dataset, *args):
@@ -490,7 +491,7 @@ def _best_record(path, metric):
 
 
 def test_best_holds_the_weights_of_the_best_evaluation(tmp_path):
-    # Training makes it better, then a huge learning rate makes it worse.
+    # The model first improves, then a huge learning rate makes it worse.
     stopping = early_stopping.EarlyStopping("accuracy")
     trainer, _ = toy.make_trainer(
         tmp_path, dropout=0.0, train_steps=12, eval_every_steps=3, early_stopping=stopping
@@ -508,7 +509,7 @@ def test_best_holds_the_weights_of_the_best_evaluation(tmp_path):
 
 
 def _worse_after_the_sixth(trainer):
-    """Epochs of five batches, of which the second breaks off; then the weights are negated."""
+    """Return epochs of three batches; epoch 2 negates the weights of the head."""
 
     def epoch(number):
         if number == 2:
@@ -526,7 +527,7 @@ def test_failed_save_of_best_weights_is_reported(tmp_path, capsys):
 
 
 def test_resumed_run_saves_missing_best_weights(tmp_path):
-    still = {"learning_rate": 0.0}  # all evaluations are alike, and the last is the best
+    still = {"learning_rate": 0.0}  # All evaluations are equal, so the last is the best.
     first, _ = toy.make_trainer(tmp_path, train_steps=6, **still)
     first.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
     for path in (tmp_path / "best").iterdir():

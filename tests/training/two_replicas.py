@@ -1,4 +1,4 @@
-"""Trains the same batches on one and on two logical CPUs and prints what came out, as JSON.
+"""Trains the same batches on one and two logical CPUs; prints the results as JSON.
 
 Run by train_step_test.py in a process of its own: logical devices must be made before anything else
 happens in TensorFlow.
@@ -33,14 +33,14 @@ def _adaptive_model():
 
 
 def _batches():
-    """The second half of each batch, which one replica gets, has fewer tokens; the last none."""
+    """Return batches whose second half has fewer tokens, or none in the last batch."""
     random = np.random.RandomState(0)
     for long, short in ((6, 1), (5, 2), (7, 1), (4, 0)):
         ids = np.zeros((4, 8), "int32")
         ids[:2, :long] = random.randint(2, toy.VOCAB_SIZE, (2, long))
         ids[2:, :short] = random.randint(2, toy.VOCAB_SIZE, (2, short))
         yield {"inputs": ids, "targets": ids}, ids
-    # More replicas than rows.
+    # There are more replicas than examples.
     yield {"inputs": ids[:1], "targets": ids[:1]}, ids[:1]
 
 
@@ -67,12 +67,12 @@ def _rms_prop():
     return gradient_descent.RMSProp(0.01)
 
 
-# BLEU of a batch is not made of its parts' (metrics/approximate.py).
+# The BLEU of a batch is not the mean of the BLEU of its parts (metrics/approximate.py).
 _METRICS = [name for name in metrics.names() if name != "approx_bleu_score"]
 
 
 def train(make_model, make_optimizer, strategy, metric_names=_METRICS):
-    """What training the batches under a strategy gives."""
+    """Train the batches with a strategy and return the results."""
     keras.utils.set_random_seed(0)
     with strategy.scope():
         model = make_model()

@@ -1,8 +1,8 @@
-"""What one of two workers, or one device alone, makes of the same batches; prints JSON.
+"""Processes the same batches on one of two workers or on one device; prints JSON.
 
     TF_CONFIG=… python -m tests.training.two_workers DATA_DIR
 
-Run by two_workers_test.py, which does the same in its own process without TF_CONFIG.
+two_workers_test.py runs this program, and does the same in its own process without TF_CONFIG.
 """
 
 import json
@@ -18,11 +18,11 @@ from ut_keras.training import cluster, distribution, epochs, train_step
 
 _VOCAB_SIZE = two_replicas.toy.VOCAB_SIZE
 _SPECS = {name: features.FeatureSpec(_VOCAB_SIZE) for name in ("inputs", "targets")}
-_STEPS = 10  # of files, in epochs of seven batches
+_STEPS = 10  # number of updates from files; an epoch has seven batches
 
 
 def write_data(data_dir):
-    """Writes few examples of many lengths: last batches are smaller, and one has one row."""
+    """Write few examples of many lengths; one batch then has only one example."""
     random = np.random.RandomState(0)
     lengths = [*random.randint(1, 12, 35), 20]
     examples = [{name: _ids(random, length) for name in _SPECS} for length in lengths]
@@ -34,12 +34,12 @@ def _ids(random, length):
 
 
 def train_all(strategy, data_dir):
-    """A dict of what training and agreeing gives."""
+    """Return the results of training and of exchanging values."""
     made = {name: made for name, *made in two_replicas.RUNS}
     metrics = ["accuracy_per_sequence", "neg_log_perplexity"]
     return {
         "batches": two_replicas.train(*made["adaptive"], strategy, metrics),
-        # Its ponder cost counts padding.
+        # The ponder cost of this model counts padding.
         "files": _train_from_files(*made["toy"], strategy, data_dir),
         "rows": _rows(strategy, data_dir),
         "agreed": _agreed(strategy),
@@ -49,7 +49,7 @@ def train_all(strategy, data_dir):
 def _epoch(data_dir, number):
     settings = input_pipeline.InputSettings(batch_size=48, max_length=32, batch_shuffle_size=8)
     files = tfrecords.find(data_dir, "toy", "train")
-    # One device takes as large batches as two replicas.
+    # The batches of one device are as large as those of two replicas together.
     return input_pipeline.make_dataset(
         files, _SPECS, settings, True, 2, seed=lambda passed: number + passed
     )
@@ -65,7 +65,7 @@ def _train_from_files(make_model, make_optimizer, strategy, data_dir):
     step = train_step.make_train_step(model, optimizer, strategy, batches.element_spec)
     losses = []
     for number in range(_STEPS):
-        if number == 3:  # Goes on from there, as after a stop.
+        if number == 3:  # Resume from this position, as after an interruption.
             batches.write_position()
             batches.read_position()
         losses.append(float(step(next(batches)).loss))
@@ -77,10 +77,10 @@ def _train_from_files(make_model, make_optimizer, strategy, data_dir):
 
 
 def _rows(strategy, data_dir):
-    """What this worker gets, (inputs, targets), of an epoch's batches.
+    """Return the (inputs, targets) of this worker in the batches of an epoch.
 
-    "own" is what it reads of them, in reads of so many records as "read" says; "cut" what it gets
-    if each worker reads all.
+    "own" are the examples if each worker reads its own ones, and "read" is the number of records
+    per read. "cut" are the examples if each worker reads all of them.
     """
     passes = _epoch(data_dir, 0)
     counted = []
@@ -93,7 +93,7 @@ def _rows(strategy, data_dir):
     record_index.RecordIndex.read = read
 
     def one_pass(part):
-        # One slice of each batch, for the one replica of the worker.
+        # One slice of each batch, for the only replica of the worker.
         return passes.onwards(part=part).take(passes.num_batches)
 
     own = _local(strategy, distribution.distribute_parts(strategy, one_pass))

@@ -1,4 +1,4 @@
-"""Two processes over loopback, as two machines would train."""
+"""Training with two processes on one machine, in the same way as on two machines."""
 
 import json
 import os
@@ -22,7 +22,7 @@ _PROBLEM = "algorithmic_reverse_binary40_test"
 
 
 def _environments():
-    """The environments of two workers; the ports were free a moment ago."""
+    """Return the environments of two workers. The ports were free a moment ago."""
     sockets = [socket.socket() for _ in range(2)]
     for each in sockets:
         each.bind(("127.0.0.1", 0))
@@ -54,7 +54,7 @@ def _kill(processes):
 
 
 def _finish(processes, seconds=240):
-    """What each wrote, and its exit code."""
+    """Return the exit code and the output of each process."""
     try:
         written = [process.communicate(timeout=seconds) for process in processes]
     finally:
@@ -67,7 +67,7 @@ def _finish(processes, seconds=240):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """What one device alone and each of two workers got."""
+    """Return the results of one device and of each of two workers."""
     data_dir = str(tmp_path_factory.mktemp("data"))
     two_workers.write_data(data_dir)
     command = ["-m", "tests.training.two_workers", data_dir]
@@ -78,7 +78,7 @@ def runs(tmp_path_factory):
         finished = _finish(started)
     for code, _, err in finished:
         assert code == 0, err[-3000:]
-    # Before it may stand what indexing took, where it took long.
+    # An earlier line may report the time of indexing if it was long.
     return [alone, *(json.loads(out.splitlines()[-1]) for _, out, _ in finished)]
 
 
@@ -127,10 +127,10 @@ def test_two_workers_with_own_examples_equal_one_device(runs):
 def test_worker_reads_only_its_own_examples(runs):
     whole, *workers = (run["rows"] for run in runs)
     batches = [len(targets) for _, targets in whole["own"]]
-    assert min(batches) == 1  # so that a worker gets no row
+    assert min(batches) == 1  # so that one worker gets no example
     assert any(size > 1 and size % 2 for size in batches)
     for worker in workers:
-        # With the padding of the whole batch.
+        # The padding is that of the complete batch.
         assert worker["own"] == worker["cut"]
         rows = [len(targets) for _, targets in worker["own"]]
         assert max(worker["read"]) == max(rows) < max(batches)
@@ -164,7 +164,7 @@ def test_workers_exchange_values(runs):
     ],
 )
 def test_workers_with_other_settings_are_rejected(tmp_path, change, expected):
-    """Both, with the same line, before an update."""
+    """Both workers report the same line before the first update."""
     problem = problems.get(_PROBLEM)
     for seed in (1, 2):
         problem.generate_data(str(tmp_path / f"data{seed}"), str(tmp_path), seed, num_processes=1)
@@ -191,7 +191,7 @@ def test_workers_with_other_settings_are_rejected(tmp_path, change, expected):
 
 @pytest.mark.slow
 def test_signal_before_the_first_update_ends_the_process():
-    """TensorFlow takes SIGTERM as soon as it knows of several workers."""
+    """TensorFlow replaces the handler of SIGTERM if there are several workers."""
     program = (
         "import os, signal, sys\n"
         "from ut_keras.bin import command\n"
@@ -208,9 +208,9 @@ def test_signal_before_the_first_update_ends_the_process():
 
 @pytest.mark.slow
 def test_run_resumes_with_another_number_of_workers(tmp_path):
-    """By --global_batch_size the same batches, and weights equal up to rounding.
+    """With --global_batch_size, batches are the same and weights equal up to rounding.
 
-    That a run goes back to one, elastic_test.py has of devices.
+    elastic_test.py tests the change back to one, with devices instead of workers.
     """
     problems.get(_PROBLEM).generate_data(str(tmp_path), str(tmp_path), 1, num_processes=1)
     alone = [{**os.environ, "TF_CONFIG": ""}]
@@ -233,7 +233,7 @@ def test_run_resumes_with_another_number_of_workers(tmp_path):
 
 
 class _Run:
-    """The command of a run of two workers, to be started again and again."""
+    """The command of a run with two workers, which can be started repeatedly."""
 
     def __init__(self, folder):
         from ut_keras.bin import datagen
@@ -245,7 +245,7 @@ class _Run:
         self._processes = []
 
     def start(self, train_steps=100000, schedule="train"):
-        """Starts the workers; returns (chief, other)."""
+        """Start the workers and return (chief, other)."""
         command = [
             "trainer.py",
             f"--problem={_PROBLEM}",
@@ -263,14 +263,14 @@ class _Run:
         return self._processes
 
     def wait_for_checkpoint(self, after=0):
-        """Waits until there is one of a later step than `after`."""
+        """Wait for a checkpoint of a step later than `after`."""
         while self.newest_step() <= after:
             for process in self._processes:
                 assert process.poll() is None, process.communicate()[1][-3000:]
             time.sleep(0.1)
 
     def newest_step(self):
-        """The step of the newest checkpoint, or 0."""
+        """Return the step of the newest checkpoint, or 0."""
         path = self.output_dir / "checkpoint"
         return int(re.search(r"model.ckpt-(\d+)", path.read_text())[1]) if path.exists() else 0
 
@@ -286,7 +286,7 @@ def run(tmp_path):
 
 
 def _assert_lost(run, left):
-    """The process that is left says so, and ends."""
+    """The remaining process reports the lost worker and ends."""
     out, err = left.communicate(timeout=60)
     assert left.returncode == 75, out[-1000:] + err[-3000:]
     last = out.splitlines()[-1]
@@ -328,7 +328,7 @@ def test_workers_stop_together_and_resume(run):
         results.append(out.splitlines()[-1].split(" train_time")[0])
     assert results[0] == results[1]
     assert run.newest_step() == last_step
-    # The chief alone writes.
+    # Only the chief writes.
     records = (run.output_dir / "metrics.jsonl").read_text().splitlines()
     steps = [json.loads(line)["step"] for line in records]
     assert steps == sorted(set(steps))
