@@ -54,8 +54,8 @@ class Summaries:
         """
 
         def is_kept(record):
-            comes_again = drop_last_evaluation and metrics_file.is_of(record, **self.record_filter)
-            return record["step"] <= last_step - comes_again
+            is_repeated = drop_last_evaluation and metrics_file.is_of(record, **self.record_filter)
+            return record["step"] <= last_step - is_repeated
 
         if self.enabled:
             with self._reporting_write_errors():
