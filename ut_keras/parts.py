@@ -97,8 +97,9 @@ transitions = PartRegistry("ffn_layer")
 # Makers of a layer [B, S, D] -> [B, S, D] that adds a position signal to the embeddings, or of None
 # for no signal, for the hparam `pos`. The layer is called with `training` and with the indices of
 # the positions, int [S] or [B, S], or None for 0 .. S-1. (With a cache, these are the positions
-# that are not in the cache.) A layer with the method `draw_places(rows)` samples positions for the
-# encoder and the decoder together. It is called with `places` and, in the encoder, with its `ids`.
+# that are not in the cache.) A layer with the method `sample_position_ids(batch_size)` samples
+# positions for the encoder and the decoder together. It is called with `position_ids` and, in the
+# encoder, with its `ids`.
 position_signals = PartRegistry("pos")
 
 

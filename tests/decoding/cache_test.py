@@ -299,13 +299,13 @@ def test_running_positions_alone_give_what_all_positions_give(attention, monkeyp
 
 def test_rows_on_the_narrowest_grid():
     index = tf.constant([[0, 1], [0, 4], [2, 0], [2, 3], [2, 4]])
-    rows = cache_lib.Rows(index, tf.constant([4, 5])).narrow()
-    np.testing.assert_array_equal(rows.index, [[0, 0], [0, 1], [2, 0], [2, 1], [2, 2]])
-    np.testing.assert_array_equal(rows.grid, [4, 3])
+    active = cache_lib.ActiveColumns(index, tf.constant([4, 5])).compact()
+    np.testing.assert_array_equal(active.index, [[0, 0], [0, 1], [2, 0], [2, 1], [2, 2]])
+    np.testing.assert_array_equal(active.grid, [4, 3])
     x = tf.reshape(tf.range(5.0) + 1, [1, 5, 1])
-    spread = rows.spread(x)
+    spread = active.scatter(x)
     np.testing.assert_array_equal(spread[..., 0], [[1, 2, 0], [0, 0, 0], [3, 4, 5], [0, 0, 0]])
-    np.testing.assert_array_equal(rows.collect(spread), x)
+    np.testing.assert_array_equal(active.gather(spread), x)
 
 
 @pytest.mark.slow

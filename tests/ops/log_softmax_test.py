@@ -15,7 +15,7 @@ def test_equals_the_definition(spread):
     exact -= exact.max(-1, keepdims=True)
     exact -= np.log(np.exp(exact).sum(-1, keepdims=True))
     expected = np.take_along_axis(exact, IDS[..., np.newaxis], axis=-1)[..., 0]
-    found = log_softmax.of(logits, tf.constant(IDS))
+    found = log_softmax.of_ids(logits, tf.constant(IDS))
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
@@ -23,10 +23,10 @@ def test_equals_the_definition(spread):
 @pytest.mark.parametrize("wrong", [-1, 5])
 def test_no_number_for_a_symbol_that_is_not_there(wrong, jit_compile):
     logits = tf.zeros([1, 2, 5])
-    of = tf.function(log_softmax.of, jit_compile=jit_compile)
+    of_ids = tf.function(log_softmax.of_ids, jit_compile=jit_compile)
     if not jit_compile:
         with pytest.raises(tf.errors.InvalidArgumentError, match=f"{wrong} is not in"):
-            of(logits, tf.constant([[1, wrong]]))
+            of_ids(logits, tf.constant([[1, wrong]]))
         return
-    found = of(logits, tf.constant([[1, wrong]]))[0].numpy()
+    found = of_ids(logits, tf.constant([[1, wrong]]))[0].numpy()
     assert found[0] == pytest.approx(-np.log(5)) and np.isnan(found[1])

@@ -47,10 +47,10 @@ def test_with_tables(batch, heads, tables):
     rows = layer_checks.normal(tables, 6, 4, seed=1)
     want = np.matmul(x, np.swapaxes(rows, 1, 2))
     np.testing.assert_allclose(
-        product.with_tables(tf.constant(x), tf.constant(rows), transpose=True), want, atol=1e-5
+        product.per_head(tf.constant(x), tf.constant(rows), transpose=True), want, atol=1e-5
     )
     columns = tf.constant(np.swapaxes(rows, 1, 2))
-    np.testing.assert_allclose(product.with_tables(tf.constant(x), columns), want, atol=1e-5)
+    np.testing.assert_allclose(product.per_head(tf.constant(x), columns), want, atol=1e-5)
 
 
 def test_layers_multiply_here():

@@ -22,7 +22,7 @@ def test_filtered_is_the_depthwise_convolution():
         return tf.nn.depthwise_conv2d(x[:, :, tf.newaxis], kernel, [1, 1, 1, 1], "VALID")[:, :, 0]
 
     expected = _with_gradients(convolution, x, kernel)
-    for got, wanted in zip(_with_gradients(xla.filtered, x, kernel), expected, strict=True):
+    for got, wanted in zip(_with_gradients(xla.depthwise_conv1d, x, kernel), expected, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 

@@ -248,7 +248,7 @@ def _check_finite(path, named):
     Training never saves values that are not finite.
     """
     of_weights = (pair for pair in named if pair[0].startswith(("model/", f"{_AVERAGE}/")))
-    if key := finite.first_not_finite(of_weights):
+    if key := finite.first_non_finite(of_weights):
         raise CheckpointError(
             f"{path} must contain finite weights. Received: {_variable_name(key)}, with NaN or inf."
         )

@@ -68,7 +68,7 @@ def steps(
 
 
 def _log_probs(output, features):
-    log_probs = log_softmax.of(output.logits, features["targets"])
+    log_probs = log_softmax.of_ids(output.logits, features["targets"])
     return tf.reduce_sum(tf.where(features["targets"] != 0, log_probs, 0.0), axis=1)
 
 

@@ -27,13 +27,13 @@ from ut_keras.decoding import score as score_lib
 from ut_keras.decoding.options import Options
 from ut_keras.files import file_error, whole_file
 from ut_keras.inference import padding, text_model
-from ut_keras.ops import finite, written_gradient
+from ut_keras.ops import custom_gradient, finite
 from ut_keras.text.text_encoder_base import TextEncoder
 
 _TRACES = ("_searches", "_scores")  # that a model keeps
 
 
-@written_gradient.left_out()
+@custom_gradient.disabled()
 def export_saved_model(
     model: keras.Model,
     encoders: Mapping[str, TextEncoder],

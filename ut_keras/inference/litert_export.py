@@ -32,7 +32,7 @@ from ut_keras.hparam import limits
 from ut_keras.inference import export, padding
 from ut_keras.inference.predictor import Predictor
 from ut_keras.layers.attention import cache as cache_lib
-from ut_keras.ops import finite, litert, written_gradient
+from ut_keras.ops import custom_gradient, finite, litert
 
 QUANTIZATIONS = ("", "float16", "int8")
 
@@ -78,7 +78,7 @@ def export_litert(
         model = model.with_steps(search.num_steps)
     with (
         export.fresh_traces(model),
-        written_gradient.left_out(),
+        custom_gradient.disabled(),
         litert.tracing(),
         tempfile.TemporaryDirectory() as folder,
     ):

@@ -21,7 +21,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.metrics import weights as weights_lib
-from ut_keras.ops import log_softmax, written_gradient
+from ut_keras.ops import custom_gradient, log_softmax
 from ut_keras.ops.loss_term import LossTerm
 
 
@@ -99,11 +99,11 @@ def _smoothed_cross_entropy(logits, targets, label_smoothing):
     flat_targets = tf.reshape(targets, [-1])
     places = tf.stack([tf.range(tf.size(flat_targets)), flat_targets], axis=1)
 
-    @written_gradient.of
+    @custom_gradient.wrap
     def losses_of(flat):
         softmax = tf.nn.softmax(flat)
         largest, share = tf.reduce_max(flat, -1), tf.reduce_max(softmax, -1)
-        of_targets = log_softmax.at(flat, flat_targets)
+        of_targets = log_softmax.take(flat, flat_targets)
         losses = log_softmax.normalizer(largest, share) - of_targets
         if label_smoothing:
             losses += spread * (of_targets - tf.reduce_mean(flat, axis=-1)) - entropy

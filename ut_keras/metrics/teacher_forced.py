@@ -60,7 +60,7 @@ def accuracy_per_sequence(logits: tf.Tensor, targets: tf.Tensor, weights: Weight
 def neg_log_perplexity(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> Pair:
     """Compute the mean log probability of the targets, without label smoothing."""
     logits, targets, weights = flatten(logits, targets, weights)
-    return tf.reduce_sum(log_softmax.of(logits, targets) * weights), tf.reduce_sum(weights)
+    return tf.reduce_sum(log_softmax.of_ids(logits, targets) * weights), tf.reduce_sum(weights)
 
 
 @METRICS.register("edit_distance")

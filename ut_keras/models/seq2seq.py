@@ -283,7 +283,7 @@ class Seq2Seq(keras_model.KerasModel):
 
     def _check_features(self, features):
         embedding.check_features(features, self.input_features)
-        embedding.check_rows(features, list(self.specs))
+        embedding.check_batch_sizes(features, list(self.specs))
 
     def loss_terms(
         self,

@@ -12,7 +12,7 @@ from ut_keras.hparam import BasicHParams, TransformerHParams
 from ut_keras.layers.attention import attention
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dropout as dropout_lib
-from ut_keras.layers.basic import embedding, from_hparams
+from ut_keras.layers.basic import embedding, from_hparams, renamed
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth import stack
 from ut_keras.layers.depth.depth import StackOutput
@@ -96,7 +96,7 @@ class Transformer(seq2seq.Seq2Seq):
 
     def _forward(self, features: Mapping[str, Any], inputs: StepInputs) -> ModelOutput:
         """As in `Seq2Seq`; under `prepend_mode` the decoder's stack is of all it reads."""
-        features = self._with_places(features) if inputs.training else features
+        features = self._with_position_ids(features) if inputs.training else features
         mode = self.hparams.prepend_mode
         if mode == "none":
             return super()._forward(features, inputs)
@@ -108,14 +108,14 @@ class Transformer(seq2seq.Seq2Seq):
             before=(output.logits, joined.of_inputs) if learnt else None,
         )
 
-    def _with_places(self, features):
-        """With "places", where the signals of both sides draw them together."""
+    def _with_position_ids(self, features):
+        """With "position_ids", where the signals of both sides draw them together."""
         layer = self.target_position if self.encoder is None else self.source_position
-        draw = getattr(layer, "draw_places", None)
-        if draw is None:
+        sample = renamed.get(layer, "sample_position_ids", "draw_places")
+        if sample is None:
             return features
-        rows = tf.shape(next(iter(features.values())))[0]
-        return {**features, "places": draw(rows)}
+        batch_size = tf.shape(next(iter(features.values())))[0]
+        return {**features, "position_ids": sample(batch_size)}
 
     @staticmethod
     def _add_position(layer, x, features, side, training):
@@ -123,14 +123,16 @@ class Transformer(seq2seq.Seq2Seq):
         if layer is None:
             return x
         positions = features.get(f"{side}_position")  # of packed examples
-        if not hasattr(layer, "draw_places"):
+        if renamed.get(layer, "sample_position_ids", "draw_places") is None:
             return layer(x, positions, training=training)
         if positions is not None:
             raise ValueError(
                 "Places that both sides share need one example in a row. Received: packed examples."
             )
         ids = tf.convert_to_tensor(features["inputs"]) if side == "inputs" else None
-        return layer(x, training=training, places=features.get("places"), ids=ids)
+        keyword = "position_ids" if hasattr(layer, "sample_position_ids") else "places"
+        shared = {keyword: features.get("position_ids")}
+        return layer(x, training=training, ids=ids, **shared)
 
     def encode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> Encoded:
         ids = self._ids(features, "inputs")

@@ -11,7 +11,7 @@ import tensorflow as tf
 from ut_keras.errors import DataError
 
 
-def first_not_finite(named: Iterable[tuple[str, Any]]) -> str | None:
+def first_non_finite(named: Iterable[tuple[str, Any]]) -> str | None:
     """Returns the name of the first of (name, tensor) that holds a NaN or an infinity, or None."""
     for name, value in named:
         tensor = tf.convert_to_tensor(value)
@@ -22,7 +22,7 @@ def first_not_finite(named: Iterable[tuple[str, Any]]) -> str | None:
 
 def check(title: str, named: Iterable[tuple[str, Any]]) -> None:
     """Raises DataError if one of (name, tensor) is not finite; `title` says where they are."""
-    if name := first_not_finite(named):
+    if name := first_non_finite(named):
         raise DataError(f"{title} must hold finite weights. Received: {name}, with NaN or inf.")
 
 

@@ -45,7 +45,7 @@ def gradient_registry() -> MutableMapping[str, Any]:
 
     Promise: a graph with custom gradients is freed with its model. Public alternative:
     `tf.custom_gradient` adds an entry to this table on every call in a graph, and no public
-    function removes one. Test: `tests/ops/written_gradient_test.py`.
+    function removes one. Test: `tests/ops/custom_gradient_test.py`.
     """
     return ops.gradient_registry._registry
 

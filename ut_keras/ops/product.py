@@ -2,7 +2,7 @@
 
 TensorFlow 2.21 on a CPU writes past the end of the result where a product spreads one matrix over
 a batch, [B, 1, T, d] with [1, T, d] or [1, 1, T, d] (tensorflow issue 117700): wrong numbers, or
-the process dies. So what all examples share comes in by `with_tables`.
+the process dies. So what all examples share comes in by `per_head`.
 """
 
 import tensorflow as tf
@@ -31,7 +31,7 @@ def product(a: tf.Tensor, b: tf.Tensor, transpose: bool = False) -> tf.Tensor:
     return tf.matmul(a, b, transpose_b=transpose)
 
 
-def with_tables(x: tf.Tensor, tables: tf.Tensor, transpose: bool = False) -> tf.Tensor:
+def per_head(x: tf.Tensor, tables: tf.Tensor, transpose: bool = False) -> tf.Tensor:
     """The product of every example with the table of its head.
 
     Args:

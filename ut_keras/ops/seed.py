@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 
-def of_rows(generator: keras.random.SeedGenerator) -> tf.Tensor:
+def per_replica(generator: keras.random.SeedGenerator) -> tf.Tensor:
     """The next seed, int32 [2]: another in each replica, whose rows are others.
 
     Keras' own layers draw the same in all. What is drawn for a batch, a depth or where positions

@@ -73,8 +73,8 @@ def test_keys_are_dropped_instead_of_weights():
     assert layer.from_config(layer.get_config()).drop_keys
 
 
-@pytest.mark.parametrize("longest_short", [S, S - 1])
-def test_long_and_unknown_lengths(monkeypatch, longest_short):
+@pytest.mark.parametrize("max_matmul_length", [S, S - 1])
+def test_long_and_unknown_lengths(monkeypatch, max_matmul_length):
     """Nearer keys are summed in another way where there are many: the same, its gradient too."""
     layer = masked_attention.shaken(_layer())
 
@@ -86,7 +86,7 @@ def test_long_and_unknown_lengths(monkeypatch, longest_short):
         return weights, tape.gradient(loss, x)
 
     expected = weights_and_gradient(tf.constant(X))
-    monkeypatch.setattr(geometric_attention, "_SHORT", longest_short)
+    monkeypatch.setattr(geometric_attention, "_MAX_MATMUL_LENGTH", max_matmul_length)
     unknown = tf.function(
         weights_and_gradient, input_signature=[tf.TensorSpec([None, None, D])], autograph=False
     )

@@ -22,7 +22,7 @@ def test_layer_behaviors():
     )
 
 
-def _turned(x, positions):
+def _rotated(x, positions):
     """[B, S, K] -> [B, S, H, d]: each pair of channels as a complex number."""
     d = K // H
     heads = np.reshape(x, [len(x), -1, H, d])
@@ -37,7 +37,7 @@ def test_matches_reference():
     layer.build(X.shape)
     layer_checks.shake(layer)
     wq, wk, wv, wo = layer.get_weights()
-    q, k = (_turned(X @ w, np.arange(S)) for w in (wq, wk))
+    q, k = (_rotated(X @ w, np.arange(S)) for w in (wq, wk))
     logits = np.einsum("bihc,bjhc->bhij", q, k) / np.sqrt(K / H)
     weights = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     mixed = np.einsum("bhij,bjhc->bihc", weights, np.reshape(X @ wv, [B, S, H, -1]))
@@ -53,8 +53,8 @@ def test_only_distances_count():
     def logits(first):
         window = cache_lib.Window(None, first + tf.range(S), None, None, None)
         cache = cache_lib.LayerCache({}, 0, cache_lib.Layout({}, window))
-        turned = (tf.reshape(layer.place(x, cache), [S, H, -1]) for x in (q, k))
-        return tf.einsum("ihc,jhc->hij", *turned)
+        rotated = (tf.reshape(layer.encode_positions(x, cache), [S, H, -1]) for x in (q, k))
+        return tf.einsum("ihc,jhc->hij", *rotated)
 
     np.testing.assert_allclose(logits(0), logits(100), atol=1e-4)
     assert np.abs(logits(0) - np.einsum("ic,jc->ij", q[0], k[0])).max() > 0.1

@@ -1,5 +1,8 @@
 """Old names of attributes work for one version and warn."""
 
+import types
+
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,6 +12,7 @@ from ut_keras import layers
 from ut_keras.layers.attention import attention
 from ut_keras.layers.halting import halting
 from ut_keras.layers.transition import sigma_moe
+from ut_keras.models import transformer
 
 X = layer_checks.normal(2, 3, 4)
 
@@ -46,6 +50,35 @@ def test_attention_override_of_old_name_is_used():
 
     layer = layers.TransformerLayer(Own(2, 4), layers.FeedForward(8, 4))
     assert layer.cache_order_matters
+
+
+def test_attention_override_of_old_method_name_is_used():
+    with _warns("Own.place", "encode_positions"):
+
+        class Own(attention.MultiHeadAttention):
+            def place(self, projected, cache=None):
+                return projected * 0.0
+
+    np.testing.assert_allclose(Own(2, 4)(X).weights, 1 / 3, atol=1e-6)
+
+
+class _OldPositionSignal(keras.layers.Layer):
+    """A position signal for both sides of a model that is written for the old names."""
+
+    def draw_places(self, rows):
+        return tf.ones([rows, 1], tf.int32)
+
+    def call(self, x, training=None, places=None, ids=None):
+        return x + tf.cast(places, x.dtype)[..., tf.newaxis]
+
+
+def test_position_signal_with_old_names_is_used():
+    signal, x = _OldPositionSignal(), tf.zeros([2, 3, 4])
+    model = types.SimpleNamespace(encoder=None, target_position=signal)
+    with _warns("_OldPositionSignal.draw_places", "sample_position_ids"):
+        features = transformer.Transformer._with_position_ids(model, {"targets": X})
+        result = transformer.Transformer._add_position(signal, x, features, "targets", True)
+    np.testing.assert_array_equal(result, np.ones([2, 3, 4]))
 
 
 def test_unknown_attribute_raises_attribute_error():

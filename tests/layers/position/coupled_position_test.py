@@ -60,13 +60,13 @@ def test_places_come_again_behind_the_last():
 def test_training_permutes_places():
     layer = _layer()
     layer.build((None, None, D))
-    drawn = layer.draw_places(400).numpy()
-    np.testing.assert_array_equal(np.sort(drawn, axis=-1), np.tile(np.arange(L), (400, 1)))
+    sampled = layer.sample_position_ids(400).numpy()
+    np.testing.assert_array_equal(np.sort(sampled, axis=-1), np.tile(np.arange(L), (400, 1)))
     # Any place as often first as any other.
-    counts = np.bincount(drawn[:, 0], minlength=L)
+    counts = np.bincount(sampled[:, 0], minlength=L)
     assert counts.min() > 5 and counts.max() < 45
     backwards = tf.range(L)[tf.newaxis, ::-1]
-    assert _added(layer, training=True, places=backwards).tolist() == [[19, 18, 17, 16]]
+    assert _added(layer, training=True, position_ids=backwards).tolist() == [[19, 18, 17, 16]]
     first, second = (_added(layer, training=True) for _ in range(2))
     assert first.tolist() != second.tolist()
 
@@ -84,11 +84,11 @@ def test_both_sides_of_a_model_have_the_places_that_were_drawn(kind, monkeypatch
     # Places as at inference: the same function.
     asked = []
 
-    def draw(rows):
-        asked.append(int(rows))
-        return tf.tile(tf.range(model.source_position.places)[tf.newaxis], [rows, 1])
+    def sample(batch_size):
+        asked.append(int(batch_size))
+        return tf.tile(tf.range(model.source_position.places)[tf.newaxis], [batch_size, 1])
 
-    monkeypatch.setattr(model.source_position, "draw_places", draw)
+    monkeypatch.setattr(model.source_position, "sample_position_ids", sample)
     np.testing.assert_allclose(model(features, training=True), model(features), atol=1e-5)
     assert asked == [len(features["targets"])]
 

@@ -33,27 +33,29 @@ def test_matches_reference():
     np.testing.assert_allclose(layer(x, packed, training=True), wanted, atol=1e-6)
 
 
-def many_draws(layer, length, rounds):
+def _sample_many(layer, length, rounds):
     """int [rounds, length]."""
 
     @tf.function
-    def draw():
+    def sample():
         none = tf.zeros([rounds], tf.int32)
-        return tf.map_fn(lambda _: layer.draw(tf.constant(length)), none, parallel_iterations=1)
+        return tf.map_fn(
+            lambda _: layer.sample_positions(tf.constant(length)), none, parallel_iterations=1
+        )
 
-    return draw().numpy()
+    return sample().numpy()
 
 
 def test_distribution():
     """Each subset as often: position i of S is the i-th smallest of S out of L."""
     layer, rounds = _layer(), 2000
-    drawn = many_draws(layer, S, rounds)
+    drawn = _sample_many(layer, S, rounds)
     assert drawn.min() >= 0 and drawn.max() < L and np.all(np.diff(drawn) > 0)
     mean = (np.arange(S) + 1) * (L + 1) / (S + 1) - 1
     np.testing.assert_allclose(drawn.mean(0), mean, atol=5 * L / 4 / rounds**0.5)
     counts = np.bincount(drawn.ravel(), minlength=L) / rounds
     np.testing.assert_allclose(counts, S / L, atol=5 * (S / L / rounds) ** 0.5)
-    np.testing.assert_array_equal(layer.draw(tf.constant(50)), np.arange(50))
+    np.testing.assert_array_equal(layer.sample_positions(tf.constant(50)), np.arange(50))
 
 
 def test_refuses():

@@ -114,7 +114,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
     References: T2T `common_attention.multihead_attention`, `dot_product_attention`.
     """
 
-    renamed_attributes = {"places_matter": "cache_order_matters"}
+    renamed_attributes = {"places_matter": "cache_order_matters", "place": "encode_positions"}
 
     supports_masking = True
     cache_order_matters = False  # whether what a query reads depends on where it or a key stands
@@ -149,20 +149,22 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         self.output_projection = self._projection(
             self.hidden_size, "output_transform", self.value_channels
         )
-        self.weights_dropout = dropout_lib.inside(self, self._shared_axes())
+        self.weights_dropout = dropout_lib.sublayer(self, self._shared_axes())
 
     def _shared_axes(self):
         """The axes of the weights that share their dropout decisions."""
         return self.dropout_broadcast_dims
 
-    def place(self, projected: tf.Tensor, cache: cache_lib.LayerCache | None = None) -> tf.Tensor:
+    def encode_positions(
+        self, projected: tf.Tensor, cache: cache_lib.LayerCache | None = None
+    ) -> tf.Tensor:
         """Queries or keys [B, T, K], told where they stand; here they are not."""
         return projected
 
     def project_key_value(self, x: tf.Tensor) -> KeyValue:
         """Keys and values of `x` [B, S, D]."""
         return KeyValue(
-            self._split_heads(self.place(self.key_projection(x))),
+            self._split_heads(self.encode_positions(self.key_projection(x))),
             self._split_heads(self.value_projection(x)),
         )
 
@@ -175,7 +177,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
 
     def write_cache(self, x: tf.Tensor, cache: cache_lib.LayerCache, deeper: bool = False) -> None:
         """Keeps keys and values of `x`, see `LayerCache.write`."""
-        cache.write("key", self.place(self.key_projection(x), cache), deeper)
+        cache.write("key", self.encode_positions(self.key_projection(x), cache), deeper)
         cache.write("value", self.value_projection(x), deeper)
 
     def call(
@@ -195,15 +197,15 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
             attention_mask = real if attention_mask is None else attention_mask & real
         q = self.query_projection(query) * (self.key_channels // self.num_heads) ** -0.5
         if key_value is None:
-            q = self.place(q, cache)
+            q = self.encode_positions(q, cache)
         positions = None
-        rows = self._rows(cache, attention_mask)
-        if rows is not None:
-            q = rows.spread(q)
+        active = self._active_columns(cache, attention_mask)
+        if active is not None:
+            q = active.scatter(q)
         if key_value is None and cache is not None:
             self.write_cache(query, cache)
             key_value = KeyValue(cache.read("key"), cache.read("value"))
-            if cache.window.in_order and not cache.window.whole:
+            if cache.window.in_order and not cache.window.covers_all:
                 key_positions = tf.range(tf.shape(key_value.key)[2]) // cache.window.size.beams
                 positions = Positions(cache.window.positions, key_positions)
         elif key_value is None:
@@ -211,17 +213,17 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         q = self._split_heads(q)
         mixed, weights = self.attend(q, key_value, attention_mask, positions, training)
         mixed = self._join_heads(mixed)
-        if rows is not None:
-            mixed = rows.collect(mixed)
+        if active is not None:
+            mixed = active.gather(mixed)
         return AttentionOutput(self.output_projection(mixed), weights)
 
-    def _rows(self, cache, attention_mask):
+    def _active_columns(self, cache, attention_mask):
         """`Rows` of the grid on which queries attend; None where all of them do."""
-        rows = cache and cache.layout.rows
-        alike = attention_mask is None or attention_mask.shape[2] == 1
-        return (
-            rows.narrow() if rows is not None and alike and not self.cache_order_matters else rows
-        )
+        active = cache and cache.layout.active
+        same_for_queries = attention_mask is None or attention_mask.shape[2] == 1
+        if active is not None and same_for_queries and not self.cache_order_matters:
+            return active.compact()
+        return active
 
     def attend(
         self,
@@ -240,7 +242,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
             (what the heads read [B, H, T, V / H]; weights [B, H, T, S] float32, before dropout).
         """
         logits = tf.cast(self.logits(q, key_value.key, positions), tf.float32)  # [B, H, T, S]
-        weights = self.weights_of(logits, attention_mask)
+        weights = self.weights_from_logits(logits, attention_mask)
         dropped = self.weights_dropout(tf.cast(weights, self.compute_dtype), training=training)
         return self.mix(dropped, key_value.value, positions), weights
 
@@ -248,7 +250,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         """How well queries fit keys, [B, H, T, S]."""
         return product_lib.product(q, key, transpose=True)
 
-    def weights_of(self, logits: tf.Tensor, attention_mask: tf.Tensor | None) -> tf.Tensor:
+    def weights_from_logits(self, logits: tf.Tensor, attention_mask: tf.Tensor | None) -> tf.Tensor:
         """Logits to weights: mask, softmax and, if asked for, the largest only."""
         if attention_mask is not None:
             # Not an added bias: TensorFlow would fuse the sum into the product, 60 times slower.
@@ -272,7 +274,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         if length == 1:
             return tf.reshape(x, [-1, self.num_heads, 1, size])
         heads = tf.reshape(x, [-1, length, self.num_heads, size])
-        return _transposed(heads)
+        return _swap_heads_and_positions(heads)
 
     def _join_heads(self, x):
         """[B, H, T, C / H] -> [B, T, C]."""
@@ -281,10 +283,10 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
             joined = tf.transpose(x, [0, 2, 1, 3])
             shape = tf.shape(joined)
             return tf.reshape(joined, [shape[0], shape[1], self.value_channels])
-        joined = x if length == 1 else _transposed(x)
+        joined = x if length == 1 else _swap_heads_and_positions(x)
         return tf.reshape(joined, [-1, length, self.value_channels])
 
-    def _biased(self, q, bias):
+    def _add_bias(self, q, bias):
         """Scaled queries [B, H, T, d] with a bias of each head, scaled likewise."""
         size = self.key_channels // self.num_heads
         bias = tf.reshape(tf.cast(bias, q.dtype), [self.num_heads, 1, size])
@@ -336,7 +338,7 @@ def harden(weights: tf.Tensor, k: int) -> tf.Tensor:
 # tensors costs more there than the arithmetic.
 
 
-_FEW = 16
+_MAX_UNSTACKED = 16
 
 
 def _softmax(logits):
@@ -346,10 +348,10 @@ def _softmax(logits):
     return exp / tf.reduce_sum(exp, axis=-1, keepdims=True)
 
 
-def _transposed(x):
+def _swap_heads_and_positions(x):
     """Axes 1 and 2 change places; one of them is known to be short."""
     axis = 1 if x.shape[1] <= x.shape[2] else 2
-    if x.shape[axis] > _FEW:
+    if x.shape[axis] > _MAX_UNSTACKED:
         return tf.transpose(x, [0, 2, 1, 3])
     return tf.stack(tf.unstack(x, axis=axis), axis=3 - axis)
 

@@ -44,12 +44,12 @@ class Window(NamedTuple):
     size: CacheSize
     ancestors: tf.Tensor | None  # int32 [B, Q, L]: beam at each position; None for K = 1
     attention_mask: tf.Tensor | None  # bool, broadcastable to [B, H, Q, C], True = may attend
-    whole: bool = False  # whether these are all columns there are, in a row
+    covers_all: bool = False  # whether these are all columns there are, in a row
     in_order: bool = True  # whether columns of the cache lie in the order of their positions
 
-    def one(self, place: int) -> "Window":
+    def single(self, index: int) -> "Window":
         """The window of the column at one place in [0, Q) alone; without an attention mask."""
-        here = slice(place, place + 1)
+        here = slice(index, index + 1)
         ancestors = None if self.ancestors is None else self.ancestors[:, here]
         return Window(self.columns[here], self.positions[here], self.size, ancestors, None)
 
@@ -83,12 +83,12 @@ def start(
         widths: dict from the name of a store to (groups G, width W) of what it keeps of a column.
     """
     return {
-        name: empty([num_steps * size.batch * groups * size.columns, width], dtype)
+        name: writable_zeros([num_steps * size.batch * groups * size.columns, width], dtype)
         for name, (groups, width) in widths.items()
     }
 
 
-def moved(
+def gather_columns(
     stores: Stores, widths: Widths, size: CacheSize, order: tf.Tensor
 ) -> dict[str, tf.Tensor]:
     """The stores of a layer with other columns, [N · B · G · C', W] by name.
@@ -102,18 +102,18 @@ def moved(
         store = stores[name]
         rows = tf.shape(store)[0] // tf.maximum(size.columns, 1)  # N · B · G
         first = tf.reshape(tf.range(rows) * size.columns, [-1, size.batch, groups, 1])
-        places = first + order[tf.newaxis, :, tf.newaxis]
-        result[name] = tf.gather(store, tf.reshape(places, [-1]))
+        indices = first + order[tf.newaxis, :, tf.newaxis]
+        result[name] = tf.gather(store, tf.reshape(indices, [-1]))
     return result
 
 
-class Rows(NamedTuple):
+class ActiveColumns(NamedTuple):
     """Some of the places of a [B, Q] grid, in a row: what is still computed."""
 
     index: tf.Tensor  # int32 [R, 2]: example, place
     grid: tf.Tensor  # int32 [2]: B, Q
 
-    def narrow(self) -> "Rows":
+    def compact(self) -> "ActiveColumns":
         """The same rows on the narrowest grid, [B, most of an example]: places are counted anew.
 
         The rows of an example must follow each other.
@@ -122,33 +122,33 @@ class Rows(NamedTuple):
         counts = tf.math.unsorted_segment_sum(tf.ones_like(example), example, self.grid[0])
         before = tf.gather(tf.cumsum(counts, exclusive=True), example)
         place = tf.range(tf.size(example)) - before
-        return Rows(
+        return ActiveColumns(
             tf.stack([example, place], axis=1), tf.stack([self.grid[0], tf.reduce_max(counts)])
         )
 
-    def spread(self, x: tf.Tensor) -> tf.Tensor:
+    def scatter(self, x: tf.Tensor) -> tf.Tensor:
         """[1, R, D] -> [B, Q, D], 0 elsewhere."""
         shape = tf.concat([self.grid, [x.shape[-1]]], axis=0)
         dense = tf.cond(
-            self._all_there(),
+            self._is_full(),
             lambda: tf.reshape(x, shape),
             lambda: tf.scatter_nd(self.index, x[0], shape),
         )
         dense.set_shape([None, None, x.shape[-1]])
         return dense
 
-    def collect(self, x: tf.Tensor) -> tf.Tensor:
+    def gather(self, x: tf.Tensor) -> tf.Tensor:
         """[B, Q, ...] -> [1, R, ...]."""
         shape = tf.concat([[1, -1], tf.shape(x)[2:]], axis=0)
         rows = tf.cond(
-            self._all_there(),
+            self._is_full(),
             lambda: tf.reshape(x, shape),
             lambda: tf.gather_nd(x, self.index)[tf.newaxis],
         )
         rows.set_shape([1, None, *x.shape[2:]])
         return rows
 
-    def _all_there(self):
+    def _is_full(self):
         """At the first step they most often are; nothing needs to be moved then."""
         return tf.shape(self.index)[0] == self.grid[0] * self.grid[1]
 
@@ -160,29 +160,29 @@ class Layout:
 
     Args:
         widths: as in `start`.
-        rows: `Rows`, where only some of the columns are computed, each example others. Then
+        active: `ActiveColumns`, where only some columns are computed, each example others. Then
             states are [1, R, D] instead of [B, Q, D].
     """
 
-    def __init__(self, widths: Widths, window: Window, rows: Rows | None = None) -> None:
+    def __init__(self, widths: Widths, window: Window, active: ActiveColumns | None = None) -> None:
         size = window.size
         self.window = window
-        self.rows = rows
-        self.places, self.shapes, self.rows_per_step = {}, {}, {}
+        self.active = active
+        self.row_indices, self.shapes, self.rows_per_step = {}, {}, {}
         for name, (groups, width) in widths.items():
-            self.places[name] = self._places(groups)
+            self.row_indices[name] = self._row_indices(groups)
             self.shapes[name] = tf.stack([size.batch, groups, size.columns, width])
             self.rows_per_step[name] = size.batch * groups * size.columns
 
-    def _places(self, groups):
+    def _row_indices(self, groups):
         """The row of each state and group, at the first step: int32 [B · Q · G] or [R · G]."""
         size, columns = self.window.size, self.window.columns
-        if self.rows is None:
+        if self.active is None:
             batch = tf.range(size.batch)[:, tf.newaxis, tf.newaxis]
             columns = columns[tf.newaxis, :, tf.newaxis]
         else:
-            batch = self.rows.index[:, :1]
-            columns = tf.gather(columns, self.rows.index[:, 1:])
+            batch = self.active.index[:, :1]
+            columns = tf.gather(columns, self.active.index[:, 1:])
         place = (batch * groups + tf.range(groups)) * size.columns + columns
         return tf.reshape(place, [-1])
 
@@ -213,7 +213,7 @@ class LayerCache:
         If `deeper`, they are those of all deeper steps too.
         """
         store, rows_per_step = self.stores[name], self.layout.rows_per_step[name]
-        place = self.layout.places[name]
+        place = self.layout.row_indices[name]
         values = tf.reshape(values, [-1, store.shape[-1]])
         if deeper:
             steps = tf.range(self.step, tf.shape(store)[0] // tf.maximum(rows_per_step, 1))
@@ -221,7 +221,7 @@ class LayerCache:
             values = tf.tile(values, [tf.size(steps), 1])
         else:
             place += self.step * rows_per_step
-        self.stores[name] = write_rows(store, place, values)
+        self.stores[name] = write_in_place(store, place, values)
 
     def read(self, name: str) -> tf.Tensor:
         """All columns, [B, G, C, W]; those that are not written yet hold any finite numbers."""
@@ -230,7 +230,7 @@ class LayerCache:
         here = tf.slice(store, [self.step * rows_per_step, 0], [rows_per_step, store.shape[-1]])
         return tf.reshape(here, self.layout.shapes[name])
 
-    def before(self, name: str, count: int) -> tf.Tensor:
+    def read_previous(self, name: str, count: int) -> tf.Tensor:
         """[B, Q, count, W]: what is kept of so many positions before each column, the nearest last.
 
         It is 0 before the first.
@@ -246,7 +246,7 @@ class LayerCache:
         return tf.where((back >= 0)[tf.newaxis, :, :, tf.newaxis], found, 0)
 
 
-def empty(shape: Sequence[Any], dtype: tf.DType | str) -> tf.Tensor:
+def writable_zeros(shape: Sequence[Any], dtype: tf.DType | str) -> tf.Tensor:
     """Zeros that may be written in place."""
     if litert.is_traced():
         return litert.zeros(shape, dtype)
@@ -256,7 +256,7 @@ def empty(shape: Sequence[Any], dtype: tf.DType | str) -> tf.Tensor:
     return made
 
 
-def write_rows(x: tf.Tensor, places: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+def write_in_place(x: tf.Tensor, indices: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     """`x`, from `empty`, with `values` in the places [n] of its first axis.
 
     In place: a functional update inside a loop copies the whole tensor whenever it is read too. No
@@ -264,8 +264,8 @@ def write_rows(x: tf.Tensor, places: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     """
     values = tf.cast(values, x.dtype)
     if litert.is_traced():
-        updated = tf.tensor_scatter_nd_update(x, places[:, tf.newaxis], values)
+        updated = tf.tensor_scatter_nd_update(x, indices[:, tf.newaxis], values)
     else:
-        updated = tf.raw_ops.InplaceUpdate(x=x, i=places, v=values)
+        updated = tf.raw_ops.InplaceUpdate(x=x, i=indices, v=values)
     updated.set_shape(x.shape)
     return updated

@@ -74,19 +74,19 @@ class GeometricAttention(attention.MultiHeadAttention):
         keys = key_value.key
         if self.drop_keys:
             keys = self.weights_dropout(keys, training=training)
-        content = self.logits(self._biased(q, self.content_bias), keys, positions)
+        content = self.logits(self._add_bias(q, self.content_bias), keys, positions)
         direction = tf.cast(direction, tf.float32) * size**0.5
-        before, behind = tf.split(direction + tf.cast(self.direction_bias, tf.float32), 2, axis=-1)
-        in_a_row = tf.range(tf.shape(content)[3])
-        distances = (positions or Positions(in_a_row, in_a_row)).distances  # [T, S]
+        before, after = tf.split(direction + tf.cast(self.direction_bias, tf.float32), 2, axis=-1)
+        all_positions = tf.range(tf.shape(content)[3])
+        distances = (positions or Positions(all_positions, all_positions)).distances  # [T, S]
         logits = tf.cast(content, tf.float32)
-        logits += tf.where(distances < 0, before, behind)
+        logits += tf.where(distances < 0, before, after)
         may_attend = distances != 0
         if attention_mask is not None:
             may_attend = attention_mask & may_attend
-        taken = tf.where(may_attend, tf.math.log_sigmoid(logits), float("-inf"))
-        passed = tf.where(may_attend, tf.math.log_sigmoid(-logits), 0.0)
-        weights = tf.exp(taken + self._nearer(passed, positions, distances))
+        log_match = tf.where(may_attend, tf.math.log_sigmoid(logits), float("-inf"))
+        log_no_match = tf.where(may_attend, tf.math.log_sigmoid(-logits), 0.0)
+        weights = tf.exp(log_match + self._sum_over_nearer(log_no_match, positions, distances))
         if self.normalize_score:
             weights = tf.math.divide_no_nan(weights, tf.reduce_sum(weights, axis=-1, keepdims=True))
         dropped = tf.cast(weights, self.compute_dtype)
@@ -94,19 +94,21 @@ class GeometricAttention(attention.MultiHeadAttention):
             dropped = self.weights_dropout(dropped, training=training)
         return self.mix(dropped, key_value.value, positions), weights
 
-    def _nearer(self, passed, positions, distances):
-        """The sum of `passed` [B, H, T, S] over the keys that are nearer."""
+    def _sum_over_nearer(self, log_no_match, positions, distances):
+        """The sum of `log_no_match` [B, H, T, S] over the keys that are nearer."""
         if positions is not None:
             # Over a cache a query sees no key behind itself, and of those of several beams at a
             # position one. The others are 0 here: the keys in between are all that come later.
-            return tf.cumsum(passed, axis=-1, exclusive=True, reverse=True)
-        length = passed.shape[3]
+            return tf.cumsum(log_no_match, axis=-1, exclusive=True, reverse=True)
+        length = log_no_match.shape[3]
         if length:  # known
-            return (_by_product if length <= _SHORT else _by_sums)(passed, distances)
+            return (_sum_by_matmul if length <= _MAX_MATMUL_LENGTH else _sum_by_cumsum)(
+                log_no_match, distances
+            )
         return tf.cond(
-            tf.shape(passed)[3] <= _SHORT,
-            lambda: _by_product(passed, distances),
-            lambda: _by_sums(passed, distances),
+            tf.shape(log_no_match)[3] <= _MAX_MATMUL_LENGTH,
+            lambda: _sum_by_matmul(log_no_match, distances),
+            lambda: _sum_by_cumsum(log_no_match, distances),
         )
 
 
@@ -114,23 +116,25 @@ class GeometricAttention(attention.MultiHeadAttention):
 # sums and gathers, but its matrix has as many numbers as the third power of the length.
 
 
-_SHORT = 128
+_MAX_MATMUL_LENGTH = 128
 
 
-def _by_product(passed, distances):
+def _sum_by_matmul(log_no_match, distances):
     rank = 2 * tf.abs(distances) - tf.cast(distances > 0, tf.int32)
-    nearer = tf.cast(rank[:, :, tf.newaxis] < rank[:, tf.newaxis], passed.dtype)  # [T, k, j]
-    shape = tf.shape(passed)
-    by_query = tf.transpose(tf.reshape(passed, [-1, shape[2], shape[3]]), [1, 0, 2])  # [T, B·H, S]
+    nearer = tf.cast(rank[:, :, tf.newaxis] < rank[:, tf.newaxis], log_no_match.dtype)  # [T, k, j]
+    shape = tf.shape(log_no_match)
+    by_query = tf.transpose(
+        tf.reshape(log_no_match, [-1, shape[2], shape[3]]), [1, 0, 2]
+    )  # [T, B·H, S]
     return tf.reshape(tf.transpose(product_lib.product(by_query, nearer), [1, 0, 2]), shape)
 
 
-def _by_sums(passed, distances):
-    length = tf.shape(passed)[3]
-    place, away = tf.range(length)[:, tf.newaxis], tf.abs(distances)
-    last = tf.minimum(place + away - tf.cast(distances > 0, tf.int32), length - 1)
-    before = tf.maximum(place - away + 1, 0)  # of a sum that has a 0 in front
-    sums = tf.pad(tf.cumsum(passed, axis=-1), [[0, 0], [0, 0], [0, 0], [1, 0]])
+def _sum_by_cumsum(log_no_match, distances):
+    length = tf.shape(log_no_match)[3]
+    query, distance = tf.range(length)[:, tf.newaxis], tf.abs(distances)
+    last = tf.minimum(query + distance - tf.cast(distances > 0, tf.int32), length - 1)
+    before = tf.maximum(query - distance + 1, 0)  # of a sum that has a 0 in front
+    sums = tf.pad(tf.cumsum(log_no_match, axis=-1), [[0, 0], [0, 0], [0, 0], [1, 0]])
     by_query = tf.transpose(sums, [2, 3, 0, 1])  # [T, S + 1, B, H]
     found = tf.gather(by_query, last + 1, batch_dims=1) - tf.gather(by_query, before, batch_dims=1)
     return tf.transpose(found, [2, 3, 0, 1])

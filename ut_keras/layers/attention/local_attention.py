@@ -72,8 +72,8 @@ class LocalAttention(attention.MultiHeadAttention):
         training: bool | None,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         if positions is not None:
-            near = self._near(positions)
-            mask = near if attention_mask is None else near & attention_mask
+            in_window = self._in_window(positions)
+            mask = in_window if attention_mask is None else in_window & attention_mask
             return super().attend(q, key_value, mask, positions, training)
         # n blocks of b positions, each with a window of w = left + b + right keys.
         length = tf.shape(q)[2]
@@ -81,19 +81,19 @@ class LocalAttention(attention.MultiHeadAttention):
         key, value = (self._windows(x, positions) for x in key_value)  # [B, H, n, w, ...]
         logits = product.product(self._blocks(q), key, transpose=True)  # [B, H, n, b, w]
         may_attend = self._may_attend(positions, length, attention_mask)
-        weights = self.weights_of(tf.cast(logits, tf.float32), may_attend)
+        weights = self.weights_from_logits(tf.cast(logits, tf.float32), may_attend)
         dropped = self.weights_dropout(tf.cast(weights, self.compute_dtype), training=training)
         mixed = product.product(dropped, value)  # [B, H, n, b, V / H]
         shape = tf.shape(mixed)
         mixed = tf.reshape(mixed, [shape[0], self.num_heads, -1, mixed.shape[-1]])[:, :, :length]
-        return mixed, self._spread(weights, length)
+        return mixed, self._scatter_weights(weights, length)
 
-    def _near(self, positions):
+    def _in_window(self, positions):
         """Which keys are in the window of which queries, bool [T, S]."""
         key, query = positions.key[tf.newaxis, :], positions.query[:, tf.newaxis]
         start = query // self.block_length * self.block_length
-        near = (key >= start - self.left) & (key < start + self.block_length + self.right)
-        return near & (key <= query) if self.causal else near
+        in_window = (key >= start - self.left) & (key < start + self.block_length + self.right)
+        return in_window & (key <= query) if self.causal else in_window
 
     def _window_positions(self, length):
         """The position of each key of each window, beyond the ends too: [n, w]."""
@@ -116,10 +116,10 @@ class LocalAttention(attention.MultiHeadAttention):
         seen = inside[tf.newaxis, tf.newaxis, :, tf.newaxis, :]
         if self.causal:
             queries = self._window_positions(length)[:, self.left : self.left + self.block_length]
-            seen = _both(seen, queries[:, :, tf.newaxis] >= positions[:, tf.newaxis, :])
+            seen = _and_broadcast(seen, queries[:, :, tf.newaxis] >= positions[:, tf.newaxis, :])
         if mask is None:
             return seen
-        return _both(seen, self._blocks_of_mask(mask, positions))
+        return _and_broadcast(seen, self._blocks_of_mask(mask, positions))
 
     def _blocks_of_mask(self, mask, positions):
         """[B, 1, T, S] -> [B, 1, n, b, w]; [B, 1, 1, S], the same for all -> [B, 1, n, 1, w]."""
@@ -130,18 +130,20 @@ class LocalAttention(attention.MultiHeadAttention):
         # In one gather: booleans that change places are an operation of oneDNN's, on some CPUs.
         blocks = tf.pad(mask, [[0, 0], [0, 0], [0, -shape[2] % self.block_length], [0, 0]])
         queries = self._window_positions(shape[2])[:, self.left : self.left + self.block_length]
-        places = queries[..., tf.newaxis] * shape[3] + keys[:, tf.newaxis]  # [n, b, w]
-        return tf.gather(tf.reshape(blocks, [shape[0], shape[1], -1]), places, axis=2)
+        indices = queries[..., tf.newaxis] * shape[3] + keys[:, tf.newaxis]  # [n, b, w]
+        return tf.gather(tf.reshape(blocks, [shape[0], shape[1], -1]), indices, axis=2)
 
-    def _spread(self, weights, length):
+    def _scatter_weights(self, weights, length):
         """[B, H, n, b, w] -> [B, H, T, S], 0 outside of the windows."""
         shape = tf.shape(weights)
         query, window = tf.range(length)[:, tf.newaxis], shape[4]
         start = query // self.block_length * self.block_length - self.left
-        place = tf.range(length) - start  # [T, S], of a key in the window of a query
-        inside = tf.clip_by_value(place, 0, window - 1)
+        window_index = tf.range(length) - start  # [T, S], of a key in the window of a query
+        inside = tf.clip_by_value(window_index, 0, window - 1)
         rows = tf.reshape(weights, [shape[0], shape[1], -1])
-        dense = tf.where(place == inside, tf.gather(rows, query * window + inside, axis=2), 0)
+        dense = tf.where(
+            window_index == inside, tf.gather(rows, query * window + inside, axis=2), 0
+        )
         dense.set_shape([weights.shape[0], weights.shape[1], None, None])
         return dense
 
@@ -162,7 +164,7 @@ def _make(hp, side):
     )
 
 
-def _both(a, b):
+def _and_broadcast(a, b):
     """a & b, of one shape: LiteRT aborts where it has to spread five axes itself."""
     shape = tf.broadcast_dynamic_shape(tf.shape(a), tf.shape(b))
     return tf.broadcast_to(a, shape) & tf.broadcast_to(b, shape)

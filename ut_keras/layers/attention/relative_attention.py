@@ -55,17 +55,17 @@ class RelativeAttention(attention.MultiHeadAttention):
         )
 
     def logits(self, q: tf.Tensor, key: tf.Tensor, positions: Positions | None) -> tf.Tensor:
-        relations = self._relations(self.key_table, positions, tf.shape(q)[2], tf.shape(key)[2])
-        return super().logits(q, key, positions) + tf.einsum("bhid,ijd->bhij", q, relations)
+        vectors = self._vectors(self.key_table, positions, tf.shape(q)[2], tf.shape(key)[2])
+        return super().logits(q, key, positions) + tf.einsum("bhid,ijd->bhij", q, vectors)
 
     def mix(self, weights: tf.Tensor, value: tf.Tensor, positions: Positions | None) -> tf.Tensor:
         shape = tf.shape(weights)
-        relations = self._relations(self.value_table, positions, shape[2], shape[3])
+        vectors = self._vectors(self.value_table, positions, shape[2], shape[3])
         return super().mix(weights, value, positions) + tf.einsum(
-            "bhij,ijd->bhid", weights, relations
+            "bhij,ijd->bhid", weights, vectors
         )
 
-    def _relations(self, table, positions, num_queries, num_keys):
+    def _vectors(self, table, positions, num_queries, num_keys):
         """The vector of each pair, [T, S, d]."""
         key = tf.range(num_keys)
         positions = positions or Positions(key[num_keys - num_queries :], key)
@@ -126,24 +126,22 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
     def logits(self, q: tf.Tensor, key: tf.Tensor, positions: Positions | None) -> tf.Tensor:
         logits = super().logits(q, key, positions)
         if positions is not None:
-            relations = self._relations_of_pairs(self.key_table, positions)
-            return logits + tf.einsum("bhid,hijd->bhij", q, relations)
-        relations = self._relations(self.key_table, tf.shape(q)[2])
-        by_distance = product.with_tables(q, relations, transpose=True)  # last column: distance 0
-        return logits + self._without_future(_distance_to_position(by_distance))
+            vectors = self._vectors_of_pairs(self.key_table, positions)
+            return logits + tf.einsum("bhid,hijd->bhij", q, vectors)
+        vectors = self._vectors(self.key_table, tf.shape(q)[2])
+        by_distance = product.per_head(q, vectors, transpose=True)  # last column: distance 0
+        return logits + self._without_future(_by_position(by_distance))
 
     def mix(self, weights: tf.Tensor, value: tf.Tensor, positions: Positions | None) -> tf.Tensor:
         mixed = super().mix(weights, value, positions)
         if not self.add_relative_to_values:
             return mixed
         if positions is not None:
-            relations = self._relations_of_pairs(self.value_table, positions)
-            mixed += tf.einsum("bhij,hijd->bhid", weights, relations)
+            vectors = self._vectors_of_pairs(self.value_table, positions)
+            mixed += tf.einsum("bhij,hijd->bhid", weights, vectors)
         else:
-            relations = self._relations(self.value_table, tf.shape(value)[2])
-            mixed += product.with_tables(
-                _position_to_distance(self._without_future(weights)), relations
-            )
+            vectors = self._vectors(self.value_table, tf.shape(value)[2])
+            mixed += product.per_head(_by_distance(self._without_future(weights)), vectors)
         return mixed
 
     def _without_future(self, x):
@@ -158,7 +156,7 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
             initializer=keras.initializers.RandomNormal(stddev=channels**-0.5),
         )
 
-    def _relations(self, table, length):
+    def _vectors(self, table, length):
         """The vectors of the distances length - 1 ... 0, [H or 1, T, d]."""
         table = tf.convert_to_tensor(table)
         if self.heads_share_relative_embedding:
@@ -167,7 +165,7 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         padded = tf.pad(table, [[0, 0], [unknown, 0], [0, 0]])
         return padded[:, tf.shape(padded)[1] - length :]
 
-    def _relations_of_pairs(self, table, positions):
+    def _vectors_of_pairs(self, table, positions):
         """The vector of each pair, [H, T, S, d]; 0 where the key is behind the query."""
         table = tf.convert_to_tensor(table)
         if self.heads_share_relative_embedding:
@@ -178,27 +176,27 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         return tf.where(known[tf.newaxis, :, :, tf.newaxis], found, 0)
 
 
-def _distance_to_position(x):
+def _by_position(x):
     """[B, H, T, T - 1 - (query - key)] -> [B, H, T, key], for keys up to the query.
 
     A column in front of a square makes its rows slide by one each when it is read as T columns.
     """
     shape = tf.shape(x)
     length = shape[2]
-    slid = tf.reshape(
+    shifted = tf.reshape(
         tf.pad(x, [[0, 0], [0, 0], [0, 0], [1, 0]]), [shape[0], shape[1], length + 1, length]
     )
-    return tf.slice(slid, [0, 0, 1, 0], [-1, -1, -1, -1])
+    return tf.slice(shifted, [0, 0, 1, 0], [-1, -1, -1, -1])
 
 
-def _position_to_distance(x):
+def _by_distance(x):
     """The inverse: [B, H, T, key] -> [B, H, T, T - 1 - (query - key)]."""
     shape = tf.shape(x)
     length = shape[2]
-    slid = tf.reshape(
+    shifted = tf.reshape(
         tf.pad(x, [[0, 0], [0, 0], [1, 0], [0, 0]]), [shape[0], shape[1], length, length + 1]
     )
-    return tf.slice(slid, [0, 0, 0, 1], [-1, -1, -1, -1])
+    return tf.slice(shifted, [0, 0, 0, 1], [-1, -1, -1, -1])
 
 
 @parts.self_attentions.register("dot_product_relative")

@@ -37,13 +37,13 @@ class RelativeXLAttention(attention.MultiHeadAttention):
         )
 
     def logits(self, q: tf.Tensor, key: tf.Tensor, positions: Positions | None) -> tf.Tensor:
-        by_content = super().logits(self._biased(q, self.content_bias), key, positions)
-        q = self._biased(q, self.position_bias)
+        by_content = super().logits(self._add_bias(q, self.content_bias), key, positions)
+        q = self._add_bias(q, self.position_bias)
         if positions is None:
             length = tf.maximum(tf.shape(key)[2], 1)  # there may be no position
             vectors = self._vectors(tf.range(length - 1, -length, -1))  # [2 S - 1, H, d]
             table = tf.transpose(vectors, [1, 0, 2])
-            return by_content + _by_position(product.with_tables(q, table, transpose=True))
+            return by_content + _by_position(product.per_head(q, table, transpose=True))
         # Of keys behind a query no vector is wanted: a cache is for what does not see them.
         last = tf.maximum(tf.reduce_max(positions.query), -1)  # of no query it is the least number
         table = self._vectors(tf.range(last + 1))
@@ -65,10 +65,10 @@ def _by_position(x):
     """
     shape = tf.shape(x)
     length, count = shape[2], shape[3]
-    slid = tf.reshape(tf.pad(x, [[0, 0], [0, 0], [0, 0], [0, 1]]), [shape[0], shape[1], -1])
-    slid = tf.slice(slid, [0, 0, 0], [-1, -1, length * count])
-    slid = tf.reshape(slid, [shape[0], shape[1], length, count])
-    return tf.slice(slid, [0, 0, 0, count // 2], [-1, -1, -1, -1])
+    shifted = tf.reshape(tf.pad(x, [[0, 0], [0, 0], [0, 0], [0, 1]]), [shape[0], shape[1], -1])
+    shifted = tf.slice(shifted, [0, 0, 0], [-1, -1, length * count])
+    shifted = tf.reshape(shifted, [shape[0], shape[1], length, count])
+    return tf.slice(shifted, [0, 0, 0, count // 2], [-1, -1, -1, -1])
 
 
 @parts.self_attentions.register("dot_product_relative_xl")

@@ -1,4 +1,4 @@
-"""Self-attention whose queries and keys are turned by where they stand."""
+"""Self-attention whose queries and keys are rotated by where they stand."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ class RotaryAttention(attention.MultiHeadAttention):
 
     R_p turns the plane of channels c and c + d/2 by the angle p / 10000^(2c / d). (The paper pairs
     channels 2c and 2c + 1, which are the same channels in another order.) A key is kept as it was
-    turned: a cache does not ask where its columns lie.
+    rotated: a cache does not ask where its columns lie.
 
     The rest: as `MultiHeadAttention`; for self-attention only.
     Raises:
@@ -35,25 +35,28 @@ class RotaryAttention(attention.MultiHeadAttention):
                 f"Received: key_channels={self.key_channels}, num_heads={self.num_heads}."
             )
 
-    def place(self, projected: tf.Tensor, cache: cache_lib.LayerCache | None = None) -> tf.Tensor:
+    def encode_positions(
+        self, projected: tf.Tensor, cache: cache_lib.LayerCache | None = None
+    ) -> tf.Tensor:
         shape = tf.shape(projected)
         half = self.key_channels // self.num_heads // 2
         positions = tf.range(shape[1])
         if cache is not None:
-            positions, rows = cache.window.positions, cache.layout.rows
-            if rows is not None:
-                positions = tf.gather(positions, rows.index[:, 1])
+            positions, active = cache.window.positions, cache.layout.active
+            if active is not None:
+                positions = tf.gather(positions, active.index[:, 1])
         exponents = tf.range(half, dtype=tf.float32) / half
         angles = tf.cast(positions, tf.float32)[:, tf.newaxis] * MAX_TIMESCALE**-exponents
         cos, sin = (
-            tf.cast(turn(angles), projected.dtype)[:, tf.newaxis] for turn in (tf.cos, tf.sin)
+            tf.cast(function(angles), projected.dtype)[:, tf.newaxis]
+            for function in (tf.cos, tf.sin)
         )
         heads = tf.reshape(projected, [shape[0], shape[1], self.num_heads, 2 * half])
         first, second = tf.split(heads, 2, axis=-1)  # a slice has a slow gradient
-        turned = tf.concat([first * cos - second * sin, second * cos + first * sin], axis=-1)
-        turned = tf.reshape(turned, shape)
-        turned.set_shape(projected.shape)
-        return turned
+        rotated = tf.concat([first * cos - second * sin, second * cos + first * sin], axis=-1)
+        rotated = tf.reshape(rotated, shape)
+        rotated.set_shape(projected.shape)
+        return rotated
 
 
 @parts.position_signals.register("rotary")

@@ -74,8 +74,12 @@ def pool(x: tf.Tensor, pooling: Pooling, padding_mask: tf.Tensor | None = None) 
         return tf.reduce_mean(x, axis=1)
     if padding_mask is None:
         return x[:, -1]
-    read = padding_mask
+    selected = padding_mask
     if pooling == "last":
-        read = tf.logical_and(read, tf.cumsum(tf.cast(read, tf.int32), 1, reverse=True) == 1)
-    read = tf.cast(read, x.dtype)[:, :, tf.newaxis]
-    return tf.math.divide_no_nan(tf.reduce_sum(x * read, axis=1), tf.reduce_sum(read, axis=1))
+        selected = tf.logical_and(
+            selected, tf.cumsum(tf.cast(selected, tf.int32), 1, reverse=True) == 1
+        )
+    selected = tf.cast(selected, x.dtype)[:, :, tf.newaxis]
+    return tf.math.divide_no_nan(
+        tf.reduce_sum(x * selected, axis=1), tf.reduce_sum(selected, axis=1)
+    )

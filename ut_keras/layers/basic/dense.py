@@ -24,7 +24,7 @@ class WithKernels(Layer):
 
     def _dense(self, units, name, input_size, **arguments):
         """A `Dense` inside, built."""
-        made = inside(self, units, name, **arguments)
+        made = sublayer(self, units, name, **arguments)
         made.build((None, input_size))
         return made
 
@@ -100,7 +100,7 @@ class Dense(WithKernels, PositionWise):
         return (*input_shape[:-1], self.units)
 
 
-def inside(layer: Any, units: int, name: str, **arguments: Any) -> Dense:
+def sublayer(layer: Any, units: int, name: str, **arguments: Any) -> Dense:
     """A `Dense` inside of another layer: by its initializer, if none is given, and dtype policy."""
     arguments.setdefault("kernel_initializer", layer.kernel_initializer)
     return Dense(units, name=name, dtype=layer.dtype_policy, **arguments)

@@ -66,11 +66,11 @@ class Dropout(PositionWise):
             shared = {axis + rank if axis < 0 else axis for axis in self.broadcast_dims}
             shape = tf.stack([1 if axis in shared else shape[axis] for axis in range(rank)])
         count = tf.reduce_prod(shape)
-        seed = seed_lib.of_rows(self.seed_generator)
+        seed = seed_lib.per_replica(self.seed_generator)
         bits = tf.random.stateless_uniform([(count + 3) // 4], seed, None, None, tf.int64)
         return tf.reshape(tf.reshape(tf.bitcast(bits, tf.int16), [-1])[:count], shape)
 
 
-def inside(layer: Any, broadcast_dims: Sequence[int] = ()) -> Dropout:
+def sublayer(layer: Any, broadcast_dims: Sequence[int] = ()) -> Dropout:
     """The `Dropout` of another layer, by its `dropout_rate` and dtype policy."""
     return Dropout(layer.dropout_rate, broadcast_dims, name="dropout", dtype=layer.dtype_policy)

@@ -142,18 +142,22 @@ class SentenceEmbedding(Layer):
             raise ValueError(
                 f"inputs must be [batch, sentences, {self.max_words}]. Received: {ids.shape}."
             )
-        real = tf.cast(tf.reduce_any(ids != 0, axis=2), ids.dtype)
-        asks = real * tf.cast(tf.cumsum(real, axis=1, reverse=True) == 1, ids.dtype)
-        asks = asks[:, :, tf.newaxis]  # [B, sentences, 1], 1 at the question
+        has_words = tf.cast(tf.reduce_any(ids != 0, axis=2), ids.dtype)
+        is_question = has_words * tf.cast(
+            tf.cumsum(has_words, axis=1, reverse=True) == 1, ids.dtype
+        )
+        is_question = is_question[:, :, tf.newaxis]  # [B, sentences, 1], 1 at the question
         # The ids are cut, not the vectors: those are much larger, and so are their gradients.
-        story = self._bags(ids * (1 - asks), self.story_mask)
-        question = self._bags(tf.reduce_sum(ids * asks, axis=1), self.question_mask)
-        return story + tf.cast(asks, story.dtype) * question[:, tf.newaxis]
+        story = self._encode_sentences(ids * (1 - is_question), self.story_mask)
+        question = self._encode_sentences(
+            tf.reduce_sum(ids * is_question, axis=1), self.question_mask
+        )
+        return story + tf.cast(is_question, story.dtype) * question[:, tf.newaxis]
 
     def compute_mask(self, ids: tf.Tensor, previous_mask: tf.Tensor | None) -> tf.Tensor:
         return keras.ops.any(ids != 0, axis=2)  # of symbolic ids, too
 
-    def _bags(self, ids, mask):
+    def _encode_sentences(self, ids, mask):
         """[..., words] -> [..., D]."""
         vectors = self.words(ids)
         return tf.reduce_sum(vectors * tf.cast(tf.convert_to_tensor(mask), vectors.dtype), axis=-2)
@@ -223,7 +227,7 @@ def check_features(features: Any, names: Sequence[str] = ()) -> None:
         raise ValueError(f"features must hold {names}. Received: {sorted(features)}.")
 
 
-def check_rows(features: Mapping[str, Any], names: Sequence[str]) -> None:
+def check_batch_sizes(features: Mapping[str, Any], names: Sequence[str]) -> None:
     """Raise `ValueError` where the shapes of these features say that their rows differ."""
     shapes = {}
     for name in names:

@@ -23,16 +23,16 @@ class Layer(private_api.BuildHook):
     trainable: bool
 
     def get_config(self) -> Config:
-        names, takes_more = _arguments(type(self))
-        config = super().get_config() if takes_more else {}
+        names, takes_keras_arguments = _init_arguments(type(self))
+        config = super().get_config() if takes_keras_arguments else {}
         if not self.trainable:
             config = {**config, "trainable": False}
-        kept = {name: _saved(getattr(self, name)) for name in names if hasattr(self, name)}
+        kept = {name: _serialized(getattr(self, name)) for name in names if hasattr(self, name)}
         return {**config, **kept}
 
     @classmethod
     def from_config(cls, config: Config) -> Self:
-        made = {name: _made(value) for name, value in config.items()}
+        made = {name: _deserialized(value) for name, value in config.items()}
         is_trainable = made.pop("trainable", True)
         layer = super().from_config(made)
         if not is_trainable:  # of one that is, parts may be frozen
@@ -76,7 +76,7 @@ def check_least(name: str, value: int, least: int) -> None:
         raise ValueError(f"{name} must be at least {least}. Received: {value}.")
 
 
-def _arguments(cls: type) -> tuple[list[str], bool]:
+def _init_arguments(cls: type) -> tuple[list[str], bool]:
     """The names of what `__init__` takes, and whether it takes what every Keras layer does."""
     names: list[str] = []
     for above in cls.__mro__[: cls.__mro__.index(Layer)]:
@@ -89,13 +89,13 @@ def _arguments(cls: type) -> tuple[list[str], bool]:
     return names, True
 
 
-def _saved(value: Any) -> Any:
+def _serialized(value: Any) -> Any:
     if isinstance(value, keras.layers.Layer | keras.initializers.Initializer):
         return keras.saving.serialize_keras_object(value)
-    return [_saved(part) for part in value] if isinstance(value, tuple) else value
+    return [_serialized(part) for part in value] if isinstance(value, tuple) else value
 
 
-def _made(value: Any) -> Any:
+def _deserialized(value: Any) -> Any:
     if isinstance(value, dict) and "class_name" in value:
         return keras.saving.deserialize_keras_object(value)
-    return [_made(part) for part in value] if isinstance(value, list) else value
+    return [_deserialized(part) for part in value] if isinstance(value, list) else value

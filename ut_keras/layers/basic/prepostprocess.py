@@ -9,7 +9,7 @@ import tensorflow as tf
 from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.layers.basic.layer import Layer, PositionWise, build_all, check_choice
 from ut_keras.layers.basic.signature import Shape
-from ut_keras.ops import written_gradient
+from ut_keras.ops import custom_gradient
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -50,7 +50,7 @@ def _normalize(x, scale, bias, epsilon):
     dz = scale dy,   d scale = sum(dy z),   d bias = sum(dy)
     """
 
-    @written_gradient.of
+    @custom_gradient.wrap
     def normalize(x, scale, bias):
         centered = x - tf.reduce_mean(x, axis=-1, keepdims=True)
         variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
@@ -202,5 +202,5 @@ class PrePostProcess(Processing, PositionWise):
                 self.epsilon, name=f"{self.norm_type}_norm", dtype=self.dtype_policy
             )
         if letter == "d":
-            return dropout_lib.inside(self, self.dropout_broadcast_dims)
+            return dropout_lib.sublayer(self, self.dropout_broadcast_dims)
         return None

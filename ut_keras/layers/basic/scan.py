@@ -15,17 +15,17 @@ def scan(take_step: Callable[[Any, Any], Any], elements: Any, start: Any) -> Any
         start: the state before the first.
     """
 
-    def over_none():
+    def no_states():
         return tf.nest.map_structure(lambda x: tf.zeros_like(x)[tf.newaxis][:0], start)
 
     first = tf.nest.flatten(elements)[0]
     if first.shape[0]:
         return tf.scan(take_step, elements, start)
-    number = tf.shape(first)[0]
-    return tf.cond(number > 0, lambda: tf.scan(take_step, elements, start), over_none)
+    num_positions = tf.shape(first)[0]
+    return tf.cond(num_positions > 0, lambda: tf.scan(take_step, elements, start), no_states)
 
 
-def last(states: Any, start: Any) -> Any:
+def last_state(states: Any, start: Any) -> Any:
     """The state behind the last position, which is `start` where there are no positions."""
     if tf.nest.flatten(states)[0].shape[0]:
         return tf.nest.map_structure(lambda x: x[-1], states)

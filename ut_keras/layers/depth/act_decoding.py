@@ -39,7 +39,7 @@ def start_cache(act_layer: Any, stores: tuple, size: cache_lib.CacheSize) -> Laz
     """Return the cache for `extend_lazily` before the first token; `stores` are empty."""
     ancestors = ()
     if size.beams > 1:
-        ancestors = cache_lib.empty([size.columns, size.batch, size.length], tf.int32)
+        ancestors = cache_lib.writable_zeros([size.columns, size.batch, size.length], tf.int32)
     last_states = cache_lib.start(_state_widths(act_layer), size, dtype=act_layer.compute_dtype)
     return LazyDepthCache(stores, tf.fill([size.columns], _NOT_WRITTEN), last_states, ancestors)
 
@@ -52,7 +52,7 @@ def move_columns(
     `cache.stores` must have been moved already.
     """
     num_new = tf.maximum(tf.shape(order)[1] - size.columns, 0)
-    last_states = cache_lib.moved(cache.last_states, _state_widths(act_layer), size, order)
+    last_states = cache_lib.gather_columns(cache.last_states, _state_widths(act_layer), size, order)
     depth = tf.pad(cache.depth, [[0, num_new]], constant_values=_NOT_WRITTEN)
     ancestors = cache.ancestors
     if size.beams > 1:
@@ -148,5 +148,5 @@ def _add_window(act_layer, cache, state, window):
     ancestors = cache.ancestors
     if window.size.beams > 1:
         by_column = tf.transpose(window.ancestors, [1, 0, 2])
-        ancestors = cache_lib.write_rows(ancestors, window.columns, by_column)
+        ancestors = cache_lib.write_in_place(ancestors, window.columns, by_column)
     return cache._replace(depth=depth, last_states=last_states.stores, ancestors=ancestors)

@@ -38,7 +38,7 @@ def forward_running_positions(
     )
     columns = tf.range(size.length)
     attention_mask = context.inputs.attention_mask
-    window = cache_lib.Window(columns, columns, size, None, attention_mask, whole=True)
+    window = cache_lib.Window(columns, columns, size, None, attention_mask, covers_all=True)
     start_mask = context.inputs.padding_mask if act_layer.halting.mask_padding else None
     halting, output, _ = loop_over_running_positions(
         act_layer, state, context, stores, window, lambda step: 0, start_mask
@@ -72,16 +72,16 @@ def loop_over_running_positions(
     grid, all_widths = shape[:2], act_layer.block.cache_widths()
 
     def caches_at(step, index, stores):
-        rows, entry = cache_lib.Rows(index, grid), store_index(step)
+        active, entry = cache_lib.ActiveColumns(index, grid), store_index(step)
         return [
-            cache_lib.LayerCache(part, entry, cache_lib.Layout(widths, window, rows))
+            cache_lib.LayerCache(part, entry, cache_lib.Layout(widths, window, active))
             for part, widths in zip(stores, all_widths, strict=True)
         ]
 
     def context_of(index, caches):
         """Return the `StepContext` of the running positions."""
-        rows, padding_mask = caches[0].layout.rows, context.inputs.padding_mask
-        running_mask = None if padding_mask is None else rows.collect(padding_mask)
+        active, padding_mask = caches[0].layout.active, context.inputs.padding_mask
+        running_mask = None if padding_mask is None else active.gather(padding_mask)
         initial_state = None
         if context.initial_state is not None:
             initial_state = tf.gather_nd(context.initial_state, index)[tf.newaxis]
@@ -96,9 +96,9 @@ def loop_over_running_positions(
         is_running = new.halting.running[0]
         halted_index, halted = _select(~is_running, index, new)
         attended_index, attended = halted_index, halted
-        if window.whole:
+        if window.covers_all:
             # Deeper steps attend to a halted position only while its example has a running one.
-            # While decoding (not `whole`), later tokens attend to every halted position.
+            # While decoding (not `covers_all`), later tokens attend to every halted position.
             is_running_int = tf.cast(is_running, tf.int32)
             num_running = tf.math.unsorted_segment_sum(is_running_int, index[:, 0], grid[0])
             attended_index, attended = _select(
@@ -122,8 +122,8 @@ def loop_over_running_positions(
     loop_state = act_step.start(act_layer, tf.gather_nd(state, index)[tf.newaxis])  # [1, R, D]
     num_positions = shape[0] * shape[1]
     results = (  # of all positions: [B · Q, fields of `HaltingState`] and output [B · Q, D]
-        cache_lib.empty([num_positions, len(HaltingState._fields)], tf.float32),
-        cache_lib.empty([num_positions, state.shape[-1]], state.dtype),
+        cache_lib.writable_zeros([num_positions, len(HaltingState._fields)], tf.float32),
+        cache_lib.writable_zeros([num_positions, state.shape[-1]], state.dtype),
     )
     index, loop_state, results, stores = tf.while_loop(
         lambda index, loop_state, results, stores: act_layer.halting.should_continue(
@@ -217,8 +217,8 @@ def _write(results, index, loop_state, grid):
     halting, output = results
     new_halting = tf.stack([field[0] for field in loop_state.halting], axis=-1)
     return (
-        cache_lib.write_rows(halting, flat_index, new_halting),
-        cache_lib.write_rows(output, flat_index, loop_state.output[0]),
+        cache_lib.write_in_place(halting, flat_index, new_halting),
+        cache_lib.write_in_place(output, flat_index, loop_state.output[0]),
     )
 
 

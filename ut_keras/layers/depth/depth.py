@@ -108,7 +108,7 @@ class Depth(state_layer.StateLayer):
                 `cache_order_matters`, the caller must leave existing columns where they are.
         """
         return tuple(
-            cache_lib.moved(part, widths, size, order)
+            cache_lib.gather_columns(part, widths, size, order)
             for part, widths in zip(cache, self._cache_widths(), strict=True)
         )
 

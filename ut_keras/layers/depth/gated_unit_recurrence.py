@@ -23,7 +23,7 @@ class _GatedUnit(dense.WithKernels):
 
     def _make_gate(self, name, x_shape, activation="sigmoid", bias=0.0):
         initializer = keras.initializers.Constant(bias)
-        weighted = dense.inside(self, x_shape[-1], "map", bias_initializer=initializer)
+        weighted = dense.sublayer(self, x_shape[-1], "map", bias_initializer=initializer)
         made = gate.Gate(
             weighted, activation, self.zero_at_padding, name=name, dtype=self.dtype_policy
         )

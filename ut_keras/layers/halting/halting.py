@@ -339,7 +339,7 @@ class ACTHalting(LinearRule):
     def _halting_probability(self, step, halting):
         """Return p of this step, U float32."""
         if self.act_type == "random":
-            seed = seed_lib.of_rows(self.seed_generator)
+            seed = seed_lib.per_replica(self.seed_generator)
             return tf.random.stateless_uniform(tf.shape(halting.halting_probability), seed)
         p = tf.sigmoid(self(tf.cast(step.x, tf.float32)))[..., 0]
         if not self.per_example:

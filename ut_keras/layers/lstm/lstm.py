@@ -196,7 +196,7 @@ class LSTMStack(StackedCells):
             projected = cell.project(self.dropouts[number](x, training=training))
             after = _scan_positions(cell, projected, real, initial)
             x = tf.where(real[..., tf.newaxis], after.output, 0)
-            states.append(scan_lib.last(after, initial))
+            states.append(scan_lib.last_state(after, initial))
         if self.backward:
             x = tf.reverse(x, [0])
         return LSTMOutput(tf.transpose(x, [1, 0, 2]), tuple(states))

@@ -44,7 +44,7 @@ class CoupledPosition(PositionWise):
     Call arguments:
         x: float tensor [B, S, D].
         positions: int tensor, which positions they are; 0 .. S-1 by default. Optional.
-        places: int32 [B, L], from `draw_places`; drawn in training without.
+        places: int32 [B, L], from `sample_position_ids`; drawn in training without.
         ids: int32 [B, S], of a source. None of targets.
     Returns:
         Tensor like `x`.
@@ -77,28 +77,30 @@ class CoupledPosition(PositionWise):
         x: tf.Tensor,
         positions: tf.Tensor | None = None,
         training: bool | None = None,
-        places: tf.Tensor | None = None,
+        position_ids: tf.Tensor | None = None,
         ids: tf.Tensor | None = None,
     ) -> tf.Tensor:
         if ids is not None:
-            index = self._in_stretches(ids)
+            index = self._source_position_ids(ids)
         elif positions is not None:
             index = positions
         else:
             index = tf.range(tf.shape(x)[1])[tf.newaxis]
         index %= self.places
         if training:
-            rows = tf.shape(x)[0]
-            places = self.draw_places(rows) if places is None else places
-            index = tf.gather(places, tf.broadcast_to(index, tf.shape(x)[:2]), batch_dims=1)
+            batch_size = tf.shape(x)[0]
+            position_ids = (
+                self.sample_position_ids(batch_size) if position_ids is None else position_ids
+            )
+            index = tf.gather(position_ids, tf.broadcast_to(index, tf.shape(x)[:2]), batch_dims=1)
         return x + tf.gather(tf.cast(self.embedding, x.dtype), index)
 
-    def draw_places(self, rows: tf.Tensor) -> tf.Tensor:
+    def sample_position_ids(self, batch_size: tf.Tensor) -> tf.Tensor:
         """int32 [rows, L], permutations."""
-        seed = seed_lib.of_rows(self.seed_generator)
-        return tf.argsort(tf.random.stateless_uniform([rows, self.places], seed))
+        seed = seed_lib.per_replica(self.seed_generator)
+        return tf.argsort(tf.random.stateless_uniform([batch_size, self.places], seed))
 
-    def _in_stretches(self, ids):
+    def _source_position_ids(self, ids):
         """Places of a source: [B, S]."""
         if ids.shape.rank != 2:
             raise ValueError(
@@ -110,19 +112,19 @@ class CoupledPosition(PositionWise):
         length = tf.shape(ids)[1]
         index = tf.range(length)
         is_before = index < index[:, tf.newaxis]  # [S, S]
-        behind_ends = tf.where(ends, index + 1, 0)[:, tf.newaxis]
-        begin = tf.reduce_max(tf.where(is_before, behind_ends, 0), axis=-1)
-        place = index - begin
+        starts = tf.where(ends, index + 1, 0)[:, tf.newaxis]
+        begin = tf.reduce_max(tf.where(is_before, starts, 0), axis=-1)
+        position_ids = index - begin
         if self.order == "same":
-            return place
+            return position_ids
         # Padding ends a stretch, too, which may lack its EOS.
         next_ends = tf.where(ends | (ids == 0), index, length)[:, tf.newaxis]
         end = tf.reduce_min(tf.where(is_before, length, next_ends), axis=-1)
-        return tf.where(ends, place, end - 1 - index)
+        return tf.where(ends, position_ids, end - 1 - index)
 
 
 @parts.position_signals.register("coupled")
 def _make(hp, side, places=512, order="same", separator=0):
-    randomized_position.check_no_true_positions(hp)
+    randomized_position.check_no_step_position_signal(hp)
     dtype = from_hparams.dtype_policy(hp)
     return CoupledPosition(places, order, separator, dtype=dtype)

@@ -56,19 +56,19 @@ class RandomizedPosition(PositionWise):
         if positions is None:
             positions = tf.range(length)[tf.newaxis]
         if training:
-            positions = tf.gather(self.draw(length), positions)
+            positions = tf.gather(self.sample_positions(length), positions)
         else:
             positions *= self.positions // self.max_length
         return x + tf.cast(timing_signal.sinusoid(positions, x.shape[-1]), x.dtype)
 
-    def draw(self, length: tf.Tensor) -> tf.Tensor:
+    def sample_positions(self, length: tf.Tensor) -> tf.Tensor:
         """int32 [length], ascending, each subset as often; 0 .. length - 1 where L is less."""
         seed = tf.cast(self.seed_generator.next(), tf.int32)
         keys = tf.random.stateless_uniform([tf.maximum(self.positions, length)], seed)
         return tf.sort(tf.argsort(keys)[:length])
 
 
-def check_no_true_positions(hp: TransformerHParams) -> None:
+def check_no_step_position_signal(hp: TransformerHParams) -> None:
     """Raises `HParamError` where every step of a recurrence says the true position besides."""
     if getattr(hp, "add_position_timing_signal", False):
         raise HParamError(
@@ -79,7 +79,7 @@ def check_no_true_positions(hp: TransformerHParams) -> None:
 
 @parts.position_signals.register("randomized")
 def _make(hp, side):
-    check_no_true_positions(hp)
+    check_no_step_position_signal(hp)
     if not 1 <= hp.max_length <= hp.pos_randomized_range:
         raise HParamError(
             "pos='randomized' needs max_length in 1 .. pos_randomized_range. "

@@ -31,10 +31,10 @@ def sinusoid(positions: tf.Tensor, channels: int) -> tf.Tensor:
     timescales = channels // 2
     increment = math.log(MAX_TIMESCALE) / max(timescales - 1, 1)
     frequencies = tf.exp(tf.range(timescales, dtype=tf.float32) * -increment)
-    places = tf.cast(positions, tf.float32)[..., tf.newaxis]
-    angles = places * frequencies
+    x = tf.cast(positions, tf.float32)[..., tf.newaxis]
+    angles = x * frequencies
     halves = [tf.sin(angles), tf.cos(angles)]
-    return tf.concat([*halves, tf.zeros_like(places)] if channels % 2 else halves, axis=-1)
+    return tf.concat([*halves, tf.zeros_like(x)] if channels % 2 else halves, axis=-1)
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -124,7 +124,7 @@ class StepTimingSignal(dense.WithKernels):
         state: float tensor [B, S, D].
         step: int32 scalar t in [0, N).
         signals: `StepSignals` from `prepare`.
-        places: int32 [S]. Which of the positions of `signals` the state is of; None if of all.
+        signal_index: int32 [S]. Which positions of `signals` the state is of; None: all.
         cache: not used; there for `TimingAndSRU`.
     Returns:
         float tensor [B, S, D].
@@ -213,12 +213,12 @@ class StepTimingSignal(dense.WithKernels):
         state: tf.Tensor,
         step: tf.Tensor,
         signals: StepSignals,
-        places: tf.Tensor | None = None,
+        signal_index: tf.Tensor | None = None,
         cache: cache_lib.LayerCache | None = None,
     ) -> tf.Tensor:
         position_signal = self._position_signal(step, signals)
-        if places is not None and position_signal is not None:
-            position_signal = tf.gather(position_signal, places)
+        if signal_index is not None and position_signal is not None:
+            position_signal = tf.gather(position_signal, signal_index)
         step_signal = None if signals.step is None else tf.gather(signals.step, step)
         if self.combine == "add":
             for signal in (position_signal, step_signal):
@@ -227,9 +227,9 @@ class StepTimingSignal(dense.WithKernels):
             return state
         if self.projection is None:
             return state
-        parts = [state, _spread(position_signal, state)]
+        parts = [state, _broadcast(position_signal, state)]
         if step_signal is not None:
-            parts.append(_spread(step_signal, state))
+            parts.append(_broadcast(step_signal, state))
         return self.projection(tf.concat(parts, axis=-1))
 
     def _position_signal(self, step, signals):
@@ -248,7 +248,7 @@ class StepTimingSignal(dense.WithKernels):
         return state_shape
 
 
-def _spread(signal, state):
+def _broadcast(signal, state):
     """Repeats a signal [C] or [S, C] over the batch and the positions of `state`: [B, S, C]."""
     shape = tf.shape(state)
     wide = tf.broadcast_to(signal, tf.stack([shape[0], shape[1], signal.shape[-1]]))

@@ -63,7 +63,7 @@ class ConvFeedForward(Transition):
             self._dense(self.filter_size, name, x_shape[-1], use_bias=tap == 0)
             for tap, name in enumerate(names)
         )
-        self.relu_dropout = dropout.inside(self)
+        self.relu_dropout = dropout.sublayer(self)
         self.contract = self._dense(self.hidden_size, "conv2", self.filter_size)
 
     def cache_widths(self) -> Widths:
@@ -95,7 +95,7 @@ class ConvFeedForward(Transition):
 
     def _shifted_in_cache(self, x, cache):
         cache.write("conv1", x)
-        before = cache.before("conv1", self.kernel_size - 1)
+        before = cache.read_previous("conv1", self.kernel_size - 1)
         return [*tf.unstack(before, axis=2), x]
 
 

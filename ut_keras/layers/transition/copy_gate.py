@@ -77,7 +77,7 @@ class CopyGate(dense.WithKernels, PositionWise):
         gate = tf.sigmoid(self.gate(self.hidden_dropout(hidden, training=training)))
         if not training or not self.dropout_rate:
             return gate
-        seed = seed_lib.of_rows(self.seed_generator)
+        seed = seed_lib.per_replica(self.seed_generator)
         random = tf.random.stateless_uniform(tf.shape(x)[:2], seed)
         return gate * tf.cast(random >= self.dropout_rate, gate.dtype)[..., tf.newaxis]
 

@@ -63,7 +63,7 @@ class ParameterAttention(Transition):
         )
         self.key = self._memory("k", self.key_channels, (self.num_heads / self.hidden_size) ** 0.5)
         self.value = self._memory("v", self.value_channels, 1.0)
-        self.row_dropout = dropout.inside(self, broadcast_dims=(2,))
+        self.row_dropout = dropout.sublayer(self, broadcast_dims=(2,))
 
     def _transform(self, x, padding_mask, cache, training):
         key, value = tf.convert_to_tensor(self.key), tf.convert_to_tensor(self.value)

@@ -68,14 +68,16 @@ class SeparableConvolution(dense.WithKernels):
         reach = self.kernel_size - 1
         if cache is not None:
             cache.write(self.name, x)
-            before = cache.before(self.name, reach)  # [B, Q, reach, C]
+            before = cache.read_previous(self.name, reach)  # [B, Q, reach, C]
             inputs = tf.concat([before, x[:, :, tf.newaxis]], axis=2)
             kernel = tf.convert_to_tensor(self.depthwise_kernel)[:, 0, :, 0]  # [reach + 1, C]
             return self.pointwise(tf.reduce_sum(inputs * tf.cast(kernel, x.dtype), axis=2))
         before = reach if self.causal else reach // 2
         padded = tf.pad(x, [[0, 0], [before, reach - before], [0, 0]])
         if private_api.is_compiled_by_xla():
-            return self.pointwise(xla.filtered(padded, tf.convert_to_tensor(self.depthwise_kernel)))
+            return self.pointwise(
+                xla.depthwise_conv1d(padded, tf.convert_to_tensor(self.depthwise_kernel))
+            )
         filtered = tf.nn.depthwise_conv2d(
             tf.expand_dims(padded, 2), self.depthwise_kernel, [1, 1, 1, 1], "VALID"
         )
@@ -122,7 +124,7 @@ class SeparableConvFeedForward(Transition):
         self.expand = SeparableConvolution(
             self.filter_size, first, self.causal, "relu", name="conv1", **shared
         )
-        self.relu_dropout = dropout.inside(self)
+        self.relu_dropout = dropout.sublayer(self)
         self.contract = SeparableConvolution(
             self.hidden_size, second, self.causal, name="conv2", **shared
         )

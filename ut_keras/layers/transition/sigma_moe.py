@@ -89,7 +89,7 @@ class SigmaMoE(renamed.RenamedAttributes, transition.FeedForward):
 
     def build(self, x_shape: Shape) -> None:
         size, inner = x_shape[-1], self.filter_size
-        self.relu_dropout = dropout.inside(self, self.dropout_broadcast_dims)
+        self.relu_dropout = dropout.sublayer(self, self.dropout_broadcast_dims)
         self.router = self._dense(self.num_experts, "router", size, use_bias=False)
         self.expand = self._dense(inner, "expand", size, use_bias=False, activation="relu")
         self.contract = self._dense(self.hidden_size, "contract", inner, use_bias=False)

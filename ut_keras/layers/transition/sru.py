@@ -107,9 +107,9 @@ def _gated_sum_in_cache(values, decays, cache, name):
     widths = {name: (1, values.shape[-1])}
 
     def step(column, store, states):
-        layout = cache_lib.Layout(widths, cache.window.one(column))
+        layout = cache_lib.Layout(widths, cache.window.single(column))
         column_cache = cache_lib.LayerCache({name: store}, cache.step, layout)
-        before = tf.cast(column_cache.before(name, 1)[:, :, 0], tf.float32)
+        before = tf.cast(column_cache.read_previous(name, 1)[:, :, 0], tf.float32)
         c = decays[:, column : column + 1] * before + values[:, column : column + 1]
         column_cache.write(name, c)
         return column + 1, column_cache.stores[name], states.write(column, c[:, 0])
@@ -163,10 +163,10 @@ class TimingAndSRU(Layer):
         state: tf.Tensor,
         step: tf.Tensor,
         signals: StepSignals,
-        places: tf.Tensor | None = None,
+        signal_index: tf.Tensor | None = None,
         cache: cache_lib.LayerCache | None = None,
     ) -> tf.Tensor:
-        return self.sru(self.timing(state, step, signals, places), cache=cache)
+        return self.sru(self.timing(state, step, signals, signal_index), cache=cache)
 
     def compute_output_shape(self, state_shape: Shape, *_: Any) -> Shape:
         return state_shape

@@ -25,7 +25,7 @@ class SwiGLU(transition.FeedForward):
 
     def build(self, x_shape: Shape) -> None:
         size, inner = x_shape[-1], self.filter_size
-        self.relu_dropout = dropout.inside(self, self.dropout_broadcast_dims)
+        self.relu_dropout = dropout.sublayer(self, self.dropout_broadcast_dims)
         self.gate = self._dense(inner, "gate", size, use_bias=False)
         self.expand = self._dense(inner, "expand", size, use_bias=False)
         self.contract = self._dense(self.hidden_size, "contract", inner, use_bias=False)

@@ -99,7 +99,7 @@ class FeedForward(Transition):
         self.zero_at_padding = zero_at_padding
 
     def build(self, x_shape: Shape) -> None:
-        self.relu_dropout = dropout.inside(self, self.dropout_broadcast_dims)
+        self.relu_dropout = dropout.sublayer(self, self.dropout_broadcast_dims)
         self.expand = self._dense(self.filter_size, "conv1", x_shape[-1], activation="relu")
         self.contract = self._dense(self.hidden_size, "conv2", self.filter_size)
 

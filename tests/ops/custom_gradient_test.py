@@ -6,10 +6,10 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import ops
 
-from ut_keras.ops import written_gradient
+from ut_keras.ops import custom_gradient
 
 
-@written_gradient.of
+@custom_gradient.wrap
 def _square(x):
     # Not the true gradient, so that it can be told from TensorFlow's own.
     return x * x, lambda upstream: 20 * x * upstream
@@ -55,7 +55,7 @@ def test_is_freed_with_its_graph():
 
 
 def test_may_be_left_out():
-    with written_gradient.left_out():
+    with custom_gradient.disabled():
         traced = tf.function(_square).get_concrete_function(tf.TensorSpec([2]))
     assert not [op for op in traced.graph.get_operations() if "_gradient_op_type" in str(op)]
     np.testing.assert_array_equal(_gradient(traced, tf.constant([3.0, 1.0])), [6, 2])

@@ -1,6 +1,6 @@
 """Gradients that are written out, and freed with the graph that they belong to.
 
-    @written_gradient.of
+    @custom_gradient.wrap
     def square(x):
         return x * x, lambda upstream: 2 * x * upstream
 
@@ -13,7 +13,7 @@ A SavedModel keeps such gradients as functions, each of which is filled into tha
 whoever loads it: 17 functions and 88 MB in an export of that model. So an export leaves them out,
 and has TensorFlow's gradients, of the same value:
 
-    with written_gradient.left_out():
+    with custom_gradient.disabled():
         tf.saved_model.save(module, directory, signatures)
 """
 
@@ -28,42 +28,42 @@ import tensorflow as tf
 
 from ut_keras.ops import private_api
 
-_LEFT_OUT = contextvars.ContextVar("left_out", default=False)
+_DISABLED = contextvars.ContextVar("disabled", default=False)
 
 
-def of(function: Callable[..., Any]) -> Callable[..., Any]:
+def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator, as `tf.custom_gradient`: for a function of tensors to (results, gradient)."""
     with_gradient = tf.custom_gradient(function)
 
     @functools.wraps(function)
     def call(*tensors):
-        if _LEFT_OUT.get():
+        if _DISABLED.get():
             return function(*tensors)[0]
         results = with_gradient(*tensors)
         if not tf.executing_eagerly():
-            _tie_to_graph(tf.nest.flatten(results)[0].op)
+            _store_in_graph(tf.nest.flatten(results)[0].op)
         return results
 
     return call
 
 
 @contextlib.contextmanager
-def left_out() -> Iterator[None]:
+def disabled() -> Iterator[None]:
     """Within it, what is traced has TensorFlow's gradients instead."""
-    before = _LEFT_OUT.set(True)
+    before = _DISABLED.set(True)
     try:
         yield
     finally:
-        _LEFT_OUT.reset(before)
+        _DISABLED.reset(before)
 
 
-def _tie_to_graph(op):
+def _store_in_graph(op):
     """Lets the graph of an operation hold its gradient, and no one else."""
     graph: Any = weakref.ref(op.graph)
     name = op.get_attr("_gradient_op_type").decode()
     entries = private_api.gradient_registry()
-    gradients = getattr(op.graph, "_written_gradients", {})
-    op.graph._written_gradients = gradients
+    gradients = getattr(op.graph, "_custom_gradients", {})
+    op.graph._custom_gradients = gradients
     gradients[name] = entries[name]["type"]
-    entries[name]["type"] = lambda *arguments: graph()._written_gradients[name](*arguments)
+    entries[name]["type"] = lambda *arguments: graph()._custom_gradients[name](*arguments)
     weakref.finalize(op.graph, entries.pop, name, None).atexit = False
