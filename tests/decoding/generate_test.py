@@ -649,7 +649,7 @@ def test_refused_features_spoil_nothing():
         model.generate({"inputs": INPUTS[:, :, None, None]}, decode_length=1)
     assert model.generate({"inputs": INPUTS}, decode_length=1).ids.shape[0] == 3
     for ids in (tf.ragged.constant([[3, 1], [3]]), [[3, 1], [3]]):
-        with pytest.raises(ValueError, match="inputs must be rows of one length, filled up"):
+        with pytest.raises(ValueError, match="inputs must .*Received: (list|Ragged)"):
             model.generate({"inputs": ids})
     with pytest.raises(ValueError, match=r"inputs must be \[batch, length\]. Received: \(2,\)"):
         model.generate({"inputs": np.array([3, 1])})

@@ -113,17 +113,13 @@ def test_inspect_rejects_features_that_do_not_fit(kind):
         f"targets must be ids in \\[0, {size}\\). Received: {size}": {
             "targets": np.full_like(features["targets"], size)
         },
-        "inputs must have as many rows as targets, 3. Received: 1": {
-            "inputs": features["inputs"][:1]
-        },
-        "inputs must have as many rows as targets, 2. Received: 3": {
-            "targets": features["targets"][:2]
-        },
+        "inputs must .* targets, 3. Received: 1": {"inputs": features["inputs"][:1]},
+        "inputs must .* targets, 2. Received: 3": {"targets": features["targets"][:2]},
     }
     for message, changed in wrong.items():
         with pytest.raises(ValueError, match=message):
             model.inspect({**features, **changed})
-    with pytest.raises(ValueError, match="features must hold .*targets"):
+    with pytest.raises(ValueError, match="features must .*targets.* Received: "):
         model.inspect({"inputs": features["inputs"]})
     with pytest.raises(ValueError, match="training must be True or False. Received: 'x'"):
         model.inspect(features, training="x")

@@ -351,7 +351,7 @@ def test_missing_feature(kind, missing):
     if model.decoder is None and missing == "targets":  # an encoder's logits need none
         assert model(features).shape == examples.logits_shape(kind)
         return
-    with pytest.raises(ValueError, match="features must hold .*Received: "):
+    with pytest.raises(ValueError, match="features must .*Received: "):
         model(features)
 
 

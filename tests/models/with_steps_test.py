@@ -213,7 +213,7 @@ def test_refuses():
             model.with_steps(4)
     learned = examples.shared("universal")
     assert learned.with_steps(2) is not learned
-    with pytest.raises(ValueError, match="num_steps must be at most 3: .*learned.*Received: 4"):
+    with pytest.raises(ValueError, match="num_steps must .* 3, .*Received: 4"):
         learned.generate(examples.features("universal"), num_steps=4)
     with pytest.raises(ValueError, match="num_steps must be 3: .*depth_embedding.*Received: 2"):
         examples.make("universal", f"{_FREE},recurrence_type=dwa").with_steps(2)

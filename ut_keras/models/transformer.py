@@ -127,7 +127,8 @@ class Transformer(seq2seq.Seq2Seq):
             return layer(x, positions, training=training)
         if positions is not None:
             raise ValueError(
-                "Places that both sides share need one example in a row. Received: packed examples."
+                "Position ids that both sides share do not support packed examples. "
+                f"Received: {side}_position."
             )
         ids = tf.convert_to_tensor(features["inputs"]) if side == "inputs" else None
         keyword = "position_ids" if hasattr(layer, "sample_position_ids") else "places"

@@ -21,7 +21,7 @@ def product(a: tf.Tensor, b: tf.Tensor, transpose: bool = False) -> tf.Tensor:
     """
     if not a.shape[:-2].is_compatible_with(b.shape[:-2]):
         raise ValueError(
-            "Both factors must have the same axes before the last two. "
+            "a and b must have equal shapes before the last two axes. "
             f"Received: {a.shape} and {b.shape}."
         )
     # Decoding takes many products of one query; the third version is not rewritten to oneDNN's,

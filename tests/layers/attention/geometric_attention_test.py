@@ -119,5 +119,5 @@ def test_some_queries_over_keys_of_beams():
 
 
 def test_refuses():
-    with pytest.raises(hparam.HParamError, match="needs hard_attention_k=0. .*k=2"):
+    with pytest.raises(hparam.HParamError, match="=0.* Received: hard_attention_k=2"):
         examples.make("transformer", "self_attention_type=geometric,hard_attention_k=2")

@@ -161,9 +161,9 @@ def test_only_the_largest_weights():
 
 
 def test_refuses():
-    with pytest.raises(ValueError, match="max_relative_position must be at least 1. Received: 0"):
+    with pytest.raises(ValueError, match="max_relative_position must .* 1. Received: 0"):
         relative_attention.RelativeAttention(H, D, max_relative_position=0)
-    with pytest.raises(ValueError, match="max_relative_position must be at least 1. Received: 0"):
+    with pytest.raises(ValueError, match="max_relative_position must .* 1. Received: 0"):
         relative_attention.CausalRelativeAttention(H, D, max_relative_position=0)
-    with pytest.raises(ValueError, match="key_channels equal to value_channels. Received: 8 and 4"):
+    with pytest.raises(ValueError, match="Received: key_channels=8, value_channels=4"):
         _relative(value_channels=4)

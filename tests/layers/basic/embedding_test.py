@@ -197,12 +197,12 @@ def test_takes_empty_lists():
 
 @pytest.mark.parametrize("values", [[[3.7, 1.0]], np.ones([1, 2], "float16"), [[True]]])
 def test_cuts_nothing_off(values):
-    with pytest.raises(ValueError, match="inputs must be ids of an int type .* Received: "):
+    with pytest.raises(ValueError, match="inputs must .*int.* Received: "):
         embedding.as_ids(values, "inputs")
 
 
 def test_the_layer_takes_ints_alone():
-    with pytest.raises(ValueError, match="ids must be ids of an int type .*dtype='int32'"):
+    with pytest.raises(ValueError, match="ids must .*int.* Received: float32.*dtype='int32'"):
         embedding.SymbolEmbedding(9, 4)(np.ones([1, 2], "float32"))
 
 

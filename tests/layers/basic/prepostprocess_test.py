@@ -50,7 +50,7 @@ def test_dropout_may_be_shared_by_positions():
 
 
 def test_unknown_letter():
-    with pytest.raises(ValueError, match="made of 'n', 'd' and 'a'. Received: 'nx'"):
+    with pytest.raises(ValueError, match="sequence must .*'n', 'd' and 'a'. Received: 'nx'"):
         prepostprocess.PrePostProcess("nx")
 
 

@@ -173,5 +173,5 @@ def test_refuses():
     with pytest.raises(ValueError, match="step must be one of .*Received: 'no'"):
         timing_signal.StepTimingSignal(N, step="no")
     layer = timing_signal.StepTimingSignal(N, position=False, combine="concat")
-    with pytest.raises(ValueError, match="needs position=True"):
+    with pytest.raises(ValueError, match="Received: position=False"):
         layer.build((None, None, D))

@@ -55,8 +55,8 @@ def check_mask(attention_mask: tf.Tensor | None) -> None:
     if attention_mask is not None and len(attention_mask.shape) != 4:
         raise ValueError(
             "attention_mask must be [batch, heads, length, length], where batch and heads may be "
-            "1; Keras' [batch, length, length] is passed as mask[:, None]. "
-            f"Received: {attention_mask.shape}."
+            f"1. Received: {attention_mask.shape}. "
+            "Pass a mask [batch, length, length], as Keras uses it, as mask[:, None]."
         )
 
 

@@ -144,7 +144,7 @@ def _sum_by_cumsum(log_no_match, distances):
 def _make(hp, side):
     if hp.hard_attention_k:
         raise HParamError(
-            "self_attention_type='geometric' needs hard_attention_k=0. "
+            "self_attention_type='geometric' requires hard_attention_k=0. "
             f"Received: hard_attention_k={hp.hard_attention_k}."
         )
     return attention.make(

@@ -52,7 +52,7 @@ class LocalAttention(attention.MultiHeadAttention):
         super().__init__(*args, **kwargs)
         if block_length < 1 or left < 0 or right < 0:
             raise ValueError(
-                "block_length must be at least 1, left and right at least 0. "
+                "block_length must be at least 1, and left and right at least 0. "
                 f"Received: block_length={block_length}, left={left}, right={right}."
             )
         self.block_length = block_length

@@ -39,8 +39,8 @@ class RelativeAttention(attention.MultiHeadAttention):
         self.max_relative_position = max_relative_position
         if self.key_channels != self.value_channels:
             raise ValueError(
-                "Relative attention needs key_channels equal to value_channels. "
-                f"Received: {self.key_channels} and {self.value_channels}."
+                "key_channels must equal value_channels in relative attention. Received: "
+                f"key_channels={self.key_channels}, value_channels={self.value_channels}."
             )
 
     def build(self, query_shape: Shape) -> None:

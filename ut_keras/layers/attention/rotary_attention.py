@@ -31,7 +31,7 @@ class RotaryAttention(attention.MultiHeadAttention):
         super().__init__(*args, **kwargs)
         if self.key_channels // self.num_heads % 2:
             raise ValueError(
-                "Rotary attention needs an even number of key channels for each head. "
+                "key_channels / num_heads must be even in rotary attention. "
                 f"Received: key_channels={self.key_channels}, num_heads={self.num_heads}."
             )
 
@@ -64,6 +64,6 @@ def _make_signal(hp, side):
     """None: nothing is added. The attention is made by `transformer_layer`."""
     if hp.self_attention_type != "dot_product":
         raise HParamError(
-            "pos='rotary' needs self_attention_type='dot_product'. "
-            f"Received: {hp.self_attention_type!r}."
+            "pos='rotary' requires self_attention_type='dot_product'. "
+            f"Received: self_attention_type={hp.self_attention_type!r}."
         )

@@ -220,11 +220,11 @@ def check_features(features: Any, names: Sequence[str] = ()) -> None:
         shape = getattr(features, "shape", None)
         received = type(features).__name__ if shape is None else f"a tensor of shape {shape}"
         raise ValueError(
-            f"features must be a dict of ids by name{': ' if names else ''}{', '.join(names)}; "
-            f"fit takes it as x, and the targets as y. Received: {received}."
+            f"features must be a dict from name to ids{': ' if names else ''}{', '.join(names)}. "
+            f"Received: {received}. In fit, pass the dict as x and the targets as y."
         )
     if not set(names) <= set(features):
-        raise ValueError(f"features must hold {names}. Received: {sorted(features)}.")
+        raise ValueError(f"features must have the keys {names}. Received: {sorted(features)}.")
 
 
 def check_batch_sizes(features: Mapping[str, Any], names: Sequence[str]) -> None:
@@ -238,7 +238,7 @@ def check_batch_sizes(features: Mapping[str, Any], names: Sequence[str]) -> None
     for name, shape in shapes.items():
         if shape[0] is not None and shapes[first][0] not in (None, shape[0]):
             raise ValueError(
-                f"{name} must have as many rows as {first}, {shapes[first][0]}. "
+                f"{name} must have the batch size of {first}, {shapes[first][0]}. "
                 f"Received: {shape[0]}."
             )
 
@@ -258,14 +258,14 @@ def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
         ids = tf.convert_to_tensor(values)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} must be rows of one length, filled up with 0 on the right. "
+            f"{name} must be sequences of the same length, padded with 0 on the right. "
             f"Received: {type(values).__name__}: {error}"
         ) from error
     # An empty list has no type of its own.
     if not ids.dtype.is_integer and ids.shape.num_elements() != 0:
         raise ValueError(
-            f"{name} must be ids of an int type (keras.Input takes dtype='int32'). "
-            f"Received: {ids.dtype.name}."
+            f"{name} must have an int dtype. Received: {ids.dtype.name}. "
+            "For keras.Input, pass dtype='int32'."
         )
     if size is not None and tf.executing_eagerly() and tf.size(ids):
         for worst in (tf.reduce_min(ids), tf.reduce_max(ids)):

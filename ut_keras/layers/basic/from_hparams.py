@@ -27,9 +27,9 @@ def with_global_policy(hp: BasicHParams) -> BasicHParams:
         if name == policy:
             return hp.override({"activation_dtype": activation_dtype})
     raise HParamError(
-        f"Keras' global dtype policy must be {' or '.join(POLICIES.values())} "
-        "(float16 would need loss scaling, bfloat16 does not). "
-        f"Received: {policy}."
+        f"Keras' global dtype policy must be {' or '.join(POLICIES.values())}. "
+        f"Received: {policy}. "
+        "float16 is not supported, because it requires loss scaling."
     )
 
 

@@ -175,7 +175,7 @@ class PrePostProcess(Processing, PositionWise):
         letters = "" if sequence == "none" else sequence
         if set(letters) - set("nda"):
             raise ValueError(
-                f"sequence must be 'none' or made of 'n', 'd' and 'a'. Received: {sequence!r}."
+                f"sequence must be 'none' or consist of 'n', 'd' and 'a'. Received: {sequence!r}."
             )
         check_choice("norm_type", self.norm_type, NORMS)
         self.sequence = sequence

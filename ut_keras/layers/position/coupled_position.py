@@ -104,7 +104,7 @@ class CoupledPosition(PositionWise):
         """Places of a source: [B, S]."""
         if ids.shape.rank != 2:
             raise ValueError(
-                f"pos='coupled' needs a source [batch, length]. Received: {ids.shape}."
+                f"inputs must be [batch, length] for pos='coupled'. Received: {ids.shape}."
             )
         ends = ids == _EOS
         if self.separator:

@@ -42,7 +42,7 @@ class RandomizedPosition(PositionWise):
         super().__init__(**kwargs)
         if not 1 <= max_length <= positions:
             raise ValueError(
-                "max_length must be from 1 to the number of positions. "
+                "max_length must be in [1, positions]. "
                 f"Received: max_length={max_length}, positions={positions}."
             )
         self.positions = positions
@@ -72,8 +72,8 @@ def check_no_step_position_signal(hp: TransformerHParams) -> None:
     """Raises `HParamError` where every step of a recurrence says the true position besides."""
     if getattr(hp, "add_position_timing_signal", False):
         raise HParamError(
-            f"pos={hp.pos!r} needs add_position_timing_signal=False, for the signal of every step "
-            "says the true position. Received: add_position_timing_signal=True."
+            f"pos={hp.pos!r} requires add_position_timing_signal=False, because the signals of "
+            "the steps encode the true positions. Received: add_position_timing_signal=True."
         )
 
 
@@ -82,7 +82,7 @@ def _make(hp, side):
     check_no_step_position_signal(hp)
     if not 1 <= hp.max_length <= hp.pos_randomized_range:
         raise HParamError(
-            "pos='randomized' needs max_length in 1 .. pos_randomized_range. "
+            "max_length must be in [1, pos_randomized_range] for pos='randomized'. "
             f"Received: pos_randomized_range={hp.pos_randomized_range}, max_length={hp.max_length}."
         )
     dtype = from_hparams.dtype_policy(hp)

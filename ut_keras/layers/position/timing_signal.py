@@ -170,7 +170,7 @@ class StepTimingSignal(dense.WithKernels):
         # and its first residual fails on the width: such a layer cannot be built.
         if concat and self.step and not self.position:
             raise ValueError(
-                "combine='concat' with a step signal needs position=True (T2T fails there too). "
+                "combine='concat' with a step signal requires position=True, as in T2T. "
                 "Received: position=False."
             )
         if concat and self.position:
@@ -199,9 +199,9 @@ class StepTimingSignal(dense.WithKernels):
         """See `Depth.check_steps`; learned signals are there of the steps that there were."""
         if self.step == "learned" and (num_steps or 0) > self.layer_embedding.shape[0]:
             raise ValueError(
-                f"num_steps must be at most {self.layer_embedding.shape[0]}: each step has a "
-                'learned signal (step="sinusoid", step_timing_signal_type, has one for any). '
-                f"Received: {num_steps}."
+                f"num_steps must be at most {self.layer_embedding.shape[0]}, because only so many "
+                f"steps have a learned signal. Received: {num_steps}. Use "
+                "step_timing_signal_type='sinusoid' for any number of steps."
             )
 
     def cache_widths(self) -> Widths:
