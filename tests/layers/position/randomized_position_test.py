@@ -20,12 +20,12 @@ def test_layer_behaviors():
 
 
 def test_matches_reference():
-    """Far apart at inference, whatever the length; drawn ones in training, in order."""
+    """Far apart at inference, whatever the length; sampled ones in training, in order."""
     layer, x = _layer(), layer_checks.normal(2, S, D)
     expected = x + timing_signal.sinusoid(tf.range(0, 5 * S, 5), D).numpy()
     np.testing.assert_allclose(layer(x), expected, atol=1e-6)
     np.testing.assert_allclose(layer(x[:, 2:3], tf.constant([2])), expected[:, 2:3], atol=1e-6)
-    layer.draw = lambda length: tf.constant([1, 2, 20, 39])
+    layer.sample_positions = lambda length: tf.constant([1, 2, 20, 39])
     signals = timing_signal.sinusoid([1, 2, 20, 39], D).numpy()
     np.testing.assert_allclose(layer(x, training=True), x + signals, atol=1e-6)
     packed = np.array([[0, 1, 2, 0], [0, 0, 1, 2]])
@@ -49,11 +49,11 @@ def _sample_many(layer, length, rounds):
 def test_distribution():
     """Each subset as often: position i of S is the i-th smallest of S out of L."""
     layer, rounds = _layer(), 2000
-    drawn = _sample_many(layer, S, rounds)
-    assert drawn.min() >= 0 and drawn.max() < L and np.all(np.diff(drawn) > 0)
+    sampled = _sample_many(layer, S, rounds)
+    assert sampled.min() >= 0 and sampled.max() < L and np.all(np.diff(sampled) > 0)
     mean = (np.arange(S) + 1) * (L + 1) / (S + 1) - 1
-    np.testing.assert_allclose(drawn.mean(0), mean, atol=5 * L / 4 / rounds**0.5)
-    counts = np.bincount(drawn.ravel(), minlength=L) / rounds
+    np.testing.assert_allclose(sampled.mean(0), mean, atol=5 * L / 4 / rounds**0.5)
+    counts = np.bincount(sampled.ravel(), minlength=L) / rounds
     np.testing.assert_allclose(counts, S / L, atol=5 * (S / L / rounds) ** 0.5)
     np.testing.assert_array_equal(layer.sample_positions(tf.constant(50)), np.arange(50))
 
