@@ -1,1 +1,1 @@
-"""Attention in its kinds, who may attend, and what a cache keeps of it."""
+"""Multi-head attention, its variants, attention masks, and the decoding cache."""

@@ -1,4 +1,7 @@
-"""Multi-head scaled dot-product attention; in its masks True is where a query may attend."""
+"""Multi-head scaled dot-product attention, and attention masks.
+
+In every attention mask, True means that the query may attend to the key.
+"""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,7 +17,8 @@ from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.layers.basic.signature import Shape, Widths
 from ut_keras.ops import product as product_lib
 
-# What a masked logit becomes; T2T adds it. A row without any True attends evenly to everything.
+# Masked logits are replaced by this number. T2T adds it to them. A query that may not attend to any
+# key has the same weight for all keys.
 MASKED_LOGIT = -1e9
 
 
@@ -26,31 +30,32 @@ class KeyValue(NamedTuple):
 
 
 class Positions(NamedTuple):
-    """Where queries and keys stand, when they are not the same positions in a row."""
+    """Positions of queries and keys, if these are not the same consecutive positions."""
 
     query: tf.Tensor  # int32 [T]
     key: tf.Tensor  # int32 [S]
 
     @property
     def distances(self) -> tf.Tensor:
-        """int32 [T, S], from each query to each key."""
+        """Key position minus query position, int32 [T, S]."""
         return self.key - self.query[:, tf.newaxis]
 
 
 class AttentionOutput(NamedTuple):
-    """What attention computes."""
+    """Output and weights of an attention layer."""
 
     output: tf.Tensor  # [B, T, D]
     weights: tf.Tensor  # [B, H, T, S] float32, before dropout
 
 
 def check_mask(attention_mask: tf.Tensor | None) -> None:
-    """Refuses a mask that is to be broadcast to other axes than it was made for.
+    """Check that an attention mask has rank 4.
 
-    Keras' [B, T, S] would become one of heads, [1, H, T, S], where B = H.
+    A mask [B, T, S], as Keras layers use it, would be broadcast to [1, H, T, S] if B = H, and so
+    would mask heads instead of examples.
 
     Raises:
-        ValueError: if the mask is not of rank 4.
+        ValueError: if the mask does not have rank 4.
     """
     if attention_mask is not None and len(attention_mask.shape) != 4:
         raise ValueError(
@@ -61,18 +66,32 @@ def check_mask(attention_mask: tf.Tensor | None) -> None:
 
 
 def padding_attention_mask(padding_mask: tf.Tensor) -> tf.Tensor:
-    """bool [B, S] -> [B, 1, 1, S]: keys that are real tokens may be attended to."""
+    """Return a mask, bool [B, 1, 1, S], that hides padding.
+
+    Args:
+        padding_mask: bool [B, S], True at real tokens.
+    """
     return padding_mask[:, tf.newaxis, tf.newaxis, :]
 
 
 def causal_attention_mask(length: tf.Tensor) -> tf.Tensor:
-    """bool [1, 1, T, T]: a position may attend to itself and to what came before."""
+    """Return a mask, bool [1, 1, T, T], that hides all later positions.
+
+    Args:
+        length: int32 scalar T.
+    """
     position = tf.range(length)
     return (position[:, tf.newaxis] >= position[tf.newaxis, :])[tf.newaxis, tf.newaxis]
 
 
 def segment_attention_mask(query_segments: tf.Tensor, key_segments: tf.Tensor) -> tf.Tensor:
-    """int [B, T], [B, S] -> bool [B, 1, T, S]: packed examples attend within their own segments.
+    """Return a mask, bool [B, 1, T, S], that hides all other segments.
+
+    With it, packed examples do not attend to each other.
+
+    Args:
+        query_segments: int [B, T], the segment of each query.
+        key_segments: int [B, S], the segment of each key.
 
     References: T2T `common_attention.attention_bias_same_segment`.
     """
@@ -81,44 +100,60 @@ def segment_attention_mask(query_segments: tf.Tensor, key_segments: tf.Tensor) -
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
-    """Each head mixes the values, weighted by how well its query fits their keys.
-
-    Keys and values are projected by a method of their own: a recurrence in depth projects the
-    encoder's output once and attends to it at every step, for the weights are the same.
+    """Multi-head scaled dot-product attention.
 
         Attention(Q, K, V) = softmax(Q K^T / sqrt(d)) V      (Vaswani et al. 2017, eq. 1)
+
+    The method `project_key_value` computes keys and values. A recurrence in depth shares its
+    weights between the steps, so it projects the encoder's output only once, and attends to the
+    projections at every step.
+
+        attention = MultiHeadAttention(num_heads=2, hidden_size=8)
+        result = attention(x)                               # self-attention: x is [B, T, 8]
+        memory = attention.project_key_value(encoder_output)
+        result = attention(x, memory)                       # attention to the encoder's output
+        result.output, result.weights                       # [B, T, 8], [B, 2, T, S]
 
     Args:
         num_heads: int H.
         hidden_size: int D, width of the output.
-        key_channels: int. Width of queries and keys over all heads; D if None.
-        value_channels: int. Width of the values over all heads; D if None.
-        dropout_rate: float. Share of attention weights that training drops.
+        key_channels: int. Width of the queries and of the keys, summed over heads. Default: D.
+        value_channels: int. Width of the values, summed over heads. Default: D.
+        dropout_rate: float. Probability with which training drops an attention weight.
         dropout_broadcast_dims: ints. Axes of [B, H, T, S] that share their dropout decisions.
-        hard_attention_k: int. Only the largest weights are kept, see `harden`; 0: all.
+        hard_attention_k: int. If positive, only the largest weights are kept. See `harden`.
         kernel_initializer: Keras initializer.
+
     Call arguments:
         query: float tensor [B, T, D].
-        key_value: `KeyValue` from `project_key_value`. Without it the query attends to itself.
-        attention_mask: bool tensor [B, H, T, S], of which B and H may be 1; True = may attend.
+        key_value: `KeyValue` from `project_key_value`. Default: self-attention, with keys and
+            values from `query`.
+        attention_mask: bool tensor [B, H, T, S], where B and H may be 1; True = may attend.
             Optional.
-        cache: `LayerCache`. With it, self-attention keeps the keys and values of its queries and
-            attends to all that are kept. Optional.
-        mask: bool [B, T], True at real positions; of self-attention, which attends to no others.
-            Keras finds that of `Masking` or `Embedding(mask_zero=True)` on the query. Optional.
-        query_mask: the same; what Keras calls it where there is a second tensor.
+        cache: `LayerCache`. Self-attention writes the keys and values of its queries to the cache,
+            and attends to the columns of the cache. Optional.
+        mask: bool [B, T], True at real positions. Self-attention attends only to these. By default
+            the mask that `Masking` or `Embedding(mask_zero=True)` attached to `query`.
+        query_mask: the same. Keras uses this name if the call has two tensors.
+
     Returns:
         `AttentionOutput`: output [B, T, D]; weights [B, H, T, S], float32.
+
     Raises:
-        ValueError: if the channels cannot be split over the heads, or a mask is not of rank 4.
+        ValueError: if key_channels or value_channels is not divisible by num_heads, or if
+            `attention_mask` does not have rank 4.
+
     References: T2T `common_attention.multihead_attention`, `dot_product_attention`.
     """
 
     renamed_attributes = {"places_matter": "cache_order_matters", "place": "encode_positions"}
 
     supports_masking = True
-    cache_order_matters = False  # whether what a query reads depends on where it or a key stands
-    queries_are_independent = True  # whether a query reads the same whatever the others are
+    # Whether the output depends on the positions of queries and keys, in addition to their values.
+    # Such a layer needs `Positions` when it attends to a cache.
+    cache_order_matters = False
+    # Whether the output of a query is independent of the other queries.
+    queries_are_independent = True
 
     def __init__(
         self,
@@ -152,31 +187,34 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         self.weights_dropout = dropout_lib.sublayer(self, self._shared_axes())
 
     def _shared_axes(self):
-        """The axes of the weights that share their dropout decisions."""
+        """Return the axes of the weights that share their dropout decisions."""
         return self.dropout_broadcast_dims
 
     def encode_positions(
         self, projected: tf.Tensor, cache: cache_lib.LayerCache | None = None
     ) -> tf.Tensor:
-        """Queries or keys [B, T, K], told where they stand; here they are not."""
+        """Encode the positions of queries or keys [B, T, K] into them.
+
+        This class returns them unchanged. `RotaryAttention` overrides the method.
+        """
         return projected
 
     def project_key_value(self, x: tf.Tensor) -> KeyValue:
-        """Keys and values of `x` [B, S, D]."""
+        """Return the keys and values of `x` [B, S, D]."""
         return KeyValue(
             self._split_heads(self.encode_positions(self.key_projection(x))),
             self._split_heads(self.value_projection(x)),
         )
 
     def cache_widths(self) -> Widths:
-        """What a cache keeps of each position, see `cache.start`."""
+        """Return what a cache stores of each position. See `cache.start`."""
         return {
             "key": (self.num_heads, self.key_channels // self.num_heads),
             "value": (self.num_heads, self.value_channels // self.num_heads),
         }
 
     def write_cache(self, x: tf.Tensor, cache: cache_lib.LayerCache, deeper: bool = False) -> None:
-        """Keeps keys and values of `x`, see `LayerCache.write`."""
+        """Write the keys and values of `x` to a cache. See `LayerCache.write`."""
         cache.write("key", self.encode_positions(self.key_projection(x), cache), deeper)
         cache.write("value", self.value_projection(x), deeper)
 
@@ -218,7 +256,11 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         return AttentionOutput(self.output_projection(mixed), weights)
 
     def _active_columns(self, cache, attention_mask):
-        """`Rows` of the grid on which queries attend; None where all of them do."""
+        """Return `ActiveColumns` for the queries; None if all columns are active.
+
+        If neither the mask nor the layer depends on a query's position, the grid of queries is made
+        as narrow as possible.
+        """
         active = cache and cache.layout.active
         same_for_queries = attention_mask is None or attention_mask.shape[2] == 1
         if active is not None and same_for_queries and not self.cache_order_matters:
@@ -233,13 +275,19 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         positions: Positions | None,
         training: bool | None,
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Attention of projected queries [B, H, T, K / H]; what subclasses change.
+        """Compute attention from projected queries. Subclasses override this.
 
         Args:
-            positions: `Positions`; None where queries and keys are the same positions in a row,
-                or unless `cache_order_matters`.
+            q: float tensor [B, H, T, K / H], the queries, scaled by 1 / sqrt(d).
+            key_value: `KeyValue`.
+            attention_mask: as in a call.
+            positions: `Positions`. None if queries and keys are the same consecutive positions, or
+                in attention to a cache whose order does not matter.
+            training: bool.
+
         Returns:
-            (what the heads read [B, H, T, V / H]; weights [B, H, T, S] float32, before dropout).
+            (weighted sums of the values [B, H, T, V / H]; weights [B, H, T, S] float32, before
+            dropout).
         """
         logits = tf.cast(self.logits(q, key_value.key, positions), tf.float32)  # [B, H, T, S]
         weights = self.weights_from_logits(logits, attention_mask)
@@ -247,13 +295,14 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         return self.mix(dropped, key_value.value, positions), weights
 
     def logits(self, q: tf.Tensor, key: tf.Tensor, positions: Positions | None) -> tf.Tensor:
-        """How well queries fit keys, [B, H, T, S]."""
+        """Return the logits of the attention weights, [B, H, T, S]."""
         return product_lib.product(q, key, transpose=True)
 
     def weights_from_logits(self, logits: tf.Tensor, attention_mask: tf.Tensor | None) -> tf.Tensor:
-        """Logits to weights: mask, softmax and, if asked for, the largest only."""
+        """Apply the mask, softmax and, if hard_attention_k > 0, `harden` to the logits."""
         if attention_mask is not None:
-            # Not an added bias: TensorFlow would fuse the sum into the product, 60 times slower.
+            # `tf.where` instead of an added bias: TensorFlow would fuse the addition into the
+            # matrix product, and that is 60 times slower.
             logits = tf.where(attention_mask, logits, MASKED_LOGIT)
         weights = _softmax(logits)
         if self.hard_attention_k:
@@ -261,13 +310,13 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         return weights
 
     def mix(self, weights: tf.Tensor, value: tf.Tensor, positions: Positions | None) -> tf.Tensor:
-        """The values, weighted, [B, H, T, V / H]."""
+        """Return the sums of the values, weighted, [B, H, T, V / H]."""
         return product_lib.product(weights, value)
 
     def _split_heads(self, x):
-        """[B, S, C] -> [B, H, S, C / H]."""
+        """Reshape [B, S, C] to [B, H, S, C / H]."""
         length, size = x.shape[1], x.shape[-1] // self.num_heads
-        if not length:  # not known, or 0
+        if not length:  # unknown, or 0
             shape = tf.shape(x)
             heads = tf.reshape(x, [shape[0], shape[1], self.num_heads, size])
             return tf.transpose(heads, [0, 2, 1, 3])
@@ -277,7 +326,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         return _swap_heads_and_positions(heads)
 
     def _join_heads(self, x):
-        """[B, H, T, C / H] -> [B, T, C]."""
+        """Reshape [B, H, T, C / H] to [B, T, C]."""
         length = x.shape[2]
         if not length:
             joined = tf.transpose(x, [0, 2, 1, 3])
@@ -287,7 +336,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         return tf.reshape(joined, [-1, length, self.value_channels])
 
     def _add_bias(self, q, bias):
-        """Scaled queries [B, H, T, d] with a bias of each head, scaled likewise."""
+        """Add a bias [H · d], scaled by 1 / sqrt(d), to queries [B, H, T, d]."""
         size = self.key_channels // self.num_heads
         bias = tf.reshape(tf.cast(bias, q.dtype), [self.num_heads, 1, size])
         return q + bias * size**-0.5
@@ -303,7 +352,14 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
 
 
 def check_heads(layer: Any) -> None:
-    """Raises ValueError: if the channels cannot be split over the heads."""
+    """Check that the channels can be split over the heads.
+
+    Args:
+        layer: a layer with `num_heads`, `key_channels` and `value_channels`.
+
+    Raises:
+        ValueError: if key_channels or value_channels is not divisible by num_heads.
+    """
     for name in ("key_channels", "value_channels"):
         if getattr(layer, name) % layer.num_heads:
             raise ValueError(
@@ -313,17 +369,21 @@ def check_heads(layer: Any) -> None:
 
 
 def harden(weights: tf.Tensor, k: int) -> tf.Tensor:
-    """Keeps what the largest weights have above the k-th largest, and scales it to sum 1.
-
-    So k - 1 weights remain, the smallest of them little; where fewer than k are above 0, all
-    remain. Equal weights count as one. The k-th largest gets no gradient. A row is 0 where all
-    weights above 0 are equal and k is 1.
+    """Subtract the k-th largest weight, clip at 0, and normalize to sum 1.
 
         w' = max(0, w - w_(k));   w'' = w' / sum w'
+
+    So the k - 1 largest weights remain. If fewer than k weights are positive, all of these remain.
+    Equal weights count as one weight. No gradient passes through w_(k). The result is all 0 if
+    k = 1, because then w_(k) is the largest weight.
 
     Args:
         weights: float tensor [..., S], at least 0.
         k: int, at least 1.
+
+    Returns:
+        Tensor like `weights`.
+
     References: T2T `common_attention.harden_attention_weights`.
     """
     remaining = tf.stop_gradient(weights)
@@ -334,22 +394,23 @@ def harden(weights: tf.Tensor, k: int) -> tf.Tensor:
     return above / tf.maximum(tf.reduce_sum(above, axis=-1, keepdims=True), 1e-6)
 
 
-# Decoding takes many small steps, of one query or, with beams, a few. What oneDNN does for large
-# tensors costs more there than the arithmetic.
+# Decoding runs many small steps, with one query per step, or a few queries in beam search. For such
+# small tensors, oneDNN's preparations cost more than the arithmetic, so the functions below avoid
+# oneDNN's operations.
 
 
 _MAX_UNSTACKED = 16
 
 
 def _softmax(logits):
-    if logits.shape[2] != 1:  # of one query four small operations are faster
+    if logits.shape[2] != 1:  # for a single query, four small operations are faster
         return tf.nn.softmax(logits)
     exp = tf.exp(logits - tf.reduce_max(logits, axis=-1, keepdims=True))
     return exp / tf.reduce_sum(exp, axis=-1, keepdims=True)
 
 
 def _swap_heads_and_positions(x):
-    """Axes 1 and 2 change places; one of them is known to be short."""
+    """Swap axes 1 and 2, whose sizes are known."""
     axis = 1 if x.shape[1] <= x.shape[2] else 2
     if x.shape[axis] > _MAX_UNSTACKED:
         return tf.transpose(x, [0, 2, 1, 3])
@@ -363,7 +424,16 @@ def make(
     layer_class: type[MultiHeadAttention] = MultiHeadAttention,
     **arguments: Any,
 ) -> MultiHeadAttention:
-    """The attention of a layer; a decoder attends to its encoder by this one, too."""
+    """Return the attention that the hparams describe.
+
+    It is used for self-attention, and for a decoder's attention to its encoder.
+
+    Args:
+        hp: hparams.
+        side: `parts.Side`, not used.
+        layer_class: class to instantiate.
+        arguments: further arguments of the class.
+    """
     return layer_class(
         hp.num_heads,
         hp.hidden_size,

@@ -1,15 +1,17 @@
-"""What a decoder remembers of positions that are written, so that none is computed twice.
+"""Decoding caches: values of earlier positions that are not computed again.
 
-A cache has columns: with K beams, column c belongs to position c // K of beam c % K. Beams are
-never copied when the search reorders them. Each beam knows its ancestors instead, the beam that it
-descends from at every earlier position, and attends to their columns only. So all beams of an
-example share one product of queries and keys. A cache grows by `moved`, and where no layer looks at
-the place of a column, `decoding.prefix` leaves out those that no beam descends from.
+A cache has columns. With K beams, column c belongs to position c // K of beam c % K. The search
+never copies the columns of a beam when it reorders beams. Instead, it stores the ancestors of each
+beam: the beam from which it descends, at every earlier position. A beam attends only to the columns
+of its ancestors. So one matrix product of queries and keys serves all beams of an example.
+
+The search makes a cache longer with `gather_columns`. If no layer depends on the order of the
+columns, `decoding.prefix` prunes the columns that are not an ancestor of any beam.
 
     stores        {"key": [N · B · H · C, K / H], "value": …} for each layer; N recurrence steps
-    `Window`      which columns a pass computes, and what they may see
-    `Layout`      where these columns lie in the stores of a layer
-    `LayerCache`  the stores of one layer at one step, as the layers inside it use them
+    `Window`      the columns that a forward pass computes, and the columns they may attend to
+    `Layout`      the rows of these columns in the stores of a layer
+    `LayerCache`  the stores of one layer at one step, with methods for its sublayers
 """
 
 from collections.abc import Sequence
@@ -22,46 +24,51 @@ from ut_keras.ops import litert
 
 
 class CacheSize(NamedTuple):
-    """How much a cache can hold."""
+    """The capacity of a cache."""
 
     batch: tf.Tensor  # int32 scalar B
     beams: int  # K
     length: tf.Tensor  # int32 scalar L
-    num_steps: int | None = None  # these two as of `StepInputs`
+    num_steps: int | None = None  # this and `exit_threshold`: as in `StepInputs`
     exit_threshold: float | None = None
 
     @property
     def columns(self) -> tf.Tensor:
-        """int32 scalar C."""
+        """Number of columns, int32 scalar C."""
         return self.beams * self.length
 
 
 class Window(NamedTuple):
-    """The columns that one pass computes, Q of them in ascending order."""
+    """The Q columns that a forward pass computes, in ascending order."""
 
     columns: tf.Tensor  # int32 [Q]
     positions: tf.Tensor  # int32 [Q]
     size: CacheSize
-    ancestors: tf.Tensor | None  # int32 [B, Q, L]: beam at each position; None for K = 1
+    ancestors: tf.Tensor | None  # int32 [B, Q, L], a beam for each position; None for K = 1
     attention_mask: tf.Tensor | None  # bool, broadcastable to [B, H, Q, C], True = may attend
-    covers_all: bool = False  # whether these are all columns there are, in a row
-    in_order: bool = True  # whether columns of the cache lie in the order of their positions
+    covers_all: bool = False  # whether these are all columns of the cache, in order
+    in_order: bool = True  # whether the cache's columns are in the order of their positions
 
     def single(self, index: int) -> "Window":
-        """The window of the column at one place in [0, Q) alone; without an attention mask."""
+        """Return the window of one column, without an attention mask.
+
+        Args:
+            index: int in [0, Q), index of the column in this window.
+        """
         here = slice(index, index + 1)
         ancestors = None if self.ancestors is None else self.ancestors[:, here]
         return Window(self.columns[here], self.positions[here], self.size, ancestors, None)
 
 
 def window(columns: tf.Tensor, size: CacheSize, ancestors: Any = None) -> Window:
-    """Makes a `Window`.
+    """Return the `Window` of some columns.
 
     Args:
         columns: int32 [Q].
         size: `CacheSize`, with K beams.
-        ancestors: int32 [B, Q, L], where K > 1: of each of the columns, its own beam at its own
-            position included. What stands at later positions does not matter.
+        ancestors: int32 [B, Q, L], required if K > 1. The ancestors of each column: a beam for each
+            position. At the column's own position, this is its own beam. The values at later
+            positions are not used.
     """
     if size.beams == 1:
         mask = tf.range(size.columns)[tf.newaxis] <= columns[:, tf.newaxis]  # [Q, C]
@@ -77,10 +84,17 @@ def window(columns: tf.Tensor, size: CacheSize, ancestors: Any = None) -> Window
 def start(
     widths: Widths, size: CacheSize, num_steps: int = 1, dtype: tf.DType | str = tf.float32
 ) -> dict[str, tf.Tensor]:
-    """Empty stores of N steps, [N · B · G · C, W] by name.
+    """Return empty stores for one layer and N steps.
 
     Args:
-        widths: dict from the name of a store to (groups G, width W) of what it keeps of a column.
+        widths: dict from the name of a store to (G, W): the number of groups (heads) and the width
+            of each group that the store has for a column.
+        size: `CacheSize`.
+        num_steps: int N.
+        dtype: dtype of the stores.
+
+    Returns:
+        dict from name to tensor [N · B · G · C, W].
     """
     return {
         name: writable_zeros([num_steps * size.batch * groups * size.columns, width], dtype)
@@ -91,11 +105,16 @@ def start(
 def gather_columns(
     stores: Stores, widths: Widths, size: CacheSize, order: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """The stores of a layer with other columns, [N · B · G · C', W] by name.
+    """Return stores of a layer that consist of given columns of its stores.
 
     Args:
-        size: `CacheSize` as it was.
-        order: int32 [B, C']. Which of the columns each of the new ones repeats.
+        stores: dict from name to tensor [N · B · G · C, W].
+        widths: as in `start`.
+        size: `CacheSize` of `stores`.
+        order: int32 [B, C']. New column c is a copy of column order[:, c].
+
+    Returns:
+        dict from name to tensor [N · B · G · C', W].
     """
     result = {}
     for name, (groups, _) in widths.items():
@@ -108,15 +127,20 @@ def gather_columns(
 
 
 class ActiveColumns(NamedTuple):
-    """Some of the places of a [B, Q] grid, in a row: what is still computed."""
+    """The R columns of a window that are still computed.
 
-    index: tf.Tensor  # int32 [R, 2]: example, place
+    They may differ between examples. States of these columns have the shape [1, R, D] instead of
+    [B, Q, D].
+    """
+
+    index: tf.Tensor  # int32 [R, 2]: example, index of the column in the window
     grid: tf.Tensor  # int32 [2]: B, Q
 
     def compact(self) -> "ActiveColumns":
-        """The same rows on the narrowest grid, [B, most of an example]: places are counted anew.
+        """Return the same columns on the narrowest grid.
 
-        The rows of an example must follow each other.
+        The grid is [B, largest number of columns in an example]. In each example, the columns get
+        the indices 0, 1, …. In `index`, the columns of an example must be consecutive.
         """
         example = self.index[:, 0]
         counts = tf.math.unsorted_segment_sum(tf.ones_like(example), example, self.grid[0])
@@ -127,7 +151,7 @@ class ActiveColumns(NamedTuple):
         )
 
     def scatter(self, x: tf.Tensor) -> tf.Tensor:
-        """[1, R, D] -> [B, Q, D], 0 elsewhere."""
+        """Write values [1, R, D] into zeros [B, Q, D]."""
         shape = tf.concat([self.grid, [x.shape[-1]]], axis=0)
         dense = tf.cond(
             self._is_full(),
@@ -138,7 +162,7 @@ class ActiveColumns(NamedTuple):
         return dense
 
     def gather(self, x: tf.Tensor) -> tf.Tensor:
-        """[B, Q, ...] -> [1, R, ...]."""
+        """Return the values [1, R, ...] of these columns from [B, Q, ...]."""
         shape = tf.concat([[1, -1], tf.shape(x)[2:]], axis=0)
         rows = tf.cond(
             self._is_full(),
@@ -149,19 +173,22 @@ class ActiveColumns(NamedTuple):
         return rows
 
     def _is_full(self):
-        """At the first step they most often are; nothing needs to be moved then."""
+        """Return whether all columns are active, so that a reshape suffices.
+
+        In the first step, this is usually the case.
+        """
         return tf.shape(self.index)[0] == self.grid[0] * self.grid[1]
 
 
 class Layout:
-    """Where the columns of a window lie in the stores of one layer.
+    """The rows of a window's columns in the stores of one layer.
 
-    It is the same at all steps: made outside of their loop, it costs a step nothing.
+    A layout is the same at all steps. So make it outside of the loop over steps.
 
     Args:
         widths: as in `start`.
-        active: `ActiveColumns`, where only some columns are computed, each example others. Then
-            states are [1, R, D] instead of [B, Q, D].
+        window: `Window`.
+        active: `ActiveColumns`, if only some columns are computed. Optional.
     """
 
     def __init__(self, widths: Widths, window: Window, active: ActiveColumns | None = None) -> None:
@@ -175,7 +202,11 @@ class Layout:
             self.rows_per_step[name] = size.batch * groups * size.columns
 
     def _row_indices(self, groups):
-        """The row of each state and group, at the first step: int32 [B · Q · G] or [R · G]."""
+        """Return the row of each state and group at the first step.
+
+        Returns:
+            int32 [B · Q · G], or [R · G] with `ActiveColumns`.
+        """
         size, columns = self.window.size, self.window.columns
         if self.active is None:
             batch = tf.range(size.batch)[:, tf.newaxis, tf.newaxis]
@@ -188,13 +219,15 @@ class Layout:
 
 
 class LayerCache:
-    """The stores of one layer at one step, while a pass is traced.
+    """The stores of one layer at one step.
 
-    Layers read and write it as they go; afterwards `stores` holds the result.
+    The sublayers read and write it during a forward pass. After the pass, the attribute `stores`
+    has the new tensors.
 
     Args:
         stores: dict from name to tensor [N · B · G · C, W].
         step: int32 scalar.
+        layout: `Layout`.
     """
 
     def __init__(self, stores: Stores, step: Any, layout: Layout) -> None:
@@ -204,13 +237,16 @@ class LayerCache:
 
     @property
     def window(self) -> Window:
-        """`Window`."""
+        """The `Window` of the layout."""
         return self.layout.window
 
     def write(self, name: str, values: tf.Tensor, deeper: bool = False) -> None:
-        """Keeps `values` [B, Q, G · W] of the columns of the window, or [1, R, G · W] of the rows.
+        """Write values of the window's columns.
 
-        If `deeper`, they are those of all deeper steps too.
+        Args:
+            name: str, the store.
+            values: float tensor [B, Q, G · W], or [1, R, G · W] with `ActiveColumns`.
+            deeper: bool. Whether to write the same values also at all deeper steps.
         """
         store, rows_per_step = self.stores[name], self.layout.rows_per_step[name]
         place = self.layout.row_indices[name]
@@ -224,16 +260,20 @@ class LayerCache:
         self.stores[name] = write_in_place(store, place, values)
 
     def read(self, name: str) -> tf.Tensor:
-        """All columns, [B, G, C, W]; those that are not written yet hold any finite numbers."""
+        """Return all columns of a store at this step, [B, G, C, W].
+
+        Columns that have not been written contain arbitrary finite numbers.
+        """
         store, rows_per_step = self.stores[name], self.layout.rows_per_step[name]
-        # Of the first axis: that is no copy.
+        # A slice of the first axis is not a copy.
         here = tf.slice(store, [self.step * rows_per_step, 0], [rows_per_step, store.shape[-1]])
         return tf.reshape(here, self.layout.shapes[name])
 
     def read_previous(self, name: str, count: int) -> tf.Tensor:
-        """[B, Q, count, W]: what is kept of so many positions before each column, the nearest last.
+        """Return the stored values of the `count` positions before each column.
 
-        It is 0 before the first.
+        Returns:
+            Tensor [B, Q, count, W], in ascending order of positions, and 0 at negative positions.
         """
         window = self.window
         kept = self.read(name)[:, 0]  # [B, C, W]
@@ -247,20 +287,31 @@ class LayerCache:
 
 
 def writable_zeros(shape: Sequence[Any], dtype: tf.DType | str) -> tf.Tensor:
-    """Zeros that may be written in place."""
+    """Return a tensor of zeros that `write_in_place` may change.
+
+    Args:
+        shape: ints or int32 scalars.
+        dtype: dtype.
+    """
     if litert.is_traced():
         return litert.zeros(shape, dtype)
-    # Not tf.zeros: what is written in place must be nobody's constant.
+    # `tf.zeros` may return a constant that other operations share.
     made = tf.raw_ops.Empty(shape=tf.stack(shape), dtype=dtype, init=True)
     made.set_shape([part if isinstance(part, int) else None for part in shape])
     return made
 
 
 def write_in_place(x: tf.Tensor, indices: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-    """`x`, from `empty`, with `values` in the places [n] of its first axis.
+    """Write rows of a tensor in place, and return the tensor.
 
-    In place: a functional update inside a loop copies the whole tensor whenever it is read too. No
-    reader can be surprised: what is written was not to be seen before. It has no gradient.
+    A functional update in a loop would copy the complete tensor, because the loop also reads it.
+    The in-place update is safe here: no operation uses a row before the row is written. It has no
+    gradient.
+
+    Args:
+        x: tensor from `writable_zeros`.
+        indices: int32 [n], the rows to write.
+        values: tensor [n, ...].
     """
     values = tf.cast(values, x.dtype)
     if litert.is_traced():

@@ -1,4 +1,4 @@
-"""Self-attention to the nearest position that fits."""
+"""Geometric attention: self-attention to the nearest position that matches."""
 
 from typing import Any
 
@@ -15,26 +15,34 @@ from ut_keras.ops import product as product_lib
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class GeometricAttention(attention.MultiHeadAttention):
-    """Each key is taken with a probability, if none that is nearer was (`geometric`).
+    """Self-attention that prefers near keys (`self_attention_type="geometric"`).
+
+    Each key matches a query with probability p. The weight w of a key is the probability that it
+    matches and that no nearer key matches.
 
         p_ij = sigmoid((q_i + u) k_j / sqrt(d) + r_ij),   p_ii = 0
         w_ij = p_ij times the product of (1 - p_ik) over the k nearer to i than j;   sum_j w_ij = 1
         r_ij = a_i for j < i, b_i for j > i;   [a_i; b_i] = V x_i + c
 
-    Of two keys as near, that behind the query (j > i) counts as the nearer. u and c are those of
-    the head, and begin at 0; V x is projected with the queries. Where nothing may be attended to,
-    as at the first position of a decoder, all w are 0. Factors of the authors' code that V and the
-    projections can take over are left out.
+    If two keys have the same distance from the query, the key after the query (j > i) counts as the
+    nearer one. Each head has its own u and c, which are initialized with 0. V x is part of the
+    projection of the queries. If a query may not attend to any key, as at the first position of a
+    decoder, all its w are 0. The authors' code has further learned factors. They are omitted here,
+    because V and the projections can represent them.
 
     Args:
-        normalize_score: bool. Whether the w sum to 1; else to how probable it is that one is taken.
-        drop_keys: bool. Whether training drops channels of the keys that queries are held against,
-            instead of weights.
-    The rest: as `MultiHeadAttention`, without hard attention; for self-attention only.
+        normalize_score: bool. Whether to divide the w by their sum. Otherwise the w of a query sum
+            to the probability that any key matches.
+        drop_keys: bool. Whether dropout is applied to the channels of the keys, before the product
+            with the queries, instead of to the weights.
+        *args, **kwargs: as for `MultiHeadAttention`, except for hard_attention_k.
+
+    Call arguments and returns: as `MultiHeadAttention`, for self-attention only.
+
     References: Csordás et al. 2022, The Neural Data Router; its code, github.com/RobertCsordas/ndr,
-        layers/transformer/direction_sensitive_geometric.py, which drops keys, and by whose runs on
-        tables (sweeps/transformer_control_flow/ctl_ndr_geometric.yaml, `norm_att: 0`) weights are
-        not normalized.
+        layers/transformer/direction_sensitive_geometric.py, which drops keys. The authors' runs on
+        tables do not normalize the weights
+        (sweeps/transformer_control_flow/ctl_ndr_geometric.yaml, `norm_att: 0`).
     """
 
     cache_order_matters = True
@@ -56,7 +64,7 @@ class GeometricAttention(attention.MultiHeadAttention):
         )
 
     def _projection(self, units, name, input_size):
-        """Queries have two channels more in each head: V x."""
+        """Make a projection. Queries have two more channels in each head, V x."""
         more = 2 * self.num_heads if name == "q" else 0
         return super()._projection(units + more, name, input_size)
 
@@ -69,7 +77,8 @@ class GeometricAttention(attention.MultiHeadAttention):
         training: bool | None,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         size = self.key_channels // self.num_heads
-        # Split, not sliced: the gradient of a slice fills zeros in, and two of them are added.
+        # `tf.split` has a faster gradient than two slices, whose gradients are zero-padded and
+        # added.
         q, direction = tf.split(q, [size, 2], axis=-1)
         keys = key_value.key
         if self.drop_keys:
@@ -95,13 +104,14 @@ class GeometricAttention(attention.MultiHeadAttention):
         return self.mix(dropped, key_value.value, positions), weights
 
     def _sum_over_nearer(self, log_no_match, positions, distances):
-        """The sum of `log_no_match` [B, H, T, S] over the keys that are nearer."""
+        """Sum `log_no_match` [B, H, T, S] over all keys that are nearer to the query."""
         if positions is not None:
-            # Over a cache a query sees no key behind itself, and of those of several beams at a
-            # position one. The others are 0 here: the keys in between are all that come later.
+            # In a cache, a query attends to no later position, and only to one beam's column at
+            # each position. Masked columns are 0 here. So the sum over nearer keys is the sum over
+            # all later columns.
             return tf.cumsum(log_no_match, axis=-1, exclusive=True, reverse=True)
         length = log_no_match.shape[3]
-        if length:  # known
+        if length:  # the length is known
             return (_sum_by_matmul if length <= _MAX_MATMUL_LENGTH else _sum_by_cumsum)(
                 log_no_match, distances
             )
@@ -112,8 +122,9 @@ class GeometricAttention(attention.MultiHeadAttention):
         )
 
 
-# The sum over nearer keys, where queries and keys are the same positions. A product is faster than
-# sums and gathers, but its matrix has as many numbers as the third power of the length.
+# There are two ways to sum over nearer keys, if queries and keys are the same positions. A matrix
+# product is faster than cumulative sums and gathers, but its matrix has length³ entries. The matrix
+# product is used up to this length.
 
 
 _MAX_MATMUL_LENGTH = 128
@@ -133,7 +144,7 @@ def _sum_by_cumsum(log_no_match, distances):
     length = tf.shape(log_no_match)[3]
     query, distance = tf.range(length)[:, tf.newaxis], tf.abs(distances)
     last = tf.minimum(query + distance - tf.cast(distances > 0, tf.int32), length - 1)
-    before = tf.maximum(query - distance + 1, 0)  # of a sum that has a 0 in front
+    before = tf.maximum(query - distance + 1, 0)  # index in `sums`, which begins with a 0
     sums = tf.pad(tf.cumsum(log_no_match, axis=-1), [[0, 0], [0, 0], [0, 0], [1, 0]])
     by_query = tf.transpose(sums, [2, 3, 0, 1])  # [T, S + 1, B, H]
     found = tf.gather(by_query, last + 1, batch_dims=1) - tf.gather(by_query, before, batch_dims=1)

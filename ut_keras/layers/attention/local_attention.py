@@ -1,4 +1,7 @@
-"""Restricted attention: each query sees a neighborhood only, so that cost is linear in length."""
+"""Local attention: each query attends only to a window around it.
+
+Its cost is linear in the length of the sequence.
+"""
 
 from typing import Any
 
@@ -10,30 +13,36 @@ from ut_keras.layers.attention import attention
 from ut_keras.layers.attention.attention import KeyValue, Positions
 from ut_keras.ops import product
 
-# Where the axes of weights [B, H, T, S] are in [B, H, n, b, w].
+# The axes of [B, H, n, b, w] that correspond to each axis of attention weights [B, H, T, S].
 _WINDOW_AXES = {0: (0,), 1: (1,), 2: (2, 3), 3: (4,)}
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class LocalAttention(attention.MultiHeadAttention):
-    """Attention from each block of positions to a window around it.
+    """Self-attention from each block of positions to a window around the block.
 
-    Positions are cut into blocks of `block_length`; the queries of a block see the `left`
-    positions before it, the block, and the `right` positions behind it, as far as `attention_mask`
-    allows. T2T's `local_mask_right` sees one block back (with a causal mask, which is implied
-    there), its `local_unmasked` as far on both sides. What a position sees does not depend on the
-    length of the sequence.
+    Positions are divided into blocks of `block_length`. The queries of a block attend to the `left`
+    positions before the block, the block itself, and the `right` positions after it, if
+    `attention_mask` allows it. T2T's `local_mask_right` attends to one block before, with a causal
+    mask. T2T's `local_unmasked` attends to one block before and one block after. The window of a
+    position does not depend on the length of the sequence.
 
-    Where T2T differs: it leaves `attention_mask` out, so that encoders attend to padding, packed
-    examples to each other, and a decoder with `local_unmasked` to what it should predict; and it
-    drops no weights in training.
+    T2T differs in two ways. It ignores `attention_mask`: encoders attend to padding, packed
+    examples attend to each other, and a decoder with `local_unmasked` attends to the tokens that it
+    should predict. And it has no dropout of the attention weights.
 
     Args:
-        left, right: int. Positions seen before and behind the block.
-        causal: bool. Whether a query sees nothing behind itself, whatever the mask.
-    The rest: as `MultiHeadAttention`; for self-attention only.
+        block_length: int. Number of positions in a block.
+        left: int. Number of positions before the block that its queries attend to.
+        right: int. Number of positions after the block that its queries attend to.
+        causal: bool. Whether queries never attend to later positions, even without a mask.
+        *args, **kwargs: as for `MultiHeadAttention`.
+
+    Call arguments and returns: as `MultiHeadAttention`, for self-attention only.
+
     Raises:
         ValueError: if block_length < 1, or left or right < 0.
+
     References: Vaswani et al. 2017, section 4; T2T `common_attention.masked_local_attention_1d`,
         `local_attention_1d`.
     """
@@ -89,29 +98,35 @@ class LocalAttention(attention.MultiHeadAttention):
         return mixed, self._scatter_weights(weights, length)
 
     def _in_window(self, positions):
-        """Which keys are in the window of which queries, bool [T, S]."""
+        """Return which keys are in the window of each query, bool [T, S]."""
         key, query = positions.key[tf.newaxis, :], positions.query[:, tf.newaxis]
         start = query // self.block_length * self.block_length
         in_window = (key >= start - self.left) & (key < start + self.block_length + self.right)
         return in_window & (key <= query) if self.causal else in_window
 
     def _window_positions(self, length):
-        """The position of each key of each window, beyond the ends too: [n, w]."""
+        """Return the position of each key in each window, int32 [n, w].
+
+        Positions before the first or after the last position are included.
+        """
         starts = tf.range(0, length, self.block_length)
         return starts[:, tf.newaxis] + tf.range(-self.left, self.block_length + self.right)
 
     def _blocks(self, x):
-        """[B, H, T, C] -> [B, H, n, b, C]."""
+        """Split [B, H, T, C] into blocks [B, H, n, b, C]."""
         shape = tf.shape(x)
         padded = tf.pad(x, [[0, 0], [0, 0], [0, -shape[2] % self.block_length], [0, 0]])
         return tf.reshape(padded, [shape[0], shape[1], -1, self.block_length, shape[3]])
 
     def _windows(self, x, positions):
-        """[B, H, S, C] -> [B, H, n, w, C]; anything where a window goes beyond the ends."""
+        """Gather windows [B, H, n, w, C] from [B, H, S, C].
+
+        Entries outside of the sequence are copies of its first or last position. They are masked.
+        """
         return tf.gather(x, tf.clip_by_value(positions, 0, tf.shape(x)[2] - 1), axis=2)
 
     def _may_attend(self, positions, length, mask):
-        """bool, broadcastable to [B, H, n, b, w]."""
+        """Return the mask of all blocks, bool, broadcastable to [B, H, n, b, w]."""
         inside = (positions >= 0) & (positions < length)
         seen = inside[tf.newaxis, tf.newaxis, :, tf.newaxis, :]
         if self.causal:
@@ -122,23 +137,31 @@ class LocalAttention(attention.MultiHeadAttention):
         return _and_broadcast(seen, self._blocks_of_mask(mask, positions))
 
     def _blocks_of_mask(self, mask, positions):
-        """[B, 1, T, S] -> [B, 1, n, b, w]; [B, 1, 1, S], the same for all -> [B, 1, n, 1, w]."""
+        """Gather the mask of each block.
+
+        Args:
+            mask: bool [B, 1, T, S], or [B, 1, 1, S] if it is the same for all queries.
+            positions: int32 [n, w], the positions of the keys in each window.
+
+        Returns:
+            bool [B, 1, n, b, w], or [B, 1, n, 1, w].
+        """
         shape = tf.shape(mask)
         keys = tf.clip_by_value(positions, 0, shape[3] - 1)
         if mask.shape[2] == 1:
             return tf.gather(mask[:, :, 0], keys, axis=2)[:, :, :, tf.newaxis]
-        # In one gather: booleans that change places are an operation of oneDNN's, on some CPUs.
+        # A single gather avoids a transpose of booleans, which on some CPUs runs in oneDNN.
         blocks = tf.pad(mask, [[0, 0], [0, 0], [0, -shape[2] % self.block_length], [0, 0]])
         queries = self._window_positions(shape[2])[:, self.left : self.left + self.block_length]
         indices = queries[..., tf.newaxis] * shape[3] + keys[:, tf.newaxis]  # [n, b, w]
         return tf.gather(tf.reshape(blocks, [shape[0], shape[1], -1]), indices, axis=2)
 
     def _scatter_weights(self, weights, length):
-        """[B, H, n, b, w] -> [B, H, T, S], 0 outside of the windows."""
+        """Scatter weights [B, H, n, b, w] to [B, H, T, S], with 0 outside of the windows."""
         shape = tf.shape(weights)
         query, window = tf.range(length)[:, tf.newaxis], shape[4]
         start = query // self.block_length * self.block_length - self.left
-        window_index = tf.range(length) - start  # [T, S], of a key in the window of a query
+        window_index = tf.range(length) - start  # [T, S], index of the key in the query's window
         inside = tf.clip_by_value(window_index, 0, window - 1)
         rows = tf.reshape(weights, [shape[0], shape[1], -1])
         dense = tf.where(
@@ -165,6 +188,6 @@ def _make(hp, side):
 
 
 def _and_broadcast(a, b):
-    """a & b, of one shape: LiteRT aborts where it has to spread five axes itself."""
+    """Return a & b, broadcast first: LiteRT aborts when it broadcasts five axes."""
     shape = tf.broadcast_dynamic_shape(tf.shape(a), tf.shape(b))
     return tf.broadcast_to(a, shape) & tf.broadcast_to(b, shape)

@@ -1,4 +1,4 @@
-"""Self-attention that knows how far a key is from the query."""
+"""Relative attention: learned vectors for the distance between query and key."""
 
 from typing import Any
 
@@ -15,19 +15,25 @@ from ut_keras.ops import product
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class RelativeAttention(attention.MultiHeadAttention):
-    """A learned vector per distance joins each key and each value (`dot_product_relative`).
+    """Self-attention with learned vectors per distance (`dot_product_relative`).
+
+    The vectors are added to the keys and to the values.
 
         e_ij = q_i (k_j + a_ij) / sqrt(d);   z_i = sum_j softmax(e)_ij (v_j + b_ij)
         a_ij = A[clip(j - i, -m, m)],   b_ij = B[clip(j - i, -m, m)]   (Shaw et al. 2018, eq. 3-5)
 
-    Distances beyond m share the vector of m. A and B serve all heads.
+    All distances beyond m use the vector of m. All heads share A and B.
 
     Args:
         max_relative_position: int m.
-    The rest: as `MultiHeadAttention`; keys and values must be of the same channels, and, without
-    `Positions`, the last query belongs to the last key.
+        *args, **kwargs: as for `MultiHeadAttention`. key_channels must equal value_channels.
+
+    Call arguments and returns: as `MultiHeadAttention`. If there are fewer queries than keys and no
+    `Positions`, the last query has the position of the last key.
+
     Raises:
-        ValueError: if max_relative_position < 1, or key and value channels differ.
+        ValueError: if max_relative_position < 1, or if key_channels and value_channels differ.
+
     References: T2T `common_attention.dot_product_attention_relative`.
     """
 
@@ -49,7 +55,7 @@ class RelativeAttention(attention.MultiHeadAttention):
             self.add_weight(
                 name=f"relative_positions_{kind}",
                 shape=(2 * self.max_relative_position + 1, self.key_channels // self.num_heads),
-                initializer=self.kernel_initializer.clone(),  # not the same numbers twice
+                initializer=self.kernel_initializer.clone(),  # a new seed for each table
             )
             for kind in ("keys", "values")
         )
@@ -66,7 +72,7 @@ class RelativeAttention(attention.MultiHeadAttention):
         )
 
     def _vectors(self, table, positions, num_queries, num_keys):
-        """The vector of each pair, [T, S, d]."""
+        """Return the vector of each pair of query and key, [T, S, d]."""
         key = tf.range(num_keys)
         positions = positions or Positions(key[num_keys - num_queries :], key)
         limit = self.max_relative_position
@@ -76,23 +82,30 @@ class RelativeAttention(attention.MultiHeadAttention):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class CausalRelativeAttention(attention.MultiHeadAttention):
-    """A learned vector per distance back, in memory linear in it (`dot_product_relative_v2`).
+    """Causal relative attention with linear memory (`dot_product_relative_v2`).
+
+    Each distance has a learned vector. Memory for the vectors is linear in the length.
 
         e_ij = q_i (k_j + a_{i-j}) / sqrt(d),   j <= i;   a_n = 0 for n >= m
                                                           (Huang et al. 2018, section 3.4)
 
-    For decoders: keys behind the query need a mask. In an encoder, which T2T does not refuse, they
-    get what the shift of the paper's figure 1 leaves there, numbers of the next query at distances
-    that depend on the length, padding included; or, under `mask_future`, no vector.
+    The layer is meant for decoders, where a mask hides all keys after the query. T2T also allows it
+    in encoders. There, without `mask_future`, the logits of later keys get the values that the
+    shift in figure 1 of the paper leaves at these entries. They belong to the next query, and to
+    distances that depend on the length of the sequence, including padding.
 
     Args:
         max_relative_position: int m.
-        heads_share_relative_embedding: bool. Whether one table serves all heads.
-        add_relative_to_values: bool. Whether values get such a vector too.
-        mask_future: bool. Whether a_n = 0 for n < 0 also where no mask hides such keys.
-    The rest: as `MultiHeadAttention`; for self-attention only.
+        heads_share_relative_embedding: bool. Whether all heads share one table.
+        add_relative_to_values: bool. Whether values get learned vectors too.
+        mask_future: bool. Whether a_n = 0 for n < 0, if no mask hides the keys after the query.
+        *args, **kwargs: as for `MultiHeadAttention`.
+
+    Call arguments and returns: as `MultiHeadAttention`, for self-attention only.
+
     Raises:
         ValueError: if max_relative_position < 1.
+
     References: T2T `common_attention.dot_product_self_attention_relative_v2`.
     """
 
@@ -111,7 +124,7 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         check_least("max_relative_position", max_relative_position, 1)
         self.max_relative_position = max_relative_position
         self.mask_future = mask_future
-        # Without it, the shift puts numbers of other queries after the position of a query.
+        # Without `mask_future`, the logits of later keys contain values of the next query.
         self.queries_are_independent = mask_future
         self.heads_share_relative_embedding = heads_share_relative_embedding
         self.add_relative_to_values = add_relative_to_values
@@ -129,7 +142,7 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
             vectors = self._vectors_of_pairs(self.key_table, positions)
             return logits + tf.einsum("bhid,hijd->bhij", q, vectors)
         vectors = self._vectors(self.key_table, tf.shape(q)[2])
-        by_distance = product.per_head(q, vectors, transpose=True)  # last column: distance 0
+        by_distance = product.per_head(q, vectors, transpose=True)  # the last column has distance 0
         return logits + self._without_future(_by_position(by_distance))
 
     def mix(self, weights: tf.Tensor, value: tf.Tensor, positions: Positions | None) -> tf.Tensor:
@@ -145,7 +158,7 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         return mixed
 
     def _without_future(self, x):
-        """[B, H, T, T], 0 where the key is behind the query."""
+        """Set entries [B, H, T, T] of later keys to 0, if `mask_future`."""
         return tf.linalg.band_part(x, -1, 0) if self.mask_future else x
 
     def _table(self, kind, channels):
@@ -157,7 +170,7 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         )
 
     def _vectors(self, table, length):
-        """The vectors of the distances length - 1 ... 0, [H or 1, T, d]."""
+        """Return the vectors of the distances length - 1, …, 0, [H or 1, T, d]."""
         table = tf.convert_to_tensor(table)
         if self.heads_share_relative_embedding:
             table = table[tf.newaxis]
@@ -166,7 +179,7 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         return padded[:, tf.shape(padded)[1] - length :]
 
     def _vectors_of_pairs(self, table, positions):
-        """The vector of each pair, [H, T, S, d]; 0 where the key is behind the query."""
+        """Return the vector of each pair, [H, T, S, d]; 0 for later keys."""
         table = tf.convert_to_tensor(table)
         if self.heads_share_relative_embedding:
             table = tf.repeat(table[tf.newaxis], self.num_heads, axis=0)
@@ -177,9 +190,16 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
 
 
 def _by_position(x):
-    """[B, H, T, T - 1 - (query - key)] -> [B, H, T, key], for keys up to the query.
+    """Reorder entries by distance to entries by key position.
 
-    A column in front of a square makes its rows slide by one each when it is read as T columns.
+    The result is valid for keys up to the query. The input is padded to T + 1 columns. When the
+    same numbers are read as rows of T columns, each row is shifted by one more than the row before.
+
+    Args:
+        x: [B, H, T, T]. In its last axis, a key has index T - 1 - (query - key).
+
+    Returns:
+        [B, H, T, T]. In its last axis, a key has its position as index.
     """
     shape = tf.shape(x)
     length = shape[2]
@@ -190,7 +210,7 @@ def _by_position(x):
 
 
 def _by_distance(x):
-    """The inverse: [B, H, T, key] -> [B, H, T, T - 1 - (query - key)]."""
+    """Compute the inverse of `_by_position`."""
     shape = tf.shape(x)
     length = shape[2]
     shifted = tf.reshape(
@@ -216,5 +236,5 @@ def _make_causal(hp, side):
         heads_share_relative_embedding=hp.heads_share_relative_embedding,
         add_relative_to_values=hp.add_relative_to_values,
         mask_future=hp.relative_mask_future,
-        hard_attention_k=0,  # as in T2T: hard is the attention to the encoder only
+        hard_attention_k=0,  # as in T2T, only the attention to the encoder is hard
     )

@@ -1,4 +1,4 @@
-"""Self-attention that knows how far a key is, however far that is."""
+"""Relative attention of Transformer-XL: sinusoids for distances of any size."""
 
 import keras
 import tensorflow as tf
@@ -13,17 +13,18 @@ from ut_keras.ops import product
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class RelativeXLAttention(attention.MultiHeadAttention):
-    """The signal of a distance joins the key (`dot_product_relative_xl`).
+    """Self-attention with sinusoids of distances (`dot_product_relative_xl`).
 
         e_ij = ((q_i + u) k_j + (q_i + v) W r_{i-j}) / sqrt(d)       (Dai et al. 2019, section 3.3)
 
-    r_n is the sinusoid of a distance n, of width D and in both directions; no distance is clipped.
-    u, v and W are those of the head; u and v begin at 0, as in the code of Csordás et al. (The
-    wavelengths are T2T's, whose last is 10000 exactly.)
+    r_n is the sinusoid of the distance n, of width D. n may be negative, and it is not clipped.
+    Each head has its own u, v and W. u and v are initialized with 0, as in the code of Csordás et
+    al. The wavelengths are those of T2T, of which the last is exactly 10000.
 
-    Arguments, call arguments and returns: as `MultiHeadAttention`; for self-attention only.
+    Arguments, call arguments and returns: as `MultiHeadAttention`, for self-attention only.
+
     References: Dai et al. 2019, Transformer-XL; Csordás et al. 2021, The Devil is in the Detail,
-        whose Universal Transformers have it.
+        whose Universal Transformers use this attention.
     """
 
     cache_order_matters = True
@@ -40,28 +41,35 @@ class RelativeXLAttention(attention.MultiHeadAttention):
         by_content = super().logits(self._add_bias(q, self.content_bias), key, positions)
         q = self._add_bias(q, self.position_bias)
         if positions is None:
-            length = tf.maximum(tf.shape(key)[2], 1)  # there may be no position
+            length = tf.maximum(tf.shape(key)[2], 1)  # the sequence may be empty
             vectors = self._vectors(tf.range(length - 1, -length, -1))  # [2 S - 1, H, d]
             table = tf.transpose(vectors, [1, 0, 2])
             return by_content + _by_position(product.per_head(q, table, transpose=True))
-        # Of keys behind a query no vector is wanted: a cache is for what does not see them.
-        last = tf.maximum(tf.reduce_max(positions.query), -1)  # of no query it is the least number
+        # A layer with a cache is causal, so keys after a query need no vector.
+        last = tf.maximum(tf.reduce_max(positions.query), -1)  # without queries: the least integer
         table = self._vectors(tf.range(last + 1))
         vectors = tf.gather(table, tf.maximum(-positions.distances, 0))  # [T, S, H, d]
         return by_content + tf.einsum("bhid,ijhd->bhij", q, vectors)
 
     def _vectors(self, distances):
-        """W r of some distances [R]: [R, H, d]."""
+        """Return W r, [R, H, d], of distances [R]."""
         signals = timing_signal.sinusoid(distances, self.hidden_size)
         projected = self.relative_projection(tf.cast(signals, self.compute_dtype))
         return tf.reshape(projected, [-1, self.num_heads, self.key_channels // self.num_heads])
 
 
 def _by_position(x):
-    """[B, H, S, S - 1 - (query - key)], of 2 S - 1 distances -> [B, H, S, key].
+    """Reorder entries by distance to entries by key position.
 
-    With one column more, rows that are read as 2 S - 1 columns slide by one each. (The gradient of
-    `tf.slice` is a padding, ten times as fast on a CPU as that of an index.)
+    The input is padded to 2 S columns. When the same numbers are read as rows of 2 S - 1 columns,
+    each row is shifted by one more than the row before. `tf.slice` is used instead of indexing,
+    because its gradient is a padding, which is ten times as fast on a CPU.
+
+    Args:
+        x: [B, H, S, 2 S - 1]. In its last axis, a key has index S - 1 - (query - key).
+
+    Returns:
+        [B, H, S, S]. In its last axis, a key has its position as index.
     """
     shape = tf.shape(x)
     length, count = shape[2], shape[3]

@@ -1,4 +1,4 @@
-"""Self-attention whose queries and keys are rotated by where they stand."""
+"""Rotary attention: queries and keys are rotated by their positions."""
 
 from typing import Any
 
@@ -14,17 +14,22 @@ from ut_keras.layers.position.timing_signal import MAX_TIMESCALE
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class RotaryAttention(attention.MultiHeadAttention):
-    """What a head reads depends on distances alone (`pos="rotary"`).
+    """Self-attention with rotary position embeddings (`pos="rotary"`).
+
+    The attention weights depend on the positions only by the distances between query and key.
 
         e_ij = (R_i q_i) (R_j k_j) / sqrt(d) = q_i R_{j-i} k_j / sqrt(d)    (Su et al. 2021)
 
-    R_p turns the plane of channels c and c + d/2 by the angle p / 10000^(2c / d). (The paper pairs
-    channels 2c and 2c + 1, which are the same channels in another order.) A key is kept as it was
-    rotated: a cache does not ask where its columns lie.
+    R_p rotates the plane of the channels c and c + d/2 by the angle p / 10000^(2c / d). The paper
+    pairs the channels 2c and 2c + 1 instead, which is the same up to the order of the channels. A
+    cache stores rotated keys, so the order of its columns does not matter.
 
-    The rest: as `MultiHeadAttention`; for self-attention only.
+    Arguments, call arguments and returns: as `MultiHeadAttention`, for self-attention only.
+
     Raises:
-        ValueError: if the key channels of a head are odd.
+        ValueError: if key_channels / num_heads is odd.
+
+    References: Su et al. 2021, RoFormer.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -52,7 +57,7 @@ class RotaryAttention(attention.MultiHeadAttention):
             for function in (tf.cos, tf.sin)
         )
         heads = tf.reshape(projected, [shape[0], shape[1], self.num_heads, 2 * half])
-        first, second = tf.split(heads, 2, axis=-1)  # a slice has a slow gradient
+        first, second = tf.split(heads, 2, axis=-1)  # faster gradient than slices
         rotated = tf.concat([first * cos - second * sin, second * cos + first * sin], axis=-1)
         rotated = tf.reshape(rotated, shape)
         rotated.set_shape(projected.shape)
@@ -61,7 +66,10 @@ class RotaryAttention(attention.MultiHeadAttention):
 
 @parts.position_signals.register("rotary")
 def _make_signal(hp, side):
-    """None: nothing is added. The attention is made by `transformer_layer`."""
+    """Return None: no signal is added to the embeddings.
+
+    `RotaryAttention` encodes the positions. The module `transformer_layer` makes it.
+    """
     if hp.self_attention_type != "dot_product":
         raise HParamError(
             "pos='rotary' requires self_attention_type='dot_product'. "
