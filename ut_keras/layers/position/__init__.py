@@ -1,1 +1,1 @@
-"""What says where a position is."""
+"""Position signals, and signals of the recurrence steps."""

@@ -1,4 +1,4 @@
-"""Coupled positions: symbols that belong together have one place, on both sides of a model."""
+"""Coupled positions: corresponding source and target tokens share a position id."""
 
 from typing import Any
 
@@ -17,39 +17,47 @@ _EOS = 1  # as T2T has it
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class CoupledPosition(PositionWise):
-    """Adds a learned vector of the place that a source and what is written of it share
-    (`pos="coupled"`).
+    """Adds a learned vector per position id, which both sides share (`pos="coupled"`).
 
         x_i + table[p_i]
 
         targets:   p_i = i
-        source:    p_i = i - b, b where the stretch that i is in begins; with order="reversed"
-                   backwards in it. A stretch ends with `separator` or EOS, whose p is its length.
+        source:    p_i = i - b in the segment that begins at b. With order="reversed", the ids of a
+                   segment are reversed. A segment ends with `separator` or EOS; the id of this
+                   last token is the number of tokens before it in the segment.
 
-    So what is copied, or reversed, has the place where it is written, and digits of one value have
-    one place in both numbers of a sum.
+    So a source token that is copied, or reversed, has the id of its target position. In a sum,
+    digits of the same value have the same id in both numbers.
 
-        training:  pi(p), pi a permutation of 0 .. L-1 that is drawn for a row, for both sides
+        training:  pi(p), where pi is a random permutation of 0 .. L-1 per example, for both sides
         inference: p
 
-    Cho et al. draw where the places begin, and leave them in a row. Then places far from each other
-    meet for the first time in strings longer than all that were trained, where some are taken for
-    one another; of permuted places, any two have met. That is ours.
+    Cho et al. sample only the first id, and the ids stay consecutive. Then distant ids occur
+    together for the first time in strings that are longer than all training strings, and the model
+    confuses some of them. With permuted ids, training has seen any two ids together. The
+    permutation is an addition of ut_keras.
 
     Args:
-        places: int L, at least the longest stretch, in inference too: of a longer one places come
-            again, and what shares one cannot be told apart.
+        places: int L, the number of position ids. It must be at least the length of the longest
+            segment and of the longest targets, also at inference. Otherwise ids repeat, and the
+            model cannot distinguish positions with the same id.
         order: "same" or "reversed".
-        separator: int. The id of a symbol that ends a stretch as EOS does; 0 for none.
+        separator: int. Id of a token that ends a segment, as EOS does; 0: no such token.
+
     Call arguments:
         x: float tensor [B, S, D].
-        positions: int tensor, which positions they are; 0 .. S-1 by default. Optional.
-        places: int32 [B, L], from `sample_position_ids`; drawn in training without.
-        ids: int32 [B, S], of a source. None of targets.
+        positions: int tensor, the positions of `x`, for targets. Default: 0, …, S - 1.
+        position_ids: int32 [B, L], permutations from `sample_position_ids`. Only used in training.
+            Default: new permutations.
+        ids: int32 [B, S], the token ids of a source. None for targets.
+
     Returns:
         Tensor like `x`.
+
     Raises:
-        ValueError: if places < 1 or separator < 0, for another order, or a source of sentences.
+        ValueError: if places < 1 or separator < 0, if order is neither "same" nor "reversed", or if
+            `ids` does not have rank 2.
+
     References: Cho et al. 2024, Position Coupling; Ruoss et al. 2023, Randomized Positional
         Encodings Boost Length Generalization of Transformers.
     """
@@ -65,7 +73,7 @@ class CoupledPosition(PositionWise):
         self.seed_generator = keras.random.SeedGenerator()
 
     def build(self, input_shape: Shape) -> None:
-        # As strong as embeddings, which are scaled to variance 1.
+        # The same variance as that of the scaled token embeddings, 1.
         self.embedding = self.add_weight(
             name="embedding",
             shape=(self.places, input_shape[-1]),
@@ -96,12 +104,12 @@ class CoupledPosition(PositionWise):
         return x + tf.gather(tf.cast(self.embedding, x.dtype), index)
 
     def sample_position_ids(self, batch_size: tf.Tensor) -> tf.Tensor:
-        """int32 [rows, L], permutations."""
+        """Return random permutations of the position ids, int32 [batch_size, L]."""
         seed = seed_lib.per_replica(self.seed_generator)
         return tf.argsort(tf.random.stateless_uniform([batch_size, self.places], seed))
 
     def _source_position_ids(self, ids):
-        """Places of a source: [B, S]."""
+        """Return the position ids of a source, [B, S]."""
         if ids.shape.rank != 2:
             raise ValueError(
                 f"inputs must be [batch, length] for pos='coupled'. Received: {ids.shape}."
@@ -117,7 +125,7 @@ class CoupledPosition(PositionWise):
         position_ids = index - begin
         if self.order == "same":
             return position_ids
-        # Padding ends a stretch, too, which may lack its EOS.
+        # Padding also ends a segment, because the EOS may be missing.
         next_ends = tf.where(ends | (ids == 0), index, length)[:, tf.newaxis]
         end = tf.reduce_min(tf.where(is_before, length, next_ends), axis=-1)
         return tf.where(ends, position_ids, end - 1 - index)

@@ -1,4 +1,8 @@
-"""Positions that training draws from a larger range, so that longer sequences hold no new ones."""
+"""Randomized positions: training samples them from a range of positions.
+
+The range is longer than the sequences. So training has seen all positions that longer sequences
+have at inference.
+"""
 
 from typing import Any
 
@@ -14,26 +18,31 @@ from ut_keras.layers.position import timing_signal
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class RandomizedPosition(PositionWise):
-    """Adds the sinusoids of positions that are far apart (`pos="randomized"`).
+    """Adds the sinusoids of randomized positions (`pos="randomized"`).
 
-        training:   p_0 < ... < p_{S-1}, drawn out of 0 .. L-1 without replacement, for a batch
-        inference:  p_i = i (L // M), at least i
+        training:   p_0 < ... < p_{S-1}, sampled from 0 .. L-1 without replacement, once per batch
+        inference:  p_i = i (L // M)
 
-    The authors draw at inference, too: then an answer differs from call to call, and a position
-    that is written would have to move when the next one comes. Here positions are as far apart as M
-    of them are in the range, which training has seen for lengths about M, and now and then for
-    shorter ones.
+    The authors also sample at inference. Then the output differs from call to call, and in decoding
+    the earlier positions would have to change with each new one. At inference, this layer uses the
+    constant distance L // M instead. It is about the average distance in training at length M, and
+    it also occurs at smaller lengths.
 
     Args:
         positions: int L.
-        max_length: int M, the longest sequence that the model is for; longer ones pass beyond L.
+        max_length: int M, length of the longest sequence. Longer sequences have positions beyond L.
+
     Call arguments:
         x: float tensor [B, S, D].
-        positions: int tensor, which positions they are; 0 .. S-1 by default. Optional.
+        positions: int tensor [S] or [B, S], the positions of `x` in the sequence. Default:
+            0, …, S - 1.
+
     Returns:
         Tensor like `x`.
+
     Raises:
         ValueError: if max_length < 1 or positions < max_length.
+
     References: Ruoss et al. 2023, Randomized Positional Encodings Boost Length Generalization of
         Transformers; its code, `noisy_fixed_positional_encodings`, L = 2048.
     """
@@ -62,14 +71,22 @@ class RandomizedPosition(PositionWise):
         return x + tf.cast(timing_signal.sinusoid(positions, x.shape[-1]), x.dtype)
 
     def sample_positions(self, length: tf.Tensor) -> tf.Tensor:
-        """int32 [length], ascending, each subset as often; 0 .. length - 1 where L is less."""
+        """Sample positions, int32 [length], in ascending order.
+
+        Each subset of the range has the same probability. If length > L, the result is 0, …,
+        length - 1.
+        """
         seed = tf.cast(self.seed_generator.next(), tf.int32)
         keys = tf.random.stateless_uniform([tf.maximum(self.positions, length)], seed)
         return tf.sort(tf.argsort(keys)[:length])
 
 
 def check_no_step_position_signal(hp: TransformerHParams) -> None:
-    """Raises `HParamError` where every step of a recurrence says the true position besides."""
+    """Check that the signals of the recurrence steps do not encode the true positions.
+
+    Raises:
+        HParamError: if hp.add_position_timing_signal is True.
+    """
     if getattr(hp, "add_position_timing_signal", False):
         raise HParamError(
             f"pos={hp.pos!r} requires add_position_timing_signal=False, because the signals of "

@@ -1,4 +1,4 @@
-"""Signals that tell a position where it is: in the sequence and, in a recurrence, in depth."""
+"""Signals that encode the position in the sequence and the recurrence step."""
 
 import math
 from typing import Any, NamedTuple
@@ -17,15 +17,18 @@ MAX_TIMESCALE = 1e4
 
 
 def sinusoid(positions: tf.Tensor, channels: int) -> tf.Tensor:
-    """Sines and cosines of geometrically spaced wavelengths.
+    """Return sines and cosines with geometrically spaced wavelengths.
 
-    Halves are concatenated, [sin | cos], as in T2T; the paper interleaves them.
+    The first half of the channels are sines and the second half are cosines, as in T2T. The paper
+    interleaves them.
 
     Args:
-        positions: tensor [...], the positions (or steps) to encode.
-        channels: int. Width; an odd one is padded with a zero.
+        positions: tensor [...], the positions or steps to encode.
+        channels: int. Number of channels. If it is odd, the last channel is 0.
+
     Returns:
         float32 tensor [..., channels].
+
     References: Vaswani et al. 2017, section 3.5; T2T `common_attention.get_timing_signal_1d`.
     """
     timescales = channels // 2
@@ -43,8 +46,11 @@ class SinusoidPosition(PositionWise):
 
     Call arguments:
         x: float tensor [B, S, D].
+        positions: int tensor [S] or [B, S], the positions of `x`. Default: 0, …, S - 1.
+
     Returns:
         Tensor like `x`.
+
     References: T2T `common_attention.add_timing_signal_1d`.
     """
 
@@ -56,14 +62,21 @@ class SinusoidPosition(PositionWise):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class LearnedPosition(PositionWise):
-    """Adds a learned vector per position (`pos="emb"`); positions past the table get none.
+    """Adds a learned vector per position (`pos="emb"`).
+
+    Nothing is added at positions from max_length on.
 
     Args:
-        max_length: int. Rows of the table.
+        max_length: int. Number of positions that have a vector.
+        embedding_initializer: Keras initializer.
+
     Call arguments:
         x: float tensor [B, S, D].
+        positions: int tensor [S] or [B, S], the positions of `x`. Default: 0, …, S - 1.
+
     Returns:
         Tensor like `x`.
+
     References: T2T `common_attention.add_positional_embedding`.
     """
 
@@ -91,45 +104,50 @@ class LearnedPosition(PositionWise):
 
 
 class StepSignals(NamedTuple):
-    """What `StepTimingSignal.prepare` computes once for all steps."""
+    """The result of `StepTimingSignal.prepare`, computed once for all steps."""
 
     length: tf.Tensor  # int32 scalar S
-    position: tf.Tensor | None  # [S, D] float32, when positions start at 0
-    step: tf.Tensor | None  # [N, D] or, concatenated behind a position signal, [N, 2 D]
+    position: tf.Tensor | None  # [S, D] float32, if positions start at 0
+    step: tf.Tensor | None  # [N, D], or [N, 2 D] if concatenated with a position signal
     num_steps: tf.Tensor  # int32 scalar N
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class StepTimingSignal(dense.WithKernels):
-    """Tells every position, at the start of each recurrence step, its place and the step.
-
-    Added (T2T's default):
+    """Adds signals of position and step to the state, before each recurrence step.
 
         x = H_{t-1} + P_t,   P_t[i] = sinusoid(i) + step embedding(t)
                                                             (Dehghani et al. 2019, eq. 6)
 
-    or concatenated to the state and projected back to D by one matrix for all steps. The learned
-    step embedding is T2T's; the paper's P_t uses a second sinusoid ("sinusoid").
+    With combine="concat", the signals are concatenated to the state instead, and one matrix for all
+    steps projects the result back to D channels. The learned step embedding is the default of T2T.
+    The paper uses a sinusoid of the step instead (step="sinusoid").
 
     Args:
-        num_steps: int N. Rows of the step table.
-        position: bool. Whether to signal the position.
-        position_start_index: None, "random" (positions start at a random offset below the length,
-            drawn anew each step and in every mode, as in T2T) or "step" (the offset grows with
-            the step: length · t / N).
-        step: None, "learned" or "sinusoid".
+        num_steps: int N. Number of steps with a learned embedding.
+        position: bool. Whether there is a position signal.
+        position_start_index: the position of the first token. None: 0. "random": a random number
+            below the length, sampled again at each step, also at inference, as in T2T. "step":
+            length · t / N.
+        step: None, "learned" or "sinusoid", the step signal.
         combine: "add" or "concat".
         kernel_initializer: Keras initializer, for the projection of "concat".
+
     Call arguments:
         state: float tensor [B, S, D].
         step: int32 scalar t in [0, N).
         signals: `StepSignals` from `prepare`.
-        signal_index: int32 [S]. Which positions of `signals` the state is of; None: all.
-        cache: not used; there for `TimingAndSRU`.
+        signal_index: int32 [S]. For each position of the state, the index of its position in
+            `signals`. None: all positions of `signals`, in order.
+        cache: not used. `TimingAndSRU` uses it.
+
     Returns:
         float tensor [B, S, D].
+
     Raises:
-        ValueError: for an unknown choice.
+        ValueError: if position_start_index, step or combine is none of the values above, or if
+            combine="concat" with a step signal and without a position signal.
+
     References: T2T `universal_transformer_util.step_preprocess`.
     """
 
@@ -166,8 +184,8 @@ class StepTimingSignal(dense.WithKernels):
                 initializer=keras.initializers.RandomNormal(stddev=self.step_channels**-0.5),
             )
         self.projection = None
-        # As in T2T, a step signal concatenated without a position signal is not projected back,
-        # and its first residual fails on the width: such a layer cannot be built.
+        # T2T does not project the state back if only a step signal is concatenated, and then fails
+        # at the first residual connection, because the widths differ. Here, `build` fails.
         if concat and self.step and not self.position:
             raise ValueError(
                 "combine='concat' with a step signal requires position=True, as in T2T. "
@@ -178,7 +196,14 @@ class StepTimingSignal(dense.WithKernels):
             self.projection = self._dense(self.hidden_size, "dense", width, use_bias=False)
 
     def prepare(self, positions: tf.Tensor, num_steps: int | None = None) -> StepSignals:
-        """The parts that are the same at every step, of positions int32 [S].
+        """Compute the signals that are the same at every step.
+
+        Args:
+            positions: int32 [S].
+            num_steps: int. Number of steps. Default: the layer's own.
+
+        Returns:
+            `StepSignals`.
 
         Raises:
             ValueError: as `check_steps`.
@@ -196,7 +221,11 @@ class StepTimingSignal(dense.WithKernels):
         return StepSignals(tf.size(positions), position, step, tf.constant(num_steps))
 
     def check_steps(self, num_steps: int | None) -> None:
-        """See `Depth.check_steps`; learned signals are there of the steps that there were."""
+        """Check that every step has a signal. See `Depth.check_steps`.
+
+        Raises:
+            ValueError: if num_steps is greater than the number of learned step embeddings.
+        """
         if self.step == "learned" and (num_steps or 0) > self.layer_embedding.shape[0]:
             raise ValueError(
                 f"num_steps must be at most {self.layer_embedding.shape[0]}, because only so many "
@@ -205,7 +234,7 @@ class StepTimingSignal(dense.WithKernels):
             )
 
     def cache_widths(self) -> Widths:
-        """What a cache keeps of each position: nothing."""
+        """Return an empty dict: a cache stores nothing for this layer."""
         return {}
 
     def call(
@@ -233,7 +262,7 @@ class StepTimingSignal(dense.WithKernels):
         return self.projection(tf.concat(parts, axis=-1))
 
     def _position_signal(self, step, signals):
-        """[S, D], or None."""
+        """Return the position signal [S, D]; None if there is none."""
         length = signals.length
         if not self.position or signals.position is not None:
             return signals.position
@@ -249,14 +278,14 @@ class StepTimingSignal(dense.WithKernels):
 
 
 def _broadcast(signal, state):
-    """Repeats a signal [C] or [S, C] over the batch and the positions of `state`: [B, S, C]."""
+    """Broadcast a signal [C] or [S, C] to [B, S, C], B and S as in `state`."""
     shape = tf.shape(state)
     wide = tf.broadcast_to(signal, tf.stack([shape[0], shape[1], signal.shape[-1]]))
     return tf.cast(wide, state.dtype)
 
 
 def make(hp: UniversalTransformerHParams, num_steps: int) -> StepTimingSignal:
-    """What is added in every step of a recurrence."""
+    """Return the `StepTimingSignal` that the hparams describe."""
     return StepTimingSignal(
         num_steps,
         position=hp.add_position_timing_signal,
@@ -281,4 +310,4 @@ def _make_learned(hp, side):
 
 @parts.position_signals.register("none")
 def _make_none(hp, side):
-    """None: nothing is added."""
+    """Return None: no signal is added."""
