@@ -1,1 +1,1 @@
-"""What every other room builds on: dense layers, tables, norms."""
+"""Basic layers: dense layers, embeddings, normalization, dropout, and helpers."""

@@ -1,4 +1,4 @@
-"""From an encoded sequence to one class."""
+"""A classification head: it pools an encoded sequence and scores the classes."""
 
 from typing import Any, Literal, get_args
 
@@ -14,23 +14,28 @@ Pooling = Literal["mean", "masked_mean", "last"]
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class ClassLabelHead(dense.WithKernels):
-    """Reads one vector from all positions, and scores the classes.
+    """Pools the vectors of all positions, and computes the logits of the classes.
 
     Args:
         num_classes: int C.
-        pooling: what is read, see `pool`.
+        pooling: "mean", "masked_mean" or "last". See the function `pool`.
         kernel_initializer: Keras initializer.
+
     Call arguments:
         x: float tensor [B, S, D].
-        padding_mask: bool tensor [B, S], True where there is no padding. Optional: all are real.
-        mask: the same; Keras finds that of `Masking` or `Embedding(mask_zero=True)` on `x`.
+        padding_mask: bool tensor [B, S], True at real tokens. Default: no padding.
+        mask: the same. By default the mask that `Masking` or `Embedding(mask_zero=True)` attached
+            to `x`.
+
     Returns:
         float32 tensor [B, C].
+
     Raises:
-        ValueError: if there is no such pooling.
-    References: T2T `modalities.class_label_top`; the others after its
-        `softmax_average_pooling_class_label_top` and `softmax_last_timestep_class_label_top`,
-        whose last one may be padding.
+        ValueError: for an unknown pooling.
+
+    References: T2T `modalities.class_label_top` for "mean". "masked_mean" and "last" follow
+        `softmax_average_pooling_class_label_top` and `softmax_last_timestep_class_label_top`. The
+        latter uses the last position even if it is padding.
     """
 
     def __init__(self, num_classes: int, pooling: Pooling = "mean", **kwargs: Any) -> None:
@@ -49,10 +54,10 @@ class ClassLabelHead(dense.WithKernels):
         return tf.cast(self.dense(self.pool(x, padding_mask)), tf.float32)
 
     def compute_mask(self, x: tf.Tensor, previous_mask: tf.Tensor | None = None) -> None:
-        """None: there are no positions any more."""
+        """Return None, because the output has no positions."""
 
     def pool(self, x: tf.Tensor, padding_mask: tf.Tensor | None = None) -> tf.Tensor:
-        """What is read of x: see the function."""
+        """Pool `x` [B, S, D] to [B, D]. See the function `pool`."""
         return pool(x, self.pooling, padding_mask)
 
     def compute_output_shape(self, x_shape: Shape) -> Shape:
@@ -60,15 +65,16 @@ class ClassLabelHead(dense.WithKernels):
 
 
 def pool(x: tf.Tensor, pooling: Pooling, padding_mask: tf.Tensor | None = None) -> tf.Tensor:
-    """One vector of those of all positions.
+    """Pool the vectors of all positions to one vector per example.
 
     Args:
         x: float tensor [B, S, D].
-        pooling: "mean" of all positions, padding included as in T2T; "masked_mean" of those that
-            are no padding; "last", the last one that is none.
-        padding_mask: bool tensor [B, S], True where there is no padding. Optional: all are real.
+        pooling: "mean": the mean over all positions, including padding, as in T2T. "masked_mean":
+            the mean over real positions. "last": the last real position.
+        padding_mask: bool tensor [B, S], True at real tokens. Default: no padding.
+
     Returns:
-        float tensor [B, D]; zeros of a row that is all padding, but for "mean".
+        float tensor [B, D]. Except for "mean", it is 0 for an example without real positions.
     """
     if pooling == "mean" or (pooling == "masked_mean" and padding_mask is None):
         return tf.reduce_mean(x, axis=1)

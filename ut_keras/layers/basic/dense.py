@@ -1,4 +1,4 @@
-"""A linear map over the last axis, and what is made of such maps."""
+"""A dense layer, and the base class of layers that contain dense layers."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ import tensorflow as tf
 from ut_keras.layers.basic.layer import Layer, PositionWise, check_choice
 from ut_keras.layers.basic.signature import Initializer, Shape
 
-FEW_ROWS = 8  # of an example, as while decoding
+FEW_ROWS = 8  # an example with at most so many rows, as in decoding, takes another code path
 
 
 class WithKernels(Layer):
-    """A layer with kernels, its own or of dense layers inside it.
+    """Base class of layers with kernels, either their own or those of dense sublayers.
 
     Args:
-        kernel_initializer: Keras initializer, of all of them.
+        kernel_initializer: Keras initializer of all kernels.
     """
 
     def __init__(self, kernel_initializer: Initializer = "glorot_uniform", **kwargs: Any) -> None:
@@ -23,7 +23,7 @@ class WithKernels(Layer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def _dense(self, units, name, input_size, **arguments):
-        """A `Dense` inside, built."""
+        """Make and build a dense sublayer."""
         made = sublayer(self, units, name, **arguments)
         made.build((None, input_size))
         return made
@@ -31,20 +31,25 @@ class WithKernels(Layer):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class Dense(WithKernels, PositionWise):
-    """Linear map over the last axis, `y = activation(x W + b)`.
+    """Dense layer over the last axis, `y = activation(x W + b)`.
 
-    The batch axes are folded into one, so that it is a single matrix product in every pass.
-    `keras.layers.Dense` computes the same; its contraction of a rank-3 tensor costs more on a CPU.
+    `keras.layers.Dense` computes the same result. This layer is faster on a CPU for inputs of rank
+    3, because it folds all other axes into one and computes a single matrix product in the forward
+    pass and in each gradient.
 
     Args:
         units: int. Size of the last axis of the output.
-        use_bias: bool. T2T's attention projections have none.
+        use_bias: bool. T2T's attention projections have no bias.
         activation: None or "relu".
+        bias_initializer: Keras initializer.
         kernel_initializer: Keras initializer. T2T's `uniform_unit_scaling` is "glorot_uniform".
+
     Call arguments:
         x: float tensor [..., C], rank >= 2.
+
     Returns:
         float tensor [..., units].
+
     References: T2T `common_layers.dense`.
     """
 
@@ -67,8 +72,8 @@ class Dense(WithKernels, PositionWise):
         self.kernel = self.add_weight(
             name="kernel",
             shape=(input_shape[-1], self.units),
-            # A Keras initializer draws the same numbers at each call: the q, k and v of an
-            # attention, which are given one initializer, would begin alike.
+            # A Keras initializer returns the same numbers at each call. The q, k and v kernels of
+            # an attention layer share one initializer. Without `clone` they would be equal.
             initializer=self.kernel_initializer.clone(),
         )
         self.bias = None
@@ -81,11 +86,11 @@ class Dense(WithKernels, PositionWise):
         return self.apply_kernel(x, self.kernel)
 
     def apply_kernel(self, x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
-        """The map with another kernel in place of the layer's."""
+        """Apply the layer with another kernel instead of its own."""
         y = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), kernel)
-        rows = x.shape[1:-1].num_elements() or 0  # of an example; None if unknown
+        rows = x.shape[1:-1].num_elements() or 0  # rows per example; 0 if unknown
         few_rows = 0 < rows <= FEW_ROWS
-        if few_rows:  # product and bias are faster one by one
+        if few_rows:  # separate operations for product and bias are faster
             y = tf.reshape(y, [-1, *x.shape[1:-1], self.units])
         if self.use_bias:
             y = y + self.bias if few_rows else tf.nn.bias_add(y, self.bias)
@@ -101,6 +106,11 @@ class Dense(WithKernels, PositionWise):
 
 
 def sublayer(layer: Any, units: int, name: str, **arguments: Any) -> Dense:
-    """A `Dense` inside of another layer: by its initializer, if none is given, and dtype policy."""
+    """Return a `Dense` with the dtype policy of the layer that will contain it.
+
+    Args:
+        layer: layer with `dtype_policy`, and with `kernel_initializer` if none is given here.
+        units, name, arguments: as for `Dense`.
+    """
     arguments.setdefault("kernel_initializer", layer.kernel_initializer)
     return Dense(units, name=name, dtype=layer.dtype_policy, **arguments)

@@ -1,4 +1,4 @@
-"""Dropout with masks that may be shared along some axes."""
+"""Dropout whose mask may be shared along some axes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,20 +14,27 @@ RESOLUTION = 2**16  # rates are multiples of 1 / RESOLUTION
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class Dropout(PositionWise):
-    """Sets a random share of the elements to zero and scales up the rest.
+    """Sets random elements to zero and scales up the others.
 
-    Every call draws a new mask, also when a loop over recurrence steps calls the same layer again.
-    The state of the random numbers is one variable, `seed_generator_state`.
+    Every call samples a new mask, also when a loop over recurrence steps calls the layer again. The
+    state of the random numbers is one variable, `seed_generator_state`.
 
     Args:
-        rate: float in [0, 1). Probability of an element to become zero.
-        broadcast_dims: ints. Axes along which all elements share one decision; T2T's
-            `*_dropout_broadcast_dims`, which save memory.
+        rate: float in [0, 1). Probability that an element becomes zero.
+        broadcast_dims: ints. Axes along which all elements share one decision, which saves memory.
+            T2T's `*_dropout_broadcast_dims`.
+        seed: int. Optional.
+
     Call arguments:
         x: float tensor of any shape.
-        training: bool. Without it nothing is dropped.
+        training: bool. If it is not True, the layer returns `x`.
+
     Returns:
         Tensor like `x`.
+
+    Raises:
+        ValueError: if rate is not in [0, 1).
+
     References: T2T `common_layers.dropout_with_broadcast_dims`.
     """
 
@@ -50,15 +57,17 @@ class Dropout(PositionWise):
     def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         if not training or self.rate == 0:
             return x
-        threshold = min(round(self.rate * RESOLUTION), RESOLUTION - 1)  # something is always kept
+        # The rate is rounded, to less than 1. The scale uses the rounded rate, so that the mean
+        # of the elements is unchanged.
+        threshold = min(round(self.rate * RESOLUTION), RESOLUTION - 1)
         keep = self._random_int16(x) >= threshold - RESOLUTION // 2
-        kept_share = 1 - threshold / RESOLUTION  # what is really kept, so that means stay true
+        kept_share = 1 - threshold / RESOLUTION
         return x * (tf.cast(keep, x.dtype) * tf.constant(1 / kept_share, x.dtype))
 
     def _random_int16(self, x):
-        """Uniform int16, of the shape of `x` but for the shared axes.
+        """Sample uniform int16 numbers in the shape of `x`, with size 1 along shared axes.
 
-        Four are cut out of each random int64: drawing them is most of what dropout costs.
+        Sampling dominates the cost of dropout. So each random int64 yields four int16 numbers.
         """
         shape = tf.shape(x)
         if self.broadcast_dims:
@@ -72,5 +81,10 @@ class Dropout(PositionWise):
 
 
 def sublayer(layer: Any, broadcast_dims: Sequence[int] = ()) -> Dropout:
-    """The `Dropout` of another layer, by its `dropout_rate` and dtype policy."""
+    """Return a `Dropout` with the `dropout_rate` and dtype policy of a layer.
+
+    Args:
+        layer: layer that will contain the `Dropout`.
+        broadcast_dims: as for `Dropout`.
+    """
     return Dropout(layer.dropout_rate, broadcast_dims, name="dropout", dtype=layer.dtype_policy)

@@ -1,4 +1,7 @@
-"""What ids may be, and from them to vectors and back: symbols, sentences as bags of words."""
+"""Embeddings of tokens, of sentences as bags of words, and of target spaces.
+
+The module also checks and converts the ids that callers pass.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,19 +17,26 @@ from ut_keras.ops import litert
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class SymbolEmbedding(Layer):
-    """A table with one row per symbol; embeds ids and, as a softmax matrix, scores them.
+    """A table of token embeddings, also used as softmax matrix.
 
-    Rows are multiplied by sqrt(D) when embedded, not when they score; id 0, padding, becomes the
-    zero vector, and Keras' mask says where it is, as that of `Embedding(mask_zero=True)` does.
+    A call multiplies the embeddings by sqrt(D); `logits` does not. The embedding of id 0, padding,
+    is the zero vector. The layer computes a Keras mask, like `Embedding(mask_zero=True)`.
+
+        embedding = SymbolEmbedding(vocab_size=32, hidden_size=8)
+        x = embedding(tf.constant([[5, 3, 1, 0]]))     # [1, 4, 8]
+        logits = embedding.logits(x)                   # [1, 4, 32]
 
     Args:
         vocab_size: int V.
         hidden_size: int D.
-        multiply: bool. Whether to multiply at all.
+        multiply: bool. Whether to multiply by sqrt(D).
+
     Call arguments:
         ids: int tensor of any shape.
+
     Returns:
         float tensor [..., D].
+
     References: Vaswani et al. 2017, section 3.4; T2T `modalities.symbol_bottom`, `symbol_top`.
     """
 
@@ -43,7 +53,7 @@ class SymbolEmbedding(Layer):
             name="weights",
             shape=(self.vocab_size, self.hidden_size),
             initializer=keras.initializers.RandomNormal(stddev=self.hidden_size**-0.5),
-            autocast=False,  # a few rows are cast, not the table
+            autocast=False,  # `call` casts the embeddings of the ids, not the complete table
         )
 
     def call(self, ids: tf.Tensor) -> tf.Tensor:
@@ -57,12 +67,13 @@ class SymbolEmbedding(Layer):
         return ids != 0
 
     def logits(self, x: tf.Tensor, columns: tf.Tensor | None = None) -> tf.Tensor:
-        """Scores every symbol.
+        """Compute the logit of every token.
 
         Args:
             x: float tensor [B, T, D].
-            columns: what `columns` returned, which saves time where few `x` are scored again and
-                again. Optional.
+            columns: the result of the method `columns`. It saves time in repeated calls with few
+                positions, as in decoding. Optional.
+
         Returns:
             float32 tensor [B, T, V].
         """
@@ -77,7 +88,7 @@ class SymbolEmbedding(Layer):
         return tf.cast(scores, tf.float32)
 
     def columns(self) -> tf.Tensor:
-        """The table with a column per symbol, [D, V]."""
+        """Return the transposed table, [D, V]."""
         table = tf.cast(tf.convert_to_tensor(self.embedding), self.compute_dtype)
         return tf.transpose(table)
 
@@ -87,29 +98,37 @@ class SymbolEmbedding(Layer):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class SentenceEmbedding(Layer):
-    """One vector per sentence: the sum of its words' embeddings, each times a mask by position.
-
-    The learned mask keeps the order of the words; stories and questions have one each. The last
-    sentence that has words is the question. A sentence of padding only becomes the zero vector,
-    and is masked.
+    """Embeds each sentence as a weighted sum of word embeddings.
 
         m_i = sum_j f_j * w_ij      (the bAbI encoding of Dehghani et al. 2019, section 3.1)
 
-    The authors' masks start at one, so that a new model cannot tell "a is east of b" from "b is
-    east of a", and nothing but noise leads away from there: on bAbI's tasks 17 and 19 it stands
-    still for thousands of updates. Masks that start with a spread around one tell the order at
-    once.
+    w_ij is the embedding of word j in sentence i. f_j is a learned weight vector of position j, the
+    mask of the paper. It encodes the order of the words. There are two masks, one for the sentences
+    of the story and one for the question, which is the last sentence with words. A sentence without
+    words becomes the zero vector, and is masked for Keras.
+
+    The authors initialize the masks with 1. Then an untrained model cannot distinguish "a is east
+    of b" from "b is east of a", and at first only noise changes that: on bAbI's tasks 17 and 19,
+    the loss does not improve for thousands of updates. Random initial masks around 1
+    (mask_stddev > 0) encode the order from the start.
 
     Args:
         vocab_size: int V.
         hidden_size: int D.
-        max_words: int. Words per sentence, padding included.
-        mask_stddev: float >= 0. Spread of the masks around one at the start; the authors' is 0.
-        multiply: bool. As of `SymbolEmbedding`.
+        max_words: int. Words per sentence, including padding.
+        mask_stddev: float >= 0. Standard deviation of the initial masks around 1. The authors use
+            0.
+        multiply: bool. As in `SymbolEmbedding`.
+
     Call arguments:
         ids: int tensor [B, sentences, max_words].
+
     Returns:
         float tensor [B, sentences, D].
+
+    Raises:
+        ValueError: if `ids` do not have this shape.
+
     References: the authors' bAbI-T2T code; see problems/babi_qa.py.
     """
 
@@ -147,7 +166,8 @@ class SentenceEmbedding(Layer):
             tf.cumsum(has_words, axis=1, reverse=True) == 1, ids.dtype
         )
         is_question = is_question[:, :, tf.newaxis]  # [B, sentences, 1], 1 at the question
-        # The ids are cut, not the vectors: those are much larger, and so are their gradients.
+        # Masking the ids is cheaper than masking the embeddings: these and their gradients are much
+        # larger.
         story = self._encode_sentences(ids * (1 - is_question), self.story_mask)
         question = self._encode_sentences(
             tf.reduce_sum(ids * is_question, axis=1), self.question_mask
@@ -155,10 +175,10 @@ class SentenceEmbedding(Layer):
         return story + tf.cast(is_question, story.dtype) * question[:, tf.newaxis]
 
     def compute_mask(self, ids: tf.Tensor, previous_mask: tf.Tensor | None) -> tf.Tensor:
-        return keras.ops.any(ids != 0, axis=2)  # of symbolic ids, too
+        return keras.ops.any(ids != 0, axis=2)  # also works for symbolic ids
 
     def _encode_sentences(self, ids, mask):
-        """[..., words] -> [..., D]."""
+        """Embed sentences of word ids [..., max_words] with one of the masks, [..., D]."""
         vectors = self.words(ids)
         return tf.reduce_sum(vectors * tf.cast(tf.convert_to_tensor(mask), vectors.dtype), axis=-2)
 
@@ -176,17 +196,23 @@ class SentenceEmbedding(Layer):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class TargetSpaceEmbedding(WithKernels, PositionWise):
-    """Adds to every source position, padding included, a vector that names the kind of target.
+    """Adds the learned vector of a target space to every position, including padding.
+
+    A target space is T2T's number for the kind of the targets, such as a language.
 
     Args:
         target_space_id: int in [0, 32). T2T's `SpaceID` of the targets.
-        kernel_initializer: Keras initializer, of the table with a row for every kind.
+        kernel_initializer: Keras initializer of the table, which has a row for every target space.
+
     Call arguments:
-        x: float tensor [B, S, D].
+        x: float tensor [B, S, D], the embedded source.
+
     Returns:
         Tensor like `x`.
+
     Raises:
-        ValueError: if the id is out of range.
+        ValueError: if target_space_id is out of range.
+
     References: T2T `transformer_layers.transformer_prepare_encoder`.
     """
 
@@ -211,11 +237,15 @@ class TargetSpaceEmbedding(WithKernels, PositionWise):
         return x + tf.convert_to_tensor(self.kernel)[self.target_space_id]
 
 
-# Ids as they come from a caller: ints of any size, and nothing that would have to be rounded.
+# Checks of the ids that a caller passes: ints of any size, but no floats.
 
 
 def check_features(features: Any, names: Sequence[str] = ()) -> None:
-    """Raises `ValueError` unless `features` are a dict that has all these names."""
+    """Check that `features` is a dict with all given names as keys.
+
+    Raises:
+        ValueError: otherwise.
+    """
     if not isinstance(features, Mapping):
         shape = getattr(features, "shape", None)
         received = type(features).__name__ if shape is None else f"a tensor of shape {shape}"
@@ -228,7 +258,11 @@ def check_features(features: Any, names: Sequence[str] = ()) -> None:
 
 
 def check_batch_sizes(features: Mapping[str, Any], names: Sequence[str]) -> None:
-    """Raise `ValueError` where the shapes of these features say that their rows differ."""
+    """Check that the given features have the same batch size, as far as it is known.
+
+    Raises:
+        ValueError: if the batch sizes differ.
+    """
     shapes = {}
     for name in names:
         shape = getattr(features.get(name), "shape", None)
@@ -244,15 +278,20 @@ def check_batch_sizes(features: Mapping[str, Any], names: Sequence[str]) -> None
 
 
 def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
-    """Returns ids as int32.
+    """Return ids as an int32 tensor.
+
+    The checks are stricter than those of Keras and TensorFlow. Keras' embeddings truncate floats. A
+    cast to int32 drops the higher bits of large ints. On a GPU, the embedding of an id out of range
+    is zero.
 
     Args:
         values: int tensor, array or nested lists of any shape.
-        name: str, for the error.
-        size: int. How many ids there are; looked at outside of graphs. Optional.
+        name: str, for the error message.
+        size: int. The ids must be less than this. Checked only in eager mode. Optional.
+
     Raises:
-        ValueError: if they are no ints, or out of range. (Keras' embeddings would cut floats off;
-            of large ints the higher bits would be, and a GPU makes zeros of ids out of range.)
+        ValueError: if `values` are not ints, have sequences of different lengths, or are not in
+            [0, size).
     """
     try:
         ids = tf.convert_to_tensor(values)
@@ -261,7 +300,7 @@ def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
             f"{name} must be sequences of the same length, padded with 0 on the right. "
             f"Received: {type(values).__name__}: {error}"
         ) from error
-    # An empty list has no type of its own.
+    # TensorFlow converts an empty list to floats.
     if not ids.dtype.is_integer and ids.shape.num_elements() != 0:
         raise ValueError(
             f"{name} must have an int dtype. Received: {ids.dtype.name}. "

@@ -1,4 +1,4 @@
-"""Hparams to the arguments that many layers take: what the makers of the parts share."""
+"""Conversions from hparams to the arguments that many layers have in common."""
 
 from typing import Any
 
@@ -10,15 +10,17 @@ POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
 
 def dtype_policy(hp: BasicHParams) -> str:
-    """The Keras dtype policy of T2T's `activation_dtype`."""
+    """Return the name of the Keras dtype policy for T2T's `activation_dtype`."""
     return POLICIES[hp.activation_dtype]
 
 
 def with_global_policy(hp: BasicHParams) -> BasicHParams:
-    """The hparams, with Keras' global dtype policy where they leave `activation_dtype` at float32.
+    """Return the hparams with Keras' global dtype policy.
+
+    They are unchanged if their `activation_dtype` is not the default, "float32".
 
     Raises:
-        HParamError: if a model cannot have that policy.
+        HParamError: if the policy is neither float32 nor mixed_bfloat16.
     """
     policy = keras.config.dtype_policy().name
     if hp.activation_dtype != "float32" or policy == "float32":
@@ -34,26 +36,29 @@ def with_global_policy(hp: BasicHParams) -> BasicHParams:
 
 
 def kernel_initializer(hp: BasicHParams) -> keras.initializers.Initializer:
-    """T2T's `initializer`; the gain is a factor of the variance where that follows the shape."""
+    """Return the Keras initializer for T2T's `initializer` and `initializer_gain`.
+
+    For the unit scaling initializers, the gain is a factor of the variance.
+    """
     gain = hp.initializer_gain
     if hp.initializer == "orthogonal":
         return keras.initializers.Orthogonal(gain)
     if hp.initializer == "uniform":
         return keras.initializers.RandomUniform(-0.1 * gain, 0.1 * gain)
-    if hp.initializer == "xavier":  # without the gain, in T2T too
+    if hp.initializer == "xavier":  # ignores the gain, as in T2T
         return keras.initializers.GlorotUniform()
-    # TensorFlow 1 cuts a "normal" off at two standard deviations.
+    # TensorFlow 1 truncates a "normal" at two standard deviations.
     distribution = "truncated_normal" if hp.initializer == "normal_unit_scaling" else "uniform"
     return keras.initializers.VarianceScaling(gain, "fan_avg", distribution)
 
 
 def common(hp: BasicHParams) -> dict[str, Any]:
-    """What every layer with a kernel takes."""
+    """Return the arguments that every layer with a kernel has."""
     return {"kernel_initializer": kernel_initializer(hp), "dtype": dtype_policy(hp)}
 
 
 def processing(hp: BasicHParams) -> dict[str, Any]:
-    """What every `PrePostProcess` takes besides its sequence."""
+    """Return the arguments of every `PrePostProcess`, except its sequence."""
     return {
         "dropout_rate": hp.layer_prepostprocess_dropout,
         "dropout_broadcast_dims": axes(hp.layer_prepostprocess_dropout_broadcast_dims),
@@ -63,10 +68,13 @@ def processing(hp: BasicHParams) -> dict[str, Any]:
 
 
 def removes_padding(hp: TransformerHParams, side: str) -> bool:
-    """T2T removes padding only in encoders; a decoder's positions are all transformed."""
+    """Return whether the layers of a side set padding to 0.
+
+    T2T's `use_pad_remover` does so only in encoders.
+    """
     return hp.use_pad_remover and side == "encoder"
 
 
 def axes(comma_separated: str) -> tuple[int, ...]:
-    """T2T's "0,1" as (0, 1)."""
+    """Convert T2T's comma-separated axes, such as "0,1", to a tuple of ints."""
     return tuple(int(axis) for axis in comma_separated.split(",") if axis.strip())

@@ -1,4 +1,4 @@
-"""What our layers share: a config that is read off the arguments, and how these are checked."""
+"""Base classes of layers, with automatic configs, and checks of arguments."""
 
 import inspect
 from collections.abc import Collection, Iterable
@@ -11,13 +11,15 @@ from ut_keras.ops import private_api
 
 
 class Layer(private_api.BuildHook):
-    """A Keras layer that keeps each argument of `__init__` as an attribute of the same name.
+    """Base class of layers with automatic configs.
 
-    So its config need not be written out, as in scikit-learn's estimators; it is left to a class
-    to add what it keeps under another name. Initializers and layers among the arguments are
-    serialized, and made again from a config. An `__init__` with `**kwargs` hands these on: the
-    arguments of the class above are in the config, too. What is frozen, parts as well, is frozen
-    when it is made from a config and built.
+    A subclass stores each argument of `__init__` in an attribute of the same name. As for
+    scikit-learn's estimators, `get_config` reads the arguments from these attributes, so subclasses
+    do not implement it. A subclass extends it only for arguments that it stores under another name.
+    If `__init__` has `**kwargs`, the config also contains the arguments of the parent class.
+    Initializers and layers among the arguments are serialized.
+
+    Frozen layers and sublayers stay frozen: they are not trainable after `from_config` and `build`.
     """
 
     trainable: bool
@@ -35,49 +37,66 @@ class Layer(private_api.BuildHook):
         made = {name: _deserialized(value) for name, value in config.items()}
         is_trainable = made.pop("trainable", True)
         layer = super().from_config(made)
-        if not is_trainable:  # of one that is, parts may be frozen
+        if not is_trainable:  # a trainable layer may contain frozen layers, so leave it unchanged
             layer.trainable = False
         return layer
 
     def after_build(self) -> None:
-        if not self.trainable:  # Keras does not freeze layers that `build` made or was given
+        if not self.trainable:  # Keras does not freeze the sublayers that `build` made or assigned
             for layer in self.direct_sublayers:
                 layer.trainable = False
 
 
 class PositionWise(Layer):
-    """A layer that keeps positions apart: its output is like its input, and masked like it.
+    """Base class of layers whose output has the shape and the mask of the input.
 
-    Keras calls `compute_output_shape` by the name of what `build` takes: here `input_shape`, too.
+    The argument of `compute_output_shape` must have the name `input_shape`, as in `build`, because
+    Keras passes it by name.
     """
 
-    supports_masking = True  # Keras hands the mask on
+    supports_masking = True  # Keras passes the mask of the input on to the output
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
 
 
 def build_all(layers: Iterable[Any], shape: Any) -> None:
-    """Builds layers: none that is None, or built, as Keras builds what it loads."""
+    """Build layers with an input shape, except those that are None or already built.
+
+    Keras has already built the layers that it loaded from a file.
+    """
     for layer in layers:
         if layer is not None and not layer.built:
             layer.build(shape)
 
 
 def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
-    """Raises ValueError: if the argument of that name is none of the choices."""
+    """Check that an argument is one of the choices.
+
+    Raises:
+        ValueError: otherwise.
+    """
     if value not in choices:
         raise ValueError(f"{name} must be one of {tuple(choices)}. Received: {value!r}.")
 
 
 def check_least(name: str, value: int, least: int) -> None:
-    """Raises ValueError: if the argument of that name is less."""
+    """Check that an argument is at least `least`.
+
+    Raises:
+        ValueError: otherwise.
+    """
     if value < least:
         raise ValueError(f"{name} must be at least {least}. Received: {value}.")
 
 
 def _init_arguments(cls: type) -> tuple[list[str], bool]:
-    """The names of what `__init__` takes, and whether it takes what every Keras layer does."""
+    """Return the arguments of `__init__` as names.
+
+    Returns:
+        (list of str, bool): the names; whether `__init__` also accepts the arguments that all
+        Keras layers have.
+    """
     names: list[str] = []
     for above in cls.__mro__[: cls.__mro__.index(Layer)]:
         if "__init__" not in vars(above):

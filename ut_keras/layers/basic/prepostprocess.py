@@ -1,4 +1,4 @@
-"""What happens around every sublayer: layer norm as T2T computes it, dropout, residual."""
+"""Operations around every sublayer: normalization, dropout, residual connection."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,16 +16,19 @@ from ut_keras.ops import custom_gradient
 class LayerNormalization(PositionWise):
     """Normalizes the last axis to mean 0 and variance 1, then scales and shifts it.
 
-    Statistics are float32 under any dtype policy; the variance is the biased one.
+    The statistics are float32 under any dtype policy. The variance is the biased one.
 
         y = scale · (x - mean) / sqrt(variance + epsilon) + bias         (Ba et al. 2016)
 
     Args:
         epsilon: float. Added to the variance.
+
     Call arguments:
         x: float tensor [..., D].
+
     Returns:
         Tensor like `x`.
+
     References: T2T `common_layers.layer_norm`.
     """
 
@@ -44,7 +47,9 @@ class LayerNormalization(PositionWise):
 
 
 def _normalize(x, scale, bias, epsilon):
-    """The formula above, with its gradient written out: half as many passes over x.
+    """Compute layer normalization, with an explicit gradient.
+
+    The explicit gradient reads x half as often as TensorFlow's automatic gradient.
 
     dx = (dz - mean(dz) - z mean(dz z)) / sqrt(variance + epsilon),   z = normalized x,
     dz = scale dy,   d scale = sum(dy z),   d bias = sum(dy)
@@ -72,7 +77,9 @@ def _normalize(x, scale, bias, epsilon):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class RMSNormalization(PositionWise):
-    """Divides the last axis by the root of its mean square, then scales it; no mean, no bias.
+    """Divides the last axis by the root of its mean square, then scales it.
+
+    Unlike layer normalization, it subtracts no mean and adds no bias.
 
         y = scale · x / sqrt(mean(x²) + epsilon)                 (Zhang & Sennrich 2019, eq. 4)
 
@@ -80,11 +87,14 @@ class RMSNormalization(PositionWise):
 
     Args:
         epsilon: float. Added to the mean square.
+
     Call arguments:
         x: float tensor [..., D].
+
     Returns:
         Tensor like `x`.
-    References: Zhang & Sennrich 2019, Root Mean Square Layer Normalization. T2T has none.
+
+    References: Zhang & Sennrich 2019, Root Mean Square Layer Normalization. T2T does not have it.
     """
 
     def __init__(self, epsilon: float = 1e-6, **kwargs: Any) -> None:
@@ -107,12 +117,12 @@ NORMS = {"layer": LayerNormalization, "rms": RMSNormalization}
 
 
 class Processing(Layer):
-    """A layer that processes what goes into its parts or comes out, always by the same settings.
+    """Base class of layers that contain `PrePostProcess` layers with equal settings.
 
     Args:
         dropout_rate: float in [0, 1).
         dropout_broadcast_dims: ints. Axes that share their dropout decisions.
-        epsilon: float. Of the normalization.
+        epsilon: float, of the normalization.
         norm_type: "layer" or "rms".
     """
 
@@ -132,16 +142,16 @@ class Processing(Layer):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments by which another layer is `Processing` alike."""
+        """The arguments for another `Processing` layer with the same settings."""
         names = ("dropout_rate", "dropout_broadcast_dims", "epsilon", "norm_type")
         return {"dtype": self.dtype_policy, **{name: getattr(self, name) for name in names}}
 
     def process(self, sequence: str, name: str = "layer_prepostprocess") -> "PrePostProcess":
-        """A `PrePostProcess` by these settings."""
+        """Return a `PrePostProcess` with these settings."""
         return PrePostProcess(sequence, name=name, **self.settings)
 
     def processes(self, sequence: str, count: int) -> tuple["PrePostProcess", ...]:
-        """Several, named as T2T names those of one scope."""
+        """Return `count` layers, with the names that T2T gives them in a variable scope."""
         numbers = ("", *(f"_{number}" for number in range(1, count)))
         return tuple(self.process(sequence, f"layer_prepostprocess{number}") for number in numbers)
 
@@ -150,23 +160,28 @@ class Processing(Layer):
 class PrePostProcess(Processing, PositionWise):
     """Applies a sequence of small operations to the input or the output of a sublayer.
 
-    A sublayer (attention, transition) is wrapped by two of these. Pre-norm, T2T's default, is "n"
-    before and "da" after; post-norm, as in "Attention Is All You Need", is "none" and "dan".
+    There is one before and one after each sublayer (attention or transition). Pre-norm, T2T's
+    default, is "n" before and "da" after the sublayer. Post-norm, as in "Attention Is All You
+    Need", is "none" before and "dan" after it.
 
-        n   layer normalization, or another norm
+        n   normalization
         d   dropout
         a   add the residual
 
     Args:
         sequence: str of the letters above, or "none".
-        *args, **kwargs: those of `Processing`.
+        *args, **kwargs: as for `Processing`.
+
     Call arguments:
         x: float tensor [B, S, D].
         residual: float tensor [B, S, D], the input of the sublayer. Only for "a".
+
     Returns:
         float tensor [B, S, D].
+
     Raises:
-        ValueError: if the sequence holds another letter, or there is no such norm.
+        ValueError: if the sequence contains another letter, or for an unknown norm_type.
+
     References: T2T `common_layers.layer_prepostprocess`.
     """
 

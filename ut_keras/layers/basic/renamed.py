@@ -5,7 +5,9 @@ from typing import Any, ClassVar
 
 
 class RenamedAttributes:
-    """Mixin: reading, assigning or overriding an attribute by its old name warns, and works.
+    """Mixin: old names of attributes can be used, with a warning.
+
+    An attribute can be read, assigned and overridden in a subclass by its old name.
 
     A class lists its renamed attributes in `renamed_attributes`, old name -> new name.
     """
@@ -35,13 +37,16 @@ class RenamedAttributes:
 
 
 def warn(old: str, new: str) -> None:
-    """Warn that the caller of the caller uses an old name."""
+    """Warn that an old name is used. The warning points to the caller of the caller."""
     message = f"{old} has been renamed to {new}. The old name will be removed in the next version."
     warnings.warn(message, DeprecationWarning, stacklevel=3)
 
 
 def get(owner: Any, new: str, old: str) -> Any:
-    """Return an attribute of a user's object that may still have the old name; None without it."""
+    """Return an attribute of a user's object that may still have the old name.
+
+    The result is None if the object has neither name.
+    """
     if not hasattr(owner, new) and hasattr(owner, old):
         warn(f"{type(owner).__name__}.{old}", new)
         return getattr(owner, old)

@@ -1,4 +1,4 @@
-"""A recurrence along positions, of which there may be none."""
+"""Recurrences over positions that also support empty sequences."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,12 +7,15 @@ import tensorflow as tf
 
 
 def scan(take_step: Callable[[Any, Any], Any], elements: Any, start: Any) -> Any:
-    """`tf.scan`, which fails in a graph where there is nothing to go over.
+    """Run `tf.scan`, also over empty sequences, for which it fails in a graph.
 
     Args:
         take_step: function (state, elements of one position) -> state.
-        elements: nest of tensors [S, ...]; so is what is returned, the states behind each position.
-        start: the state before the first.
+        elements: nest of tensors [S, ...].
+        start: the state before the first position.
+
+    Returns:
+        Nest of tensors [S, ...]: the state after each position.
     """
 
     def no_states():
@@ -26,7 +29,12 @@ def scan(take_step: Callable[[Any, Any], Any], elements: Any, start: Any) -> Any
 
 
 def last_state(states: Any, start: Any) -> Any:
-    """The state behind the last position, which is `start` where there are no positions."""
+    """Return the state after the last position, or `start` for an empty sequence.
+
+    Args:
+        states: nest of tensors [S, ...] from `scan`.
+        start: the state before the first position.
+    """
     if tf.nest.flatten(states)[0].shape[0]:
         return tf.nest.map_structure(lambda x: x[-1], states)
     return tf.nest.map_structure(

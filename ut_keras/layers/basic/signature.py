@@ -1,4 +1,4 @@
-"""Types that many signatures of layers share."""
+"""Types that the signatures of many layers use."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -6,28 +6,30 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-Shape = tuple[Any, ...]  # ints; None where it is not known
-Config = dict[str, Any]  # what `from_config` takes
-Initializer = str | Mapping[str, Any] | keras.initializers.Initializer  # a name, saved, or made
-Widths = Mapping[str, tuple[int, int]]  # of a cache: groups and width by the name of a store
-Stores = Mapping[str, tf.Tensor]  # of a cache: [N · B · G · C, W] by name, see `cache`
+Shape = tuple[Any, ...]  # ints; None for an unknown size
+Config = dict[str, Any]  # argument of `from_config`
+Initializer = str | Mapping[str, Any] | keras.initializers.Initializer  # name, config or object
+Widths = Mapping[str, tuple[int, int]]  # cache: name of a store -> (number of groups, width)
+Stores = Mapping[str, tf.Tensor]  # cache: name of a store -> [N · B · G · C, W], see `cache`
 
 
 class StepInputs(NamedTuple):
-    """What a layer, a block of them and all depth are given besides the state.
+    """The arguments of a layer, a block or a recurrence in addition to the state.
 
     Fields:
-        attention_mask: bool, broadcastable to [B, H, S, S]; True = may attend. None: all may.
-        padding_mask: bool [B, S], True at real tokens. None: all are. It masks no attention.
-        memory: from `project_memory`, what a decoder attends to besides. None in an encoder.
-        num_steps: int. Steps in depth; None: as many as the recurrence was made for.
-        exit_threshold: float in (0, 1]. A position halts beyond it; None: beyond the rule's own.
-        record_attention: bool. Whether depth keeps the attention weights of every step and layer.
+        attention_mask: bool, broadcastable to [B, H, S, S]; True = may attend. None: no mask.
+        padding_mask: bool [B, S], True at real tokens. None: no padding. Attention does not use it.
+        memory: the result of `project_memory`: the sequence that a decoder attends to, projected.
+            None in an encoder.
+        num_steps: int. Number of recurrence steps. None: the recurrence's own number.
+        exit_threshold: float in (0, 1]. A position halts above it. None: the halting rule's own
+            threshold.
+        record_attention: bool. Whether to return the attention weights of every step and layer.
         training: bool.
-        running: bool [B, S]. Where it is False a state passes every sublayer unchanged. None: all
-            run. Only of a step.
-        cache: `LayerCache`, of a block one for each layer; None: nothing is kept. Only of a step,
-            and only where it is causal.
+        running: bool [B, S]. Sublayers leave the state unchanged where it is False. None: True
+            everywhere. Only for a single step.
+        cache: `LayerCache`, or a sequence of them for a block, one for each layer. None: no cache.
+            Only for a single step, and only in causal layers.
     """
 
     attention_mask: tf.Tensor | None = None
