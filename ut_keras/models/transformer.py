@@ -109,7 +109,7 @@ class Transformer(seq2seq.Seq2Seq):
         )
 
     def _with_position_ids(self, features):
-        """With "position_ids", where the signals of both sides draw them together."""
+        """Add "position_ids" to the features if the signals of both sides share them."""
         layer = self.target_position if self.encoder is None else self.source_position
         sample = renamed.get(layer, "sample_position_ids", "draw_places")
         if sample is None:

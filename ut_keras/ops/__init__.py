@@ -1,1 +1,1 @@
-"""TensorFlow operations put otherwise."""
+"""Faster, safer or portable forms of TensorFlow operations."""

@@ -1,17 +1,18 @@
-"""Gradients that are written out, and freed with the graph that they belong to.
+"""Custom gradients that are freed together with their graph.
 
     @custom_gradient.wrap
     def square(x):
         return x * x, lambda upstream: 2 * x * upstream
 
-It is `tf.custom_gradient`, without what that leaves behind: it files the gradient of each call in a
-graph in a list of the process, under a name of its own, for good. The gradient holds tensors, they
-hold the graph, and so no graph with a layer norm in it was ever freed: 13 MB for each search of a
-tiny model. Here the graph holds the gradient, and the list no more than a weak reference.
+`tf.custom_gradient` leaks memory: for each call in a graph, it adds the gradient function to a
+registry of the process, and never removes it. The gradient function has references to tensors, and
+these to the graph. So a graph with layer normalization would never be freed: 13 MB for each
+search of a tiny model. Here, the graph has the reference to the gradient function, and the registry
+has only a weak reference to the graph.
 
-A SavedModel keeps such gradients as functions, each of which is filled into that list again by
-whoever loads it: 17 functions and 88 MB in an export of that model. So an export leaves them out,
-and has TensorFlow's gradients, of the same value:
+A SavedModel stores custom gradients as functions, which loading it adds to the registry again: 17
+functions and 88 MB in an export of that model. So exports use TensorFlow's automatic gradients
+instead, which have the same values:
 
     with custom_gradient.disabled():
         tf.saved_model.save(module, directory, signatures)
@@ -32,7 +33,11 @@ _DISABLED = contextvars.ContextVar("disabled", default=False)
 
 
 def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator, as `tf.custom_gradient`: for a function of tensors to (results, gradient)."""
+    """Decorate a function like `tf.custom_gradient`.
+
+    Args:
+        function: function from tensors to (results, gradient function).
+    """
     with_gradient = tf.custom_gradient(function)
 
     @functools.wraps(function)
@@ -49,7 +54,7 @@ def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def disabled() -> Iterator[None]:
-    """Within it, what is traced has TensorFlow's gradients instead."""
+    """Use TensorFlow's automatic gradients in the functions traced in this context."""
     before = _DISABLED.set(True)
     try:
         yield
@@ -58,7 +63,7 @@ def disabled() -> Iterator[None]:
 
 
 def _store_in_graph(op):
-    """Lets the graph of an operation hold its gradient, and no one else."""
+    """Move the gradient function of an operation from the registry to its graph."""
     graph: Any = weakref.ref(op.graph)
     name = op.get_attr("_gradient_op_type").decode()
     entries = private_api.gradient_registry()

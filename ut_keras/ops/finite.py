@@ -1,6 +1,8 @@
-"""Whether tensors hold numbers: a NaN or an infinity among weights makes every output one.
+"""Checks that weights are finite.
 
-finite.check("model.safetensors", weights.items())     DataError, with the name of the weight
+A NaN or an infinity among the weights would reach every output.
+
+    finite.check("model.safetensors", weights.items())     # DataError with the weight's name
 """
 
 from collections.abc import Iterable
@@ -12,7 +14,11 @@ from ut_keras.errors import DataError
 
 
 def first_non_finite(named: Iterable[tuple[str, Any]]) -> str | None:
-    """Returns the name of the first of (name, tensor) that holds a NaN or an infinity, or None."""
+    """Return the name of the first tensor with a NaN or an infinity, or None.
+
+    Args:
+        named: iterable of (name, tensor).
+    """
     for name, value in named:
         tensor = tf.convert_to_tensor(value)
         if tensor.dtype.is_floating and not tf.reduce_all(tf.math.is_finite(tensor)):
@@ -21,11 +27,23 @@ def first_non_finite(named: Iterable[tuple[str, Any]]) -> str | None:
 
 
 def check(title: str, named: Iterable[tuple[str, Any]]) -> None:
-    """Raises DataError if one of (name, tensor) is not finite; `title` says where they are."""
+    """Check that all tensors are finite.
+
+    Args:
+        title: str, the file or object that contains the tensors, for the message.
+        named: iterable of (name, tensor).
+
+    Raises:
+        DataError: otherwise.
+    """
     if name := first_non_finite(named):
         raise DataError(f"{title} must hold finite weights. Received: {name}, with NaN or inf.")
 
 
 def check_model(model: Any) -> None:
-    """Raises DataError if a weight of a Keras model is not finite."""
+    """Check that all weights of a Keras model are finite.
+
+    Raises:
+        DataError: otherwise.
+    """
     check("model", ((weight.path, weight.value) for weight in model.weights))

@@ -1,8 +1,11 @@
-"""What LiteRT needs put otherwise: operations that TensorFlow has and it has not.
+"""Alternatives to operations that LiteRT does not support.
 
-with litert.tracing():                  what is traced within it
-    ...
-if litert.is_traced(): ...              is for LiteRT
+Usage:
+
+    with litert.tracing():        # functions traced in this context are converted to LiteRT
+        ...
+    if litert.is_traced():        # True while they are traced
+        ...
 """
 
 import contextlib
@@ -17,7 +20,7 @@ _TRACED = contextvars.ContextVar("litert", default=False)
 
 @contextlib.contextmanager
 def tracing() -> Iterator[None]:
-    """Within it, what is traced is for LiteRT."""
+    """Declare that the functions traced in this context are converted to LiteRT."""
     before = _TRACED.set(True)
     try:
         yield
@@ -26,23 +29,33 @@ def tracing() -> Iterator[None]:
 
 
 def is_traced() -> bool:
-    """bool. Whether what is traced now is for LiteRT."""
+    """Return whether the function that is traced now is converted to LiteRT."""
     return _TRACED.get()
 
 
 def zeros(shape: Sequence[Any], dtype: tf.DType | str) -> tf.Tensor:
-    """Zeros that are made when they are needed; LiteRT's converter would store constant ones.
+    """Return zeros that are computed at run time.
 
-    It works out whatever goes by no input, but for what is drawn at random.
+    Constant zeros would be stored in the `.tflite` file. LiteRT's converter folds every operation
+    into a constant unless it depends on an input or is random. So these zeros are computed from a
+    random number.
     """
     nothing = 0 * tf.random.uniform([1] * len(shape))
     return tf.broadcast_to(tf.cast(nothing, dtype), shape)
 
 
 def lookup(table: Any, ids: tf.Tensor) -> tf.Tensor:
-    """`tf.gather` of the rows of a table [V, D]; LiteRT's own, which reads weights of 8 bits.
+    """Return rows of a table [V, D], like `tf.gather`.
 
-    A gather would need the table once more, for its weights have one scale for all rows.
+    For LiteRT, this is its embedding lookup, which reads 8-bit weights with a scale per row. A
+    gather has a single scale for all rows, so the file would contain the table a second time.
+
+    Args:
+        table: float [V, D].
+        ids: int32 [...].
+
+    Returns:
+        float [..., D].
     """
     if not is_traced():
         return tf.gather(table, ids)
@@ -50,7 +63,7 @@ def lookup(table: Any, ids: tf.Tensor) -> tf.Tensor:
     return tf.reshape(rows, tf.concat([tf.shape(ids), [table.shape[1]]], axis=0))
 
 
-# The name by which LiteRT's converter knows what it has an operation for.
+# LiteRT's converter replaces a function of this name by its own operation.
 @tf.function(experimental_implements="embedding_matmul", autograph=False)
 def _lookup(table, ids):
     return tf.gather(table, ids)

@@ -1,35 +1,47 @@
-"""log softmax of some symbols, by the softmax of all.
+"""Log probabilities of given token ids, computed with the softmax over all ids.
 
-    log_softmax.of_ids(logits, ids)                         [...]: of one symbol each
-    log_softmax.normalizer(largest, largest_share)      what logits lack to be log probabilities
+    log_softmax.of_ids(logits, ids)                   # [...], log probability of each id
+    log_softmax.normalizer(largest, largest_share)    # [...], logits - this = log probabilities
 
-Softmax is one kernel everywhere. TensorFlow's log softmax and its sparse cross-entropy take 3 and
-14 times as long on a CPU.
+TensorFlow has a fast softmax kernel on every device. On a CPU, its log softmax takes 3 times as
+long, and its sparse cross-entropy 14 times.
 """
 
 import tensorflow as tf
 
 
 def of_ids(logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-    """The log probability of one symbol per row.
+    """Return the log probability of each id.
 
     Args:
         logits: float32 [..., V].
         ids: int [...].
+
     Returns:
-        float32 [...]. NaN where an id is not in [0, V), on a device that does not refuse it.
+        float32 [...]. For an id out of [0, V), TensorFlow raises an error on a CPU. On other
+        devices and under XLA, the result is NaN.
     """
     largest, share = tf.reduce_max(logits, -1), tf.reduce_max(tf.nn.softmax(logits), -1)
     return take(logits, ids) - normalizer(largest, share)
 
 
 def normalizer(largest: tf.Tensor, largest_share: tf.Tensor) -> tf.Tensor:
-    """log Σ exp of logits, from the largest of them and its softmax, which is never near 0."""
+    """Return log Σ exp of the logits.
+
+    The result is accurate, because the largest softmax value is never near 0.
+
+    Args:
+        largest: float32 [...], the largest logit.
+        largest_share: float32 [...], its softmax.
+    """
     return largest - tf.math.log(largest_share)
 
 
 def take(values: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-    """Of values [..., V] those at ids [...]; NaN as in `of`."""
+    """Return the values [...] at ids [...] of the last axis of `values` [..., V].
+
+    Ids out of [0, V) are treated as in `of_ids`.
+    """
     taken = tf.gather(values, ids, batch_dims=ids.shape.rank)
     is_valid = (ids >= 0) & (ids < tf.shape(values, ids.dtype)[-1])
     return tf.where(is_valid, taken, float("nan"))

@@ -1,9 +1,9 @@
-"""The private interfaces of TensorFlow and Keras that this library needs, all in one place.
+"""All private interfaces of TensorFlow and Keras that this library uses.
 
 Everything else in `ut_keras` uses public interfaces. Each entry here names the promise that needs
-it, the public alternative that was tried, and the test that fails without it. Whoever allows a new
-version of TensorFlow or Keras checks this file first. Checked with TensorFlow 2.19 to 2.21 and
-Keras 3.15.
+it, the public alternative that was tried, and the test that fails without it. Check this file
+before you allow a new version of TensorFlow or Keras. It was checked with TensorFlow 2.19 to 2.21
+and Keras 3.15.
 """
 
 from collections.abc import Iterator, MutableMapping, Sequence
@@ -21,20 +21,20 @@ from tensorflow.python.ops import control_flow_util
 def is_compiled_by_xla() -> bool:
     """Return whether XLA will compile the operations that are traced now.
 
-    Promise: XLA gets the form of a depthwise convolution that is fast there, and other compilers
-    the other one. Public alternative: none says it; a flag of the model would have to reach every
-    layer, and a caller's own `tf.function(jit_compile=True)` would not set it.
+    Promise: a depthwise convolution has one form that is fast under XLA, and one that is fast
+    without XLA. Public alternative: no public function reports this. A flag of the model would have
+    to reach every layer, and a caller's own `tf.function(jit_compile=True)` would not set it.
     Test: `tests/ops/xla_test.py`.
     """
     return control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
 
 
 def may_record_gradients() -> bool:
-    """Return whether a gradient tape could record the operations that run or are traced now.
+    """Return whether a gradient tape could record the current operations.
 
-    Promise: inference skips halted positions, in a form that has no gradient, and a caller's own
-    `tf.GradientTape` still gets right gradients. Public alternative: none; `training` does not
-    say it, because gradients are also taken of a model in inference mode.
+    Promise: inference skips halted positions with operations that have no gradient, and a caller's
+    own `tf.GradientTape` still gets correct gradients. Public alternative: none. The argument
+    `training` is not sufficient, because a caller may compute gradients in inference mode.
     Test: `tests/layers/depth/act_skipping_test.py`.
     """
     return record.could_possibly_record()
@@ -64,20 +64,21 @@ def flatten_layers(layer: keras.layers.Layer) -> Iterator[keras.layers.Layer]:
 
 
 def clear_losses(layer: keras.layers.Layer) -> None:
-    """Forget the losses that earlier calls of a layer have added.
+    """Remove the losses that earlier calls of a layer have added.
 
-    Promise: a layer that was called by itself before `fit` adds nothing to the loss. Public
-    alternative: Keras does it when a model is called, and `fit` here calls `forward`.
+    Promise: a call of a layer before `fit` does not change the loss of `fit`. Public alternative:
+    Keras removes them when a model is called, but our `fit` calls `forward`.
     Test: `tests/models/fit_test.py`.
     """
     layer._clear_losses()
 
 
 def compile_arguments(model: keras.Model) -> dict[str, Any]:
-    """Return the arguments with which a model was compiled, the objects themselves.
+    """Return the arguments with which a model was compiled, without copying them.
 
-    Promise: `with_steps` gives a model that shares optimizer and metrics with the original. Public
-    alternative: `get_compile_config` describes them, and new ones would lose their state.
+    Promise: `with_steps` returns a model that shares optimizer and metrics with the original.
+    Public alternative: `get_compile_config` returns their configs, and objects made from these have
+    lost their state.
     Test: `tests/models/with_steps_test.py`.
     """
     return model._compile_config.config
@@ -86,24 +87,24 @@ def compile_arguments(model: keras.Model) -> dict[str, Any]:
 def set_loss_tracker(model: keras.Model, tracker: keras.metrics.Metric) -> None:
     """Make a metric the one that `fit` resets and shows as "loss".
 
-    Promise: `fit` shows a loss that weighs batches by their tokens. Public alternative: a metric of
-    another name, beside which Keras would go on to show its own mean over batches. It is not set as
-    an attribute, because Keras would then list it a second time.
+    Promise: `fit` shows a loss in which batches are weighted by their number of tokens. Public
+    alternative: a metric with another name, but Keras would still show its own mean over batches.
+    The metric is not set as an attribute, because Keras would then list it a second time.
     Test: `tests/models/fit_test.py`.
     """
     model.__dict__["_loss_tracker"] = tracker
 
 
 def loss_tracker(model: keras.Model) -> Any:
-    """Return the metric that `set_loss_tracker` has set."""
+    """Return the metric that `set_loss_tracker` set."""
     return model._loss_tracker
 
 
 class BuildHook(keras.layers.Layer):
-    """A layer with a method that runs after every `build`.
+    """A layer with a method that runs after `build`.
 
-    Promise: a layer with `trainable=False` is frozen with all layers that its `build` makes.
-    Public alternative: every `build` would have to end with the same call, those of users too.
+    Promise: `trainable=False` also freezes the sublayers that `build` makes. Public alternative:
+    every `build` method, including those of users, would have to end with the same call.
     Test: `tests/models/frozen_layers_test.py`.
     """
 
@@ -112,7 +113,7 @@ class BuildHook(keras.layers.Layer):
         self.after_build()
 
     def after_build(self) -> None:
-        """Hook for subclasses. It is called when the layer has been built."""
+        """Do nothing. Subclasses override this hook, which runs after the layer was built."""
 
     @property
     def direct_sublayers(self) -> Sequence[keras.layers.Layer]:
@@ -123,8 +124,8 @@ class BuildHook(keras.layers.Layer):
 class ReplicaModel(keras.Model):
     """A model that `fit` can build from replicas with unequal numbers of examples.
 
-    Keras concatenates the replicas' shares of the first batch to read off its shape. That fails
-    when the shares are unequal, so this class hands it the share of the first replica.
+    Keras concatenates the replicas' parts of the first batch to get its shape. This fails if the
+    parts are unequal, so this class passes only the part of the first replica.
 
     Promise: `fit` works under `MirroredStrategy` with a last batch of any size. Public
     alternative: building the model before `fit` does not stop Keras from doing this.
@@ -146,11 +147,11 @@ class ReplicaModel(keras.Model):
 
 
 class GradientHook(keras.optimizers.Optimizer):
-    """An optimizer with a method that processes the gradients after their sum over replicas.
+    """An optimizer with a hook between summing gradients over replicas and the update.
 
-    Promise: clipping and weight decay act on the gradient of the batch of all replicas. Public
-    alternative: Keras clips the gradients of each replica before it sums them, and has no hook
-    between the sum and the update.
+    Promise: clipping and weight decay use the gradients of the global batch. Public alternative:
+    Keras clips the gradients of each replica before it sums them, and has no hook between the sum
+    and the update.
     Tests: `tests/optimizers/optimizer_test.py`, `tests/training/distribution_test.py`.
     """
 
@@ -159,10 +160,11 @@ class GradientHook(keras.optimizers.Optimizer):
         return self.process_gradients(list(grads_and_vars))
 
     def process_gradients(self, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        """Hook for subclasses: sum the gradients over replicas, and change the sums.
+        """Sum the gradients over replicas, and change the sums. Subclasses override it.
 
         Args:
-            pairs: list of (gradient, variable), those of one replica.
+            pairs: list of (gradient, variable) of one replica.
+
         Returns:
             list of (gradient, variable).
         """
@@ -185,18 +187,21 @@ class GradientHook(keras.optimizers.Optimizer):
         return self._get_variable_index(variable)
 
     def decays_weight(self, variable: Any) -> bool:
-        """Return whether `exclude_from_weight_decay` leaves a variable among the decayed ones."""
+        """Return whether weight decay applies to a variable.
+
+        The method `exclude_from_weight_decay` excludes variables.
+        """
         return self._use_weight_decay(variable)
 
     @property
     def rate_or_schedule(self) -> Any:
-        """The learning rate as it was set, a variable or a schedule.
+        """The learning rate that was set: a variable or a schedule.
 
-        Public alternative: `learning_rate` gives the value of the schedule at this step.
+        Public alternative: `learning_rate` has only the schedule's value at this step.
         """
         return self._learning_rate
 
     @property
     def own_strategy(self) -> tf.distribute.Strategy:
-        """The strategy in whose scope this optimizer was made, whatever the scope is now."""
+        """The strategy in whose scope this optimizer was created."""
         return self._distribution_strategy

@@ -1,14 +1,16 @@
-"""Seeds of what is drawn for rows and positions."""
+"""Seeds for random numbers per example or per position."""
 
 import keras
 import tensorflow as tf
 
 
 def per_replica(generator: keras.random.SeedGenerator) -> tf.Tensor:
-    """The next seed, int32 [2]: another in each replica, whose rows are others.
+    """Return the next seed, int32 [2], a different one in each replica.
 
-    Keras' own layers draw the same in all. What is drawn for a batch, a depth or where positions
-    start, is the same in all replicas as it is for all rows of one device.
+    Replicas have different examples. With one seed for all, as in Keras' own layers, the examples
+    of two replicas would get the same random numbers. Random numbers for a complete batch, such as
+    the number of steps or the first position, are not sampled with this seed: they must be equal in
+    all replicas, as they are for all examples on a single device.
     """
     seed, replica = tf.cast(generator.next(), tf.int32), tf.distribute.get_replica_context()
     if replica is None or replica.num_replicas_in_sync == 1:
