@@ -10,7 +10,7 @@ X = layer_checks.normal(B, S, D)
 REAL = np.arange(S) < [[5], [4], [1]]
 
 
-def shaken(layer):
+def build_with_noise(layer):
     """The layer, built, with noise on its weights."""
     layer.build(X.shape)
     return layer_checks.shake(layer)

@@ -28,7 +28,7 @@ def _gradient(function, x):
 
 
 @pytest.mark.parametrize("function", [_square, _in_a_loop])
-def test_is_taken_in_all_ways(function):
+def test_custom_gradient_is_used_in_every_mode(function):
     x = tf.constant([3.0, 1.0])
     found = [
         _gradient(function, x),
@@ -41,7 +41,7 @@ def test_is_taken_in_all_ways(function):
     np.testing.assert_array_equal(found, [[60, 20]] * len(found))
 
 
-def test_is_freed_with_its_graph():
+def test_custom_gradient_is_freed_with_its_graph():
     def graph_of(function):
         traced = tf.function(function)
         _gradient(traced, tf.constant([3.0]))
@@ -54,7 +54,7 @@ def test_is_freed_with_its_graph():
     assert set(ops.gradient_registry.list()) <= filed
 
 
-def test_may_be_left_out():
+def test_custom_gradient_can_be_disabled():
     with custom_gradient.disabled():
         traced = tf.function(_square).get_concrete_function(tf.TensorSpec([2]))
     assert not [op for op in traced.graph.get_operations() if "_gradient_op_type" in str(op)]

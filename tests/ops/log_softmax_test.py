@@ -8,7 +8,7 @@ IDS = np.array([[0, 4, 2], [1, 1, 3]], "int32")
 
 
 @pytest.mark.parametrize("spread", [1.0, 30.0, 300.0])
-def test_equals_the_definition(spread):
+def test_of_ids_matches_definition(spread):
     """Also where the softmax of a symbol is 0 in float32, and where that of another is 1."""
     logits = spread * np.random.RandomState(1).normal(size=(2, 3, 5)).astype("float32")
     exact = logits.astype("float64")
@@ -21,7 +21,7 @@ def test_equals_the_definition(spread):
 
 @pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize("wrong", [-1, 5])
-def test_no_number_for_a_symbol_that_is_not_there(wrong, jit_compile):
+def test_of_ids_rejects_ids_out_of_range(wrong, jit_compile):
     logits = tf.zeros([1, 2, 5])
     of_ids = tf.function(log_softmax.of_ids, jit_compile=jit_compile)
     if not jit_compile:

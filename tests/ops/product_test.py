@@ -15,7 +15,7 @@ _OF_MATRICES = {"dense.py", "embedding.py", "lstm.py", "lstm_attention.py", "pro
 
 
 @pytest.mark.parametrize("shape", [(3, 2, 1, 4), (3, 2, 5, 4), (3, 1, 6, 1, 4), (3, 1, 6, 2, 4)])
-def test_product(shape):
+def test_product_matches_reference(shape):
     a = tf.constant(layer_checks.normal(*shape))
     b = tf.constant(layer_checks.normal(*shape[:-2], 7, 4, seed=1))
     with tf.GradientTape(persistent=True) as tape:
@@ -33,7 +33,7 @@ def test_product(shape):
             np.testing.assert_allclose(gradient, wanted, atol=1e-3)
 
 
-def test_product_does_not_broadcast():
+def test_product_rejects_broadcasting():
     x = tf.zeros([3, 1, 5, 4])
     for other in (x[:1], x[0], tf.zeros([3, 2, 5, 4])):
         with pytest.raises(ValueError, match="Received: .*3, 1, 5, 4"):
@@ -42,7 +42,7 @@ def test_product_does_not_broadcast():
 
 @pytest.mark.parametrize("batch", [1, 3, 8])
 @pytest.mark.parametrize(("heads", "tables"), [(1, 1), (3, 1), (3, 3)])
-def test_with_tables(batch, heads, tables):
+def test_per_head_matches_reference(batch, heads, tables):
     x = layer_checks.normal(batch, heads, 5, 4)
     rows = layer_checks.normal(tables, 6, 4, seed=1)
     want = np.matmul(x, np.swapaxes(rows, 1, 2))
@@ -53,7 +53,7 @@ def test_with_tables(batch, heads, tables):
     np.testing.assert_allclose(product.per_head(tf.constant(x), columns), want, atol=1e-5)
 
 
-def test_layers_multiply_here():
+def test_layers_use_no_other_matmul():
     """A product elsewhere could broadcast, which TensorFlow does not survive."""
     folder = os.path.join(os.path.dirname(ut_keras.__file__), "layers")
     elsewhere = []

@@ -14,7 +14,7 @@ def _with_gradients(function, *args):
     return [result, *tape.gradient(loss, args)]
 
 
-def test_filtered_is_the_depthwise_convolution():
+def test_depthwise_conv1d_matches_tensorflow():
     x = tf.constant(layer_checks.normal(3, 9, 4))
     kernel = tf.constant(layer_checks.normal(5, 1, 4, 1))
 
@@ -26,7 +26,7 @@ def test_filtered_is_the_depthwise_convolution():
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_separable_convolution_is_shifted_products_for_xla():
+def test_separable_convolution_has_no_convolution_under_xla():
     layer = separable_convolution.SeparableConvFeedForward(6, 4)
     x = tf.constant(layer_checks.normal(3, 7, 4))
     layer.build(x.shape)

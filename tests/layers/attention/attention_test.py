@@ -57,7 +57,7 @@ def test_matches_reference(channels, causal):
     np.testing.assert_allclose(got.weights, weights, atol=1e-6)
 
 
-def test_attends_to_memory():
+def test_attention_uses_given_keys_and_values():
     layer = attention.MultiHeadAttention(H, D, 4, 6)
     layer.build((None, None, D))
     query, memory = layer_checks.normal(B, T, D), layer_checks.normal(B, S, D, seed=1)
@@ -71,14 +71,14 @@ def test_attends_to_memory():
     np.testing.assert_allclose(got.weights, weights, atol=1e-6)
 
 
-def test_no_mask_is_a_mask_of_ones():
+def test_missing_mask_equals_mask_of_ones():
     layer = attention.MultiHeadAttention(H, D)
     x = layer_checks.normal(B, S, D)
     masked = layer(x, attention_mask=tf.ones([1, 1, S, S], tf.bool))
     np.testing.assert_allclose(layer(x).output, masked.output, atol=1e-6)
 
 
-def test_row_without_anything_to_attend_to_is_even():
+def test_fully_masked_query_has_equal_weights():
     layer = attention.MultiHeadAttention(H, D)
     got = layer(layer_checks.normal(1, S, D), attention_mask=tf.zeros([1, 1, 1, S], tf.bool))
     np.testing.assert_allclose(got.weights, np.full((1, H, S, S), 1 / S), atol=1e-6)
@@ -96,7 +96,7 @@ def test_padding_has_no_effect():
     assert np.abs(first[:, 4:] - second[:, 4:]).max() > 1  # as queries they do differ
 
 
-def test_padding_is_what_keras_finds_on_the_query():
+def test_keras_mask_of_query_hides_padding():
     query = layer_checks.normal(B, S, D)
     query[0, 4:] = 0.0
     inputs = keras.Input((S, D))
@@ -124,7 +124,7 @@ def test_is_causal():
     assert np.all(np.abs(first[:, 3:] - second[:, 3:]).max(axis=-1) > 1e-3)
 
 
-def test_dropout_drops_weights_after_they_are_reported():
+def test_returned_weights_precede_dropout():
     layer = attention.MultiHeadAttention(H, D, dropout_rate=0.5)
     x = layer_checks.normal(B, S, D)
     plain = layer(x, training=False)
@@ -133,7 +133,7 @@ def test_dropout_drops_weights_after_they_are_reported():
     assert np.abs(plain.output - dropped.output).max() > 1e-2
 
 
-def test_dropout_may_be_shared_by_all_queries():
+def test_dropout_broadcasts_over_queries():
     # Values are one-hot by key: the output of a query says which keys it kept.
     layer = attention.MultiHeadAttention(1, S, dropout_rate=0.5, dropout_broadcast_dims=(2,))
     layer.build((None, None, S))
@@ -145,7 +145,7 @@ def test_dropout_may_be_shared_by_all_queries():
 
 @pytest.mark.parametrize("queries", [0, 3])
 @pytest.mark.parametrize("keys", [0, 5])
-def test_there_may_be_no_positions(queries, keys):
+def test_attention_accepts_empty_sequences(queries, keys):
     layer = attention.MultiHeadAttention(2, D)
     layer.build((None, None, D))
     key_value = layer.project_key_value(tf.zeros([B, keys, D]))
@@ -155,31 +155,31 @@ def test_there_may_be_no_positions(queries, keys):
     assert np.all(result.output == 0)
 
 
-def test_channels_must_divide():
+def test_attention_rejects_indivisible_channels():
     with pytest.raises(ValueError, match="value_channels must be divisible by num_heads.*6.*4"):
         attention.MultiHeadAttention(4, 8, value_channels=6)
     with pytest.raises(ValueError, match="key_channels must be divisible by num_heads"):
         attention.MultiHeadAttention(4, 6)
 
 
-def test_padding_mask():
+def test_padding_attention_mask_hides_padding():
     mask = attention.padding_attention_mask(np.array([[True, True, False]]))
     np.testing.assert_array_equal(mask, [[[[True, True, False]]]])
 
 
-def test_causal_mask():
+def test_causal_attention_mask_hides_later_positions():
     mask = attention.causal_attention_mask(3)
     expected = [[True, False, False], [True, True, False], [True, True, True]]
     np.testing.assert_array_equal(mask, [[expected]])
 
 
-def test_mask_of_segments():
+def test_segment_attention_mask_separates_segments():
     mask = attention.segment_attention_mask(np.array([[1, 2]]), np.array([[1, 1, 2, 0]]))
     expected = [[True, True, False, False], [False, False, True, False]]
     np.testing.assert_array_equal(mask, [[expected]])
 
 
-def test_a_mask_that_might_be_one_of_heads():
+def test_attention_rejects_mask_of_rank_3():
     """Keras' [B, T, S] would be broadcast as [H, T, S] where B = H."""
     layer, x = layer_checks.make_block(4), layer_checks.normal(2, 3, 4)
     self_attention = layer.layers[0].self_attention

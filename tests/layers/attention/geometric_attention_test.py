@@ -45,7 +45,7 @@ def _reference(layer, x, mask, keep=1.0):
     ("causal", "normalize_score"), [(False, True), (True, True), (False, False)]
 )
 def test_matches_reference(causal, normalize_score):
-    layer = masked_attention.shaken(_layer(normalize_score=normalize_score))
+    layer = masked_attention.build_with_noise(_layer(normalize_score=normalize_score))
     mask = np.broadcast_to(REAL[:, None], [B, S, S])
     mask = mask & np.tril(np.ones([S, S], bool)) if causal else mask
     expected = _reference(layer, X, mask)
@@ -59,13 +59,13 @@ def test_matches_reference(causal, normalize_score):
     np.testing.assert_allclose(got.output, mixed @ layer.output_projection.kernel, atol=1e-5)
 
 
-def test_keys_are_dropped_instead_of_weights():
-    layer = masked_attention.shaken(_layer(drop_keys=True, dropout_rate=0.5))
-    drawn = []
-    layer.weights_dropout = lambda keys, training: drawn.append(keys) or keys * keep
+def test_drop_keys_applies_dropout_to_keys():
+    layer = masked_attention.build_with_noise(_layer(drop_keys=True, dropout_rate=0.5))
+    sampled = []
+    layer.weights_dropout = lambda keys, training: sampled.append(keys) or keys * keep
     keep = np.float32(2 * (np.random.default_rng(0).random([B, H, S, K // H]) < 0.5))
     got = layer(X, training=True)
-    (keys,) = drawn
+    (keys,) = sampled
     np.testing.assert_array_equal(keys, layer.project_key_value(X).key)
     everything = np.ones([B, S, S], bool)
     expected = _reference(layer, X, everything, keep.transpose(0, 2, 1, 3))
@@ -74,9 +74,9 @@ def test_keys_are_dropped_instead_of_weights():
 
 
 @pytest.mark.parametrize("max_matmul_length", [S, S - 1])
-def test_long_and_unknown_lengths(monkeypatch, max_matmul_length):
+def test_sums_over_nearer_keys_agree_at_all_lengths(monkeypatch, max_matmul_length):
     """Nearer keys are summed in another way where there are many: the same, its gradient too."""
-    layer = masked_attention.shaken(_layer())
+    layer = masked_attention.build_with_noise(_layer())
 
     def weights_and_gradient(x):
         with tf.GradientTape() as tape:
@@ -95,9 +95,9 @@ def test_long_and_unknown_lengths(monkeypatch, max_matmul_length):
             np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
-def test_some_queries_over_keys_of_beams():
+def test_queries_over_columns_of_beams_match_reference():
     """Two columns at each position, of which a query sees one."""
-    layer = masked_attention.shaken(_layer())
+    layer = masked_attention.build_with_noise(_layer())
     mask = np.tril(np.ones([S, S], bool))
     expected = _reference(layer, X, np.broadcast_to(mask, [B, S, S]))
     q = layer._split_heads(layer.query_projection(X) * (K / H) ** -0.5)
@@ -118,6 +118,6 @@ def test_some_queries_over_keys_of_beams():
     np.testing.assert_allclose(found, expected[:, :, queries], atol=1e-5)
 
 
-def test_refuses():
+def test_geometric_attention_rejects_hard_attention():
     with pytest.raises(hparam.HParamError, match="=0.* Received: hard_attention_k=2"):
         examples.make("transformer", "self_attention_type=geometric,hard_attention_k=2")

@@ -14,22 +14,22 @@ def test_matches_reference():
     np.testing.assert_allclose(got, expected, atol=1e-12)
 
 
-def test_equal_weights_count_as_one():
+def test_harden_counts_equal_weights_once():
     got = attention.harden(tf.constant([[0.3, 0.3, 0.2, 0.1, 0.1]]), 3)
     np.testing.assert_allclose(got, [[0.4, 0.4, 0.2, 0, 0]], atol=1e-6)
 
 
-def test_all_are_kept_where_there_are_no_more():
+def test_harden_keeps_all_of_few_weights():
     got = attention.harden(tf.constant(WEIGHTS[:2]), 5)
     np.testing.assert_allclose(got, WEIGHTS[:2], atol=1e-12)
 
 
-def test_nothing_is_above_the_largest():
+def test_harden_with_k_1_returns_zeros():
     np.testing.assert_array_equal(attention.harden(tf.constant(WEIGHTS), 1), 0 * WEIGHTS)
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_gradient_leaves_out_the_threshold(jit_compile):
+def test_harden_threshold_has_no_gradient(jit_compile):
     @tf.function(jit_compile=jit_compile)
     def gradient(weights):
         with tf.GradientTape() as tape:

@@ -103,7 +103,7 @@ def test_is_causal():
 
 
 @pytest.mark.parametrize("length", range(1, S))
-def test_does_not_see_the_length(length):
+def test_output_is_independent_of_length(length):
     layer = _local(**WINDOWS["mask_right"])
     x = layer_checks.normal(B, S, D)
     np.testing.assert_allclose(layer(x[:, :length]).output, layer(x).output[:, :length], atol=1e-6)
@@ -117,7 +117,7 @@ def test_padding_has_no_effect():
     np.testing.assert_array_equal(first[PADDING], second[PADDING])
 
 
-def test_dropout_may_be_shared_by_all_queries():
+def test_dropout_broadcasts_over_queries():
     """Of each window: keys at one place in it are dropped for all queries or for none."""
     window = {"block_length": 2, "left": 0}
     layer = _local(dropout_rate=0.5, dropout_broadcast_dims=(-2,), **window)
@@ -127,6 +127,6 @@ def test_dropout_may_be_shared_by_all_queries():
     assert len(np.unique(kept[:, :, 0, 0])) == 2
 
 
-def test_refuses():
+def test_local_attention_rejects_empty_blocks():
     with pytest.raises(ValueError, match="block_length must.*Received: block_length=0, left=1"):
         _local(block_length=0, left=1)

@@ -47,7 +47,7 @@ def _reference(layer, x, mask, key_vector, value_vector):
     return mixed.reshape(len(x), S, -1) @ wo
 
 
-def _shaken(layer):
+def _build_with_noise(layer):
     layer.build((None, None, D))
     return layer_checks.shake(layer)
 
@@ -76,7 +76,7 @@ def test_causal_layer_behaviors(shared):
 
 
 def test_matches_reference():
-    layer = _shaken(_relative(hard_attention_k=0))
+    layer = _build_with_noise(_relative(hard_attention_k=0))
     x = layer_checks.normal(B, S, D)
     mask = np.tile(PADDING[:, None], (1, S, 1))
     keys, values = layer.key_table.numpy(), layer.value_table.numpy()
@@ -95,7 +95,7 @@ def test_matches_reference():
 @pytest.mark.parametrize("to_values", [False, True])
 def test_causal_matches_reference(shared, to_values, length):
     """Distances of at least M have the vector 0; short sequences use part of the table."""
-    layer = _shaken(
+    layer = _build_with_noise(
         _causal(
             value_channels=12 if not to_values else None,
             heads_share_relative_embedding=shared,
@@ -128,7 +128,7 @@ def test_causal_matches_reference(shared, to_values, length):
 
 @pytest.mark.parametrize("make", [_relative, _causal])
 def test_is_causal(make):
-    layer = _shaken(make())
+    layer = _build_with_noise(make())
     x = layer_checks.normal(B, S, D)
     changed = x.copy()
     changed[:, 3:] += 5.0
@@ -138,29 +138,29 @@ def test_is_causal(make):
 
 
 def test_padding_has_no_effect():
-    layer = _shaken(_relative())
+    layer = _build_with_noise(_relative())
     x = layer_checks.normal(B, S, D)
     changed = np.where(PADDING[..., None], x, 100.0).astype("float32")
     first, second = (_masked(layer, y, PADDING).output.numpy() for y in (x, changed))
     np.testing.assert_allclose(first[PADDING], second[PADDING], atol=1e-6)
 
 
-def test_last_queries_alone():
+def test_fewer_queries_have_last_positions():
     """The last query belongs to the last key."""
-    layer = _shaken(_relative())
+    layer = _build_with_noise(_relative())
     x = layer_checks.normal(B, S, D)
     got = layer(x[:, -2:], key_value=layer.project_key_value(x))
     np.testing.assert_allclose(got.output, layer(x).output[:, -2:], atol=1e-6)
 
 
-def test_only_the_largest_weights():
-    layer = _shaken(_relative(hard_attention_k=3))
+def test_hard_attention_keeps_largest_weights():
+    layer = _build_with_noise(_relative(hard_attention_k=3))
     weights = layer(layer_checks.normal(B, S, D)).weights.numpy()
     np.testing.assert_array_equal((weights > 0).sum(-1), np.full((B, H, S), 2))
     np.testing.assert_allclose(weights.sum(-1), 1.0, atol=1e-5)
 
 
-def test_refuses():
+def test_relative_attention_rejects_bad_arguments():
     with pytest.raises(ValueError, match="max_relative_position must .* 1. Received: 0"):
         relative_attention.RelativeAttention(H, D, max_relative_position=0)
     with pytest.raises(ValueError, match="max_relative_position must .* 1. Received: 0"):

@@ -17,7 +17,7 @@ def test_layer_behaviors():
 
 def test_matches_reference():
     """Pair by pair, in both directions."""
-    layer = masked_attention.shaken(_layer())
+    layer = masked_attention.build_with_noise(_layer())
     heads = lambda x: np.reshape(x, [*np.shape(x)[:-1], H, -1])  # noqa: E731
     q, k, values = (
         heads(X @ getattr(layer, f"{name}_projection").kernel.numpy())
@@ -37,8 +37,8 @@ def test_matches_reference():
     np.testing.assert_allclose(got.output, mixed @ layer.output_projection.kernel, atol=1e-5)
 
 
-def test_positions_are_the_same_as_a_row():
-    layer = masked_attention.shaken(_layer())
+def test_positions_match_consecutive_positions():
+    layer = masked_attention.build_with_noise(_layer())
     q, key = (layer_checks.normal(B, H, S, K // H, seed=seed) for seed in (1, 2))
     order = np.array([3, 0, 4, 1, 2])
     whole = layer.logits(tf.constant(q), tf.constant(key), None).numpy()

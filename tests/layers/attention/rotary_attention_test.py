@@ -46,7 +46,7 @@ def test_matches_reference():
     np.testing.assert_allclose(got.output, np.reshape(mixed, [B, S, D]) @ wo, atol=1e-5)
 
 
-def test_only_distances_count():
+def test_logits_depend_only_on_distances():
     layer = _layer()
     q, k = (layer_checks.normal(1, S, K, seed=seed) for seed in (1, 2))
 
@@ -60,7 +60,7 @@ def test_only_distances_count():
     assert np.abs(logits(0) - np.einsum("ic,jc->ij", q[0], k[0])).max() > 0.1
 
 
-def test_refuses():
+def test_rotary_attention_rejects_bad_arguments():
     with pytest.raises(ValueError, match="Received: key_channels=6, num_heads=2"):
         rotary_attention.RotaryAttention(2, 6)
     with pytest.raises(hparam.HParamError, match="Received: key_channels=18"):

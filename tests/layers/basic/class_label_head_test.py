@@ -33,7 +33,7 @@ def test_matches_reference():
     ("pooling", "read"),
     [("masked_mean", lambda rows: rows.mean(axis=0)), ("last", lambda rows: rows[-1])],
 )
-def test_poolings_without_padding(pooling, read):
+def test_pooling_without_padding_mask_reads_all_positions(pooling, read):
     head = class_label_head.ClassLabelHead(3, pooling=pooling)
     x = layer_checks.normal(3, 5, 4)
     mask = np.array([[1, 1, 1, 1, 1], [1, 0, 1, 0, 0], [0, 0, 0, 0, 0]], bool)
@@ -44,6 +44,6 @@ def test_poolings_without_padding(pooling, read):
     np.testing.assert_allclose(clone.pool(x, mask), expected, atol=1e-6)
 
 
-def test_refuses():
+def test_class_label_head_rejects_unknown_pooling():
     with pytest.raises(ValueError, match="pooling must be one of .*Received: 'first'"):
         class_label_head.ClassLabelHead(3, pooling="first")

@@ -31,12 +31,12 @@ def test_matches_reference():
         np.testing.assert_allclose(got, np.maximum(x @ kernel + bias, 0), atol=1e-6)
 
 
-def test_unknown_activation():
+def test_dense_rejects_unknown_activation():
     with pytest.raises(ValueError, match="activation must be one of .*'relu'.*Received: 'gelu'"):
         dense.Dense(3, activation="gelu")
 
 
-def test_layers_with_one_initializer_begin_unlike():
+def test_shared_initializer_gives_different_kernels():
     initializer = keras.initializers.VarianceScaling()
     layers = [dense.Dense(6, kernel_initializer=initializer) for _ in range(2)]
     for layer in layers:

@@ -16,7 +16,7 @@ def test_layer_behaviors():
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
-def test_drops_the_rate(rate, mode):
+def test_dropout_zeroes_expected_share(rate, mode):
     layer = dropout.Dropout(rate, seed=1)
     call = layer
     if mode != "eager":
@@ -29,14 +29,14 @@ def test_drops_the_rate(rate, mode):
     np.testing.assert_allclose(scaled, 1 / (1 - rate), rtol=1e-3)
 
 
-def test_neither_rows_nor_columns_repeat():
+def test_mask_rows_and_columns_differ():
     kept = dropout.Dropout(0.5, seed=1)(tf.ones([200, 200]), training=True).numpy() > 0
     for axis in (0, 1):
         assert len(np.unique(kept, axis=axis)) == 200
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.5])
-def test_is_identity_unless_training(rate):
+def test_dropout_is_identity_at_inference(rate):
     layer, x = dropout.Dropout(rate), layer_checks.normal(10, 10)
     for training in (False, None):
         np.testing.assert_array_equal(layer(x, training=training), x)
@@ -44,14 +44,14 @@ def test_is_identity_unless_training(rate):
     assert same == (rate == 0)
 
 
-def test_two_calls_differ():
+def test_mask_differs_between_calls():
     layer, x = dropout.Dropout(0.5, seed=1), tf.ones([10, 10])
     graph = tf.function(lambda x: layer(x, training=True))
     masks = [layer(x, training=True), layer(x, training=True), graph(x), graph(x)]
     assert len({np.asarray(mask).tobytes() for mask in masks}) == 4
 
 
-def test_seed_fixes_the_masks():
+def test_seed_determines_masks():
     x = tf.ones([10, 10])
     first, second = dropout.Dropout(0.5, seed=1), dropout.Dropout(0.5, seed=1)
     for _ in range(2):
@@ -60,7 +60,7 @@ def test_seed_fixes_the_masks():
 
 
 @pytest.mark.parametrize("dims", [(1,), (0, 2), (-1,), (4, -5)])
-def test_broadcast_dims_share_their_decisions(dims):
+def test_broadcast_dims_share_decisions(dims):
     kept = dropout.Dropout(0.5, dims, seed=1)(tf.ones([6, 7, 8]), training=True).numpy() > 0
     shared = {axis % 3 for axis in dims if -3 <= axis < 3}  # others mean nothing, as in T2T
     for axis in range(3):
@@ -68,12 +68,12 @@ def test_broadcast_dims_share_their_decisions(dims):
         assert constant == (axis in shared)
 
 
-def test_state_is_the_seed_generators():
+def test_random_state_is_one_variable():
     (state,) = dropout.Dropout(0.5).non_trainable_variables
     assert state.path.endswith("seed_generator_state")
 
 
-def test_gradient_passes_where_kept():
+def test_gradient_passes_kept_elements_only():
     x = tf.ones([50])
     with tf.GradientTape() as tape:
         tape.watch(x)
@@ -82,12 +82,12 @@ def test_gradient_passes_where_kept():
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.0])
-def test_rate_out_of_range(rate):
+def test_dropout_rejects_rate_out_of_range(rate):
     with pytest.raises(ValueError, match=rf"rate must be in \[0, 1\). Received: {rate}"):
         dropout.Dropout(rate)
 
 
-def test_rate_next_to_one_is_finite():
+def test_rate_close_to_one_gives_finite_output():
     """The nearest multiple of the resolution would be 1, and nothing would be kept."""
     layer = dropout.Dropout(1 - 1e-7, seed=0)
     assert np.isfinite(layer(np.ones((64, 64), "float32"), training=True)).all()

@@ -60,13 +60,13 @@ def test_padding_gets_no_gradient():
     np.testing.assert_allclose(gradient, np.outer(counts, [math.sqrt(D)] * D), rtol=1e-6)
 
 
-def test_starts_with_t2ts_spread():
+def test_initial_stddev_matches_t2t():
     layer = embedding.SymbolEmbedding(400, 100)
     layer.build()
     assert abs(np.std(layer.get_weights()[0]) - 0.1) < 0.002
 
 
-def test_logits_are_products_with_the_unscaled_table():
+def test_logits_use_unscaled_table():
     layer = embedding.SymbolEmbedding(V, D)
     layer.build()
     x = layer_checks.normal(2, 3, D)
@@ -105,16 +105,16 @@ def test_sentence_matches_reference():
     assert not np.any(got.numpy()[empty])
 
 
-def test_the_last_sentence_with_words_is_the_question():
+def test_question_is_last_sentence_with_words():
     layer = embedding.SentenceEmbedding(V, D, W)
     layer.build()
     layer_checks.shake(layer)
-    behind = np.concatenate([STORIES[0, [0, 1, 3, 2]], np.zeros([2, W], "int32")])
+    moved = np.concatenate([STORIES[0, [0, 1, 3, 2]], np.zeros([2, W], "int32")])
     expected = tf.gather(layer(STORIES)[0], [0, 1, 3, 2])
-    np.testing.assert_allclose(layer(behind[np.newaxis])[0, :4], expected, atol=1e-6)
+    np.testing.assert_allclose(layer(moved[np.newaxis])[0, :4], expected, atol=1e-6)
 
 
-def test_word_masks_start_at_one_or_around_it():
+def test_sentence_masks_have_given_initial_spread():
     seeds.set_seed(1)
     ones = embedding.SentenceEmbedding(V, 500, W)
     spread = embedding.SentenceEmbedding(V, 500, W, mask_stddev=0.5)
@@ -129,7 +129,7 @@ def test_word_masks_start_at_one_or_around_it():
     assert not np.array_equal(masks[0], masks[1])
 
 
-def test_the_gradient_of_sentences_fills_in_no_zeros():
+def test_sentence_gradient_has_no_padded_slices():
     layer = embedding.SentenceEmbedding(V, D, W)
     layer.build()
 
@@ -144,14 +144,14 @@ def test_the_gradient_of_sentences_fills_in_no_zeros():
     assert all(shape.rank < 4 for shape in filled)  # the vectors are [B, sentences, words, D]
 
 
-def test_sentences_have_a_fixed_shape():
+def test_sentence_embedding_rejects_other_shapes():
     layer = embedding.SentenceEmbedding(V, D, W)
     for ids in (IDS, STORIES[..., :2]):
         with pytest.raises(ValueError, match=r"inputs must be \[batch, sentences, 3\]"):
             layer(ids)
 
 
-def test_target_space():
+def test_target_space_embedding_adds_its_vector():
     layer = layer_checks.check_layer(
         lambda dtype: embedding.TargetSpaceEmbedding(5, dtype=dtype),
         {"ids": layer_checks.normal(2, 3, D)},
@@ -171,7 +171,7 @@ def test_target_space():
     ("layer", "ids"),
     [(embedding.SymbolEmbedding(V, 8), IDS), (embedding.SentenceEmbedding(V, 8, W), STORIES)],
 )
-def test_padding_is_not_attended_to_in_a_model_of_ones_own(layer, ids):
+def test_keras_model_does_not_attend_to_padding(layer, ids):
     """By Keras' mask; what is behind it changes nothing."""
     transformer = transformer_layer.TransformerLayer(
         attention.MultiHeadAttention(2, 8), transition.FeedForward(12, 8)
@@ -185,29 +185,29 @@ def test_padding_is_not_attended_to_in_a_model_of_ones_own(layer, ids):
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "int64"])
-def test_takes_ints_of_every_size(dtype):
+def test_as_ids_accepts_all_int_dtypes(dtype):
     ids = embedding.as_ids(np.array([[3, 1]], dtype), "inputs")
     assert ids.dtype == tf.int32
     np.testing.assert_array_equal(ids, [[3, 1]])
 
 
-def test_takes_empty_lists():
+def test_as_ids_accepts_empty_lists():
     assert embedding.as_ids([[]], "inputs").shape == (1, 0)
 
 
 @pytest.mark.parametrize("values", [[[3.7, 1.0]], np.ones([1, 2], "float16"), [[True]]])
-def test_cuts_nothing_off(values):
+def test_as_ids_rejects_floats_and_bools(values):
     with pytest.raises(ValueError, match="inputs must .*int.* Received: "):
         embedding.as_ids(values, "inputs")
 
 
-def test_the_layer_takes_ints_alone():
+def test_symbol_embedding_rejects_floats():
     with pytest.raises(ValueError, match="ids must .*int.* Received: float32.*dtype='int32'"):
         embedding.SymbolEmbedding(9, 4)(np.ones([1, 2], "float32"))
 
 
 @pytest.mark.parametrize("worst", [-1, 8, 2**33 + 2])
-def test_ids_out_of_range(worst):
+def test_as_ids_rejects_ids_out_of_range(worst):
     with pytest.raises(ValueError, match=rf"inputs must be ids in \[0, 8\). Received: {worst}\."):
         embedding.as_ids(np.array([[0, worst, 7]]), "inputs", 8)
     np.testing.assert_array_equal(embedding.as_ids([[0, 7]], "inputs", 8), [[0, 7]])

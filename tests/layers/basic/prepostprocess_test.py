@@ -18,7 +18,7 @@ def test_layer_behaviors(sequence, num_weights):
     )
 
 
-def test_letters_are_applied_in_order():
+def test_operations_are_applied_in_order():
     x, residual = layer_checks.normal(2, 3, 4), layer_checks.normal(2, 3, 4, seed=1)
     norm = prepostprocess.LayerNormalization()
     expected = {
@@ -35,13 +35,13 @@ def test_letters_are_applied_in_order():
         np.testing.assert_allclose(got, value, atol=1e-6, err_msg=sequence)
 
 
-def test_dropout_comes_before_the_residual():
+def test_dropout_precedes_residual():
     x = np.ones((20, 20, 4), "float32")
     got = prepostprocess.PrePostProcess("da", 0.5)(x, residual=10 * x, training=True).numpy()
     assert set(np.unique(got)) == {10.0, 12.0}
 
 
-def test_dropout_may_be_shared_by_positions():
+def test_dropout_broadcasts_over_positions():
     x = np.ones((20, 20, 4), "float32")
     layer = prepostprocess.PrePostProcess("d", 0.5, dropout_broadcast_dims=(1,))
     got = layer(x, training=True).numpy()
@@ -49,12 +49,12 @@ def test_dropout_may_be_shared_by_positions():
     assert len(np.unique(got)) == 2
 
 
-def test_unknown_letter():
+def test_sequence_rejects_unknown_letter():
     with pytest.raises(ValueError, match="sequence must .*'n', 'd' and 'a'. Received: 'nx'"):
         prepostprocess.PrePostProcess("nx")
 
 
-def test_layer_norm_behaves():
+def test_layer_norm_behaviors():
     layer_checks.check_layer(
         lambda dtype: prepostprocess.LayerNormalization(1e-3, dtype=dtype),
         {"x": layer_checks.normal(2, 3, 4)},
@@ -74,7 +74,7 @@ def test_layer_norm_matches_reference():
     np.testing.assert_allclose(layer(x), expected, atol=1e-5)
 
 
-def test_statistics_are_float32():
+def test_layer_norm_statistics_are_float32():
     # In bfloat16 the mean of these is off by more than their spread.
     x = 100 + np.float32([[0, 0.5, 1, 1.5] * 64])
     layer = prepostprocess.LayerNormalization(dtype="mixed_bfloat16")
@@ -83,7 +83,7 @@ def test_statistics_are_float32():
     assert layer(x).dtype == "bfloat16"
 
 
-def test_rms_norm_behaves():
+def test_rms_norm_behaviors():
     layer_checks.check_layer(
         lambda dtype: prepostprocess.RMSNormalization(1e-3, dtype=dtype),
         {"x": layer_checks.normal(2, 3, 4)},
@@ -92,7 +92,7 @@ def test_rms_norm_behaves():
     )
 
 
-def test_rms_matches_reference():
+def test_rms_norm_matches_reference():
     layer = prepostprocess.RMSNormalization(epsilon=0.1)
     layer.build((None, None, 5))
     layer_checks.shake(layer)
@@ -102,7 +102,7 @@ def test_rms_matches_reference():
     np.testing.assert_allclose(layer(x), expected, atol=1e-5)
 
 
-def test_the_mean_square_is_float32():
+def test_rms_norm_mean_square_is_float32():
     x = np.float32([[256, 1] * 512])  # in bfloat16, adding 1 to 256² changes nothing
     layer = prepostprocess.RMSNormalization(dtype="mixed_bfloat16")
     expected = x / np.sqrt((x**2).mean())

@@ -44,7 +44,7 @@ def _all(result):
 @pytest.mark.parametrize("kind", ["global", "q_halt"])
 @pytest.mark.parametrize("halted_state", act.HALTED_STATES)
 @pytest.mark.parametrize("injected", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_is_the_loop_of_all_examples(monkeypatch, kind, halted_state, injected):
+def test_skipping_examples_matches_full_loop(monkeypatch, kind, halted_state, injected):
     layer = _layer(kind, halted_state=halted_state, injected=injected)
 
     def result_and_gradient(x, padding_mask):
@@ -67,7 +67,7 @@ def test_is_the_loop_of_all_examples(monkeypatch, kind, halted_state, injected):
 
 
 @pytest.mark.parametrize("kind", ["global", "q_halt"])
-def test_a_step_takes_the_examples_that_still_run(monkeypatch, kind):
+def test_step_computes_only_running_examples(monkeypatch, kind):
     layer, rows = _layer(kind), []
     forward = layer.block.forward
     monkeypatch.setattr(
@@ -80,7 +80,7 @@ def test_a_step_takes_the_examples_that_still_run(monkeypatch, kind):
     assert rows[0] == B > rows[-1]
 
 
-def test_causal_masks_and_none():
+def test_skipping_examples_accepts_causal_and_missing_masks():
     layer = _layer("global")
     for mask in (None, np.tril(np.ones([1, 1, S, S], bool))):
         together = layer.forward(X, StepInputs(attention_mask=mask))

@@ -91,7 +91,7 @@ _BY_HAND = [
 
 
 @pytest.mark.parametrize("act_type", ["basic", "accumulated"])
-def test_halting_by_hand(act_type):
+def test_halting_matches_values_computed_by_hand(act_type):
     p, steps, remainders, basic, accumulated = np.transpose(_BY_HAND)
     layer, state = _with_given_p([p], act_type=act_type)
     got = layer.forward(state)
@@ -101,7 +101,7 @@ def test_halting_by_hand(act_type):
     np.testing.assert_allclose(got.output[..., 1], [expected], atol=1e-6)
 
 
-def test_positions_that_are_cut_off_may_get_their_remainder():
+def test_force_final_remainder_adds_missing_remainder():
     p, steps, remainders, _, _ = np.transpose(_BY_HAND)
     layer, state = _with_given_p([p], act_type="accumulated", force_final_remainder=True)
     got = layer.forward(state)
@@ -110,7 +110,7 @@ def test_positions_that_are_cut_off_may_get_their_remainder():
     np.testing.assert_allclose(got.output[..., 1], np.ones((1, 4)), atol=1e-6)
 
 
-def test_global_halts_an_example_by_its_mean():
+def test_global_halting_uses_mean_of_example():
     # Means 0.3 and 0.6, over all positions.
     layer, state = _with_given_p([[0.1, 0.5], [0.9, 0.3]], act_type="global")
     got = layer.forward(state)
@@ -162,7 +162,7 @@ def test_matches_reference(act_type, halted_state, force, masked):
 
 
 @pytest.mark.parametrize("halted_state", act.HALTED_STATES)
-def test_halted_state(halted_state):
+def test_halted_state_is_copied_or_transformed(halted_state):
     """What the block sees of a position that halted; its output is frozen either way."""
     seen = []
 
@@ -199,7 +199,7 @@ def test_copied_states_get_no_signals():
         assert np.any(x[0, 1] != seen[0][0, 1])
 
 
-def test_padding_does_not_ponder_where_it_is_masked():
+def test_mask_padding_excludes_padding_from_pondering():
     p = np.where(REAL, 0.995, 0.01)
     layer, state = _with_given_p(p, mask_padding=True)
     got = layer.forward(state, StepInputs(padding_mask=REAL))
@@ -216,7 +216,7 @@ def test_padding_does_not_ponder_where_it_is_masked():
 
 @pytest.mark.parametrize("graph", [False, True])
 @pytest.mark.parametrize("act_type", LEARNED)
-def test_ends_when_all_have_halted(graph, act_type):
+def test_loop_ends_when_all_positions_have_halted(graph, act_type):
     layer, state = _with_given_p([[0.6, 0.995], [0.6, 0.6]], max_steps=20, act_type=act_type)
     call = tf.function(layer.forward, autograph=False) if graph else layer.forward
     got = call(state)
@@ -224,7 +224,7 @@ def test_ends_when_all_have_halted(graph, act_type):
     assert np.max(got.ponder_times) == 2
 
 
-def test_takes_no_more_than_max_steps():
+def test_loop_ends_at_max_steps():
     layer, state = _with_given_p(np.full((2, 3), 0.01))
     layer.forward(state)
     assert layer.block.calls.numpy() == N
@@ -270,7 +270,7 @@ def test_is_causal(act_type, halted_state):
 
 
 @pytest.mark.parametrize("graph", [False, True])
-def test_random_halting(graph):
+def test_random_halting_has_expected_mean(graph):
     """The number of uniform p until their sum passes t has the mean e^t."""
     block = layer_checks.StubBlock(lambda x, training: x)
     layer = _adaptive(block, max_steps=20, signals=False, act_type="random")
@@ -304,7 +304,7 @@ def test_halting_sums_stay_float32():
         pytest.param("global", "transform", marks=pytest.mark.slow),
     ],
 )
-def test_gradient_agrees_with_finite_differences(act_type, halted_state):
+def test_gradient_matches_finite_differences(act_type, halted_state):
     layer = _transformer(act_type=act_type, halted_state=halted_state, epsilon=0.1)
     layer.build((None, None, D))
     layer_checks.shake(layer, scale=0.1)
@@ -340,7 +340,7 @@ def test_gradient_agrees_with_finite_differences(act_type, halted_state):
         )
 
 
-def test_records_the_attention_of_the_steps_taken():
+def test_record_attention_returns_weights_of_each_step():
     layer = _transformer()
     layer.build((None, None, D))
     got = layer.forward(layer_checks.normal(B, S, D), StepInputs(record_attention=True))
@@ -357,12 +357,12 @@ def test_records_the_attention_of_the_steps_taken():
         ({"max_steps": 2, "halted_state": "stay"}, "halted_state must be one of .*'stay'"),
     ],
 )
-def test_refuses(arguments, message):
+def test_act_rejects_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         _adaptive(layer_checks.StubBlock(None), **arguments)
 
 
-def test_a_config_of_0_1_0_is_read():
+def test_config_of_version_0_1_0_is_accepted():
     """There the rule was among the arguments of the recurrence."""
     rule = {
         "max_steps": N,

@@ -57,7 +57,7 @@ def test_matches_reference(depth_embedding, per_element):
     np.testing.assert_allclose(got.output, states[-1], rtol=1e-4, atol=1e-4)
 
 
-def test_the_first_of_two_steps_sees_nothing():
+def test_first_step_does_not_use_input():
     """As in T2T: the input comes in with the second step."""
     first = depthwise_attention.DepthwiseAttentionRecurrence(
         layer_checks.make_block(D), timing_signal.StepTimingSignal(1), 1

@@ -66,6 +66,6 @@ def test_dropconnect_drops_weights():
     assert np.isfinite(plain).all()
 
 
-def test_unknown_activation():
+def test_gate_rejects_unknown_activation():
     with pytest.raises(ValueError, match="activation must be one of .*Received: 'relu'"):
         gate.Gate(dense.Dense(D), "relu")

@@ -94,6 +94,6 @@ def test_padding_has_no_effect():
 
 
 @pytest.mark.parametrize("gates_inputs", ["", "x", "si,t"])
-def test_unknown_inputs(gates_inputs):
+def test_gated_recurrence_rejects_unknown_gates_inputs(gates_inputs):
     with pytest.raises(ValueError, match="gates_inputs must be letters out of 'sti'. Received"):
         _recurrence(gates_inputs=gates_inputs)

@@ -37,7 +37,7 @@ def test_layer_behaviors(adaptive):
 
 
 @pytest.mark.parametrize("adaptive", [False, True])
-def test_every_step_sees_the_input(adaptive):
+def test_every_step_adds_the_input(adaptive):
     """The steps by hand, H_0 again in each."""
     layer = _recurrence(adaptive)
     layer.build((None, None, D))
@@ -63,6 +63,6 @@ def test_states_stay_bounded():
     np.testing.assert_allclose(got, np.full([1, 1, D], (g + 1) / (1 - g)), rtol=1e-4)
 
 
-def test_refuses():
+def test_input_injection_rejects_other_recurrences():
     with pytest.raises(hparam.HParamError, match="'basic' or 'act'. Received: 'add' with 'skip'"):
         examples.make("universal", "recurrence_input_injection=add,recurrence_type=skip")

@@ -64,7 +64,7 @@ def test_matches_reference(places, position):
     np.testing.assert_allclose(got.output, y, rtol=1e-5, atol=1e-5)
 
 
-def test_memory_of_all_parts_and_attention_in_order():
+def test_attention_weights_are_in_order_of_parts():
     layer = _mixed(decoder=True)
     arguments = _decoder_arguments()
     layer.build((None, None, D))
@@ -87,7 +87,7 @@ def test_memory_of_all_parts_and_attention_in_order():
     assert layer_checks.decode(layer, **arguments).attention_weights is None
 
 
-def test_ponder_times_are_those_of_the_recurrence():
+def test_ponder_times_come_from_the_recurrence():
     layer = _mixed(adaptive=True)
     x = layer_checks.normal(B, S, D)
     layer.build(x.shape)

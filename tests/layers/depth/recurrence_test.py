@@ -64,7 +64,7 @@ def test_matches_reference(start):
     assert got.ponder_times is None and got.remainders is None
 
 
-def test_block_is_called_once_a_step():
+def test_block_is_called_once_per_step():
     block = layer_checks.StubBlock(lambda state, training: state + 1)
     layer = recurrence.BasicRecurrence(block, timing_signal.StepTimingSignal(N, **SILENT), N)
     got = tf.function(layer)(tf.zeros([B, S, D]))
@@ -74,7 +74,7 @@ def test_block_is_called_once_a_step():
 
 @pytest.mark.parametrize("graph", [False, True])
 @pytest.mark.parametrize("decoder", [False, True])
-def test_records_attention(graph, decoder):
+def test_record_attention_returns_weights_of_each_step(graph, decoder):
     layer = _recurrence(num_layers=2, decoder=decoder)
     layer.build((None, None, D))
     x, memory = layer_checks.normal(B, T, D), layer_checks.normal(B, S, D, seed=1)
@@ -92,7 +92,7 @@ def test_records_attention(graph, decoder):
         assert got.memory_attention_weights is None
 
 
-def test_records_nothing_unasked():
+def test_attention_is_not_recorded_by_default():
     layer, x = _recurrence(), layer_checks.normal(B, T, D)
     layer.build(x.shape)
     got = layer.forward(x)
@@ -101,7 +101,7 @@ def test_records_nothing_unasked():
 
 @pytest.mark.parametrize("adaptive", [False, True])
 @pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
-def test_dropout_differs_from_step_to_step(adaptive, mode):
+def test_dropout_mask_differs_between_steps(adaptive, mode):
     """An identity with dropout: each step adds a mask of its own, 0 or 2 everywhere."""
     drop = dropout.Dropout(0.5, seed=1)
     block = layer_checks.StubBlock(
@@ -133,24 +133,24 @@ def test_dropout_differs_from_step_to_step(adaptive, mode):
     assert len(np.unique(again)) == 1
 
 
-def test_needs_a_step():
+def test_recurrence_rejects_bad_numbers_of_steps():
     with pytest.raises(ValueError, match="num_steps must be at least 1. Received: 0"):
         recurrence.BasicRecurrence(None, None, 0)
     with pytest.raises(ValueError, match="supervised_every must be at least 0. Received: -1"):
         recurrence.BasicRecurrence(None, None, 1, supervised_every=-1)
 
 
-def test_steps_that_are_drawn():
+def test_steps_sampling_samples_steps_only_in_training():
     """In training, the same number for a whole batch; as many as ever at inference."""
     timing = timing_signal.StepTimingSignal(3, position=False, step=None)
     block = layer_checks.StubBlock(lambda x, training: x + 1.0)
     layer = recurrence.BasicRecurrence(block, timing, 3, steps_sampling="uniform")
     call = tf.function(lambda x, training: layer.forward(x, StepInputs(training=training)).output)
-    zeros, drawn = tf.zeros([2, 4, 8]), set()
+    zeros, sampled = tf.zeros([2, 4, 8]), set()
     for _ in range(40):
         (steps,) = np.unique(call(zeros, True))
-        drawn.add(steps)
-    assert drawn == {1, 2, 3}
+        sampled.add(steps)
+    assert sampled == {1, 2, 3}
     assert np.all(call(zeros, False) == 3.0)
     asked = StepInputs(training=True, num_steps=2)
     assert all(np.all(layer.forward(zeros, asked).output == 2.0) for _ in range(9))
@@ -163,7 +163,7 @@ def test_steps_that_are_drawn():
 
 
 @pytest.mark.parametrize("mode", ["graph", "xla"])
-def test_distribution_of_steps(mode):
+def test_sampled_steps_are_uniform(mode):
     layer, count = recurrence.StepSampling(6), 4000
 
     @tf.function(jit_compile=mode == "xla", autograph=False)

@@ -71,7 +71,7 @@ LAYERS = {
 }
 
 
-def test_a_stack_is_of_a_depth():
+def test_stack_rejects_a_block():
     with pytest.raises(ValueError, match="depth must be a recurrence.* Received: TransformerBlock"):
         stack.Stack(layer_checks.make_block(D))
 
@@ -116,7 +116,7 @@ def test_padding_has_no_effect_in_a_keras_model(name, tmp_path):
         (act.AdaptiveComputationTime, {"halting": q_halt.QHalting(N)}),
     ],
 )
-def test_losses_of_steps_that_a_call_has_not(kind, given):
+def test_training_call_rejects_losses_of_several_steps(kind, given):
     """They would be left out in silence, and what they teach would not be taught."""
     model = _model(stack.Stack(kind(layer_checks.make_block(D), _timing(), **given)))
     model(SERIES)
@@ -124,13 +124,13 @@ def test_losses_of_steps_that_a_call_has_not(kind, given):
         model(SERIES, training=True)
 
 
-def test_no_ponder_loss_without_a_weight():
+def test_ponder_loss_is_absent_without_weight():
     model = _model(_adaptive(act_loss_weight=0.0))
     model(SERIES)
     assert not model.losses
 
 
-def test_gradients_without_training():
+def test_inference_call_has_gradients():
     """Where a call leaves out what has halted, which has none."""
     layer = stack.Stack(_adaptive("copy"))
     state = tf.constant(layer_checks.normal(B, S, D))
@@ -154,7 +154,7 @@ def test_gradients_without_training():
     np.testing.assert_allclose(traced(state), gradient(True), rtol=1e-5)
 
 
-def test_masks_of_numbers():
+def test_masks_may_have_number_dtypes():
     layer = stack.Stack(_adaptive())
     state = layer_checks.normal(B, S, D)
     mask = np.float32(REAL)
@@ -166,7 +166,7 @@ def test_masks_of_numbers():
 
 
 @pytest.mark.parametrize("part", ["depth.halting", "depth.block", "depth"])
-def test_what_is_frozen_is_frozen_when_it_is_loaded(part, tmp_path):
+def test_frozen_parts_stay_frozen_in_a_keras_file(part, tmp_path):
     state = keras.Input((None, D))
     layer = stack.Stack(_adaptive())
     model = keras.Model(state, layer(state))
@@ -177,7 +177,7 @@ def test_what_is_frozen_is_frozen_when_it_is_loaded(part, tmp_path):
     assert [v.trainable for v in again.weights] == [v.trainable for v in model.weights]
 
 
-def test_ponder_loss_is_trained():
+def test_fit_trains_the_ponder_loss():
     """With nothing else to win, a position halts sooner."""
     layer = _adaptive(bias_init=1.0)
     model = _model(layer)
@@ -187,7 +187,7 @@ def test_ponder_loss_is_trained():
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_the_width_is_checked(name):
+def test_call_rejects_state_of_other_width(name):
     """When a model is made, as when it runs: eagerly, in a graph, and before there are weights."""
     layer, wide = LAYERS[name](), layer_checks.normal(B, S, D + 1)
     expected = rf"state must be \[batch, length, {D}\]. Received: \(.*\)\.$"
@@ -202,7 +202,7 @@ def test_the_width_is_checked(name):
             call(tf.constant(wide))
 
 
-def test_so_is_that_of_a_memory():
+def test_call_rejects_memory_of_other_width():
     depth = recurrence.BasicRecurrence(layer_checks.make_block(D, decoder=True), _timing(), N)
     state = layer_checks.normal(B, T, D)
     for memory in (layer_checks.normal(B, S, D + 1), layer_checks.normal(B, D)):
@@ -214,7 +214,7 @@ def test_so_is_that_of_a_memory():
             depth(state, memory)
 
 
-def test_decoder_in_a_functional_model():
+def test_decoder_works_in_a_functional_model():
     """Attention to another sequence with a mask of its own, and a causal one to the own."""
     source, target = keras.Input((None, C)), keras.Input((None, D))
     memory = dense.Dense(D)(keras.layers.Masking()(source))
@@ -232,7 +232,7 @@ def test_decoder_in_a_functional_model():
         np.testing.assert_allclose(alone[0], got[row], atol=1e-5)
 
 
-def test_masks_of_both_sequences():
+def test_masks_of_state_and_memory_are_distinguished():
     """Keras names a mask after its tensor where there are several."""
     depth = recurrence.BasicRecurrence(layer_checks.make_block(D, decoder=True), _timing(), N)
     masked = keras.layers.Masking()
@@ -254,18 +254,18 @@ def _ponder_value(*arguments, **keywords):
     return term.numerator / term.denominator
 
 
-def test_ponder_cost_is_the_mean_of_all():
+def test_ponder_cost_is_mean_over_positions():
     np.testing.assert_allclose(_ponder_value(COST, 0.01), 0.01 * 22.25 / 6, rtol=1e-6)
     of_examples = _ponder_value(COST[:, 0], 0.1)
     np.testing.assert_allclose(of_examples, 0.1 * 4.5 / 2, rtol=1e-6)
 
 
-def test_ponder_cost_may_leave_out_padding():
+def test_ponder_cost_can_exclude_padding():
     real = np.array([[True, True, True], [True, False, False]])
     np.testing.assert_allclose(_ponder_value(COST, 0.01, real), 0.01 * (10.75 + 2) / 4, rtol=1e-6)
 
 
-def test_ponder_term_weighs_examples():
+def test_ponder_term_uses_example_weights():
     weights = np.float32([3, 1])
     expected = 0.01 * (3 * 10.75 + 11.5) / (3 * 3 + 3)
     np.testing.assert_allclose(

@@ -107,7 +107,7 @@ def test_matches_reference(preprocess, postprocess, decoder):
     np.testing.assert_allclose(got.output, x, atol=1e-5)
 
 
-def test_memory_is_for_layers_that_attend_to_it():
+def test_memory_requires_memory_attention():
     state, memory = layer_checks.normal(B, T, D), layer_checks.normal(B, S, D)
     layer, decoder = _layer(), _layer(decoder=True)
     for built in (layer, decoder):
@@ -122,7 +122,7 @@ def test_memory_is_for_layers_that_attend_to_it():
         decoder(state)
 
 
-def test_dropout_is_for_training():
+def test_dropout_is_applied_only_in_training():
     layer = _layer(dropout_rate=0.5)
     x = layer_checks.normal(B, S, D)
     np.testing.assert_array_equal(layer(x), layer(x, training=False))
@@ -190,7 +190,7 @@ def test_stack_behaviors():
     )
 
 
-def test_stack_ends_with_the_missing_norm():
+def test_stack_ends_with_normalization():
     made = _stack()
     x = layer_checks.normal(B, S, D)
     made.build(x.shape)

@@ -158,7 +158,7 @@ def test_is_batch_invariant_and_causal(kind, halted_state):
 
 
 @pytest.mark.parametrize("kind", EPSILON)
-def test_what_is_skipped_changes_nothing(kind, monkeypatch):
+def test_skipping_halted_positions_matches_full_loop(kind, monkeypatch):
     """Under "copy" inference computes a position no more once it has halted."""
     rows = []
     layer = _adaptive(kind, halted_state="copy")
@@ -181,7 +181,7 @@ def test_what_is_skipped_changes_nothing(kind, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["convergence", "q_halt"])
-def test_all_positions_take_all_steps_where_it_is_trained(kind):
+def test_training_takes_all_steps(kind):
     layer = _adaptive(kind)
     x = layer_checks.normal(B, S, D)
     trained = layer.forward(x, StepInputs(training=True))
@@ -190,7 +190,7 @@ def test_all_positions_take_all_steps_where_it_is_trained(kind):
 
 
 @pytest.mark.parametrize("graph", [False, True])
-def test_steps_are_kept_for_a_loss_of_all_steps(graph):
+def test_expected_loss_keeps_states_of_all_steps(graph):
     """In training alone; behind the last norm, as the output is."""
     whole = stack.Stack(_adaptive("ponder_net", expected_loss=True, mask_padding=True))
     whole.build((None, None, D))
@@ -208,12 +208,12 @@ def test_steps_are_kept_for_a_loss_of_all_steps(graph):
     np.testing.assert_allclose(got.output.numpy()[REAL], last[0][REAL], atol=1e-5)
     padded = got.output.numpy()[~REAL]  # is in the mean that a class is made of
     np.testing.assert_allclose(got.steps.states.numpy()[:, ~REAL], [padded] * N)
-    nobody = call(x, StepInputs(None, np.zeros_like(REAL), training=True))
-    assert not np.any(nobody.steps.weights)
+    no_running = call(x, StepInputs(None, np.zeros_like(REAL), training=True))
+    assert not np.any(no_running.steps.weights)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "last"])
-def test_a_row_halts_by_what_its_class_is_read_from(pooling):
+def test_q_halting_uses_pooled_confidence(pooling):
     layer = _adaptive("q_halt", pooling=pooling, mask_padding=True)
     x = layer_checks.normal(B, S, D)
     steps = layer.forward(x, StepInputs(padding_mask=REAL, training=True)).steps
@@ -236,7 +236,7 @@ def test_a_row_halts_by_what_its_class_is_read_from(pooling):
     "kind",
     [k if k == "q_halt" else pytest.param(k, marks=pytest.mark.slow) for k in EPSILON],
 )
-def test_in_a_keras_model(kind, tmp_path):
+def test_halting_rule_works_in_a_keras_model(kind, tmp_path):
     layer = stack.Stack(_adaptive(kind, mask_padding=True))
     model = keras.Sequential([keras.Input((None, D)), keras.layers.Masking(), layer])
     series = np.where(REAL[..., None], layer_checks.normal(B, S, D), 0.0)
@@ -257,7 +257,7 @@ def test_in_a_keras_model(kind, tmp_path):
     np.testing.assert_allclose(exported(tf.constant(series, tf.float32)), states, atol=1e-5)
 
 
-def test_refuses():
+def test_halting_rules_reject_bad_arguments():
     for make in (convergence.ConvergenceHalting, stick_breaking.StickBreakingHalting):
         with pytest.raises(ValueError, match="max_steps must be at least 1. Received: 0"):
             make(0)

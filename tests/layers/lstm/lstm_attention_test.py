@@ -75,7 +75,7 @@ def test_matches_reference(mechanism, num_heads, output_attention, masked):
 
 
 @pytest.mark.parametrize(("mechanism", "num_heads", "output_attention"), KINDS)
-def test_behaviors(mechanism, num_heads, output_attention):
+def test_layer_behaviors(mechanism, num_heads, output_attention):
     layer = layer_checks.shake(_make(mechanism, num_heads, output_attention))
     again = lstm_attention.AttentionLSTM.from_config(layer.get_config())
     again.build((None, None, C))
@@ -95,7 +95,7 @@ def test_behaviors(mechanism, num_heads, output_attention):
 
 
 @pytest.mark.parametrize("mechanism", ["bahdanau", pytest.param("luong", marks=pytest.mark.slow)])
-def test_trains_under_xla(mechanism):
+def test_gradients_under_xla_match_eager(mechanism):
     layer = layer_checks.shake(_make(mechanism))
 
     def gradients():
@@ -109,7 +109,7 @@ def test_trains_under_xla(mechanism):
         np.testing.assert_allclose(got, want, atol=1e-4)
 
 
-def test_step_equals_the_whole():
+def test_steps_match_full_call():
     layer = layer_checks.shake(_make())
     memory = layer.project_memory(VALUES)
     state = layer.start(memory, (LSTMState(H, CELL), LSTMState(CELL, H)))
@@ -120,7 +120,7 @@ def test_step_equals_the_whole():
         np.testing.assert_allclose(state.weights, weights[:, :, position], atol=1e-6)
 
 
-def test_padding_mask_comes_before_the_output_layer():
+def test_padding_mask_is_applied_before_output_layer():
     layer = layer_checks.shake(_make())
     real = np.array([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]], bool)
     output, _ = _call(layer, padding_mask=real)
@@ -130,7 +130,7 @@ def test_padding_mask_comes_before_the_output_layer():
     np.testing.assert_allclose(output[~real], np.tile(bias, [(~real).sum(), 1]), atol=1e-6)
 
 
-def test_dropout_draws_anew_at_every_position():
+def test_dropout_mask_differs_between_positions():
     layer = layer_checks.shake(_make(dropout_rate=0.4))
     masks = layer._dropout_masks(T, B, training=True)
     assert [mask.shape for mask in masks] == [(T, B, 2 * A), (T, B, D)]
@@ -140,7 +140,7 @@ def test_dropout_draws_anew_at_every_position():
     assert np.abs(_call(layer, training=True)[0] - quiet).max() > 1e-3
 
 
-def test_mixed_precision():
+def test_mixed_bfloat16_matches_float32():
     layer, mixed = _make(), _make(dtype="mixed_bfloat16")
     mixed.set_weights(layer.get_weights())
     output, weights = _call(mixed)
@@ -148,6 +148,6 @@ def test_mixed_precision():
     np.testing.assert_allclose(tf.cast(output, tf.float32), _call(layer)[0], atol=0.05)
 
 
-def test_refuses_an_unknown_mechanism():
+def test_attention_lstm_rejects_unknown_mechanism():
     with pytest.raises(ValueError, match="mechanism must be one of .*'luong'.*Received: 'l'"):
         lstm_attention.AttentionLSTM(1, D, "l")

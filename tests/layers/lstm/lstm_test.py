@@ -62,7 +62,7 @@ def test_stack_matches_reference():
             np.testing.assert_allclose(state.cell[row], cell, atol=1e-5)
 
 
-def test_bidirectional_is_two_stacks():
+def test_bidirectional_lstm_matches_two_stacks():
     layer = lstm.BidirectionalLSTM(2, D)
     layer.build((None, None, C))
     layer_checks.shake(layer)
@@ -102,7 +102,7 @@ def test_stack_behaviors():
     assert shapes.states[1].cell == want.states[1].cell.shape
 
 
-def test_mixed_precision():
+def test_mixed_bfloat16_matches_float32():
     layer, mixed = _stack(), _stack("mixed_bfloat16")
     for each in (layer, mixed):
         each.build((None, None, C))
@@ -114,7 +114,7 @@ def test_mixed_precision():
 
 
 @pytest.mark.parametrize("name", ["x", "h", "c"])
-def test_gradient(name):
+def test_gradient_matches_finite_differences(name):
     """By central differences."""
     layer = _stack()
     layer.build((None, None, C))
@@ -135,7 +135,7 @@ def test_gradient(name):
     np.testing.assert_allclose(got, expected, rtol=1e-2, atol=1e-3)
 
 
-def test_dropout_is_on_what_enters_a_layer():
+def test_dropout_is_applied_to_layer_inputs():
     x = np.ones([1, 1, 600], "float32")
     layer = lstm.LSTMStack(1, D, dropout_rate=0.5)
     layer.build((None, None, x.shape[-1]))

@@ -43,7 +43,7 @@ def test_matches_reference():
         ("reversed", [[1, 0, 2, 1, 0, 2, 0], [0, 1, 2, 1, 0, 3, 3]]),
     ],
 )
-def test_stretches_count_anew(order, expected):
+def test_source_ids_restart_in_each_segment(order, expected):
     """A separator, and EOS, have the place behind the last symbol either way."""
     ids = tf.constant([[7, 8, SEPARATOR, 9, 8, 1, 0], [7, SEPARATOR, 8, 8, 9, 1, 0]])
     found = _added(_layer(order=order, separator=SEPARATOR), ids=ids)
@@ -51,13 +51,13 @@ def test_stretches_count_anew(order, expected):
     np.testing.assert_array_equal(found[real], np.array(expected)[real])
 
 
-def test_places_come_again_behind_the_last():
+def test_position_ids_repeat_after_the_last():
     assert _added(_layer(), positions=tf.constant([[L - 1, L, L + 1, 2 * L]])).tolist() == [
         [L - 1, 0, 1, 0]
     ]
 
 
-def test_training_permutes_places():
+def test_training_permutes_position_ids():
     layer = _layer()
     layer.build((None, None, D))
     sampled = layer.sample_position_ids(400).numpy()
@@ -72,7 +72,7 @@ def test_training_permutes_places():
 
 
 @pytest.mark.parametrize("kind", ["transformer", "universal", "encoder"])
-def test_both_sides_of_a_model_have_the_places_that_were_drawn(kind, monkeypatch):
+def test_both_sides_of_a_model_share_sampled_ids(kind, monkeypatch):
     overrides = f"pos=coupled,{_WITHOUT}"
     if kind != "transformer":
         overrides += ",add_position_timing_signal=False"
@@ -102,13 +102,13 @@ def test_padding_has_no_effect(last):
 
 
 @pytest.mark.parametrize("pos", ["order='up'", "separator=-1", "places=0"])
-def test_bad_arguments_are_refused(pos):
+def test_coupled_position_rejects_bad_arguments(pos):
     message = f"The hparams must fit .*{pos.partition('=')[0]} must be .*Received: .*"
     with pytest.raises(hparam.HParamError, match=message):
         examples.make("transformer", f'pos="coupled({pos})"')
 
 
-def test_packed_examples_and_sentences_are_refused():
+def test_coupled_position_rejects_packed_examples_and_sentences():
     model = examples.make("transformer", "pos=coupled")
     ids = {"inputs": np.array([[2, 1, 3, 1]]), "targets": np.array([[3, 1, 2, 1]])}
     packed = {

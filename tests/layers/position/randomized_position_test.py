@@ -46,7 +46,7 @@ def _sample_many(layer, length, rounds):
     return sample().numpy()
 
 
-def test_distribution():
+def test_sampled_positions_are_uniform():
     """Each subset as often: position i of S is the i-th smallest of S out of L."""
     layer, rounds = _layer(), 2000
     sampled = _sample_many(layer, S, rounds)
@@ -58,7 +58,7 @@ def test_distribution():
     np.testing.assert_array_equal(layer.sample_positions(tf.constant(50)), np.arange(50))
 
 
-def test_refuses():
+def test_randomized_position_rejects_bad_arguments():
     with pytest.raises(ValueError, match="max_length must .*max_length=5, positions=4"):
         randomized_position.RandomizedPosition(4, 5)
     with pytest.raises(hparam.HParamError, match="Received: add_position_timing_signal=True"):
@@ -67,7 +67,7 @@ def test_refuses():
         examples.make("transformer", "pos=randomized,pos_randomized_range=200,max_length=300")
 
 
-def test_a_model_draws_in_training_alone():
+def test_model_samples_positions_only_in_training():
     without = "attention_dropout=0,relu_dropout=0,layer_prepostprocess_dropout=0,max_length=30"
     model = examples.make("transformer", f"pos=randomized,{without}")
     features = examples.features("transformer")

@@ -27,7 +27,7 @@ def test_sinusoid_matches_reference(channels):
     np.testing.assert_allclose(got, _numpy_sinusoid(range(7), channels), atol=1e-5)
 
 
-def test_odd_width_ends_with_zero():
+def test_sinusoid_of_odd_width_ends_with_zero():
     assert not np.any(timing_signal.sinusoid(tf.range(7), 9)[:, -1])
 
 
@@ -36,7 +36,7 @@ def _call_position(layer, x, training=None):
     return layer(x)
 
 
-def test_sinusoid_position():
+def test_sinusoid_position_matches_reference():
     layer = layer_checks.check_layer(
         lambda dtype: timing_signal.SinusoidPosition(dtype=dtype),
         {"x": layer_checks.normal(B, S, D)},
@@ -50,7 +50,7 @@ def test_sinusoid_position():
     np.testing.assert_allclose(layer(x, positions) - x, expected, atol=1e-5)
 
 
-def test_learned_position():
+def test_learned_position_matches_reference():
     layer = layer_checks.check_layer(
         lambda dtype: timing_signal.LearnedPosition(S - 1, dtype=dtype),
         {"x": layer_checks.normal(B, S, D)},
@@ -110,13 +110,13 @@ def test_sinusoid_step_is_added(step):
     np.testing.assert_allclose(got, [expected] * B, atol=1e-5)
 
 
-def test_step_without_position():
+def test_step_signal_works_without_position_signal():
     got = _signal(timing_signal.StepTimingSignal(N, position=False, step="sinusoid"), 2)
     np.testing.assert_allclose(got, np.tile(_numpy_sinusoid([2], D), (B, S, 1)), atol=1e-5)
 
 
 @pytest.mark.parametrize("combine", ["add", "concat"])
-def test_nothing_to_signal(combine):
+def test_layer_without_signals_is_identity(combine):
     layer = timing_signal.StepTimingSignal(N, position=False, step=None, combine=combine)
     state = layer_checks.normal(B, S, D)
     np.testing.assert_array_equal(_signal(layer, 1, state), state)
@@ -140,7 +140,7 @@ def test_concat_matches_reference(step):
 
 
 @pytest.mark.parametrize("step", range(N))
-def test_start_index_grows_with_the_step(step):
+def test_start_index_step_grows_with_step(step):
     layer = timing_signal.StepTimingSignal(N, position_start_index="step", step=None)
     layer.build((None, None, D))
     for length in (S, 11):
@@ -151,7 +151,7 @@ def test_start_index_grows_with_the_step(step):
 
 
 @pytest.mark.parametrize("graph", [False, True])
-def test_random_start_index(graph):
+def test_start_index_random_covers_all_positions(graph):
     layer = timing_signal.StepTimingSignal(N, position_start_index="random", step=None)
     layer.build((None, None, D))
     call = lambda: layer(tf.zeros([B, S, D]), tf.constant(0), layer.prepare(tf.range(S)))  # noqa: E731
@@ -165,7 +165,7 @@ def test_random_start_index(graph):
     assert seen == set(range(S))
 
 
-def test_refuses():
+def test_step_timing_signal_rejects_bad_arguments():
     with pytest.raises(ValueError, match="combine must be one of .*Received: 'mul'"):
         timing_signal.StepTimingSignal(N, combine="mul")
     with pytest.raises(ValueError, match="position_start_index must be one of .*Received: 'one'"):

@@ -61,7 +61,7 @@ def test_padding_has_no_effect():
     np.testing.assert_array_equal(first[REAL], second[REAL])
 
 
-def test_refuses():
+def test_conv_feed_forward_rejects_bad_kernel_size():
     with pytest.raises(ValueError, match="kernel_size must be .*kernel_size=4"):
         _layer(kernel_size=4)
     with pytest.raises(ValueError, match="kernel_size must be at least 1"):

@@ -37,7 +37,7 @@ def test_matches_reference(activation):
     assert np.any(layer(X, training=True) != layer(X, training=True))
 
 
-def test_its_hidden_channels_are_dropped():
+def test_hidden_dropout_drops_hidden_channels():
     layer = copy_gate.CopyGate(activation="relu", hidden_dropout_rate=0.5)
     layer.build(X.shape)
     layer_checks.shake(layer)
@@ -51,13 +51,13 @@ def test_its_hidden_channels_are_dropped():
         np.testing.assert_allclose(layer(X, training=training), expected, atol=1e-5)
 
 
-def test_refuses_another_activation():
+def test_copy_gate_rejects_unknown_activation():
     with pytest.raises(ValueError, match="one of .*'gelu', 'relu'.*Received: 'tanh'"):
         copy_gate.CopyGate(activation="tanh")
 
 
 @pytest.mark.parametrize("transition_postprocess_sequence", [None, "n"])
-def test_what_a_layer_keeps(transition_postprocess_sequence):
+def test_layer_output_matches_gated_sum(transition_postprocess_sequence):
     """With norms behind, as in the paper; the gate sees what attention has made."""
     layer = transformer_layer.TransformerLayer(
         attention.MultiHeadAttention(2, D),

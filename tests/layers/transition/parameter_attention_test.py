@@ -45,6 +45,6 @@ def test_dropout_drops_rows_for_all_positions():
     assert np.abs(out - np.asarray(layer(layer_checks.normal(B, S, D)))).max() > 0
 
 
-def test_channels_must_divide():
+def test_parameter_attention_rejects_indivisible_channels():
     with pytest.raises(ValueError, match="value_channels must be divisible by num_heads.*=7"):
         _layer(value_channels=7)

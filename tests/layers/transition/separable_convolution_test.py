@@ -71,12 +71,12 @@ def test_padding_has_no_effect():
     )
 
 
-def test_dropout():
+def test_dropout_is_applied_only_in_training():
     layer, x = _made(causal=False, dropout_rate=0.5), layer_checks.normal(3, 7, 4)
     np.testing.assert_array_equal(layer(x), layer(x, training=False))
     assert np.abs(layer(x, training=True) - layer(x)).max() > 0.01
 
 
-def test_even_kernel():
+def test_separable_convolution_rejects_even_kernel():
     with pytest.raises(ValueError, match="kernel_size must be odd. Received: 4"):
         separable_convolution.SeparableConvolution(3, 4)

@@ -76,12 +76,12 @@ def test_matches_reference():
         "recurrence_type=highway",
     ],
 )
-def test_cost_is_of_all_steps_and_of_both_sides(depth):
+def test_auxiliary_loss_covers_all_steps_and_both_sides(depth):
     model = make_model(f"transformer_ffn_type={EXPERTS},{depth}")
     layers = [side.depth.block.layers[0] for side in (model.encoder, model.decoder)]
-    tallies = [[], []]
+    stats = [[], []]
 
-    def keep(layer, kept):
+    def record(layer, kept):
         inner = layer.transition.call
 
         def call(*args, **kwargs):
@@ -91,16 +91,16 @@ def test_cost_is_of_all_steps_and_of_both_sides(depth):
 
         layer.transition.call = call
 
-    for layer, kept in zip(layers, tallies, strict=True):
-        keep(layer, kept)
+    for layer, kept in zip(layers, stats, strict=True):
+        record(layer, kept)
     tf.config.run_functions_eagerly(True)
     try:
         terms = model.loss_terms(model.forward(FEATURES, True), FEATURES["targets"], True)
     finally:
         tf.config.run_functions_eagerly(False)
-    assert all(len(kept) > 1 for kept in tallies)
+    assert all(len(kept) > 1 for kept in stats)
     expected = 0
-    for kept in tallies:
+    for kept in stats:
         p = np.sum(kept, axis=0)
         p /= p.sum(-1, keepdims=True)
         expected += 0.5 * np.mean((p * np.log(p)).sum(-1))
@@ -115,7 +115,7 @@ def test_cost_is_of_all_steps_and_of_both_sides(depth):
         ("universal_transformer", f"ffn_layer={EXPERTS},mix_with_transformer='before_ut,after_ut'"),
     ],
 )
-def test_trains_the_router_of_every_layer(name, overrides):
+def test_auxiliary_loss_trains_every_router(name, overrides):
     model = make_model(overrides, name)
     with tf.GradientTape() as tape:
         terms = model.loss_terms(model.forward(FEATURES, True), FEATURES["targets"], True)
@@ -132,7 +132,7 @@ def test_trains_the_router_of_every_layer(name, overrides):
         ("adaptive", ""),
     ],
 )
-def test_what_experts_cost_is_in_every_loss(kind, overrides):
+def test_auxiliary_loss_is_part_of_every_loss(kind, overrides):
     """However many layers cost something: of `fit`, of the trainer, of a look at the model."""
     free = ",layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0"
     model = examples.make(kind, f"ffn_layer={EXPERTS}{overrides}{free}")
@@ -147,7 +147,7 @@ def test_what_experts_cost_is_in_every_loss(kind, overrides):
     np.testing.assert_allclose(loss, sum(float(value) for value in seen.values()), rtol=1e-4)
 
 
-def test_a_layer_with_experts_trains_by_itself():
+def test_layer_with_experts_trains_in_a_keras_model():
     layer = transformer_layer.TransformerLayer(attention.MultiHeadAttention(2, 4), make_layer())
     model = keras.Sequential([layer, keras.layers.Dense(1)])
     model.compile(loss="mse")
@@ -156,7 +156,7 @@ def test_a_layer_with_experts_trains_by_itself():
 
 
 @pytest.mark.slow  # of the dense transition the default run has it, in tests/decoding/cache_test.py
-def test_decodes_by_a_cache_as_without():
+def test_cached_decoding_matches_uncached():
     model = make_model(f"recurrence_type=act,act_halted_state=copy,ffn_layer={EXPERTS}")
     inputs = {"inputs": FEATURES["inputs"]}
     cached = model.generate(inputs, beam_size=2, decode_length=5)
@@ -166,28 +166,28 @@ def test_decodes_by_a_cache_as_without():
 
 
 @pytest.mark.parametrize("given", ["experts=4", "k=2.5", "k=True", "hp=1"])
-def test_refuses_arguments_that_it_does_not_take(given):
+def test_ffn_layer_rejects_unknown_arguments(given):
     with pytest.raises(UserError, match=r"takes \(num_experts=16, k=4, entropy_weight=0.01\)"):
         hparams.get("transformer_tiny", f"ffn_layer=sigma_moe({given})")
 
 
-def test_an_int_will_do_for_a_float():
+def test_ffn_layer_accepts_int_for_float():
     make = parts.transitions.get("sigma_moe(entropy_weight=1)")
     assert make.keywords == {"entropy_weight": 1.0}
 
 
 @pytest.mark.parametrize("given", ["sigma_moe(k=", "sigma_moe(4)", "sigma_moe(**{})", "moe(k=1)"])
-def test_refuses_what_is_not_a_part(given):
+def test_ffn_layer_rejects_malformed_parts(given):
     assert given not in parts.transitions
     with pytest.raises(UserError, match="ffn_layer must be one of"):
         hparams.get("transformer_tiny", f"ffn_layer='{given}'")
 
 
-def test_refuses_experts_that_do_not_share_the_filters():
+def test_sigma_moe_rejects_indivisible_filter_size():
     with pytest.raises(ValueError, match="must divide filter_size"):
         sigma_moe.SigmaMoE(10, 4, num_experts=4, k=2)
 
 
-def test_a_symbolic_output_is_a_mixture():
+def test_symbolic_call_returns_mixture_output():
     output = sigma_moe.SigmaMoE(12, 4, num_experts=6, k=2)(keras.Input((None, 4)))
     assert output.output.shape == (None, None, 4) and output.auxiliary_loss_stats.shape == (None, 6)

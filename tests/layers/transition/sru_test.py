@@ -47,13 +47,13 @@ def test_is_causal():
     assert np.all(np.abs(first[:, 3:] - second[:, 3:]).max(-1) > 1e-3)
 
 
-def test_long_sequences_stay_finite():
+def test_long_sequences_give_finite_output():
     layer = sru.SRU()
     out = layer(10 * layer_checks.normal(1, 500, D))
     assert np.isfinite(out).all()
 
 
-def test_behind_the_signals():
+def test_timing_and_sru_applies_both():
     layer = sru.TimingAndSRU(timing_signal.StepTimingSignal(N), sru.SRU())
     layer.build((None, None, D))
     x = layer_checks.normal(B, S, D)
@@ -65,6 +65,6 @@ def test_behind_the_signals():
     assert again.timing.num_steps == N and again.sru.num_layers == 2
 
 
-def test_needs_a_layer():
+def test_sru_rejects_zero_layers():
     with pytest.raises(ValueError, match="num_layers must be at least 1. Received: 0"):
         sru.SRU(0)

@@ -29,7 +29,7 @@ def test_matches_reference(zero_at_padding):
     np.testing.assert_allclose(layer(x, padding_mask=REAL), expected, atol=1e-5)
 
 
-def test_dropout_is_behind_the_relu():
+def test_dropout_follows_the_relu():
     # Each hidden unit carries 1 to an output of its own.
     layer = transition.FeedForward(50, 50, dropout_rate=0.5)
     layer.build((None, None, 50))
