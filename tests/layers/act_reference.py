@@ -1,4 +1,4 @@
-"""Adaptive Computation Time position by position, in numpy, from its equations."""
+"""Adaptive Computation Time in numpy, position by position, from its equations."""
 
 import numpy as np
 
@@ -15,14 +15,20 @@ def ponder(
     force_final_remainder=False,
     padding_mask=None,
 ):
-    """Returns (output [B, S, D], N, R); N and R [B, S], or [B] if act_type is "global".
+    """Apply the recurrence.
 
     Args:
-        state: [B, S, D]; signals: list of [S, D] or scalar, per step.
+        state: [B, S, D].
+        signals: list with an array [S, D] or a scalar for each step.
         block: function from [B, S, D] to [B, S, D].
         halting_weights: (W [D, 1], b [1]).
-        padding_mask: bool [B, S]; given, padding does not ponder.
-        the rest: as in `AdaptiveComputationTime`.
+        padding_mask: bool [B, S]. If given, padding takes no step.
+        max_steps, epsilon, act_type, halted_state, force_final_remainder: as in
+            `AdaptiveComputationTime`.
+
+    Returns:
+        (output [B, S, D], number of steps N, remainders R). N and R are [B, S], or [B] if act_type
+        is "global".
     """
     kernel, bias = (np.asarray(weight, "float64") for weight in halting_weights)
     batch, length, _ = state.shape

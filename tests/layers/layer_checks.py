@@ -1,4 +1,4 @@
-"""What every layer must hold, in one call, and what the tests of several layers share."""
+"""Checks that apply to every layer, and helpers that several tests of layers use."""
 
 import json
 
@@ -22,22 +22,25 @@ def check_layer(
     mixed_tolerance=0.05,
     tolerance=1e-5,
 ):
-    """Checks what holds for any layer.
+    """Check the properties that every layer must have.
 
-    Its config survives a round trip through JSON; it has the weights it should; eager, graph
-    (any batch and length, one trace) and XLA agree; one gradient step reaches every weight; under
-    mixed_bfloat16 it keeps float32 weights and comes close to float32.
+    - A layer made from its config, after a round trip through JSON, computes the same.
+    - The number of trainable weights is as expected.
+    - Eager mode, one graph for all batch sizes and lengths, and XLA give the same results.
+    - A gradient step changes every weight.
+    - Under mixed_bfloat16, weights are float32 and results are close to those under float32.
 
     Args:
-        make: function from a dtype policy's name to a new layer.
+        make: function from the name of a dtype policy to a new layer.
         arguments: dict from name to array. Axes 0 and 1 are batch and length.
-        num_weights: int. Trainable weights expected.
-        build_shape: shape to build with. By default that of the first argument.
-        call: function (layer, **arguments) -> output. By default the layer's own call.
+        num_weights: int. Expected number of trainable weights.
+        build_shape: shape for `build`. Default: the shape of the first argument.
+        call: function (layer, **arguments) -> output. Default: the layer itself.
         mixed_dtypes: dtype of each tensor of the output under mixed_bfloat16.
-        mixed_tolerance: float or None. Largest difference allowed there, relative to the largest
-            value; None where a small difference may change a decision.
-        tolerance: float. Between eager, graph and XLA.
+        mixed_tolerance: float or None. Largest allowed difference under mixed_bfloat16, relative to
+            the largest value. None: no check, because a small difference may change a decision.
+        tolerance: float. Largest allowed difference between eager mode, graph and XLA.
+
     Returns:
         The float32 layer, built.
     """
@@ -74,7 +77,7 @@ def _check_config(layer, build_shape, call, expected):
     again = keras.saving.deserialize_keras_object(config)
     assert type(again) is type(layer)
     assert _through_json(again.get_config()) == _through_json(layer.get_config())
-    if not again.built:  # a config says the shape a layer was built with
+    if not again.built:  # layers whose config contains the build shape are already built
         again.build(build_shape)
     again.set_weights(layer.get_weights())
     for value, want in zip(_tensors(call(again)), expected, strict=True):
@@ -141,7 +144,7 @@ def _tensors(output):
 
 
 def shake(layer, seed=0, scale=0.3):
-    """Adds noise to all weights: initial ones, such as biases of 0, hide mistakes."""
+    """Add noise to all weights, because initial values, such as biases of 0, hide mistakes."""
     random = np.random.RandomState(seed)
     for variable in layer.trainable_variables:
         variable.assign_add(scale * random.normal(size=variable.shape))
@@ -149,14 +152,14 @@ def shake(layer, seed=0, scale=0.3):
 
 
 def normal(*shape, seed=0):
-    """Normal random numbers, float32."""
+    """Return normally distributed random numbers, float32."""
     return np.random.RandomState(seed).normal(size=shape).astype("float32")
 
 
 def make_block(
     hidden_size, dtype="float32", num_layers=1, decoder=False, dropout_rate=0.0, num_heads=2
 ):
-    """A `TransformerBlock` with fully connected transitions."""
+    """Return a `TransformerBlock` with fully connected transitions."""
 
     def make_attention():
         return attention.MultiHeadAttention(num_heads, hidden_size, dtype=dtype)
@@ -175,7 +178,7 @@ def make_block(
 
 
 def decode(layer, state, memory, memory_mask, training=False, **arguments):
-    """The pass of a layer, a block or a stack of a decoder; it is causal."""
+    """Run the causal forward pass of a decoder's layer, block or stack."""
     may_attend = attention.padding_attention_mask(memory_mask)
     state, memory = (tf.cast(x, layer.compute_dtype) for x in (state, memory))
     inputs = StepInputs(
@@ -188,21 +191,21 @@ def decode(layer, state, memory, memory_mask, training=False, **arguments):
 
 
 def call_with_mask(layer, x, padding_mask, training=False):
-    """The pass of an encoder layer; attention goes to real tokens."""
+    """Run the forward pass of an encoder's layer, with attention to real tokens only."""
     may_attend = attention.padding_attention_mask(padding_mask)
     inputs = StepInputs(may_attend, padding_mask, training=training)
     return layer.forward(tf.cast(x, layer.compute_dtype), inputs)
 
 
 class StubBlock(keras.layers.Layer):
-    """Stands for a `TransformerBlock`: applies a function to the state and counts its calls."""
+    """A stub for `TransformerBlock` that applies a function to the state and counts its calls."""
 
-    mixes_by_attention_alone = False  # it keeps no keys and values
+    mixes_by_attention_alone = False  # it has no keys and values
 
     def __init__(self, function, count=True, **kwargs):
         super().__init__(**kwargs)
         self.function = function
-        self.calls = tf.Variable(0, trainable=False) if count else None  # XLA needs none
+        self.calls = tf.Variable(0, trainable=False) if count else None  # not under XLA
 
     def build(self, state_shape):
         del state_shape

@@ -1,4 +1,4 @@
-"""Where the layers lie."""
+"""The module `ut_keras.layers` exports layers by name."""
 
 import pytest
 

@@ -1,17 +1,17 @@
-"""What the tests of self-attentions share that know where a query and a key stand."""
+"""Inputs and helpers for tests of self-attention that depends on positions."""
 
 import numpy as np
 
 from tests.layers import layer_checks
 from ut_keras.layers.attention import attention
 
-B, S, D, H, K = 3, 5, 6, 2, 8  # batch, length, channels, heads, channels of all keys
+B, S, D, H, K = 3, 5, 6, 2, 8  # batch, length, hidden size, heads, key channels
 X = layer_checks.normal(B, S, D)
 REAL = np.arange(S) < [[5], [4], [1]]
 
 
 def build_with_noise(layer):
-    """The layer, built, with noise on its weights."""
+    """Build the layer and add noise to its weights."""
     layer.build(X.shape)
     return layer_checks.shake(layer)
 

@@ -11,7 +11,7 @@ from ut_keras.ops import custom_gradient
 
 @custom_gradient.wrap
 def _square(x):
-    # Not the true gradient, so that it can be told from TensorFlow's own.
+    # A wrong gradient, so that the test can distinguish it from TensorFlow's own.
     return x * x, lambda upstream: 20 * x * upstream
 
 

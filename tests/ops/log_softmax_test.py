@@ -9,7 +9,7 @@ IDS = np.array([[0, 4, 2], [1, 1, 3]], "int32")
 
 @pytest.mark.parametrize("spread", [1.0, 30.0, 300.0])
 def test_of_ids_matches_definition(spread):
-    """Also where the softmax of a symbol is 0 in float32, and where that of another is 1."""
+    """The results are accurate even if the softmax of a token is 0 or 1 in float32."""
     logits = spread * np.random.RandomState(1).normal(size=(2, 3, 5)).astype("float32")
     exact = logits.astype("float64")
     exact -= exact.max(-1, keepdims=True)

@@ -11,7 +11,8 @@ from ut_keras.ops import private_api
 
 ROOT = pathlib.Path(__file__).parents[2]
 HOME = pathlib.Path("ut_keras/ops/private_api.py")
-# Files of this library use these names for attributes of their own, which are not Keras layers.
+# Files of this library also use these names for their own attributes, in classes that are not Keras
+# layers.
 OWN_ATTRIBUTES = {"_lock", "_path"}
 
 

@@ -10,7 +10,7 @@ import ut_keras
 from tests.layers import layer_checks
 from ut_keras.ops import product
 
-# Whose products have no batch, or the same one on both sides.
+# In these files, products have no batch axis, or the same batch axes on both sides.
 _OF_MATRICES = {"dense.py", "embedding.py", "lstm.py", "lstm_attention.py", "product.py"}
 
 
@@ -54,7 +54,7 @@ def test_per_head_matches_reference(batch, heads, tables):
 
 
 def test_layers_use_no_other_matmul():
-    """A product elsewhere could broadcast, which TensorFlow does not survive."""
+    """Another product could broadcast, which crashes TensorFlow. See the module `product`."""
     folder = os.path.join(os.path.dirname(ut_keras.__file__), "layers")
     elsewhere = []
     for path in sorted(pathlib.Path(folder).rglob("*.py")):

@@ -18,8 +18,10 @@ def test_layer_behaviors():
 
 
 def _reference(layer, x, mask, keep=1.0):
-    """Key by key, nearest first, the one behind the query before the one in front of it; `keep` is
-    what the channels of the keys [B, S, H, d] are multiplied by.
+    """Compute the weights key by key, from the nearest to the farthest.
+
+    Of two keys with the same distance, the one after the query comes first. `keep` is a factor of
+    the keys [B, S, H, d].
     """
     wq = np.reshape(layer.query_projection.kernel, [D, H, K // H + 2])
     wk = np.reshape(layer.key_projection.kernel, [D, H, K // H])
@@ -75,7 +77,7 @@ def test_drop_keys_applies_dropout_to_keys():
 
 @pytest.mark.parametrize("max_matmul_length", [S, S - 1])
 def test_sums_over_nearer_keys_agree_at_all_lengths(monkeypatch, max_matmul_length):
-    """Nearer keys are summed in another way where there are many: the same, its gradient too."""
+    """Both ways to sum, and unknown lengths, give the same weights and gradients."""
     layer = masked_attention.build_with_noise(_layer())
 
     def weights_and_gradient(x):
@@ -96,7 +98,7 @@ def test_sums_over_nearer_keys_agree_at_all_lengths(monkeypatch, max_matmul_leng
 
 
 def test_queries_over_columns_of_beams_match_reference():
-    """Two columns at each position, of which a query sees one."""
+    """There are two columns at each position, and a query attends to one of them."""
     layer = masked_attention.build_with_noise(_layer())
     mask = np.tril(np.ones([S, S], bool))
     expected = _reference(layer, X, np.broadcast_to(mask, [B, S, S]))

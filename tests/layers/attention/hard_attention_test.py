@@ -9,7 +9,8 @@ WEIGHTS = np.array([[0.4, 0.1, 0.3, 0.2], [0.7, 0.3, 0.0, 0.0], [0.25, 0.25, 0.2
 
 def test_matches_reference():
     got = attention.harden(tf.constant(WEIGHTS), 3)
-    # 0.2 is the third: 0.2 and 0.1 are left above it. Row 2 has two only, row 3 one value.
+    # In row 1, the third largest weight is 0.2, which leaves 0.2 and 0.1. Row 2 has only two
+    # positive weights, and row 3 only one distinct weight.
     expected = [[2 / 3, 0, 1 / 3, 0], [0.7, 0.3, 0, 0], [0.25, 0.25, 0.25, 0.25]]
     np.testing.assert_allclose(got, expected, atol=1e-12)
 
@@ -37,7 +38,7 @@ def test_harden_threshold_has_no_gradient(jit_compile):
             first = attention.harden(weights, 3)[0, 0]
         return tape.gradient(first, weights)
 
-    # a / (a + c), with a = 0.2 and c = 0.1 above the threshold.
+    # The gradient of a / (a + c), where a = 0.2 and c = 0.1 are the parts above the threshold.
     expected = np.zeros_like(WEIGHTS)
     expected[0, [0, 2]] = [0.1 / 0.09, -0.2 / 0.09]
     np.testing.assert_allclose(gradient(tf.constant(WEIGHTS)), expected, atol=1e-9)

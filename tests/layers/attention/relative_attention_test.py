@@ -32,7 +32,7 @@ def _decode(layer, query, training=False):
 
 
 def _reference(layer, x, mask, key_vector, value_vector):
-    """Pair by pair; the vectors are functions (head, query, key) -> [d]."""
+    """Compute attention pair by pair; the vectors are functions (head, query, key) -> [d]."""
     wq, wk, wv, wo = (weight.numpy().astype("float64") for weight in layer.weights[-4:])
     q, k, v = ((x @ w).reshape(len(x), S, H, -1) for w in (wq, wk, wv))
     q = q / np.sqrt(q.shape[-1])
@@ -94,7 +94,7 @@ def test_matches_reference():
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("to_values", [False, True])
 def test_causal_matches_reference(shared, to_values, length):
-    """Distances of at least M have the vector 0; short sequences use part of the table."""
+    """Distances of at least M have the vector 0. Short sequences use only a part of the table."""
     layer = _build_with_noise(
         _causal(
             value_channels=12 if not to_values else None,
@@ -119,7 +119,7 @@ def test_causal_matches_reference(shared, to_values, length):
     got = _decode(layer, x[:, :length]).output
     np.testing.assert_allclose(got, expected[:, :length], atol=1e-5)
 
-    # In an encoder, where no mask hides the future.
+    # In an encoder, no mask hides later positions.
     layer.mask_future = True
     expected = _reference(layer, x, np.tile(PADDING[:, None], (1, S, 1)), keys, values)
     got = _masked(layer, x, PADDING).output
@@ -146,7 +146,7 @@ def test_padding_has_no_effect():
 
 
 def test_fewer_queries_have_last_positions():
-    """The last query belongs to the last key."""
+    """Without `Positions`, the last query has the position of the last key."""
     layer = _build_with_noise(_relative())
     x = layer_checks.normal(B, S, D)
     got = layer(x[:, -2:], key_value=layer.project_key_value(x))

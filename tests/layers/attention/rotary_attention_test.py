@@ -23,7 +23,7 @@ def test_layer_behaviors():
 
 
 def _rotated(x, positions):
-    """[B, S, K] -> [B, S, H, d]: each pair of channels as a complex number."""
+    """Rotate [B, S, K] to [B, S, H, d], with each pair of channels as a complex number."""
     d = K // H
     heads = np.reshape(x, [len(x), -1, H, d])
     numbers = heads[..., : d // 2] + 1j * heads[..., d // 2 :]

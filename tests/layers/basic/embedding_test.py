@@ -141,7 +141,7 @@ def test_sentence_gradient_has_no_padded_slices():
 
     operations = gradients.get_concrete_function(STORIES).graph.get_operations()
     filled = [op.outputs[0].shape for op in operations if op.type == "StridedSliceGrad"]
-    assert all(shape.rank < 4 for shape in filled)  # the vectors are [B, sentences, words, D]
+    assert all(shape.rank < 4 for shape in filled)  # word embeddings have rank 4
 
 
 def test_sentence_embedding_rejects_other_shapes():
@@ -172,7 +172,7 @@ def test_target_space_embedding_adds_its_vector():
     [(embedding.SymbolEmbedding(V, 8), IDS), (embedding.SentenceEmbedding(V, 8, W), STORIES)],
 )
 def test_keras_model_does_not_attend_to_padding(layer, ids):
-    """By Keras' mask; what is behind it changes nothing."""
+    """The layer's Keras mask hides padding, so additional padding changes nothing."""
     transformer = transformer_layer.TransformerLayer(
         attention.MultiHeadAttention(2, 8), transition.FeedForward(12, 8)
     )
@@ -180,7 +180,7 @@ def test_keras_model_does_not_attend_to_padding(layer, ids):
     inputs = keras.Input((None, *ids.shape[2:]), dtype="int32")
     states = stack.Stack(stack.LayeredDepth(block))(layer(inputs))
     pooled = keras.Model(inputs, keras.layers.GlobalAveragePooling1D()(states))
-    wider = np.insert(ids, [3] * 4, 0, axis=1)  # of stories, the last sentence is the question
+    wider = np.insert(ids, [3] * 4, 0, axis=1)  # not at the end: the last sentence is the question
     np.testing.assert_allclose(pooled(wider), pooled(ids), atol=1e-6)
 
 

@@ -75,7 +75,7 @@ def test_layer_norm_matches_reference():
 
 
 def test_layer_norm_statistics_are_float32():
-    # In bfloat16 the mean of these is off by more than their spread.
+    # In bfloat16, the error of the mean would be larger than the standard deviation.
     x = 100 + np.float32([[0, 0.5, 1, 1.5] * 64])
     layer = prepostprocess.LayerNormalization(dtype="mixed_bfloat16")
     expected = (x - x.mean()) / x.std()

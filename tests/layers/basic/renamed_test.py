@@ -87,7 +87,7 @@ def test_unknown_attribute_raises_attribute_error():
 
 
 class _OldMixture(sigma_moe.SigmaMoE):
-    """A transition that is written for the old names, as a plain Keras layer would be."""
+    """A transition that has only the old names, like a user's Keras layer."""
 
     renamed_attributes = {}
 

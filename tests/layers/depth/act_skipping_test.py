@@ -1,4 +1,4 @@
-"""Examples that have halted as a whole leave the loop."""
+"""The loop skips examples in which all positions have halted."""
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ def test_skipping_examples_matches_full_loop(monkeypatch, kind, halted_state, in
     assert len(np.unique(expected[1])) > 1
     for got in found:
         for ours, theirs in zip(got, expected, strict=True):
-            largest = max(1, np.abs(theirs).max())  # gradients are large
+            largest = max(1, np.abs(theirs).max())  # compare large gradients relative to their size
             np.testing.assert_allclose(ours / largest, theirs / largest, atol=1e-5)
 
 

@@ -23,7 +23,7 @@ def _adaptive(block, max_steps=N, signals=True, dtype="float32", halted_state="t
 
 
 def _transformer(dtype="float32", **arguments):
-    """With a real block; positions halt at different steps."""
+    """Return a layer with a `TransformerBlock`, whose positions halt at different steps."""
     block = layer_checks.make_block(D, dtype)
     return _adaptive(block, dtype=dtype, bias_init=-0.8, **arguments)
 
@@ -81,12 +81,13 @@ def test_layer_behaviors(act_type, paper):
     )
 
 
-# p of each step -> steps, remainder, what basic and accumulated make of a state of 1 (max_steps 5).
+# p of each step -> steps, remainder, and output for a state of 1 under "basic" and "accumulated".
+# max_steps is 5.
 _BY_HAND = [
-    (0.995, 1, 1.0, 1.0, 1.0),  # over 1 - epsilon at once
+    (0.995, 1, 1.0, 1.0, 1.0),  # above 1 - epsilon in the first step
     (0.3, 4, 0.1, 1 - 0.7**3 * 0.9, 1.0),
     (0.6, 2, 0.4, 1 - 0.4 * 0.6, 1.0),
-    (0.1, 5, 0.0, 1 - 0.9**5, 0.5),  # cut off: no remainder, weights sum to 0.5
+    (0.1, 5, 0.0, 1 - 0.9**5, 0.5),  # max_steps reached: no remainder, weights sum to 0.5
 ]
 
 
@@ -111,7 +112,7 @@ def test_force_final_remainder_adds_missing_remainder():
 
 
 def test_global_halting_uses_mean_of_example():
-    # Means 0.3 and 0.6, over all positions.
+    # The means of p over all positions are 0.3 and 0.6.
     layer, state = _with_given_p([[0.1, 0.5], [0.9, 0.3]], act_type="global")
     got = layer.forward(state)
     np.testing.assert_array_equal(got.ponder_times, [4, 2])
@@ -125,7 +126,7 @@ def test_global_halting_uses_mean_of_example():
 @pytest.mark.parametrize("force", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
 def test_matches_reference(act_type, halted_state, force, masked):
-    """With a block in which every position sees all others, so that halted ones matter."""
+    """The block mixes all positions, so the states of halted positions matter."""
     mixing = layer_checks.normal(D, D, seed=2)
 
     def block(x):
@@ -163,7 +164,7 @@ def test_matches_reference(act_type, halted_state, force, masked):
 
 @pytest.mark.parametrize("halted_state", act.HALTED_STATES)
 def test_halted_state_is_copied_or_transformed(halted_state):
-    """What the block sees of a position that halted; its output is frozen either way."""
+    """The block gets the state of a halted position; the output is frozen in both cases."""
     seen = []
 
     def step(x, training):
@@ -172,7 +173,7 @@ def test_halted_state_is_copied_or_transformed(halted_state):
 
     layer = _adaptive(layer_checks.StubBlock(step), signals=False, halted_state=halted_state)
     _set_halting(layer, [1.0], 0.0)
-    state = np.float32([[[6.0], [-8.0]]])  # halts at once; goes on to the last step
+    state = np.float32([[[6.0], [-8.0]]])  # the first position halts in step 1, the second never
     got = layer.forward(state)
     np.testing.assert_array_equal(got.ponder_times, [[1, N]])
     assert got.output[0, 0, 0] == 7.0
@@ -207,7 +208,7 @@ def test_mask_padding_excludes_padding_from_pondering():
     np.testing.assert_array_equal(got.remainders, REAL)
     assert not np.any(got.output.numpy()[~REAL])
     assert layer.block.calls.numpy() == 1
-    # T2T's way: it does, and keeps the loop running.
+    # By default, as in T2T, padding takes steps and keeps the loop running.
     layer, state = _with_given_p(p)
     got = layer.forward(state, StepInputs(padding_mask=REAL))
     np.testing.assert_array_equal(got.ponder_times, np.where(REAL, 1, N))
@@ -271,7 +272,7 @@ def test_is_causal(act_type, halted_state):
 
 @pytest.mark.parametrize("graph", [False, True])
 def test_random_halting_has_expected_mean(graph):
-    """The number of uniform p until their sum passes t has the mean e^t."""
+    """The number of uniform p until their sum exceeds t has the mean e^t."""
     block = layer_checks.StubBlock(lambda x, training: x)
     layer = _adaptive(block, max_steps=20, signals=False, act_type="random")
     call = tf.function(layer.forward, autograph=False) if graph else layer.forward
@@ -314,7 +315,8 @@ def test_gradient_matches_finite_differences(act_type, halted_state):
     def evaluate():
         got = layer.forward(x)
         value = tf.reduce_sum(got.output * direction) + tf.reduce_sum(got.remainders)
-        # How many steps, and whether the last one was a halt: else it is not differentiable.
+        # The function is differentiable only if the numbers of steps, and the positions that halt
+        # in their last step, stay the same.
         return value, tf.stack([got.ponder_times, tf.sign(got.remainders)])
 
     @tf.function(autograph=False)
@@ -329,7 +331,7 @@ def test_gradient_matches_finite_differences(act_type, halted_state):
         if slope < 1e-3:
             continue
         values = []
-        for sign in (1, -1):  # along the gradient
+        for sign in (1, -1):  # steps along the gradient
             variable.assign(before + sign * 3e-3 * gradient / slope)
             value, decided = evaluate()
             np.testing.assert_array_equal(decided, decisions)
@@ -363,7 +365,7 @@ def test_act_rejects_bad_arguments(arguments, message):
 
 
 def test_config_of_version_0_1_0_is_accepted():
-    """There the rule was among the arguments of the recurrence."""
+    """In version 0.1.0, the arguments of the rule were arguments of the recurrence."""
     rule = {
         "max_steps": N,
         "epsilon": 0.2,

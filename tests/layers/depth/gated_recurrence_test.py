@@ -54,7 +54,7 @@ def test_layer_behaviors(kind, arguments, num_weights):
 @pytest.mark.parametrize("coupled", [False, True])
 @pytest.mark.parametrize("gates_inputs", ["i", "ts", "its"])
 def test_matches_reference(kind, coupled, gates_inputs):
-    """Block by block, gate by gate; s, t and i are joined in this order."""
+    """The inputs s, t and i of a gate are concatenated in this order."""
     layer = _recurrence(kind, coupled=coupled, gates_inputs=gates_inputs)
     layer.build((None, None, D))
     layer_checks.shake(layer)
@@ -78,7 +78,7 @@ def test_matches_reference(kind, coupled, gates_inputs):
         state = kept * carry + transformed * transform
     got = layer.forward(inputs, StepInputs(attention_mask=mask, padding_mask=REAL))
     np.testing.assert_allclose(got.output, state, rtol=1e-5, atol=1e-5)
-    if coupled and kind == "highway":  # padding is carried through
+    if coupled and kind == "highway":  # the carry gate keeps padding unchanged
         np.testing.assert_array_equal(got.output.numpy()[~REAL], inputs[~REAL])
 
 

@@ -38,11 +38,11 @@ def test_layer_behaviors(adaptive):
 
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_every_step_adds_the_input(adaptive):
-    """The steps by hand, H_0 again in each."""
+    """The reference adds the input H_0 before each step."""
     layer = _recurrence(adaptive)
     layer.build((None, None, D))
     layer_checks.shake(layer, scale=0.1)
-    if adaptive:  # nobody halts; a state is then what the last step makes of it
+    if adaptive:  # no position halts, and the output is the state after the last step
         layer.halting.set_weights([np.zeros([D, 1]), np.array([-30.0])])
         layer.halting.mix = lambda state, output, weights: state
     signals, state = layer.timing.prepare(tf.range(S)), X
@@ -54,7 +54,7 @@ def test_every_step_adds_the_input(adaptive):
 
 
 def test_states_stay_bounded():
-    """A block that adds as much in each of 300 steps."""
+    """The block adds the same number in each of 300 steps."""
     block = layer_checks.StubBlock(lambda x, training: x + 1.0)
     layer = _recurrence(steps=300, block=block)
     layer.timing = timing_signal.StepTimingSignal(300, position=False, step=None)

@@ -48,7 +48,7 @@ def test_decoder_behaviors():
 
 @pytest.mark.parametrize("start", [None, "step"])
 def test_matches_reference(start):
-    """The block applied N times by hand, the signals of each step before it."""
+    """The reference adds the signals and applies the block, N times."""
     layer = _recurrence(position_start_index=start)
     layer.build((None, None, D))
     layer_checks.shake(layer)
@@ -102,7 +102,7 @@ def test_attention_is_not_recorded_by_default():
 @pytest.mark.parametrize("adaptive", [False, True])
 @pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
 def test_dropout_mask_differs_between_steps(adaptive, mode):
-    """An identity with dropout: each step adds a mask of its own, 0 or 2 everywhere."""
+    """The block is an identity that adds a dropout mask of 0 and 2. Each step has its own mask."""
     drop = dropout.Dropout(0.5, seed=1)
     block = layer_checks.StubBlock(
         lambda x, training: x + drop(tf.ones_like(x), training=training), count=False
@@ -141,7 +141,7 @@ def test_recurrence_rejects_bad_numbers_of_steps():
 
 
 def test_steps_sampling_samples_steps_only_in_training():
-    """In training, the same number for a whole batch; as many as ever at inference."""
+    """Training samples one number of steps for the batch; inference takes all steps."""
     timing = timing_signal.StepTimingSignal(3, position=False, step=None)
     block = layer_checks.StubBlock(lambda x, training: x + 1.0)
     layer = recurrence.BasicRecurrence(block, timing, 3, steps_sampling="uniform")

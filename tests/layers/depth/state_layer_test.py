@@ -1,4 +1,4 @@
-"""The layers as a Keras user takes them: Sequential and functional models, masks, ponder loss."""
+"""Layers in Sequential and functional Keras models: masks, ponder loss, files."""
 
 import operator
 
@@ -77,7 +77,7 @@ def test_stack_rejects_a_block():
 
 
 def _model(layer):
-    """From a time series, of which zeros are padding, to states."""
+    """Return a model from a time series, in which zeros are padding, to states."""
     return keras.Sequential(
         [
             keras.Input((None, C)),
@@ -117,7 +117,7 @@ def test_padding_has_no_effect_in_a_keras_model(name, tmp_path):
     ],
 )
 def test_training_call_rejects_losses_of_several_steps(kind, given):
-    """They would be left out in silence, and what they teach would not be taught."""
+    """Otherwise, training would silently ignore these losses."""
     model = _model(stack.Stack(kind(layer_checks.make_block(D), _timing(), **given)))
     model(SERIES)
     with pytest.raises(ValueError, match="losses of several steps.*Received: a call of stack"):
@@ -131,7 +131,7 @@ def test_ponder_loss_is_absent_without_weight():
 
 
 def test_inference_call_has_gradients():
-    """Where a call leaves out what has halted, which has none."""
+    """Skipping halted positions has no gradient, so a call under a tape must not skip."""
     layer = stack.Stack(_adaptive("copy"))
     state = tf.constant(layer_checks.normal(B, S, D))
 
@@ -178,7 +178,7 @@ def test_frozen_parts_stay_frozen_in_a_keras_file(part, tmp_path):
 
 
 def test_fit_trains_the_ponder_loss():
-    """With nothing else to win, a position halts sooner."""
+    """If the ponder loss is the only loss, positions halt earlier."""
     layer = _adaptive(bias_init=1.0)
     model = _model(layer)
     model.compile(keras.optimizers.SGD(0.1), loss=lambda y_true, y_pred: 0.0 * y_pred[..., 0])
@@ -188,7 +188,7 @@ def test_fit_trains_the_ponder_loss():
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_call_rejects_state_of_other_width(name):
-    """When a model is made, as when it runs: eagerly, in a graph, and before there are weights."""
+    """The check runs when a model is made and when it runs, also before there are weights."""
     layer, wide = LAYERS[name](), layer_checks.normal(B, S, D + 1)
     expected = rf"state must be \[batch, length, {D}\]. Received: \(.*\)\.$"
     for x in (wide, wide[0, :, :D], wide.tolist(), keras.Input((None, D + 1)), keras.Input((D,))):
@@ -215,7 +215,7 @@ def test_call_rejects_memory_of_other_width():
 
 
 def test_decoder_works_in_a_functional_model():
-    """Attention to another sequence with a mask of its own, and a causal one to the own."""
+    """Attention to the memory uses the memory's mask, and self-attention is causal."""
     source, target = keras.Input((None, C)), keras.Input((None, D))
     memory = dense.Dense(D)(keras.layers.Masking()(source))
     depth = recurrence.BasicRecurrence(layer_checks.make_block(D, decoder=True), _timing(), N)
@@ -233,7 +233,7 @@ def test_decoder_works_in_a_functional_model():
 
 
 def test_masks_of_state_and_memory_are_distinguished():
-    """Keras names a mask after its tensor where there are several."""
+    """In a call with two tensors, Keras names a mask after its tensor."""
     depth = recurrence.BasicRecurrence(layer_checks.make_block(D, decoder=True), _timing(), N)
     masked = keras.layers.Masking()
     wide = np.tile(SERIES, (1, 1, D // C))

@@ -1,4 +1,4 @@
-"""One layer, and the block and the stack that are made of it."""
+"""Tests of a layer, and of the block and the stack that consist of layers."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from ut_keras.layers.transition import transition
 
 B, S, T, D = 3, 5, 4, 8
 REAL = np.arange(S) < np.array([[5], [4], [1]])
-# Self-attention 4 weights, feed-forward 4, layer norm 2 for each of them.
+# Self-attention has 4 weights, the transition 4, and the layer norm of each of them 2.
 LAYER_WEIGHTS = 12
 DECODER_WEIGHTS = LAYER_WEIGHTS + 6
 
@@ -65,7 +65,7 @@ def test_decoder_layer_behaviors():
 )
 @pytest.mark.parametrize("decoder", [False, True])
 def test_matches_reference(preprocess, postprocess, decoder):
-    """Pre-norm x + f(norm(x)), post-norm norm(x + f(x)), peri-norm x + norm(f(norm(x)))."""
+    """Pre-norm: x + f(norm(x)). Post-norm: norm(x + f(x)). Peri-norm: x + norm(f(norm(x)))."""
     layer = _layer(decoder=decoder, preprocess=preprocess, postprocess=postprocess)
     layer.build((None, None, D))
     layer_checks.shake(layer)

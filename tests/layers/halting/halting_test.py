@@ -1,4 +1,4 @@
-"""The rules beside T2T's: stick-breaking, PonderNet, convergence, the head of q_halt."""
+"""Halting rules that T2T does not have: stick-breaking, PonderNet, convergence, q_halt."""
 
 import keras
 import numpy as np
@@ -38,7 +38,7 @@ def _rule(kind, mask_padding=False, **arguments):
 
 
 def _adaptive(kind, block=None, dtype="float32", halted_state="transform", **arguments):
-    """Built, with weights that have positions halt at different steps."""
+    """Return a built layer whose weights let positions halt at different steps."""
     layer = act.AdaptiveComputationTime(
         block or layer_checks.make_block(D, dtype),
         timing_signal.StepTimingSignal(N, step="sinusoid", dtype=dtype),
@@ -73,7 +73,7 @@ def test_layer_behaviors(kind):
 @pytest.mark.parametrize("halted_state", act.HALTED_STATES)
 @pytest.mark.parametrize("masked", [False, True])
 def test_matches_reference(kind, halted_state, masked):
-    """With a block in which every position sees all others, so that halted ones matter."""
+    """The block mixes all positions, so the states of halted positions matter."""
     mixing = layer_checks.normal(D, D, seed=2)
 
     def block(x):
@@ -128,7 +128,7 @@ def test_matches_reference(kind, halted_state, masked):
     np.testing.assert_array_equal(got.ponder_times, steps)
     np.testing.assert_allclose(got.output, output * counted[..., None], atol=1e-5)
     np.testing.assert_allclose(got.ponder_cost, cost * counted, atol=1e-5)
-    assert stub.calls.numpy() == steps.max()  # nobody waits for steps that nobody takes
+    assert stub.calls.numpy() == steps.max()  # the loop ends when all positions have halted
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_is_batch_invariant_and_causal(kind, halted_state):
 
 @pytest.mark.parametrize("kind", EPSILON)
 def test_skipping_halted_positions_matches_full_loop(kind, monkeypatch):
-    """Under "copy" inference computes a position no more once it has halted."""
+    """With halted_state="copy", inference does not compute halted positions."""
     rows = []
     layer = _adaptive(kind, halted_state="copy")
     forward = layer.block.forward
@@ -191,7 +191,7 @@ def test_training_takes_all_steps(kind):
 
 @pytest.mark.parametrize("graph", [False, True])
 def test_expected_loss_keeps_states_of_all_steps(graph):
-    """In training alone; behind the last norm, as the output is."""
+    """The states are returned only in training, after the final norm, like the output."""
     whole = stack.Stack(_adaptive("ponder_net", expected_loss=True, mask_padding=True))
     whole.build((None, None, D))
     layer_checks.shake(whole.postprocess)
@@ -206,7 +206,7 @@ def test_expected_loss_keeps_states_of_all_steps(graph):
     np.testing.assert_array_equal((weights > 0).sum(0), taken)
     last = np.take_along_axis(got.steps.states.numpy(), (taken - 1).clip(0)[None, ..., None], 0)
     np.testing.assert_allclose(got.output.numpy()[REAL], last[0][REAL], atol=1e-5)
-    padded = got.output.numpy()[~REAL]  # is in the mean that a class is made of
+    padded = got.output.numpy()[~REAL]  # the mean for a class includes padding
     np.testing.assert_allclose(got.steps.states.numpy()[:, ~REAL], [padded] * N)
     no_running = call(x, StepInputs(None, np.zeros_like(REAL), training=True))
     assert not np.any(no_running.steps.weights)

@@ -1,4 +1,4 @@
-"""Halting rules position by position, in numpy, from their equations."""
+"""Halting rules in numpy, position by position, from their equations."""
 
 import math
 
@@ -12,7 +12,11 @@ def _sigmoid(x):
 
 
 def stick_breaking(weights):
-    """Function from the state after a step to l [B, S]; weights of hidden layer and gate."""
+    """Return a function from the state after a step to the shares l [B, S].
+
+    Args:
+        weights: (kernel, bias) of the hidden layer, and (kernel, bias) of the gate, in one list.
+    """
     kernel, bias, gate_kernel, gate_bias = (np.asarray(weight, "float64") for weight in weights)
 
     def share(state):
@@ -24,13 +28,20 @@ def stick_breaking(weights):
 
 
 def ponder_net(weights):
-    """The same for weights (W [D, 1], b [1])."""
+    """Return a function from the state after a step to the shares l [B, S].
+
+    Args:
+        weights: (W [D, 1], b [1]).
+    """
     kernel, bias = (np.asarray(weight, "float64") for weight in weights)
     return lambda state: _sigmoid(state @ kernel + bias)[..., 0]
 
 
 def distribution(shares, epsilon):
-    """w [N] of the shares l [N] of one position: at most N steps, the last one takes the rest."""
+    """Return the weights w [N] of one position from its shares l [N].
+
+    There are at most N steps. The last step gets the remaining weight.
+    """
     weights, left = np.zeros(len(shares)), 1.0
     for n, share in enumerate(shares):
         piece = share * left
@@ -43,17 +54,19 @@ def distribution(shares, epsilon):
 
 
 def run(state, signals, block, halts, halted_state, padding_mask):
-    """All steps.
+    """Run all steps.
 
     Args:
-        state: [B, S, D]; signals: list of [S, D], per step.
+        state: [B, S, D].
+        signals: list with an array [S, D] for each step.
         block: function from [B, S, D] to [B, S, D].
         halts: function from the states before and after the steps so far, two lists of [B, S, D],
-            to bool [B, S]: whose last step that was.
+            to bool [B, S]: whether the last step was a position's last one.
         halted_state: "transform" or "copy".
-        padding_mask: bool [B, S]; padding does not ponder. None: it does.
+        padding_mask: bool [B, S]. If given, padding takes no step.
+
     Returns:
-        (states [N, B, S, D], steps taken [B, S]).
+        (states [N, B, S, D], number of steps of each position [B, S]).
     """
     state = np.asarray(state, "float64")
     halted = np.zeros(state.shape[:2], bool) if padding_mask is None else ~padding_mask

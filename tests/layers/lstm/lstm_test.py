@@ -15,7 +15,7 @@ def _sigmoid(x):
 
 
 def reference_step(weights, x, state, forget_bias=1.0):
-    """One LSTM on one position, in numpy; also for lstm_attention_test."""
+    """Apply an LSTM cell to one position, in numpy. lstm_attention_test also uses it."""
     kernel, bias = weights
     gates = np.concatenate([x, state[0]], -1) @ kernel + bias
     i, j, f, o = np.split(gates, 4, -1)
@@ -115,7 +115,7 @@ def test_mixed_bfloat16_matches_float32():
 
 @pytest.mark.parametrize("name", ["x", "h", "c"])
 def test_gradient_matches_finite_differences(name):
-    """By central differences."""
+    """The reference is a central difference."""
     layer = _stack()
     layer.build((None, None, C))
     layer_checks.shake(layer)
@@ -141,7 +141,7 @@ def test_dropout_is_applied_to_layer_inputs():
     layer.build((None, None, x.shape[-1]))
     kernel, bias = layer.get_weights()
     layer.set_weights([np.full_like(kernel, 1e-3), bias])
-    # What enters has mean 1: a sum of 600 entries of 0 or 2.
+    # The input is 600 entries of 0 or 2, with mean 1.
     gate = 600 * 1e-3
     want = _sigmoid(gate) * np.tanh(_sigmoid(gate) * np.tanh(gate))
     got = np.array([layer(x, training=True).output[0, 0, 0] for _ in range(40)])

@@ -16,7 +16,7 @@ def _layer(dtype="float32", **kwargs):
 
 
 def _added(layer, **call):
-    """[B, S] rows of the table that the layer adds."""
+    """Return the position ids, [B, S], whose vectors the layer adds."""
     ids = call.get("ids")
     x = np.zeros((1, S, D) if ids is None else (*np.shape(ids), D), np.float32)
     signals = layer(x, **call).numpy()
@@ -44,7 +44,7 @@ def test_matches_reference():
     ],
 )
 def test_source_ids_restart_in_each_segment(order, expected):
-    """A separator, and EOS, have the place behind the last symbol either way."""
+    """In both orders, the id of a separator or EOS follows the largest id of its segment."""
     ids = tf.constant([[7, 8, SEPARATOR, 9, 8, 1, 0], [7, SEPARATOR, 8, 8, 9, 1, 0]])
     found = _added(_layer(order=order, separator=SEPARATOR), ids=ids)
     real = ids.numpy() != 0
@@ -62,7 +62,7 @@ def test_training_permutes_position_ids():
     layer.build((None, None, D))
     sampled = layer.sample_position_ids(400).numpy()
     np.testing.assert_array_equal(np.sort(sampled, axis=-1), np.tile(np.arange(L), (400, 1)))
-    # Any place as often first as any other.
+    # The first id is uniformly distributed.
     counts = np.bincount(sampled[:, 0], minlength=L)
     assert counts.min() > 5 and counts.max() < 45
     backwards = tf.range(L)[tf.newaxis, ::-1]
@@ -81,7 +81,7 @@ def test_both_sides_of_a_model_share_sampled_ids(kind, monkeypatch):
     assert np.abs(first - second).max() > 1e-3
     lists = {name: np.asarray(ids).tolist() for name, ids in features.items()}
     np.testing.assert_array_equal(model(features), model.inspect(lists).logits)
-    # Places as at inference: the same function.
+    # With the ids of inference, training computes the same.
     asked = []
 
     def sample(batch_size):

@@ -20,7 +20,7 @@ def test_layer_behaviors():
 
 
 def test_matches_reference():
-    """Far apart at inference, whatever the length; sampled ones in training, in order."""
+    """Positions have constant distances at inference, and are sampled in training."""
     layer, x = _layer(), layer_checks.normal(2, S, D)
     expected = x + timing_signal.sinusoid(tf.range(0, 5 * S, 5), D).numpy()
     np.testing.assert_allclose(layer(x), expected, atol=1e-6)
@@ -34,7 +34,7 @@ def test_matches_reference():
 
 
 def _sample_many(layer, length, rounds):
-    """int [rounds, length]."""
+    """Return int [rounds, length]."""
 
     @tf.function
     def sample():
@@ -47,7 +47,7 @@ def _sample_many(layer, length, rounds):
 
 
 def test_sampled_positions_are_uniform():
-    """Each subset as often: position i of S is the i-th smallest of S out of L."""
+    """Each subset of S out of L positions has the same probability."""
     layer, rounds = _layer(), 2000
     sampled = _sample_many(layer, S, rounds)
     assert sampled.min() >= 0 and sampled.max() < L and np.all(np.diff(sampled) > 0)

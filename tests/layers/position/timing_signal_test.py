@@ -11,7 +11,11 @@ B, S, D, N = 3, 5, 6, 4
 
 
 def _numpy_sinusoid(positions, channels):
-    """Column i < n = channels // 2 is sin(p / 10000^(i / (n - 1))); then the same of cosines."""
+    """Compute the signal entry by entry.
+
+    With n = channels // 2, column i < n is sin(p / 10000^(i / (n - 1))), and column n + i is the
+    cosine.
+    """
     half = channels // 2
     signal = np.zeros((len(positions), channels))
     for row, position in enumerate(positions):

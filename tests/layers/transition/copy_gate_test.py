@@ -32,7 +32,7 @@ def test_matches_reference(activation):
     np.testing.assert_allclose(layer(X), expected, atol=1e-5)
     many = layer(np.zeros([40, 50, D], "float32"), training=True).numpy()
     kept = np.all(many > 0, axis=-1)
-    assert np.all(kept | np.all(many == 0, axis=-1))  # a position as a whole
+    assert np.all(kept | np.all(many == 0, axis=-1))  # dropout drops complete positions
     assert abs(kept.mean() - 0.5) < 0.06
     assert np.any(layer(X, training=True) != layer(X, training=True))
 
@@ -58,7 +58,7 @@ def test_copy_gate_rejects_unknown_activation():
 
 @pytest.mark.parametrize("transition_postprocess_sequence", [None, "n"])
 def test_layer_output_matches_gated_sum(transition_postprocess_sequence):
-    """With norms behind, as in the paper; the gate sees what attention has made."""
+    """The norms follow the sublayers, as in the paper, and the gate gets attention's output."""
     layer = transformer_layer.TransformerLayer(
         attention.MultiHeadAttention(2, D),
         transition.FeedForward(2 * D, D),
@@ -83,6 +83,6 @@ def test_layer_output_matches_gated_sum(transition_postprocess_sequence):
     assert again.copy_gate.bias_init == 0.5
     sequence = again.transition_block.postprocess_sequence
     assert sequence == (transition_postprocess_sequence or "an")
-    # As it was saved before there were gates.
+    # A config that was saved before there were gates.
     del config["copy_gate"], config["transition_postprocess_sequence"]
     assert layer.from_config(config).copy_gate is None

@@ -8,7 +8,7 @@ REAL = np.arange(7) < np.array([[7], [4], [1]])
 
 
 def _numpy_convolution(x, weights, kernel_size, causal):
-    """One filter per channel over positions, then a matrix over channels."""
+    """Apply one filter per channel over positions, then a matrix over channels."""
     depthwise, pointwise, bias = weights
     first = -(kernel_size - 1) if causal else -(kernel_size // 2)
     filtered = np.zeros(x.shape)

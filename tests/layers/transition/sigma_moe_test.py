@@ -41,7 +41,7 @@ def test_layer_behaviors():
         {"x": layer_checks.normal(2, 3, 4), "padding_mask": REAL},
         num_weights=3,
         call=lambda layer, **arguments: layer(**arguments).output,
-        mixed_tolerance=None,  # a small difference decides which experts are taken
+        mixed_tolerance=None,  # a small difference may change the selected experts
     )
 
 
@@ -133,7 +133,7 @@ def test_auxiliary_loss_trains_every_router(name, overrides):
     ],
 )
 def test_auxiliary_loss_is_part_of_every_loss(kind, overrides):
-    """However many layers cost something: of `fit`, of the trainer, of a look at the model."""
+    """`fit`, `loss_terms` and `inspect` include the auxiliary losses of all layers."""
     free = ",layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0"
     model = examples.make(kind, f"ffn_layer={EXPERTS}{overrides}{free}")
     features = examples.features(kind)
@@ -155,7 +155,7 @@ def test_layer_with_experts_trains_in_a_keras_model():
     assert len(model.losses) == 1
 
 
-@pytest.mark.slow  # of the dense transition the default run has it, in tests/decoding/cache_test.py
+@pytest.mark.slow  # the default run has it for dense transitions, in tests/decoding/cache_test.py
 def test_cached_decoding_matches_uncached():
     model = make_model(f"recurrence_type=act,act_halted_state=copy,ffn_layer={EXPERTS}")
     inputs = {"inputs": FEATURES["inputs"]}
