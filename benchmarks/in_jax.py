@@ -126,7 +126,7 @@ def _new_folder(path):
 
     if os.path.exists(path):
         sys.exit(f"A new folder must be made. Received: {path}, which is there.")
-    return whole_file.becoming(path)
+    return whole_file.writing_folder(path)
 
 
 def _examples(problem, hp, data_dir):

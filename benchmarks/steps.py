@@ -51,7 +51,7 @@ def _run(argv):
     if checkpoint_files.exists(directory):
         raise UsageError(f"--visualize_dir must be no run's folder. Received: {directory!r}.")
     whole_file.check_writable(directory)
-    metrics_file.keep(directory, lambda record: True)  # refuses somebody else's file
+    metrics_file.filter_records(directory, lambda record: True)  # refuses somebody else's file
     command.load_tensorflow(run.run_dir)
     model, checkpoint = run.load_model()
     print(f"Weights: {checkpoint}", flush=True)

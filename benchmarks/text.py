@@ -139,7 +139,7 @@ class Ours:
 
     def new(self):
         self._encoder = text_encoder.SubwordTextEncoder(self._vocab)
-        subword_batch.of.cache_clear()
+        subword_batch.batch_encoder_for.cache_clear()
         self._encoder.encode_batch([""] * 2000)  # makes its tables
 
     def encode(self):

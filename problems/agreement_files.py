@@ -175,7 +175,7 @@ def _read_table(path):
                     expected = (
                         "A row must have a sentence, verb_pos VBZ or VBP, its place and counts."
                     )
-                    raise contract.bad_line(expected, path, reader.line_num, [*row.values()])
+                    raise contract.line_error(expected, path, reader.line_num, [*row.values()])
                 yield row
     except csv.Error as error:
         raise DataError(f"{path} must be a whole table in UTF-8. Received: {error}.") from error
@@ -242,5 +242,5 @@ def _read_lines(tmp_dir, name):
 def _fields(line, count, name, number):
     fields = line.split("\t")
     if len(fields) != count:
-        raise contract.bad_line(f"A line must have {count} fields.", name, number, line)
+        raise contract.line_error(f"A line must have {count} fields.", name, number, line)
     return fields

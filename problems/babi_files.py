@@ -125,7 +125,7 @@ def _parse(name, text):
                 continue
         except (ValueError, IndexError) as error:
             expected = "A line of bAbI must be a number and text."
-            raise contract.bad_line(expected, name, number, line) from error
+            raise contract.line_error(expected, name, number, line) from error
         sentences.append(_normalize(line))
     return stories
 

@@ -66,7 +66,7 @@ class LabelledTables(raw_text.OfArchive, text_problems.TextConcat2ClassProblem):
                     f"A row must have texts in columns {self.text_columns} and one of "
                     f"{', '.join(self.class_labels)}, or its number, in column {self.label_column}."
                 )
-                raise contract.bad_line(expected, path, number, line) from error
+                raise contract.line_error(expected, path, number, line) from error
 
     def samples(self, row: list[str], split: str, tmp_dir: str | None) -> Iterator[dict[str, Any]]:
         """Yields the samples of a row, a list of str."""

@@ -60,7 +60,7 @@ class MathTwoVariables(raw_text.OfArchive, text_problems.Text2TextProblem):
                 continue
             question, colon, answer = line.partition(":")
             if not colon:
-                raise contract.bad_line("A line must be question:answer.", path, number, line)
+                raise contract.line_error("A line must be question:answer.", path, number, line)
             yield {"inputs": question, "targets": answer}
 
 
@@ -104,7 +104,7 @@ class ProgramSearchAlgolisp(text_problems.Text2TextProblem):
                 words, tree = " ".join(entry["text"]), " ".join(_flat(entry["short_tree"]))
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 expected = "A line must be a JSON object with text and short_tree."
-                raise contract.bad_line(expected, path, number, error) from error
+                raise contract.line_error(expected, path, number, error) from error
             yield {"inputs": words, "targets": tree}
 
 

@@ -126,7 +126,7 @@ class OwnText(text_problems.Text2TextProblem):
         parts = tuple(part.strip() for part in text.split("\t"))
         if len(parts) != len(self.fields) or not all(parts):
             expected = f"Every line must be {'<TAB>'.join(self.fields)}, none of them empty."
-            raise contract.bad_line(expected, path, number, text)
+            raise contract.line_error(expected, path, number, text)
         return parts
 
 

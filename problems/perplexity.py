@@ -30,7 +30,7 @@ def per_word(encoder: text_encoder.TextEncoder) -> features.FeatureMetric:
         )
         total = tf.reduce_sum(losses * tf.cast(targets != text_encoder.PAD, tf.float32))
         words = tf.numpy_function(
-            indexed_batches.weakly(words_of.count), [targets], tf.float32, stateful=False
+            indexed_batches.weak_call(words_of.count), [targets], tf.float32, stateful=False
         )
         words.set_shape([])
         return total, words

@@ -139,7 +139,7 @@ class Problem:
 
     def check(self) -> None:
         """Raises DataError if something of it is of a wrong type or range; `problems.get` asks."""
-        contract.check(self, contract.OF_PROBLEM)
+        contract.check(self, contract.PROBLEM_FIELDS)
 
     @property
     def filename(self) -> str:
@@ -171,7 +171,7 @@ class Problem:
 
     def _checked_encoders(self, data_dir):
         title = f"feature_encoders of {self.name}"
-        return contract.held(self.feature_encoders(data_dir), contract.FEATURE_ENCODERS, title)
+        return contract.validated(self.feature_encoders(data_dir), contract.FEATURE_ENCODERS, title)
 
     def record_specs(self, data_dir: str | None) -> Specs:
         """Returns {feature: FeatureSpec} as in the files, where `preprocess` changes them."""
@@ -280,10 +280,11 @@ class Problem:
     def shards_to_generate(self, tmp_dir: str | None) -> dict[str, int]:
         """Returns {split: number of files} of what is to be written."""
         title = f"splits_to_generate of {self.name}"
-        splits = contract.held(self.splits_to_generate(tmp_dir), contract.SPLITS, title)
+        splits = contract.validated(self.splits_to_generate(tmp_dir), contract.SPLITS, title)
         title = f"num_shards of {self.name}"
         return {
-            split: contract.held(self.num_shards(split), contract.SHARDS, title) for split in splits
+            split: contract.validated(self.num_shards(split), contract.SHARDS, title)
+            for split in splits
         }
 
     def generate_data(
@@ -361,18 +362,18 @@ class Problem:
         if not encoders:
             return samples
         samples = iter(samples)
-        most = word_vocabulary.MOST_TEXTS
+        most = word_vocabulary.MAX_TEXTS
         first = list(itertools.islice(samples, min(most, self._max_cases or most)))
         for encoder in {id(encoder): encoder for encoder in encoders.values()}.values():
             names = {name for name, other in encoders.items() if other is encoder}
             texts = (
                 text
                 for sample in first
-                for name, text in contract.held(sample, contract.DICT, "A sample").items()
+                for name, text in contract.validated(sample, contract.DICT, "A sample").items()
                 if name in names and isinstance(text, str)
             )
             title = self.vocabulary_title or encoder.filename or "the vocabulary"
-            for note in word_vocabulary.notes(encoder, title, texts):
+            for note in word_vocabulary.vocabulary_warnings(encoder, title, texts):
                 print(f"note: {self.name}: {note}", flush=True)
         return itertools.chain(first, samples)
 

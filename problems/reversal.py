@@ -61,7 +61,7 @@ class Derived:
         languages = self.feature_languages()
         if not languages:
             return {}
-        return sacre_bleu.decoded(references, hypotheses, languages["targets"], self.name)
+        return sacre_bleu.corpus_bleu(references, hypotheses, languages["targets"], self.name)
 
     @property
     def target_space_id(self) -> int:

@@ -58,7 +58,7 @@ class _Yelp(_Reviews):
         for number, line in enumerate(raw_text.read_lines(path), start=1):
             label, text = line[1:2], line[5:-1].strip()
             if label not in self.class_labels[1:]:
-                raise contract.bad_line('A line must be "NUMBER","TEXT".', path, number, line)
+                raise contract.line_error('A line must be "NUMBER","TEXT".', path, number, line)
             yield {"inputs": text, "targets": label}
 
 

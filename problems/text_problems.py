@@ -64,9 +64,9 @@ class Text2TextProblem(problem.Problem):
 
     def check(self) -> None:
         super().check()
-        contract.check(self, contract.OF_TEXT_PROBLEM)
+        contract.check(self, contract.TEXT_PROBLEM_FIELDS)
         if type(self).text_encoder is Text2TextProblem.text_encoder:
-            contract.check(self, contract.OF_VOCABULARY)
+            contract.check(self, contract.VOCABULARY_FIELDS)
 
     @property
     def vocab_filename(self) -> str:
@@ -113,7 +113,7 @@ class Text2TextProblem(problem.Problem):
         for sample in generation.for_vocab(samples, self.name, *bounds):
             yield from (
                 text
-                for name, text in contract.held(sample, contract.DICT, "A sample").items()
+                for name, text in contract.validated(sample, contract.DICT, "A sample").items()
                 if name not in self.class_label_features
             )
 
@@ -196,7 +196,7 @@ class Text2ClassProblem(Text2TextProblem):
             samples = self.generate_samples("train", data_dir, tmp_dir, seed=0)
             samples = generation.for_vocab(samples, self.name)
             labels = sorted({contract.text_of(sample, "targets") for sample in samples})
-            contract.held(labels, contract.CLASS_LABELS, f"The labels of {self.name}")
+            contract.validated(labels, contract.CLASS_LABELS, f"The labels of {self.name}")
             text_encoder.write_lines(path, labels)
 
 

@@ -89,7 +89,7 @@ class TranslateProblem(text_problems.Text2TextProblem):
     def score_decoded(
         self, sources: list[str], references: list[str], hypotheses: list[str]
     ) -> dict[str, float]:
-        return sacre_bleu.decoded(references, hypotheses, self.target, self.name)
+        return sacre_bleu.corpus_bleu(references, hypotheses, self.target, self.name)
 
     def feature_languages(self) -> dict[str, str]:
         return {"inputs": self.source, "targets": self.target}

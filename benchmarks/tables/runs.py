@@ -248,7 +248,7 @@ def _curves(directory, split):
     for record in records:
         if record.get("split") == split:
             for metric, value in record.items():
-                if metric not in metrics_file.NO_METRICS:
+                if metric not in metrics_file.NON_METRIC_KEYS:
                     curves.setdefault(metric, {})[record["step"]] = value
     return {metric: dict(sorted(curve.items())) for metric, curve in curves.items()}
 

@@ -53,7 +53,7 @@ def measure(folders, table, cell, seed, numbers, hparams=""):
             str(record["step"]): {
                 name: runs.short(value)
                 for name, value in record.items()
-                if name not in metrics_file.NO_METRICS
+                if name not in metrics_file.NON_METRIC_KEYS
             }
             for record in metrics_file.records(target)
         }

@@ -58,7 +58,7 @@ def test_indexes(tmp_path, monkeypatch, capsys):
     tfrecords.write([{"targets": [1] * (1 + n % 5)} for n in range(500)], files)
 
     def get():
-        record_index._made.clear()
+        record_index._indexes.clear()
         return record_index.get(files, lambda _, records: tf.strings.length(records), "")
 
     expected = get().lengths.tolist()

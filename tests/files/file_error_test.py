@@ -31,16 +31,16 @@ class _OpError(Exception):
     ],
 )
 def test_of_tensorflow(message, path):
-    found = file_error.of_tensorflow(_OpError(message))
+    found = file_error.from_tensorflow(_OpError(message))
     assert found.errno == errno.ENOSPC
     assert found.filename == (path or "a b; c/model.ckpt-5.index")
-    assert file_error.line(_OpError(message)) == f"{_FULL}: {found.filename}"
+    assert file_error.one_line(_OpError(message)) == f"{_FULL}: {found.filename}"
 
 
 @pytest.mark.parametrize("message", ["", "Shapes must be equal; but are not", "x; y; z [Op:Add]"])
 def test_of_something_else(message):
-    assert file_error.of_tensorflow(_OpError(message)) is None
-    assert file_error.line(_OpError(message))
+    assert file_error.from_tensorflow(_OpError(message)) is None
+    assert file_error.one_line(_OpError(message))
 
 
 _UNREADABLE = "/proc/self/mem"  # a file; its first byte is not there
@@ -76,16 +76,18 @@ def test_copy_to_a_full_disk_names_the_target(tmp_path):
 
 
 def test_the_line_says_something():
-    assert file_error.line(_OpError("Graph execution error:\n\nRead less\n [[x]]")) == "Read less"
-    assert file_error.line(OSError("Cannot parse x")) == "Cannot parse x"
-    assert file_error.line(FileNotFoundError(2, "No such file")) == "No such file: no file name"
-    assert file_error.line(ValueError()) == "ValueError()"
+    assert (
+        file_error.one_line(_OpError("Graph execution error:\n\nRead less\n [[x]]")) == "Read less"
+    )
+    assert file_error.one_line(OSError("Cannot parse x")) == "Cannot parse x"
+    assert file_error.one_line(FileNotFoundError(2, "No such file")) == "No such file: no file name"
+    assert file_error.one_line(ValueError()) == "ValueError()"
 
 
 def test_python_names_what_it_opens_only(tmp_path):
     with pytest.raises(OSError) as caught, file_error.named(tmp_path / "x"):
         os.write(-1, b"")
-    assert file_error.line(caught.value) == f"{os.strerror(errno.EBADF)}: {tmp_path / 'x'}"
+    assert file_error.one_line(caught.value) == f"{os.strerror(errno.EBADF)}: {tmp_path / 'x'}"
     with pytest.raises(FileNotFoundError) as caught, file_error.named(tmp_path / "x"):
         open(tmp_path / "y")  # noqa: SIM115
     assert caught.value.filename == str(tmp_path / "y")

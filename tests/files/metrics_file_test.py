@@ -33,7 +33,7 @@ def test_somebody_elses_is_left(tmp_path):
     with pytest.raises(OSError, match="Somebody else"):
         metrics_file.append(str(tmp_path), {"step": 1})
     with pytest.raises(OSError, match="Somebody else"):
-        metrics_file.keep(str(tmp_path), lambda record: True)
+        metrics_file.filter_records(str(tmp_path), lambda record: True)
     assert path.read_text() == "[1]\nprecious"
 
 
@@ -50,9 +50,9 @@ def test_keep(tmp_path):
     for step in (1, 2, 3):
         metrics_file.append(str(tmp_path), {"step": step})
     inode = os.stat(metrics_file.path(str(tmp_path))).st_ino
-    metrics_file.keep(str(tmp_path), lambda record: True)
+    metrics_file.filter_records(str(tmp_path), lambda record: True)
     assert os.stat(metrics_file.path(str(tmp_path))).st_ino == inode
-    metrics_file.keep(str(tmp_path), lambda record: record["step"] != 2)
+    metrics_file.filter_records(str(tmp_path), lambda record: record["step"] != 2)
     assert [record["step"] for record in metrics_file.records(str(tmp_path))] == [1, 3]
 
 

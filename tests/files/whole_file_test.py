@@ -52,7 +52,7 @@ def test_a_folder_that_is_read_only_is_told_by_its_own_name(tmp_path, monkeypatc
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
     with pytest.raises(OSError) as caught:
         whole_file.check_writable(str(tmp_path))
-    assert file_error.line(caught.value) == f"{os.strerror(errno.EROFS)}: {tmp_path}"
+    assert file_error.one_line(caught.value) == f"{os.strerror(errno.EROFS)}: {tmp_path}"
 
 
 def test_two_at_a_time(tmp_path):
@@ -81,13 +81,13 @@ def test_a_folder_gets_its_name_when_it_is_whole(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", told)
     path = tmp_path / "served"
-    with whole_file.folder(str(path)) as temporary:
+    with whole_file.temporary_folder(str(path)) as temporary:
         os.makedirs(f"{temporary}/x/inner")
         for name in ("x/a", "x/inner/b"):
             with open(f"{temporary}/{name}", "w") as file:
                 file.write(name)
         assert not path.exists()
-        whole_file.put([(f"{temporary}/x", str(path))])
+        whole_file.move_into_place([(f"{temporary}/x", str(path))])
     assert sorted(synced) == sorted(["a", "b", "x", "inner", tmp_path.name])
     assert synced[-1] == tmp_path.name
     assert os.listdir(tmp_path) == ["served"] and sorted(os.listdir(path)) == ["a", "inner"]
@@ -95,11 +95,11 @@ def test_a_folder_gets_its_name_when_it_is_whole(tmp_path, monkeypatch):
 
 def test_a_folder_is_what_was_written_whole(tmp_path):
     path = tmp_path / "above" / "served"
-    with pytest.raises(KeyError), whole_file.becoming(str(path)) as folder:
+    with pytest.raises(KeyError), whole_file.writing_folder(str(path)) as folder:
         pathlib.Path(folder, "half").write_text("half")
         raise KeyError
     assert os.listdir(path.parent) == []
-    with whole_file.becoming(f"{path}/") as folder:
+    with whole_file.writing_folder(f"{path}/") as folder:
         pathlib.Path(folder, "x").write_text("whole")
     assert (os.listdir(path.parent), os.listdir(path)) == (["served"], ["x"])
 
@@ -125,12 +125,15 @@ def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     done.clear()
     (tmp_path / "y").write_text("other")
     monkeypatch.setattr(os, "remove", lambda path: done.append("removed"))
-    whole_file.put([(tmp_path / "y", tmp_path / "z")], instead_of=tmp_path / "x")
+    whole_file.move_into_place([(tmp_path / "y", tmp_path / "z")], obsolete=tmp_path / "x")
     assert done == ["other", "removed", "named", "folder"]
 
 
 def _die_while_writing(path, connection):
-    with whole_file.writing(path) as file, whole_file.folder(f"{os.path.dirname(path)}/7"):
+    with (
+        whole_file.writing(path) as file,
+        whole_file.temporary_folder(f"{os.path.dirname(path)}/7"),
+    ):
         file.write("half")
         connection.send("begun")
         connection.recv()
@@ -192,6 +195,6 @@ def test_a_link_to_what_is_not_there_is_left(tmp_path):
 
 def test_a_folder_keeps_its_mode(tmp_path):
     (tmp_path / "private").mkdir(mode=0o700)
-    with whole_file.becoming(str(tmp_path / "private")):
+    with whole_file.writing_folder(str(tmp_path / "private")):
         pass
     assert (tmp_path / "private").stat().st_mode & 0o777 == 0o700

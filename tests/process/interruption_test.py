@@ -133,7 +133,7 @@ def test_while_tensorflow_loads(name, tmp_path):
 def test_what_nohup_ignores_stays_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with interruption.EndsAtOnce(), interruption.StopRequest() as stop:
+        with interruption.RaiseOnSignal(), interruption.StopRequest() as stop:
             os.kill(os.getpid(), signal.SIGHUP)
             assert not stop.requested
     finally:
@@ -154,7 +154,7 @@ def test_a_request_is_read_only_where_there_is_something_to_save():
 def test_what_c_does_with_a_signal_ends_with_the_context():
     """As TensorFlow, where there are several workers, takes SIGTERM for itself."""
     before = [signal.getsignal(getattr(signal, name)) for name in _LINES]
-    with interruption.EndsWithoutPython():
+    with interruption.DefaultSignalActions():
         assert {signal.getsignal(getattr(signal, name)) for name in _LINES} == {signal.SIG_DFL}
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     assert [signal.getsignal(getattr(signal, name)) for name in _LINES] == before

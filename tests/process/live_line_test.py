@@ -108,7 +108,7 @@ def test_says_what_is_waited_for(clock, monkeypatch):
     for stream, written in ((io.StringIO(), "x: asking a far place\n"), (_TerminalStream(), None)):
         line = live_line.ProgressLine("x", clock=clock, stream=stream)
         clock.now += 60
-        line.say("asking a far place")
+        line.show_message("asking a far place")
         line.set(1)  # is not due yet
         assert stream.getvalue() == (written or "\rx: asking…far place")  # on one line
 

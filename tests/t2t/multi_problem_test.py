@@ -237,13 +237,13 @@ def test_a_pass_has_the_shares_that_hparams_say(made, changes, shares):
     problem, data_dir = made
     passes = problem.dataset("train", data_dir, _hp(changes), seed=lambda number: number)
     size = passes.num_batches
-    batches = list(passes.onwards().take(2 * size))
+    batches = list(passes.batches_from().take(2 * size))
     first, second = _rows(batches[:size]), _rows(batches[size:])
     assert _tasks(first, problem) == pytest.approx([70 * share for share in shares], abs=6)
     assert _tasks(first, problem) == _tasks(second, problem)
     assert first != second
     # Any place is found again.
-    later = _rows(passes.onwards(1, 2).take(size - 2))
+    later = _rows(passes.batches_from(1, 2).take(size - 2))
     assert later == second[-len(later) :]
 
 
@@ -260,13 +260,13 @@ def test_shares_that_change(made, schedule, others):
     changes = f"multiproblem_mixing_schedule={schedule},multiproblem_schedule_max_examples=245"
     passes = problem.dataset("train", data_dir, _hp(changes), seed=lambda number: number)
     size = passes.num_batches
-    rows = [_rows(passes.onwards(number).take(size)) for number in range(6)]
+    rows = [_rows(passes.batches_from(number).take(size)) for number in range(6)]
     tales = [_tasks(some, problem)[0] / len(some) for some in rows]
     course = [np.linspace(70 * number, 70 * (number + 1)) for number in range(6)]
     assert tales == pytest.approx([1 - np.mean(others(some)) for some in course], abs=0.1)
     # Within a pass of 70, at its middle; and the same again in another process.
     again = problem.dataset("train", data_dir, _hp(changes), seed=lambda number: number)
-    later = _rows(again.onwards(3, 2).take(size - 2))
+    later = _rows(again.batches_from(3, 2).take(size - 2))
     assert later == rows[3][-len(later) :]
     if schedule == "pretrain":
         half = len(rows[3]) // 3

@@ -25,15 +25,15 @@ CHINESE = 69.85  # BLEU(trg_lang="zh"); by 13a, which finds one word a sentence,
 @pytest.mark.parametrize("code", ["zh", "zh-CN", "zh_Hant", "ZH", "zho", "cmn_Hans"])
 def test_decoded_scores_chinese_by_its_own_tokenizer(code):
     assert sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score == 0
-    scores = sacre_bleu.decoded(REFERENCES, HYPOTHESES, code, "mine")
+    scores = sacre_bleu.corpus_bleu(REFERENCES, HYPOTHESES, code, "mine")
     assert scores == {"bleu": pytest.approx(CHINESE, abs=5e-3)}
 
 
 def test_decoded_prints_the_signature_and_a_note_once(capsys, monkeypatch):
-    monkeypatch.setattr(sacre_bleu, "_said", set())
+    monkeypatch.setattr(sacre_bleu, "_printed", set())
     for _ in range(2):
-        sacre_bleu.decoded(REFERENCES, HYPOTHESES, "zh", "mine")
-        assert sacre_bleu.decoded(REFERENCES, HYPOTHESES, "", "other") == {"bleu": 0}
+        sacre_bleu.corpus_bleu(REFERENCES, HYPOTHESES, "zh", "mine")
+        assert sacre_bleu.corpus_bleu(REFERENCES, HYPOTHESES, "", "other") == {"bleu": 0}
     mine, other, note = capsys.readouterr().out.splitlines()
     assert mine.startswith("mine: ") and "|tok:zh|smooth:exp|version:" in mine
     assert other.startswith("other: ") and "|tok:13a|" in other
@@ -91,5 +91,5 @@ def test_flags_list_the_tokenizers_of_sacrebleu():
     ],
 )
 def test_note_is_of_scripts_without_spaces(text, noted):
-    assert bool(sacre_bleu.note(sacre_bleu.metric(), [text])) == noted
-    assert not sacre_bleu.note(sacre_bleu.metric("char"), [text])
+    assert bool(sacre_bleu.tokenizer_warning(sacre_bleu.metric(), [text])) == noted
+    assert not sacre_bleu.tokenizer_warning(sacre_bleu.metric("char"), [text])

@@ -43,7 +43,7 @@ def test_equals_one_by_one_on_hostile_texts(vocab):
 
 def test_threads_may_share_an_encoder(monkeypatch):
     monkeypatch.setattr(subword_batch, "_CHUNK", 50)
-    monkeypatch.setattr(subword_batch, "_MOST_TOKENS", 300)
+    monkeypatch.setattr(subword_batch, "_MAX_TOKENS", 300)
     encoder = golden.load("200")
     batch = subword_batch.BatchEncoder(encoder)
     texts = [hostile_texts(2000, seed) for seed in range(4)]
@@ -55,7 +55,7 @@ def test_threads_may_share_an_encoder(monkeypatch):
 
 def test_forgets_when_it_knows_many_tokens(monkeypatch):
     monkeypatch.setattr(subword_batch, "_CHUNK", 50)
-    monkeypatch.setattr(subword_batch, "_MOST_TOKENS", 100)
+    monkeypatch.setattr(subword_batch, "_MAX_TOKENS", 100)
     encoder = golden.load("200")
     batch = subword_batch.BatchEncoder(encoder)
     texts = hostile_texts(3000)
@@ -64,7 +64,7 @@ def test_forgets_when_it_knows_many_tokens(monkeypatch):
 
 
 def test_forgets_tokens_of_many_ids(monkeypatch):
-    monkeypatch.setattr(subword_batch, "_MOST_IDS", 10_000)
+    monkeypatch.setattr(subword_batch, "_MAX_IDS", 10_000)
     encoder = golden.load("200")
     batch = subword_batch.BatchEncoder(encoder)
     for letter in "abcdefgh":
@@ -118,8 +118,12 @@ def test_a_subtoken_too_long_for_the_matcher(monkeypatch):
 
 def test_encoders_of_one_vocabulary_share_what_they_know():
     assert golden.load("200") == golden.load("200") != golden.load("500")
-    assert subword_batch.of(golden.load("200")) is subword_batch.of(golden.load("200"))
-    assert subword_batch.of(golden.load("200")) is not subword_batch.of(golden.load("500"))
+    assert subword_batch.batch_encoder_for(golden.load("200")) is subword_batch.batch_encoder_for(
+        golden.load("200")
+    )
+    assert subword_batch.batch_encoder_for(
+        golden.load("200")
+    ) is not subword_batch.batch_encoder_for(golden.load("500"))
 
 
 def test_without_tensorflow_text(monkeypatch):

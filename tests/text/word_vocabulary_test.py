@@ -27,7 +27,7 @@ def test_decoder_says_nothing_of_other_encoders(capsys):
 
 
 def test_unknown_markers_of_the_list_are_named():
-    [note] = word_vocabulary.notes(ENCODER, "words.txt", ["the cat"])
+    [note] = word_vocabulary.vocabulary_warnings(ENCODER, "words.txt", ["the cat"])
     assert "words.txt" in note and "[UNK]" in note and "<UNK>" in note
-    assert word_vocabulary.notes(ENCODER, "words.txt", ["the [UNK]"]) == []
-    assert word_vocabulary.notes(ENCODER, "words.txt", [])[0] == note
+    assert word_vocabulary.vocabulary_warnings(ENCODER, "words.txt", ["the [UNK]"]) == []
+    assert word_vocabulary.vocabulary_warnings(ENCODER, "words.txt", [])[0] == note

@@ -224,7 +224,7 @@ def _while_rewinding():
             _kill()
         plain(pairs)
 
-    whole_file.put = put
+    whole_file.move_into_place = put
 
 
 def beside_the_steps():

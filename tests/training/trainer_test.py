@@ -267,7 +267,7 @@ def test_signal_before_the_first_update_ends_training(tmp_path):
         os.kill(os.getpid(), signal.SIGTERM)
         return toy.dataset(seed=epoch)
 
-    with pytest.raises(interruption.StoppedAtOnce), interruption.EndsAtOnce():
+    with pytest.raises(interruption.StoppedBySignal), interruption.RaiseOnSignal():
         trainer.train(epochs)
     assert not (tmp_path / "checkpoint").exists()
 

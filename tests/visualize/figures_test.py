@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from ut_keras.errors import UsageError
-from ut_keras.visualize.observer import Map, Observation, Place, PonderTimes
+from ut_keras.visualize.observer import DepthPosition, Map, Observation, PonderTimes
 
 pytest.importorskip("matplotlib", reason="no matplotlib: pip install 'ut_keras[plot]'")
 from ut_keras.visualize import figures
@@ -15,7 +15,7 @@ FACTS = ["$Mary went.", "<b>\u4e2d $x$", "Where is Mary?"]
 
 def _map(kind="encoder", queries=FACTS, keys=FACTS, places=((1, 1), (2, 1))):
     weights = np.random.default_rng(0).random([len(places), 3, len(queries), len(keys)])
-    places = [Place(str(step), layer) for step, layer in places]
+    places = [DepthPosition(str(step), layer) for step, layer in places]
     return Map(kind, places, weights.astype("float32"), queries, keys)
 
 
@@ -142,7 +142,7 @@ def test_a_notebook_shows_it_once():
 
 def test_the_files_of_others_are_left_alone(tmp_path):
     figures.save_all(_seen(), str(tmp_path))
-    figures.check_is_free(str(tmp_path))
+    figures.check_only_own_files(str(tmp_path))
     (tmp_path / "ponder_mine.png").write_bytes(b"\x89PNG")
     with pytest.raises(UsageError, match="Received: '.*ponder_mine.png', which is left as it is"):
         figures.save_all(_seen(), str(tmp_path))

@@ -53,7 +53,7 @@ def _target_language(args):
 
 def note_of(references: Sequence[str], language: str = "", tokenize: str = "") -> str:
     """Returns a note if the tokenizer does not split these references into words; else ""."""
-    note = sacre_bleu.note(sacre_bleu.metric(tokenize, language), references)
+    note = sacre_bleu.tokenizer_warning(sacre_bleu.metric(tokenize, language), references)
     return note and f"note: {note}"
 
 

@@ -79,13 +79,13 @@ def of(
 def _exit_code(function, argv):
     is_process = argv is None
     try:
-        with interruption.EndsAtOnce(is_last=is_process):
+        with interruption.RaiseOnSignal(is_last=is_process):
             return _written_out(function, sys.argv[1:] if is_process else argv)
     except interruption.Interrupted as interrupted:
         with contextlib.suppress(OSError):  # the code says it, too
             print(interrupted, flush=True)
         return interrupted.exit_code
-    except interruption.StoppedAtOnce as stopped:
+    except interruption.StoppedBySignal as stopped:
         print(stopped, file=sys.stderr, flush=True)
         return stopped.exit_code
     except BaseException as error:
@@ -120,7 +120,7 @@ def load_tensorflow(what: str = "", args: Args | None = None) -> None:
         print(f"Loading {what}…", flush=True)
     with (
         os.fdopen(os.dup(2), "wb") as stderr,  # what the log lines are kept from
-        interruption.EndsAtOnce(stderr.fileno(), raises=False),
+        interruption.RaiseOnSignal(stderr.fileno(), raises=False),
     ):
         tensorflow_log.load()
     import tensorflow as tf
@@ -214,8 +214,8 @@ def _line(error):
     said = _within_a_graph(error) or errors.from_user_code(error)
     if said is not None:
         return str(said)
-    if isinstance(error, OSError) or file_error.of_tensorflow(error) is not None:
-        return file_error.line(error)
+    if isinstance(error, OSError) or file_error.from_tensorflow(error) is not None:
+        return file_error.one_line(error)
     if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
         reason = str(getattr(error, "message", error)).strip() or "out of memory"
         return f"There must be enough memory. Received: {reason.splitlines()[0]}"

@@ -281,7 +281,7 @@ def _check_writable(target):
             f"{target!r}{', which is a folder' if os.path.isdir(target) else ''}."
         )
     file_error.check_is_file(target)
-    with file_error.told_as(target):
+    with file_error.user_error_context(target):
         whole_file.check_writable(folder)
         if os.path.exists(target):  # what one may not write is not replaced either
             open(target, "r+b").close()

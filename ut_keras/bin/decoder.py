@@ -179,9 +179,9 @@ def _say_unknown_words(setup, lines):
     """A note where most words of the lines are unknown to the vocabulary."""
     encoder = setup.encoders["inputs" if "inputs" in setup.encoders else "targets"]
     if isinstance(encoder, text_encoder.TokenTextEncoder):
-        some = lines[: word_vocabulary.MOST_TEXTS]
+        some = lines[: word_vocabulary.MAX_TEXTS]
         words = [word for line in some for word in line.split()]
-        for note in word_vocabulary.unknown(encoder, "the vocabulary", words):
+        for note in word_vocabulary.unknown_word_warnings(encoder, "the vocabulary", words):
             print(f"note: {setup.source}: {note}", flush=True)
 
 

@@ -53,7 +53,7 @@ def _export(args, run, search, values, directory):
     print(f"Weights: {path}", flush=True)
     length = max(0, values["max_input_size"])
     try:
-        with file_error.told_as(directory):
+        with file_error.user_error_context(directory):
             if args.format == "litert":
                 quantized = {**search, "quantize": args.export_quantize}
                 _write_litert(run, model, directory, length or None, quantized)
@@ -92,7 +92,7 @@ def _write_litert(run, model, directory, length, search):
     """A folder with the model and what its texts are encoded by."""
     from ut_keras import export
 
-    with whole_file.becoming(directory) as written:
+    with whole_file.writing_folder(directory) as written:
         record = feature_record.FeatureRecord(run.specs, run.encoders, model.target_space_id)
         feature_record.save(written, record)
         path = os.path.join(written, "model.tflite")

@@ -100,7 +100,7 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
             "--schedule must train and evaluate: the objective is read off evaluations. "
             f"Received: {args.schedule}."
         )
-    objective = metrics_file.name_of(args.autotune_objective)
+    objective = metrics_file.metric_name(args.autotune_objective)
     run_setup.check_is_measured("autotune_objective", objective, setup.schedule)
     if checkpoint_files.exists(args.output_dir):
         raise UsageError(

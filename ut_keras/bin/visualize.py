@@ -34,7 +34,7 @@ def main(args: command.Args) -> None:
         raise UsageError("Pictures need matplotlib: pip install 'ut_keras[plot]'.")
     from ut_keras.visualize import figures
 
-    figures.check_is_free(directory)
+    figures.check_only_own_files(directory)
     command.load_tensorflow(run.run_dir)
     from ut_keras.inference import saved_run
 

@@ -172,7 +172,7 @@ class Checkpoints:
             try:
                 self._restore(path)
             except _UNREADABLE as error:
-                failures.append(f"{path}: {file_error.line(error)}")
+                failures.append(f"{path}: {file_error.one_line(error)}")
                 continue
             for failure in failures:
                 print(f"Skipped a checkpoint that cannot be read: {failure}", flush=True)
@@ -396,7 +396,7 @@ def _readable(path):
         yield
     except _UNREADABLE as error:
         raise CheckpointError(
-            f"A checkpoint must be readable. Received: {path}: {file_error.line(error)}"
+            f"A checkpoint must be readable. Received: {path}: {file_error.one_line(error)}"
         ) from error
 
 

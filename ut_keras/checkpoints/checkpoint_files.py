@@ -158,7 +158,7 @@ def write(checkpoint: "tf.train.Checkpoint", path: str) -> None:
                 (os.path.join(temporary, file), os.path.join(os.path.dirname(path), file))
                 for file in files
             ],
-            instead_of=f"{path}.index",
+            obsolete=f"{path}.index",
         )
 
 
@@ -205,7 +205,7 @@ def _check_file(path):
             pass
     except OSError as error:
         raise CheckpointError(
-            f"A checkpoint must be readable. Received: {file_error.line(error)}."
+            f"A checkpoint must be readable. Received: {file_error.one_line(error)}."
         ) from error
 
 

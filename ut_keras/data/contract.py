@@ -1,6 +1,6 @@
 """What is handed in by whoever writes a problem, ours or a package's, and what it must be.
 
-    check(problem, OF_T2T)     DataError: num_classes of Reviews must be an int from 1 to …
+    check(problem, T2T_PROBLEM_FIELDS)   DataError: num_classes of Reviews must be an int from 1 …
 
 A table holds what a problem says of itself, by name; "name()" is a method. Then what it yields:
 texts, and ids. Whatever passes here needs no check where it is used.
@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 from ut_keras.errors import DataError, UserError
 from ut_keras.hparam import limits
 
-_MOST_SHARDS = 10_000  # of a split; each is a file, and open while it is written
-_MOST_CLASSES = 10**6
-_SPACES = 32  # kinds of text that T2T's models embed
+_MAX_SHARDS = 10_000  # of a split; each is a file, and open while it is written
+_MAX_CLASSES = 10**6
+_NUM_TEXT_SPACES = 32  # kinds of text that T2T's models embed
 
 
-class Kind(NamedTuple):
+class Requirement(NamedTuple):
     """What a value must be: in words, and whether one is."""
 
     expected: str
@@ -34,33 +34,35 @@ def _int(least, most=limits.LARGEST_INT):
         is_int = isinstance(value, numbers.Integral) and not isinstance(value, bool)
         return is_int and least <= value <= most
 
-    return Kind(f"an int from {least} to {most}", fits)
+    return Requirement(f"an int from {least} to {most}", fits)
 
 
-def one_of(*names: str) -> Kind:
+def one_of(*names: str) -> Requirement:
     """One of some names."""
-    return Kind(
+    return Requirement(
         f"one of {', '.join(names)}", lambda value: isinstance(value, str) and value in names
     )
 
 
-def _or_none(kind):
-    return Kind(f"{kind.expected}, or None", lambda value: value is None or kind.fits(value))
+def _or_none(requirement):
+    return Requirement(
+        f"{requirement.expected}, or None", lambda value: value is None or requirement.fits(value)
+    )
 
 
-def _several(kind, least=0):
+def _list_of(requirement, least=0):
     def fits(values):
         is_list = isinstance(values, list | tuple) and len(values) >= least
-        return is_list and all(map(kind.fits, values))
+        return is_list and all(map(requirement.fits, values))
 
     some = f", at least {least}" if least else ""
-    return Kind(f"a list{some}, each {kind.expected}", fits)
+    return Requirement(f"a list{some}, each {requirement.expected}", fits)
 
 
-def _without_doubles(kind):
-    return Kind(
-        f"{kind.expected}, none twice",
-        lambda values: kind.fits(values) and len({*values}) == len(values),
+def _unique(requirement):
+    return Requirement(
+        f"{requirement.expected}, none twice",
+        lambda values: requirement.fits(values) and len({*values}) == len(values),
     )
 
 
@@ -77,7 +79,7 @@ def _is_line(value):
     return _is_text(value) and value != "" and not {"\n", "\r", "\0"} & {*value}
 
 
-def _is_inside(value):
+def _is_relative_file(value):
     parts = value.split(os.sep) if _is_line(value) else [""]
     return not {"", ".", ".."} & {*parts}
 
@@ -99,7 +101,7 @@ def _are_splits(values):
     )
 
 
-def _ends(other):
+def _leads_to_own_vocab(other):
     """Whether problems that take their vocabulary from each other come to one with its own."""
     seen = set()
     while other is not None:
@@ -110,73 +112,75 @@ def _ends(other):
     return True
 
 
-_TEXT = Kind("a text of UTF-8", _is_text)
-_LINE = Kind("a line of text", _is_line)
-_LINES = _several(_LINE)
-_FILE = Kind("the name of a file, without a folder", lambda v: _is_inside(v) and os.sep not in v)
-INSIDE = Kind("a file name that does not lead out of its folder", _is_inside)
-_TRUTH = Kind("True or False", lambda value: isinstance(value, int) and value in (0, 1))
-_METHOD = Kind("a method", callable)
-DICT = Kind("a dict", lambda value: isinstance(value, Mapping))
-SHARDS = _int(1, _MOST_SHARDS)
-SPLITS = _without_doubles(_several(one_of("train", "dev", "test"), 1))
-_T2T_SPLITS = _without_doubles(_several(one_of("train", "eval", "test"), 1))
-_SPACE = _int(0, _SPACES - 1)
+_TEXT = Requirement("a text of UTF-8", _is_text)
+_LINE = Requirement("a line of text", _is_line)
+_LINES = _list_of(_LINE)
+_FILE = Requirement(
+    "the name of a file, without a folder", lambda v: _is_relative_file(v) and os.sep not in v
+)
+RELATIVE_FILE = Requirement("a file name that does not lead out of its folder", _is_relative_file)
+_BOOL = Requirement("True or False", lambda value: isinstance(value, int) and value in (0, 1))
+_METHOD = Requirement("a method", callable)
+DICT = Requirement("a dict", lambda value: isinstance(value, Mapping))
+SHARDS = _int(1, _MAX_SHARDS)
+SPLITS = _unique(_list_of(one_of("train", "dev", "test"), 1))
+_T2T_SPLITS = _unique(_list_of(one_of("train", "eval", "test"), 1))
+_TEXT_SPACE = _int(0, _NUM_TEXT_SPACES - 1)
 MAX_LENGTH = _or_none(_int(1))
 
 # What a problem of problems/ says.
-OF_PROBLEM = {
+PROBLEM_FIELDS = {
     "name": _FILE,
     "filename": _FILE,
     "splits": SPLITS,
     "num_train_shards": SHARDS,
     "eval_metrics": _LINES,
     "other_results": _LINES,
-    "target_space_id": _SPACE,
-    "input_space_id": _SPACE,
+    "target_space_id": _TEXT_SPACE,
+    "input_space_id": _TEXT_SPACE,
     "class_label_features": _LINES,
     "max_length": MAX_LENGTH,
     "packed_length": _int(1),
-    "side_files()": _several(INSIDE),
+    "side_files()": _list_of(RELATIVE_FILE),
     "generate_samples": _METHOD,
 }
 # … one of texts, and where its vocabulary is made as there.
-CLASS_LABELS = _without_doubles(_LINES)
-OF_TEXT_PROBLEM = {"class_labels": _or_none(CLASS_LABELS)}
-OF_VOCABULARY = {
+CLASS_LABELS = _unique(_LINES)
+TEXT_PROBLEM_FIELDS = {"class_labels": _or_none(CLASS_LABELS)}
+VOCABULARY_FIELDS = {
     "vocab_type": one_of("subwords", "tokens", "characters"),
     "vocab_name": _or_none(_FILE),
-    "vocab_filename": INSIDE,
+    "vocab_filename": RELATIVE_FILE,
     "approx_vocab_size": _int(1, sys.maxsize),
     "max_samples_for_vocab": _or_none(_int(1, sys.maxsize)),
     "oov_token": _or_none(_LINE),
 }
-# What one of T2T's kind says, if its `generate_data` is called for each task.
-OF_T2T_TASKS = {"num_generate_tasks": _int(1)}
+# What one of T2T's requirement says, if its `generate_data` is called for each task.
+T2T_TASK_FIELDS = {"num_generate_tasks": _int(1)}
 # What every one says.
-OF_T2T = {
+T2T_PROBLEM_FIELDS = {
     "name": _FILE,
     "dataset_filename()": _FILE,
-    "dataset_splits": Kind(
+    "dataset_splits": Requirement(
         f'a list of {{"split": …, "shards": {SHARDS.expected}}}, each of train, eval, test, none '
         "twice",
         _are_splits,
     ),
     # T2T has it as a method, too: that is true, whatever it would return.
-    "is_generate_per_split": _TRUTH._replace(fits=lambda v: callable(v) or _TRUTH.fits(v)),
-    "multiprocess_generate": _TRUTH,
+    "is_generate_per_split": _BOOL._replace(fits=lambda v: callable(v) or _BOOL.fits(v)),
+    "multiprocess_generate": _BOOL,
     "eval_metrics()": _LINES,
-    "example_reading_spec()": Kind(
+    "example_reading_spec()": Requirement(
         "(dict of fields, dict of decoders or None), inputs and targets of ints (nearest to real "
         "numbers is a Text2ClassProblem, of ranges)",
         _is_reading_spec,
     ),
-    "has_inputs": _TRUTH,
+    "has_inputs": _BOOL,
     "inputs_prefix": _TEXT,
     "targets_prefix": _TEXT,
     "packed_length": _or_none(_int(0)),
     "packed_spacing": _int(0, 0)._replace(expected="0"),
-    "num_classes": _int(1, _MOST_CLASSES),
+    "num_classes": _int(1, _MAX_CLASSES),
     "generate_samples": _METHOD,
 }
 # What T2T asks for to read data, not to make them: what goes wrong there is told then.
@@ -184,44 +188,50 @@ _ASKED_LATER = {"eval_metrics()", "example_reading_spec()"}
 # … where the vocabulary is made as T2T does, by its kind.
 _OF_FILE = {
     "use_vocab_from_other_problem": _or_none(
-        Kind("another problem, which has a vocabulary of its own in the end", _ends)
+        Requirement(
+            "another problem, which has a vocabulary of its own in the end", _leads_to_own_vocab
+        )
     ),
-    "vocab_filename": INSIDE,
+    "vocab_filename": RELATIVE_FILE,
 }
-_OF_TOKENS = {**_OF_FILE, "oov_token": _or_none(_LINE)}
-_OF_SUBWORDS = {
-    **_OF_FILE,
+_TOKEN_VOCABULARY_FIELDS = {**_VOCABULARY_FILE_FIELDS, "oov_token": _or_none(_LINE)}
+_SUBWORD_VOCABULARY_FIELDS = {
+    **_VOCABULARY_FILE_FIELDS,
     "approx_vocab_size": _int(1, sys.maxsize),
     "max_samples_for_vocab": _or_none(_int(0, sys.maxsize)),
     "max_subtoken_length": _or_none(_int(1)),
     "additional_reserved_tokens": _LINES,
 }
-OF_T2T_VOCABULARY = {"character": {}, "tokens": _OF_TOKENS, "subwords": _OF_SUBWORDS}
+T2T_VOCABULARY_FIELDS = {
+    "character": {},
+    "tokens": _TOKEN_VOCABULARY_FIELDS,
+    "subwords": _SUBWORD_VOCABULARY_FIELDS,
+}
 # What T2T's `hparams` of a problem says.
-OF_T2T_HPARAMS = {
+T2T_HPARAMS_FIELDS = {
     "modality": DICT,
     "vocab_size": DICT,
     "input_modality": DICT,
-    "input_space_id": _SPACE,
-    "target_space_id": _SPACE,
+    "input_space_id": _TEXT_SPACE,
+    "target_space_id": _TEXT_SPACE,
 }
-ENCODER = Kind(
+ENCODER = Requirement(
     "a text encoder, which can encode and decode",
     lambda encoder: all(callable(getattr(encoder, name, None)) for name in ("encode", "decode")),
 )
-FEATURE_ENCODERS = Kind(
+FEATURE_ENCODERS = Requirement(
     f"a dict, each value {ENCODER.expected}",
     lambda encoders: isinstance(encoders, dict) and all(map(ENCODER.fits, encoders.values())),
 )
 
 
-def check(problem: Any, table: Mapping[str, Kind]) -> None:
+def check(problem: Any, table: Mapping[str, Requirement]) -> None:
     """Checks what a problem says; what it has not, or leaves unsaid, is told where it is needed.
 
     Raises:
         DataError: of the first value that does not fit.
     """
-    for key, kind in table.items():
+    for key, requirement in table.items():
         name = key.removesuffix("()")
         if inspect.getattr_static(problem, name, check) is check:
             continue
@@ -237,19 +247,19 @@ def check(problem: Any, table: Mapping[str, Kind]) -> None:
         held(value, kind, f"{name} of {type(problem).__name__}")
 
 
-def held(value: Any, kind: Kind, title: str) -> Any:
+def validated(value: Any, requirement: Requirement, title: str) -> Any:
     """The value, if it is what it must be; else a DataError."""
-    if not kind.fits(value):
-        raise DataError(f"{title} must be {kind.expected}. Received: {shown(value)}.")
+    if not requirement.fits(value):
+        raise DataError(f"{title} must be {requirement.expected}. Received: {shortened(value)}.")
     return value
 
 
-def bad_line(expected: str, path: str, number: int, received: Any) -> DataError:
+def line_error(expected: str, path: str, number: int, received: Any) -> DataError:
     """The error of a line of a raw file; `expected` is the sentence that says what it must be."""
-    return DataError(f"{expected} Received: {path}, line {number}: {shown(received)}.")
+    return DataError(f"{expected} Received: {path}, line {number}: {shortened(received)}.")
 
 
-def shown(value: Any) -> str:
+def shortened(value: Any) -> str:
     """A value in a message."""
     text = repr(value)
     return text if len(text) <= 100 else f"{text[:97]}..."
@@ -257,7 +267,7 @@ def shown(value: Any) -> str:
 
 # What problems yield.
 
-SAMPLES = Kind(
+SAMPLES = Requirement(
     "an iterable of samples",
     lambda value: isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping),
 )
@@ -271,8 +281,10 @@ def text_of(sample: dict[str, Any], name: str) -> str:
     """
     text: Any = sample.get(name) if isinstance(sample, dict) else None
     if not _is_text(text):
-        kind = _TEXT.expected if isinstance(text, str) else "a text"
-        raise DataError(f"A sample must be a dict with {kind} {name!r}. Received: {shown(sample)}.")
+        requirement = _TEXT.expected if isinstance(text, str) else "a text"
+        raise DataError(
+            f"A sample must be a dict with {requirement} {name!r}. Received: {shortened(sample)}."
+        )
     return text
 
 
@@ -291,7 +303,7 @@ def texts(values: Iterable[str]) -> Iterator[str]:
     """Yields what a vocabulary is made of; DataError of the first that is no text, or of none."""
     value = None
     for value in values:
-        yield held(value, _TEXT, "What a vocabulary is made of")
+        yield validated(value, _TEXT, "What a vocabulary is made of")
     if value is None:
         raise DataError("A vocabulary must be made of texts. Received: none.")
 
@@ -305,9 +317,9 @@ def ids(title: str, values: Any) -> list[int]:
     try:
         return list(map(int, map(operator.index, values)))
     except TypeError:
-        raise no_ids(title, values) from None
+        raise ids_error(title, values) from None
 
 
-def no_ids(title: str, values: Any) -> DataError:
+def ids_error(title: str, values: Any) -> DataError:
     """The error of what should be ids."""
-    return DataError(f"The ids of {title} must be ints of 64 bits. Received: {shown(values)}.")
+    return DataError(f"The ids of {title} must be ints of 64 bits. Received: {shortened(values)}.")

@@ -38,7 +38,7 @@ def check(specs: Mapping[str, FeatureSpec]) -> None:
         raise DataError(f"There must be a feature targets. Received: {', '.join(specs) or 'none'}.")
     for name, spec in specs.items():
         modalities = contract.one_of(*get_args(Modality))
-        contract.held(spec.modality, modalities, f"The modality of {name!r}")
+        contract.validated(spec.modality, modalities, f"The modality of {name!r}")
         for size in (spec.vocab_size, *spec.shape):
             is_int = isinstance(size, int) and not isinstance(size, bool)
             if not is_int or limits.why_not(size, least=1):

@@ -25,7 +25,7 @@ from ut_keras.files import file_error, whole_file
 
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})$")
 _SPLITS = ("train", "dev", "test")
-_END = 1 << 16  # bytes of either end of a file
+_EDGE = 1 << 16  # bytes of either end of a file
 _HEADER = 12  # bytes before a record: its size and the checksum of that
 _MASK_DELTA = 0xA282EAD8  # TensorFlow's lib/hash/crc32c.h
 _MAGIC = {
@@ -45,7 +45,7 @@ def shard_paths(data_dir: str, filename: str, split: str, num_shards: int) -> li
     ]
 
 
-def names_of(path: str) -> tuple[str, str]:
+def parse_path(path: str) -> tuple[str, str]:
     """Returns the filename and the split that `shard_paths` made a path of."""
     filename, _, split = _SHARD.sub("", os.path.basename(path)).rpartition("-")
     return filename, split
@@ -127,7 +127,7 @@ def write(examples: Iterable[Any], paths: Sequence[str]) -> int:
     import tensorflow as tf
 
     count = 0
-    with whole_file.folder(paths[0]) as folder:
+    with whole_file.temporary_folder(paths[0]) as folder:
         temporary = [os.path.join(folder, os.path.basename(path)) for path in paths]
         writers = [tf.io.TFRecordWriter(path) for path in temporary]
         try:
@@ -138,7 +138,7 @@ def write(examples: Iterable[Any], paths: Sequence[str]) -> int:
         finally:
             for writer in writers:
                 writer.close()
-        whole_file.put(list(zip(temporary, paths, strict=True)))
+        whole_file.move_into_place(list(zip(temporary, paths, strict=True)))
     return count
 
 
@@ -148,12 +148,12 @@ def serialize(example: Mapping[str, Any]) -> bytes:
 
     message = tf.train.Example()
     features = message.features.feature
-    for name, values in contract.held(example, contract.DICT, "A record").items():
+    for name, values in contract.validated(example, contract.DICT, "A record").items():
         try:
             is_empty = not len(values)
             features[name].int64_list.value.extend(values)
         except (TypeError, ValueError) as error:
-            raise contract.no_ids(f"feature {name!r}", values) from error
+            raise contract.ids_error(f"feature {name!r}", values) from error
         if is_empty:
             raise DataError(
                 f"Feature {name!r} of an example must not be empty. Received: {example}."
@@ -204,7 +204,7 @@ def other_format(path: str) -> str | None:
     None is also for what cannot be told, such as a damaged file, and for an empty one.
     """
     with open(path, "rb") as file:
-        start = file.read(_END)
+        start = file.read(_EDGE)
     if len(start) >= _HEADER and _masked_crc(start[:8]) == int.from_bytes(start[8:12], "little"):
         return None  # a size and its checksum, as a plain file begins
     for name, magic in _MAGIC.items():
@@ -213,10 +213,10 @@ def other_format(path: str) -> str | None:
     with contextlib.suppress(zlib.error):
         if zlib.decompressobj().decompress(start):
             return "ZLIB-compressed"
-    return _kind_of_text(start)
+    return _text_format(start)
 
 
-def _kind_of_text(start):
+def _text_format(start):
     """What the bytes of the beginning of a file are if they are text; else None."""
     try:
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(start)
@@ -248,9 +248,9 @@ def fingerprint(files: Sequence[str]) -> str:
         with file_error.named(path), open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             digest.update(size.to_bytes(8, "little"))
-            digest.update(file.read(_END))
-            file.seek(max(0, size - _END))
-            digest.update(file.read(_END))
+            digest.update(file.read(_EDGE))
+            file.seek(max(0, size - _EDGE))
+            digest.update(file.read(_EDGE))
         total += size
     count = f"{len(files)} file{'' if len(files) == 1 else 's'}"
     return f"{count}, {total:,} bytes, sha256 {digest.hexdigest()[:16]}"

@@ -17,14 +17,14 @@ from typing import IO, Any, TypeAlias
 from ut_keras.errors import DataError, UserError
 
 # Behind the path of a checkpoint that is being written.
-_TEMPORARY = re.compile(r"(_temp(/.*)?|\.tempstate\d+)$")
-_MESSAGE = re.compile(
+_TEMPORARY_SUFFIX = re.compile(r"(_temp(/.*)?|\.tempstate\d+)$")
+_TENSORFLOW_MESSAGE = re.compile(
     r"(?:\{\{.*?\}\} )?(?P<path>.+?); (?P<cause>[^;]+?)(?: \[Op:\w+\](?: name:.*)?)?"
 )
 Readable: TypeAlias = IO[bytes] | gzip.GzipFile
 _BLOCK = 1 << 20  # bytes
-_TITLES = ("Graph execution error:",)
-_NUMBERS = {os.strerror(number): number for number in errno.errorcode}
+_HEADINGS = ("Graph execution error:",)
+_ERROR_NUMBERS = {os.strerror(number): number for number in errno.errorcode}
 
 
 @contextlib.contextmanager
@@ -55,12 +55,12 @@ def blocks(source: Readable, path: str | os.PathLike[str]) -> Iterator[bytes]:
 
 
 @contextlib.contextmanager
-def told_as(path: str | os.PathLike[str]) -> Iterator[None]:
+def user_error_context(path: str | os.PathLike[str]) -> Iterator[None]:
     """Context in which what is raised about a file is an `OSError` of `path`, whose parts it is."""
     try:
         yield
     except Exception as error:
-        found = error if isinstance(error, OSError) else of_tensorflow(error)
+        found = error if isinstance(error, OSError) else from_tensorflow(error)
         if found is None:
             raise
         raise OSError(found.errno, found.strerror, os.fspath(path)) from error
@@ -84,20 +84,23 @@ def check_is_file(path: str | os.PathLike[str], error_class: type[UserError] = D
         raise error_class(f"{path} must be a file. Received: a folder, pipe or device.")
 
 
-def of_tensorflow(error: BaseException) -> OSError | None:
+def from_tensorflow(error: BaseException) -> OSError | None:
     """The `OSError` that an error of TensorFlow stands for; None if it is about no file."""
     message = str(getattr(error, "message", error)).strip().partition("\n")[0]
-    match = _MESSAGE.fullmatch(message)
-    if not match or match["cause"] not in _NUMBERS:
+    match = _TENSORFLOW_MESSAGE.fullmatch(message)
+    if not match or match["cause"] not in _ERROR_NUMBERS:
         return None
-    path = _TEMPORARY.sub("", match["path"])
-    return OSError(_NUMBERS[match["cause"]], match["cause"], path)
+    path = _TEMPORARY_SUFFIX.sub("", match["path"])
+    return OSError(_ERROR_NUMBERS[match["cause"]], match["cause"], path)
 
 
-def line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """What a user is told of an error, of Python's or of TensorFlow's: the cause and the file."""
-    found = error if isinstance(error, OSError) else of_tensorflow(error)
+    found = error if isinstance(error, OSError) else from_tensorflow(error)
     if found is not None and found.strerror:
         return f"{found.strerror}: {found.filename or 'no file name'}"
     lines = [text.strip() for text in str(getattr(error, "message", error)).splitlines()]
-    return next((text for text in lines if text and text not in _TITLES), repr(error))
+    return next((text for text in lines if text and text not in _HEADINGS), repr(error))
+
+
+told_as = user_error_context  # the name that files/path_lock.py still uses

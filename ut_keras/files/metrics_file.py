@@ -18,10 +18,10 @@ from typing import Any
 from ut_keras.files import file_error, json_file, whole_file
 
 FILENAME = "metrics.jsonl"
-_BEGINS = b'{"step": '
-NO_METRICS = ("step", "time", "problem", "split", "by")
-OF_TRAINING = {"by": "training"}  # as of `records`
-_LARGEST = 1e300  # what can be computed with
+_SIGNATURE = b'{"step": '
+NON_METRIC_KEYS = ("step", "time", "problem", "split", "by")
+BY_TRAINING = {"by": "training"}  # as of `records`
+_LARGEST_FINITE = 1e300  # what can be computed with
 # Of these less is better; of accuracies, BLEU and the like, more.
 _LESS_IS_BETTER = re.compile(
     r"(^|[/_])(loss|losses|error|failed|perplexity|rmse|edit_distance)($|[/_])"
@@ -33,7 +33,7 @@ _NEGATED = re.compile(r"(^|[/_])neg_")
 _T2T_TAG = re.compile(r"metrics-[^/]*/(?:targets/)?(.*)")
 
 
-def name_of(metric: str) -> str:
+def metric_name(metric: str) -> str:
     """Return the name of a metric here, of T2T's tag: "metrics-PROBLEM/targets/accuracy"."""
     tag = _T2T_TAG.fullmatch(metric)
     return tag[1] if tag else metric
@@ -50,11 +50,11 @@ def records(output_dir: str, **of: str) -> Iterator[dict[str, Any]]:
     With `problem="mine"` or `split="dev"` those alone that are of it, or do not say.
     """
     for record in filter(None, map(_record, _lines(path(output_dir)))):
-        if is_of(record, **of):
+        if matches(record, **of):
             yield {
                 key: value
                 for key, value in record.items()
-                if key in NO_METRICS or _is_number(value)
+                if key in NON_METRIC_KEYS or _is_number(value)
             }
 
 
@@ -63,7 +63,7 @@ def is_less_better(metric: str) -> bool:
     return bool(_LESS_IS_BETTER.search(metric)) and not _NEGATED.search(metric)
 
 
-def is_of(record: dict[str, Any], **of: str) -> bool:
+def matches(record: dict[str, Any], **of: str) -> bool:
     """Whether a record is of a problem, a split; it is of any that it does not name."""
     return all(record.get(key, value) == value for key, value in of.items())
 
@@ -75,12 +75,12 @@ def append(output_dir: str, record: dict[str, Any]) -> None:
         OSError: if the disk is full, or the file somebody else's; it is then as it was.
     """
     file_error.check_is_file(path(output_dir))
-    whole_file.unshare(path(output_dir))
+    whole_file.break_hard_links(path(output_dir))
     # Without a buffer, which would keep what a full disk refused and write it later.
     with file_error.named(path(output_dir)), open(path(output_dir), "a+b", buffering=0) as file:
         file.seek(0)
         content = file.read()
-        _check_ours(output_dir, content)
+        _check_signature(output_dir, content)
         whole = content.rfind(b"\n") + 1
         if whole != len(content):
             file.truncate(whole)
@@ -91,18 +91,18 @@ def append(output_dir: str, record: dict[str, Any]) -> None:
         os.fsync(file.fileno())
 
 
-def keep(output_dir: str, is_kept: Callable[[dict[str, Any]], bool]) -> None:
+def filter_records(output_dir: str, is_kept: Callable[[dict[str, Any]], bool]) -> None:
     """Removes the lines whose records are not kept, and what is none. Raises: as `append`."""
     lines = _lines(path(output_dir))
-    _check_ours(output_dir, b"".join(lines))
+    _check_signature(output_dir, b"".join(lines))
     kept = [line for line in lines if (record := _record(line)) and is_kept(record)]
     if kept != lines:
         with whole_file.writing(os.path.realpath(path(output_dir)), binary=True) as file:
             file.writelines(kept)
 
 
-def _check_ours(output_dir, content):
-    if not content.startswith(_BEGINS[: len(content)]):
+def _check_signature(output_dir, content):
+    if not content.startswith(_SIGNATURE[: len(content)]):
         raise FileExistsError(errno.EEXIST, "Somebody else's file", path(output_dir))
 
 
@@ -123,4 +123,4 @@ def _record(line):
 
 def _is_number(value):
     is_one = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_one and not _LARGEST < abs(value) < math.inf
+    return is_one and not _LARGEST_FINITE < abs(value) < math.inf

@@ -24,7 +24,7 @@ from ut_keras.files import file_error, whole_file
 
 _BLOCK = 1 << 20  # bytes
 # The last two: of a zip file that is encrypted, or compressed in a way that Python does not know.
-_BROKEN = (
+_ARCHIVE_ERRORS = (
     *(tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error),
     *(lzma.LZMAError, ValueError, RuntimeError, NotImplementedError),
 )
@@ -74,7 +74,7 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
                 _check_size(file.tell(), most_bytes, path)
 
     os.makedirs(os.path.dirname(directory) or ".", exist_ok=True)
-    with whole_file.folder(directory) as temporary:
+    with whole_file.temporary_folder(directory) as temporary:
         whole = os.path.join(temporary, "whole")
         os.mkdir(whole)
         read(path, members, most_bytes, copy)
@@ -83,21 +83,21 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
                 f"{path} must hold {' or '.join(members)}. Received: an archive without it."
             )
         if not os.path.isdir(directory):  # Another process may have been faster.
-            whole_file.put([(whole, directory)])
+            whole_file.move_into_place([(whole, directory)])
     return directory
 
 
 def read(
-    path: str, members: Sequence[str], most_bytes: int, take: Callable[[str, IO[bytes]], None]
+    path: str, members: Sequence[str], most_bytes: int, receive: Callable[[str, IO[bytes]], None]
 ) -> None:
-    """Calls `take` with (name, binary file) of all that is wanted, from front to back.
+    """Calls `receive` with (name, binary file) of all that is wanted, from front to back.
 
     Args and raised errors as of `unpack`.
     """
     file_error.check_is_file(path)
     try:
         total = 0
-        for name, size, is_file, opened in _members(path):
+        for name, size, is_file, open_member in _members(path):
             total += size
             _check_size(total, most_bytes, path)
             name = name.removeprefix("./")
@@ -108,9 +108,9 @@ def read(
                     f"An archive must hold files and folders only. Received: {name!r}, a link or "
                     f"device, in {path}."
                 )
-            with opened() as file:
-                take(name, file)
-    except (OSError, *_BROKEN) as error:
+            with open_member() as file:
+                receive(name, file)
+    except (OSError, *_ARCHIVE_ERRORS) as error:
         is_of_system = isinstance(error, OSError) and error.errno is not None  # such as a full disk
         if is_of_system or isinstance(error, DataError):
             raise
@@ -140,8 +140,8 @@ def _members(path):
             for info in archive.infolist():
                 if not info.filename.endswith("/"):  # `is_dir` fails without a name
                     kind = stat.S_IFMT(info.external_attr >> 16)
-                    opened = functools.partial(archive.open, info)
-                    yield info.filename, info.file_size, kind in (0, stat.S_IFREG), opened
+                    open_member = functools.partial(archive.open, info)
+                    yield info.filename, info.file_size, kind in (0, stat.S_IFREG), open_member
     else:
         name = os.path.splitext(os.path.basename(path))[0]
         yield name, 0, True, functools.partial(gzip.open, path)  # whose size nothing tells

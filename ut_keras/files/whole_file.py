@@ -1,8 +1,8 @@
 """Files and folders that are there whole or not at all, whatever ends the process or the machine.
 
     with writing("run/hparams.json") as file: …          a file
-    with becoming("served/7") as folder: …               a folder
-    with folder("run/model.index") as temporary: …       more than one, named by `put`
+    with writing_folder("served/7") as folder: …               a folder
+    with temporary_folder("run/model.index") as temporary: …   several; see `move_into_place`
 
 What is not whole yet lies in a folder of its own, .NAME.ut_keras-8f3a0c1d beside it, in which its
 writer holds a lock, an empty file. What a killed one has left is known by that, and removed when
@@ -26,7 +26,7 @@ from ut_keras.files import file_error, path_lock
 _LOCK = "lock"  # in each folder
 _LEFTOVER = re.compile(r"\..*\.ut_keras-[0-9a-f]{8}", re.DOTALL)
 # Of file systems that have no such thing as a folder to sync.
-_NO_FOLDERS = (errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.EACCES, errno.EISDIR)
+_FOLDER_SYNC_UNSUPPORTED = (errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.EACCES, errno.EISDIR)
 
 
 @contextlib.contextmanager
@@ -42,13 +42,13 @@ def writing(path: str, binary: bool = False) -> Iterator[IO[Any]]:
     file_error.check_is_file(path)
     if os.path.lexists(path):
         open(path, "r+b").close()
-    with folder(path) as temporary:
+    with temporary_folder(path) as temporary:
         whole = os.path.join(temporary, "whole")
         with file_error.named(path), open(whole, **how) as file:
             yield file
         with contextlib.suppress(FileNotFoundError):
             shutil.copymode(path, whole)  # who may read the one that it replaces
-        put([(whole, path)])
+        move_into_place([(whole, path)])
 
 
 def copy(source: str, path: str) -> None:
@@ -58,22 +58,22 @@ def copy(source: str, path: str) -> None:
 
 
 @contextlib.contextmanager
-def becoming(path: str) -> Iterator[str]:
+def writing_folder(path: str) -> Iterator[str]:
     """Makes a folder, and those above, which becomes `path` at the end; what is raised leaves none.
 
     There must be no such folder, or an empty one. Yields the folder to write to.
     """
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    with folder(path) as temporary:
+    with temporary_folder(path) as temporary:
         whole = os.path.join(temporary, "whole")
         os.mkdir(whole)
         yield whole
         with contextlib.suppress(FileNotFoundError):
             shutil.copymode(path, whole)
-        put([(whole, path)])
+        move_into_place([(whole, path)])
 
 
-def unshare(path: str) -> None:
+def break_hard_links(path: str) -> None:
     """Makes a file one's own that other names have, too: in a copy by hard links (`cp -al`).
 
     Whoever adds to a file calls it; `writing` gives a new one in any case.
@@ -85,12 +85,12 @@ def unshare(path: str) -> None:
 def check_writable(directory: str) -> None:
     """Makes a folder, if it is not there; raises `OSError` if nothing can be written to it."""
     os.makedirs(directory, exist_ok=True)
-    with file_error.told_as(directory):
+    with file_error.user_error_context(directory):
         tempfile.TemporaryFile(dir=directory).close()
 
 
 @contextlib.contextmanager
-def folder(path: str) -> Iterator[str]:
+def temporary_folder(path: str) -> Iterator[str]:
     """Makes a folder for what is to become `path`, or files beside it; removes it at the end.
 
     Yields the folder. It holds a file, lock, that must stay there.
@@ -100,7 +100,7 @@ def folder(path: str) -> Iterator[str]:
     try:
         while lock is None:
             temporary = path_lock.beside(path, secrets.token_hex(4))
-            with file_error.told_as(path):
+            with file_error.user_error_context(path):
                 os.mkdir(temporary)
                 made = temporary
                 with contextlib.suppress(FileNotFoundError):  # somebody took it for a leftover
@@ -112,18 +112,18 @@ def folder(path: str) -> Iterator[str]:
             shutil.rmtree(made, ignore_errors=True)
 
 
-def put(pairs: Iterable[tuple[str, str]], instead_of: str | None = None) -> None:
+def move_into_place(pairs: Iterable[tuple[str, str]], obsolete: str | None = None) -> None:
     """Gives what is written its names, in the order given, when the disk has all of it.
 
     Args:
         pairs: list of (source, target), paths of files or folders on one disk.
-        instead_of: str, path of a file that goes before.
+        obsolete: str, path of a file that goes before.
     """
     for source, _ in pairs:
         _sync(source)
-    if instead_of:
+    if obsolete:
         with contextlib.suppress(FileNotFoundError):
-            os.remove(instead_of)
+            os.remove(obsolete)
     for source, target in pairs:
         os.replace(source, target)
     for name in dict.fromkeys(os.path.dirname(target) for _, target in pairs):
@@ -167,5 +167,5 @@ def _sync_folder(path):
         finally:
             os.close(descriptor)
     except OSError as error:
-        if error.errno not in _NO_FOLDERS:
+        if error.errno not in _FOLDER_SYNC_UNSUPPORTED:
             raise

@@ -82,7 +82,7 @@ def export_ctranslate2(
         )
     finite.check_model(model)
     record = feature_record.FeatureRecord(model.specs, dict(encoders), model.target_space_id)
-    with whole_file.becoming(directory) as folder:
+    with whole_file.writing_folder(directory) as folder:
         for bits in dict.fromkeys(("", quantize)):  # all of them first: that is the strict check
             spec = _spec(transformer_spec, model)
             spec.validate()

@@ -68,7 +68,7 @@ def export_saved_model(
     texts = text_model.TextModel(model, encoders, max_input_length)
     search = {"beam_size": beam_size, "alpha": alpha, "decode_length": decode_length, **options}
     module, signatures = _module(texts, search)
-    with whole_file.becoming(directory) as folder:
+    with whole_file.writing_folder(directory) as folder:
         tf.saved_model.save(module, folder, signatures)
 
 

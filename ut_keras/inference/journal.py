@@ -34,7 +34,7 @@ class Journal:
         self.is_of_another_job = False
         whole = self._read(job)
         if whole:
-            whole_file.unshare(path)
+            whole_file.break_hard_links(path)
             os.truncate(path, whole)
         else:
             with whole_file.writing(path, binary=True) as file:

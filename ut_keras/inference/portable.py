@@ -45,7 +45,7 @@ def save(directory: str | os.PathLike[str], model: keras.Model, encoders: Any) -
     models.check_name(model.name)
     finite.check_model(model)
     record = feature_record.FeatureRecord(model.specs, encoders, model.target_space_id)
-    with file_error.told_as(directory), whole_file.becoming(directory) as written:
+    with file_error.user_error_context(directory), whole_file.writing_folder(directory) as written:
         features = feature_record.store(written, record)
         if None in (feature["encoder"] for feature in features["features"].values()):
             raise DataError(

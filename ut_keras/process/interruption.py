@@ -1,6 +1,6 @@
 """Signals: what ends a command at once, and what is a wish that a loop reads between two steps.
 
-    with EndsAtOnce():                    a whole command: `command.run`
+    with RaiseOnSignal():                    a whole command: `command.run`
         with StopRequest() as stop:       what has something to save
             while not stop.requested: ...
 
@@ -29,7 +29,7 @@ class Interrupted(Exception):
         self.exit_code = exit_code
 
 
-class StoppedAtOnce(KeyboardInterrupt):
+class StoppedBySignal(KeyboardInterrupt):
     """A signal came where nothing reads it later.
 
     Attributes:
@@ -42,9 +42,9 @@ class StoppedAtOnce(KeyboardInterrupt):
 
 
 class _Handlers:
-    """Context in which the signals are handed to `_note`; one that nohup ignores stays ignored."""
+    """Context that hands the signals to `_handle`; one that nohup ignores stays ignored."""
 
-    _note: Any  # what each kind does with one
+    _handle: Any  # what each kind does with one
 
     def __init__(self):
         self._previous = {}
@@ -54,7 +54,7 @@ class _Handlers:
         if threading.current_thread() is threading.main_thread():
             for number in _NAMES:
                 if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-                    self._previous[number] = signal.signal(number, self._note)
+                    self._previous[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *exception):
@@ -62,8 +62,8 @@ class _Handlers:
             signal.signal(number, handler)
 
 
-class EndsAtOnce(_Handlers):
-    """Context in which a signal raises `StoppedAtOnce`, so that what was begun is cleared away.
+class RaiseOnSignal(_Handlers):
+    """Context in which a signal raises `StoppedBySignal`, so that what was begun is cleared away.
 
     At a second one the process exits where it is: the first may have been dropped, as by an
     `except:` of somebody's.
@@ -87,12 +87,12 @@ class EndsAtOnce(_Handlers):
         if self._is_last:
             self._previous = dict.fromkeys(self._previous, signal.SIG_DFL)
         super().__exit__(kind, *exception)
-        if self._signal and not issubclass(kind or Exception, (StoppedAtOnce, Interrupted)):
+        if self._signal and not issubclass(kind or Exception, (StoppedBySignal, Interrupted)):
             # Somebody has made another error of it.
-            raise StoppedAtOnce(self._signal)
+            raise StoppedBySignal(self._signal)
 
-    def _note(self, number, frame):
-        stopped = StoppedAtOnce(signal.Signals(number))
+    def _handle(self, number, frame):
+        stopped = StoppedBySignal(signal.Signals(number))
         if not self._raises or self._signal is not None:
             self._exit(str(stopped), stopped.exit_code)
         self._signal = signal.Signals(number)
@@ -106,14 +106,14 @@ class EndsAtOnce(_Handlers):
         os._exit(exit_code)
 
 
-class EndsWithoutPython(_Handlers):
+class DefaultSignalActions(_Handlers):
     """Context in which a signal kills the process, also within C++ that does not return.
 
     What C++ does with a signal meanwhile (TensorFlow takes SIGTERM where there are several workers,
     and drops it) ends with the context, too.
     """
 
-    _note: Any = signal.SIG_DFL
+    _handle: Any = signal.SIG_DFL
 
 
 class StopRequest(_Handlers):
@@ -141,10 +141,10 @@ class StopRequest(_Handlers):
         """The `Interrupted` to raise, with a text that says what is saved."""
         return Interrupted(f"{_NAMES[self._signal]}: {text}", exit_code=128 + self._signal)
 
-    def _note(self, number, frame):
+    def _handle(self, number, frame):
         if self.requested or not self.waits:
             previous = self._previous[number]
             if callable(previous):
                 previous(number, frame)
-            raise StoppedAtOnce(signal.Signals(number))
+            raise StoppedBySignal(signal.Signals(number))
         self._signal = signal.Signals(number)

@@ -24,23 +24,23 @@ class LiveLine:
     def __post_init__(self) -> None:
         self._stream = self.stream or sys.stdout
         self.is_live = self._stream.isatty()
-        self._every = _LIVE_SECONDS if self.is_live else self.log_seconds
+        self._interval = _LIVE_SECONDS if self.is_live else self.log_seconds
         self._shown_at = self.clock()
         self._width = 0
 
     @property
     def is_due(self) -> bool:
         """Whether it is time to write something."""
-        return self.clock() - self._shown_at >= self._every
+        return self.clock() - self._shown_at >= self._interval
 
     def write(self, text: str) -> None:
         """Writes the line, over the last one on a terminal."""
         self._shown_at = self.clock()
         if self.is_live:
-            room = shutil.get_terminal_size().columns - 1  # of two lines one would stay
-            if len(text) > room:  # what matters most is at both ends
-                start = room // 2
-                text = f"{text[:start]}…{text[len(text) - room + start + 1 :]}"
+            width_limit = shutil.get_terminal_size().columns - 1  # of two lines one would stay
+            if len(text) > width_limit:  # what matters most is at both ends
+                start = width_limit // 2
+                text = f"{text[:start]}…{text[len(text) - width_limit + start + 1 :]}"
             self._put("\r" + text.ljust(self._width))
             self._width = max(self._width, len(text))
         else:
@@ -105,7 +105,7 @@ class ProgressLine:
         if self._line.is_due:
             self._line.write(self.text(self.clock()))
 
-    def say(self, text: str) -> None:
+    def show_message(self, text: str) -> None:
         """Shows a text where there is nothing to count, such as what is waited for."""
         self._line.write(f"{self.title}: {text}")
 

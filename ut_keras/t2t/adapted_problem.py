@@ -115,7 +115,7 @@ class Adapted(problem.Problem):
         if self._hp is None or (overridden.is_ours(self.t2t, "max_length") and not chopped):
             return getattr(self.t2t, "packed_length", None)
         longest = self.t2t.max_length(t2t_hparam.of(self._hp))
-        return contract.held(longest, contract.MAX_LENGTH, f"max_length of {self.name}")
+        return contract.validated(longest, contract.MAX_LENGTH, f"max_length of {self.name}")
 
     def feature_encoders(self, data_dir: str | None) -> problem.Encoders:
         return dict(self._about(data_dir)[0])
@@ -175,7 +175,7 @@ class Adapted(problem.Problem):
         if not isinstance(self.t2t, translate.TranslateProblem):
             return {}
         language = self.feature_languages()["targets"]
-        return sacre_bleu.decoded(references, hypotheses, language, self.name)
+        return sacre_bleu.corpus_bleu(references, hypotheses, language, self.name)
 
     def feature_languages(self) -> dict[str, str]:
         if not isinstance(self.t2t, translate.TranslateProblem):
@@ -193,7 +193,9 @@ class Adapted(problem.Problem):
             model_hparams = of_run or t2t_problem.default_model_hparams()
             model_hparams.data_dir = data_dir
             theirs = self.t2t.get_feature_encoders(data_dir)
-            contract.held(theirs, contract.FEATURE_ENCODERS, f"feature_encoders of {self.name}")
+            contract.validated(
+                theirs, contract.FEATURE_ENCODERS, f"feature_encoders of {self.name}"
+            )
             if isinstance(self.t2t, text_problems.Text2ClassProblem) and "targets" not in theirs:
                 theirs = {**theirs, "targets": self.t2t.label_encoder(data_dir)}
             given = model_hparams.values()
@@ -296,7 +298,7 @@ class Adapted(problem.Problem):
         _set_seeds(seed)
         by_tasks = self.t2t.multiprocess_generate
         if by_tasks:
-            contract.check(self.t2t, contract.OF_T2T_TASKS)
+            contract.check(self.t2t, contract.T2T_TASK_FIELDS)
             self.t2t.prepare_to_generate(data_dir, tmp_dir)
         every = range(self.t2t.num_generate_tasks) if by_tasks and tasks is None else [-1]
         for task in every if tasks is None else tasks:
@@ -339,7 +341,7 @@ class Adapted(problem.Problem):
         """The one encoder that encodes; each process asks for it once."""
         if self._encoder is None:
             encoder = self.t2t.get_or_create_vocab(data_dir, self._tmp_dir)
-            contract.held(encoder, contract.ENCODER, f"get_or_create_vocab of {self.name}")
+            contract.validated(encoder, contract.ENCODER, f"get_or_create_vocab of {self.name}")
             self._encoder = encoder
         return self._encoder
 
@@ -359,7 +361,7 @@ class Adapted(problem.Problem):
         return self._yielded("generate_samples", self.t2t.samples_of(data_dir, tmp_dir, word))
 
     def _yielded(self, name, samples):
-        return contract.held(samples, contract.SAMPLES, f"What {name} of {self.name} returns")
+        return contract.validated(samples, contract.SAMPLES, f"What {name} of {self.name} returns")
 
     def encode_samples(self, samples: problem.Samples, data_dir: str) -> Iterator[Any]:
         return self._records(self.t2t.encoded(samples, self._find_encoder(data_dir)))
@@ -408,7 +410,7 @@ class Adapted(problem.Problem):
         return other
 
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
-        return {**super().reading(split, data_dir, hparams), "dealt_out": self.deals_out}
+        return {**super().reading(split, data_dir, hparams), "evenly_sharded": self.deals_out}
 
     @property
     def preprocess_needs_hparams(self) -> bool:
@@ -458,7 +460,7 @@ class Adapted(problem.Problem):
             if not isinstance(made, dict) or not made.keys() >= set(names):
                 raise DataError(
                     f"preprocess_example of {self.name} must return an example, a dict of "
-                    f"{', '.join(names)}. Received: {contract.shown(made)}."
+                    f"{', '.join(names)}. Received: {contract.shortened(made)}."
                 )
             return {
                 name: tf.reshape(tf.cast(made[name], tf.int32), [1] if name in fixed else [-1])

@@ -138,7 +138,7 @@ def get_or_generate_vocab_inner(
     """The subword vocabulary of a file, which is written if it is not there."""
     path = None
     if data_dir and vocab_filename:
-        contract.held(vocab_filename, contract.INSIDE, "vocab_filename")
+        contract.validated(vocab_filename, contract.RELATIVE_FILE, "vocab_filename")
         path = os.path.join(data_dir, vocab_filename)
         if os.path.exists(path):
             return text_encoder.SubwordTextEncoder(path)

@@ -175,7 +175,7 @@ class AdaptedMulti(problem.Problem):
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
         return {
             "parse": Joined(self.t2t, hparams, split == "train").parse,
-            "dealt_out": all(task.deals_out for task in self._read),
+            "evenly_sharded": all(task.deals_out for task in self._read),
             "groups": [len(task.split_files(split, data_dir)) for task in self._read],
             "mixture": _mixture(hparams, len(self.t2t.task_list)),
         }

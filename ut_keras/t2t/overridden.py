@@ -79,7 +79,7 @@ def check(t2t: problem.Problem) -> None:
     for name, reason in _UNREAD.items():
         if not is_ours(t2t, name):
             missing.say_once(f"note: {name} of {class_name} has no effect here: {reason}")
-    contract.check(t2t, contract.OF_T2T)
+    contract.check(t2t, contract.T2T_PROBLEM_FIELDS)
     _check_vocabulary(t2t)
 
 
@@ -145,7 +145,7 @@ def _listed(words):
 def _check_vocabulary(t2t):
     """The same of what the vocabulary is made by, where it is made here."""
     if isinstance(t2t, text_problems.Text2TextProblem) and is_ours(t2t, "get_or_create_vocab"):
-        kinds = contract.OF_T2T_VOCABULARY
+        kinds = contract.T2T_VOCABULARY_FIELDS
         contract.check(t2t, {"vocab_type": contract.one_of(*kinds)})
         contract.check(t2t, kinds[t2t.vocab_type])
         if t2t.use_vocab_from_other_problem:

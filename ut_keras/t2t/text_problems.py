@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ut_keras.data import contract
-from ut_keras.data.contract import shown, text_of
+from ut_keras.data.contract import shortened, text_of
 from ut_keras.data.writing import generation
 from ut_keras.errors import DataError
 from ut_keras.problems.problem import Encoders, Samples
@@ -296,7 +296,7 @@ class Text2ClassProblem(Text2TextProblem):
         if not is_number or not 0 <= label < self.num_classes:
             raise DataError(
                 f'A sample of {self.name} must have a "label" in [0, {self.num_classes}), the '
-                f"number of a class. Received: {shown(sample)}."
+                f"number of a class. Received: {shortened(sample)}."
             )
         return int(label)
 
@@ -312,7 +312,7 @@ class Text2ClassProblem(Text2TextProblem):
         labels = self.class_labels(data_dir)
         if isinstance(labels, list | tuple):  # numbers do in T2T
             labels = [str(label) if isinstance(label, int) else label for label in labels]
-        contract.held(labels, contract.CLASS_LABELS, title)
+        contract.validated(labels, contract.CLASS_LABELS, title)
         if len(labels) != self.num_classes:
             raise DataError(
                 f"{title} must be num_classes={self.num_classes} names. Received: {len(labels)}."

@@ -28,7 +28,7 @@ class RaggedIds(typing.NamedTuple):
             np.cumsum([len(row) for row in rows], out=row_splits[1:])
             return cls(_array(itertools.chain.from_iterable(rows)), row_splits)
         except (TypeError, OverflowError):
-            wrong = next(filter(_is_no_row, rows))
+            wrong = next(filter(_is_invalid, rows))
             raise DataError(
                 "The ids of a text must be a list of ints from 0 to 2^31 - 1. "
                 f"Received: {repr(wrong)[:100]}."
@@ -67,7 +67,7 @@ def _array(values):
     return ids
 
 
-def _is_no_row(row):
+def _is_invalid(row):
     try:
         _array(row)
     except (TypeError, OverflowError):

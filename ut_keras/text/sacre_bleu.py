@@ -23,7 +23,7 @@ TOKENIZERS = (
     *("spm", "flores101", "flores200", "spBLEU-1K"),
 )
 # sacreBLEU knows languages by ISO 639-1; others write ISO 639-3, or the country.
-_SAME = {
+_LANGUAGE_ALIASES = {
     **dict.fromkeys(("cmn", "chi", "zho", "cn"), "zh"),
     **dict.fromkeys(("jpn", "jp"), "ja"),
     "kor": "ko",
@@ -35,14 +35,14 @@ _WITHOUT_SPACES = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff]"
 )
-_LONG_WORD = 8  # characters, on average: no such text has spaces between its words
-_said: set[str] = set()
+_MIN_UNSEGMENTED_LENGTH = 8  # characters, on average: no such text has spaces between its words
+_printed: set[str] = set()
 
 
 def language_of(code: str) -> str:
     """Returns a language as sacreBLEU names it: "zh" of "zh", "zh-CN", "zh_Hant" or "zho"."""
     first = re.split("[-_]", str(code).lower(), maxsplit=1)[0]
-    return _SAME.get(first, first)
+    return _LANGUAGE_ALIASES.get(first, first)
 
 
 def metric(tokenize: str = "", language: str = "", lowercase: bool = False) -> "BLEU":
@@ -63,10 +63,10 @@ def metric(tokenize: str = "", language: str = "", lowercase: bool = False) -> "
             return BLEU(lowercase=lowercase, tokenize=tokenize)
         return BLEU(lowercase=lowercase, trg_lang=language)
     except (RuntimeError, AssertionError, ImportError, OSError) as error:
-        raise UsageError(_missing(tokenize, language, error)) from error
+        raise UsageError(_missing_package(tokenize, language, error)) from error
 
 
-def _missing(tokenize, language, error):
+def _missing_package(tokenize, language, error):
     extra = {"ja": "ja", "ko": "ko", "ja-mecab": "ja", "ko-mecab": "ko"}.get(tokenize or language)
     of = f"tokenizer {tokenize}" if tokenize else f"tokenizer of the target language {language}"
     needs = f"its packages: pip install 'sacrebleu[{extra}]'" if extra else "its package and file"
@@ -74,7 +74,7 @@ def _missing(tokenize, language, error):
     return f"sacreBLEU's {of} requires {needs}. Received: {said}"
 
 
-def note(metric: "BLEU", references: Sequence[str]) -> str:
+def tokenizer_warning(metric: "BLEU", references: Sequence[str]) -> str:
     """Returns what is to be said if the tokenizer does not split the references; else ""."""
     if metric.tokenizer_signature not in _SPLIT_AT_SPACES:
         return ""
@@ -82,7 +82,7 @@ def note(metric: "BLEU", references: Sequence[str]) -> str:
     words = text.split()
     letters = sum(map(str.isalnum, text))
     found = len(_WITHOUT_SPACES.findall(text))
-    if 2 * found <= letters or sum(map(len, words)) < _LONG_WORD * len(words):
+    if 2 * found <= letters or sum(map(len, words)) < _MIN_UNSEGMENTED_LENGTH * len(words):
         return ""
     return (
         f"the references are of a script without spaces, of which {metric.tokenizer_signature} "
@@ -90,7 +90,7 @@ def note(metric: "BLEU", references: Sequence[str]) -> str:
     )
 
 
-def decoded(
+def corpus_bleu(
     references: Sequence[str], hypotheses: Sequence[str], language: str, name: str
 ) -> dict[str, float]:
     """Scores what a translation problem decoded: {"bleu": cased BLEU in percent}.
@@ -99,16 +99,16 @@ def decoded(
     """
     made = metric(language=language)
     score = made.corpus_score(list(hypotheses), [list(references)]).score
-    _say_once(f"{name}: bleu is sacreBLEU's {made.get_signature()}")
-    if unsplit := note(made, references):
-        _say_once(
+    _print_once(f"{name}: bleu is sacreBLEU's {made.get_signature()}")
+    if unsplit := tokenizer_warning(made, references):
+        _print_once(
             f"note: {name}: {unsplit}; the problem must say its target language, such as "
             f'"zh". Received: {language or "none"}'
         )
     return {"bleu": score}
 
 
-def _say_once(line):
-    if line not in _said:
-        _said.add(line)
+def _print_once(line):
+    if line not in _printed:
+        _printed.add(line)
         print(line, flush=True)

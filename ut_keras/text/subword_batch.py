@@ -20,7 +20,7 @@ from ut_keras.text import tokenizer_batch
 from ut_keras.text.ragged_ids import RaggedIds
 from ut_keras.text.token_table import TokenTable
 
-_LONGEST = 256  # bytes
+_MAX_SUBTOKEN_BYTES = 256  # bytes
 
 
 def make_matcher(encoder: Any) -> Any:
@@ -43,10 +43,10 @@ def make_matcher(encoder: Any) -> Any:
             f"Received: {error}."
         ) from error
     size, longest = max((len(s.encode("utf-8", "surrogatepass")), s) for s in encoder.subtokens)
-    if size > _LONGEST:
+    if size > _MAX_SUBTOKEN_BYTES:
         raise ValueError(
-            f"Subtokens must have at most {_LONGEST} bytes, as tensorflow-text wants it. "
-            f"Received: {longest[:40]!r}…, {size} bytes."
+            f"Subtokens must have at most {_MAX_SUBTOKEN_BYTES} bytes (a limit set for "
+            f"tensorflow-text). Received: {longest[:40]!r}…, {size} bytes."
         )
     ids = {subtoken: i for i, subtoken in enumerate(encoder.subtokens)}
     lacking = sorted(character for character in encoder.alphabet if character not in ids)
@@ -74,13 +74,13 @@ def make_matcher(encoder: Any) -> Any:
 
 
 _CHUNK = 2048  # texts; the arrays of so many sentences stay near the processor
-_MOST_TOKENS = 2**20  # then it starts anew, for bounded memory
-_MOST_IDS = 2**24
+_MAX_TOKENS = 2**20  # then it starts anew, for bounded memory
+_MAX_IDS = 2**24
 _TOKEN_END = ord("_")
 
 
 @functools.lru_cache(maxsize=4)
-def of(encoder: Any) -> "BatchEncoder":
+def batch_encoder_for(encoder: Any) -> "BatchEncoder":
     """Returns the `BatchEncoder` of a `SubwordTextEncoder`; equal ones have the same.
 
     So a process that writes file after file, each with an encoder of its own, learns words once.
@@ -113,7 +113,7 @@ class BatchEncoder:
     def _encode_chunk(self, texts):
         tokens = tokenizer_batch.split(texts)
         with self._lock:
-            if len(self._table) > _MOST_TOKENS or self._ids.size > _MOST_IDS:
+            if len(self._table) > _MAX_TOKENS or self._ids.size > _MAX_IDS:
                 self._forget()
             numbers = self._table.numbers(tokens)
             if len(self._table) > len(self._ids):
@@ -160,9 +160,9 @@ class _IdsByNumber:
     def add(self, ids, lengths):
         """Adds the ids of the next numbers, `lengths` of them each."""
         starts = self.size + np.cumsum(lengths) - lengths
-        self._ids = _put(self._ids, self.size, ids)
-        self._starts = _put(self._starts, self._count, starts)
-        self._lengths = _put(self._lengths, self._count, lengths)
+        self._ids = _write_growing(self._ids, self.size, ids)
+        self._starts = _write_growing(self._starts, self._count, starts)
+        self._lengths = _write_growing(self._lengths, self._count, lengths)
         self.size += len(ids)
         self._count += len(starts)
 
@@ -179,7 +179,7 @@ class _IdsByNumber:
         return RaggedIds(self._ids.take(where), row_splits)
 
 
-def _put(array, start, values):
+def _write_growing(array, start, values):
     """Writes values into an array from `start` on; returns it, or a longer one."""
     end = start + len(values)
     if end > len(array):

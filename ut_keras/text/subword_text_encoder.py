@@ -37,8 +37,8 @@ _QUOTED = re.compile(r"""(['"])(.*)\1""", re.DOTALL)
 _CACHE_SIZE = 2**18
 _MANY_TEXTS = 1000
 _LONG_TEXT = 2**15  # characters: may be one token, whose every place is looked at many times
-_LONGEST_KEPT = 100  # characters of a token
-_SOME_TEXTS = 32  # the arrays of fewer cost more than they save
+_MAX_CACHED_LENGTH = 100  # characters of a token
+_MIN_BATCH = 32  # the arrays of fewer cost more than they save
 
 
 class SubwordTextEncoder(TextEncoder):
@@ -60,7 +60,7 @@ class SubwordTextEncoder(TextEncoder):
                 f"Received: filename={filename!r}, {len(subtokens or ())} subtokens."
             )
         if filename is not None:
-            subtokens = _unquoted(filename, read_lines(filename))
+            subtokens = _unquote(filename, read_lines(filename))
             first = [subtoken.removesuffix("_") for subtoken in subtokens[:NUM_RESERVED_IDS]]
             if first != list(RESERVED_TOKENS):
                 raise DataError(
@@ -92,7 +92,7 @@ class SubwordTextEncoder(TextEncoder):
         Many are also those of several calls, such as one for each of a hundred files.
         """
         self._num_texts += len(texts)
-        is_worth_it = len(texts) >= _SOME_TEXTS and self._num_texts >= _MANY_TEXTS
+        is_worth_it = len(texts) >= _MIN_BATCH and self._num_texts >= _MANY_TEXTS
         if is_worth_it and self._batch_encoder:
             return self._batch_encoder.encode(texts)
         return super().encode_ragged(texts)
@@ -140,7 +140,7 @@ class SubwordTextEncoder(TextEncoder):
         ids = tuple(found)
         if len(self._encoded_tokens) >= _CACHE_SIZE:
             self._encoded_tokens.clear()
-        if len(token) <= _LONGEST_KEPT:
+        if len(token) <= _MAX_CACHED_LENGTH:
             self._encoded_tokens[token] = ids
         return ids
 
@@ -151,7 +151,7 @@ class SubwordTextEncoder(TextEncoder):
         from ut_keras.text import subword_batch
 
         try:
-            return subword_batch.of(self)
+            return subword_batch.batch_encoder_for(self)
         except ValueError:
             # A vocabulary with holes, which `encode` tells about where it meets one, or with a very
             # long subtoken.
@@ -216,7 +216,7 @@ class SubwordTextEncoder(TextEncoder):
         )
 
 
-def _unquoted(filename, lines):
+def _unquote(filename, lines):
     """The subtokens of a file; where the first is in quotes, one that is torn is noticed."""
     subtokens = []
     for number, line in enumerate(map(str.rstrip, lines), start=1):

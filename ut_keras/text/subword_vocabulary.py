@@ -3,7 +3,7 @@
     VocabularyBuilder({"cool": 3, "so": 5}).build(min_count=2)  ->  ["<pad>_", "<EOS>_", "so_", ...]
 
 All strings that begin somewhere in a token form a tree: a node is a string, its parent is the
-string without the last character. Level n of the tree holds, for every place in the tokens where
+string without the last character. Level n of the tree holds, for every position in the tokens where
 a string of n characters begins, the number of its node. So counting, splitting and choosing are a
 few operations on arrays per level. Strings that occur too rarely to be chosen are left out.
 """
@@ -49,7 +49,7 @@ def unescape_token(escaped: str) -> str:
 _CODE_POINT_BITS = 21
 # Of a longer token, which is no word, the beginning stands for the rest: each of its characters
 # begins a string on each of hundreds of levels. T2T takes it whole.
-_LONGEST_TOKEN = 1000
+_MAX_TOKEN_LENGTH = 1000
 
 
 class VocabularyBuilder:
@@ -66,7 +66,7 @@ class VocabularyBuilder:
     ) -> None:
         self._alphabet = {c for token in [*token_counts, *reserved_tokens] for c in token}
         self._alphabet |= ESCAPE_CHARACTERS
-        token_counts = _without_long_ends(token_counts)
+        token_counts = _truncate_long_tokens(token_counts)
         escaped = [
             token + "_" if token.isalnum() else escape_token(token, self._alphabet)
             for token in token_counts
@@ -78,7 +78,7 @@ class VocabularyBuilder:
         self._token_ends = np.cumsum(lengths)
         self._token_starts = self._token_ends - lengths
         counts = np.fromiter(token_counts.values(), np.int64, len(lengths))
-        self._counts = counts.repeat(lengths)  # of the token that a place is in
+        self._counts = counts.repeat(lengths)  # of the token that a position is in
         self._ends = self._token_ends.repeat(lengths)
         # T2T's bound is exclusive: the longest has one character less.
         self._longest = int(lengths.max(initial=0))
@@ -109,59 +109,59 @@ class VocabularyBuilder:
     def _make_levels(self, min_count):
         """The levels of the tree, from strings of one character on."""
         levels: list[_Level] = []
-        places = np.arange(len(self._codes))
-        parents_of_places = np.zeros(len(places), np.int64)
-        while len(places) and len(levels) < max(1, self._longest):
-            codes = self._codes.take(places + len(levels))
-            keys = parents_of_places << _CODE_POINT_BITS | codes
+        positions = np.arange(len(self._codes))
+        parents_of_positions = np.zeros(len(positions), np.int64)
+        while len(positions) and len(levels) < max(1, self._longest):
+            codes = self._codes.take(positions + len(levels))
+            keys = parents_of_positions << _CODE_POINT_BITS | codes
             nodes = np.unique(keys, return_inverse=True)[1]
             num_nodes = nodes.max() + 1
-            totals = np.bincount(nodes, self._counts.take(places), num_nodes)
+            totals = np.bincount(nodes, self._counts.take(positions), num_nodes)
             if levels:
                 # What occurs too rarely, wherever pieces begin, will not be chosen.
                 is_kept = totals >= min_count
-                is_place_kept = is_kept.take(nodes)
-                places, nodes = places[is_place_kept], nodes[is_place_kept]
-                parents_of_places = parents_of_places[is_place_kept]
+                is_position_kept = is_kept.take(nodes)
+                positions, nodes = positions[is_position_kept], nodes[is_position_kept]
+                parents_of_positions = parents_of_positions[is_position_kept]
                 nodes = (np.cumsum(is_kept) - 1).take(nodes)
                 num_nodes = np.count_nonzero(is_kept)
             parents = np.zeros(num_nodes, np.int64)
-            parents[nodes] = parents_of_places
+            parents[nodes] = parents_of_positions
             examples = np.zeros(num_nodes, np.int64)
-            examples[nodes] = places
-            levels.append(_Level(places, nodes, parents, examples))
-            goes_on = self._ends.take(places) > places + len(levels)
+            examples[nodes] = positions
+            levels.append(_Level(positions, nodes, parents, examples))
+            continues = self._ends.take(positions) > positions + len(levels)
             if len(levels) == 1:
-                goes_on &= (totals >= min_count).take(nodes)
-            places, parents_of_places = places[goes_on], nodes[goes_on]
+                continues &= (totals >= min_count).take(nodes)
+            positions, parents_of_positions = positions[continues], nodes[continues]
         return levels
 
     def _split(self, levels, chosen, with_reserved):
         """Splits all tokens, always taking the longest chosen string from the left.
 
-        Returns for every place whether a piece begins there.
+        Returns for every position whether a piece begins there.
         """
         longest = np.ones(len(self._codes), np.int64)  # single characters are always there
         for i, level in enumerate(levels):
-            longest[level.places[chosen[i].take(level.nodes)]] = i + 1
+            longest[level.positions[chosen[i].take(level.nodes)]] = i + 1
         for reserved in self._reserved if with_reserved else ():
             found = [match.start() for match in re.finditer(re.escape(reserved), self._text)]
             longest[found] = np.maximum(longest[found], len(reserved))
         is_start = np.zeros(len(self._codes), bool)
-        places, ends = self._token_starts, self._token_ends
-        while len(places):
-            is_start[places] = True
-            places = places + longest.take(places)
-            goes_on = places < ends
-            places, ends = places[goes_on], ends[goes_on]
+        positions, ends = self._token_starts, self._token_ends
+        while len(positions):
+            is_start[positions] = True
+            positions = positions + longest.take(positions)
+            continues = positions < ends
+            positions, ends = positions[continues], ends[continues]
         return is_start
 
     def _count(self, levels, is_start):
         """How often each string begins where a piece does: for each level int64 [nodes]."""
         counts: list[np.ndarray] = []
         for level in levels:
-            at = is_start.take(level.places)
-            weights = self._counts.take(level.places[at])
+            at = is_start.take(level.positions)
+            weights = self._counts.take(level.positions[at])
             # Exact, as float64 is for whole numbers up to 2^53.
             found = np.bincount(level.nodes[at], weights, level.num_nodes).astype(np.int64)
             counts.append(found if len(counts) < self._longest else np.zeros_like(found))
@@ -172,30 +172,32 @@ class VocabularyBuilder:
         subtokens = dict.fromkeys(self._alphabet, 0)
         for i, level in enumerate(levels):
             taken = np.flatnonzero(chosen[i] if i else np.ones(level.num_nodes, bool))
-            places = level.examples.take(taken).tolist()
-            for place, count in zip(places, counts[i].take(taken).tolist(), strict=True):
-                subtokens[self._text[place : place + i + 1]] = count
+            positions = level.examples.take(taken).tolist()
+            for position, count in zip(positions, counts[i].take(taken).tolist(), strict=True):
+                subtokens[self._text[position : position + i + 1]] = count
         pairs = ((count, subtoken) for subtoken, count in subtokens.items())
         return [subtoken for _, subtoken in sorted(pairs, reverse=True)]
 
 
-def _without_long_ends(token_counts):
-    """Tokens of at most `_LONGEST_TOKEN` characters: of longer ones the beginning."""
-    if max(map(len, token_counts), default=0) <= _LONGEST_TOKEN:
+def _truncate_long_tokens(token_counts):
+    """Tokens of at most `_MAX_TOKEN_LENGTH` characters: of longer ones the beginning."""
+    if max(map(len, token_counts), default=0) <= _MAX_TOKEN_LENGTH:
         return token_counts
     cut: collections.Counter[str] = collections.Counter()
     for token, count in token_counts.items():
-        cut[token[:_LONGEST_TOKEN]] += count
+        cut[token[:_MAX_TOKEN_LENGTH]] += count
     return cut
 
 
 class _Level(typing.NamedTuple):
     """The strings of one length."""
 
-    places: np.ndarray  # int64 [places], where in the tokens those begin that are frequent enough
-    nodes: np.ndarray  # int64 [places], the number of the string that begins there
+    positions: (
+        np.ndarray
+    )  # int64 [positions], where in the tokens those begin that are frequent enough
+    nodes: np.ndarray  # int64 [positions], the number of the string that begins there
     parents: np.ndarray  # int64 [nodes], numbers in the level above
-    examples: np.ndarray  # int64 [nodes], a place where it begins
+    examples: np.ndarray  # int64 [nodes], a position where it begins
 
     @property
     def num_nodes(self):

@@ -21,7 +21,7 @@ _SPACES = (
     r"[\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}"
     r"\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]+"
 )
-_NONE = -1
+_UNKNOWN = -1
 
 
 def make(encoder: text_encoder.TextEncoder) -> tf.Module:
@@ -46,7 +46,7 @@ class ByteOp(tf.Module):
     """The graph side of a `ByteTextEncoder`."""
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        characters = tf.strings.bytes_split(_valid(texts))
+        characters = tf.strings.bytes_split(_to_valid_utf8(texts))
         numbers = tf.io.decode_raw(characters.flat_values, tf.uint8)
         numbers = tf.cast(tf.reshape(numbers, [-1]), tf.int32)
         return characters.with_flat_values(numbers + NUM_RESERVED_IDS)
@@ -55,7 +55,7 @@ class ByteOp(tf.Module):
         reserved = [name.encode() for name in RESERVED_TOKENS]
         table = tf.constant([*reserved, *(bytes([i]) for i in range(256))])
         pieces = ids.with_flat_values(tf.gather(table, ids.flat_values))
-        return _valid(tf.strings.reduce_join(pieces, axis=-1))
+        return _to_valid_utf8(tf.strings.reduce_join(pieces, axis=-1))
 
 
 class TokenOp(tf.Module):
@@ -64,21 +64,21 @@ class TokenOp(tf.Module):
     def __init__(self, encoder: text_encoder.TokenTextEncoder) -> None:
         super().__init__()
         tokens = encoder.entries
-        oov_id = _NONE if encoder.oov_id is None else encoder.oov_id
+        oov_id = _UNKNOWN if encoder.oov_id is None else encoder.oov_id
         # Of equal tokens the last counts.
         self._table = _lookup({token: i for i, token in enumerate(tokens)}, oov_id)
         self._tokens = tf.constant(tokens)
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        words = _words(texts)
-        return _known(words.with_flat_values(self._table.lookup(words.flat_values)))
+        words = _split_words(texts)
+        return _without_unknown(words.with_flat_values(self._table.lookup(words.flat_values)))
 
     def decode(self, ids: tf.RaggedTensor) -> tf.Tensor:
         flat = ids.flat_values
         is_known = (flat >= 0) & (flat < tf.size(self._tokens))
         words = tf.gather(self._tokens, tf.where(is_known, flat, 0))
         words = tf.where(is_known, words, tf.strings.join(["ID_", tf.strings.as_string(flat)]))
-        return _joined(ids.with_flat_values(words))
+        return _join_words(ids.with_flat_values(words))
 
 
 class IntegerOp(tf.Module):
@@ -89,17 +89,17 @@ class IntegerOp(tf.Module):
         self._vocab_size = encoder.vocab_size
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        words = _words(texts)
+        words = _split_words(texts)
         flat = words.flat_values
         is_number = tf.strings.regex_full_match(flat, r"[+-]?0*[0-9]{1,9}")
         numbers = tf.strings.to_number(tf.where(is_number, flat, "-1"), tf.int32)
         ids = numbers + NUM_RESERVED_IDS
         is_id = (numbers >= 0) & (ids < self._vocab_size)
-        return _known(words.with_flat_values(tf.where(is_id, ids, _NONE)))
+        return _without_unknown(words.with_flat_values(tf.where(is_id, ids, _UNKNOWN)))
 
     def decode(self, ids: tf.RaggedTensor) -> tf.Tensor:
         numbers = tf.strings.as_string(ids.flat_values - NUM_RESERVED_IDS)
-        return _joined(ids.with_flat_values(numbers))
+        return _join_words(ids.with_flat_values(numbers))
 
 
 class ClassLabelOp(tf.Module):
@@ -109,15 +109,15 @@ class ClassLabelOp(tf.Module):
         super().__init__()
         labels = encoder.entries
         # Of equal labels the first counts.
-        self._table = _lookup({label: i for i, label in reversed([*enumerate(labels)])}, _NONE)
+        self._table = _lookup({label: i for i, label in reversed([*enumerate(labels)])}, _UNKNOWN)
         self._labels = tf.constant(labels)
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        ids = self._table.lookup(_valid(texts))
-        return _known(tf.RaggedTensor.from_tensor(ids[:, tf.newaxis]))
+        ids = self._table.lookup(_to_valid_utf8(texts))
+        return _without_unknown(tf.RaggedTensor.from_tensor(ids[:, tf.newaxis]))
 
     def decode(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        return _joined(ids.with_flat_values(tf.gather(self._labels, ids.flat_values)))
+        return _join_words(ids.with_flat_values(tf.gather(self._labels, ids.flat_values)))
 
 
 _OPS: dict[type, Callable[..., tf.Module]] = {
@@ -139,20 +139,20 @@ def _lookup(ids, default):
     )
 
 
-def _valid(texts):
+def _to_valid_utf8(texts):
     """UTF-8, with U+FFFD for what is none, as by bytes.decode("utf-8", "replace")."""
     return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
 
 
-def _words(texts):
-    spaced = tf.strings.regex_replace(_valid(texts), _SPACES, " ")
+def _split_words(texts):
+    spaced = tf.strings.regex_replace(_to_valid_utf8(texts), _SPACES, " ")
     words = tf.strings.split(spaced, " ")
     return tf.ragged.boolean_mask(words, words != "")
 
 
-def _known(ids):
-    return tf.ragged.boolean_mask(ids, ids != _NONE)
+def _without_unknown(ids):
+    return tf.ragged.boolean_mask(ids, ids != _UNKNOWN)
 
 
-def _joined(words):
+def _join_words(words):
     return tf.strings.reduce_join(words, axis=-1, separator=" ")

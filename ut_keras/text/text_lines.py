@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from ut_keras.errors import DataError
 from ut_keras.files import file_error
 
-_LONGEST = 1 << 26  # bytes of a line
+_MAX_LINE_BYTES = 1 << 26  # bytes of a line
 
 
 def read(path: str) -> list[str]:
@@ -52,12 +52,12 @@ def lines(path: str) -> Iterator[str]:
         OSError: if the file cannot be read.
     """
     with opened(path) as file:
-        some = iter(lambda: file.readline(_LONGEST + 1), b"")
-        for number, line in enumerate(some, start=1):
-            if len(line) > _LONGEST:
+        raw_lines = iter(lambda: file.readline(_MAX_LINE_BYTES + 1), b"")
+        for number, line in enumerate(raw_lines, start=1):
+            if len(line) > _MAX_LINE_BYTES:
                 raise DataError(
-                    f"A line must have at most {_LONGEST} bytes. Received: {path}, line {number}: "
-                    "more."
+                    f"A line must have at most {_MAX_LINE_BYTES} bytes. Received: a longer "
+                    f"one, {path}, line {number}."
                 )
             line = line if number > 1 else line.removeprefix(codecs.BOM_UTF8)
             try:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-_LONGEST = 15  # bytes
+_MAX_SHORT_BYTES = 15  # bytes
 _LONG_MARK = 0xFF  # where other keys have a length
 _WORD = 8
 _FIRST_CAPACITY = 2**14
@@ -41,7 +41,7 @@ class TokenTable:
         low, high = self._make_keys(tokens)
         if self._count + len(low) > len(self._low):
             self._grow(self._count + len(low))
-        slots = self._home(low, high)
+        slots = self._first_slots(low, high)
         numbers = self._slots.take(slots)
         others = np.flatnonzero(self._differ(numbers, low, high))
         if len(others):
@@ -51,15 +51,15 @@ class TokenTable:
     def examples(self, numbers: np.ndarray, first: int) -> np.ndarray:
         """Returns where in `numbers` each of the numbers from `first` to the last one occurs."""
         new = np.flatnonzero(numbers >= first)
-        places = np.empty(len(self) - first, np.int64)
-        places[numbers[new] - first] = new
-        return places
+        positions = np.empty(len(self) - first, np.int64)
+        positions[numbers[new] - first] = new
+        return positions
 
     def _make_keys(self, tokens):
         """Two uint64 [tokens]; the second is never 0."""
         num_words = len(tokens.data) - _WORD + 1
         words = np.ndarray(num_words, "<u8", tokens.data, strides=(1,)).copy()  # overlapping
-        bits = np.minimum(tokens.lengths, _LONGEST)
+        bits = np.minimum(tokens.lengths, _MAX_SHORT_BYTES)
         bits *= 8
         low = words.take(tokens.starts)
         low <<= np.maximum(64 - bits, 0).view(np.uint64)  # shifts out what is behind the token
@@ -67,11 +67,11 @@ class TokenTable:
         high <<= (128 - bits).view(np.uint64)
         bits >>= 3
         high |= bits.view(np.uint64)
-        long = np.flatnonzero(tokens.lengths > _LONGEST)
+        long = np.flatnonzero(tokens.lengths > _MAX_SHORT_BYTES)
         data, starts = tokens.data.tobytes(), tokens.starts[long]
         ends = starts + tokens.lengths[long]
-        places = zip(starts.tolist(), ends.tolist(), strict=True)
-        low[long] = [self._long[data[start:end]] for start, end in places]
+        positions = zip(starts.tolist(), ends.tolist(), strict=True)
+        low[long] = [self._long[data[start:end]] for start, end in positions]
         high[long] = _LONG_MARK
         return low, high
 
@@ -105,7 +105,7 @@ class TokenTable:
     def _differ(self, numbers, low, high):
         return (self._low.take(numbers) != low) | (self._high.take(numbers) != high)
 
-    def _home(self, low, high):
+    def _first_slots(self, low, high):
         """The slot that a key is looked for at first; int64."""
         hashes = high * _MULTIPLIERS[0]
         hashes ^= hashes >> np.uint64(29)
@@ -123,7 +123,7 @@ class TokenTable:
     def _make_slots(self):
         self._slots = np.full(_SLOTS_PER_KEY * len(self._low), _FREE, np.int32)
         numbers = np.arange(1, self._count, dtype=np.int32)
-        slots = self._home(self._low[1 : self._count], self._high[1 : self._count])
+        slots = self._first_slots(self._low[1 : self._count], self._high[1 : self._count])
         while len(numbers):
             free = self._slots[slots] == _FREE
             self._slots[slots[free]] = numbers[free]

@@ -66,7 +66,7 @@ def split(texts: Sequence[str]) -> Tokens:
 
 
 def join(tokens: Tokens, which: np.ndarray) -> bytes:
-    """Returns some tokens, by their places, one behind the other, each followed by `END`."""
+    """Returns chunk tokens, by their positions, one behind the other, each followed by `END`."""
     lengths = tokens.lengths[which] + 1
     ends = np.cumsum(lengths)
     joined = tokens.data.take(ranges(tokens.starts[which], lengths, ends))
@@ -95,13 +95,13 @@ def is_word() -> np.ndarray:
 
 def _set_kinds(data, kinds):
     """Gives all bytes of every character of several bytes the kind of the character."""
-    places = np.flatnonzero(data >= _ASCII)
-    text = data.take(places).tobytes().decode("utf-8", "surrogatepass")
+    positions = np.flatnonzero(data >= _ASCII)
+    text = data.take(positions).tobytes().decode("utf-8", "surrogatepass")
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    kinds[places] = is_word().take(codes).repeat(2 + (codes >= 0x800) + (codes >= 0x10000))
+    kinds[positions] = is_word().take(codes).repeat(2 + (codes >= 0x800) + (codes >= 0x10000))
 
 
-_TOGETHER = 2048  # texts; the arrays of so many sentences stay near the processor
+_CHUNK = 2048  # texts; the arrays of so many sentences stay near the processor
 
 
 def count(texts: Iterable[str]) -> dict[str, int]:
@@ -109,8 +109,8 @@ def count(texts: Iterable[str]) -> dict[str, int]:
     table, tokens_by_number = TokenTable(), []
     counts = np.zeros(1, np.int64)
     texts = iter(texts)
-    while some := list(itertools.islice(texts, _TOGETHER)):
-        tokens = split(some)
+    while chunk := list(itertools.islice(texts, _CHUNK)):
+        tokens = split(chunk)
         first_new = len(table)
         numbers = table.numbers(tokens)
         tokens_by_number.append(join(tokens, table.examples(numbers, first_new)))

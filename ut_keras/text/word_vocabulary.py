@@ -1,6 +1,6 @@
 """Notes on a vocabulary of words that is no list of this text's words.
 
-    notes(encoder, "vocab.txt", texts)   ->  ["vocab.txt must be a list of words, …"]
+    vocabulary_warnings(encoder, "vocab.txt", texts)   ->  ["vocab.txt must be a list of words, …"]
 
 Lists of subwords look alike and are read as words of which no text has any: sentencepiece writes
 `piece<TAB>score`, subword-nmt `piece count`. All that training sees then is the unknown word.
@@ -10,14 +10,14 @@ from collections.abc import Iterable, Sequence
 
 from ut_keras.text.text_encoder import TokenTextEncoder
 
-MOST_TEXTS = 1000
-_MOST_UNKNOWN = 0.5
-_SHOWN = 3
+MAX_TEXTS = 1000
+_MAX_UNKNOWN_SHARE = 0.5
+_NUM_SHOWN = 3
 # What other tools call unknown words, the beginning and the end of a text.
-_OF_OTHERS = ("<unk>", "[UNK]", "<UNK>", "<s>", "</s>", "[CLS]", "[SEP]")
+_FOREIGN_RESERVED_WORDS = ("<unk>", "[UNK]", "<UNK>", "<s>", "</s>", "[CLS]", "[SEP]")
 
 
-def notes(encoder: TokenTextEncoder, title: str, texts: Iterable[str]) -> list[str]:
+def vocabulary_warnings(encoder: TokenTextEncoder, title: str, texts: Iterable[str]) -> list[str]:
     """Returns what a user should know of a vocabulary and texts, a line each.
 
     Args:
@@ -26,10 +26,13 @@ def notes(encoder: TokenTextEncoder, title: str, texts: Iterable[str]) -> list[s
         texts: iterable of str, some of those that are encoded.
     """
     words = [word for text in texts for word in text.split()]
-    return [*_of_lines(encoder, title, {*words}), *unknown(encoder, title, words)]
+    return [
+        *_line_warnings(encoder, title, {*words}),
+        *unknown_word_warnings(encoder, title, words),
+    ]
 
 
-def _of_lines(encoder, title, used):
+def _line_warnings(encoder, title, used):
     found = []
     spaced = [entry for entry in encoder.entries if len(entry.split()) > 1]
     if spaced:
@@ -41,7 +44,7 @@ def _of_lines(encoder, title, used):
     own = [
         entry.split()[0]
         for entry in encoder.entries
-        if entry.split()[:1] and entry.split()[0] in _OF_OTHERS
+        if entry.split()[:1] and entry.split()[0] in _FOREIGN_RESERVED_WORDS
     ]
     own = [word for word in own if word != encoder.entries[encoder.oov_id] and word not in used]
     if own:
@@ -52,15 +55,15 @@ def _of_lines(encoder, title, used):
     return found
 
 
-def unknown(encoder: TokenTextEncoder, title: str, words: Sequence[str]) -> list[str]:
+def unknown_word_warnings(encoder: TokenTextEncoder, title: str, words: Sequence[str]) -> list[str]:
     """Returns a line if most of some words are not in the vocabulary; else none."""
     oov_id = encoder.oov_id
     if oov_id is None:
         return []
     lacking = [word for word in words if encoder.encode(word) == [oov_id]]
-    if len(lacking) <= _MOST_UNKNOWN * len(words):
+    if len(lacking) <= _MAX_UNKNOWN_SHARE * len(words):
         return []
-    shown = ", ".join(repr(word[:40]) for word in list(dict.fromkeys(lacking))[:_SHOWN])
+    shown = ", ".join(repr(word[:40]) for word in list(dict.fromkeys(lacking))[:_NUM_SHOWN])
     return [
         f"{len(lacking) / len(words):.0%} of the words are not in {title}, such as {shown}: they "
         f"become {encoder.entries[oov_id]}."

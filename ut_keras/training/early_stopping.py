@@ -40,7 +40,7 @@ class EarlyStopping:
     minimize: bool | None = None
 
     def __post_init__(self) -> None:
-        self.metric = metrics_file.name_of(self.metric)
+        self.metric = metrics_file.metric_name(self.metric)
         less = metrics_file.is_less_better(self.metric) if self.minimize is None else self.minimize
         self._sign = -1.0 if less else 1.0
         self._values: dict[Any, float] = {}

@@ -247,10 +247,10 @@ def final_objective(trial_dir: str, objective: str) -> tuple[int, float]:
     Raises:
         UsageError: if no evaluation contains the objective. The message lists the available names.
     """
-    name = metrics_file.name_of(objective)
+    name = metrics_file.metric_name(objective)
     found, known = None, set()
-    for record in metrics_file.records(trial_dir, **metrics_file.OF_TRAINING):
-        known |= record.keys() - set(metrics_file.NO_METRICS)
+    for record in metrics_file.records(trial_dir, **metrics_file.BY_TRAINING):
+        known |= record.keys() - set(metrics_file.NON_METRIC_KEYS)
         if name in record:
             found = record["step"], float(record[name])
     if found is None:

@@ -26,9 +26,9 @@ COLOURS = matplotlib.colormaps["tab10"].colors
 _PONDER_COLOUR = "tab:orange"
 # What `save_all` calls its files; others may be somebody's copies.
 _NAME = re.compile(r"attention_[a-z]+_(bars|step_([0-9]+|before|after))\.png|ponder_[a-z]+\.png")
-_LONGEST_LABEL = 40  # characters
-_MOST_LABELS = 100  # on an axis
-_LARGEST = 40.0  # inches
+_MAX_LABEL_LENGTH = 40  # characters
+_MAX_LABELS = 100  # on an axis
+_MAX_INCHES = 40.0  # inches
 _SOFTWARE = "ut_keras"  # noted in what is written, by which it is known again
 
 
@@ -65,7 +65,7 @@ def attention(
         ValueError: if what is picked is not there.
     """
     found = _pick_map(seen, kind)
-    places = _pick_places(found, step, layer)
+    places = _pick_depths(found, step, layer)
     heads = _pick_heads(found, head)
     if style is None:
         of_story = seen.is_story and found.kind != "decoder"
@@ -125,9 +125,9 @@ def save_all(seen: "Observation", directory: str) -> list[str]:
     Returns:
         list of str, their paths.
     Raises:
-        UsageError: as `check_is_free`.
+        UsageError: as `check_only_own_files`.
     """
-    check_is_free(directory)
+    check_only_own_files(directory)
     figures = {}
     for kind, found in seen.maps.items():
         if len(found.queries) > 1:
@@ -147,11 +147,11 @@ def save_all(seen: "Observation", directory: str) -> list[str]:
     return written
 
 
-def check_is_free(directory: str) -> None:
+def check_only_own_files(directory: str) -> None:
     """UsageError if a folder has files of the names that `save_all` writes, of other programs."""
     for path in _pictures(directory):
         file_error.check_is_file(path)
-        if not _is_ours(path):
+        if not _is_own_file(path):
             raise UsageError(
                 "The folder for pictures must have none but those of ut-visualize. "
                 f"Received: {path!r}, which is left as it is."
@@ -162,7 +162,7 @@ def _pictures(directory):
     return [os.path.join(directory, n) for n in os.listdir(directory) if _NAME.fullmatch(n)]
 
 
-def _is_ours(path):
+def _is_own_file(path):
     with file_error.named(path), open(path, "rb") as file:
         return _SOFTWARE.encode() in file.read(1000)
 
@@ -186,7 +186,7 @@ def _pick_map(seen, kind):
     return seen.maps[kind]
 
 
-def _pick_places(found, step, layer):
+def _pick_depths(found, step, layer):
     """Indices into the N attentions."""
     picked = [
         number
@@ -211,7 +211,7 @@ def _pick_heads(found, head):
     return [head - 1]
 
 
-def _place_name(found, number):
+def _depth_name(found, number):
     step, layer = found.places[number]
     steps, layers = (set(all_there) for all_there in zip(*found.places, strict=True))
     parts = [f"step {step}" if step.isdigit() else step] if len(steps) > 1 else []
@@ -225,8 +225,8 @@ def _place_name(found, number):
 def _heat_maps(found, places, heads):
     queries, keys = len(found.queries), len(found.keys)
     cell = max(0.06, min(0.24, 6.0 / max(1, keys)))  # inches
-    width = _inches(max(cell * keys + 0.3, 1) * len(heads) + 1.5 + _room(found.queries))
-    height = _inches((cell * queries + 0.5) * len(places) + 1.5 + _room(found.keys))
+    width = _inches(max(cell * keys + 0.3, 1) * len(heads) + 1.5 + _label_inches(found.queries))
+    height = _inches((cell * queries + 0.5) * len(places) + 1.5 + _label_inches(found.keys))
     figure = Figure(figsize=(max(4, width), max(3, height)), layout="constrained")
     grid = figure.subplots(len(places), len(heads), squeeze=False, sharex=True, sharey=True)
     for row, place in zip(grid, places, strict=True):
@@ -234,7 +234,7 @@ def _heat_maps(found, places, heads):
             image = axes.imshow(
                 found.weights[place, head], cmap="Blues", vmin=0, vmax=1, aspect="auto"
             )
-            axes.set_title(f"{_place_name(found, place)}, head {head + 1}", fontsize=8)
+            axes.set_title(f"{_depth_name(found, place)}, head {head + 1}", fontsize=8)
         _label_axis(row[0].yaxis, found.queries)
     for axes in grid[-1]:
         _label_axis(axes.xaxis, found.keys, rotation=90)
@@ -260,7 +260,7 @@ def _bars(found, places, heads, query):
                 color=COLOURS[head % len(COLOURS)],
                 label=f"head {head + 1}",
             )
-        axes.set_title(_place_name(found, place), fontsize=9)
+        axes.set_title(_depth_name(found, place), fontsize=9)
         axes.set_xlim(0, 1)
     _label_axis(grid[0].yaxis, found.keys)
     grid[0].invert_yaxis()
@@ -272,21 +272,21 @@ def _bars(found, places, heads, query):
 
 
 def _label_axis(axis, labels, rotation=0):
-    every = -(-len(labels) // _MOST_LABELS) if labels else 1
+    every = -(-len(labels) // _MAX_LABELS) if labels else 1
     places = range(0, len(labels), every)
     shown = [_short(labels[place]) for place in places]
     # A "$" is no formula here.
     axis.set_ticks(places, shown, rotation=rotation, fontsize=8, parse_math=False)
 
 
-def _room(labels):
+def _label_inches(labels):
     """Inches that the longest of them takes."""
     return 0.07 * max(map(len, map(_short, labels)), default=0)
 
 
 def _short(label):
-    return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
+    return label if len(label) <= _MAX_LABEL_LENGTH else label[: _MAX_LABEL_LENGTH - 1] + "…"
 
 
 def _inches(size):
-    return min(size, _LARGEST)
+    return min(size, _MAX_INCHES)

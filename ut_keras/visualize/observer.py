@@ -24,7 +24,7 @@ from ut_keras.text.text_encoder_base import TextEncoder
 START = "<start>"
 
 
-class Place(NamedTuple):
+class DepthPosition(NamedTuple):
     """Where in depth something attends."""
 
     step: str  # "1", "2", … of a recurrence; "before" and "after" it; "1" without one
@@ -35,7 +35,7 @@ class Map(NamedTuple):
     """Attention of one kind; N places in depth, H heads."""
 
     kind: str  # "encoder", "decoder" (both to themselves) or "memory" (decoder to encoder)
-    places: tuple  # of N `Place`s
+    places: tuple  # of N `DepthPosition`s
     weights: np.ndarray  # [N, H, T, S] float32
     queries: list  # T str
     keys: list  # S str
@@ -202,23 +202,23 @@ def _map(kind, layer, weights, positions, keys):
     weights = np.asarray(weights, "float32")[:, 0]
     if not (positions.kept.all() and keys.kept.all()):  # else there is no need for a copy
         weights = weights[:, :, *np.ix_(positions.kept, keys.kept)]
-    places = tuple(_places(getattr(layer, "depth", None), len(weights)))
+    places = tuple(_depth_positions(getattr(layer, "depth", None), len(weights)))
     return Map(kind, places, weights, positions.labels, keys.labels)
 
 
-def _places(depth, count):
-    """The `Place` of each of `count` attentions, in the order in which they happened."""
+def _depth_positions(depth, count):
+    """The `DepthPosition` of each of `count` attentions, in the order in which they happened."""
     if isinstance(depth, mixed_depth.MixedDepth):
         parts = (depth.before, depth.after)
         before, after = (len(part.block.layers) if part is not None else 0 for part in parts)
-        yield from (Place("before", layer + 1) for layer in range(before))
-        yield from _places(depth.recurrence, count - before - after)
-        yield from (Place("after", layer + 1) for layer in range(after))
+        yield from (DepthPosition("before", layer + 1) for layer in range(before))
+        yield from _depth_positions(depth.recurrence, count - before - after)
+        yield from (DepthPosition("after", layer + 1) for layer in range(after))
         return
     recurs = depth is not None and not isinstance(depth, stack_lib.LayeredDepth)
     layers = len(depth.block.layers) if recurs else count
     for number in range(count):
-        yield Place(str(number // layers + 1), number % layers + 1)
+        yield DepthPosition(str(number // layers + 1), number % layers + 1)
 
 
 def _inputs(features, source, encoders):

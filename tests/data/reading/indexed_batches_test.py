@@ -43,11 +43,11 @@ def test_training_begins_with_any_batch(tmp_path, static_shapes):
     count = len(expected) // 2
     assert passes.num_batches == count
     for first in (0, 7, count - 1):
-        found = _ids(passes.onwards(0, first).take(2 * count - first))
+        found = _ids(passes.batches_from(0, first).take(2 * count - first))
         assert found == expected[first:]
     # Beyond its end, the next pass.
-    assert _ids(passes.onwards(0, count + 5).take(count)) == expected[count:]
-    assert _ids(passes.onwards(1).take(2)) == expected[count : count + 2]
+    assert _ids(passes.batches_from(0, count + 5).take(count)) == expected[count:]
+    assert _ids(passes.batches_from(1).take(2)) == expected[count : count + 2]
 
 
 def test_a_pass_reads_only_from_its_first_batch_on(tmp_path, monkeypatch):
@@ -61,7 +61,7 @@ def test_a_pass_reads_only_from_its_first_batch_on(tmp_path, monkeypatch):
         return plain(epoch, batch)
 
     monkeypatch.setattr(example_order.Epoch, "examples", examples)
-    next(iter(passes.onwards(0, first)))
+    next(iter(passes.batches_from(0, first)))
     # Of the pass after it, some from the beginning may be read ahead.
     assert [batches for batches in planned.values() if first in batches] in (
         [{first}],
@@ -79,12 +79,12 @@ def test_parts_of_workers_make_up_the_batches(tmp_path, workers, replicas, stati
     count = workers * replicas
     passes = _passes(files, settings(static_shapes=static_shapes), num_replicas=2)
     for first in (0, 5):
-        whole = passes.onwards(0, first)
+        whole = passes.batches_from(0, first)
         number_of_batches = 2 * passes.num_batches - first
         expected = arrays(whole.take(number_of_batches))
         parts = []
         for worker in range(workers):
-            part = passes.onwards(0, first, Part(worker, workers, replicas))
+            part = passes.batches_from(0, first, Part(worker, workers, replicas))
             assert part.element_spec == whole.element_spec
             parts.append(arrays(part.take(replicas * number_of_batches)))
         for number, (features, targets) in enumerate(expected):
@@ -105,7 +105,7 @@ def test_a_worker_reads_its_own_records_only(tmp_path, monkeypatch):
     reads = _reads(monkeypatch)
     read = 0
     for worker in range(4):
-        part = passes.onwards(0, 0, Part(worker, 4, 1)).take(passes.num_batches)
+        part = passes.batches_from(0, 0, Part(worker, 4, 1)).take(passes.num_batches)
         read += sum(len(targets) for _, targets in part)
     assert read == 32 * 6
     assert max(map(len, reads)) == -(-largest // 4) < largest
@@ -113,7 +113,7 @@ def test_a_worker_reads_its_own_records_only(tmp_path, monkeypatch):
 
 def test_a_worker_may_have_several_replicas(tmp_path):
     passes = _passes(write(tmp_path, [example(5)] * 16), num_replicas=16)
-    _, targets = next(iter(passes.onwards(0, 0, Part(1, 2, 8))))
+    _, targets = next(iter(passes.batches_from(0, 0, Part(1, 2, 8))))
     assert targets.shape[1] == 5
 
 
@@ -142,7 +142,7 @@ class _Adder:
     def dataset(self):
         @tf.autograph.experimental.do_not_convert  # in Python 3.13 it fails, and keeps the object
         def add(number):
-            return tf.numpy_function(indexed_batches.weakly(self.add), [number], tf.int64)
+            return tf.numpy_function(indexed_batches.weak_call(self.add), [number], tf.int64)
 
         return tf.data.Dataset.range(3).map(add)
 

@@ -25,7 +25,7 @@ def _lengths_of(files, records):
 
 
 def _get(files, key=""):
-    record_index._made.clear()
+    record_index._indexes.clear()
     return record_index.get(files, _lengths_of, key)
 
 
@@ -79,7 +79,7 @@ def test_a_few_are_kept(tmp_path, monkeypatch):
     """Those of training and of evaluation in turn; not those of all that a process ever read."""
     scans, scan = [], record_index._scan
     monkeypatch.setattr(record_index, "_scan", lambda *args: scans.append(args) or scan(*args))
-    record_index._made.clear()
+    record_index._indexes.clear()
     for name in "abcdef":
         (tmp_path / name).mkdir()
     several = [_write(tmp_path / name, count=2, num_shards=1) for name in "abcdef"]

@@ -53,7 +53,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def server(monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(download, "_WAITS", (0, 0))
+    monkeypatch.setattr(download, "_RETRY_SECONDS", (0, 0))
     server = _Server()
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -78,7 +78,7 @@ def test_fetches_once(server, tmp_path):
 
 def test_says_what_it_waits_for(tmp_path, monkeypatch, capsys):
     """A place that does not answer is named at once, and each time before it is asked again."""
-    monkeypatch.setattr(download, "_WAITS", (0, 0))
+    monkeypatch.setattr(download, "_RETRY_SECONDS", (0, 0))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     raw_file = download.RawFile("corpus.bin", "http://127.0.0.1:9/corpus.bin")
     with pytest.raises(DataError, match="put it there"):

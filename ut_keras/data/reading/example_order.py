@@ -18,7 +18,7 @@ import numpy as np
 
 from ut_keras.errors import DataError
 
-_PLACES = 1000  # of an epoch, between which shares may change
+_NUM_INTERVALS = 1000  # of an epoch, between which shares may change
 
 
 class Epoch(NamedTuple):
@@ -89,7 +89,7 @@ class ExampleOrder:
         buckets = self._buckets[shuffled]
         by_bucket = np.argsort(buckets, kind="stable")
         starts, stops, batch_buckets = self._cut(buckets)
-        if self._shuffle_batches and self._is_steady(number):
+        if self._shuffle_batches and self._has_constant_shares(number):
             turn = random.permutation(len(starts))
         else:
             is_full = stops - starts == self._sizes[batch_buckets]
@@ -107,7 +107,7 @@ class ExampleOrder:
     def _shuffled(self, random, number):
         return random.permutation(len(self._examples))
 
-    def _is_steady(self, number):
+    def _has_constant_shares(self, number):
         """Whether the end of an epoch may come at its beginning."""
         return True
 
@@ -156,7 +156,7 @@ class MixedOrder(ExampleOrder):
 
     An epoch has about as many examples as there are: of a group with a small share some, others
     each time; those of one with a large share several times. Of each bucket a group gives the same
-    part. Where the shares change within an epoch, each example comes at a place that is drawn by
+    part. Where the shares change within an epoch, each example comes at a place that is sampled by
     them, and the batches in the order in which they are full. All epochs have as many batches as
     the first: some at their end are left out, or some come again. Where nothing is shuffled the
     groups take turns.
@@ -188,18 +188,18 @@ class MixedOrder(ExampleOrder):
         counts = np.bincount(self._buckets[firsts], self._counts(0), len(self._sizes))
         self.num_batches = int(np.ceil(counts / self._sizes).sum())
 
-    def _course(self, number):
-        """float [places, groups], the shares in the course of an epoch; one row if they stay."""
-        places = (np.arange(_PLACES) + 0.5) / _PLACES
-        course = self._mixture.at((number + places) * len(self._groups))
-        return course[:1] if np.array_equal(course[0], course[-1]) else course
+    def _shares_over_epoch(self, number):
+        """float [places, groups], the shares in the shares of an epoch; one row if they stay."""
+        places = (np.arange(_NUM_INTERVALS) + 0.5) / _NUM_INTERVALS
+        shares = self._mixture.at((number + places) * len(self._groups))
+        return shares[:1] if np.array_equal(shares[0], shares[-1]) else shares
 
-    def _is_steady(self, number):
-        return len(self._course(number)) == 1
+    def _has_constant_shares(self, number):
+        return len(self._shares_over_epoch(number)) == 1
 
     def _counts(self, number):
         """How many examples an epoch has of the members of each group and bucket."""
-        shares = self._course(number).mean(axis=0)
+        shares = self._shares_over_epoch(number).mean(axis=0)
         sizes = np.bincount(self._groups, minlength=len(shares))
         times = len(self._groups) * shares / np.maximum(sizes, 1)  # that each example comes
         # Up to whole ones, or a few examples of a small share would never come.
@@ -221,16 +221,18 @@ class MixedOrder(ExampleOrder):
 
     def _shuffled(self, random, number):
         counts = self._counts(number)
-        drawn = np.concatenate(list(map(np.resize, map(random.permutation, self._members), counts)))
-        course = self._course(number)
-        if len(course) == 1:
-            return random.permutation(drawn)
-        course /= np.maximum(course.sum(axis=0), 1e-30)
+        sampled = np.concatenate(
+            list(map(np.resize, map(random.permutation, self._members), counts))
+        )
+        shares = self._shares_over_epoch(number)
+        if len(shares) == 1:
+            return random.permutation(sampled)
+        shares /= np.maximum(shares.sum(axis=0), 1e-30)
         turns = np.concatenate(
             [
-                random.choice(_PLACES, count, p=course[:, self._groups[members[0]]])
+                random.choice(_NUM_INTERVALS, count, p=shares[:, self._groups[members[0]]])
                 for members, count in zip(self._members, counts, strict=True)
                 if count
             ]
         )
-        return drawn[np.argsort(turns + random.random_sample(len(turns)), kind="stable")]
+        return sampled[np.argsort(turns + random.random_sample(len(turns)), kind="stable")]

@@ -2,14 +2,14 @@
 
     batches = IndexedBatches(index, order, seed_of=lambda number: [5, number], parse=parse)
     batches.one_pass()                   all batches of a pass; repeated, those of the next one
-    batches.onwards(number=3, first=7)   without end, from batch 7 of pass 3 on
+    batches.batches_from(number=3, first=7)   without end, from batch 7 of pass 3 on
 
 The n-th pass has the order of the n-th seed: every pass is another, and the same ones come again in
 another process. Any batch can be the first; none before it is read. Nor does one of several workers
 read what the others do: see `Part`.
 
 To begin a pass takes TensorFlow half a second, more than many a small one lasts. So a run reads
-`onwards`, and what reads a batch is traced once for all datasets.
+`batches_from`, and what reads a batch is traced once for all datasets.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _ENDLESS = 2**48  # batches; times the replicas of a worker it fits into 64 bits
 
 
-def weakly(method: Any) -> Callable[..., Any]:
+def weak_call(method: Any) -> Callable[..., Any]:
     """Returns a function for `tf.numpy_function` that calls a bound method, and keeps no object.
 
     TensorFlow keeps an operation's Python function as long as the outermost graph: for good, with
@@ -129,7 +129,9 @@ class IndexedBatches:
         dataset = numbers.flat_map(lambda n: self._slices(n * count, (n + 1) * count, Part()))
         return dataset.apply(tf.data.experimental.assert_cardinality(count)).prefetch(2)
 
-    def onwards(self, number: int = 0, first: int = 0, part: Part | None = None) -> tf.data.Dataset:
+    def batches_from(
+        self, number: int = 0, first: int = 0, part: Part | None = None
+    ) -> tf.data.Dataset:
         """A dataset without end: the rest of a pass, and all that follow.
 
         Args:
@@ -148,7 +150,7 @@ class IndexedBatches:
 
         def slice_of(place):
             batch, types = place // part.replicas, [tf.int64, tf.int64]
-            plan = weakly(self._plan)
+            plan = weak_call(self._plan)
             numbers, bucket = tf.numpy_function(plan, [batch], types, stateful=False)
             numbers.set_shape([None])
             bucket.set_shape([])
@@ -170,7 +172,7 @@ class IndexedBatches:
         types = [tf.int64, tf.string, tf.int32, tf.int32, tf.int64]
         num_features = self.index.lengths.shape[1]
         shapes = [[None], [None], [None, num_features], [num_features], []]
-        found = tf.numpy_function(weakly(self._read), [numbers, bucket, slot, slots], types)
+        found = tf.numpy_function(weak_call(self._read), [numbers, bucket, slot, slots], types)
         for tensor, shape in zip(found, shapes, strict=True):
             tensor.set_shape(shape)
         files, records, lengths, longest, rows = found

@@ -83,7 +83,7 @@ def make_dataset(
     seed: int | Callable[[int], int] | None = None,
     preprocess: Callable[..., Any] | None = None,
     lengths_vary: bool = False,
-    dealt_out: bool = True,
+    evenly_sharded: bool = True,
     check_counts: Callable[[list[int]], Any] | None = None,
     parse: Callable[..., Any] | None = None,
     groups: Sequence[int] = (),
@@ -104,7 +104,7 @@ def make_dataset(
             examples weigh in loss and metrics. Optional.
         lengths_vary: bool. Whether `preprocess` may draw lengths: those of the first reading make
             the batches. With static shapes it must not.
-        dealt_out: bool. Whether each file of a split has its share of the records.
+        evenly_sharded: bool. Whether each file of a split has its share of the records.
         check_counts: function that gets the number of records in each of `files` and raises a
             `DataError` if some are missing. Optional.
         parse: function from n records, string tensors of their files and of themselves, to their
@@ -133,7 +133,7 @@ def make_dataset(
     key = _lengths_key(record_specs, settings, preprocess or parse)
     with readable.errors(files):
         index = record_index.get(files, lambda *some: feature_lengths(to_examples(*some)), key)
-    if dealt_out:
+    if evenly_sharded:
         index.check_shares()
     if check_counts:
         check_counts(index.counts.tolist())

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from ut_keras.data.features import FeatureSpec
     from ut_keras.text.text_encoder_base import TextEncoder
 
-_TOGETHER = 1024  # records
+_BATCH_SIZE = 1024  # records
 _NO_TEXT = (text_encoder.PAD, text_encoder.EOS)
-_MOST_IDS_SHOWN = 40
-_MOST_TEXT_SHOWN = 400  # characters
+_MAX_IDS_SHOWN = 40
+_MAX_TEXT_SHOWN = 400  # characters
 
 
 def report(
@@ -92,7 +92,7 @@ def _batches(files, specs, preprocess):
         return preprocess(features) if preprocess else features
 
     def of_file(file):
-        records = tf.data.TFRecordDataset(file).batch(_TOGETHER)
+        records = tf.data.TFRecordDataset(file).batch(_BATCH_SIZE)
         return records.map(lambda records: to_features(file, records))
 
     return tf.data.Dataset.from_tensor_slices(list(files)).flat_map(of_file)
@@ -110,10 +110,10 @@ def _shown(batch, encoders, first, count):
             parts = [f"{label:3}{name:{width}}", f"{len(ids)} ids"]
             if name in encoders:
                 text = _text(encoders[name], ids)
-                more = "…" if len(text) > _MOST_TEXT_SHOWN else ""
-                parts.append(f'"{text[:_MOST_TEXT_SHOWN]}{more}"')
-            more = ", …" if len(ids) > _MOST_IDS_SHOWN else ""
-            lines.append("  ".join([*parts, f"{ids[:_MOST_IDS_SHOWN]}"[:-1] + more + "]"]))
+                more = "…" if len(text) > _MAX_TEXT_SHOWN else ""
+                parts.append(f'"{text[:_MAX_TEXT_SHOWN]}{more}"')
+            more = ", …" if len(ids) > _MAX_IDS_SHOWN else ""
+            lines.append("  ".join([*parts, f"{ids[:_MAX_IDS_SHOWN]}"[:-1] + more + "]"]))
             label = ""
     return lines
 

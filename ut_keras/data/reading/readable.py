@@ -15,7 +15,7 @@ from ut_keras.data.reading import record_parser
 from ut_keras.errors import DataError
 
 _FAILED_CHECK = re.compile(r"assertion failed: \[(?P<check>[^\]]*)\](?P<values>.*)")
-_ONE_OF_THEM = "one of the data files"
+_UNKNOWN_FILE = "one of the data files"
 _RAISED = re.compile(r"\bDataError: (?P<line>.*)")  # in a function in Python
 
 
@@ -35,7 +35,7 @@ def errors(files: Sequence[str] = ()) -> Iterator[None]:
             tfrecords.check_format(path)
         raise DataError(
             f"A TFRecord file must be whole. Received: {_brief(error)} in "
-            f"{path or _ONE_OF_THEM}. Remove the file and generate the data again."
+            f"{path or _UNKNOWN_FILE}. Remove the file and generate the data again."
         ) from error
     except tf.errors.InvalidArgumentError as error:
         message = _explained(str(error), files)
@@ -66,13 +66,13 @@ def _explained(text, files):
     if "Could not parse example input" in text or "ParseExample" in text:
         return (
             "A record must be a tf.train.Example with lists of int64. Received: another, in "
-            f"{_bad_one_of(files)}: {_brief(text)}."
+            f"{_first_damaged(files)}: {_brief(text)}."
         )
     return None
 
 
-def _bad_one_of(files):
-    return tfrecords.find_bad(files) or _ONE_OF_THEM
+def _first_damaged(files):
+    return tfrecords.find_bad(files) or _UNKNOWN_FILE
 
 
 def _brief(error):

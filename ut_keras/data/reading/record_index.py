@@ -29,7 +29,7 @@ from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
 from ut_keras.files import file_error, own_files, whole_file
 
-_READ_TOGETHER = 128
+_SCAN_BATCH = 128
 _READ_BUFFER = 1 << 20
 # Before a record stand its size (8 bytes) and that one's checksum (4), behind it its own.
 _FRAME = (12, 4)
@@ -38,12 +38,12 @@ _MASK_DELTA = np.uint32(0xA282EAD8)  # TensorFlow's lib/hash/crc32c.h
 _SECONDS_WORTH_KEEPING = 5.0
 _DIGEST_BYTES = 32
 _FORMAT = 3  # of the file that keeps an index
-_MANY_EACH = 10  # records a file, on average
+_MIN_MEAN_RECORDS = 10  # records a file, on average
 
 # A process trains on one set of files and evaluates on few others, but may be many tests.
-_MOST_KEPT = 4
+_MAX_INDEXES = 4
 
-_made: dict[str, "RecordIndex"] = {}  # {what it depends on: index}, the latest last
+_indexes: dict[str, "RecordIndex"] = {}  # {what it depends on: index}, the latest last
 
 
 class RecordIndex:
@@ -75,7 +75,7 @@ class RecordIndex:
                 "and the like."
             )
         self.counts = np.diff(np.searchsorted(self._offsets, self._file_starts))
-        process.allow_open_files(_MOST_KEPT * len(files))  # of each index
+        process.allow_open_files(_MAX_INDEXES * len(files))  # of each index
         self._descriptors = [os.open(file, os.O_RDONLY) for file in files]
         for descriptor in self._descriptors:
             weakref.finalize(self, os.close, descriptor)
@@ -93,7 +93,7 @@ class RecordIndex:
         for split in np.unique(splits):
             files = np.flatnonzero(splits == split)
             counts = self.counts[files]
-            if counts.sum() >= _MANY_EACH * len(files) and not counts.all():
+            if counts.sum() >= _MIN_MEAN_RECORDS * len(files) and not counts.all():
                 raise DataError(
                     f"A TFRecord file must have its share of the {counts.sum():,} records of "
                     f"{len(files)} files. Received: {self.files[files[counts.argmin()]]}, which is "
@@ -127,7 +127,7 @@ class RecordIndex:
             ) from error
         before, after = _FRAME
         records = [frame[before:-after] for frame in frames]
-        damaged = np.flatnonzero(~_are_whole(frames, records, sizes))
+        damaged = np.flatnonzero(~_are_intact(frames, records, sizes))
         if len(damaged):
             raise DataError(
                 "A TFRecord file must be whole. Received: a record with another checksum, at byte "
@@ -137,7 +137,7 @@ class RecordIndex:
         return files, records
 
 
-def _are_whole(frames, records, sizes):
+def _are_intact(frames, records, sizes):
     """bool [k]: which frames, as read, have so many bytes and hold the records as written."""
     before, after = _FRAME
     found = np.array([len(frame) for frame in frames])
@@ -170,11 +170,11 @@ def get(files: Sequence[str], lengths_of: Callable[..., Any], key: str) -> Recor
         for file, stat in zip(files, map(os.stat, files), strict=True)
     ]
     digest = hashlib.sha256(repr((_FORMAT, states, key)).encode()).hexdigest()[:16]
-    index = _made.pop(digest, None)
-    _made[digest] = _get(files, lengths_of, digest) if index is None else index
-    for oldest in list(_made)[:-_MOST_KEPT]:
-        del _made[oldest]
-    return _made[digest]
+    index = _indexes.pop(digest, None)
+    _indexes[digest] = _get(files, lengths_of, digest) if index is None else index
+    for oldest in list(_indexes)[:-_MAX_INDEXES]:
+        del _indexes[oldest]
+    return _indexes[digest]
 
 
 def _get(files, lengths_of, digest):
@@ -203,7 +203,7 @@ def _scan(files, lengths_of):
     """(sizes, lengths) of all records."""
 
     def records_of(file):
-        records = tf.data.TFRecordDataset(file, buffer_size=_READ_BUFFER).batch(_READ_TOGETHER)
+        records = tf.data.TFRecordDataset(file, buffer_size=_READ_BUFFER).batch(_SCAN_BATCH)
         return records.map(lambda some: (tf.repeat(file, tf.shape(some)[0]), some))
 
     def measure(files, records):
@@ -227,7 +227,7 @@ def _load(path):
     except FileNotFoundError:
         return None
     except OSError as error:
-        print(f"{file_error.line(error)}; the records are indexed anew", flush=True)
+        print(f"{file_error.one_line(error)}; the records are indexed anew", flush=True)
         return None
     arrays, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
     if hashlib.sha256(arrays).digest() != digest:

@@ -24,9 +24,9 @@ from ut_keras.process import live_line
 
 _BLOCK = 1 << 20  # bytes
 _TIMEOUT = 60  # seconds without a byte
-_WAITS = (1, 4, 15)  # seconds before each new try
+_RETRY_SECONDS = (1, 4, 15)  # seconds before each new try
 # Not of a full disk, for instance.
-_OF_NETWORK = (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError)
+_NETWORK_ERRORS = (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError)
 
 
 class RawFile(NamedTuple):
@@ -74,26 +74,26 @@ def fetch(tmp_dir: str | None, raw_file: RawFile) -> str:
 
 def _download(path, raw_file):
     """Loads a file, in several tries if need be."""
-    waits = list(_WAITS)
+    retry_seconds = list(_RETRY_SECONDS)
     with live_line.ProgressLine(raw_file.name) as waiting:
         while True:
-            waiting.say(f"asking {raw_file.url}")
+            waiting.show_message(f"asking {raw_file.url}")
             try:
                 with whole_file.writing(path, binary=True) as file:
-                    _receive(raw_file, file)
+                    _write_response(raw_file, file)
                     _check(file.name, raw_file)
                 break
-            except _OF_NETWORK as error:
+            except _NETWORK_ERRORS as error:
                 if isinstance(error, urllib.error.HTTPError):
                     error.close()
-                if not waits or not _may_pass(error):
+                if not retry_seconds or not _is_retryable(error):
                     raise _missing(path, raw_file, _reason(error)) from error
-                waiting.say(f"{_reason(error)}; asking again in {waits[0]} s")
-                time.sleep(waits.pop(0))
+                waiting.show_message(f"{_reason(error)}; asking again in {retry_seconds[0]} s")
+                time.sleep(retry_seconds.pop(0))
     print(f"{raw_file.name}: {live_line.size(os.path.getsize(path))} downloaded")
 
 
-def _receive(raw_file, file):
+def _write_response(raw_file, file):
     """Writes what the server has to a file.
 
     Raises:
@@ -112,7 +112,7 @@ def _receive(raw_file, file):
         raise ConnectionError(f"{file.tell()} of {total} bytes came")
 
 
-def _may_pass(error):
+def _is_retryable(error):
     """Whether a new try makes sense; not after "no such page"."""
     code = getattr(error, "code", None)
     return code is None or code in (408, 429) or code >= 500

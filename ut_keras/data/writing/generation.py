@@ -62,7 +62,7 @@ def write(
     _remove(paths)
     title = f"{split.filename} {split.name}"
     buckets_of = os.path.join(split.data_dir, f"{split.filename}-{split.name}")
-    with whole_file.folder(buckets_of) as folder:
+    with whole_file.temporary_folder(buckets_of) as folder:
         samples = Samples(samples, f"{title}, reading", max_cases)
         buckets = _spread(split, samples, shards, f"{folder}/buckets")
         origin = {**samples.identity, "left_out": dict(left_out)}
@@ -111,7 +111,7 @@ class Samples:
     """
 
     def __init__(self, samples: Iterable[Any], title: str, most: int | None = None) -> None:
-        contract.held(samples, contract.SAMPLES, f"{title}: the samples")
+        contract.validated(samples, contract.SAMPLES, f"{title}: the samples")
         self._samples = itertools.islice(samples, most)
         self._title = title
         self.count = self.size = self.checksum = 0
@@ -132,7 +132,7 @@ class Samples:
             except (pickle.PicklingError, AttributeError, TypeError) as error:
                 raise DataError(
                     "A sample must be a dict of texts and numbers. Received: "
-                    f"{contract.shown(sample)}, which cannot be kept: {error}."
+                    f"{contract.shortened(sample)}, which cannot be kept: {error}."
                 ) from error
             self.size += len(record)
             self.checksum = zlib.crc32(record, self.checksum)

@@ -1,4 +1,4 @@
-"""Which files of a split are to be written, and what those that are there are made of.
+"""Which files of a split are to be written, and what those that are present are made of.
 
     with claimed(data_dir, "my_problem", {"train": 10, "dev": 1}, seed, tasks) as missing:
         for split, shards in missing.items():
@@ -109,7 +109,7 @@ def plan(
     Returns:
         dict from `Split` to the list of its shards that are to be written; no empty ones.
     Raises:
-        DataError: if there are no such tasks, or other files where only some are wanted.
+        DataError: if present are no such tasks, or other files where only some are wanted.
     """
     total = sum(num_shards.values())
     outside = [task for task in tasks or () if not 0 <= task < total]
@@ -146,7 +146,7 @@ def _origin_name(filename, split):
 
 
 def missing_shards(split: Split, shards: Sequence[int] | None = None) -> list[int]:
-    """Returns the shards, among `shards` (all if None), that are not there.
+    """Returns the shards, among `shards` (all if None), that are not present.
 
     Those of another seed count as missing where all are wanted. Where only some are, others may be
     made elsewhere at the same time, and nothing is overwritten; nor is what somebody else has made.
@@ -154,14 +154,14 @@ def missing_shards(split: Split, shards: Sequence[int] | None = None) -> list[in
     Raises:
         DataError: in these cases.
     """
-    there = [shard for shard, path in enumerate(split.paths) if os.path.lexists(path)]
+    present = [shard for shard, path in enumerate(split.paths) if os.path.lexists(path)]
     wanted = range(split.num_shards) if shards is None else shards
-    if len(there) == split.num_shards:
+    if len(present) == split.num_shards:
         return []
     own_files.check_folder(split.data_dir)
     origin = json_file.read_own(split.origin_path, KEYS)
-    if not there or (origin and {**origin, **split.plan} == origin):
-        return [shard for shard in wanted if shard not in there]
+    if not present or (origin and {**origin, **split.plan} == origin):
+        return [shard for shard in wanted if shard not in present]
     if shards is None and origin:
         return list(wanted)
     raise DataError(
@@ -175,7 +175,7 @@ def write_origin(split: Split, origin: dict[str, Any]) -> None:
     """Writes the JSON file.
 
     Raises:
-        DataError: if there are files of other samples.
+        DataError: if present are files of other samples.
     """
     known = json_file.read_own(split.origin_path, KEYS)
     stays = any(os.path.exists(path) for path in split.paths)
@@ -218,7 +218,7 @@ def check_counts(files: Sequence[str], counts: Sequence[int], is_one_each: bool)
     Raises:
         DataError: if a file holds more or fewer, or if the origin is of more or fewer files.
     """
-    filename, split = tfrecords.names_of(files[0])
+    filename, split = tfrecords.parse_path(files[0])
     path = origin_path(os.path.dirname(files[0]), filename, split)
     origin = json_file.read_own(path, KEYS)
     if origin is None:
