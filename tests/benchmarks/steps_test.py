@@ -32,7 +32,7 @@ def test_the_results_of_a_run_are_left(command, run, capsys):
 def test_somebody_elses_file_is_left(command, run, tmp_path, capsys):
     (tmp_path / "metrics.jsonl").write_text("precious")
     argv = [f"--output_dir={run}", f"--data_dir={run}", f"--visualize_dir={tmp_path}"]
-    assert "Somebody else's file" in small_run.error(capsys, command.main, argv)
+    assert "File of another program" in small_run.error(capsys, command.main, argv)
     assert (tmp_path / "metrics.jsonl").read_text() == "precious"
 
 

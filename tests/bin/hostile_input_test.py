@@ -198,8 +198,8 @@ def test_a_run_without_a_hash_is_compared_with_its_own_vocabulary(world, capsys)
     "changed, said",
     [
         ({"modality": "image"}, "modality of 'inputs' must be one of"),
-        ({"vocab_size": 0}, "must be ints above 0"),
-        ({"vocab_size": 2.5}, "must be ints above 0"),
+        ({"vocab_size": 0}, "positive ints"),
+        ({"vocab_size": 2.5}, "positive ints"),
         ({"encoder": {"class": "os.system"}}, "there is no encoder"),
         ({"encoder": 7}, "must be as ut-trainer writes it"),
     ],
@@ -251,12 +251,12 @@ def test_checkpoint_state_of_t2t(world, capsys):
 @pytest.mark.parametrize(
     "spoil, said",
     [
-        (_make_folder, "must be a file"),
-        (lambda path: (path.unlink(), os.mkfifo(path)), "must be a file"),
-        (lambda path: (path.unlink(), path.symlink_to("/nonexistent")), "must be a file"),
+        (_make_folder, "must be a regular file"),
+        (lambda path: (path.unlink(), os.mkfifo(path)), "must be a regular file"),
+        (lambda path: (path.unlink(), path.symlink_to("/nonexistent")), "must be a regular file"),
         (lambda path: _write(path, b""), "share of the 135 records"),
-        (lambda path: _write(path, path.read_bytes()[:-1]), "must be whole"),
-        (lambda path: _write(path, b"\x07" * 500), "must be whole"),
+        (lambda path: _write(path, path.read_bytes()[:-1]), "A TFRecord file must be"),
+        (lambda path: _write(path, b"\x07" * 500), "A TFRecord file must be"),
     ],
 )
 def test_shards(world, capsys, spoil, said):

@@ -60,10 +60,10 @@ def _assert_one_line(error):
 
 
 def test_find_says_what_is_missing(tmp_path):
-    with pytest.raises(DataError, match="no folder.*--generate_data") as error:
+    with pytest.raises(DataError, match="data_dir=.*--generate_data") as error:
         tfrecords.find(tmp_path / "absent", "p", "train")
     _assert_one_line(error)
-    with pytest.raises(DataError, match="no files p-train.*--generate_data") as error:
+    with pytest.raises(DataError, match="files p-train-.*--generate_data") as error:
         tfrecords.find(tmp_path, "p", "train")
     _assert_one_line(error)
     with pytest.raises(DataError, match="one of train, dev, test.*'eval'") as error:

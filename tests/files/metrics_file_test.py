@@ -30,9 +30,9 @@ def test_a_copy_by_hard_links_goes_on_alone(tmp_path):
 def test_somebody_elses_is_left(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_text("[1]\nprecious")
-    with pytest.raises(OSError, match="Somebody else"):
+    with pytest.raises(OSError, match="metrics.jsonl"):
         metrics_file.append(str(tmp_path), {"step": 1})
-    with pytest.raises(OSError, match="Somebody else"):
+    with pytest.raises(OSError, match="metrics.jsonl"):
         metrics_file.filter_records(str(tmp_path), lambda record: True)
     assert path.read_text() == "[1]\nprecious"
 

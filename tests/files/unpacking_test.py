@@ -101,9 +101,9 @@ def _zip(path, flags=0, compression=0):
     [
         (lambda path: _zip(path, flags=1), "encrypted"),
         (lambda path: _zip(path, compression=99), "compression"),
-        (lambda path: _zip(path, compression=12), "must be a whole"),
-        (lambda path: path.write_bytes(b""), "nothing in it"),
-        (lambda path: path.write_bytes(b"x" * 1000), "must be a whole"),
+        (lambda path: _zip(path, compression=12), "complete tar, zip or gzip"),
+        (lambda path: path.write_bytes(b""), "an empty file"),
+        (lambda path: path.write_bytes(b"x" * 1000), "complete tar, zip or gzip"),
         (os.mkfifo, "must be a file"),
         (os.mkdir, "must be a file"),
     ],
@@ -130,14 +130,14 @@ def test_empty_members(tmp_path, name):
     for other, files in enumerate([{"": b"x"}, {".": b"x"}, {"a/..": b"x"}, {}]):
         with contextlib.suppress(IndexError):  # of zipfile, which writes no empty name
             path = _archive(tmp_path / f"{other}{name}", files)
-            with pytest.raises(DataError, match="must stay inside its folder|archive without it"):
+            with pytest.raises(DataError, match="must stay inside|archive without them"):
                 _unpack(path, tmp_path / "other")
 
 
 def test_a_file_instead_of_the_unpacked_folder(tmp_path):
     _archive(tmp_path / "a.tar", {"x": b"x"})
     (tmp_path / "out").write_text("")
-    with pytest.raises(DataError, match="must be the folder"):
+    with pytest.raises(DataError, match="must be a folder, to which"):
         _unpack(tmp_path / "a.tar", tmp_path / "out")
 
 
@@ -148,7 +148,7 @@ def test_a_cut_off_archive_leaves_nothing(tmp_path, name):
     else:
         _archive(tmp_path / name, {"en.txt": os.urandom(10_000)})
     (tmp_path / name).write_bytes(_read(tmp_path / name)[:5000])
-    with pytest.raises(DataError, match="must be a whole"):
+    with pytest.raises(DataError, match="complete tar, zip or gzip"):
         _unpack(tmp_path / name, tmp_path / "out")
     assert os.listdir(tmp_path) == [name]
 
@@ -163,7 +163,7 @@ def test_an_archive_whose_end_is_damaged_leaves_nothing(tmp_path, name):
     else:
         content[-8] ^= 1  # the checksum
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataError, match="must be a whole"):
+    with pytest.raises(DataError, match="complete tar, zip or gzip"):
         _unpack(tmp_path / name, tmp_path / "out")
     assert os.listdir(tmp_path) == [name]
 
@@ -177,7 +177,7 @@ def test_only_what_is_wanted_is_unpacked(tmp_path, name):
     found = [os.path.join(place, file) for place, _, files in os.walk(folder) for file in files]
     names = sorted(os.path.relpath(path, folder) for path in found)
     assert names == ["data/de.txt", "data/fr.txt", "en.txt"]
-    with pytest.raises(DataError, match=r"must hold \*.es or x. Received: an archive without it"):
+    with pytest.raises(DataError, match=r"\*.es or x. Received: an archive without"):
         _unpack(path, tmp_path / "other", ("*.es", "x"))
     assert sorted(os.listdir(tmp_path)) == [name, "out"]
 
@@ -203,7 +203,7 @@ def _sparse(path):
 )
 def test_what_grows_beyond_its_limit_is_refused(tmp_path, name, make):
     make(tmp_path / name)
-    with pytest.raises(DataError, match=f"{name} must have at most {MOST} bytes, unpacked"):
+    with pytest.raises(DataError, match=f"{name} must unpack to at most {MOST} bytes"):
         _unpack(tmp_path / name, tmp_path / "out", ("en.txt", "a"))
     assert os.listdir(tmp_path) == [name]
 

@@ -143,5 +143,5 @@ def test_refuses_a_vocabulary_that_targets_lack_and_drawing():
     specs = {"inputs": FeatureSpec(14), "targets": FeatureSpec(13)}
     with pytest.raises(HParamError, match="inputs of the targets' vocabulary"):
         models.from_specs("transformer", hp, specs)
-    with pytest.raises(ValueError, match="must be none to be drawn"):
+    with pytest.raises(ValueError, match="prepend_mode must be none"):
         observer.observe(_make(prepended.MASKED), {"inputs": INPUTS})

@@ -258,7 +258,7 @@ def test_damaged_raw_data(tmp_path):
     path = write_archive(tmp_path)
     with open(path, "r+b") as file:
         file.truncate(400)
-    assert_data_error(f"{path} must be a whole", "babi_qa_concat_task1_1k", tmp_path)
+    assert_data_error(f"{path} must be a complete", "babi_qa_concat_task1_1k", tmp_path)
     write_archive(tmp_path, train=TRAIN + "no number\n")
     name = "babi_qa_sentence_single_task1_1k"
     assert_data_error("A line of bAbI must be.*qa1_.*_train.txt, line 8", name, tmp_path)

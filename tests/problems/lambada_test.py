@@ -152,7 +152,7 @@ def test_missing_and_damaged_files(tmp_path):
     with pytest.raises(DataError, match=f"Expected {lambada.TEST} in tmp_dir"):
         generate("lambada_lm", tmp_path)
     (tmp_path / f"{lambada.TEST}.gz").write_bytes(gzip.compress(TEST.encode())[:-9])
-    with pytest.raises(DataError, match="must be a whole text"):
+    with pytest.raises(DataError, match="must be a complete text"):
         generate("lambada_lm", tmp_path)
 
 

@@ -186,7 +186,7 @@ def test_damaged_tables(tmp_path):
     assert_data_error("must have the columns.*verb_index", name, tmp_path)
     with open(tmp_path / TABLE, "r+b") as file:
         file.truncate(20)
-    assert_data_error("must be a whole text file", name, tmp_path)
+    assert_data_error("must be a complete text file", name, tmp_path)
 
 
 def test_other_test_sets_need_the_vocabulary(tmp_path):

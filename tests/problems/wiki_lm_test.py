@@ -43,7 +43,7 @@ def test_of_several_languages_each_has_its_turn(tmp_path):
     problem = problems.get("languagemodel_de_en_fr_ro_wiki64k")
     samples = problem.generate_samples("dev", str(tmp_path), str(tmp_path), 0)
     assert [text["targets"][:2] for text in samples] == ["de", "fr", "en", "ro", "fr", "en", "en"]
-    with pytest.raises(DataError, match="enwiki_train.txt.gz must be in tmp_dir.*put it there"):
+    with pytest.raises(DataError, match="enwiki_train.txt.gz must be in tmp_dir"):
         next(
             problems.get("languagemodel_en_wiki32k").generate_samples("train", "", str(tmp_path), 0)
         )

@@ -102,7 +102,7 @@ def test_missing_and_damaged_files(tmp_path):
     with pytest.raises(DataError, match="Expected wsjEval.trees in tmp_dir"):
         generate(tmp_path)
     (tmp_path / "wsjEval.trees.gz").write_bytes(gzip.compress(TREE.encode())[:-9])
-    with pytest.raises(DataError, match="wsjEval.trees.gz must be a whole text"):
+    with pytest.raises(DataError, match="wsjEval.trees.gz must be a complete text"):
         generate(tmp_path)
 
 

@@ -57,8 +57,8 @@ def _other_files(path):
         (_folder, ""),
         (_link_to_a_folder, ""),
         (_other_files, "must hold "),
-        (lambda path: path.write_text("mine"), "must be the folder"),
-        (lambda path: path.symlink_to("nowhere"), "must be the folder"),
+        (lambda path: path.write_text("mine"), "must be a folder, to which"),
+        (lambda path: path.symlink_to("nowhere"), "must be a folder, to which"),
     ],
 )
 def test_what_a_user_has_in_its_place_stays(tmp_path, make, said, name):

@@ -55,13 +55,13 @@ def _list_of(requirement, least=0):
         is_list = isinstance(values, list | tuple) and len(values) >= least
         return is_list and all(map(requirement.fits, values))
 
-    some = f", at least {least}" if least else ""
-    return Requirement(f"a list{some}, each {requirement.expected}", fits)
+    some = f" of at least {least}" if least else ""
+    return Requirement(f"a list{some}, each item {requirement.expected}", fits)
 
 
 def _unique(requirement):
     return Requirement(
-        f"{requirement.expected}, none twice",
+        f"{requirement.expected}, without duplicates",
         lambda values: requirement.fits(values) and len({*values}) == len(values),
     )
 
@@ -112,13 +112,13 @@ def _leads_to_own_vocab(other):
     return True
 
 
-_TEXT = Requirement("a text of UTF-8", _is_text)
+_TEXT = Requirement("text that can be encoded as UTF-8", _is_text)
 _LINE = Requirement("a line of text", _is_line)
 _LINES = _list_of(_LINE)
 _FILE = Requirement(
-    "the name of a file, without a folder", lambda v: _is_relative_file(v) and os.sep not in v
+    "a file name without a folder", lambda v: _is_relative_file(v) and os.sep not in v
 )
-RELATIVE_FILE = Requirement("a file name that does not lead out of its folder", _is_relative_file)
+RELATIVE_FILE = Requirement("a file name that stays inside its folder", _is_relative_file)
 _BOOL = Requirement("True or False", lambda value: isinstance(value, int) and value in (0, 1))
 _METHOD = Requirement("a method", callable)
 DICT = Requirement("a dict", lambda value: isinstance(value, Mapping))
@@ -162,8 +162,8 @@ T2T_PROBLEM_FIELDS = {
     "name": _FILE,
     "dataset_filename()": _FILE,
     "dataset_splits": Requirement(
-        f'a list of {{"split": …, "shards": {SHARDS.expected}}}, each of train, eval, test, none '
-        "twice",
+        f'a list of {{"split": …, "shards": {SHARDS.expected}}}, each split one of '
+        "train, eval, test, without duplicates",
         _are_splits,
     ),
     # T2T has it as a method, too: that is true, whatever it would return.
@@ -171,8 +171,8 @@ T2T_PROBLEM_FIELDS = {
     "multiprocess_generate": _BOOL,
     "eval_metrics()": _LINES,
     "example_reading_spec()": Requirement(
-        "(dict of fields, dict of decoders or None), inputs and targets of ints (nearest to real "
-        "numbers is a Text2ClassProblem, of ranges)",
+        "(dict of fields, dict of decoders or None), with inputs and targets of ints (for real "
+        "numbers, use a Text2ClassProblem over ranges)",
         _is_reading_spec,
     ),
     "has_inputs": _BOOL,
@@ -189,7 +189,8 @@ _ASKED_LATER = {"eval_metrics()", "example_reading_spec()"}
 _OF_FILE = {
     "use_vocab_from_other_problem": _or_none(
         Requirement(
-            "another problem, which has a vocabulary of its own in the end", _leads_to_own_vocab
+            "a problem that has its own vocabulary or takes it from such a problem",
+            _leads_to_own_vocab,
         )
     ),
     "vocab_filename": RELATIVE_FILE,
@@ -216,7 +217,7 @@ T2T_HPARAMS_FIELDS = {
     "target_space_id": _TEXT_SPACE,
 }
 ENCODER = Requirement(
-    "a text encoder, which can encode and decode",
+    "a text encoder with the methods encode and decode",
     lambda encoder: all(callable(getattr(encoder, name, None)) for name in ("encode", "decode")),
 )
 FEATURE_ENCODERS = Requirement(
@@ -281,7 +282,7 @@ def text_of(sample: dict[str, Any], name: str) -> str:
     """
     text: Any = sample.get(name) if isinstance(sample, dict) else None
     if not _is_text(text):
-        requirement = _TEXT.expected if isinstance(text, str) else "a text"
+        requirement = _TEXT.expected if isinstance(text, str) else "the text"
         raise DataError(
             f"A sample must be a dict with {requirement} {name!r}. Received: {shortened(sample)}."
         )
@@ -303,9 +304,9 @@ def texts(values: Iterable[str]) -> Iterator[str]:
     """Yields what a vocabulary is made of; DataError of the first that is no text, or of none."""
     value = None
     for value in values:
-        yield validated(value, _TEXT, "What a vocabulary is made of")
+        yield validated(value, _TEXT, "Each text for a vocabulary")
     if value is None:
-        raise DataError("A vocabulary must be made of texts. Received: none.")
+        raise DataError("A vocabulary requires at least one text. Received: none.")
 
 
 def ids(title: str, values: Any) -> list[int]:
@@ -322,4 +323,4 @@ def ids(title: str, values: Any) -> list[int]:
 
 def ids_error(title: str, values: Any) -> DataError:
     """The error of what should be ids."""
-    return DataError(f"The ids of {title} must be ints of 64 bits. Received: {shortened(values)}.")
+    return DataError(f"The ids of {title} must be 64-bit ints. Received: {shortened(values)}.")

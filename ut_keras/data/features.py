@@ -35,14 +35,16 @@ def check(specs: Mapping[str, FeatureSpec]) -> None:
         DataError: if there is no such modality, or a size is none, or there are no targets.
     """
     if "targets" not in specs:
-        raise DataError(f"There must be a feature targets. Received: {', '.join(specs) or 'none'}.")
+        raise DataError(
+            f"The features must include targets. Received: {', '.join(specs) or 'none'}."
+        )
     for name, spec in specs.items():
         modalities = contract.one_of(*get_args(Modality))
         contract.validated(spec.modality, modalities, f"The modality of {name!r}")
         for size in (spec.vocab_size, *spec.shape):
             is_int = isinstance(size, int) and not isinstance(size, bool)
             if not is_int or limits.why_not(size, least=1):
-                raise DataError(f"The sizes of {name!r} must be ints above 0. Received: {spec}.")
+                raise DataError(f"The sizes of {name!r} must be positive ints. Received: {spec}.")
 
 
 class FeatureMetric(NamedTuple):

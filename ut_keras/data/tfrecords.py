@@ -69,36 +69,37 @@ def find(data_dir: str, filename: str, split: str) -> list[str]:
     if not data_dir or not os.path.isdir(data_dir):
         raise DataError(
             f"data_dir must be a folder with the files {wanted}. Received: data_dir={data_dir!r}, "
-            f"which is no folder. {advice}."
+            f"which is not a folder. {advice}."
         )
     sets = _shards_by_count(data_dir, filename, split)
     if not sets:
         raise DataError(
-            f"data_dir has no files {wanted}. Received: data_dir={data_dir!r}. {advice}."
+            f"data_dir must contain files {wanted}. Received: data_dir={data_dir!r}, which has "
+            f"none. {advice}."
         )
     if len(sets) > 1:
         counts = " and ".join(f"of-{count:05d}" for count in sorted(sets))
         raise DataError(
-            f"Expected one set of files {wanted} in {data_dir!r}. Received: {counts}. "
-            "Remove those that are not wanted."
+            f"data_dir must contain one set of files {wanted}. Received: {counts} in {data_dir!r}. "
+            "Remove the files that are not needed."
         )
     ((count, present),) = sets.items()
     paths = shard_paths(data_dir, filename, split, count)
     missing = [path for shard, path in enumerate(paths) if shard not in present]
     if missing:
         raise DataError(
-            f"Expected all {count} files {filename}-{split}-*-of-{count:05d} in {data_dir!r}. "
-            f"Received: {len(present)}; missing: {os.path.basename(missing[0])}"
+            f"data_dir must contain all {count} files {filename}-{split}-*-of-{count:05d}. "
+            f"Received: {len(present)} in {data_dir!r}; missing: {os.path.basename(missing[0])}"
             f"{' and others' if len(missing) > 1 else ''}. {advice}."
         )
     if max(present) >= count:
         raise DataError(
             f"The files {filename}-{split}-*-of-{count:05d} in {data_dir!r} must be numbered from "
-            f"0 to {count - 1}. Received: {max(present):05d}. Remove those that are not wanted."
+            f"0 to {count - 1}. Received: {max(present):05d}. Remove the files that are not needed."
         )
     for path in paths:
         if not os.path.isfile(path):  # a pipe would be waited for without end
-            raise DataError(f"A TFRecord file must be a file. Received: {path}, which is none.")
+            raise DataError(f"A TFRecord file must be a regular file. Received: {path}.")
         with open(path, "rb"):  # a user who may not is told of the file, and TensorFlow does not
             pass
     return paths
@@ -191,9 +192,9 @@ def find_bad(paths: Iterable[str]) -> str | None:
 def check_format(path: str) -> None:
     """Raises DataError if a file holds something else than plain TFRecords, and names what."""
     if other := other_format(path):
-        advice = " Unpack it under the same name." if other.endswith("compressed") else ""
+        advice = " Decompress it under the same name." if other.endswith("compressed") else ""
         raise DataError(
-            "A TFRecord file must hold records without compression, as T2T writes and reads them. "
+            "A TFRecord file must be uncompressed, as in T2T. "
             f"Received: {path}, which is {other}.{advice}"
         )
 
@@ -225,7 +226,7 @@ def _text_format(start):
     if not text.strip() or any(c < " " and not c.isspace() for c in text):
         return None
     if text.startswith("version https://git-lfs"):
-        return "a pointer of Git LFS, whose file was not fetched"
+        return "a Git LFS pointer; the file itself was not fetched"
     if re.match(r"\s*<(!doctype|html|head|\?xml)", text, re.IGNORECASE):
         return "an HTML or XML page"
     return f"text, {text.strip().splitlines()[0][:40]!r}"

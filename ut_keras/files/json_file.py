@@ -49,8 +49,8 @@ def read_own(path: str, keys: Collection[str]) -> dict[str, Any] | None:
         if (values := read(path)).keys() >= set(keys):
             return values
     raise DataError(
-        f"{path} must be a record of ut_keras, with {' and '.join(keys)}. Received: somebody "
-        "else's file, which is left as it is; give it another name."
+        f"{path} must be a record of ut_keras, with {' and '.join(keys)}. Received: another "
+        "program's file. It was not changed; rename it."
     )
 
 

@@ -103,7 +103,7 @@ def filter_records(output_dir: str, is_kept: Callable[[dict[str, Any]], bool]) -
 
 def _check_signature(output_dir, content):
     if not content.startswith(_SIGNATURE[: len(content)]):
-        raise FileExistsError(errno.EEXIST, "Somebody else's file", path(output_dir))
+        raise FileExistsError(errno.EEXIST, "File of another program", path(output_dir))
 
 
 def _lines(name):

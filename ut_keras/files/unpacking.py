@@ -56,16 +56,16 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
         )
     if os.path.lexists(directory):
         raise DataError(
-            f"{directory} must be the folder that {os.path.basename(path)} is unpacked to. "
-            "Received: a file or link; remove it."
+            f"{directory} must be a folder, to which {os.path.basename(path)} is unpacked. "
+            "Received: a file or link. Remove it."
         )
 
     def copy(name, source):
         target = os.path.normpath(os.path.join(whole, name))
         if os.path.isabs(name) or not target.startswith(whole + os.sep):
             raise DataError(
-                f"The names in an archive must stay inside its folder. Received: {name!r} in "
-                f"{path}."
+                f"The names in an archive must stay inside the target folder. Received: {name!r} "
+                f"in {path}."
             )
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with file_error.named(directory), open(target, "wb") as file:
@@ -80,7 +80,7 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
         read(path, members, most_bytes, copy)
         if not os.listdir(whole):
             raise DataError(
-                f"{path} must hold {' or '.join(members)}. Received: an archive without it."
+                f"{path} must contain {' or '.join(members)}. Received: an archive without them."
             )
         if not os.path.isdir(directory):  # Another process may have been faster.
             whole_file.move_into_place([(whole, directory)])
@@ -105,8 +105,8 @@ def read(
                 continue
             if not is_file:
                 raise DataError(
-                    f"An archive must hold files and folders only. Received: {name!r}, a link or "
-                    f"device, in {path}."
+                    f"An archive must contain only files and folders. Received: {name!r}, a link "
+                    f"or device, in {path}."
                 )
             with open_member() as file:
                 receive(name, file)
@@ -115,15 +115,15 @@ def read(
         if is_of_system or isinstance(error, DataError):
             raise
         raise DataError(
-            f"{path} must be a whole tar, zip or gzip file without a password; remove it to fetch "
-            f"it again. Received: {error or type(error).__name__}."
+            f"{path} must be a complete tar, zip or gzip file without a password. Received: "
+            f"{error or type(error).__name__}. Remove it to fetch it again."
         ) from error
 
 
 def _members(path):
     """Yields (name, bytes, whether it is a file, function that opens it) of what is no folder."""
     if not os.path.getsize(path):
-        raise EOFError("nothing in it")
+        raise EOFError("an empty file")
     if tarfile.is_tarfile(path):
         with tarfile.open(path) as archive:
             for member in archive:
@@ -132,7 +132,7 @@ def _members(path):
                     yield member.name, member.size, member.isfile(), read_member
             archive.fileobj.seek(archive.offset)  # two empty blocks, which a cut file lacks
             if archive.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
-                raise EOFError("its end is missing")
+                raise EOFError("the end is missing")
             while archive.fileobj.read(_BLOCK):
                 pass  # what compresses it checks its sum at the end
     elif zipfile.is_zipfile(path):
@@ -149,4 +149,4 @@ def _members(path):
 
 def _check_size(size, most_bytes, path):
     if size > most_bytes:
-        raise DataError(f"{path} must have at most {most_bytes} bytes, unpacked. Received: more.")
+        raise DataError(f"{path} must unpack to at most {most_bytes} bytes. Received: more.")

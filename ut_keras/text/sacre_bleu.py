@@ -85,8 +85,9 @@ def tokenizer_warning(metric: "BLEU", references: Sequence[str]) -> str:
     if 2 * found <= letters or sum(map(len, words)) < _MIN_UNSEGMENTED_LENGTH * len(words):
         return ""
     return (
-        f"the references are of a script without spaces, of which {metric.tokenizer_signature} "
-        "makes one word a sentence: the score means nothing"
+        f"the references are in a script without spaces, so the tokenizer "
+        f"{metric.tokenizer_signature} treats each sentence as one word, and the score means "
+        "nothing"
     )
 
 
@@ -102,8 +103,8 @@ def corpus_bleu(
     _print_once(f"{name}: bleu is sacreBLEU's {made.get_signature()}")
     if unsplit := tokenizer_warning(made, references):
         _print_once(
-            f"note: {name}: {unsplit}; the problem must say its target language, such as "
-            f'"zh". Received: {language or "none"}'
+            f"note: {name}: {unsplit}. The target language of the problem must be set, for example "
+            f'to "zh". Received: {language or "none"}'
         )
     return {"bleu": score}
 

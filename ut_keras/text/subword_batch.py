@@ -39,7 +39,7 @@ def make_matcher(encoder: Any) -> Any:
         import tensorflow_text as tf_text
     except ModuleNotFoundError as error:
         raise UsageError(
-            "Subwords need the package tensorflow-text, of TensorFlow's version. "
+            "Subwords require the package tensorflow-text in the same version as TensorFlow. "
             f"Received: {error}."
         ) from error
     size, longest = max((len(s.encode("utf-8", "surrogatepass")), s) for s in encoder.subtokens)
@@ -52,9 +52,9 @@ def make_matcher(encoder: Any) -> Any:
     lacking = sorted(character for character in encoder.alphabet if character not in ids)
     if lacking or "\0" in encoder.alphabet:
         raise ValueError(
-            "The vocabulary must hold every character of its alphabet (those of its subtokens, and "
-            f"'\\_u;0123456789'), and not the character 0. Received: a vocabulary of "
-            f"{len(ids)} subtokens without {lacking[:10]}."
+            "The vocabulary must contain every character of its alphabet (the characters of its "
+            f"subtokens and '\\_u;0123456789') and must not contain the character 0. Received: a "
+            f"vocabulary of {len(ids)} subtokens without {lacking[:10]}."
         )
     # The splitter wants names that differ and are not empty. No text has "__": what must not match
     # gets such a name.

@@ -56,7 +56,7 @@ class SubwordTextEncoder(TextEncoder):
     def __init__(self, filename: str | None = None, subtokens: Sequence[str] | None = None) -> None:
         if (filename is None) == (subtokens is None):
             raise ValueError(
-                "Give a filename or subtokens, one of the two. "
+                "Exactly one of filename and subtokens must be given. "
                 f"Received: filename={filename!r}, {len(subtokens or ())} subtokens."
             )
         if filename is not None:
@@ -64,8 +64,8 @@ class SubwordTextEncoder(TextEncoder):
             first = [subtoken.removesuffix("_") for subtoken in subtokens[:NUM_RESERVED_IDS]]
             if first != list(RESERVED_TOKENS):
                 raise DataError(
-                    "A vocabulary of subwords must begin with the lines "
-                    f"{' and '.join(RESERVED_TOKENS)}, whose ids are padding and end. "
+                    "A subword vocabulary must begin with the lines "
+                    f"{' and '.join(RESERVED_TOKENS)}, for padding and end. "
                     f"Received: {filename} with {first}."
                 )
         self._title = f"The vocabulary {filename or ''}".rstrip()
@@ -132,8 +132,8 @@ class SubwordTextEncoder(TextEncoder):
                     break
             else:
                 raise DataError(
-                    f"{self._title} must hold every character of its alphabet. Received: "
-                    f"{escaped!r}, of which {escaped[start]!r} is missing."
+                    f"{self._title} must contain every character of its alphabet. Received: "
+                    f"{escaped!r}, whose character {escaped[start]!r} is missing."
                 )
             found.append(known[piece])
             start += len(piece)
@@ -183,8 +183,8 @@ class SubwordTextEncoder(TextEncoder):
         """
         if target_size < 1 or min_count > max_count:
             raise ValueError(
-                "target_size must be positive and min_count not above max_count. "
-                f"Received: {target_size}, {min_count}, {max_count}."
+                "target_size must be positive, and min_count must be at most max_count. Received: "
+                f"target_size={target_size}, min_count={min_count}, max_count={max_count}."
             )
         builder = VocabularyBuilder(token_counts, max_subtoken_length, reserved_tokens)
         best = None
@@ -224,7 +224,7 @@ def _unquote(filename, lines):
         if line[:1] == "'" and not quoted and lines[0][:1] == "'":
             if line != "'":
                 raise DataError(
-                    "A vocabulary must be whole, its subtokens in quotes. "
+                    "Every line of a subword vocabulary must be a subtoken in quotes. "
                     f"Received: {filename}, line {number}: {line[:80]!r}."
                 )
             line = ""  # half of a line break, which T2T writes as it is and reads as two subtokens

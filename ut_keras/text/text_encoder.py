@@ -67,8 +67,8 @@ class IntegerTextEncoder(TextEncoder):
         number = int(match["sign"] + match["digits"]) if match else -1
         if not 0 <= number < self._vocab_size - NUM_RESERVED_IDS:
             raise DataError(
-                f"Numbers must be in [0, {self._vocab_size - NUM_RESERVED_IDS}), with spaces "
-                f"between them. Received: {word!r}."
+                f"Numbers must be in [0, {self._vocab_size - NUM_RESERVED_IDS}), separated by "
+                f"spaces. Received: {word!r}."
             )
         return number + NUM_RESERVED_IDS
 
@@ -131,7 +131,8 @@ class TokenTextEncoder(TextEncoder):
     ) -> None:
         if (filename is None) == (tokens is None):
             raise ValueError(
-                f"Give a filename or tokens, one of the two. Received: {filename!r}, {tokens!r}."
+                "Exactly one of filename and tokens must be given. "
+                f"Received: filename={filename!r}, tokens={tokens!r}."
             )
         if filename is not None:
             self.entries = tuple(line.strip() for line in read_lines(filename))
@@ -180,13 +181,14 @@ class ClassLabelEncoder(TextEncoder):
     def __init__(self, labels: Iterable[str] | None = None, filename: str | None = None) -> None:
         if (filename is None) == (labels is None):
             raise ValueError(
-                f"Give labels or a filename, one of the two. Received: {labels!r}, {filename!r}."
+                "Exactly one of labels and filename must be given. "
+                f"Received: labels={labels!r}, filename={filename!r}."
             )
         if filename is not None:
             labels = [line.strip() for line in read_lines(filename)]
         self.entries = tuple(labels or ())
         if not self.entries:
-            raise DataError(f"There must be labels. Received: none, {filename or labels}.")
+            raise DataError(f"labels must not be empty. Received: none, {filename or labels}.")
 
     def encode(self, text: str) -> list[int]:
         if text not in self.entries:

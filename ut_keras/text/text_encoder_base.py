@@ -58,7 +58,7 @@ def read_lines(filename: str) -> list[str]:
     """
     if not os.path.isfile(filename):
         raise DataError(
-            f"Expected a vocabulary file. Received: {filename}, which is no file. Run with "
+            f"A vocabulary file must exist. Received: {filename}, which is not a file. Run with "
             "--generate_data, or give the folder that holds the data as --data_dir."
         )
     return text_lines.read(filename)

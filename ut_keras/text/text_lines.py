@@ -39,7 +39,7 @@ def opened(path: str) -> Iterator[gzip.GzipFile | io.BufferedReader]:
     except UnicodeDecodeError as error:
         raise DataError(f"Text must be UTF-8. Received: {path}: {error}.") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{path} must be a whole text file. Received: {error}.") from error
+        raise DataError(f"{path} must be a complete text file. Received: {error}.") from error
 
 
 def lines(path: str) -> Iterator[str]:

@@ -37,9 +37,9 @@ def _line_warnings(encoder, title, used):
     spaced = [entry for entry in encoder.entries if len(entry.split()) > 1]
     if spaced:
         found.append(
-            f"{title} must be a list of words, one a line, without counts or scores. Received: "
-            f"{_counted(len(spaced), 'line')} with white space inside, such as {spaced[0][:80]!r}, "
-            "which no word of a text is."
+            f"{title} must have one word per line, without counts or scores. Received: "
+            f"{_counted(len(spaced), 'line')} with white space inside, such as {spaced[0][:80]!r}. "
+            "No word of a text matches them."
         )
     own = [
         entry.split()[0]
@@ -49,7 +49,7 @@ def _line_warnings(encoder, title, used):
     own = [word for word in own if word != encoder.entries[encoder.oov_id] and word not in used]
     if own:
         found.append(
-            f"{title} has {', '.join(own)}, never used: unknown words become "
+            f"{title} has {', '.join(own)}, which is never used: unknown words become "
             f"{encoder.entries[encoder.oov_id]}, and a text ends with <EOS>."
         )
     return found
@@ -65,7 +65,7 @@ def unknown_word_warnings(encoder: TokenTextEncoder, title: str, words: Sequence
         return []
     shown = ", ".join(repr(word[:40]) for word in list(dict.fromkeys(lacking))[:_NUM_SHOWN])
     return [
-        f"{len(lacking) / len(words):.0%} of the words are not in {title}, such as {shown}: they "
+        f"{len(lacking) / len(words):.0%} of the words are not in {title}, such as {shown}. They "
         f"become {encoder.entries[oov_id]}."
     ]
 

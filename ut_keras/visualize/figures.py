@@ -93,8 +93,8 @@ def ponder(seen: "Observation", stack: str | None = None) -> "Figure":
         stack = next(iter(seen.ponder))
     if stack not in seen.ponder:
         raise ValueError(
-            'Ponder times need an adaptive model (recurrence_type="act") and one of '
-            f"{tuple(seen.ponder)}. Received: {stack!r}."
+            'Ponder times require an adaptive model (recurrence_type="act"), and stack must be '
+            f"one of {tuple(seen.ponder)}. Received: {stack!r}."
         )
     labels, times = seen.ponder[stack]
     places, size = np.arange(len(labels)), 0.26 * len(labels)
@@ -153,8 +153,8 @@ def check_only_own_files(directory: str) -> None:
         file_error.check_is_file(path)
         if not _is_own_file(path):
             raise UsageError(
-                "The folder for pictures must have none but those of ut-visualize. "
-                f"Received: {path!r}, which is left as it is."
+                "The picture files in the output folder must be files of ut-visualize. "
+                f"Received: {path!r}. It was not changed."
             )
 
 
@@ -179,7 +179,7 @@ def _save(figure, file):
 
 def _pick_map(seen, kind):
     if not seen.maps:
-        raise ValueError("The model must have attention to be drawn. Received: none recorded.")
+        raise ValueError("The model must have attention weights to plot. Received: none.")
     kind = next(iter(seen.maps)) if kind is None else kind
     if kind not in seen.maps:
         raise ValueError(f"kind must be one of {tuple(seen.maps)}. Received: {kind!r}.")

@@ -95,7 +95,9 @@ def observe(
     """
     mode = getattr(model.hparams, "prepend_mode", "none")
     if mode != "none":
-        raise UsageError(f"prepend_mode must be none to be drawn. Received: prepend_mode={mode}.")
+        raise UsageError(
+            f"prepend_mode must be none to plot a model. Received: prepend_mode={mode}."
+        )
     encoders = encoders or {}
     features = _one_example(model, features, example)
     if "targets" not in features:
@@ -188,7 +190,7 @@ def _target_positions(model, features, encoders):
     ids, encoder = features["targets"][0], encoders.get("targets")
     if model.class_labels:
         one = np.ones([1], bool)
-        return _Positions(["answer"], one), _Positions([START], one)
+        return _Positions(["prediction"], one), _Positions([START], one)
     kept = ids != 0
     written = token_labels(encoder, ids)
     read = [START, *written[:-1]]

@@ -244,7 +244,7 @@ def test_an_index_that_does_not_fit(tmp_path, monkeypatch):
         )
 
     monkeypatch.setattr(record_index, "get", wrong)
-    pattern = "when its file was indexed, [67]. Received: length [56]. Remove the index"
+    pattern = "length [67], as when its file was indexed. Received: length [56]. Remove the index"
     assert_data_error(pattern, files, training=True)
 
 

@@ -34,9 +34,7 @@ def test_long_records_are_counted_by_their_longest_feature(tmp_path):
     encoders = {"inputs": encoder, "targets": encoder}
     records = [{"inputs": [2] * i, "targets": [2] * 5} for i in range(3, 13)]
     lines = _report(tmp_path, records, encoders, max_length=10)
-    assert lines[-1] == (
-        "2 records (20.00 %) are longer than max_length=10: training leaves them out"
-    )
+    assert lines[-1] == ("2 records (20.00 %) are longer than max_length=10: training skips them")
     lines = _report(tmp_path, records, encoders, max_length=4, training=False)
     assert lines[-1] == "10 records (100.00 %) are longer than max_length=4: evaluation keeps them"
 

@@ -123,7 +123,7 @@ def test_every_flipped_bit_is_named(tmp_path):
     for bit in [*first_record, *flipped_bits.places(len(content), 100)]:
         with (
             flipped_bits.flipped(files[1], bit),
-            pytest.raises(DataError, match=f"another checksum, at byte .* {files[1]}"),
+            pytest.raises(DataError, match=f"checksum, at byte .* {files[1]}"),
         ):
             index.read(everything)
     assert len(index.read(everything)[1]) == 12
@@ -133,7 +133,7 @@ def test_a_file_that_is_cut_off_under_its_index(tmp_path):
     files = _write(tmp_path)
     index = _get(files)
     os.truncate(files[2], os.path.getsize(files[2]) - 5)
-    with pytest.raises(DataError, match=f"another checksum, at byte .* {files[2]}"):
+    with pytest.raises(DataError, match=f"checksum, at byte .* {files[2]}"):
         index.read(np.arange(len(index)))
 
 
@@ -163,7 +163,7 @@ def test_a_folder_that_cannot_be_written_to(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(np, "savez", refuse)
     assert len(_get(files)) == 50
-    assert "kept in" not in capsys.readouterr().out
+    assert "record_index-" not in capsys.readouterr().out
     assert sorted(os.listdir(tmp_path)) == sorted(map(os.path.basename, files))
 
 
@@ -173,5 +173,5 @@ def test_files_that_are_no_plain_records(tmp_path):
     sizes = np.diff(index._offsets) - 16
     with open(files[1], "ab") as file:
         file.write(b"more")
-    with pytest.raises(DataError, match="keep their size"):
+    with pytest.raises(DataError, match=f"{files[0]}"):
         record_index.RecordIndex(files, sizes, index.lengths, "")

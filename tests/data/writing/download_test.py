@@ -81,10 +81,10 @@ def test_says_what_it_waits_for(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(download, "_RETRY_SECONDS", (0, 0))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     raw_file = download.RawFile("corpus.bin", "http://127.0.0.1:9/corpus.bin")
-    with pytest.raises(DataError, match="put it there"):
+    with pytest.raises(DataError, match="corpus.bin must be in tmp_dir"):
         download.fetch(str(tmp_path), raw_file)
-    asking = "corpus.bin: asking http://127.0.0.1:9/corpus.bin"
-    again = r"corpus.bin: .*refused; asking again in 0 s"
+    asking = "corpus.bin: requesting http://127.0.0.1:9/corpus.bin"
+    again = r"corpus.bin: .*refused; trying again in 0 s"
     shown = "\n".join([asking, again, asking, again, asking, ""])
     assert re.fullmatch(shown, capsys.readouterr().out)
 
@@ -97,7 +97,7 @@ def test_a_file_put_there_by_hand_is_taken(tmp_path):
 
 def test_a_link_to_what_is_not_there_now_stays(server, tmp_path):
     (tmp_path / "corpus.bin").symlink_to(tmp_path / "disk" / "corpus.bin")
-    with pytest.raises(DataError, match="put it there. .*a link that leads nowhere"):
+    with pytest.raises(DataError, match="corpus.bin must be in tmp_dir.*broken link"):
         download.fetch(str(tmp_path), server.raw_file())
     assert (tmp_path / "corpus.bin").is_symlink() and not server.num_requests
 
@@ -108,7 +108,7 @@ def test_wrong_checksum_is_refused(server, tmp_path):
         download.fetch(str(tmp_path), raw_file)
     assert not os.path.exists(tmp_path / "corpus.bin")
     (tmp_path / "corpus.bin").write_bytes(b"mine")
-    with pytest.raises(DataError, match="remove it to fetch it again"):
+    with pytest.raises(DataError, match="SHA-256 .*Remove it"):
         download.fetch(str(tmp_path), raw_file)
 
 
@@ -120,7 +120,7 @@ def test_tries_again_where_it_broke_off(server, tmp_path):
 
 def test_leaves_nothing_of_what_broke_off_again_and_again(server, tmp_path):
     server.break_after = [100] * 9
-    with pytest.raises(DataError, match=f"put it there.*100 of {len(BODY)} bytes came"):
+    with pytest.raises(DataError, match=f"must be in tmp_dir.* 100 of {len(BODY)} bytes"):
         download.fetch(str(tmp_path), server.raw_file())
     assert server.num_requests == 3 and os.listdir(tmp_path) == []
 
@@ -142,9 +142,9 @@ def test_says_what_to_put_where(server, tmp_path, statuses, requests):
     assert server.num_requests == requests and os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("url, reason", [("http://127.0.0.1:9/x", "refused"), ("", "no place")])
+@pytest.mark.parametrize("url, reason", [("http://127.0.0.1:9/x", "refused"), ("", "downloaded")])
 def test_offline(server, tmp_path, url, reason):
-    with pytest.raises(DataError, match=f"put it there.*{reason}"):
+    with pytest.raises(DataError, match=f"must be in tmp_dir.*{reason}"):
         download.fetch(str(tmp_path), download.RawFile("x", url))
     with pytest.raises(DataError, match="tmp_dir must be a folder that has x"):
         download.fetch(None, download.RawFile("x", url))

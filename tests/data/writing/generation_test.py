@@ -137,7 +137,7 @@ def _begin(tmp_path):
 def test_going_on_with_other_samples_is_refused(tmp_path):
     split = _begin(tmp_path)
     before = _content(tmp_path)
-    with pytest.raises(DataError, match="must be those.*199 samples.*instead of 200"):
+    with pytest.raises(DataError, match="200 samples.* Received: 199 samples"):
         _write(split, samples=SAMPLES[1:])
     assert _content(tmp_path) == before
 
@@ -159,7 +159,7 @@ def test_record_of_an_earlier_version_is_read_and_leaves_data_dir(tmp_path):
 def test_another_seed_begins_anew_but_not_on_one_of_several_machines(tmp_path):
     _begin(tmp_path)
     other = _split(tmp_path, seed=6)
-    with pytest.raises(DataError, match="same seed.*'random_seed': 5.*wanted.*'random_seed': 6"):
+    with pytest.raises(DataError, match="'random_seed': 6.*Received: .*'random_seed': 5"):
         generation_plan.missing_shards(other, [2])
     assert generation_plan.missing_shards(other) == [0, 1, 2, 3]
     assert _write(other) == 200
@@ -186,7 +186,7 @@ def test_the_line_of_samples_without_an_end_says_their_size(tmp_path, monkeypatc
 
 @pytest.mark.parametrize("samples, options", [([], {}), (SAMPLES, {"encode": lambda samples: ()})])
 def test_no_data_are_refused(tmp_path, samples, options):
-    with pytest.raises(DataError, match="Expected .* of p train. Received: none"):
+    with pytest.raises(DataError, match="p train.*Received: none"):
         _write(_split(tmp_path), samples=samples, **options)
     assert os.listdir(tmp_path) == []
 
@@ -237,7 +237,7 @@ def test_shards_of_somebody_else_are_left(tmp_path):
     split = _split(tmp_path)
     with open(split.paths[1], "w") as file:
         file.write("mine")
-    with pytest.raises(DataError, match="must be of the same seed .* files of unknown origin"):
+    with pytest.raises(DataError, match="Received: files of unknown origin"):
         generation_plan.missing_shards(split)
     (tmp_path / "datagen.p-train.json").write_text("mine")  # of the user, as the next is
     with pytest.raises(DataError, match="files of unknown origin"):

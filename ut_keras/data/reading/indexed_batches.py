@@ -104,9 +104,9 @@ class IndexedBatches:
     def __getattr__(self, name: str) -> NoReturn:
         if not name.startswith("_") and hasattr(tf.data.Dataset, name):
             raise NoDatasetError(
-                "What training reads must be changed example by example, by `Problem.preprocess`: "
-                "its batches are those of all passes, which only `data.reading` orders. Received: "
-                f"`{name}`, of one dataset."
+                "Training batches must be changed one example at a time, by `Problem.preprocess`: "
+                "they span all epochs, and only `data.reading` can order them. Received: "
+                f"`{name}`, a method of one dataset."
             )
         raise AttributeError(name)
 

@@ -77,7 +77,7 @@ def report(
         lines.append(line)
     num_long = int((of_all.max(axis=1, initial=0) > max_length).sum())
     share = f" ({num_long / num_records:.2%})".replace("%", " %") if num_long else ""
-    action = "training leaves them out" if training else "evaluation keeps them"
+    action = "training skips them" if training else "evaluation keeps them"
     lines.append(f"{num_long:,} records{share} are longer than max_length={max_length}: {action}")
     return "\n".join(lines)
 

@@ -34,7 +34,7 @@ def errors(files: Sequence[str] = ()) -> Iterator[None]:
         if path:
             tfrecords.check_format(path)
         raise DataError(
-            f"A TFRecord file must be whole. Received: {_brief(error)} in "
+            f"A TFRecord file must be complete and undamaged. Received: {_brief(error)} in "
             f"{path or _UNKNOWN_FILE}. Remove the file and generate the data again."
         ) from error
     except tf.errors.InvalidArgumentError as error:
@@ -45,7 +45,9 @@ def errors(files: Sequence[str] = ()) -> Iterator[None]:
     except tf.errors.NotFoundError as error:
         if "No such file" not in str(error):
             raise
-        raise DataError(f"A data file has gone. Received: {_brief(error)}.") from error
+        raise DataError(
+            f"A data file was removed while it was in use. Received: {_brief(error)}."
+        ) from error
 
 
 def batches(dataset: Iterable[Any]) -> Iterator[Any]:
@@ -65,8 +67,8 @@ def _explained(text, files):
         return raised["line"]
     if "Could not parse example input" in text or "ParseExample" in text:
         return (
-            "A record must be a tf.train.Example with lists of int64. Received: another, in "
-            f"{_first_damaged(files)}: {_brief(text)}."
+            "A record must be a tf.train.Example with int64 lists. Received: a different record, "
+            f"in {_first_damaged(files)}: {_brief(text)}."
         )
     return None
 

@@ -70,9 +70,9 @@ class RecordIndex:
             for file in files:  # TensorFlow reads no records from a few bytes of text
                 tfrecords.check_format(file)
             raise DataError(
-                f"TFRecord files must be plain and keep their size. Received: files of "
-                f"{self._file_starts[-1]} bytes with records of {self._offsets[-1]}, {files[0]} "
-                "and the like."
+                f"TFRecord files must be uncompressed and must not change while they are read. "
+                f"Received: {len(files)} file(s) of {self._file_starts[-1]} bytes with records of "
+                f"{self._offsets[-1]} bytes, such as {files[0]}."
             )
         self.counts = np.diff(np.searchsorted(self._offsets, self._file_starts))
         process.allow_open_files(_MAX_INDEXES * len(files))  # of each index
@@ -95,7 +95,7 @@ class RecordIndex:
             counts = self.counts[files]
             if counts.sum() >= _MIN_MEAN_RECORDS * len(files) and not counts.all():
                 raise DataError(
-                    f"A TFRecord file must have its share of the {counts.sum():,} records of "
+                    f"Each TFRecord file must have a share of the {counts.sum():,} records of "
                     f"{len(files)} files. Received: {self.files[files[counts.argmin()]]}, which is "
                     "empty. Remove it and generate the data again."
                 )
@@ -130,9 +130,9 @@ class RecordIndex:
         damaged = np.flatnonzero(~_are_intact(frames, records, sizes))
         if len(damaged):
             raise DataError(
-                "A TFRecord file must be whole. Received: a record with another checksum, at byte "
-                f"{places[damaged[0]]} of {self.files[files[damaged[0]]]}. Remove the file and "
-                "generate the data again."
+                "A TFRecord file must be undamaged. Received: a record with a wrong checksum, at "
+                f"byte {places[damaged[0]]} of {self.files[files[damaged[0]]]}. Remove the file "
+                "and generate the data again."
             )
         return files, records
 
@@ -192,7 +192,7 @@ def _get(files, lengths_of, digest):
         is_kept = _save(path, sizes, lengths)
         print(
             f"Indexed {len(lengths):,} records of {len(files)} files in "
-            f"{seconds:,.0f} s{f', kept in {path}' if is_kept else ''}",
+            f"{seconds:,.0f} s{f'; saved the index as {path}' if is_kept else ''}",
             flush=True,
         )
     return index
@@ -227,11 +227,11 @@ def _load(path):
     except FileNotFoundError:
         return None
     except OSError as error:
-        print(f"{file_error.one_line(error)}; the records are indexed anew", flush=True)
+        print(f"{file_error.one_line(error)}; indexing the records again", flush=True)
         return None
     arrays, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
     if hashlib.sha256(arrays).digest() != digest:
-        print(f"{path} is damaged: the records are indexed anew", flush=True)
+        print(f"{path} is damaged; indexing the records again", flush=True)
         return None
     with np.load(io.BytesIO(arrays)) as kept:
         return kept["sizes"], kept["lengths"]

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
 # What a failed check says to the user; the values follow it through TensorFlow's own error.
 CHECKS = {
-    "feature is missing": "Every record needs the feature {0!r}. Received: one without, in {file}.",
+    "feature is missing": (
+        "Every record must have the feature {0!r}. Received: one without it, in {file}."
+    ),
     "wrong number of values": (
-        "{0!r} must hold {1} ids in every record, as the problem's metadata say. Received: {2} in "
+        "{0!r} must hold {1} ids in every record, as the problem specifies. Received: {2} in "
         "{file}. Generate the data again."
     ),
     "ids out of range": (
@@ -25,8 +27,8 @@ CHECKS = {
         "{file}. The data and the vocabulary (or the problem) do not belong together."
     ),
     "length has changed": (
-        "An example must be as long as when its file was indexed, {0}. Received: length {1}. "
-        "Remove {file} if it is there, and run the command again."
+        "An example must have the length {0}, as when its file was indexed. Received: length {1}. "
+        "Remove {file} if it exists, and run the command again."
     ),
 }
 

@@ -56,17 +56,17 @@ def fetch(tmp_dir: str | None, raw_file: RawFile) -> str:
     """
     if not tmp_dir:
         raise DataError(
-            f"tmp_dir must be a folder that has {raw_file.name} or that it is downloaded to. "
+            f"tmp_dir must be a folder that has {raw_file.name} or can receive the download. "
             f"Received: tmp_dir={tmp_dir!r}."
         )
     path = os.path.join(tmp_dir, raw_file.name)
     if not os.path.lexists(path):  # a link may be to a disk that is not there now
         if not raw_file.url:
-            raise _missing(path, raw_file, "no place to download it from")
+            raise _missing(path, raw_file, "it cannot be downloaded")
         os.makedirs(tmp_dir, exist_ok=True)
         _download(path, raw_file)
     if not os.path.exists(path):
-        raise _missing(path, raw_file, "a link that leads nowhere")
+        raise _missing(path, raw_file, "the name is a broken link")
     file_error.check_is_file(path)
     _check(path, raw_file)
     return path
@@ -77,7 +77,7 @@ def _download(path, raw_file):
     retry_seconds = list(_RETRY_SECONDS)
     with live_line.ProgressLine(raw_file.name) as waiting:
         while True:
-            waiting.show_message(f"asking {raw_file.url}")
+            waiting.show_message(f"requesting {raw_file.url}")
             try:
                 with whole_file.writing(path, binary=True) as file:
                     _write_response(raw_file, file)
@@ -88,7 +88,7 @@ def _download(path, raw_file):
                     error.close()
                 if not retry_seconds or not _is_retryable(error):
                     raise _missing(path, raw_file, _reason(error)) from error
-                waiting.show_message(f"{_reason(error)}; asking again in {retry_seconds[0]} s")
+                waiting.show_message(f"{_reason(error)}; trying again in {retry_seconds[0]} s")
                 time.sleep(retry_seconds.pop(0))
     print(f"{raw_file.name}: {live_line.size(os.path.getsize(path))} downloaded")
 
@@ -109,7 +109,7 @@ def _write_response(raw_file, file):
                 line.add(len(block))
     file.flush()
     if total is not None and file.tell() != total:
-        raise ConnectionError(f"{file.tell()} of {total} bytes came")
+        raise ConnectionError(f"received {file.tell()} of {total} bytes")
 
 
 def _is_retryable(error):
@@ -127,10 +127,10 @@ def _reason(error):
 
 def _missing(path, raw_file, reason):
     folder, name = os.path.split(path)
-    place = f", from {raw_file.url}" if raw_file.url else ""
+    place = f", downloaded from {raw_file.url}" if raw_file.url else ""
     return DataError(
-        f"{name} must be in tmp_dir={folder!r}: put it there{place}. "
-        f"Received: no such file, and {reason}."
+        f"{name} must be in tmp_dir={folder!r}. Put it there{place}. "
+        f"Received: no such file; {reason}."
     )
 
 
@@ -141,8 +141,8 @@ def _check(path, raw_file):
     found = _sha256(path, status.st_size, status.st_mtime_ns)
     if found != raw_file.sha256.lower():
         raise DataError(
-            f"{raw_file.name} must have the SHA-256 {raw_file.sha256}; remove it to fetch it "
-            f"again, from {raw_file.url or 'its owner'}. Received: {found}."
+            f"{raw_file.name} must have the SHA-256 {raw_file.sha256}. Received: {found}. Remove "
+            f"it to fetch it again from {raw_file.url or 'its owner'}."
         )
 
 

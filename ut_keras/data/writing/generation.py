@@ -82,7 +82,7 @@ def write(
                     done=lambda job: line.add(job[0].count),
                 )
                 if not sum(counts):
-                    raise DataError(f"Expected records of {title}. Received: none.")
+                    raise DataError(f"{title} must have at least one record. Received: none.")
                 generation_plan.add_counts(split, dict(zip(shards, counts, strict=True)))
             except DataError:
                 # Whoever mends the data begins anew.
@@ -132,7 +132,7 @@ class Samples:
             except (pickle.PicklingError, AttributeError, TypeError) as error:
                 raise DataError(
                     "A sample must be a dict of texts and numbers. Received: "
-                    f"{contract.shortened(sample)}, which cannot be kept: {error}."
+                    f"{contract.shortened(sample)}, which cannot be pickled: {error}."
                 ) from error
             self.size += len(record)
             self.checksum = zlib.crc32(record, self.checksum)
@@ -166,7 +166,9 @@ def _spread(split, samples, shards, folder):
         if number is not None:
             buckets.add(number, record)
     if not samples.count:
-        raise DataError(f"Expected samples of {split.filename} {split.name}. Received: none.")
+        raise DataError(
+            f"{split.filename} {split.name} must have at least one sample. Received: none."
+        )
     return buckets.close()
 
 

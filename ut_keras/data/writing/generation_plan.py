@@ -165,9 +165,9 @@ def missing_shards(split: Split, shards: Sequence[int] | None = None) -> list[in
     if shards is None and origin:
         return list(wanted)
     raise DataError(
-        f"The files {split.filename}-{split.name}-* in {split.data_dir!r} must be of the same seed "
-        f"and number, or be removed. Received: {origin or 'files of unknown origin'}; "
-        f"wanted: {split.plan}."
+        f"The files {split.filename}-{split.name}-* in {split.data_dir!r} must have this seed and "
+        f"number: {split.plan}. Received: {origin or 'files of unknown origin'}. Remove the files "
+        "to generate them again."
     )
 
 
@@ -181,10 +181,10 @@ def write_origin(split: Split, origin: dict[str, Any]) -> None:
     stays = any(os.path.exists(path) for path in split.paths)
     if stays and known and known.get("checksum") != origin["checksum"]:
         raise DataError(
-            f"The samples must be those that the files {split.filename}-{split.name}-* in "
-            f"{split.data_dir!r} were made of; remove these to begin anew. Received: "
-            f"{origin['samples']} samples, checksum {origin['checksum']}, instead of "
-            f"{known.get('samples')}, checksum {known.get('checksum')}."
+            f"The samples must be the {known.get('samples')} samples with checksum "
+            f"{known.get('checksum')} from which the files {split.filename}-{split.name}-* in "
+            f"{split.data_dir!r} were made. Received: {origin['samples']} samples, checksum "
+            f"{origin['checksum']}. Remove the files to generate them again."
         )
     records = {}
     if known and {**known, **split.plan} == known:
