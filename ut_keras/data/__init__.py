@@ -1,1 +1,1 @@
-"""Data on disk: `writing` makes TFRecord files, `reading` makes batches of them."""
+"""Data on disk: `writing` makes TFRecord files, `reading` makes batches from them."""

@@ -1,9 +1,11 @@
-"""What is handed in by whoever writes a problem, ours or a package's, and what it must be.
+"""Checks of the values that a problem class provides.
 
     check(problem, T2T_PROBLEM_FIELDS)   DataError: num_classes of Reviews must be an int from 1 …
 
-A table holds what a problem says of itself, by name; "name()" is a method. Then what it yields:
-texts, and ids. Whatever passes here needs no check where it is used.
+A problem class may belong to ut_keras or to a user's package. Each table maps the name of an
+attribute to what its value must be. A name that ends with "()" is a method without arguments, and
+its return value is checked. The functions at the end check the samples, texts and ids that a
+problem yields. Code that uses a checked value needs no further checks.
 """
 
 import inspect
@@ -17,13 +19,18 @@ from typing import Any, NamedTuple
 from ut_keras.errors import DataError, UserError
 from ut_keras.hparam import limits
 
-_MAX_SHARDS = 10_000  # of a split; each is a file, and open while it is written
+_MAX_SHARDS = 10_000  # per split; each shard is a file that stays open while it is written
 _MAX_CLASSES = 10**6
-_NUM_TEXT_SPACES = 32  # kinds of text that T2T's models embed
+_NUM_TEXT_SPACES = 32  # kinds of text for which T2T's models have an embedding
 
 
 class Requirement(NamedTuple):
-    """What a value must be: in words, and whether one is."""
+    """What a value must be.
+
+    Fields:
+        expected: str. The requirement in words, for error messages.
+        fits: function from a value to a bool, True if the value meets the requirement.
+    """
 
     expected: str
     fits: Callable[[Any], bool]
@@ -38,7 +45,7 @@ def _int(least, most=limits.LARGEST_INT):
 
 
 def one_of(*names: str) -> Requirement:
-    """One of some names."""
+    """Return the requirement that a value is one of some strings."""
     return Requirement(
         f"one of {', '.join(names)}", lambda value: isinstance(value, str) and value in names
     )
@@ -102,7 +109,7 @@ def _are_splits(values):
 
 
 def _leads_to_own_vocab(other):
-    """Whether problems that take their vocabulary from each other come to one with its own."""
+    """Return whether following `use_vocab_from_other_problem` leads to a vocabulary."""
     seen = set()
     while other is not None:
         if type(other) in seen or not hasattr(type(other), "get_or_create_vocab"):
@@ -128,7 +135,7 @@ _T2T_SPLITS = _unique(_list_of(one_of("train", "eval", "test"), 1))
 _TEXT_SPACE = _int(0, _NUM_TEXT_SPACES - 1)
 MAX_LENGTH = _or_none(_int(1))
 
-# What a problem of problems/ says.
+# Attributes of the problems in problems/.
 PROBLEM_FIELDS = {
     "name": _FILE,
     "filename": _FILE,
@@ -144,7 +151,7 @@ PROBLEM_FIELDS = {
     "side_files()": _list_of(RELATIVE_FILE),
     "generate_samples": _METHOD,
 }
-# … one of texts, and where its vocabulary is made as there.
+# Further attributes of text problems, and of text problems that build their vocabulary.
 CLASS_LABELS = _unique(_LINES)
 TEXT_PROBLEM_FIELDS = {"class_labels": _or_none(CLASS_LABELS)}
 VOCABULARY_FIELDS = {
@@ -157,7 +164,7 @@ VOCABULARY_FIELDS = {
 }
 # What one of T2T's requirement says, if its `generate_data` is called for each task.
 T2T_TASK_FIELDS = {"num_generate_tasks": _int(1)}
-# What every one says.
+# All problems of T2T's kind.
 T2T_PROBLEM_FIELDS = {
     "name": _FILE,
     "dataset_filename()": _FILE,
@@ -166,7 +173,7 @@ T2T_PROBLEM_FIELDS = {
         "train, eval, test, without duplicates",
         _are_splits,
     ),
-    # T2T has it as a method, too: that is true, whatever it would return.
+    # T2T also declares this as a method. A method counts as true, whatever it returns.
     "is_generate_per_split": _BOOL._replace(fits=lambda v: callable(v) or _BOOL.fits(v)),
     "multiprocess_generate": _BOOL,
     "eval_metrics()": _LINES,
@@ -208,7 +215,7 @@ T2T_VOCABULARY_FIELDS = {
     "tokens": _TOKEN_VOCABULARY_FIELDS,
     "subwords": _SUBWORD_VOCABULARY_FIELDS,
 }
-# What T2T's `hparams` of a problem says.
+# The hparams object that the `hparams` method of a T2T problem fills.
 T2T_HPARAMS_FIELDS = {
     "modality": DICT,
     "vocab_size": DICT,
@@ -227,10 +234,18 @@ FEATURE_ENCODERS = Requirement(
 
 
 def check(problem: Any, table: Mapping[str, Requirement]) -> None:
-    """Checks what a problem says; what it has not, or leaves unsaid, is told where it is needed.
+    """Check the attributes of a problem against a table.
+
+    Attributes that the problem does not have are skipped, and so are attributes that raise a
+    `UserError` when they are read. The code that needs such an attribute reports the error.
+
+    Args:
+        problem: the problem object.
+        table: dict from attribute name to `Requirement`. "name()" stands for the return value of
+            the method `name`.
 
     Raises:
-        DataError: of the first value that does not fit.
+        DataError: for the first value that does not meet its requirement.
     """
     for key, requirement in table.items():
         name = key.removesuffix("()")
@@ -249,24 +264,40 @@ def check(problem: Any, table: Mapping[str, Requirement]) -> None:
 
 
 def validated(value: Any, requirement: Requirement, title: str) -> Any:
-    """The value, if it is what it must be; else a DataError."""
+    """Return a value if it meets a requirement.
+
+    Args:
+        value: any object.
+        requirement: `Requirement`.
+        title: str. The name of the value in the error message.
+
+    Raises:
+        DataError: if the value does not meet the requirement.
+    """
     if not requirement.fits(value):
         raise DataError(f"{title} must be {requirement.expected}. Received: {shortened(value)}.")
     return value
 
 
 def line_error(expected: str, path: str, number: int, received: Any) -> DataError:
-    """The error of a line of a raw file; `expected` is the sentence that says what it must be."""
+    """Return the error for a line of a raw file.
+
+    Args:
+        expected: str. A complete sentence that says what a line must be.
+        path: str. The file.
+        number: int. The line number.
+        received: the content of the line, or the error that it caused.
+    """
     return DataError(f"{expected} Received: {path}, line {number}: {shortened(received)}.")
 
 
 def shortened(value: Any) -> str:
-    """A value in a message."""
+    """Return the `repr` of a value, cut to 100 characters, for a message."""
     text = repr(value)
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-# What problems yield.
+# Samples, texts and ids.
 
 SAMPLES = Requirement(
     "an iterable of samples",
@@ -275,10 +306,10 @@ SAMPLES = Requirement(
 
 
 def text_of(sample: dict[str, Any], name: str) -> str:
-    """The text of a sample under a name.
+    """Return the text of a sample under a name.
 
     Raises:
-        DataError: if there is none.
+        DataError: if the sample has no text under this name, or a text that UTF-8 cannot encode.
     """
     text: Any = sample.get(name) if isinstance(sample, dict) else None
     if not _is_text(text):
@@ -290,7 +321,7 @@ def text_of(sample: dict[str, Any], name: str) -> str:
 
 
 def texts_of(samples: Sequence[dict[str, Any]], name: str) -> list[str]:
-    """The texts of samples under a name; raises as `text_of`."""
+    """Return the texts of several samples under a name; raise the errors of `text_of`."""
     try:
         texts = [sample[name] for sample in samples]
         if all(map(str.isascii, texts)):
@@ -301,7 +332,11 @@ def texts_of(samples: Sequence[dict[str, Any]], name: str) -> list[str]:
 
 
 def texts(values: Iterable[str]) -> Iterator[str]:
-    """Yields what a vocabulary is made of; DataError of the first that is no text, or of none."""
+    """Yield the texts from which a vocabulary is built.
+
+    Raises:
+        DataError: for the first value that is not a text, or if there are no values.
+    """
     value = None
     for value in values:
         yield validated(value, _TEXT, "Each text for a vocabulary")
@@ -310,10 +345,14 @@ def texts(values: Iterable[str]) -> Iterator[str]:
 
 
 def ids(title: str, values: Any) -> list[int]:
-    """The ids of a feature as ints.
+    """Return the ids of a feature as a list of ints.
+
+    Args:
+        title: str. The name of the feature in the error message.
+        values: iterable of ints or numpy integers.
 
     Raises:
-        DataError: if they are anything else, such as floats.
+        DataError: if a value is not an integer, for example a float.
     """
     try:
         return list(map(int, map(operator.index, values)))
@@ -322,5 +361,5 @@ def ids(title: str, values: Any) -> list[int]:
 
 
 def ids_error(title: str, values: Any) -> DataError:
-    """The error of what should be ids."""
+    """Return the error for values that must be ids."""
     return DataError(f"The ids of {title} must be 64-bit ints. Received: {shortened(values)}.")

@@ -1,4 +1,7 @@
-"""What a feature holds, and what is measured on it; a problem says both. No TensorFlow."""
+"""Descriptions of features, and metrics that read them; a problem defines both.
+
+This module does not import TensorFlow.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple, get_args
@@ -11,15 +14,16 @@ Modality = Literal["symbol", "sentences", "class_label"]
 
 
 class FeatureSpec(NamedTuple):
-    """One feature of an example, as batches deliver it (int32 ids, 0 = padding).
+    """One feature of an example, as batches deliver it: int32 ids, 0 = padding.
 
     Fields:
         vocab_size: int. Ids are in [0, vocab_size).
-        modality: "symbol": [B, length] ids; "sentences": [B, sentences, words] ids, each sentence
-            becomes one position (bAbI); "class_label": [B, 1], one class id, no padding.
-        shape: fixed lengths behind the batch axis, where a problem has them ("sentences" does).
-        default: int. What a record without the feature is taken to hold, such as one that T2T
-            wrote; None if every record must have it.
+        modality: "symbol": [B, length] ids; "sentences": [B, sentences, words] ids, where each
+            sentence becomes one position (bAbI); "class_label": [B, 1], one class id, no padding.
+        shape: tuple of int. The fixed lengths after the batch axis, if the feature has them
+            ("sentences" does).
+        default: int. The value of the feature in records that lack it, for example records that T2T
+            wrote. None means that every record must have the feature.
     """
 
     vocab_size: int
@@ -29,10 +33,11 @@ class FeatureSpec(NamedTuple):
 
 
 def check(specs: Mapping[str, FeatureSpec]) -> None:
-    """Checks {feature name: `FeatureSpec`}, whoever has written it.
+    """Check a dict from feature name to `FeatureSpec`.
 
     Raises:
-        DataError: if there is no such modality, or a size is none, or there are no targets.
+        DataError: if a modality is unknown, if a size is not a positive int, or if "targets" is
+            missing.
     """
     if "targets" not in specs:
         raise DataError(
@@ -50,7 +55,8 @@ def check(specs: Mapping[str, FeatureSpec]) -> None:
 class FeatureMetric(NamedTuple):
     """A teacher-forced metric that reads more than logits and targets."""
 
-    # (logits, targets, features) -> (sum, count), float32 scalars that add up over batches and
-    # replicas. `features` holds all of the records, those that the model does not read too.
+    # Function (logits, targets, features) -> (sum, count). Both are float32 scalars that can be
+    # added over batches and replicas. `features` has all features of the records, including the
+    # features that the model does not read.
     function: Callable
-    finish: Callable = float  # from sum / count to the result, such as `exp` for a perplexity
+    finish: Callable = float  # converts sum / count to the result; `exp` for a perplexity

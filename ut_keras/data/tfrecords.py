@@ -1,11 +1,11 @@
-"""TFRecord files under T2T's names: `<problem>-train-00000-of-00010`, `-dev-`, `-test-`.
+"""TFRecord files under T2T's names, such as `<problem>-train-00000-of-00010`.
 
 A record is a `tf.train.Example` whose features are int64 lists:
 
     {"inputs": [3, 2, 3, 1], "targets": [3, 2, 3, 1]}
 
-Files are written under a temporary name and renamed when they are whole, and a split is read only
-if all of its files are there. TensorFlow is loaded only to read and write.
+Files are written under a temporary name and renamed when they are complete. A split is read only if
+all of its files exist. Only the functions that read or write records import TensorFlow.
 """
 
 import codecs
@@ -25,8 +25,8 @@ from ut_keras.files import file_error, whole_file
 
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})$")
 _SPLITS = ("train", "dev", "test")
-_EDGE = 1 << 16  # bytes of either end of a file
-_HEADER = 12  # bytes before a record: its size and the checksum of that
+_EDGE = 1 << 16  # bytes that are read at each end of a file
+_HEADER = 12  # bytes before a record: its size and the checksum of the size
 _MASK_DELTA = 0xA282EAD8  # TensorFlow's lib/hash/crc32c.h
 _MAGIC = {
     "GZIP-compressed": b"\x1f\x8b\x08",
@@ -38,7 +38,7 @@ _MAGIC = {
 
 
 def shard_paths(data_dir: str, filename: str, split: str, num_shards: int) -> list[str]:
-    """Returns the paths of the shards of a split, in order."""
+    """Return the paths of the shards of a split, in order."""
     return [
         os.path.join(data_dir, f"{filename}-{split}-{shard:05d}-of-{num_shards:05d}")
         for shard in range(num_shards)
@@ -46,21 +46,23 @@ def shard_paths(data_dir: str, filename: str, split: str, num_shards: int) -> li
 
 
 def parse_path(path: str) -> tuple[str, str]:
-    """Returns the filename and the split that `shard_paths` made a path of."""
+    """Return the filename and the split from which `shard_paths` made a path."""
     filename, _, split = _SHARD.sub("", os.path.basename(path)).rpartition("-")
     return filename, split
 
 
 def find(data_dir: str, filename: str, split: str) -> list[str]:
-    """Returns the paths of the shards that are there, in order.
+    """Return the paths of the existing shards of a split, in order.
 
     Args:
-        data_dir: str. The folder that data generation wrote, by us or by T2T.
-        filename: str. What the file names begin with, most often the problem's name.
+        data_dir: str. The folder to which ut_keras or T2T wrote the data.
+        filename: str. The first part of the file names, usually the problem's name.
         split: "train", "dev" or "test".
+
     Raises:
-        DataError: if the folder, the split or a shard is missing, or a shard is no file.
-        OSError: if one may not be read.
+        DataError: if the folder, the split or a shard is missing, or if a shard is not a regular
+            file.
+        OSError: if the user may not read a shard.
     """
     if split not in _SPLITS:
         raise DataError(f"split must be one of {', '.join(_SPLITS)}. Received: split={split!r}.")
@@ -98,15 +100,15 @@ def find(data_dir: str, filename: str, split: str) -> list[str]:
             f"0 to {count - 1}. Received: {max(present):05d}. Remove the files that are not needed."
         )
     for path in paths:
-        if not os.path.isfile(path):  # a pipe would be waited for without end
+        if not os.path.isfile(path):  # reading a pipe would block
             raise DataError(f"A TFRecord file must be a regular file. Received: {path}.")
-        with open(path, "rb"):  # a user who may not is told of the file, and TensorFlow does not
+        with open(path, "rb"):  # names the file if reading is not permitted; TensorFlow does not
             pass
     return paths
 
 
 def is_complete(data_dir: str, filename: str, split: str) -> bool:
-    """True if all shards of a split are there."""
+    """Return whether all shards of a split exist."""
     try:
         return bool(find(data_dir, filename, split))
     except UserError:
@@ -114,16 +116,21 @@ def is_complete(data_dir: str, filename: str, split: str) -> bool:
 
 
 def write(examples: Iterable[Any], paths: Sequence[str]) -> int:
-    """Writes examples to shards, one after the other in turn, all or nothing.
+    """Write examples to shards in turn.
+
+    The first example goes to the first shard, the second to the second one, and so on. If an error
+    occurs, no shard is written.
 
     Args:
-        examples: iterable of dicts from feature name to a non-empty list of ints, or of their
-            bytes, as `serialize` makes them.
+        examples: iterable of dicts from feature name to a non-empty list of ints, or of the bytes
+            that `serialize` makes from them.
         paths: list of str, one file per shard.
+
     Returns:
         The number of examples written, which may be 0.
+
     Raises:
-        DataError: if an example is no dict of lists of ints, or one of these is empty.
+        DataError: if an example is not a dict of lists of ints, or if a list is empty.
     """
     import tensorflow as tf
 
@@ -144,7 +151,7 @@ def write(examples: Iterable[Any], paths: Sequence[str]) -> int:
 
 
 def serialize(example: Mapping[str, Any]) -> bytes:
-    """Returns the bytes of the `tf.train.Example` that holds a dict of int lists."""
+    """Return the serialized `tf.train.Example` of a dict of int lists."""
     import tensorflow as tf
 
     message = tf.train.Example()
@@ -163,7 +170,7 @@ def serialize(example: Mapping[str, Any]) -> bytes:
 
 
 def read(path: str) -> Iterator[dict[str, list[int]]]:
-    """Yields the examples of one file as dicts from feature name to a list of ints."""
+    """Yield the examples of one file as dicts from feature name to a list of ints."""
     import tensorflow as tf
 
     for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
@@ -175,7 +182,10 @@ def read(path: str) -> Iterator[dict[str, list[int]]]:
 
 
 def find_bad(paths: Iterable[str]) -> str | None:
-    """Returns the first file that is damaged or has other records than lists of ints, or None."""
+    """Return the first file with damage or with features other than int64 lists.
+
+    Returns None if there is no such file.
+    """
     import tensorflow as tf
 
     for path in paths:
@@ -190,7 +200,11 @@ def find_bad(paths: Iterable[str]) -> str | None:
 
 
 def check_format(path: str) -> None:
-    """Raises DataError if a file holds something else than plain TFRecords, and names what."""
+    """Check that a file is an uncompressed TFRecord file.
+
+    Raises:
+        DataError: if it is not; the message names the format that was found.
+    """
     if other := other_format(path):
         advice = " Decompress it under the same name." if other.endswith("compressed") else ""
         raise DataError(
@@ -200,14 +214,16 @@ def check_format(path: str) -> None:
 
 
 def other_format(path: str) -> str | None:
-    """Returns what a file is that holds no plain TFRecords, such as "GZIP-compressed"; else None.
+    """Return the format of a file that is not an uncompressed TFRecord file.
 
-    None is also for what cannot be told, such as a damaged file, and for an empty one.
+    Returns:
+        str, for example "GZIP-compressed". None for a TFRecord file, for an empty file, and for a
+        file whose format is not recognized, such as a damaged one.
     """
     with open(path, "rb") as file:
         start = file.read(_EDGE)
     if len(start) >= _HEADER and _masked_crc(start[:8]) == int.from_bytes(start[8:12], "little"):
-        return None  # a size and its checksum, as a plain file begins
+        return None  # an uncompressed file begins with a size and its checksum
     for name, magic in _MAGIC.items():
         if start.startswith(magic):
             return name
@@ -218,7 +234,7 @@ def other_format(path: str) -> str | None:
 
 
 def _text_format(start):
-    """What the bytes of the beginning of a file are if they are text; else None."""
+    """Return which kind of text begins with some bytes; None if they are not text."""
     try:
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(start)
     except UnicodeDecodeError:
@@ -238,11 +254,14 @@ def _masked_crc(content):
 
 
 def fingerprint(files: Sequence[str]) -> str:
-    """Which data files hold, in a line: "10 files, 1,234,567 bytes, sha256 0a1b2c3d4e5f6071".
+    """Return a line that identifies the content of some data files.
 
-    Of the sizes of the files, in their order, and of the beginning and the end of each, so that
-    gigabytes need not be read; other examples or another order give another one, a copy or another
-    name the same. What is damaged in between is told by the checksum of a record when it is read.
+        10 files, 1,234,567 bytes, sha256 0a1b2c3d4e5f6071
+
+    The hash covers the size of each file, in the order of `files`, and the first and last 64 KiB of
+    each file, so that gigabytes need not be read. Other examples or another order give another
+    hash; copied or renamed files give the same one. The checksum of a record detects damage
+    elsewhere in a file when the record is read.
     """
     digest, total = hashlib.sha256(), 0
     for path in files:
@@ -258,7 +277,7 @@ def fingerprint(files: Sequence[str]) -> str:
 
 
 def _shards_by_count(data_dir, filename, split):
-    """{number of shards that the names speak of: {shards present}}."""
+    """Return {number of shards in the file names: set of the shards that exist}."""
     sets: dict[int, set[int]] = {}
     for name in os.listdir(data_dir):
         match = _SHARD.search(name)

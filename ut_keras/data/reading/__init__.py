@@ -1,1 +1,1 @@
-"""From TFRecord files to batches, in an order that a run can go on with."""
+"""From TFRecord files to batches, in an order that a stopped run can resume."""

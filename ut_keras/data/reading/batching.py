@@ -1,17 +1,19 @@
-"""T2T's batching scheme: how many examples of which length make a batch. No TensorFlow.
+"""T2T's batching scheme: how many examples of which length form a batch.
 
-Examples are sorted into buckets by length. A batch is taken from one bucket and holds about
-`batch_size` tokens, padding included:
+Examples are sorted into buckets by length. All examples of a batch come from one bucket, and the
+batch holds about `batch_size` tokens, including padding:
 
     batching_scheme(batch_size=4096, max_length=256, min_length_bucket=8, length_bucket_step=1.1)
     boundaries  [8, 9, 10, ..., 215, 236]      length < 8, 8 <= length < 9, ..., 236 <= length
     batch_sizes [420, 420, 315, ..., 15, 15]
+
+This module does not import TensorFlow.
 """
 
 from typing import NamedTuple
 
-# T2T rounds every batch size down to a divisor of one of these, a rule of an early tf.data that
-# is kept because it decides the batch sizes that its hparams stand for.
+# T2T rounds every batch size down to a divisor of one of these numbers. An early version of tf.data
+# required this. It is kept because T2T's hparams were chosen for the batch sizes that it gives.
 _HIGHLY_COMPOSITE = (
     1, 2, 4, 6, 12, 24, 36, 48, 60, 120, 180, 240, 360, 720, 840, 1260, 1680, 2520, 5040, 7560,
     10080, 15120, 20160, 25200, 27720, 45360, 50400, 55440, 83160, 110880, 166320, 221760, 277200,
@@ -22,22 +24,22 @@ _HIGHLY_COMPOSITE = (
 
 
 class BatchingScheme(NamedTuple):
-    """Buckets by length: bucket i holds boundaries[i-1] <= length < boundaries[i]."""
+    """Buckets by length: bucket i has boundaries[i-1] <= length < boundaries[i]."""
 
     boundaries: list  # of int, increasing; the last bucket has no upper bound
-    batch_sizes: list  # of int, one longer: examples in a batch of each bucket
+    batch_sizes: list  # of int, one more than boundaries: examples in a batch of each bucket
 
 
 def batching_scheme(
     batch_size: int, max_length: int, min_length_bucket: int, length_bucket_step: float
 ) -> BatchingScheme:
-    """Returns T2T's `BatchingScheme`.
+    """Return T2T's `BatchingScheme`.
 
     Args:
         batch_size: int. Tokens in a batch.
         max_length: int. Length of the longest bucket.
         min_length_bucket: int. The first boundary.
-        length_bucket_step: float > 1. About the ratio of two boundaries.
+        length_bucket_step: float > 1. Approximate ratio of successive boundaries.
     """
     boundaries = bucket_boundaries(min_length_bucket, max_length, length_bucket_step)
     sizes = [max(1, batch_size // length) for length in boundaries + [max_length]]
@@ -47,7 +49,7 @@ def batching_scheme(
 
 
 def bucket_boundaries(first: int, stop: int, step: float) -> list[int]:
-    """Returns [first, ...], each about `step` times the one before, below `stop`."""
+    """Return boundaries below `stop`, each about `step` times the previous one."""
     boundaries = []
     length = first
     while length < stop:
@@ -59,10 +61,10 @@ def bucket_boundaries(first: int, stop: int, step: float) -> list[int]:
 def extended(
     scheme: BatchingScheme, batch_size: int, max_length: int, longest: int
 ) -> BatchingScheme:
-    """Adds buckets for lengths from `max_length` to `longest`, for data that is kept though long.
+    """Return a scheme with more buckets, for lengths from `max_length` to `longest`.
 
-    T2T puts all of them into its last bucket, where a batch may hold many times `batch_size`
-    tokens.
+    Data that keeps long examples needs them. T2T puts all long examples into its last bucket, where
+    a batch may hold many times `batch_size` tokens.
     """
     extra = [*bucket_boundaries(max_length + 1, longest + 1, 1.5), longest + 1]
     sizes = [max(1, batch_size // (length - 1)) for length in extra[1:]] + [1]

@@ -1,12 +1,15 @@
-"""Which examples make which batch of an epoch, from nothing but their lengths. No TensorFlow.
+"""Which examples form which batch of an epoch, computed only from their lengths.
 
     order = ExampleOrder(lengths, scheme.boundaries, scheme.batch_sizes)
     epoch = order.epoch(seed=[5, 0])
-    epoch.examples(k)      the numbers of the examples of batch k, at once for any k
+    epoch.examples(k)      the numbers of the examples of batch k, for any k
 
-An epoch is a pure function of its seed and, where shares change, of its number: the examples are
-shuffled, dealt out to the buckets of their lengths, cut into batches there, and the batches are
-shuffled. So a run that was stopped goes on within an epoch without passing over what it has seen.
+An epoch is a pure function of its seed and, if the shares of a mixture change, of its number. The
+examples are shuffled and sorted into buckets by length. Each bucket is cut into batches, and the
+batches are shuffled. So a stopped run can resume in the middle of an epoch without reading the
+earlier batches again.
+
+This module does not import TensorFlow.
 """
 
 import hashlib
@@ -18,36 +21,38 @@ import numpy as np
 
 from ut_keras.errors import DataError
 
-_NUM_INTERVALS = 1000  # of an epoch, between which shares may change
+_NUM_INTERVALS = 1000  # intervals of an epoch; the shares of a mixture are constant within each
 
 
 class Epoch(NamedTuple):
-    """The batches of one pass."""
+    """The batches of one pass over the data."""
 
-    order: np.ndarray  # int32 [n], numbers of examples, those of one batch next to each other
-    starts: np.ndarray  # int64 [batches], where in `order` each batch lies
+    order: np.ndarray  # numbers of examples; the examples of a batch are adjacent
+    starts: np.ndarray  # the position in `order` at which each batch starts
     stops: np.ndarray
-    buckets: np.ndarray  # int64 [batches], the bucket that each batch is from
+    buckets: np.ndarray  # the bucket of each batch
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def examples(self, batch: int) -> np.ndarray:
-        """The numbers of the examples of a batch."""
+        """Return the numbers of the examples of a batch."""
         return self.order[self.starts[batch] : self.stops[batch]]
 
 
 class ExampleOrder:
-    """Makes epochs.
+    """The order of the examples in every epoch.
 
     Args:
         lengths: int array [n], the length of every example.
         boundaries, batch_sizes: as in `BatchingScheme`.
-        shortest, longest: int. Other lengths are left out.
-        shuffle_batches: bool. Otherwise a batch comes when the shuffled examples have filled it,
-            and those that are not filled come at the end.
+        shortest, longest: int. Examples with other lengths are skipped.
+        shuffle_batches: bool. If True, the batches of an epoch are shuffled. If False, a batch
+            comes as soon as the shuffled examples have filled it, and batches that are not full
+            come last.
+
     Attributes:
-        num_batches: int, how many batches every epoch has.
+        num_batches: int, the number of batches of every epoch.
     """
 
     def __init__(
@@ -63,7 +68,7 @@ class ExampleOrder:
         kept = np.flatnonzero((lengths >= shortest) & (lengths <= longest))
         self._lengths = lengths
         self._examples = kept.astype(np.int32)
-        # int16, which numpy sorts by counting.
+        # numpy sorts int16 with radix sort, in linear time.
         self._buckets = np.searchsorted(boundaries, lengths[kept], side="right").astype(np.int16)
         self._sizes = np.asarray(batch_sizes, np.int64)
         self._shuffle_batches = shuffle_batches
@@ -71,19 +76,29 @@ class ExampleOrder:
         self.num_batches = int((-(-counts // self._sizes)).sum())
 
     def __len__(self) -> int:
-        """How many examples an epoch has."""
+        """Return the number of examples of an epoch."""
         return len(self._examples)
 
     def fingerprint(self, seeds: Iterable[Any]) -> int:
-        """An int in [1, 2^62] that stands for the epochs of some seeds, as `epoch` takes them."""
+        """Return an int in [1, 2^62] that identifies the epochs of some seeds.
+
+        Args:
+            seeds: list of seeds, as `epoch` takes them.
+        """
         digest = hashlib.sha256(repr((self._shuffle_batches, seeds)).encode())
         for array in (self._examples, self._buckets, self._sizes):
             digest.update(array.tobytes())
         return 1 + int.from_bytes(digest.digest()[:8], "little") % 2**62
 
     def epoch(self, seed: Sequence[int] | None, number: int = 0) -> Epoch:
-        """Makes the `Epoch` of a seed, a list of ints in [0, 2^32); None shuffles no examples."""
-        # Unlike numpy's newer generators, this one will draw the same numbers in every version.
+        """Return an `Epoch`.
+
+        Args:
+            seed: list of ints in [0, 2^32). None: the examples are not shuffled.
+            number: int. The number of the epoch, for mixtures whose shares change.
+        """
+        # RandomState samples the same numbers in every version of numpy; the newer generators may
+        # not.
         random = np.random.RandomState(seed)
         shuffled = self._in_order() if seed is None else self._shuffled(random, number)
         buckets = self._buckets[shuffled]
@@ -95,24 +110,25 @@ class ExampleOrder:
             is_full = stops - starts == self._sizes[batch_buckets]
             filled_at = np.where(is_full, by_bucket[stops - 1], len(shuffled))
             turn = np.argsort(filled_at, kind="stable")
-        turn = np.resize(turn, self.num_batches)  # of a mixture that changes
+        # A mixture whose shares change may have another number of batches in this epoch.
+        turn = np.resize(turn, self.num_batches)
         return Epoch(
             self._examples[shuffled[by_bucket]], starts[turn], stops[turn], batch_buckets[turn]
         )
 
     def _in_order(self):
-        """The examples of an epoch that is not shuffled, as places in `_examples`."""
+        """Return the order of an epoch without shuffling, as indices into `_examples`."""
         return np.arange(len(self._examples))
 
     def _shuffled(self, random, number):
         return random.permutation(len(self._examples))
 
     def _has_constant_shares(self, number):
-        """Whether the end of an epoch may come at its beginning."""
+        """Return whether the batches of an epoch may be shuffled across the epoch."""
         return True
 
     def _cut(self, buckets):
-        """(starts, stops, buckets) of batches, where the examples are sorted by bucket."""
+        """Return (starts, stops, buckets) of the batches of examples sorted by bucket."""
         counts = np.bincount(buckets, minlength=len(self._sizes))
         bucket_stops = np.cumsum(counts)
         cut = [
@@ -126,14 +142,14 @@ class ExampleOrder:
 
 
 class Mixture(NamedTuple):
-    """The share that each of several groups of examples has in what training reads.
+    """The share of each group of examples in the training data.
 
     Fields:
-        shares: list of float, their sum is 1.
-        first: the same, of the first example; empty as `shares`.
-        until: float. How many examples it takes from `first` to `shares`.
-        is_sudden: bool. `first` holds so long; else `shares` are neared as T2T's
-            `inverse_exp_decay` does.
+        shares: list of float whose sum is 1, one share per group.
+        first: list of float. The shares at the first example; empty if the shares never change.
+        until: float. The number of examples after which `shares` hold.
+        is_sudden: bool. If True, the shares change from `first` to `shares` at once, after `until`
+            examples. If False, they approach `shares` as in T2T's `inverse_exp_decay`.
     """
 
     shares: Sequence[float]
@@ -142,7 +158,14 @@ class Mixture(NamedTuple):
     is_sudden: bool = True
 
     def at(self, examples: np.ndarray) -> np.ndarray:
-        """float [n, groups], the shares behind so many examples, [n]."""
+        """Return the shares after some numbers of examples.
+
+        Args:
+            examples: array [n], numbers of examples.
+
+        Returns:
+            float [n, groups].
+        """
         way = np.ones(len(examples))
         if self.first and self.until > 0:
             gone = np.minimum(examples / self.until, 1.0)
@@ -152,21 +175,24 @@ class Mixture(NamedTuple):
 
 
 class MixedOrder(ExampleOrder):
-    """Makes epochs in which each of several groups of examples has its share.
+    """The order of the examples in epochs in which each group has a given share.
 
-    An epoch has about as many examples as there are: of a group with a small share some, others
-    each time; those of one with a large share several times. Of each bucket a group gives the same
-    part. Where the shares change within an epoch, each example comes at a place that is sampled by
-    them, and the batches in the order in which they are full. All epochs have as many batches as
-    the first: some at their end are left out, or some come again. Where nothing is shuffled the
+    An epoch has about as many examples as the data. From a group with a small share it has some
+    examples, different ones in each epoch. From a group with a large share it has every example
+    several times. A group contributes the same fraction of each of its buckets.
+
+    If the shares change within an epoch, the position of each example is sampled according to the
+    shares, and a batch comes as soon as it is full. All epochs have as many batches as the first
+    one: the last batches are skipped, or the first ones are repeated. If nothing is shuffled, the
     groups take turns.
 
     Args:
         groups: int array [n], the group of every example.
         mixture: `Mixture`. None: every example comes once.
-        arguments: as of `ExampleOrder`.
+        arguments, named: the arguments of `ExampleOrder`.
+
     Raises:
-        DataError: if a group has a share and no example.
+        DataError: if a group has a share but no examples.
     """
 
     def __init__(
@@ -189,7 +215,7 @@ class MixedOrder(ExampleOrder):
         self.num_batches = int(np.ceil(counts / self._sizes).sum())
 
     def _shares_over_epoch(self, number):
-        """float [places, groups], the shares in the shares of an epoch; one row if they stay."""
+        """Return the shares during an epoch: float [intervals or 1, groups]."""
         places = (np.arange(_NUM_INTERVALS) + 0.5) / _NUM_INTERVALS
         shares = self._mixture.at((number + places) * len(self._groups))
         return shares[:1] if np.array_equal(shares[0], shares[-1]) else shares
@@ -198,11 +224,11 @@ class MixedOrder(ExampleOrder):
         return len(self._shares_over_epoch(number)) == 1
 
     def _counts(self, number):
-        """How many examples an epoch has of the members of each group and bucket."""
+        """Return how many examples each combination of group and bucket has in an epoch."""
         shares = self._shares_over_epoch(number).mean(axis=0)
         sizes = np.bincount(self._groups, minlength=len(shares))
-        times = len(self._groups) * shares / np.maximum(sizes, 1)  # that each example comes
-        # Up to whole ones, or a few examples of a small share would never come.
+        times = len(self._groups) * shares / np.maximum(sizes, 1)  # how often each example comes
+        # Rounded up. Otherwise a few examples of a group with a small share would never come.
         return [
             math.ceil(len(members) * times[self._groups[members[0]]] - 1e-6)
             for members in self._members
@@ -213,7 +239,7 @@ class MixedOrder(ExampleOrder):
         return super().fingerprint([*seeds, self._counts(0), *changes])
 
     def _in_order(self):
-        in_group = np.zeros_like(self._groups)  # how many of its group come before
+        in_group = np.zeros_like(self._groups)  # the number of earlier examples of the same group
         for group in np.unique(self._groups):
             places = np.flatnonzero(self._groups == group)
             in_group[places] = np.arange(len(places))

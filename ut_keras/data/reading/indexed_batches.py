@@ -1,15 +1,16 @@
-"""Batches read in the order of an `ExampleOrder`, each when its turn comes, as a `tf.data.Dataset`.
+"""Read batches in the order of an `ExampleOrder` as a `tf.data.Dataset`.
 
     batches = IndexedBatches(index, order, seed_of=lambda number: [5, number], parse=parse)
-    batches.one_pass()                   all batches of a pass; repeated, those of the next one
-    batches.batches_from(number=3, first=7)   without end, from batch 7 of pass 3 on
+    batches.one_pass()                        the batches of one epoch; when repeated, of the next
+    batches.batches_from(number=3, first=7)   endless, from batch 7 of epoch 3
 
-The n-th pass has the order of the n-th seed: every pass is another, and the same ones come again in
-another process. Any batch can be the first; none before it is read. Nor does one of several workers
-read what the others do: see `Part`.
+Epoch n has the order of the n-th seed. So every epoch has another order, and another process gets
+the same orders. Reading can begin with any batch, and no earlier batch is read. Each of several
+workers reads only its own slices of a batch: see `Part`.
 
-To begin a pass takes TensorFlow half a second, more than many a small one lasts. So a run reads
-`batches_from`, and what reads a batch is traced once for all datasets.
+TensorFlow takes half a second to begin an epoch, which is longer than many small epochs last. So a
+training run reads `batches_from`, and the function that reads a batch is traced once for all
+datasets.
 """
 
 import dataclasses
@@ -29,15 +30,16 @@ if TYPE_CHECKING:
     from ut_keras.data.reading.example_order import ExampleOrder
     from ut_keras.data.reading.record_index import RecordIndex
 
-_ENDLESS = 2**48  # batches; times the replicas of a worker it fits into 64 bits
+_ENDLESS = 2**48  # batches; multiplied by the replicas of a worker, it must fit into 64 bits
 
 
 def weak_call(method: Any) -> Callable[..., Any]:
-    """Returns a function for `tf.numpy_function` that calls a bound method, and keeps no object.
+    """Return a function that calls a bound method through a weak reference.
 
-    TensorFlow keeps an operation's Python function as long as the outermost graph: for good, with
-    all that it holds. Whoever makes the operation keeps the object; a `tf.data.Dataset` does so for
-    what its functions refer to.
+    It is for `tf.numpy_function`. TensorFlow keeps the Python function of an operation as long as
+    the outermost graph exists, often until the process ends, with every object that the function
+    refers to. The code that makes the operation must keep the object alive. A `tf.data.Dataset`
+    keeps the objects to which its functions refer.
     """
     reference: Any = weakref.WeakMethod(method)
 
@@ -51,9 +53,9 @@ class Part(NamedTuple):
     or none. Workers take them in turn, as `tf.distribute` has it.
     """
 
-    worker: int = 0  # which one
-    workers: int = 1  # how many there are
-    replicas: int = 1  # how many each of them has
+    worker: int = 0  # the index of this worker
+    workers: int = 1  # the number of workers
+    replicas: int = 1  # the replicas of each worker
 
     def slot(self, replica: int) -> tuple[int, int]:
         """(which slice of a batch one of the worker's replicas gets, of how many)."""
@@ -61,35 +63,36 @@ class Part(NamedTuple):
 
 
 class NoDatasetError(DataError, AttributeError):
-    """Something was asked of all passes that a `tf.data.Dataset` of one can do."""
+    """`IndexedBatches` does not have a method that `tf.data.Dataset` has."""
 
 
 @dataclasses.dataclass(eq=False)
 class IndexedBatches:
-    """All passes over the data, and the datasets of some of their batches.
+    """The batches of all epochs, and the datasets that read a part of them.
 
-    It is no `tf.data.Dataset` itself: what `map` makes of one knows no other passes, no place to go
-    on from and no parts for workers.
+    This is not a `tf.data.Dataset`: a dataset that `map` made could not begin at a later batch,
+    know the next epochs or give each worker its slices.
     """
 
-    index: "RecordIndex"  # with the length of every feature of an example
-    order: "ExampleOrder"  # of its examples, not empty
-    # From the number of a pass to its seed, as `ExampleOrder.epoch` takes it.
+    index: "RecordIndex"  # holds the length of every feature of every example
+    order: "ExampleOrder"  # the order of its examples; not empty
+    # Function from the number of an epoch to its seed, as `ExampleOrder.epoch` takes it.
     seed_of: Callable[[int], list[int] | None]
-    # int array [buckets], or None: how many rows to fill the batches of each bucket up to, with
-    # examples that they hold already.
+    # int array [buckets], or None. The number of examples to which the batches of each bucket are
+    # filled up, by repeating examples of the batch.
     fill_to: Sequence[int] | None
-    # To a nest of tensors with a row for each record, which the datasets hold, from the records:
-    # their files and themselves, string tensors [n], their lengths in the index, int32 [n,
-    # features], the greatest of the whole batch, int32 [features], and its bucket, an int64 scalar.
+    # Function from records to a nest of tensors with one entry per record, which the datasets
+    # yield. Its arguments are the files and the records, string tensors [n]; their lengths in the
+    # index, int32 [n, features]; the greatest lengths of the complete batch, int32 [features]; and
+    # its bucket, an int64 scalar.
     parse: Callable[..., Any]
 
     def __post_init__(self) -> None:
         order, seed_of = self.order, self.seed_of
-        self.num_batches = order.num_batches  # of a pass
+        self.num_batches = order.num_batches  # of an epoch
         self._names = tf.constant(self.index.files)
         self._planning = threading.Lock()
-        # Two passes may be under way, the end of one and the start of the next.
+        # Two epochs may be in use at once: the end of one and the start of the next.
         self._epoch = functools.lru_cache(maxsize=2)(lambda n: order.epoch(seed_of(n), n))
         vector, scalar = tf.TensorSpec([None], tf.int64), tf.TensorSpec([], tf.int64)
         self._rows_of = tf.function(
@@ -98,7 +101,7 @@ class IndexedBatches:
 
     @functools.cached_property
     def fingerprint(self) -> int:
-        """An int > 0 that stands for the order of the batches of all passes."""
+        """An int > 0 that identifies the order of the batches of all epochs."""
         return self.order.fingerprint([self.seed_of(0), self.seed_of(1)])
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -110,12 +113,13 @@ class IndexedBatches:
             )
         raise AttributeError(name)
 
-    # Nothing that reads needs AutoGraph, which takes a fifth of the time to make a dataset.
+    # The reading functions do not need AutoGraph, which takes a fifth of the time to make a
+    # dataset.
     @tf.autograph.experimental.do_not_convert
     def one_pass(self) -> tf.data.Dataset:
-        """A dataset of a pass, each time the next one.
+        """Return a dataset of one epoch; each iteration gives the next epoch.
 
-        It knows how many batches it has, so that `fit` knows where an epoch ends.
+        The dataset knows its number of batches, so `fit` knows where an epoch ends.
         """
         passes = itertools.count()
         count = self.num_batches
@@ -132,13 +136,13 @@ class IndexedBatches:
     def batches_from(
         self, number: int = 0, first: int = 0, part: Part | None = None
     ) -> tf.data.Dataset:
-        """A dataset without end: the rest of a pass, and all that follow.
+        """Return an endless dataset: the rest of an epoch, and all following epochs.
 
         Args:
-            number: int, the number of the pass.
-            first: int, the batch of it to begin with.
-            part: `Part`. Each batch then is one after the other of the worker's slices of it.
-                Optional.
+            number: int, the number of the epoch.
+            first: int, the first batch to read in it.
+            part: `Part`. If given, the dataset yields the slices of the worker, one after
+                the other, for each batch. Optional.
         """
         part = part or Part()
         start = number * self.num_batches + min(first, self.num_batches)
@@ -146,7 +150,7 @@ class IndexedBatches:
 
     @tf.autograph.experimental.do_not_convert
     def _slices(self, start, stop, part):
-        """The worker's slices of the batches `start` to `stop`, counted over all passes."""
+        """Return the worker's slices of batches `start` to `stop` of all epochs."""
 
         def slice_of(place):
             batch, types = place // part.replicas, [tf.int64, tf.int64]
@@ -161,14 +165,14 @@ class IndexedBatches:
         )
 
     def _plan(self, batch):
-        """(numbers of its examples, its bucket) of a batch, counted over all passes."""
+        """Return (numbers of the examples, bucket) of a batch, counted over all epochs."""
         number, batch = divmod(int(batch), self.num_batches)
-        with self._planning:  # or several threads would shuffle the same pass
+        with self._planning:  # otherwise several threads would shuffle the same epoch
             epoch = self._epoch(number)
         return epoch.examples(batch).astype(np.int64), np.int64(epoch.buckets[batch])
 
     def _read_rows(self, numbers, bucket, slot, slots):
-        """One of the slices of a batch: the nest that `parse` makes of its records."""
+        """Return one slice of a batch: the nest that `parse` makes from its records."""
         types = [tf.int64, tf.string, tf.int32, tf.int32, tf.int64]
         num_features = self.index.lengths.shape[1]
         shapes = [[None], [None], [None, num_features], [num_features], []]
@@ -185,7 +189,7 @@ class IndexedBatches:
         longest = self.index.lengths[numbers].max(axis=0)
         size = -(-len(numbers) // slots)
         mine = numbers[slot * size : (slot + 1) * size]
-        # Without a row there would be nothing to parse, so one is read and left out again.
+        # `parse` needs at least one record. For an empty slice one record is read and then removed.
         numbers = mine if len(mine) else numbers[:1]
         files, records = self.index.read(numbers)
         lengths = self.index.lengths[numbers]

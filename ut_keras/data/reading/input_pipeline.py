@@ -1,16 +1,16 @@
-"""From TFRecord files to batches of (features, targets), as T2T batches them.
+"""From TFRecord files to batches of (features, targets), batched as in T2T.
 
     files -> index of all lengths -> batches (`example_order`) -> the records of each -> examples
 
     ({"inputs": int32 [B, S], "targets": int32 [B, T]}, int32 [B, T])        0 = padding
 
-`batch_size` counts tokens per replica; a batch is for all replicas together. Training drops the
-examples longer than `max_length` and shuffles all of the rest; evaluation drops nothing and always
-gives the same batches, in the order of the records, with the last, smaller ones of every bucket at
-the end. Both make one pass.
+`batch_size` counts tokens per replica. A batch is for all replicas together. Training drops the
+examples that are longer than `max_length` and shuffles the others. Evaluation drops nothing and
+always gives the same batches, in the order of the records; the smaller last batch of each bucket
+comes at the end. A dataset is one pass over the data.
 
-Data that is not as expected ends in a `DataError` of one line: right away where that costs
-nothing, else while iterating, inside `readable.errors()`.
+Invalid data raises a `DataError` of one line: at once if the check is cheap, otherwise during the
+iteration, which must run inside `readable.errors()`.
 """
 
 import dataclasses
@@ -37,33 +37,34 @@ _LONGEST_IN_EVALUATION = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class InputSettings:
-    """What the input pipeline takes from the hparams; the fields and defaults are T2T's.
+    """The hparams that the input pipeline uses, with T2T's names and defaults.
 
-    The length of an example is that of its longest feature, EOS included.
+    The length of an example is the length of its longest feature, including EOS.
     """
 
     batch_size: int  # tokens in a batch, per replica
-    max_length: int = 0  # training drops longer examples; 0 stands for batch_size
-    min_length: int = 0  # shorter examples are dropped, in evaluation too
-    min_length_bucket: int = 8  # the first bucket holds lengths below this
-    length_bucket_step: float = 1.1  # > 1: ratio of the buckets' boundaries
-    eval_drop_long_sequences: bool = False  # drop long examples in evaluation as well
-    max_input_seq_length: int = 0  # features are cut to so many ids; 0 or less: they are not
+    max_length: int = 0  # training drops longer examples; 0 means batch_size
+    min_length: int = 0  # shorter examples are dropped, also in evaluation
+    min_length_bucket: int = 8  # the first bucket holds lengths below this value
+    length_bucket_step: float = 1.1  # > 1: ratio of successive bucket boundaries
+    eval_drop_long_sequences: bool = False  # drop long examples in evaluation too
+    max_input_seq_length: int = 0  # features are cut to this many ids; 0 or less: not cut
     max_target_seq_length: int = 0
-    use_fixed_batch_size: bool = False  # one bucket, and batch_size counts examples
-    # Whether training shuffles the batches too, besides the examples; 0 or None for no. (In T2T it
-    # is how many; here it is all.)
+    use_fixed_batch_size: bool = False  # use one bucket; batch_size counts examples
+    # If positive, training shuffles all batches in addition to the examples. 0 or None: it does
+    # not. (In T2T this is the size of the shuffle buffer.)
     batch_shuffle_size: int = 0
-    # Ours: pad every feature to the boundary of its bucket, so that there are only as many shapes
-    # as buckets (for TPUs, XLA; saves retracing). In training the last batch of a bucket is then
-    # filled up with repeated examples.
+    # Not in T2T. Pad every feature to the boundary of its bucket, so that there are only as many
+    # shapes as buckets (for TPUs and XLA; avoids retracing). In training, the last batch of a
+    # bucket is then filled up with repeated examples.
     static_shapes: bool = False
-    # Unless "none", an example is as long as inputs, a 0 and targets together: `models.prepended`.
+    # Unless "none", the length of an example is that of inputs, a 0 and targets joined: see
+    # `models.prepended`.
     prepend_mode: str = "none"
 
     @classmethod
     def from_hparams(cls, hparams: Any) -> Self:
-        """Reads the fields of the same name; those that `hparams` lacks keep their default."""
+        """Return settings from hparams; fields that `hparams` lacks get their defaults."""
         fields = [field.name for field in dataclasses.fields(cls)]
         found = {name: getattr(hparams, name) for name in fields if hasattr(hparams, name)}
         return cls(**found)
@@ -89,35 +90,39 @@ def make_dataset(
     groups: Sequence[int] = (),
     mixture: example_order.Mixture | None = None,
 ) -> "tf.data.Dataset | indexed_batches.IndexedBatches":
-    """Makes the batches of one pass over `files`.
+    """Make the batches of one pass over `files`.
 
     Args:
         files: list of str, TFRecord files.
         record_specs: dict from the name of a feature of the records to its `FeatureSpec`.
-        training: bool. Shuffle, and drop what is too long.
-        num_replicas: int. Batches are this many times larger.
-        seed: int. Makes shuffling repeatable; a repeated dataset is shuffled anew every time. Or,
-            for training, a function from the number of a pass to an int: for all passes.
-        preprocess: function from the features of n records to those of n examples, both dicts of
-            int32 tensors, ragged [n, (length)], [n, (length), ...] or, where the shape is fixed,
-            [n, ...]. "weights", float [n, 1] or ragged like the targets, are no feature, but what
-            examples weigh in loss and metrics. Optional.
-        lengths_vary: bool. Whether `preprocess` may draw lengths: those of the first reading make
-            the batches. With static shapes it must not.
-        evenly_sharded: bool. Whether each file of a split has its share of the records.
+        settings: `InputSettings`.
+        training: bool. If True, examples are shuffled and long examples are dropped.
+        num_replicas: int. The factor by which batches are larger.
+        seed: int. Makes shuffling reproducible; a repeated dataset is shuffled differently in every
+            epoch. In training it may also be a function from the number of an epoch to an int; the
+            result then covers all epochs.
+        preprocess: function from the features of n records to the features of n examples. Both are
+            dicts of int32 tensors: ragged [n, (length)] or [n, (length), ...], or [n, ...] if the
+            shape is fixed. The key "weights", float [n, 1] or ragged like the targets, is not a
+            feature: it holds the weights in loss and metrics. Optional.
+        lengths_vary: bool. Whether `preprocess` may sample lengths. The lengths of the first
+            reading then determine the batches. With static shapes it must not.
+        evenly_sharded: bool. Whether the records of a split were distributed evenly over its files.
         check_counts: function that gets the number of records in each of `files` and raises a
-            `DataError` if some are missing. Optional.
-        parse: function from n records, string tensors of their files and of themselves, to their
-            features, where those are not just `record_specs`. Optional.
-        groups: list of int, where `files` are of several problems: how many, in their order, are
-            of each. Evaluation reads a record of each in turn. Optional.
-        mixture: `Mixture` of these problems in what training reads. Optional.
+            `DataError` if records are missing. Optional.
+        parse: function from the files and the contents of n records, string tensors [n], to their
+            features. Required if the features are not simply `record_specs`. Optional.
+        groups: list of int. If `files` belong to several problems: the number of files of each, in
+            their order. Evaluation reads one record of each problem in turn. Optional.
+        mixture: `Mixture`, the shares of these problems in training. Optional.
+
     Returns:
-        A `tf.data.Dataset` of (features, targets), or (features, targets, weights) where there are
-        any; it knows how many batches that are. With a function for `seed`, `IndexedBatches`, which
-        has datasets of any part of any pass.
+        A `tf.data.Dataset` of (features, targets), or of (features, targets, weights) if there are
+        weights. It knows its number of batches. If `seed` is a function: `IndexedBatches`, which
+        has datasets of any part of any epoch.
+
     Raises:
-        DataError: if there are no examples, or training would drop all of them.
+        DataError: if there are no examples, or if training would drop all of them.
     """
     drop_long = training or settings.eval_drop_long_sequences
     longest = settings.longest if drop_long else _LONGEST_IN_EVALUATION
@@ -145,7 +150,7 @@ def make_dataset(
         )
     lengths = index.lengths.max(axis=1) if len(index.lengths) else index.lengths
     if len(lengths) and settings.prepend_mode != "none":
-        lengths = index.lengths[:, :2].sum(axis=1) + 1  # of inputs and targets
+        lengths = index.lengths[:, :2].sum(axis=1) + 1  # the lengths of inputs and targets
     order = make_order(
         lengths,
         scheme.boundaries,
@@ -165,7 +170,7 @@ def make_dataset(
 
 
 def _seed_of(seed, training):
-    """A function from the number of a pass to the seed of its order; of evaluation, to None."""
+    """Return a function from the number of an epoch to its seed; None in evaluation."""
     if not training:
         return lambda number: None
     if callable(seed):
@@ -175,7 +180,7 @@ def _seed_of(seed, training):
 
 
 def feature_lengths(features: dict[str, Any]) -> tf.Tensor:
-    """The lengths [n, features] of n examples, the features `in_order`."""
+    """Return the lengths [n, features] of n examples, with the features `in_order`."""
     values = [features[name] for name in in_order(features)]
     return tf.stack(
         [
@@ -189,12 +194,12 @@ def feature_lengths(features: dict[str, Any]) -> tf.Tensor:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Inputs and targets, as far as there are any, then the others."""
+    """Return names sorted, except that "inputs" and "targets" come first."""
     return sorted(names, key=lambda name: (name not in ("inputs", "targets"), name))
 
 
 def _parser(index, to_examples, scheme, settings, lengths_vary):
-    """What `IndexedBatches` parses by: to (features, targets), and weights where there are any."""
+    """Return a function from records to (features, targets) or (…, weights)."""
 
     def parse(files, records, lengths, longest, bucket):
         features = to_examples(files, records)
@@ -217,7 +222,7 @@ def _parser(index, to_examples, scheme, settings, lengths_vary):
 
 
 def _lengths_key(record_specs, settings, preprocess):
-    """What the lengths of examples depend on, besides their files."""
+    """Return a string that identifies what lengths depend on besides the files."""
     owner = getattr(preprocess, "__self__", None)
     limits = (settings.max_input_seq_length, settings.max_target_seq_length)
     function = [getattr(preprocess, name, "") for name in ("__module__", "__qualname__")]
@@ -227,7 +232,7 @@ def _lengths_key(record_specs, settings, preprocess):
 
 
 def _padded(value, length):
-    """A feature of some examples as a dense tensor."""
+    """Return a feature of some examples as a dense tensor."""
     if not isinstance(value, tf.RaggedTensor):
         return value
     inner = value.shape[2:]
@@ -236,7 +241,10 @@ def _padded(value, length):
 
 
 def _truncate(features, settings):
-    """T2T's cut: the end of a feature, EOS included, is lost; and of what packing says of it."""
+    """Cut features to their maximum lengths. As in T2T, the EOS of a cut one is lost.
+
+    The features that packing adds for a feature are cut to the same length.
+    """
     limits = {
         "inputs": settings.max_input_seq_length,
         "targets": settings.max_target_seq_length,
@@ -252,7 +260,7 @@ def _truncate(features, settings):
 
 
 def _scheme(settings, drop_long):
-    """The buckets; with static shapes, or long examples kept, there are some beyond T2T's."""
+    """Return T2T's buckets, and more for static shapes or long examples."""
     longest = settings.longest
     farthest = longest if drop_long else _LONGEST_IN_EVALUATION
     if settings.use_fixed_batch_size:

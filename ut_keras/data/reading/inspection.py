@@ -1,12 +1,12 @@
-"""What is in the files of a split: some records as text, lengths, vocabulary, what training drops.
+"""A report on the files of a split: records, lengths and use of the vocabulary.
 
-print(inspection.report(files, specs, encoders, num_shown=2))
+    print(inspection.report(files, specs, encoders, num_shown=2))
 
-1  inputs   63 ids  "Gutach: Increased safety for pedestrians"  [5331, 27, 8, …, 1]
-   targets  …
-4,500,000 records
-inputs   2 to 312 ids, 31.4 on average; 32,101 of the vocabulary's 32,768 ids occur
-training leaves out 1,024 records (0.02 %) longer than max_length=256
+    1  inputs   63 ids  "Gutach: Increased safety for pedestrians"  [5331, 27, 8, …, 1]
+       targets  …
+    4,500,000 records in 100 file(s)
+    inputs   2 to 312 ids, 31.4 on average; 32,101 of the vocabulary's 32,768 ids occur
+    1,024 records (0.02 %) are longer than max_length=256: training skips them
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,21 +37,23 @@ def report(
     training: bool = True,
     num_shown: int = 0,
 ) -> str:
-    """Reads all records of a split; returns several lines.
+    """Read all records of a split and return a report of several lines.
 
     Args:
         files: list of str, TFRecord files.
         record_specs: dict from the name of a feature of the records to its `FeatureSpec`.
-        encoders: dict from the name of a feature to its `TextEncoder`; the others have no text.
+        encoders: dict from the name of a feature to its `TextEncoder`. Other features are shown
+            without text.
         preprocess: as for `input_pipeline.make_dataset`.
         max_length: int. Training drops longer examples.
-        training: bool. Whether the split is trained on.
-        num_shown: int. How many records are shown.
+        training: bool. Whether the split is used for training.
+        num_shown: int. The number of records to show.
+
     Raises:
-        DataError: if a record is not as the specs say.
+        DataError: if a record does not match the specs.
     """
     lines = []
-    lengths: list[np.ndarray] = []  # of batches, [n, features]
+    lengths: list[np.ndarray] = []  # one array [n, features] per batch
     occurrences = {name: np.zeros(encoder.vocab_size, int) for name, encoder in encoders.items()}
     names: list[str] = []
     num_records = 0
@@ -84,7 +86,7 @@ def report(
 
 @tf.autograph.experimental.do_not_convert
 def _batches(files, specs, preprocess):
-    """Yields dicts of the features of many examples, as the model gets them."""
+    """Yield dicts of the features of many examples, as the model gets them."""
 
     def to_features(file, records):
         files = tf.fill(tf.shape(records)[:1], file)
@@ -99,7 +101,7 @@ def _batches(files, specs, preprocess):
 
 
 def _shown(batch, encoders, first, count):
-    """Lines that show the first `count` examples of a batch."""
+    """Return lines that show the first `count` examples of a batch."""
     width = max(map(len, batch))
     rows = [value[:count] for value in batch.values()]
     lines = []
@@ -119,10 +121,11 @@ def _shown(batch, encoders, first, count):
 
 
 def _text(encoder, ids):
-    """The text of ids; a vertical line stands where EOS is, but for the last."""
+    """Return the text of ids; a vertical line replaces every EOS but the last."""
     if len(ids) == 1:
         return encoder.decode(ids)
     ids = np.array(ids)
-    parts = np.split(ids, np.flatnonzero(ids == text_encoder.EOS))  # that begin with EOS, too
+    # Every part except the first one begins with EOS.
+    parts = np.split(ids, np.flatnonzero(ids == text_encoder.EOS))
     texts = [encoder.decode([i for i in part.tolist() if i not in _NO_TEXT]) for part in parts]
     return " | ".join(texts if texts[-1] else texts[:-1])

@@ -1,4 +1,4 @@
-"""Packing: several short examples in one row, so that little of a batch is padding.
+"""Packing: several short examples in one row, so that a batch has little padding.
 
     pack([{"inputs": [8, 7, 1], "targets": [4, 1]}, {"inputs": [2, 3, 4, 1], "targets": [5, 6, 1]}])
 
@@ -6,8 +6,8 @@
     inputs_segmentation  [1, 1, 1, 2, 2, 2, 2]        targets_segmentation  [1, 1, 2, 2, 2]
     inputs_position      [0, 1, 2, 0, 1, 2, 3]        targets_position      [0, 1, 0, 1, 2]
 
-The segmentation, counted from 1, keeps the examples apart in attention. Rows and ids are T2T's
-(`generator_utils.pack_examples` without spacing, as all its problems have it).
+The segmentation, counted from 1, separates the examples in attention. Rows and ids are the same as
+in T2T (`generator_utils.pack_examples` without spacing, which all of T2T's problems use).
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,17 +20,19 @@ if TYPE_CHECKING:
 def pack(
     examples: Iterable[dict[str, list[int]]], packed_length: int, open_rows: int = 10
 ) -> Iterator[dict[str, list[int]]]:
-    """Packs examples, each into the first of the open rows that has room for it.
+    """Pack examples, each into the first open row with enough space for it.
 
     Args:
-        examples: iterable of dicts of id lists, "targets" and perhaps "inputs".
-        packed_length: int. Ids in a row, at most. Targets without inputs that are longer are cut
-            into several rows; a longer pair stays whole, in a row of its own.
-        open_rows: int. When an example fits into none of so many rows, the oldest is done.
+        examples: iterable of dicts of id lists, with "targets" and optionally "inputs".
+        packed_length: int. The maximum number of ids in a row. Targets without inputs that are
+            longer are cut into several rows. A longer pair is not cut; it gets a row of its own.
+        open_rows: int. The maximum number of open rows. If an example fits into none of them, the
+            oldest row is completed.
+
     Yields:
         dicts of id lists. As in T2T, rows without inputs have "inputs" [0], which is not read.
     """
-    rows: list[tuple[dict[str, int], list[dict[str, list[int]]]]] = []  # (room left, members)
+    rows: list[tuple[dict[str, int], list[dict[str, list[int]]]]] = []  # (space left, members)
     for example in examples:
         pieces, example = _cut(example, packed_length)
         for piece in pieces:
@@ -53,11 +55,12 @@ def pack(
 
 
 def unpack(features: "dict[str, tf.Tensor]") -> "tf.data.Dataset":
-    """The examples of one packed row, the way they were before.
+    """Return the original examples of one packed row.
 
     Args:
-        features: dict of int tensors [length], "targets" and perhaps "inputs", with their
+        features: dict of int tensors [length]: "targets", optionally "inputs", and their
             segmentation.
+
     Returns:
         A `tf.data.Dataset` of dicts of "targets" and "inputs", int tensors [length].
     """
@@ -77,9 +80,10 @@ def unpack(features: "dict[str, tf.Tensor]") -> "tf.data.Dataset":
 
 
 def unpacked(dataset: "tf.data.Dataset", batch_size: int) -> "tf.data.Dataset":
-    """A dataset of (features, targets) with an example a row: itself, if its rows are not packed.
+    """Return a dataset of (features, targets) with one example per row.
 
-    What was packed comes in batches of `batch_size`.
+    A dataset that is not packed is returned unchanged. The unpacked one has batches of
+    `batch_size`.
     """
     if "targets_segmentation" not in dataset.element_spec[0]:
         return dataset
@@ -88,7 +92,7 @@ def unpacked(dataset: "tf.data.Dataset", batch_size: int) -> "tf.data.Dataset":
 
 
 def _features(members):
-    """A row: its examples one behind the other, with what says where each of them is."""
+    """Return a packed row: concatenated examples, segmentation and positions."""
     found = {"inputs": [0]}
     for name in members[0]:
         found[name] = [i for example in members for i in example[name]]
@@ -99,7 +103,7 @@ def _features(members):
 
 
 def _cut(example, packed_length):
-    """(examples that fill a row, what is left to pack or None); pairs cannot be cut."""
+    """Return (pieces that each fill a row, the rest or None); pairs are not cut."""
     if "inputs" in example:
         return (), {name: example[name] for name in ("inputs", "targets")}
     ids = example["targets"]

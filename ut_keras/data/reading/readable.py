@@ -1,4 +1,4 @@
-"""TensorFlow's errors about data as a `DataError` of one line, which names the file.
+"""Convert TensorFlow's errors about data to a one-line `DataError`.
 
 for features, targets in readable.batches(dataset): …
 """
@@ -16,16 +16,18 @@ from ut_keras.errors import DataError
 
 _FAILED_CHECK = re.compile(r"assertion failed: \[(?P<check>[^\]]*)\](?P<values>.*)")
 _UNKNOWN_FILE = "one of the data files"
-_RAISED = re.compile(r"\bDataError: (?P<line>.*)")  # in a function in Python
+_RAISED = re.compile(r"\bDataError: (?P<line>.*)")  # raised by a Python function in the graph
 
 
 @contextlib.contextmanager
 def errors(files: Sequence[str] = ()) -> Iterator[None]:
-    """Turns TensorFlow's errors about data into a `DataError` of one line; iterate inside it.
+    """Context that converts TensorFlow's errors about data to a `DataError`.
+
+    The iteration over a dataset must run inside the context.
 
     Args:
-        files: list of str, those that are read from front to back, if they are: TensorFlow's own
-            error on a damaged file does not name it.
+        files: list of str, the files that are read sequentially, if any. TensorFlow's error for a
+            damaged file does not name the file, so these files are searched for the damage.
     """
     try:
         yield
@@ -51,13 +53,13 @@ def errors(files: Sequence[str] = ()) -> Iterator[None]:
 
 
 def batches(dataset: Iterable[Any]) -> Iterator[Any]:
-    """Yields the batches; what is wrong with the data becomes a `DataError` of one line."""
+    """Yield the batches of a dataset inside `errors()`."""
     with errors():
         yield from dataset
 
 
 def _explained(text, files):
-    """The line for the user if an error's text is about a record; else None."""
+    """Return the user's message if an error text is about a record; None otherwise."""
     match = _FAILED_CHECK.search(text)
     if match and match["check"] in record_parser.CHECKS:
         values = re.findall(r"\[([^\]]*)\]", match["values"])
@@ -78,6 +80,6 @@ def _first_damaged(files):
 
 
 def _brief(error):
-    """What TensorFlow's error says, without where in the graph."""
+    """Return the text of a TensorFlow error without the name of the graph node."""
     first_line = re.sub(r"\{\{.*?\}\}", "", str(error)).strip().splitlines()[0]
     return first_line.split(" [Op:")[0].strip()

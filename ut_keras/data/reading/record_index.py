@@ -1,8 +1,8 @@
-"""Where every record of some TFRecord files lies and how long the features of its example are.
+"""An index of TFRecord files: locations of records and lengths of features.
 
     index = record_index.get(files, lengths_of, key)
     index.lengths                 int32 [n, features]
-    index.read([7, 3])            the records 7 and 3, in any order, without those before them
+    index.read([7, 3])            records 7 and 3, without reading the records before them
 
 Making it reads the files once, 150,000 examples a second on two cores, and finds what is damaged
 before training starts. Where that took long, the index is kept for the next start (`own_files`).
@@ -31,30 +31,33 @@ from ut_keras.files import file_error, own_files, whole_file
 
 _SCAN_BATCH = 128
 _READ_BUFFER = 1 << 20
-# Before a record stand its size (8 bytes) and that one's checksum (4), behind it its own.
+# A record is preceded by its size (8 bytes) and the checksum of the size (4), and followed by its
+# own checksum (4).
 _FRAME = (12, 4)
 _SIZE_BYTES = 8
 _MASK_DELTA = np.uint32(0xA282EAD8)  # TensorFlow's lib/hash/crc32c.h
 _SECONDS_WORTH_KEEPING = 5.0
 _DIGEST_BYTES = 32
-_FORMAT = 3  # of the file that keeps an index
-_MIN_MEAN_RECORDS = 10  # records a file, on average
+_FORMAT = 3  # version of the format of a saved index
+_MIN_MEAN_RECORDS = 10  # mean records per file from which an empty file is an error
 
-# A process trains on one set of files and evaluates on few others, but may be many tests.
+# A process trains on one set of files and evaluates on a few others. A test process may use many.
 _MAX_INDEXES = 4
 
-_indexes: dict[str, "RecordIndex"] = {}  # {what it depends on: index}, the latest last
+_indexes: dict[str, "RecordIndex"] = {}  # {hash of files and key: index}, the newest last
 
 
 class RecordIndex:
-    """The records of some files, numbered through in order.
+    """The records of some files, numbered consecutively.
 
     Args:
+        files: list of str, the TFRecord files.
         sizes: int array [n], bytes of every record.
         lengths: int32 array [n, ...], lengths of the features of the examples.
-        path: str, the file that the index is kept in, if it is.
+        path: str, the path of the saved index, whether or not the file exists.
+
     Attributes:
-        counts: int array [files], how many records each file has.
+        counts: int array [files], the number of records of each file.
     """
 
     def __init__(
@@ -63,11 +66,11 @@ class RecordIndex:
         self.files = list(files)
         self.lengths = lengths
         self.path = path
-        # Of all files in a row.
+        # Byte offsets in the concatenation of all files.
         self._offsets = np.concatenate([[0], np.cumsum(sizes.astype(np.int64) + sum(_FRAME))])
         self._file_starts = np.concatenate([[0], np.cumsum([os.stat(f).st_size for f in files])])
         if self._offsets[-1] != self._file_starts[-1]:
-            for file in files:  # TensorFlow reads no records from a few bytes of text
+            for file in files:  # TensorFlow finds no records in a few bytes of text
                 tfrecords.check_format(file)
             raise DataError(
                 f"TFRecord files must be uncompressed and must not change while they are read. "
@@ -75,7 +78,7 @@ class RecordIndex:
                 f"{self._offsets[-1]} bytes, such as {files[0]}."
             )
         self.counts = np.diff(np.searchsorted(self._offsets, self._file_starts))
-        process.allow_open_files(_MAX_INDEXES * len(files))  # of each index
+        process.allow_open_files(_MAX_INDEXES * len(files))  # for every index
         self._descriptors = [os.open(file, os.O_RDONLY) for file in files]
         for descriptor in self._descriptors:
             weakref.finalize(self, os.close, descriptor)
@@ -84,10 +87,12 @@ class RecordIndex:
         return len(self.lengths)
 
     def check_shares(self) -> None:
-        """Checks files that examples were dealt out to one by one: none is empty while others fill.
+        """Check that no file of a split is empty while the split has many records.
+
+        Data generation distributes examples over the files in turn.
 
         Raises:
-            DataError: names one that is.
+            DataError: names an empty file.
         """
         splits = np.array([file.rpartition("-of-")[0].rpartition("-")[0] for file in self.files])
         for split in np.unique(splits):
@@ -101,14 +106,17 @@ class RecordIndex:
                 )
 
     def read(self, numbers: np.ndarray) -> tuple[np.ndarray, list[bytes]]:
-        """Reads records.
+        """Read records.
 
         Args:
             numbers: int array [k].
+
         Returns:
-            (files, records): int array [k], the number of each one's file, and a list of bytes.
+            (files, records): int array [k], the index of the file of each record, and a list of
+            bytes.
+
         Raises:
-            DataError: names the file if a record cannot be read or has another checksum.
+            DataError: names the file if a record cannot be read or has a wrong checksum.
         """
         numbers = np.asarray(numbers)
         starts, stops = self._offsets[numbers], self._offsets[numbers + 1]
@@ -116,8 +124,8 @@ class RecordIndex:
         sizes = stops - starts
         places = starts - self._file_starts[files]
         descriptors = [self._descriptors[file] for file in files.tolist()]
-        # A read, other than a mapped page, can fail without the end of the process, and others run
-        # while it waits.
+        # A failed `pread` raises an error, while a failed access to a mapped page ends the process.
+        # Other threads run while `pread` waits.
         try:
             frames = list(map(os.pread, descriptors, sizes.tolist(), places.tolist()))
         except OSError as error:
@@ -138,10 +146,10 @@ class RecordIndex:
 
 
 def _are_intact(frames, records, sizes):
-    """bool [k]: which frames, as read, have so many bytes and hold the records as written."""
+    """Return bool [k]: which frames are complete and have the right checksums."""
     before, after = _FRAME
     found = np.array([len(frame) for frame in frames])
-    if not np.array_equal(found, sizes):  # the file has been cut off meanwhile
+    if not np.array_equal(found, sizes):  # the file was truncated meanwhile
         return found == sizes
     expected = np.empty(len(frames), [("size", "<u8"), ("size_crc", "<u4"), ("crc", "<u4")])
     expected["size"] = sizes - (before + after)
@@ -152,18 +160,22 @@ def _are_intact(frames, records, sizes):
 
 
 def _masked_crcs(strings):
-    """uint32 [k], as in files: a CRC of bytes that hold their own CRC would be no good."""
+    """Return masked CRCs, uint32 [k], as TFRecord files store them.
+
+    TensorFlow masks them because the CRC of bytes that contain their own CRC is not reliable.
+    """
     crcs = np.array([google_crc32c.value(string) for string in strings], np.uint32)
     return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + _MASK_DELTA
 
 
 def get(files: Sequence[str], lengths_of: Callable[..., Any], key: str) -> RecordIndex:
-    """Returns the index of files, made now or before.
+    """Return the index of files, from memory, from a saved index or newly made.
 
     Args:
+        files: list of str, the TFRecord files.
         lengths_of: function from (files, records), string tensors [k], to the lengths of the
             features of their examples, int32 [k, ...].
-        key: str, what else the lengths depend on.
+        key: str, identifies everything else on which the lengths depend.
     """
     states = [
         (file, stat.st_size, stat.st_mtime_ns)
@@ -200,7 +212,7 @@ def _get(files, lengths_of, digest):
 
 @tf.autograph.experimental.do_not_convert
 def _scan(files, lengths_of):
-    """(sizes, lengths) of all records."""
+    """Return (sizes, lengths) of all records."""
 
     def records_of(file):
         records = tf.data.TFRecordDataset(file, buffer_size=_READ_BUFFER).batch(_SCAN_BATCH)
@@ -219,7 +231,7 @@ def _scan(files, lengths_of):
 
 
 def _load(path):
-    """(sizes, lengths) that `_save` has kept; None if there are none, or not as they were kept."""
+    """Return (sizes, lengths) from a file; None if it is missing or damaged."""
     file_error.check_is_file(path)
     try:
         with file_error.named(path), open(path, "rb") as file:
@@ -238,7 +250,7 @@ def _load(path):
 
 
 def _save(path, sizes, lengths):
-    """Keeps an index, with its SHA-256 behind it, if the folder can be written to."""
+    """Write an index, followed by its SHA-256; return False if this is not possible."""
     arrays = io.BytesIO()
     try:
         np.savez(arrays, sizes=sizes, lengths=lengths)

@@ -1,7 +1,7 @@
-"""TFRecord records to features, checked: the place where bad data are noticed.
+"""Parse TFRecord records to features, and check them.
 
-The checks run inside tf.data, where the only way to speak is to let an assertion fail. `readable`
-turns what TensorFlow then says into one line for the user.
+The checks run inside tf.data, where a check can only report a fault as a failed assertion.
+`readable` converts TensorFlow's error to one line for the user.
 """
 
 import math
@@ -13,7 +13,7 @@ import tensorflow as tf
 if TYPE_CHECKING:
     from ut_keras.data.features import FeatureSpec
 
-# What a failed check says to the user; the values follow it through TensorFlow's own error.
+# The user's message for each failed check. TensorFlow's error contains the values.
 CHECKS = {
     "feature is missing": (
         "Every record must have the feature {0!r}. Received: one without it, in {file}."
@@ -36,14 +36,16 @@ CHECKS = {
 def parse_records(
     files: tf.Tensor, records: tf.Tensor, specs: "Mapping[str, FeatureSpec]"
 ) -> dict[str, Any]:
-    """Parses several records, which is much cheaper than one by one.
+    """Parse a batch of records, which is much cheaper than parsing single records.
 
     Args:
-        files: string tensor [n], the file that each record comes from.
+        files: string tensor [n], the file of each record.
         records: string tensor [n], serialized `tf.train.Example`s.
+        specs: dict from the name of a feature of the records to its `FeatureSpec`.
+
     Returns:
-        dict from feature name to an int32 ragged tensor [n, (length)]; features of a fixed shape
-        to a tensor [n, *shape].
+        dict from feature name to an int32 ragged tensor [n, (length)], or, for features of a fixed
+        shape, to a tensor [n, *shape].
     """
     parsed = tf.io.parse_example(records, {name: tf.io.RaggedFeature(tf.int64) for name in specs})
     features = {}
@@ -60,7 +62,7 @@ def parse_records(
                 _check("wrong number of values", lengths == size, name, size, lengths, files=files)
             )
         with tf.control_dependencies(checks):
-            # `tf.reduce_min` and `tf.reduce_max` would each work out again what row an id is in.
+            # `tf.reduce_min` and `tf.reduce_max` would each compute the row of every id again.
             ids_and_rows = (rows.flat_values, rows.value_rowids(), rows.nrows())
             low = tf.math.unsorted_segment_min(*ids_and_rows)
             high = tf.math.unsorted_segment_max(*ids_and_rows)
@@ -73,22 +75,25 @@ def parse_records(
 
 
 def check_lengths(lengths: tf.Tensor, indexed: tf.Tensor, index_path: str) -> tf.Operation:
-    """Fails if features of examples are not as long as the index in a file says."""
+    """Return an operation that fails if features do not have the lengths of the index."""
     lengths, indexed = tf.reshape(lengths, [-1]), tf.reshape(indexed, [-1])
     paths = tf.fill(tf.shape(lengths), index_path)
     return _check("length has changed", lengths == indexed, indexed, lengths, files=paths)
 
 
 def _fill_empty(rows, value):
-    """Ragged [n, (length)] with `value` in the rows that hold nothing."""
+    """Return a ragged tensor [n, (length)] whose empty rows are replaced with `value`."""
     empty = tf.cast(rows.row_lengths() == 0, rows.row_splits.dtype)
     filling = tf.fill([tf.reduce_sum(empty)], tf.constant(value, rows.dtype))
     return tf.concat([rows, tf.RaggedTensor.from_row_lengths(filling, empty)], axis=1)
 
 
 def _check(check, good, *values, files):
-    """Fails at the first row that is not good, with what tensors among `values` hold there."""
+    """Return an assertion that fails at the first row that is not good.
+
+    The error contains `values`; a tensor is represented by its entry of that row.
+    """
     row = tf.argmin(tf.cast(good, tf.int32))
-    # As strings: with other types `Assert` is a condition with two graphs of its own.
+    # Converted to strings, because with other types `Assert` builds a condition with two subgraphs.
     shown = [tf.as_string(value[row]) if tf.is_tensor(value) else value for value in values]
     return tf.debugging.Assert(tf.reduce_all(good), [check, *shown, files[row]])

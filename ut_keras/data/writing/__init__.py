@@ -1,1 +1,1 @@
-"""From raw files to shuffled TFRecord files, whatever their size."""
+"""From raw files to shuffled TFRecord files of any size."""

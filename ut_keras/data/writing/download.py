@@ -1,12 +1,12 @@
-"""Raw files from their official places: fetched once and checked.
+"""Download raw files from their official locations and check them.
 
     corpus = download.at("https://example.org/corpus.tgz", sha256="9f86d0…")
     path = download.fetch(tmp_dir, corpus)                                      tmp_dir/corpus.tgz
 
-A file that lies in `tmp_dir` is taken as it is, if its checksum is right; so it can also be put
-there by hand. A download gets its name when it is whole. (The download manager of
-tensorflow-datasets, which is used where it has a builder, loads in seconds and does not keep the
-names that T2T's folders have.)
+A file that exists in `tmp_dir` is used if its checksum is right, so a user can also put it there. A
+download gets its final name when it is complete. The download manager of tensorflow-datasets is not
+used here: it takes seconds to load and does not keep T2T's file names. Problems use it only if it
+has a builder for their data.
 """
 
 import functools
@@ -23,36 +23,43 @@ from ut_keras.files import file_error, whole_file
 from ut_keras.process import live_line
 
 _BLOCK = 1 << 20  # bytes
-_TIMEOUT = 60  # seconds without a byte
-_RETRY_SECONDS = (1, 4, 15)  # seconds before each new try
-# Not of a full disk, for instance.
+_TIMEOUT = 60  # seconds without receiving a byte
+_RETRY_SECONDS = (1, 4, 15)  # seconds before each retry
+# Errors of the network, as opposed to, for example, a full disk.
 _NETWORK_ERRORS = (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError)
 
 
 class RawFile(NamedTuple):
-    """A file that a problem is made of."""
+    """A raw file from which a problem is made."""
 
-    name: str  # in tmp_dir
-    url: str  # the official place; "" if there is none that can be downloaded from
-    sha256: str | None = None  # in hexadecimal; None if it is not known
-    licence: str = ""  # what it may be used for
-    members: tuple = ()  # of str: of an archive, patterns for the names of what is wanted
-    most_bytes: int = 10**9  # of what is compressed, how much all of it may be unpacked
-    # What `members` are of the archive, where problems want others of it: they are unpacked to a
-    # folder of their own.
+    name: str  # its name in tmp_dir
+    url: str  # the official location; "" if it cannot be downloaded
+    sha256: str | None = None  # in hexadecimal; None if unknown
+    licence: str = ""  # the uses that the licence permits
+    members: tuple = ()  # of str: for an archive, patterns for the names of the files to unpack
+    most_bytes: int = 10**9  # the maximum unpacked size of a compressed file
+    # A name for the set `members`, if problems unpack different sets from one archive. Each set
+    # gets its own folder.
     part: str = ""
 
 
 def at(url: str, sha256: str | None = None, **fields: Any) -> RawFile:
-    """Returns the `RawFile` of an address, called as its last part; other fields as there."""
+    """Return the `RawFile` of a URL; its name is the last part of the URL.
+
+    Args:
+        url: str. The official location.
+        sha256: str. The checksum in hexadecimal. Optional.
+        fields: other fields of `RawFile`.
+    """
     return RawFile(url.rpartition("/")[2].partition("?")[0], url, sha256, **fields)
 
 
 def fetch(tmp_dir: str | None, raw_file: RawFile) -> str:
-    """Returns the path of a raw file in `tmp_dir`; downloads it if it is not there.
+    """Return the path of a raw file in `tmp_dir`; download the file if it is missing.
 
     Raises:
-        DataError: if it cannot be had, with what to put where; or has another checksum.
+        DataError: if the file is missing and cannot be downloaded, or if it has another checksum.
+            The message says which file to put where.
     """
     if not tmp_dir:
         raise DataError(
@@ -60,7 +67,7 @@ def fetch(tmp_dir: str | None, raw_file: RawFile) -> str:
             f"Received: tmp_dir={tmp_dir!r}."
         )
     path = os.path.join(tmp_dir, raw_file.name)
-    if not os.path.lexists(path):  # a link may be to a disk that is not there now
+    if not os.path.lexists(path):  # a broken link may point to a disk that is not mounted
         if not raw_file.url:
             raise _missing(path, raw_file, "it cannot be downloaded")
         os.makedirs(tmp_dir, exist_ok=True)
@@ -73,7 +80,7 @@ def fetch(tmp_dir: str | None, raw_file: RawFile) -> str:
 
 
 def _download(path, raw_file):
-    """Loads a file, in several tries if need be."""
+    """Download a file; retry after temporary errors."""
     retry_seconds = list(_RETRY_SECONDS)
     with live_line.ProgressLine(raw_file.name) as waiting:
         while True:
@@ -94,17 +101,18 @@ def _download(path, raw_file):
 
 
 def _write_response(raw_file, file):
-    """Writes what the server has to a file.
+    """Write the server's response to a file.
 
     Raises:
-        OSError and others of the network: if not everything came.
+        OSError: or another network error, if the response is incomplete.
     """
     request = urllib.request.Request(raw_file.url, headers={"User-Agent": "ut_keras"})
     with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:
         length = response.headers.get("Content-Length")
         total = int(length) if length else None
         with live_line.ProgressLine(raw_file.name, total, live_line.size) as line:
-            while block := response.read1(_BLOCK):  # what has come, and not all of so many
+            # `read1` returns the bytes that have arrived, without waiting for a full block.
+            while block := response.read1(_BLOCK):
                 file.write(block)
                 line.add(len(block))
     file.flush()
@@ -113,13 +121,13 @@ def _write_response(raw_file, file):
 
 
 def _is_retryable(error):
-    """Whether a new try makes sense; not after "no such page"."""
+    """Return whether a retry may succeed; it cannot after "404 Not Found"."""
     code = getattr(error, "code", None)
     return code is None or code in (408, 429) or code >= 500
 
 
 def _reason(error):
-    """What went wrong, in a few words."""
+    """Return the reason for an error in a few words."""
     if isinstance(error, urllib.error.HTTPError):
         return f"HTTP {error.code} {error.reason}"
     return getattr(error, "reason", None) or getattr(error, "strerror", None) or error
@@ -148,6 +156,6 @@ def _check(path, raw_file):
 
 @functools.lru_cache
 def _sha256(path, size, time_changed):
-    """The checksum of a file, read again only after it has changed."""
+    """Return the checksum of a file, which is read again only after it has changed."""
     with file_error.named(path), open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

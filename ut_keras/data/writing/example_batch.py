@@ -1,4 +1,6 @@
-"""Many `tf.train.Example`s at once, by numpy: the bytes of `tfrecords.serialize`, sooner.
+"""Serialize many `tf.train.Example`s at once with numpy.
+
+The bytes are the same as those of `tfrecords.serialize`, which is slower.
 
     serialize({"inputs": RaggedIds.from_lists([[300, 1]]), "targets": RaggedIds.from_lists([[7]])})
 
@@ -10,9 +12,9 @@
           0A 07 "targets"
           12 …                              1 byte of values: 7
 
-Names come in their order, as in `SerializeToString(deterministic=True)`. A number is a varint: 7
-bits a byte, the lowest first, and an eighth that says that more follow. What stands in front of the
-values depends on their size alone, so it is made once for each.
+The names are sorted, as in `SerializeToString(deterministic=True)`. A number is a varint: each byte
+has 7 bits of it, the lowest first, and an eighth bit that is set if more bytes follow. The bytes
+before the values depend only on the size of the values, so they are cached for each size.
 """
 
 import functools
@@ -32,10 +34,12 @@ _LOW_BITS = 0x7F
 
 
 def serialize(columns: "Mapping[str, RaggedIds]") -> list[bytes]:
-    """Returns the records of rows.
+    """Return the serialized records of all rows.
 
     Args:
-        columns: dict from feature name to `RaggedIds`, of equally many rows, at least one.
+        columns: dict from feature name to `RaggedIds`. All have the same number of rows, at least
+            one.
+
     Raises:
         DataError: if a row is empty.
     """
@@ -48,12 +52,12 @@ def serialize(columns: "Mapping[str, RaggedIds]") -> list[bytes]:
 def _check(columns):
     empty = [np.flatnonzero(np.diff(ids.row_splits) == 0) for ids in columns.values()]
     for row in np.sort(np.concatenate(empty))[:1]:
-        # Which says what is wrong with it.
+        # This raises the error for the row.
         tfrecords.serialize({name: ids.row(row).tolist() for name, ids in columns.items()})
 
 
 def _features(name, ids):
-    """The bytes of a feature of every row."""
+    """Return the bytes of one feature for every row."""
     data, ends = _varints(ids.values)
     places = ends.take(ids.row_splits).tolist()
     beginning = functools.partial(_feature_beginning, name)
@@ -62,7 +66,7 @@ def _features(name, ids):
 
 @functools.lru_cache(maxsize=2**16)
 def _feature_beginning(name, size):
-    """What stands in front of a feature's values, of so many bytes."""
+    """Return the bytes before the values of a feature, which take `size` bytes."""
     value = _beginning(0x0A, size)
     value = _beginning(0x1A, len(value) + size) + value
     value = _beginning(0x12, len(value) + size) + value
@@ -73,13 +77,13 @@ def _feature_beginning(name, size):
 
 @functools.lru_cache(maxsize=2**16)
 def _beginning(tag, size):
-    """The tag of a field, and its size."""
+    """Return the tag of a field, followed by its size."""
     return bytes([tag]) + _varints(np.array([size]))[0]
 
 
 def _varints(numbers):
-    """(bytes of all varints, int64 [n + 1]: where each of them begins, and the last one ends)."""
-    # Negative ones take 64 bits.
+    """Return (bytes of all varints, int64 [n + 1]: each start and the last end)."""
+    # Negative numbers are encoded as 64 bits.
     is_small = numbers.dtype == np.int32 and numbers.min(initial=0) >= 0
     numbers = numbers.view(np.uint32) if is_small else numbers.astype(np.int64).view(np.uint64)
     sizes = np.ones(len(numbers), np.int8)

@@ -1,12 +1,12 @@
-"""Shuffles more records than fit into memory, by T2T's way: in buckets that do.
+"""Shuffle more records than fit into memory, as T2T does: in buckets that fit.
 
     buckets = Buckets(folder, num_buckets=10)
     for record in records:
-        buckets.add(rng.randrange(10), record)       in memory; in files as soon as there are many
+        buckets.add(rng.randrange(10), record)       in memory; in files if there are many
     for bucket in buckets.close():
         for record in bucket.read(seed):             shuffled; without a seed in their order
 
-A bucket is shuffled in memory. The order depends on the seed and the records only.
+Each bucket is shuffled in memory. The order depends only on the seed and the records.
 """
 
 import dataclasses
@@ -17,9 +17,9 @@ from collections.abc import Iterable
 
 from ut_keras.files import file_error
 
-_MEMORY = 64 << 20  # bytes of records that are held until they go to files
+_MEMORY = 64 << 20  # bytes of records in memory before they are written to files
 _LENGTH = struct.Struct("<I")
-_OVERHEAD = 48  # bytes that Python adds to a record in a list
+_OVERHEAD = 48  # bytes that Python needs in addition for a record in a list
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,11 +27,11 @@ class Bucket:
     """Some of the records, in memory or in a file."""
 
     count: int
-    records: tuple = ()  # of bytes; or
+    records: tuple = ()  # of bytes; empty if `path` is given
     path: str | None = None
 
     def read(self, seed: int | str | None = None) -> Iterable[bytes]:
-        """Returns the records; shuffled if there is a seed."""
+        """Return the records, shuffled if a seed is given."""
         records = self.records if self.path is None else _stream(self.path)
         if seed is None:
             return records
@@ -41,24 +41,24 @@ class Bucket:
 
 
 class Buckets:
-    """Takes records in, and puts them into files of a folder from `memory` bytes on."""
+    """Collects records in buckets; beyond `memory` bytes it writes them to files."""
 
     def __init__(self, folder: str, num_buckets: int, memory: int = _MEMORY) -> None:
         self._folder = folder
         self._memory = memory
         self._pending: list[list[bytes]] = [[] for _ in range(num_buckets)]
-        self._counts = [0] * num_buckets  # of those in files
+        self._counts = [0] * num_buckets  # records in files, by bucket
         self._bytes = 0
 
     def add(self, number: int, record: bytes) -> None:
-        """Puts bytes into the bucket of a number."""
+        """Add a record, as bytes, to the bucket with a number."""
         self._pending[number].append(record)
         self._bytes += len(record) + _OVERHEAD
         if self._bytes > self._memory:
             self._write()
 
     def close(self) -> list[Bucket]:
-        """Returns the list of all `Bucket`s; nothing may be added any more."""
+        """Return the list of all `Bucket`s. No records can be added afterwards."""
         if not any(self._counts):
             return [Bucket(len(records), tuple(records)) for records in self._pending]
         self._write()

@@ -1,15 +1,15 @@
-"""From the samples of a split to its files, whatever their number.
+"""Write the samples of a split, however many there are, to its files.
 
     samples --spread--> one bucket per file --shuffled, encoded--> <problem>-train-00000-of-00100
 
-Spreading is cheap: a sample is put, as it is, into the bucket of the file that it is to be in; to
-disk if there are many. Encoding is not: files are made in several processes, each of one bucket. So
-the bytes depend neither on the number of processes nor on which files one run makes: several
-machines can share the work, and a run that was broken off goes on with the files that it lacks.
+Spreading is cheap. Each sample is put, unencoded, into the bucket of its file; many samples go to
+disk. Encoding is expensive, so several processes make the files, each from one bucket. The bytes of
+a file therefore do not depend on the number of processes or on which files a run makes. So several
+machines can share the work, and an interrupted run can be continued with the missing files.
 
     .ut_keras-records/datagen.<problem>-train.json  what the files are made of: generation_plan.py
 
-Buckets and files that are being written lie in folders of `whole_file`.
+Buckets and unfinished files are kept in folders that `whole_file` makes.
 """
 
 import contextlib
@@ -41,22 +41,26 @@ def write(
     left_out: Any = (),
     max_cases: int | None = None,
 ) -> int:
-    """Writes the files of some shards.
+    """Write the files of some shards.
 
     Args:
         split: `generation_plan.Split`.
-        samples: iterable of all samples of the split, anything that can be pickled.
-        encode: function from an iterable of samples to one of records, as `tfrecords.write` takes
-            them; the files are encoded one by one.
-        shards: list of int, what `generation_plan.plan` says.
-        num_processes: int. None takes one per processor; few samples are done in this one.
-        left_out: dict from a reason to how many samples were left out for it; read at the end.
-        max_cases: int. The first so many samples are taken; None takes all.
+        samples: iterable of all samples of the split, objects that can be pickled.
+        encode: function from an iterable of samples to an iterable of records, as `tfrecords.write`
+            takes them. It is called once per file.
+        shards: list of int, the shards to write, from `generation_plan.plan`.
+        num_processes: int. None: one per processor. If the samples are few, this process encodes
+            them.
+        left_out: dict from a reason to the number of samples that were skipped for it. It is read
+            after the last sample.
+        max_cases: int. Only this many samples are read. None: all.
+
     Returns:
         The number of records written.
+
     Raises:
-        DataError: if there are none, if a feature is empty, or if the samples are not those that
-            files which are there were made of.
+        DataError: if there are no samples or records, if a feature is empty, or if existing files
+            were made from other samples.
     """
     paths = [split.paths[shard] for shard in shards]
     _remove(paths)
@@ -85,29 +89,32 @@ def write(
                     raise DataError(f"{title} must have at least one record. Received: none.")
                 generation_plan.add_counts(split, dict(zip(shards, counts, strict=True)))
             except DataError:
-                # Whoever mends the data begins anew.
+                # The user must correct the data, and the run then begins anew.
                 _remove(paths)
-                for path in paths:  # of processes that were killed while they wrote
+                for path in paths:  # left by processes that were killed while they wrote
                     whole_file.remove_leftovers(path)
                 raise
             finally:
-                is_all = len(shards) == split.num_shards  # and no other machine makes some
+                is_all = len(shards) == split.num_shards  # and no other machine makes files
                 if is_all and not any(map(os.path.exists, split.paths)):
                     generation_plan.remove_origin(split)
     return sum(counts)
 
 
 class Samples:
-    """What a problem yields; a line says how many it were so far, and how large.
+    """The samples of a problem, with a progress line that shows their number and size.
 
     Args:
         samples: iterable.
-        title: str. What the line begins with.
-        most: int. The first so many; None takes all.
+        title: str. The beginning of the progress line.
+        most: int. Only this many samples are read. None: all.
+
     Attributes:
-        count, size, checksum: int. How many, and of `records` their bytes and a CRC-32.
+        count: int. The number of samples so far.
+        size, checksum: int. The bytes and the CRC-32 of the `records` so far.
+
     Raises:
-        DataError: if it is no iterable.
+        DataError: if `samples` is not an iterable of samples.
     """
 
     def __init__(self, samples: Iterable[Any], title: str, most: int | None = None) -> None:
@@ -125,7 +132,11 @@ class Samples:
                 yield sample
 
     def records(self) -> Iterator[bytes]:
-        """Yields what can be kept of each."""
+        """Yield each sample, pickled.
+
+        Raises:
+            DataError: if a sample cannot be pickled.
+        """
         for sample in self:
             try:
                 record = pickle.dumps(sample, pickle.HIGHEST_PROTOCOL)
@@ -140,19 +151,20 @@ class Samples:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """dict. By which these samples are known again."""
+        """Values that identify these samples in later runs."""
         return {"samples": self.count, "checksum": f"{self.checksum:08x}"}
 
 
 def for_vocab(samples: Iterable[Any], name: str, *bounds: int | None) -> Samples:
-    """The samples that the vocabulary of a problem is made of, within the least of some bounds."""
+    """Return the samples for a vocabulary, at most as many as the smallest bound."""
     return Samples(samples, f"{name} vocabulary, reading", min(filter(None, bounds), default=None))
 
 
 def _spread(split, samples, shards, folder):
-    """The bucket of each shard, with its samples; those of other shards are dropped.
+    """Return the bucket of each shard with its samples.
 
-    Of so many neighbours as there are shards, each goes to another one.
+    Every shard gets one of each `num_shards` successive samples. Samples of other shards are
+    dropped.
     """
     rng = random.Random(split.seed)
     numbers = {shard: number for number, shard in enumerate(shards)}
@@ -173,7 +185,7 @@ def _spread(split, samples, shards, folder):
 
 
 def _write_shard(encode, job):
-    """Writes a file: the samples of a bucket, shuffled by a seed if there is one, and encoded."""
+    """Write the samples of a bucket to a file; shuffle them if there is a seed."""
     bucket, path, seed = job
     return tfrecords.write(encode(map(pickle.loads, bucket.read(seed))), [path])
 

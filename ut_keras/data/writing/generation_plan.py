@@ -1,4 +1,4 @@
-"""Which files of a split are to be written, and what those that are present are made of.
+"""Which files of a split must be written, and the origin of existing files.
 
     with claimed(data_dir, "my_problem", {"train": 10, "dev": 1}, seed, tasks) as missing:
         for split, shards in missing.items():
@@ -25,23 +25,23 @@ from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
 from ut_keras.files import json_file, own_files, path_lock
 
-KEYS = ("random_seed", "shards")  # of an origin
+KEYS = ("random_seed", "shards")  # every origin has these keys
 
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """What is to be written."""
+    """A split that must be written."""
 
     data_dir: str
-    filename: str  # what the files' names begin with
+    filename: str  # the first part of the file names
     name: str  # "train", "dev" or "test"
     num_shards: int  # files
-    random_seed: int  # the user's
+    random_seed: int  # the seed that the user gave
 
     @property
     def seed(self) -> int:
-        """int. The user's seed, for this split alone."""
-        # Python's own hash of a string differs from run to run.
+        """The seed for this split, derived from the user's seed."""
+        # Python's hash of a string is different in every process.
         return zlib.crc32(f"{self.filename} {self.name} {self.random_seed}".encode())
 
     @property
@@ -50,7 +50,7 @@ class Split:
 
     @property
     def paths(self) -> list[str]:
-        """The files, by shard."""
+        """The path of each shard."""
         return tfrecords.shard_paths(self.data_dir, self.filename, self.name, self.num_shards)
 
     @property
@@ -60,7 +60,7 @@ class Split:
 
     @property
     def plan(self) -> dict[str, Any]:
-        """dict. What files must have in common to belong together."""
+        """The values that all files of the split must have in common."""
         return {"random_seed": self.random_seed, "shards": self.num_shards}
 
 
@@ -72,7 +72,12 @@ def claimed(
     random_seed: int,
     tasks: Sequence[int] | None = None,
 ) -> Iterator[dict[Split, list[int]]]:
-    """Context of what is missing, as `plan` returns it, in which no other process writes that.
+    """Context that locks the missing files and yields them as `plan` returns them.
+
+    No other process can write these files inside the context.
+
+    Args:
+        data_dir, filename, num_shards, random_seed, tasks: as for `plan`.
 
     Raises:
         LockedError: if another process writes one of the files.
@@ -80,15 +85,15 @@ def claimed(
     """
     for name, number in num_shards.items():
         for path in tfrecords.shard_paths(data_dir, filename, name, number):
-            if os.path.lexists(path):  # and is not locked again
+            if os.path.lexists(path):  # its lock is no longer needed
                 path_lock.remove_leftover(path)
     arguments = (data_dir, filename, num_shards, random_seed, tasks)
-    process.allow_open_files(sum(num_shards.values()))  # a lock for each
+    process.allow_open_files(sum(num_shards.values()))  # one lock per file
     with contextlib.ExitStack() as locks:
         for split, shards in plan(*arguments).items():
             for path in (split.paths[shard] for shard in shards):
                 locks.enter_context(path_lock.held(path, "Data must be generated"))
-        # Another process may have written some of it just before.
+        # Another process may have written some of them before the locks were taken.
         yield plan(*arguments)
 
 
@@ -99,17 +104,23 @@ def plan(
     random_seed: int,
     tasks: Sequence[int] | None = None,
 ) -> dict[Split, list[int]]:
-    """Returns what is missing.
+    """Return the shards that are missing.
 
     Args:
-        filename: str. What the files' names begin with.
+        data_dir: str. The folder of the files.
+        filename: str. The first part of the file names.
         num_shards: dict from the name of a split to its number of files.
-        tasks: list of int. The files that are wanted, counted over the splits from 0 on; the others
-            may be made by other machines at the same time. None wants all.
+        random_seed: int. The user's seed.
+        tasks: list of int. The numbers of the requested files, counted over all splits from 0.
+            Other machines may make the other files at the same time. None: all files are requested.
+
     Returns:
-        dict from `Split` to the list of its shards that are to be written; no empty ones.
+        dict from `Split` to the list of the shards to write. Splits without such shards are
+        omitted.
+
     Raises:
-        DataError: if present are no such tasks, or other files where only some are wanted.
+        DataError: if a task does not exist, or if existing files are incompatible; see
+            `missing_shards`.
     """
     total = sum(num_shards.values())
     outside = [task for task in tasks or () if not 0 <= task < total]
@@ -146,13 +157,14 @@ def _origin_name(filename, split):
 
 
 def missing_shards(split: Split, shards: Sequence[int] | None = None) -> list[int]:
-    """Returns the shards, among `shards` (all if None), that are not present.
+    """Return the shards, among `shards` (all if None), that do not exist.
 
-    Those of another seed count as missing where all are wanted. Where only some are, others may be
-    made elsewhere at the same time, and nothing is overwritten; nor is what somebody else has made.
+    If all shards are requested, existing shards with another seed count as missing. If only some
+    are requested, other machines may make shards at the same time, so nothing is overwritten. Files
+    without an origin are never overwritten.
 
     Raises:
-        DataError: in these cases.
+        DataError: if existing files have another seed or number and must not be overwritten.
     """
     present = [shard for shard, path in enumerate(split.paths) if os.path.lexists(path)]
     wanted = range(split.num_shards) if shards is None else shards
@@ -172,10 +184,10 @@ def missing_shards(split: Split, shards: Sequence[int] | None = None) -> list[in
 
 
 def write_origin(split: Split, origin: dict[str, Any]) -> None:
-    """Writes the JSON file.
+    """Write the JSON file.
 
     Raises:
-        DataError: if present are files of other samples.
+        DataError: if files exist that were made from other samples.
     """
     known = json_file.read_own(split.origin_path, KEYS)
     stays = any(os.path.exists(path) for path in split.paths)
@@ -194,10 +206,10 @@ def write_origin(split: Split, origin: dict[str, Any]) -> None:
 
 
 def add_counts(split: Split, counts: Mapping[int, int]) -> None:
-    """Adds the number of records of each new shard to the JSON file.
+    """Add the number of records of each new shard to the JSON file.
 
-    Other machines may do the same for their shards at the same time. A count that is lost so is not
-    compared with anything.
+    Other machines may do the same for their shards at the same time. If a number is lost in this
+    way, `check_counts` does not check that shard.
     """
     origin = json_file.read_own(split.origin_path, KEYS) or split.plan
     records = {**_recorded(origin), **{str(shard): count for shard, count in counts.items()}}
@@ -206,17 +218,19 @@ def add_counts(split: Split, counts: Mapping[int, int]) -> None:
 
 
 def check_counts(files: Sequence[str], counts: Sequence[int], is_one_each: bool) -> None:
-    """Checks that the files of a split hold as many records as were written to them.
+    """Check that the files of a split hold as many records as were written to them.
 
-    Files without an origin beside them, such as T2T's, are not checked.
+    Files without an origin, such as T2T's, are not checked.
 
     Args:
         files: list of str, all files of the split, in their order.
-        counts: list of int, how many records each holds.
-        is_one_each: bool. Whether each sample became one record. The number of samples then tells
-            the number of records where the origin does not: earlier versions did not write it.
+        counts: list of int, the number of records of each file.
+        is_one_each: bool. Whether each sample became one record. Then the number of samples gives
+            the number of records if the origin lacks it, as in earlier versions.
+
     Raises:
-        DataError: if a file holds more or fewer, or if the origin is of more or fewer files.
+        DataError: if a file holds more or fewer records, or if the origin lists another number of
+            files.
     """
     filename, split = tfrecords.parse_path(files[0])
     path = origin_path(os.path.dirname(files[0]), filename, split)
@@ -237,7 +251,8 @@ def check_counts(files: Sequence[str], counts: Sequence[int], is_one_each: bool)
     samples = found if is_one_each and isinstance(found, int) else None
     for shard, (file, count) in enumerate(zip(files, counts, strict=True)):
         expected = [recorded[str(shard)]] if str(shard) in recorded else []
-        if samples is not None and not expected:  # each shard has one of so many neighbours
+        # Every shard has one of each len(files) successive samples.
+        if samples is not None and not expected:
             share = samples // len(files)
             expected = [share, share + 1] if samples % len(files) else [share]
         if expected and count not in expected:
@@ -253,7 +268,7 @@ def check_counts(files: Sequence[str], counts: Sequence[int], is_one_each: bool)
 
 
 def _recorded(origin):
-    """{shard: number of its records} of an origin, as far as it says."""
+    """Return {shard: number of records} as far as an origin has these numbers."""
     records = origin.get("records")
     items = records.items() if isinstance(records, dict) else ()
     return {shard: n for shard, n in items if shard.isdigit() and isinstance(n, int)}

@@ -53,8 +53,10 @@ def run(
         items: list of arguments.
         num_processes: int. With 1, this process does all the work.
         done: function that is called with every finished item, in the order of `items`.
+
     Returns:
         list of results, in the order of `items`.
+
     Raises:
         Exception: the exception that `function` raises.
         DataError: if a worker is killed.
