@@ -1,1 +1,1 @@
-"""Text to ids and back: tokenizers, vocabularies, subwords, in Python and in a graph."""
+"""Text to ids and back: tokenizers and vocabularies, in Python and in a graph."""

@@ -1,4 +1,4 @@
-"""Ids of many texts in two arrays, which is sooner made and sent than lists of ints.
+"""The ids of many texts in two arrays, which are faster than lists of ints.
 
 RaggedIds([5, 6, 7], [0, 2, 2, 3])  is  [[5, 6], [], [7]]
 """
@@ -15,14 +15,18 @@ from ut_keras.errors import DataError
 
 
 class RaggedIds(typing.NamedTuple):
-    """Rows of ids of different lengths."""
+    """Rows of ids with different lengths, in the layout of `tf.RaggedTensor`."""
 
-    values: np.ndarray  # int32 [ids], the rows one behind the other
-    row_splits: np.ndarray  # int64 [rows + 1], where each row starts, and the last one ends
+    values: np.ndarray  # int32 [ids], the concatenated rows
+    row_splits: np.ndarray  # int64 [rows + 1], the start of each row and the end of the last one
 
     @classmethod
     def from_lists(cls, rows: Sequence[Sequence[int]]) -> Self:
-        """Makes one of a list of lists of ints from 0 on; DataError if there is anything else."""
+        """Make `RaggedIds` from a list of lists of non-negative ints.
+
+        Raises:
+            DataError: for any other value, or for an int that does not fit into int32.
+        """
         row_splits = np.zeros(len(rows) + 1, np.int64)
         try:
             np.cumsum([len(row) for row in rows], out=row_splits[1:])
@@ -36,7 +40,7 @@ class RaggedIds(typing.NamedTuple):
 
     @classmethod
     def concatenate(cls, parts: Iterable["RaggedIds"]) -> Self:
-        """Makes one of several, the rows of one behind those of the other."""
+        """Concatenate the rows of several `RaggedIds`."""
         start = 0
         splits = [np.zeros(1, np.int64)]
         for part in parts:
@@ -46,16 +50,16 @@ class RaggedIds(typing.NamedTuple):
         return cls(np.concatenate(values), np.concatenate(splits))
 
     def row(self, i: int) -> np.ndarray:
-        """Returns row i, int32; a view, not a copy."""
+        """Return row i, int32, as a view."""
         return self.values[self.row_splits[i] : self.row_splits[i + 1]]
 
     def append(self, value: int) -> "RaggedIds":
-        """Returns the rows with one more id at the end of each, such as EOS."""
+        """Return `RaggedIds` with one more id, such as EOS, at the end of each row."""
         values = np.insert(self.values, self.row_splits[1:], value)
         return RaggedIds(values, self.row_splits + np.arange(len(self.row_splits)))
 
     def to_lists(self) -> list[list[int]]:
-        """Returns a list of lists of ints."""
+        """Return a list of lists of ints."""
         values, splits = self.values.tolist(), self.row_splits.tolist()
         return [values[start:end] for start, end in itertools.pairwise(splits)]
 

@@ -1,12 +1,14 @@
-"""sacreBLEU with the tokenizer of a target language. No TensorFlow.
+"""sacreBLEU with the tokenizer for a target language.
 
-    metric = sacre_bleu.metric(language="zh")         BLEU(trg_lang="zh"): one token a character
+    metric = sacre_bleu.metric(language="zh")         BLEU(trg_lang="zh"): one token per character
     metric.corpus_score(hypotheses, [references]).score  ->  69.85, where 13a gives 0
 
-sacreBLEU 2.6 has tokenizers of its own for Chinese, Japanese and Korean, and scores all other
-languages by `13a`. Those of Japanese and Korean need packages that sacreBLEU does not install.
+sacreBLEU 2.6 has its own tokenizers for Chinese, Japanese and Korean. It uses `13a` for all other
+languages. The tokenizers for Japanese and Korean require packages that sacreBLEU does not install.
+This module does not import TensorFlow.
 
-References: Post 2018.
+References:
+    Post 2018.
 """
 
 import re
@@ -22,38 +24,43 @@ TOKENIZERS = (
     *("none", "zh", "13a", "intl", "char", "ja-mecab", "ko-mecab"),
     *("spm", "flores101", "flores200", "spBLEU-1K"),
 )
-# sacreBLEU knows languages by ISO 639-1; others write ISO 639-3, or the country.
+# sacreBLEU uses ISO 639-1 codes. These are common ISO 639-3 and country codes.
 _LANGUAGE_ALIASES = {
     **dict.fromkeys(("cmn", "chi", "zho", "cn"), "zh"),
     **dict.fromkeys(("jpn", "jp"), "ja"),
     "kor": "ko",
 }
-# Tokenizers that split at spaces, next to punctuation and symbols.
+# Tokenizers that split only at spaces, punctuation and symbols.
 _SPLIT_AT_SPACES = ("13a", "intl")
-# Chinese characters, kana; Thai, Lao, Burmese, Khmer.
+# Chinese characters and kana; Thai, Lao, Burmese, Khmer.
 _WITHOUT_SPACES = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff]"
 )
-_MIN_UNSEGMENTED_LENGTH = 8  # characters, on average: no such text has spaces between its words
+# Mean characters per word from which a text is assumed to have no spaces between words.
+_MIN_UNSEGMENTED_LENGTH = 8
 _printed: set[str] = set()
 
 
 def language_of(code: str) -> str:
-    """Returns a language as sacreBLEU names it: "zh" of "zh", "zh-CN", "zh_Hant" or "zho"."""
+    """Return sacreBLEU's code for a language: "zh" for "zh-CN", "zh_Hant" or "zho"."""
     first = re.split("[-_]", str(code).lower(), maxsplit=1)[0]
     return _LANGUAGE_ALIASES.get(first, first)
 
 
 def metric(tokenize: str = "", language: str = "", lowercase: bool = False) -> "BLEU":
-    """Makes sacreBLEU's metric.
+    """Make sacreBLEU's metric.
 
     Args:
-        tokenize: str. The name of a tokenizer; without it the one of the language is used.
+        tokenize: str. The name of a tokenizer. "" selects the tokenizer for the language.
         language: str. The target language.
-        lowercase: bool. Whether case is ignored.
+        lowercase: bool. Whether to ignore case.
+
+    Returns:
+        `sacrebleu.metrics.BLEU`.
+
     Raises:
-        UsageError: if the tokenizer needs a package, or a file, that is missing.
+        UsageError: if the tokenizer requires a package or a file that is missing.
     """
     from sacrebleu.metrics import BLEU
 
@@ -75,7 +82,7 @@ def _missing_package(tokenize, language, error):
 
 
 def tokenizer_warning(metric: "BLEU", references: Sequence[str]) -> str:
-    """Returns what is to be said if the tokenizer does not split the references; else ""."""
+    """Return a warning if the tokenizer does not split the references; "" otherwise."""
     if metric.tokenizer_signature not in _SPLIT_AT_SPACES:
         return ""
     text = " ".join(references)
@@ -94,9 +101,14 @@ def tokenizer_warning(metric: "BLEU", references: Sequence[str]) -> str:
 def corpus_bleu(
     references: Sequence[str], hypotheses: Sequence[str], language: str, name: str
 ) -> dict[str, float]:
-    """Scores what a translation problem decoded: {"bleu": cased BLEU in percent}.
+    """Return {"bleu": cased BLEU in percent} for decoded translations.
 
-    The first time, it prints sacreBLEU's signature, without which the score cannot be compared.
+    The first call prints sacreBLEU's signature, which is needed to compare the score with others.
+
+    Args:
+        references, hypotheses: list of str, one per sentence.
+        language: str. The target language; "" if unknown.
+        name: str. The problem's name, for the printed lines.
     """
     made = metric(language=language)
     score = made.corpus_score(list(hypotheses), [list(references)]).score

@@ -1,9 +1,10 @@
-r"""Subwords of many texts at once, by numpy and tensorflow-text: the ids of `encode`, sooner.
+r"""Encode many texts to subwords at once with numpy and tensorflow-text.
 
     texts --tokenizer_batch--> tokens --token_table--> numbers --ids of every number--> ids
                                  \--`make_matcher`, the new ones--/
 
-Most tokens of a text are words that came before; their ids are only gathered.
+The ids are those of `SubwordTextEncoder.encode`, which is slower. Most tokens of a text are words
+that occurred before, so their ids only have to be gathered.
 """
 
 import functools
@@ -24,16 +25,20 @@ _MAX_SUBTOKEN_BYTES = 256  # bytes
 
 
 def make_matcher(encoder: Any) -> Any:
-    """Makes a `tf_text.FastWordpieceTokenizer` of a `SubwordTextEncoder`: longest match, in C++.
+    """Make a `tf_text.FastWordpieceTokenizer` from a `SubwordTextEncoder`.
 
-    Whole escaped texts are split at once. A subtoken with `_` anywhere but at its end fits no
-    token, so no match can reach over the end of one. Only this needs tensorflow-text: bytes, words
-    and numbers work on platforms without it.
+    It matches the longest subtokens in C++ and splits complete escaped texts at once. A match never
+    crosses the end of a token, because every token ends with `_`, and subtokens with `_` before
+    their end are disabled. Only this function needs tensorflow-text: encoders for bytes, words and
+    numbers work on platforms without it.
+
+    Args:
+        encoder: `SubwordTextEncoder`.
 
     Raises:
-        ValueError: if the vocabulary lacks a character of its alphabet, so that there are texts
-            that it cannot encode, holds the character 0, or a subtoken of more than 256 bytes.
-        UsageError: without tensorflow-text.
+        ValueError: if the vocabulary lacks a character of its alphabet, so that it cannot encode
+            all texts; if it contains the character 0; or if a subtoken has more than 256 bytes.
+        UsageError: if tensorflow-text is not installed.
     """
     try:
         import tensorflow_text as tf_text
@@ -56,13 +61,13 @@ def make_matcher(encoder: Any) -> Any:
             f"subtokens and '\\_u;0123456789') and must not contain the character 0. Received: a "
             f"vocabulary of {len(ids)} subtokens without {lacking[:10]}."
         )
-    # The splitter wants names that differ and are not empty. No text has "__": what must not match
-    # gets such a name.
+    # FastWordpieceTokenizer requires distinct, non-empty names. No escaped text contains "__", so
+    # entries that must never match get a name that begins with it.
     names = [
         f"__{i}" if not subtoken or "_" in subtoken[:-1] or ids[subtoken] != i else subtoken
         for i, subtoken in enumerate(encoder.subtokens)
     ]
-    unknown = "__"  # asked for, and never met
+    unknown = "__"  # required, but never used
     return tf_text.FastWordpieceTokenizer(
         [*names, unknown],
         suffix_indicator="",
@@ -73,25 +78,26 @@ def make_matcher(encoder: Any) -> Any:
     )
 
 
-_CHUNK = 2048  # texts; the arrays of so many sentences stay near the processor
-_MAX_TOKENS = 2**20  # then it starts anew, for bounded memory
+_CHUNK = 2048  # texts per chunk; the arrays of this many sentences fit into the processor's cache
+_MAX_TOKENS = 2**20  # beyond these numbers the tables are cleared, to bound memory
 _MAX_IDS = 2**24
 _TOKEN_END = ord("_")
 
 
 @functools.lru_cache(maxsize=4)
 def batch_encoder_for(encoder: Any) -> "BatchEncoder":
-    """Returns the `BatchEncoder` of a `SubwordTextEncoder`; equal ones have the same.
+    """Return the `BatchEncoder` of a `SubwordTextEncoder`; equal encoders share one.
 
-    So a process that writes file after file, each with an encoder of its own, learns words once.
+    So a process that writes many files, each with a new encoder, encodes each word only once.
     """
     return BatchEncoder(encoder)
 
 
 class BatchEncoder:
-    """Encodes lists of texts. What it knows of tokens stays for the next list.
+    """Encodes lists of texts and keeps the ids of the tokens for the next list.
 
-    Raises as `make_matcher`.
+    Raises:
+        ValueError, UsageError: as `make_matcher`.
     """
 
     def __init__(self, encoder: Any) -> None:
@@ -106,7 +112,7 @@ class BatchEncoder:
         self._ids = _IdsByNumber()
 
     def encode(self, texts: Sequence[str]) -> RaggedIds:
-        """Returns the `RaggedIds`, without EOS, of a list of strings."""
+        """Return the `RaggedIds`, without EOS, of a list of strings."""
         chunks = [texts[start : start + _CHUNK] for start in range(0, len(texts), _CHUNK)]
         return RaggedIds.concatenate([self._encode_chunk(chunk) for chunk in chunks])
 
@@ -118,21 +124,21 @@ class BatchEncoder:
             numbers = self._table.numbers(tokens)
             if len(self._table) > len(self._ids):
                 self._add_ids(tokens, numbers)
-            ids = self._ids  # another thread may make it forget
+            ids = self._ids  # another thread may clear the tables
         return ids.gather(numbers, tokens.ends)
 
     def _add_ids(self, tokens, numbers):
-        """Encodes one token of every new number."""
+        """Encode one occurrence of every new token number."""
         new = self._table.examples(numbers, len(self._ids))
         escaped = self._escape(tokenizer_batch.join(tokens, new))
         ids, _, id_ends = self._matcher.tokenize_with_offsets([escaped])
         token_ends = np.flatnonzero(np.frombuffer(escaped, np.uint8) == _TOKEN_END) + 1
-        # Every token ends where one of its ids does.
+        # The end of every token is also the end of one of its ids.
         ends = id_ends.values.numpy().searchsorted(token_ends) + 1
         self._ids.add(ids.values.numpy(), np.diff(ends, prepend=0))
 
     def _escape(self, joined):
-        """Escapes what `tokenizer_batch.join` returns, as `escape_token` does."""
+        """Escape the result of `tokenizer_batch.join` as `escape_token` does."""
         joined = joined.replace(b"\\", b"\\\\").replace(b"_", b"\\u")
         joined = joined.replace(tokenizer_batch.END, bytes([_TOKEN_END]))
         text = joined.decode("utf-8", "surrogatepass")
@@ -145,20 +151,23 @@ class BatchEncoder:
 
 
 class _IdsByNumber:
-    """The ids of every token of a table, by its number; arrays that grow, and never change else."""
+    """The ids of every token of a table, by token number.
+
+    The arrays grow; existing entries never change.
+    """
 
     def __init__(self):
         self._ids = np.zeros(1024, np.int32)
         self._starts = np.zeros(1024, np.int64)
         self._lengths = np.zeros(1024, np.int32)
-        self.size = 0  # the number of all ids
-        self._count = 1  # there is no number 0
+        self.size = 0  # the total number of ids
+        self._count = 1  # number 0 is not used
 
     def __len__(self):
         return self._count
 
     def add(self, ids, lengths):
-        """Adds the ids of the next numbers, `lengths` of them each."""
+        """Add the ids of the next token numbers; `lengths` has the number of ids of each."""
         starts = self.size + np.cumsum(lengths) - lengths
         self._ids = _write_growing(self._ids, self.size, ids)
         self._starts = _write_growing(self._starts, self._count, starts)
@@ -167,8 +176,11 @@ class _IdsByNumber:
         self._count += len(starts)
 
     def gather(self, numbers, ends):
-        """The `RaggedIds` of texts, by the numbers of their tokens and how many come up to the end
-        of each.
+        """Return the `RaggedIds` of texts.
+
+        Args:
+            numbers: int array, the numbers of all tokens of the texts.
+            ends: int array [texts], the number of tokens up to the end of each text.
         """
         lengths = self._lengths.take(numbers)
         id_ends = np.zeros(len(numbers) + 1, np.int64)
@@ -180,7 +192,7 @@ class _IdsByNumber:
 
 
 def _write_growing(array, start, values):
-    """Writes values into an array from `start` on; returns it, or a longer one."""
+    """Write values into an array from `start`; return it, or a longer copy."""
     end = start + len(values)
     if end > len(array):
         longer = np.zeros(2 * end, array.dtype)

@@ -1,13 +1,13 @@
-r"""T2T's subwords: any text as a short list of ids from a vocabulary of a chosen size.
+r"""T2T's subwords: any text as ids from a vocabulary of a chosen size.
 
     "Dude - that's so cool."
       tokens     ["Dude", " - ", "that", "'", "s", "so", "cool", "."]            (tokenizer.py)
       escaped    ["Dude_", " - _", "that_", "'_", "s_", "so_", "cool_", "._"]
       subtokens  ["Du", "de_", " - _", "that_", "'", "_", "s_", ...]     longest match from the left
 
-`_` ends a token; in the text it becomes `\u`, a backslash `\\`, and a character that is not in the
-vocabulary's alphabet `\<code point>;`. So every text can be encoded and decoded without loss. Ids,
-vocabulary files and the vocabularies built are T2T's, to the letter.
+`_` ends a token. In the text, `_` is escaped as `\u`, a backslash as `\\`, and a character that is
+not in the vocabulary's alphabet as `\<code point>;`. So every text can be encoded and decoded
+without loss. Ids, vocabulary files and built vocabularies are identical to T2T's.
 """
 
 import functools
@@ -36,21 +36,27 @@ from ut_keras.text.text_encoder_base import (
 _QUOTED = re.compile(r"""(['"])(.*)\1""", re.DOTALL)
 _CACHE_SIZE = 2**18
 _MANY_TEXTS = 1000
-_LONG_TEXT = 2**15  # characters: may be one token, whose every place is looked at many times
-_MAX_CACHED_LENGTH = 100  # characters of a token
-_MIN_BATCH = 32  # the arrays of fewer cost more than they save
+# Characters. Such a text may be a single token, which `_encode_token` encodes slowly.
+_LONG_TEXT = 2**15
+_MAX_CACHED_LENGTH = 100  # characters of the longest token whose ids are cached
+_MIN_BATCH = 32  # for fewer texts per call, the arrays cost more than they save
 
 
 class SubwordTextEncoder(TextEncoder):
-    """Subwords from a vocabulary.
+    """A text encoder that uses a subword vocabulary.
+
+        encoder = SubwordTextEncoder("vocab.translate_ende.8192.subwords")
+        encoder.decode(encoder.encode("so cool"))  ->  "so cool"
 
     Args:
-        filename: str. A file `vocab.*.subwords` with one subtoken per line in quotes, the id being
-            the line's number. Or:
-        subtokens: list of str, the reserved ones included.
+        filename: str. A file `vocab.*.subwords` with one quoted subtoken per line; the id is the
+            line number, from 0. Alternatively:
+        subtokens: list of str, including the reserved ones.
+
     Attributes:
         subtokens, entries: tuple of str, by id.
-        alphabet: frozenset of str. The characters that are not escaped, and those of escapes.
+        alphabet: frozenset of str. The characters that are not escaped, and the characters of
+            escapes.
     """
 
     def __init__(self, filename: str | None = None, subtokens: Sequence[str] | None = None) -> None:
@@ -87,9 +93,10 @@ class SubwordTextEncoder(TextEncoder):
         return ids
 
     def encode_ragged(self, texts: Sequence[str]) -> RaggedIds:
-        """Returns the ids of every string of a list as `RaggedIds`, of many by `subword_batch`.
+        """Return the ids of every string of a list as `RaggedIds`.
 
-        Many are also those of several calls, such as one for each of a hundred files.
+        `subword_batch` encodes them if there are many. Texts are counted over all calls, because
+        data generation may call this once for each of a hundred files.
         """
         self._num_texts += len(texts)
         is_worth_it = len(texts) >= _MIN_BATCH and self._num_texts >= _MANY_TEXTS
@@ -98,7 +105,7 @@ class SubwordTextEncoder(TextEncoder):
         return super().encode_ragged(texts)
 
     def encode_without_tokenizing(self, token: str) -> list[int]:
-        """Returns the ids of a string that is taken as one token."""
+        """Return the ids of a string that is treated as one token."""
         return list(self._encoded_tokens.get(token) or self._encode_token(token))
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -107,7 +114,7 @@ class SubwordTextEncoder(TextEncoder):
         return tokenizer.decode([token for token in tokens if token])
 
     def store_to_file(self, filename: str) -> None:
-        """Writes the vocabulary as T2T does, every subtoken in single quotes."""
+        """Write the vocabulary as T2T does, every subtoken in single quotes."""
         write_lines(filename, [f"'{subtoken}'" for subtoken in self.subtokens])
 
     def __eq__(self, other: object) -> bool:
@@ -120,7 +127,7 @@ class SubwordTextEncoder(TextEncoder):
         return type(self), (None, self.subtokens)
 
     def _encode_token(self, token):
-        """The ids of a token, escaped: always those of the longest subtoken from the left."""
+        """Return the ids of a token: the longest subtokens, from the left."""
         is_plain = self._plain.issuperset(token)
         escaped = token + "_" if is_plain else escape_token(token, self.alphabet)
         lengths = [length for length in self._lengths if length <= len(escaped)]
@@ -146,15 +153,15 @@ class SubwordTextEncoder(TextEncoder):
 
     @functools.cached_property
     def _batch_encoder(self):
-        """`subword_batch.BatchEncoder`; None if there can be none."""
-        # TensorFlow takes seconds to load, which a few texts do not need.
+        """The `subword_batch.BatchEncoder` of this vocabulary; None if there is none."""
+        # Loading TensorFlow takes seconds and is not needed for a few texts.
         from ut_keras.text import subword_batch
 
         try:
             return subword_batch.batch_encoder_for(self)
         except ValueError:
-            # A vocabulary with holes, which `encode` tells about where it meets one, or with a very
-            # long subtoken.
+            # The vocabulary has a very long subtoken, or lacks a character. `encode` raises an
+            # error when it finds a missing character in a text.
             return None
 
     @classmethod
@@ -168,18 +175,21 @@ class SubwordTextEncoder(TextEncoder):
         num_iterations: int = 4,
         reserved_tokens: Sequence[str] = RESERVED_TOKENS,
     ) -> Self:
-        """Builds an encoder whose `vocab_size` is near `target_size`.
+        """Build an encoder whose `vocab_size` is near `target_size`.
 
-        Searches, by bisection, the count that a subtoken must have to get into the vocabulary.
+        Finds, by bisection, the minimum count that a subtoken must have to be in the vocabulary.
 
         Args:
             target_size: int > 0.
-            token_counts: dict from token (see tokenizer.py) to how often it occurs.
+            token_counts: dict from token (see tokenizer.py) to its number of occurrences.
             min_count, max_count: int. Bounds of the search.
-            max_subtoken_length: int. Bounds the time taken on very long tokens.
-            num_iterations: int. Refinements of each vocabulary tried.
-            reserved_tokens: sequence of str. What the vocabulary begins with: `RESERVED_TOKENS`,
-                maybe others behind them.
+            max_subtoken_length: int. Limits the time spent on very long tokens. Optional.
+            num_iterations: int. Refinements of each vocabulary that is tried.
+            reserved_tokens: sequence of str. The first tokens of the vocabulary: `RESERVED_TOKENS`,
+                optionally followed by others.
+
+        Raises:
+            ValueError: if target_size < 1 or min_count > max_count.
         """
         if target_size < 1 or min_count > max_count:
             raise ValueError(
@@ -193,7 +203,7 @@ class SubwordTextEncoder(TextEncoder):
             count = (low + high) // 2
             subtokens = builder.build(count, num_iterations)
             size = len(subtokens)
-            # On a tie T2T keeps what it tried first.
+            # If two sizes are equally near, T2T keeps the one that it tried first.
             if best is None or abs(size - target_size) < abs(len(best) - target_size):
                 best = subtokens
             close_enough = abs(size - target_size) * 100 < target_size
@@ -209,7 +219,7 @@ class SubwordTextEncoder(TextEncoder):
         max_subtoken_length: int | None = None,
         reserved_tokens: Sequence[str] = RESERVED_TOKENS,
     ) -> Self:
-        """Builds an encoder whose `vocab_size` is near `target_size` from an iterable of texts."""
+        """Build an encoder with a `vocab_size` near `target_size` from texts."""
         counts = token_counter.count(texts)
         return cls.build_to_target_size(
             target_size, counts, 1, 1000, max_subtoken_length, reserved_tokens=reserved_tokens
@@ -217,7 +227,11 @@ class SubwordTextEncoder(TextEncoder):
 
 
 def _unquote(filename, lines):
-    """The subtokens of a file; where the first is in quotes, one that is torn is noticed."""
+    """Return the subtokens of a vocabulary file.
+
+    Raises:
+        DataError: if the first line is quoted and a later line is an incomplete quotation.
+    """
     subtokens = []
     for number, line in enumerate(map(str.rstrip, lines), start=1):
         quoted = _QUOTED.fullmatch(line)
@@ -227,6 +241,7 @@ def _unquote(filename, lines):
                     "Every line of a subword vocabulary must be a subtoken in quotes. "
                     f"Received: {filename}, line {number}: {line[:80]!r}."
                 )
-            line = ""  # half of a line break, which T2T writes as it is and reads as two subtokens
+            # A subtoken with a line break: T2T writes it unescaped and reads it as two subtokens.
+            line = ""
         subtokens.append(quoted[2] if quoted else line)
     return subtokens

@@ -1,12 +1,13 @@
-r"""Subwords within a TensorFlow graph, so that a SavedModel takes and gives text.
+r"""Subwords in a TensorFlow graph, so that a SavedModel takes and returns text.
 
     tokenizer = SubwordTokenizer(SubwordTextEncoder(vocab_file))
     tokenizer.encode(tf.constant(["so cool", "yes"]))  ->  RaggedTensor int32, without EOS
     tokenizer.decode(ids)                              ->  tf.string
 
-The ids are those of `SubwordTextEncoder`. What it does token by token is done here character by
-character: one string for each, followed by `_` where a token ends, joined and then split by the
-longest match (`make_matcher`). Nothing of Python is needed to serve it, only tensorflow-text.
+The ids are the same as those of `SubwordTextEncoder`. The encoder works on tokens; this module
+works on characters. Each character becomes a string, followed by `_` at the end of a token. The
+strings are joined and split into the longest matches (`make_matcher`). Serving requires no Python
+code, only tensorflow-text.
 """
 
 from collections.abc import Set
@@ -22,31 +23,46 @@ if TYPE_CHECKING:
 
 _SPACE = ord(" ")
 _WORD, _ESCAPED = 1, 2
-_UNKNOWN_CODE = 0x3013  # what T2T decodes a code point to that there is not
+_UNKNOWN_CODE = 0x3013  # T2T decodes an invalid code point to this one
 _MAX_CODE = 0x10FFFF
 
 
 class SubwordTokenizer(tf.Module):
-    """The graph side of a `SubwordTextEncoder`. Raises as `subword_batch.make_matcher`."""
+    """The graph version of a `SubwordTextEncoder`.
+
+    Args:
+        encoder: `SubwordTextEncoder`.
+        name: str. The name of the module.
+
+    Raises:
+        ValueError, UsageError: as `subword_batch.make_matcher`.
+    """
 
     def __init__(self, encoder: "SubwordTextEncoder", name: str = "subword_tokenizer") -> None:
         super().__init__(name=name)
         self._matcher = subword_batch.make_matcher(encoder)
         classes = character_classes(encoder.alphabet)
-        # Neighbouring code points are mostly of one class: a short list instead of a long table.
+        # Neighbouring code points usually have the same class, so a short list of intervals is
+        # enough.
         starts = np.flatnonzero(np.diff(classes, prepend=classes[0] ^ 1))
         self._class_starts = tf.constant(starts, tf.int32)
         self._classes = tf.constant(classes[starts], tf.int32)
         self._subtokens = tf.constant([*encoder.subtokens, ""])
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """The ids, int32 [B, (ids)] without EOS, of texts [B]; bytes not of UTF-8 are U+FFFD."""
+        """Return the ids, int32 [B, (ids)], of texts [B], without EOS.
+
+        Bytes that are not UTF-8 are read as U+FFFD.
+        """
         characters = tf.strings.unicode_decode(texts, "UTF-8")
         pieces = characters.with_flat_values(self._escaped_characters(characters))
         return self._matcher.tokenize(tf.strings.reduce_join(pieces, axis=-1))
 
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """The texts [B] of rows of ids [B, (ids)]; of a fixed length, see `cut_at_eos_in_graph`."""
+        """Return the texts [B] of ids [B, (ids)].
+
+        Use `cut_at_eos_in_graph` first for ids of a fixed length.
+        """
         if not isinstance(ids, tf.RaggedTensor):
             ids = tf.RaggedTensor.from_tensor(ids)
         none = tf.size(self._subtokens) - 1
@@ -59,14 +75,15 @@ class SubwordTokenizer(tf.Module):
         return tf.strings.reduce_join(self._spaced(texts), axis=-1)
 
     def _escaped_characters(self, characters):
-        """Every character as it stands in the escaped text, as a string [N]."""
+        """Return every character as it appears in the escaped text, strings [N]."""
         codes = characters.flat_values
         classes = self._class_of(codes)
         is_word = classes & _WORD
         is_text_start = tf.ragged.range(characters.row_lengths()).flat_values == 0
         is_first = is_text_start | (is_word != tf.roll(is_word, 1, 0))
         is_last = tf.roll(is_first, -1, 0)
-        # A single space between words; the first and the last character of a text are none.
+        # A single space between words is not a token, unless it is the first or last character of a
+        # text.
         is_gap = (codes == _SPACE) & is_first & is_last
         is_gap &= ~is_text_start & ~tf.roll(is_text_start, -1, 0)
         number = tf.strings.as_string(codes)
@@ -85,7 +102,7 @@ class SubwordTokenizer(tf.Module):
         return tf.gather(self._classes, interval)
 
     def _spaced(self, tokens):
-        """Tokens, with a space in front of a word that follows a word."""
+        """Return tokens with a space before each word that follows a word."""
         first = tf.strings.substr(tokens.flat_values, 0, 1, unit="UTF8_CHAR")
         codes = tf.strings.unicode_decode(first, "UTF-8").flat_values
         is_word = (self._class_of(codes) & _WORD) == 1
@@ -96,7 +113,7 @@ class SubwordTokenizer(tf.Module):
 
 
 def character_classes(alphabet: Set[str]) -> np.ndarray:
-    """For every code point: 1 for a letter or digit, + 2 if it must be escaped; uint8."""
+    """Return uint8 classes of all code points: 1 if letter or digit, + 2 if escaped."""
     classes = tokenizer_batch.is_word() | np.uint8(_ESCAPED)
     plain = [ord(character) for character in alphabet - set("\\_\n")]
     classes[plain] &= _WORD
@@ -104,10 +121,10 @@ def character_classes(alphabet: Set[str]) -> np.ndarray:
 
 
 def _unescape(tokens):
-    r"""The inverse of `escape_token`, for strings [N] without `_`.
+    r"""Invert `escape_token` for strings [N] without `_`.
 
-    `\\`, `\u` and `\65;` become `_92_`, `_95_` and `_65_`; between `_`s there is then, in turn,
-    text and a code point.
+    `\\`, `\u` and `\65;` become `_92_`, `_95_` and `_65_`. After splitting at `_`, text and code
+    points alternate.
     """
     tokens = tf.strings.regex_replace(tokens, r"\\\\", "_92_")
     tokens = tf.strings.regex_replace(tokens, r"\\u", "_95_")

@@ -1,11 +1,12 @@
-"""Builds vocabularies of subwords from counts of tokens: T2T's way, by numpy.
+"""Build subword vocabularies from token counts as T2T does, with numpy.
 
     VocabularyBuilder({"cool": 3, "so": 5}).build(min_count=2)  ->  ["<pad>_", "<EOS>_", "so_", ...]
 
-All strings that begin somewhere in a token form a tree: a node is a string, its parent is the
-string without the last character. Level n of the tree holds, for every position in the tokens where
-a string of n characters begins, the number of its node. So counting, splitting and choosing are a
-few operations on arrays per level. Strings that occur too rarely to be chosen are left out.
+All strings that begin at some position in a token form a tree. A node is a string, and its parent
+is the string without the last character. Level n of the tree holds, for every position in the
+tokens at which a string of n characters begins, the number of the string's node. So counting,
+splitting and choosing are a few array operations per level. Strings that are too rare to be chosen
+are pruned.
 """
 
 import collections
@@ -23,7 +24,7 @@ _UNKNOWN_CHARACTER = "\u3013"
 
 
 def escape_token(token: str, alphabet: Container[str]) -> str:
-    r"""Makes a token of characters of the alphabet only, with `_` at its end and nowhere else.
+    r"""Return a token with only characters of the alphabet, and `_` only at its end.
 
     "a_b"  ->  "a\ub_"        with "é" not in the alphabet:  "é"  ->  "\233;_"
     """
@@ -33,7 +34,7 @@ def escape_token(token: str, alphabet: Container[str]) -> str:
 
 
 def unescape_token(escaped: str) -> str:
-    """The inverse of `escape_token`; the `_` at the end may be gone."""
+    """Invert `escape_token`; the `_` at the end may be missing."""
 
     def original(match):
         if match[1] is None:
@@ -47,15 +48,17 @@ def unescape_token(escaped: str) -> str:
 
 
 _CODE_POINT_BITS = 21
-# Of a longer token, which is no word, the beginning stands for the rest: each of its characters
-# begins a string on each of hundreds of levels. T2T takes it whole.
+# A longer token is not a word. Only its beginning is used, because each further character would
+# begin a string on each of hundreds of levels. T2T uses the complete token.
 _MAX_TOKEN_LENGTH = 1000
 
 
 class VocabularyBuilder:
     """Builds vocabularies of different sizes from the same tokens.
 
-    Arguments as of `SubwordTextEncoder.build_to_target_size`.
+    Args:
+        token_counts, max_subtoken_length, reserved_tokens: as for
+            `SubwordTextEncoder.build_to_target_size`.
     """
 
     def __init__(
@@ -78,22 +81,23 @@ class VocabularyBuilder:
         self._token_ends = np.cumsum(lengths)
         self._token_starts = self._token_ends - lengths
         counts = np.fromiter(token_counts.values(), np.int64, len(lengths))
-        self._counts = counts.repeat(lengths)  # of the token that a position is in
+        self._counts = counts.repeat(lengths)  # the count of the token at each position
         self._ends = self._token_ends.repeat(lengths)
-        # T2T's bound is exclusive: the longest has one character less.
+        # T2T's bound is exclusive: the longest subtoken has one character less.
         self._longest = int(lengths.max(initial=0))
         if max_subtoken_length is not None:
             self._longest = min(self._longest, max_subtoken_length - 1)
 
     def build(self, min_count: int, num_iterations: int = 4) -> list[str]:
-        """Returns the subtokens that occur at least `min_count` times, the most frequent first.
+        """Return the subtokens that occur at least `min_count` times, most frequent first.
 
-        Starts from single characters. Each iteration splits all tokens by the subtokens so far and
-        counts every string that begins where one of the pieces does; those with `min_count` are the
-        next subtokens, but not what is only the beginning of others.
+        Starts with single characters. Each iteration splits all tokens with the current subtokens
+        and counts every string that begins at the start of a piece. Strings with at least
+        `min_count` occurrences become the next subtokens; occurrences as the beginning of a longer
+        subtoken do not count.
 
         Raises:
-            ValueError: if there is no iteration.
+            ValueError: if num_iterations < 1.
         """
         if num_iterations < 1:
             raise ValueError(f"num_iterations must be at least 1. Received: {num_iterations}.")
@@ -107,7 +111,7 @@ class VocabularyBuilder:
         return self._reserved + self._sorted(levels, chosen, counts)
 
     def _make_levels(self, min_count):
-        """The levels of the tree, from strings of one character on."""
+        """Return the levels of the tree, beginning with strings of one character."""
         levels: list[_Level] = []
         positions = np.arange(len(self._codes))
         parents_of_positions = np.zeros(len(positions), np.int64)
@@ -118,7 +122,7 @@ class VocabularyBuilder:
             num_nodes = nodes.max() + 1
             totals = np.bincount(nodes, self._counts.take(positions), num_nodes)
             if levels:
-                # What occurs too rarely, wherever pieces begin, will not be chosen.
+                # Strings that are too rare even if all positions are counted are never chosen.
                 is_kept = totals >= min_count
                 is_position_kept = is_kept.take(nodes)
                 positions, nodes = positions[is_position_kept], nodes[is_position_kept]
@@ -137,11 +141,12 @@ class VocabularyBuilder:
         return levels
 
     def _split(self, levels, chosen, with_reserved):
-        """Splits all tokens, always taking the longest chosen string from the left.
+        """Split all tokens, always at the longest chosen string from the left.
 
-        Returns for every position whether a piece begins there.
+        Returns:
+            bool [positions], True where a piece begins.
         """
-        longest = np.ones(len(self._codes), np.int64)  # single characters are always there
+        longest = np.ones(len(self._codes), np.int64)  # single characters always match
         for i, level in enumerate(levels):
             longest[level.positions[chosen[i].take(level.nodes)]] = i + 1
         for reserved in self._reserved if with_reserved else ():
@@ -157,18 +162,18 @@ class VocabularyBuilder:
         return is_start
 
     def _count(self, levels, is_start):
-        """How often each string begins where a piece does: for each level int64 [nodes]."""
+        """Return how often strings begin where a piece does: per level int64 [nodes]."""
         counts: list[np.ndarray] = []
         for level in levels:
             at = is_start.take(level.positions)
             weights = self._counts.take(level.positions[at])
-            # Exact, as float64 is for whole numbers up to 2^53.
+            # float64 is exact for integers up to 2^53.
             found = np.bincount(level.nodes[at], weights, level.num_nodes).astype(np.int64)
             counts.append(found if len(counts) < self._longest else np.zeros_like(found))
         return counts
 
     def _sorted(self, levels, chosen, counts):
-        """The subtokens, the most frequent first, with the whole alphabet, however rare."""
+        """Return the subtokens, most frequent first, including the complete alphabet."""
         subtokens = dict.fromkeys(self._alphabet, 0)
         for i, level in enumerate(levels):
             taken = np.flatnonzero(chosen[i] if i else np.ones(level.num_nodes, bool))
@@ -180,7 +185,7 @@ class VocabularyBuilder:
 
 
 def _truncate_long_tokens(token_counts):
-    """Tokens of at most `_MAX_TOKEN_LENGTH` characters: of longer ones the beginning."""
+    """Return token counts with tokens cut to `_MAX_TOKEN_LENGTH` characters."""
     if max(map(len, token_counts), default=0) <= _MAX_TOKEN_LENGTH:
         return token_counts
     cut: collections.Counter[str] = collections.Counter()
@@ -192,12 +197,10 @@ def _truncate_long_tokens(token_counts):
 class _Level(typing.NamedTuple):
     """The strings of one length."""
 
-    positions: (
-        np.ndarray
-    )  # int64 [positions], where in the tokens those begin that are frequent enough
+    positions: np.ndarray  # int64 [positions], where sufficiently frequent strings begin
     nodes: np.ndarray  # int64 [positions], the number of the string that begins there
-    parents: np.ndarray  # int64 [nodes], numbers in the level above
-    examples: np.ndarray  # int64 [nodes], a position where it begins
+    parents: np.ndarray  # int64 [nodes], the numbers of the parents in the level above
+    examples: np.ndarray  # int64 [nodes], one position at which the string begins
 
     @property
     def num_nodes(self):
@@ -205,12 +208,14 @@ class _Level(typing.NamedTuple):
 
 
 def _choose(levels, counts, min_count):
-    """Chooses strings with `min_count`: for each level bool [nodes].
+    """Return which strings have at least `min_count`: per level bool [nodes].
 
-    What longer ones account for is subtracted before, from the `counts` of `_count` themselves.
+    First, the occurrences in longer chosen strings are subtracted. This changes the `counts` in
+    place.
     """
     chosen = [np.zeros(0, bool)] * len(levels)
-    taken = np.zeros(levels[-1].num_nodes if levels else 0, np.int64)  # from each by longer ones
+    # The number of occurrences of each string in longer chosen ones.
+    taken = np.zeros(levels[-1].num_nodes if levels else 0, np.int64)
     for i in reversed(range(len(levels))):
         counts[i] -= taken
         chosen[i] = counts[i] >= min_count

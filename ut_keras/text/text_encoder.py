@@ -1,4 +1,4 @@
-"""Text to ids and back. Pure Python.
+"""Text to ids and back, in Python without TensorFlow.
 
     encoder = SubwordTextEncoder("vocab.my_problem.8192.subwords")
     encoder.encode("Dude - that's so cool.")  ->  [int, ...]      without EOS
@@ -41,15 +41,19 @@ __all__ = [
 ]
 
 
-# What the graph's encoder takes, too (`text_encoder_op`). `int` takes more: "1_0", "\u0663".
+# The graph version (`text_encoder_op`) accepts the same numbers. Python's `int` accepts more, such
+# as "1_0" and "\u0663".
 _NUMBER = re.compile(r"(?P<sign>[+-]?)0*(?P<digits>[0-9]{1,9})")
 
 
 class IntegerTextEncoder(TextEncoder):
-    """Numbers as text, shifted behind the reserved ids: "0 4 1" <-> [2, 6, 3] (T2T's TextEncoder).
+    """Numbers as text, shifted by the reserved ids: "0 4 1" <-> [2, 6, 3].
 
-    A number is written in the digits 0 to 9, perhaps after a sign; T2T takes whatever `int` takes.
-    Decoding stops at EOS and leaves padding out.
+    This is T2T's base class `TextEncoder`. A number consists of the digits 0 to 9, optionally after
+    a sign; T2T accepts everything that `int` accepts. Decoding stops at EOS and omits padding.
+
+    Args:
+        vocab_size: int. Ids are in [2, vocab_size).
     """
 
     def __init__(self, vocab_size: int) -> None:
@@ -77,7 +81,7 @@ class IntegerTextEncoder(TextEncoder):
 
 
 class ByteTextEncoder(TextEncoder):
-    """UTF-8 bytes, shifted behind the reserved ids."""
+    """UTF-8 bytes, shifted by the reserved ids."""
 
     @property
     def vocab_size(self) -> int:
@@ -95,7 +99,10 @@ class ByteTextEncoder(TextEncoder):
 
 
 def store_new(encoder: "SubwordTextEncoder | TokenTextEncoder", path: str) -> None:
-    """Writes a vocabulary, unless another process has written one meanwhile, which data are by."""
+    """Write a vocabulary, unless another process writes the file first.
+
+    The data of the other process was encoded with its vocabulary, which must not be replaced.
+    """
     while not os.path.exists(path):
         try:
             with path_lock.held(path, "Data must be generated"):
@@ -106,21 +113,23 @@ def store_new(encoder: "SubwordTextEncoder | TokenTextEncoder", path: str) -> No
 
 
 class TokenTextEncoder(TextEncoder):
-    """Words between spaces, from a file or a list.
+    """Words separated by spaces, from a vocabulary file or a list.
 
-    As in T2T, a list gets the reserved tokens put in front, a file holds them already, because
-    they are stored.
+    As in T2T, the reserved tokens are added before a list, while a file already contains them.
+
+        TokenTextEncoder(tokens=["so", "cool"]).encode("cool so")  ->  [3, 2]
 
     Args:
-        filename: str. A file `vocab.*.tokens` with one token per line, the id being the line's
-            number. Or:
+        filename: str. A file `vocab.*.tokens` with one token per line; the id is the line number,
+            from 0. Alternatively:
         tokens: list of str.
-        replace_oov: str. Stands for words that are not in the vocabulary; without it they are an
-            error.
+        replace_oov: str. The token that replaces words outside the vocabulary. Without it, such
+            words raise an error. Optional.
+
     Attributes:
         entries: tuple of str. The tokens by id.
-        oov_id: int. The id of these words; None if they are an error.
-        filename: str. As given; None of a list.
+        oov_id: int. The id that replaces unknown words; None if they raise an error.
+        filename: str. The argument; None for a list.
     """
 
     def __init__(
@@ -164,16 +173,19 @@ class TokenTextEncoder(TextEncoder):
         return " ".join(self.entries[i] if 0 <= i < len(self.entries) else f"ID_{i}" for i in ids)
 
     def store_to_file(self, filename: str) -> None:
-        """Writes the vocabulary, reserved tokens included."""
+        """Write the vocabulary, including the reserved tokens."""
         write_lines(filename, self.entries)
 
 
 class ClassLabelEncoder(TextEncoder):
-    """One class name <-> one id, from 0 on, without reserved ids.
+    """One class name <-> one id, from 0, without reserved ids.
+
+        ClassLabelEncoder(labels=["bad", "good"]).encode("good")  ->  [1]
 
     Args:
-        labels: list of str. Or:
+        labels: list of str. Alternatively:
         filename: str, a file with one label per line.
+
     Attributes:
         entries: tuple of str. The labels by id.
     """

@@ -1,4 +1,4 @@
-"""What all text encoders share: the reserved ids, the interface, vocabulary files."""
+"""The base of all text encoders: reserved ids, interface and vocabulary files."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ NUM_RESERVED_IDS = len(RESERVED_TOKENS)
 class TextEncoder:
     """Base class: a two-way map between strings and lists of ids."""
 
-    entries: tuple[str, ...]  # by id; an encoder that has none says its `vocab_size`
+    entries: tuple[str, ...]  # by id; an encoder without entries overrides `vocab_size`
 
     @property
     def kind(self) -> str:
@@ -30,31 +30,31 @@ class TextEncoder:
 
     @property
     def vocab_size(self) -> int:
-        """int. All ids are in [0, vocab_size)."""
+        """The number of ids; all ids are in [0, vocab_size)."""
         return len(self.entries)
 
     def encode(self, text: str) -> list[int]:
-        """Returns the ids of a string, without EOS."""
+        """Return the ids of a string, without EOS."""
         raise NotImplementedError
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the list of ids of every string of a list."""
+        """Return the list of ids of every string of a list."""
         return self.encode_ragged(texts).to_lists()
 
     def encode_ragged(self, texts: Sequence[str]) -> RaggedIds:
-        """Returns the ids of every string of a list as `RaggedIds`, the fastest for many texts."""
+        """Return the ids of strings as `RaggedIds`, the fastest way for many strings."""
         return RaggedIds.from_lists([self.encode(text) for text in texts])
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Returns the string for a list of ids."""
+        """Return the string for a list of ids."""
         raise NotImplementedError
 
 
 def read_lines(filename: str) -> list[str]:
-    """Returns the lines of a vocabulary file, without their line breaks.
+    """Return the lines of a vocabulary file, without their line breaks.
 
     Raises:
-        DataError: if there is no such file, or it is not UTF-8.
+        DataError: if the file does not exist or is not UTF-8.
     """
     if not os.path.isfile(filename):
         raise DataError(
@@ -65,13 +65,13 @@ def read_lines(filename: str) -> list[str]:
 
 
 def write_lines(filename: str, lines: Iterable[str]) -> None:
-    """Writes a file, whole or not at all."""
+    """Write the lines of a file. If an error occurs, the old file stays."""
     with whole_file.writing(filename) as file:
         file.writelines(line + "\n" for line in lines)
 
 
 def cut_at_eos(ids: Iterable[int]) -> list[int]:
-    """Returns the list of ids before the first EOS, without padding."""
+    """Return the list of ids before the first EOS, without padding."""
     ids = [int(i) for i in ids]
     if EOS in ids:
         ids = ids[: ids.index(EOS)]
@@ -79,7 +79,13 @@ def cut_at_eos(ids: Iterable[int]) -> list[int]:
 
 
 def to_text(encoder: TextEncoder, ids: Any, is_class: bool = False) -> str:
-    """The text of an array of ids, or of several sentences, without what stands behind EOS."""
+    """Return the text of an array of ids, up to EOS.
+
+    Args:
+        encoder: `TextEncoder`.
+        ids: int array [length], or [sentences, length] for several sentences.
+        is_class: bool. If True, the ids are class ids, and none is padding or EOS.
+    """
     if is_class:
         return encoder.decode([int(i) for i in ids])
     if ids.ndim > 1:
@@ -89,7 +95,11 @@ def to_text(encoder: TextEncoder, ids: Any, is_class: bool = False) -> str:
 
 
 def cut_at_eos_in_graph(ids: "tf.Tensor") -> "tf.RaggedTensor":
-    """The same of every row of integers [B, T]: `RaggedTensor` [B, (ids)]."""
+    """Apply `cut_at_eos` to every row of ids [B, T] in a graph.
+
+    Returns:
+        `RaggedTensor` [B, (ids)].
+    """
     import tensorflow as tf
 
     is_over = tf.cumsum(tf.cast(ids == EOS, tf.int32), axis=1) > 0

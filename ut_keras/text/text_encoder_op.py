@@ -1,12 +1,14 @@
-"""Text encoders within a TensorFlow graph, so that a SavedModel takes and gives text.
+"""Text encoders in a graph, so that a SavedModel takes and returns text.
 
     graph_encoder = text_encoder_op.make(encoder)
     graph_encoder.encode(tf.constant(["so cool", "yes"]))  ->  RaggedTensor int32, without EOS
     graph_encoder.decode(ids)                              ->  tf.string
 
-Ids and texts are those of the encoder in Python. Two things differ, for a server has to answer: of
-text that is not UTF-8, what is none is read as U+FFFD; and what an encoder refuses in Python, such
-as a word that is not in its vocabulary, is left out.
+Ids and texts are the same as those of the encoder in Python. Two things differ, because a server
+must return an output for every request:
+
+- Bytes that are not UTF-8 are read as U+FFFD.
+- Words for which the Python encoder raises an error, such as unknown words, are skipped.
 """
 
 from collections.abc import Callable
@@ -16,7 +18,7 @@ import tensorflow as tf
 from ut_keras.text import subword_tokenizer_op, text_encoder
 from ut_keras.text.text_encoder_base import NUM_RESERVED_IDS, RESERVED_TOKENS
 
-# What str.split() takes for spaces.
+# The characters that str.split() treats as spaces.
 _SPACES = (
     r"[\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}"
     r"\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]+"
@@ -25,13 +27,15 @@ _UNKNOWN = -1
 
 
 def make(encoder: text_encoder.TextEncoder) -> tf.Module:
-    """The graph side of an encoder.
+    """Return the graph version of an encoder.
 
     Returns:
         A `tf.Module` with `encode(texts [B]) -> int32 RaggedTensor [B, (ids)]`, without EOS, and
         `decode(ids [B, (ids)]) -> texts [B]`, for ids without padding and EOS.
+
     Raises:
-        ValueError: for an encoder that has none, or a subword vocabulary that lacks characters.
+        ValueError: if the encoder has no graph version, or if a subword vocabulary lacks
+            characters.
     """
     for kind, op in _OPS.items():
         if isinstance(encoder, kind):
@@ -43,7 +47,7 @@ def make(encoder: text_encoder.TextEncoder) -> tf.Module:
 
 
 class ByteOp(tf.Module):
-    """The graph side of a `ByteTextEncoder`."""
+    """The graph version of a `ByteTextEncoder`."""
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
         characters = tf.strings.bytes_split(_to_valid_utf8(texts))
@@ -59,13 +63,13 @@ class ByteOp(tf.Module):
 
 
 class TokenOp(tf.Module):
-    """The graph side of a `TokenTextEncoder`."""
+    """The graph version of a `TokenTextEncoder`."""
 
     def __init__(self, encoder: text_encoder.TokenTextEncoder) -> None:
         super().__init__()
         tokens = encoder.entries
         oov_id = _UNKNOWN if encoder.oov_id is None else encoder.oov_id
-        # Of equal tokens the last counts.
+        # If a token occurs twice, the last one counts.
         self._table = _lookup({token: i for i, token in enumerate(tokens)}, oov_id)
         self._tokens = tf.constant(tokens)
 
@@ -82,7 +86,7 @@ class TokenOp(tf.Module):
 
 
 class IntegerOp(tf.Module):
-    """The graph side of an `IntegerTextEncoder`."""
+    """The graph version of an `IntegerTextEncoder`."""
 
     def __init__(self, encoder: text_encoder.TextEncoder) -> None:
         super().__init__()
@@ -103,12 +107,12 @@ class IntegerOp(tf.Module):
 
 
 class ClassLabelOp(tf.Module):
-    """The graph side of a `ClassLabelEncoder`: a whole text is one label."""
+    """The graph version of a `ClassLabelEncoder`: a complete text is one label."""
 
     def __init__(self, encoder: text_encoder.ClassLabelEncoder) -> None:
         super().__init__()
         labels = encoder.entries
-        # Of equal labels the first counts.
+        # If a label occurs twice, the first one counts.
         self._table = _lookup({label: i for i, label in reversed([*enumerate(labels)])}, _UNKNOWN)
         self._labels = tf.constant(labels)
 
@@ -122,7 +126,7 @@ class ClassLabelOp(tf.Module):
 
 _OPS: dict[type, Callable[..., tf.Module]] = {
     text_encoder.SubwordTextEncoder: subword_tokenizer_op.SubwordTokenizer,
-    text_encoder.ByteTextEncoder: lambda encoder: ByteOp(),  # all are alike
+    text_encoder.ByteTextEncoder: lambda encoder: ByteOp(),  # it has no arguments
     text_encoder.TokenTextEncoder: TokenOp,
     text_encoder.IntegerTextEncoder: IntegerOp,
     text_encoder.ClassLabelEncoder: ClassLabelOp,
@@ -130,7 +134,7 @@ _OPS: dict[type, Callable[..., tf.Module]] = {
 
 
 def _lookup(ids, default):
-    """A table of a dict from names to ids."""
+    """Return a lookup table for a dict from names to ids."""
     return tf.lookup.StaticHashTable(
         tf.lookup.KeyValueTensorInitializer(
             tf.constant(list(ids)), tf.constant(list(ids.values()), tf.int32)
@@ -140,7 +144,7 @@ def _lookup(ids, default):
 
 
 def _to_valid_utf8(texts):
-    """UTF-8, with U+FFFD for what is none, as by bytes.decode("utf-8", "replace")."""
+    """Replace invalid bytes with U+FFFD, as bytes.decode("utf-8", "replace") does."""
     return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
 
 

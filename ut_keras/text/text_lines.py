@@ -1,7 +1,8 @@
-"""Text files of one segment a line, as people hand them in. No TensorFlow.
+"""Text files with one segment per line, as users supply them.
 
-Lines end at a line feed and nowhere else, so that line 17 of one file stays line 17 of another. A
-byte order mark and carriage returns before line breaks are no part of the text.
+Lines end only at a line feed, so that line 17 of one file corresponds to line 17 of another. A byte
+order mark at the start, and carriage returns before line feeds, are removed. This module does not
+import TensorFlow.
 """
 
 import codecs
@@ -14,20 +15,22 @@ from collections.abc import Iterator
 from ut_keras.errors import DataError
 from ut_keras.files import file_error
 
-_MAX_LINE_BYTES = 1 << 26  # bytes of a line
+_MAX_LINE_BYTES = 1 << 26  # maximum bytes of a line
 
 
 def read(path: str) -> list[str]:
-    """Reads all lines of a file; see `lines`."""
+    """Return the list of all lines of a file; see `lines`."""
     return list(lines(path))
 
 
 @contextlib.contextmanager
 def opened(path: str) -> Iterator[gzip.GzipFile | io.BufferedReader]:
-    """Opens a file, which may be `.gz`, to be read in bytes; read and decode inside it.
+    """Context with a file, which may be `.gz`, opened for reading bytes.
+
+    The caller must read and decode the bytes inside the context.
 
     Raises:
-        DataError: if it is not UTF-8, or not whole.
+        DataError: if the file is not UTF-8 or is incomplete.
     """
     file_error.check_is_file(path)
     try:
@@ -43,12 +46,12 @@ def opened(path: str) -> Iterator[gzip.GzipFile | io.BufferedReader]:
 
 
 def lines(path: str) -> Iterator[str]:
-    """Yields the lines of a file, which may be `.gz`, one by one and without their line breaks.
+    """Yield the lines of a file, which may be `.gz`, without their line breaks.
 
-    A last line may lack its line break.
+    The last line need not end with a line break.
 
     Raises:
-        DataError: names the line that is not UTF-8, or too long to be one; or see `opened`.
+        DataError: names the line that is not UTF-8 or too long. Also as `opened`.
         OSError: if the file cannot be read.
     """
     with opened(path) as file:
@@ -71,6 +74,6 @@ def lines(path: str) -> Iterator[str]:
 
 
 def one_line(text: str) -> str:
-    """`text` as one line of a file: a space for every line break, "?" for what is not UTF-8."""
+    """Return text as one line, with spaces for line breaks and "?" for surrogates."""
     text = text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,9 +1,9 @@
-"""Numbers for tokens, many at once, by numpy: what a `dict` would do for one after the other.
+"""Numbers for many tokens at once, with numpy.
 
-A token of up to 15 bytes is two words of 8, the last byte being its length; a longer one, which is
-rare, is the number that a `dict` gives it. So keys are never ambiguous. The numbers are found by
-hashing with open addressing: `slots` holds numbers, and the keys lie by number, where those of
-frequent tokens, which come early, stay in the processor's cache.
+The key of a token of up to 15 bytes is two 8-byte words, whose last byte is the length. A longer
+token is rare; its key is a number from a `dict`. So keys are never ambiguous. The table uses
+hashing with open addressing. `slots` holds numbers, and the keys are stored by number. The keys of
+frequent tokens, which usually come early, stay in the processor's cache.
 """
 
 import collections
@@ -13,31 +13,31 @@ from typing import Any
 import numpy as np
 
 _MAX_SHORT_BYTES = 15  # bytes
-_LONG_MARK = 0xFF  # where other keys have a length
+_LONG_MARK = 0xFF  # in the place of the length
 _WORD = 8
 _FIRST_CAPACITY = 2**14
-_SLOTS_PER_KEY = 4  # so that most keys are where they are looked for at first
+_SLOTS_PER_KEY = 4  # so most keys are found in their first slot
 _FREE = 0
-# Odd, otherwise of no meaning.
+# Arbitrary odd numbers.
 _MULTIPLIERS = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 class TokenTable:
-    """Gives every token a number, from 1 on, in about the order in which they come."""
+    """Gives every token a number, from 1, roughly in the order of first occurrence."""
 
     def __init__(self) -> None:
         self._count = 1
         self._low = np.zeros(_FIRST_CAPACITY, np.uint64)
-        self._high = np.zeros(_FIRST_CAPACITY, np.uint64)  # by number
+        self._high = np.zeros(_FIRST_CAPACITY, np.uint64)  # both by number
         self._make_slots()
         self._long = collections.defaultdict[bytes, int](itertools.count().__next__)
 
     def __len__(self) -> int:
-        """The number that the next new token gets."""
+        """Return the number that the next new token gets."""
         return self._count
 
     def numbers(self, tokens: Any) -> np.ndarray:
-        """Returns the number of every one of `tokenizer_batch.Tokens`; int32 [tokens]."""
+        """Return the number of each of the `tokenizer_batch.Tokens`, int32 [tokens]."""
         low, high = self._make_keys(tokens)
         if self._count + len(low) > len(self._low):
             self._grow(self._count + len(low))
@@ -49,20 +49,20 @@ class TokenTable:
         return numbers
 
     def examples(self, numbers: np.ndarray, first: int) -> np.ndarray:
-        """Returns where in `numbers` each of the numbers from `first` to the last one occurs."""
+        """Return one index into `numbers` for each number from `first` to the last one."""
         new = np.flatnonzero(numbers >= first)
         positions = np.empty(len(self) - first, np.int64)
         positions[numbers[new] - first] = new
         return positions
 
     def _make_keys(self, tokens):
-        """Two uint64 [tokens]; the second is never 0."""
+        """Return two uint64 [tokens]; the second is never 0."""
         num_words = len(tokens.data) - _WORD + 1
         words = np.ndarray(num_words, "<u8", tokens.data, strides=(1,)).copy()  # overlapping
         bits = np.minimum(tokens.lengths, _MAX_SHORT_BYTES)
         bits *= 8
         low = words.take(tokens.starts)
-        low <<= np.maximum(64 - bits, 0).view(np.uint64)  # shifts out what is behind the token
+        low <<= np.maximum(64 - bits, 0).view(np.uint64)  # removes the bytes after the token
         high = words.take(tokens.starts + _WORD)
         high <<= (128 - bits).view(np.uint64)
         bits >>= 3
@@ -76,7 +76,7 @@ class TokenTable:
         return low, high
 
     def _search(self, low, high, slots):
-        """Looks from slot to slot, and takes free ones for new keys."""
+        """Probe slot after slot; put new keys into free slots."""
         found = np.zeros(len(low), np.int32)
         left = np.arange(len(low))
         while len(left):
@@ -92,7 +92,7 @@ class TokenTable:
         return found
 
     def _add(self, low, high, slots):
-        """Puts new keys into free slots; of several keys for one slot only one gets it."""
+        """Put new keys into free slots; if several keys have the same slot, one gets it."""
         claims = -1 - np.arange(len(slots), dtype=np.int32)
         self._slots[slots] = claims
         won = np.flatnonzero(self._slots[slots] == claims)
@@ -106,7 +106,7 @@ class TokenTable:
         return (self._low.take(numbers) != low) | (self._high.take(numbers) != high)
 
     def _first_slots(self, low, high):
-        """The slot that a key is looked for at first; int64."""
+        """Return the slot at which the search for each key begins, int64."""
         hashes = high * _MULTIPLIERS[0]
         hashes ^= hashes >> np.uint64(29)
         hashes += low

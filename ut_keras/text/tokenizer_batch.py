@@ -1,10 +1,10 @@
-"""The tokenizer on many texts at once, by numpy: where tokens lie in the texts' UTF-8 bytes.
+"""The tokenizer for many texts at once: positions of tokens in UTF-8 bytes.
 
 split(["so cool.", "", "yes"])
   data     b"so cool.yes"
   starts   [0, 3, 7, 8]     of "so", "cool", ".", "yes"
   lengths  [2, 4, 1, 3]
-  ends     [3, 3, 4]        tokens up to the end of each text
+  ends     [3, 3, 4]        number of tokens up to the end of each text
 """
 
 import functools
@@ -19,17 +19,17 @@ from ut_keras.text.token_table import TokenTable
 
 _PADDING = bytes(16)
 _SPACE = ord(" ")
-_ASCII = 0x80  # bytes below it are characters
-# 1 for the bytes that are letters or digits; those of longer characters say nothing by themselves.
+_ASCII = 0x80  # bytes below this value are single characters
+# 1 for bytes that are letters or digits. Bytes of longer characters are classified later.
 _BYTE_KINDS = bytes(byte < _ASCII and chr(byte).isalnum() for byte in range(0x100))
-END = b"\xff"  # of a token among others; in no UTF-8
+END = b"\xff"  # ends a token in `join`; does not occur in UTF-8
 
 
 class Tokens(typing.NamedTuple):
     """The tokens of a list of texts."""
 
-    # uint8, the texts one behind the other in UTF-8 (a surrogate in three bytes), and 16 bytes
-    # more, so that words of 8 bytes can be read from everywhere.
+    # uint8, the concatenated texts in UTF-8 (surrogates as three bytes), followed by 16 bytes of
+    # padding, so that an 8-byte word can be read at every position.
     data: np.ndarray
     starts: np.ndarray  # int64 [tokens], in bytes
     lengths: np.ndarray
@@ -37,7 +37,7 @@ class Tokens(typing.NamedTuple):
 
 
 def split(texts: Sequence[str]) -> Tokens:
-    """Returns the `Tokens` of a list of strings, the same as `tokenizer.encode` finds."""
+    """Return the `Tokens` of a list of strings, the same tokens as `tokenizer.encode`."""
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     text_lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
     text_ends = np.cumsum(text_lengths)
@@ -49,10 +49,10 @@ def split(texts: Sequence[str]) -> Tokens:
     if not data.isascii():
         _set_kinds(byte_array, kinds)
     kinds = kinds[:size]
-    is_first = np.empty(size + 1, bool)  # of its run; one more, the end of all
+    is_first = np.empty(size + 1, bool)  # first byte of a run; the additional last entry is the end
     np.not_equal(kinds[1:], kinds[:-1], out=is_first[1:-1])
     is_first[0] = is_first[text_ends] = True
-    # A single space between words is no token.
+    # A single space between words is not a token.
     is_gap = byte_array[:size] == _SPACE
     is_gap &= is_first[:-1]
     is_gap &= is_first[1:]
@@ -66,7 +66,12 @@ def split(texts: Sequence[str]) -> Tokens:
 
 
 def join(tokens: Tokens, which: np.ndarray) -> bytes:
-    """Returns chunk tokens, by their positions, one behind the other, each followed by `END`."""
+    """Return selected tokens, concatenated, each followed by `END`.
+
+    Args:
+        tokens: `Tokens`.
+        which: int array, the indices of the tokens.
+    """
     lengths = tokens.lengths[which] + 1
     ends = np.cumsum(lengths)
     joined = tokens.data.take(ranges(tokens.starts[which], lengths, ends))
@@ -75,9 +80,11 @@ def join(tokens: Tokens, which: np.ndarray) -> bytes:
 
 
 def ranges(starts: np.ndarray, lengths: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Returns the ints `start .. start + length - 1` of every range, one behind the other.
+    """Return the concatenation of the ranges `start .. start + length - 1`.
 
-    All are int64 [n]; `ends` are the sums of the lengths so far.
+    Args:
+        starts, lengths: int64 [n].
+        ends: int64 [n], the cumulative sums of the lengths.
     """
     shifts = starts - ends
     shifts += lengths
@@ -88,24 +95,24 @@ def ranges(starts: np.ndarray, lengths: np.ndarray, ends: np.ndarray) -> np.ndar
 
 @functools.cache
 def is_word() -> np.ndarray:
-    """For every code point, 1 if it is a letter or digit, else 0; uint8 [0x110000]."""
+    """Return uint8 [0x110000]: 1 for code points that are letters or digits."""
     count = sys.maxunicode + 1
     return np.fromiter((chr(code).isalnum() for code in range(count)), np.uint8, count)
 
 
 def _set_kinds(data, kinds):
-    """Gives all bytes of every character of several bytes the kind of the character."""
+    """Set the kind of all bytes of multi-byte characters to the kind of the character."""
     positions = np.flatnonzero(data >= _ASCII)
     text = data.take(positions).tobytes().decode("utf-8", "surrogatepass")
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     kinds[positions] = is_word().take(codes).repeat(2 + (codes >= 0x800) + (codes >= 0x10000))
 
 
-_CHUNK = 2048  # texts; the arrays of so many sentences stay near the processor
+_CHUNK = 2048  # texts per chunk; the arrays of this many sentences fit into the processor's cache
 
 
 def count(texts: Iterable[str]) -> dict[str, int]:
-    """How often each token occurs, as tokenizer.py finds them."""
+    """Return how often each token, as in tokenizer.py, occurs."""
     table, tokens_by_number = TokenTable(), []
     counts = np.zeros(1, np.int64)
     texts = iter(texts)

@@ -1,9 +1,10 @@
-"""Notes on a vocabulary of words that is no list of this text's words.
+"""Warnings about word vocabularies that do not match the text.
 
-    vocabulary_warnings(encoder, "vocab.txt", texts)   ->  ["vocab.txt must be a list of words, …"]
+    vocabulary_warnings(encoder, "vocab.txt", texts)   ->  ["vocab.txt must have one word …"]
 
-Lists of subwords look alike and are read as words of which no text has any: sentencepiece writes
-`piece<TAB>score`, subword-nmt `piece count`. All that training sees then is the unknown word.
+Vocabulary files of subword tools look similar, but their lines are not words: sentencepiece writes
+`piece<TAB>score`, and subword-nmt writes `piece count`. Read as words, no line matches a word of
+the text, so training would see only the unknown word.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,17 +14,17 @@ from ut_keras.text.text_encoder import TokenTextEncoder
 MAX_TEXTS = 1000
 _MAX_UNKNOWN_SHARE = 0.5
 _NUM_SHOWN = 3
-# What other tools call unknown words, the beginning and the end of a text.
+# Names that other tools give to unknown words and to the beginning and end of a text.
 _FOREIGN_RESERVED_WORDS = ("<unk>", "[UNK]", "<UNK>", "<s>", "</s>", "[CLS]", "[SEP]")
 
 
 def vocabulary_warnings(encoder: TokenTextEncoder, title: str, texts: Iterable[str]) -> list[str]:
-    """Returns what a user should know of a vocabulary and texts, a line each.
+    """Return warnings about a vocabulary and texts, one line each.
 
     Args:
-        encoder: `TokenTextEncoder` with a word for those that it lacks.
-        title: str. What the vocabulary is called, such as its file.
-        texts: iterable of str, some of those that are encoded.
+        encoder: `TokenTextEncoder` with a token for unknown words.
+        title: str. The name of the vocabulary, such as its file.
+        texts: iterable of str, some of the texts to encode.
     """
     words = [word for text in texts for word in text.split()]
     return [
@@ -56,7 +57,7 @@ def _line_warnings(encoder, title, used):
 
 
 def unknown_word_warnings(encoder: TokenTextEncoder, title: str, words: Sequence[str]) -> list[str]:
-    """Returns a line if most of some words are not in the vocabulary; else none."""
+    """Return one warning if most of the given words are not in the vocabulary."""
     oov_id = encoder.oov_id
     if oov_id is None:
         return []
