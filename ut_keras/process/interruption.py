@@ -1,10 +1,11 @@
-"""Signals: what ends a command at once, and what is a wish that a loop reads between two steps.
+"""Signal handling: end a command at once, or request that a loop stops.
 
-    with RaiseOnSignal():                    a whole command: `command.run`
-        with StopRequest() as stop:       what has something to save
+    with RaiseOnSignal():                 around a command: `command.run`
+        with StopRequest() as stop:       around a loop that has state to save
             while not stop.requested: ...
 
-Ctrl-C, SIGTERM and SIGHUP, which comes when a terminal is closed, mean the same. Loads nothing.
+Ctrl-C, SIGTERM and SIGHUP (sent when a terminal is closed) have the same effect. This module
+imports only the standard library.
 """
 
 import contextlib
@@ -18,10 +19,10 @@ _NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SI
 
 
 class Interrupted(Exception):
-    """Training stopped because it was told to; its state is saved.
+    """Training stopped because of a signal, after it had saved its state.
 
     Attributes:
-        exit_code: int. What a shell expects: 128 + the number of the signal.
+        exit_code: int. The exit code by shell convention: 128 + the signal number.
     """
 
     def __init__(self, message: str, exit_code: int) -> None:
@@ -30,10 +31,10 @@ class Interrupted(Exception):
 
 
 class StoppedBySignal(KeyboardInterrupt):
-    """A signal came where nothing reads it later.
+    """A signal ended the work at once, without saving it.
 
     Attributes:
-        exit_code: int. 128 + the number of the signal.
+        exit_code: int. 128 + the signal number.
     """
 
     def __init__(self, number: signal.Signals) -> None:
@@ -42,15 +43,15 @@ class StoppedBySignal(KeyboardInterrupt):
 
 
 class _Handlers:
-    """Context that hands the signals to `_handle`; one that nohup ignores stays ignored."""
+    """Context that passes the signals to `_handle`; SIGHUP stays ignored under nohup."""
 
-    _handle: Any  # what each kind does with one
+    _handle: Any  # subclasses define the handler
 
     def __init__(self):
         self._previous = {}
 
     def __enter__(self):
-        # Python delivers signals to the main thread only.
+        # Python delivers signals only to the main thread.
         if threading.current_thread() is threading.main_thread():
             for number in _NAMES:
                 if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
@@ -63,17 +64,19 @@ class _Handlers:
 
 
 class RaiseOnSignal(_Handlers):
-    """Context in which a signal raises `StoppedBySignal`, so that what was begun is cleared away.
+    """Context in which a signal raises `StoppedBySignal`, so that cleanup code runs.
 
-    At a second one the process exits where it is: the first may have been dropped, as by an
-    `except:` of somebody's.
+    At a second signal the process exits immediately, because code such as a bare `except:` may have
+    swallowed the first exception.
 
     Args:
-        stderr: int. File descriptor that the line goes to, if there is nobody to raise to.
-        raises: bool. If not, the process exits where it is: C++ that calls Python, as it does while
-            TensorFlow is imported, may abort on what is raised.
-        is_last: bool. Whether the process has nothing more to do: a signal while it ends, and
-            waits for its threads, kills it, where Python would show a stack trace and wait on.
+        stderr: int. File descriptor for the message if the process exits immediately.
+        raises: bool. If False, the first signal also makes the process exit immediately. This is
+            needed where C++ calls Python, for example while TensorFlow is imported: an exception
+            there may abort the process.
+        is_last: bool. If True, the process has no more work to do, and a signal after the context
+            kills it. Otherwise Python would print a stack trace and continue to wait for its
+            threads.
     """
 
     def __init__(self, stderr: int = 2, raises: bool = True, is_last: bool = False) -> None:
@@ -88,7 +91,7 @@ class RaiseOnSignal(_Handlers):
             self._previous = dict.fromkeys(self._previous, signal.SIG_DFL)
         super().__exit__(kind, *exception)
         if self._signal and not issubclass(kind or Exception, (StoppedBySignal, Interrupted)):
-            # Somebody has made another error of it.
+            # Other code has replaced the exception or swallowed it.
             raise StoppedBySignal(self._signal)
 
     def _handle(self, number, frame):
@@ -99,7 +102,7 @@ class RaiseOnSignal(_Handlers):
         raise stopped
 
     def _exit(self, line, exit_code):
-        with contextlib.suppress(Exception):  # such as that of a stream that was just being flushed
+        with contextlib.suppress(Exception):  # for example, the stream was being flushed
             sys.stdout.flush()
         with contextlib.suppress(OSError):
             os.write(self._stderr, f"{line}\n".encode())
@@ -107,24 +110,24 @@ class RaiseOnSignal(_Handlers):
 
 
 class DefaultSignalActions(_Handlers):
-    """Context in which a signal kills the process, also within C++ that does not return.
+    """Context in which a signal kills the process, even inside blocking C++ code.
 
-    What C++ does with a signal meanwhile (TensorFlow takes SIGTERM where there are several workers,
-    and drops it) ends with the context, too.
+    The context also ends any signal handler that C++ code installs inside it. TensorFlow installs
+    one for SIGTERM if there are several workers, and ignores the signal.
     """
 
     _handle: Any = signal.SIG_DFL
 
 
 class StopRequest(_Handlers):
-    """Context in which the first signal is noted and a second one acts as it would without.
+    """Context that notes the first signal; a second signal has its usual effect.
 
-    with StopRequest() as stop:
-        while not stop.requested: ...
+        with StopRequest() as stop:
+            while not stop.requested: ...
 
     Args:
-        waits: bool. If not, the first one acts so too, until the attribute `waits` is set: as long
-            as there is nothing to save.
+        waits: bool. If False, the first signal also has its usual effect until the attribute
+            `waits` is set to True. Use this while there is nothing to save.
     """
 
     def __init__(self, waits: bool = True) -> None:
@@ -134,11 +137,11 @@ class StopRequest(_Handlers):
 
     @property
     def requested(self) -> bool:
-        """Whether a signal has come."""
+        """Whether a signal has arrived."""
         return self._signal is not None
 
     def stopped(self, text: str) -> Interrupted:
-        """The `Interrupted` to raise, with a text that says what is saved."""
+        """Return the `Interrupted` to raise; `text` says what was saved."""
         return Interrupted(f"{_NAMES[self._signal]}: {text}", exit_code=128 + self._signal)
 
     def _handle(self, number, frame):

@@ -1,6 +1,6 @@
-"""A line that says how far something is, again and again.
+"""A progress line that is updated repeatedly.
 
-On a terminal it is written over; elsewhere a new one appears every few seconds.
+On a terminal, each update overwrites the line. In a log, an update is a new line every few seconds.
 """
 
 import dataclasses
@@ -15,10 +15,16 @@ _LIVE_SECONDS = 0.5
 
 @dataclasses.dataclass(eq=False)
 class LiveLine:
-    """Where the line is written, and when the next one is due."""
+    """A line on a stream, and the time of its next update.
 
-    stream: TextIO | None = None  # standard output if None; whether it is a terminal decides
-    log_seconds: float = 10.0  # between lines where it is none
+    Args:
+        stream: text stream. None: standard output. Updates overwrite the line if it is a terminal.
+        log_seconds: float. Seconds between lines if the stream is not a terminal.
+        clock: function that returns seconds.
+    """
+
+    stream: TextIO | None = None  # standard output if None
+    log_seconds: float = 10.0  # if not a terminal
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
@@ -30,15 +36,16 @@ class LiveLine:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to write something."""
+        """Whether it is time for an update."""
         return self.clock() - self._shown_at >= self._interval
 
     def write(self, text: str) -> None:
-        """Writes the line, over the last one on a terminal."""
+        """Write the text; on a terminal, overwrite the previous one."""
         self._shown_at = self.clock()
         if self.is_live:
-            width_limit = shutil.get_terminal_size().columns - 1  # of two lines one would stay
-            if len(text) > width_limit:  # what matters most is at both ends
+            # A text that wraps to a second line would not be overwritten completely.
+            width_limit = shutil.get_terminal_size().columns - 1
+            if len(text) > width_limit:  # the middle is the least important part
                 start = width_limit // 2
                 text = f"{text[:start]}…{text[len(text) - width_limit + start + 1 :]}"
             self._put("\r" + text.ljust(self._width))
@@ -47,13 +54,13 @@ class LiveLine:
             self._put(text + "\n")
 
     def end(self) -> None:
-        """Leaves the line on a terminal as it is, so that other text can follow."""
+        """End the line on a terminal, so that other output can follow."""
         if self._width:
             self._put("\n")
         self._width = 0
 
     def clear(self) -> None:
-        """Takes the line off a terminal."""
+        """Remove the line from a terminal."""
         if self._width:
             self._put("\r" + " " * self._width)
             self._put("\r")
@@ -65,7 +72,7 @@ class LiveLine:
 
 
 def clock_time(seconds: float) -> str:
-    """Text of a number of seconds: 00:21, 3:14:05."""
+    """Return a number of seconds as text: 00:21, 3:14:05."""
     minutes, seconds = divmod(int(seconds + 0.5), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"
@@ -76,16 +83,16 @@ _LOG_SECONDS = 30
 
 @dataclasses.dataclass(eq=False)
 class ProgressLine:
-    """Counts, and says how far a long piece of work is.
+    """Counts units of work and shows the progress.
 
         training-parallel-nc-v12.tgz: 84.2 MB of 168.4 MB (50 %), 5.1 MB/s, 00:16 left
 
-    In a log a new line comes every half minute, so that short work leaves none.
+    A log gets a line every 30 seconds, so short work leaves no line.
     """
 
-    title: str  # what the line begins with
-    total: int | None = None  # how many units there will be, if that is known
-    show: Callable[[int], str] = "{:,}".format  # a number of units as text
+    title: str  # the beginning of the line
+    total: int | None = None  # the total number of units, if known
+    show: Callable[[int], str] = "{:,}".format  # formats a number of units
     clock: Callable[[], float] = time.monotonic
     stream: TextIO | None = None  # standard output if None
 
@@ -96,21 +103,21 @@ class ProgressLine:
         self._line = LiveLine(self.stream, _LOG_SECONDS, self.clock)
 
     def add(self, count: int, note: str = "") -> None:
-        """Counts `count` more units."""
+        """Count `count` more units."""
         self.set(self._done + count, note)
 
     def set(self, done: int, note: str = "") -> None:
-        """Says that `done` units are there, and what else the line is to say."""
+        """Set the number of finished units, and a note to show after them."""
         self._done, self._note = done, note
         if self._line.is_due:
             self._line.write(self.text(self.clock()))
 
     def show_message(self, text: str) -> None:
-        """Shows a text where there is nothing to count, such as what is waited for."""
+        """Show a text instead of a count, for example what the program waits for."""
         self._line.write(f"{self.title}: {text}")
 
     def text(self, now: float) -> str:
-        """The line at a time of the clock."""
+        """Return the line at a time of the clock."""
         rate = self._done / max(now - self._start, 1e-9)
         parts = [f"{self.title}: {self.show(self._done)}"]
         if self.total:
@@ -131,7 +138,7 @@ class ProgressLine:
 
 
 def size(count: float) -> str:
-    """Text of a number of bytes: 512 B, 1.5 kB, 84.2 MB."""
+    """Return a number of bytes as text: 512 B, 1.5 kB, 84.2 MB."""
     for unit in ("B", "kB", "MB"):
         if count < 1000:
             return f"{count:.4g} {unit}"
