@@ -1,8 +1,8 @@
-"""Observations as matplotlib figures: heat maps, bars per fact, ponder times.
+"""Observations as matplotlib figures: heat maps, bars per sentence, ponder times.
 
-attention(seen)                     a heat map for every place in depth and every head
-attention(seen, query=-1)           bars: what one position looks at, as the paper's figures 5-8
-ponder(seen)                        bars: steps of each position, as the paper's figure 3
+    attention(seen)             heat maps for all steps, layers and heads
+    attention(seen, query=-1)   bars: the attention of one position, as in the paper's figures 5-8
+    ponder(seen)                bars: the steps of each position, as in the paper's figure 3
 """
 
 import io
@@ -24,16 +24,16 @@ STYLES = ("bars", "heat")
 _TITLES = {"encoder": "encoder", "decoder": "decoder", "memory": "decoder to encoder"}
 COLOURS = matplotlib.colormaps["tab10"].colors
 _PONDER_COLOUR = "tab:orange"
-# What `save_all` calls its files; others may be somebody's copies.
+# The names of the files of `save_all`. A user's copies have other names.
 _NAME = re.compile(r"attention_[a-z]+_(bars|step_([0-9]+|before|after))\.png|ponder_[a-z]+\.png")
 _MAX_LABEL_LENGTH = 40  # characters
-_MAX_LABELS = 100  # on an axis
+_MAX_LABELS = 100  # on one axis
 _MAX_INCHES = 40.0  # inches
-_SOFTWARE = "ut_keras"  # noted in what is written, by which it is known again
+_SOFTWARE = "ut_keras"  # written to the metadata of the files, to recognize them later
 
 
 class Figure(matplotlib.figure.Figure):
-    """A figure that a notebook shows once, as the value of its cell; pyplot knows nothing of it."""
+    """A figure that a notebook shows as the value of its cell, independent of pyplot."""
 
     def _repr_png_(self):
         file = io.BytesIO()
@@ -49,20 +49,25 @@ def attention(
     head: int | None = None,
     query: int | None = None,
     style: str | None = None,
-) -> "Figure":  # one argument per thing that can be picked
-    """Draws where heads look.
+) -> "Figure":  # one argument per selection
+    """Plot attention weights.
 
     Args:
-        kind: "encoder", "decoder" (both to themselves) or "memory" (decoder to encoder). Default:
-            the first that there is.
-        step: int from 1, or "before" or "after" the recurrence. Default: all.
+        seen: `Observation`.
+        kind: "encoder" or "decoder" for self-attention, "memory" for attention of the decoder to
+            the encoder. Default: the first available one.
+        step: int from 1, or "before" or "after" (the recurrence). Default: all.
         layer, head: int from 1. Default: all.
-        query: int, the position that looks, of those that are no padding; the last is -1. Default
-            of bars: the last, which in a story is the question.
-        style: "bars" or "heat". Default: bars if there is a query, if the source is a story or if
-            only one position looks.
+        query: int. The index of the query position, without padding; -1 is the last. Default for
+            bars: the last position, which in a story is the question.
+        style: "bars" or "heat". Default: bars if `query` is given, if the source is a story, or if
+            there is only one query position; otherwise heat maps.
+
+    Returns:
+        `Figure`.
+
     Raises:
-        ValueError: if what is picked is not there.
+        ValueError: if the observation lacks what was selected.
     """
     found = _pick_map(seen, kind)
     places = _pick_depths(found, step, layer)
@@ -82,12 +87,17 @@ def attention(
 
 
 def ponder(seen: "Observation", stack: str | None = None) -> "Figure":
-    """Draws how many steps each position took.
+    """Plot how many steps each position took.
 
     Args:
-        stack: "encoder" or "decoder". Default: the first that ponders.
+        seen: `Observation`.
+        stack: "encoder" or "decoder". Default: the first one with ponder times.
+
+    Returns:
+        `Figure`.
+
     Raises:
-        ValueError: if it does not ponder.
+        ValueError: if the stack has no ponder times.
     """
     if stack is None and seen.ponder:
         stack = next(iter(seen.ponder))
@@ -98,7 +108,7 @@ def ponder(seen: "Observation", stack: str | None = None) -> "Figure":
         )
     labels, times = seen.ponder[stack]
     places, size = np.arange(len(labels)), 0.26 * len(labels)
-    if seen.is_story and stack == "encoder":  # whose labels are sentences
+    if seen.is_story and stack == "encoder":  # the labels are sentences
         figure = Figure(figsize=(8.0, _inches(size + 1)), layout="constrained")
         axes = figure.subplots()
         axes.barh(places, times, color=_PONDER_COLOUR)
@@ -118,12 +128,17 @@ def ponder(seen: "Observation", stack: str | None = None) -> "Figure":
 
 
 def save_all(seen: "Observation", directory: str) -> list[str]:
-    """Writes PNG files to a folder: a heat map for every step, bars for all steps, ponder times.
+    """Write PNG files: a heat map per step, bars for all steps, and ponder times.
 
-    What it wrote there before, of another example, is removed.
+    Existing picture files of ut_keras that belong to another example are removed.
+
+    Args:
+        seen: `Observation`.
+        directory: str. The output folder.
 
     Returns:
-        list of str, their paths.
+        list of str, the paths of the files.
+
     Raises:
         UsageError: as `check_only_own_files`.
     """
@@ -148,7 +163,11 @@ def save_all(seen: "Observation", directory: str) -> list[str]:
 
 
 def check_only_own_files(directory: str) -> None:
-    """UsageError if a folder has files of the names that `save_all` writes, of other programs."""
+    """Check that no other program's file has a name that `save_all` uses.
+
+    Raises:
+        UsageError: names the first such file.
+    """
     for path in _pictures(directory):
         file_error.check_is_file(path)
         if not _is_own_file(path):
@@ -169,12 +188,12 @@ def _is_own_file(path):
 
 def _save(figure, file):
     with warnings.catch_warnings():
-        # Scripts that the font lacks show as boxes.
+        # Characters that the font lacks are shown as boxes.
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
         figure.savefig(file, format="png", dpi=100, metadata={"Software": _SOFTWARE})
 
 
-# What is picked.
+# Selection.
 
 
 def _pick_map(seen, kind):
@@ -187,7 +206,7 @@ def _pick_map(seen, kind):
 
 
 def _pick_depths(found, step, layer):
-    """Indices into the N attentions."""
+    """Return the indices of the selected depth positions."""
     picked = [
         number
         for number, place in enumerate(found.places)
@@ -219,7 +238,7 @@ def _depth_name(found, number):
     return ", ".join(parts) or "step 1"
 
 
-# How it is drawn.
+# Plotting.
 
 
 def _heat_maps(found, places, heads):
@@ -244,7 +263,7 @@ def _heat_maps(found, places, heads):
 
 
 def _bars(found, places, heads, query):
-    """For every place a panel, for every key a bar of every head."""
+    """Return a figure with one panel per depth position and one bar per key and head."""
     keys = len(found.keys)
     thickness = 0.8 / len(heads)
     height = _inches(max(0.26, 0.07 * len(heads)) * keys + 1)
@@ -275,12 +294,12 @@ def _label_axis(axis, labels, rotation=0):
     every = -(-len(labels) // _MAX_LABELS) if labels else 1
     places = range(0, len(labels), every)
     shown = [_short(labels[place]) for place in places]
-    # A "$" is no formula here.
+    # `parse_math=False`: a "$" does not begin a formula.
     axis.set_ticks(places, shown, rotation=rotation, fontsize=8, parse_math=False)
 
 
 def _label_inches(labels):
-    """Inches that the longest of them takes."""
+    """Return the width of the longest label in inches."""
     return 0.07 * max(map(len, map(_short, labels)), default=0)
 
 

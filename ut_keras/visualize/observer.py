@@ -1,11 +1,13 @@
-"""One example, one pass: what the model did, as an `Observation`.
+"""Run a model on one example and record attention and ponder times.
 
+    seen = observer.observe(model, features, encoders)      an `Observation`
     seen.maps["encoder"].weights        [N, H, S, S]
     seen.ponder["encoder"].times        [S]
 
-Padding is left out: of a story of bAbI, the empty rows before the question. A decoder's position
-writes one symbol and has read those before it. So in its attention to itself a query is labelled by
-what is written there, and a key by what is read there, `<start>` at first.
+Padding is omitted, including the empty rows before the question of a bAbI story. A decoder position
+writes one token and has read the tokens before it. So in the decoder's self-attention, the label of
+a query is the token that its position writes, and the label of a key is the token that its position
+reads. The first key is `<start>`.
 """
 
 import itertools
@@ -25,16 +27,16 @@ START = "<start>"
 
 
 class DepthPosition(NamedTuple):
-    """Where in depth something attends."""
+    """The recurrence step and the layer of an attention."""
 
-    step: str  # "1", "2", … of a recurrence; "before" and "after" it; "1" without one
+    step: str  # "1", "2", …: the recurrence step; "before" or "after" it; "1" if the model has none
     layer: int  # from 1
 
 
 class Map(NamedTuple):
-    """Attention of one kind; N places in depth, H heads."""
+    """Attention weights of one kind, for N depth positions and H heads."""
 
-    kind: str  # "encoder", "decoder" (both to themselves) or "memory" (decoder to encoder)
+    kind: str  # "encoder", "decoder" (self-attention) or "memory" (decoder to encoder)
     places: tuple  # of N `DepthPosition`s
     weights: np.ndarray  # [N, H, T, S] float32
     queries: list  # T str
@@ -46,7 +48,7 @@ class Map(NamedTuple):
 
 
 class PonderTimes(NamedTuple):
-    """How long the positions of a stack pondered."""
+    """The ponder times of the positions of a stack."""
 
     labels: list  # S str
     times: np.ndarray  # [S] float32, in steps
@@ -57,16 +59,16 @@ class PonderTimes(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """What is to be seen of one example."""
+    """Everything that was recorded for one example."""
 
     maps: dict  # from kind to `Map`
     ponder: dict  # from "encoder" and "decoder" to `PonderTimes`
     inputs: str  # "" for a language model
-    outputs: str  # the targets, given or written; of a classifier, what it answers
-    is_story: bool  # whether the source's positions are sentences
+    outputs: str  # the targets, given or generated; for a classifier, the predicted class
+    is_story: bool  # True if the source's positions are sentences
 
     def __repr__(self) -> str:
-        """Few lines, for whoever looks at it in a notebook; the numbers are in its parts."""
+        """Return a summary of a few lines for notebooks, without the arrays."""
         ponder = (f"steps of the {stack}: {times!r}" for stack, times in self.ponder.items())
         lines = (f"{self.inputs!r} -> {self.outputs!r}", *ponder, *map(repr, self.maps.values()))
         return "\n".join(lines)
@@ -79,19 +81,24 @@ def observe(
     example: int = 0,
     attention: bool = True,
 ) -> Observation:
-    """Lets the model read an example, and looks.
+    """Run the model on one example and record what it does.
 
     Args:
-        model: with `forward`, as from `ut_keras.models.get`.
-        features: dict of int ids [B, ...]: "inputs" and, optionally, "targets". Without targets the
-            model writes them first; of a language model, "inputs" is then the prompt.
+        model: a model with `forward`, such as `ut_keras.models.get` returns.
+        features: dict of int ids [B, ...]: "inputs" and, optionally, "targets". Without targets,
+            the model generates them first. For a language model, "inputs" is then the prompt.
         encoders: dict from feature name to `TextEncoder`, for the labels. Optional.
-        example: int, the row of the batch.
-        attention: bool. Whether its weights are kept, float32 of every step, layer and head: 4 N H
-            S^2 bytes of a source of S positions, twice while they are gathered. Ponder times are
-            little.
+        example: int, the index of the example in the batch.
+        attention: bool. Whether to record attention weights. They are float32 for every step, layer
+            and head: 4 N H S^2 bytes for a source of S positions, and twice as much while they are
+            collected. Ponder times take little memory.
+
+    Returns:
+        `Observation`.
+
     Raises:
-        ValueError: if there is no such example, or the decoder reads more than targets.
+        ValueError: if the batch has no such example.
+        UsageError: if prepend_mode is not "none", so that the decoder also reads the inputs.
     """
     mode = getattr(model.hparams, "prepend_mode", "none")
     if mode != "none":
@@ -114,7 +121,7 @@ def observe(
         if found is None or positions is None:
             continue
         if found.ponder_times is not None:
-            # All positions halt together where there is one number.
+            # A scalar means that all positions halt together.
             times = np.broadcast_to(
                 np.asarray(found.ponder_times, "float32")[0], positions.kept.shape
             )
@@ -133,15 +140,15 @@ def observe(
 
 
 class _Positions(NamedTuple):
-    """The positions of a sequence that are no padding."""
+    """The positions of a sequence that are not padding."""
 
     labels: list
-    kept: np.ndarray  # bool, of all positions
+    kept: np.ndarray  # bool, for all positions
     is_story: bool = False
 
 
 def _one_example(model, features, example):
-    """The ids of one row, [1, ...], without the padding behind."""
+    """Return the ids of one example, [1, ...], without the padding after them."""
     row = {}
     for name, value in features.items():
         value = np.asarray(value)
@@ -161,7 +168,7 @@ def _one_example(model, features, example):
 
 
 def _with_targets(model, features):
-    """The features with the targets that the model writes."""
+    """Return the features with targets that the model generates."""
     if model.class_labels or model.decoder is None:
         return {**features, "targets": np.zeros([1, 1], "int32")}
     ids = np.asarray(model.generate({"inputs": features["inputs"]}).ids)[:, 0]
@@ -184,7 +191,7 @@ def _source_positions(model, features, encoders):
 
 
 def _target_positions(model, features, encoders):
-    """(what is written, what is read) at the positions of the decoder."""
+    """Return (tokens written, tokens read) at the positions of the decoder."""
     if model.decoder is None:
         return None, None
     ids, encoder = features["targets"][0], encoders.get("targets")
@@ -198,18 +205,18 @@ def _target_positions(model, features, encoders):
 
 
 def _map(kind, layer, weights, positions, keys):
-    """The `Map`, or None where no weights were recorded, or of nothing."""
+    """Return the `Map`; None if no weights were recorded or if they are empty."""
     if weights is None or keys is None or not (positions.kept.any() and keys.kept.any()):
         return None
     weights = np.asarray(weights, "float32")[:, 0]
-    if not (positions.kept.all() and keys.kept.all()):  # else there is no need for a copy
+    if not (positions.kept.all() and keys.kept.all()):  # otherwise no copy is needed
         weights = weights[:, :, *np.ix_(positions.kept, keys.kept)]
     places = tuple(_depth_positions(getattr(layer, "depth", None), len(weights)))
     return Map(kind, places, weights, positions.labels, keys.labels)
 
 
 def _depth_positions(depth, count):
-    """The `DepthPosition` of each of `count` attentions, in the order in which they happened."""
+    """Yield the `DepthPosition` of `count` attentions, in the order of computation."""
     if isinstance(depth, mixed_depth.MixedDepth):
         parts = (depth.before, depth.after)
         before, after = (len(part.block.layers) if part is not None else 0 for part in parts)
@@ -241,22 +248,25 @@ def _outputs(model, output, features, source, encoder):
 
 
 def token_labels(encoder: TextEncoder | None, ids: Iterable[int]) -> list[str]:
-    """A label for each id of a sequence, safe to print; without an encoder the numbers.
+    """Return a printable label for each id of a sequence; without an encoder, the ids.
 
-    [34, 1] of words       ->  ["bathroom", "<EOS>"]
-    [37, 269] of subwords  ->  ["Hund_", "e_"]        "_" ends a word
+        [34, 1] of words       ->  ["bathroom", "<EOS>"]
+        [37, 269] of subwords  ->  ["Hund_", "e_"]        "_" ends a word
     """
     return [_token(encoder, int(i)) for i in ids]
 
 
 def text_label(encoder: TextEncoder | None, ids: Iterable[int]) -> str:
-    """A whole sequence as text, up to EOS: str."""
+    """Return a complete sequence as text, up to EOS."""
     ids = text_encoder.cut_at_eos(ids)
     return " ".join(map(str, ids)) if encoder is None else printable(encoder.decode(ids))
 
 
 def printable(text: str) -> str:
-    """`text` with control characters, line breaks and changes of direction spelt out."""
+    """Return `text` with control characters and line breaks as escape sequences.
+
+    Characters that change the writing direction are escaped too.
+    """
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
 
 
@@ -269,6 +279,6 @@ def _token(encoder, number):
         subtokens = encoder.subtokens
         return printable(subtokens[number]) if number < len(subtokens) else f"ID_{number}"
     label = encoder.decode([number])
-    if "\N{REPLACEMENT CHARACTER}" in label:  # a byte that is no character by itself
+    if "\N{REPLACEMENT CHARACTER}" in label:  # a byte that is not a complete character
         return f"0x{number - text_encoder.NUM_RESERVED_IDS:02x}"
     return "<space>" if label == " " else printable(label)
