@@ -1,1 +1,1 @@
-"""What is written whole or not at all, and whose it is."""
+"""Files that are written atomically, with checks of who wrote them."""

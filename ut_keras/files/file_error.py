@@ -1,7 +1,7 @@
-"""Which file an error is about, and why: a full disk, a folder that is read-only, …
+"""The file and the cause of an error: a full disk, a read-only folder and so on.
 
-Python's own errors name the file that is opened, not the one that is written to; TensorFlow's hold
-both among names of its own:
+Python's errors name the file that was opened, but not the file that was being written. TensorFlow's
+messages contain both, together with internal names:
 
     {{function_node __wrapped__SaveV2…}} run/model.ckpt-5_temp/part-00000…; No space left on device
 """
@@ -16,7 +16,7 @@ from typing import IO, Any, TypeAlias
 
 from ut_keras.errors import DataError, UserError
 
-# Behind the path of a checkpoint that is being written.
+# The suffixes of the path of a checkpoint that is being written.
 _TEMPORARY_SUFFIX = re.compile(r"(_temp(/.*)?|\.tempstate\d+)$")
 _TENSORFLOW_MESSAGE = re.compile(
     r"(?:\{\{.*?\}\} )?(?P<path>.+?); (?P<cause>[^;]+?)(?: \[Op:\w+\](?: name:.*)?)?"
@@ -29,7 +29,7 @@ _ERROR_NUMBERS = {os.strerror(number): number for number in errno.errorcode}
 
 @contextlib.contextmanager
 def named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Context in which an `OSError` of the system that names no file is one of `path`."""
+    """Context in which an `OSError` without a file name gets the name `path`."""
     try:
         yield
     except OSError as error:
@@ -39,13 +39,13 @@ def named(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def copy(source: Readable, path: str | os.PathLike[str], target: IO[bytes]) -> None:
-    """Copy an open file; an error that comes of reading it names `path`."""
+    """Copy an open file; an error from reading it names `path`."""
     for block in blocks(source, path):
         target.write(block)
 
 
 def blocks(source: Readable, path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """Yield the content of an open file in parts; an error that comes of reading names `path`."""
+    """Yield the content of an open file in blocks; an error from reading names `path`."""
     while True:
         with named(path):
             block = source.read(_BLOCK)
@@ -56,7 +56,10 @@ def blocks(source: Readable, path: str | os.PathLike[str]) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def user_error_context(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Context in which what is raised about a file is an `OSError` of `path`, whose parts it is."""
+    """Context in which errors about files become an `OSError` that names `path`.
+
+    `path` is the user's name for the file; the error may be about a temporary part of it.
+    """
     try:
         yield
     except Exception as error:
@@ -79,13 +82,19 @@ def checked_path(path: Any, name: str, error_class: type[UserError] = DataError)
 
 
 def check_is_file(path: str | os.PathLike[str], error_class: type[UserError] = DataError) -> None:
-    """Raises if there is something else, such as a pipe, which is waited for without end."""
+    """Check that a path is a regular file or does not exist.
+
+    Reading a pipe, for example, would block.
+
+    Raises:
+        UserError: of class `error_class`, if it is a folder, pipe or device.
+    """
     if os.path.exists(path) and not os.path.isfile(path):
         raise error_class(f"{path} must be a file. Received: a folder, pipe or device.")
 
 
 def from_tensorflow(error: BaseException) -> OSError | None:
-    """The `OSError` that an error of TensorFlow stands for; None if it is about no file."""
+    """Return the `OSError` for a TensorFlow error; None if it is not about a file."""
     message = str(getattr(error, "message", error)).strip().partition("\n")[0]
     match = _TENSORFLOW_MESSAGE.fullmatch(message)
     if not match or match["cause"] not in _ERROR_NUMBERS:
@@ -95,7 +104,7 @@ def from_tensorflow(error: BaseException) -> OSError | None:
 
 
 def one_line(error: BaseException) -> str:
-    """What a user is told of an error, of Python's or of TensorFlow's: the cause and the file."""
+    """Return the user's message for an error of Python or TensorFlow: cause and file."""
     found = error if isinstance(error, OSError) else from_tensorflow(error)
     if found is not None and found.strerror:
         return f"{found.strerror}: {found.filename or 'no file name'}"

@@ -1,8 +1,8 @@
-"""JSON files as they are found: torn, of another shape, of other bytes, nested without end.
+"""JSON files, which may be truncated, of another structure or nested too deeply.
 
-values = json_file.read("run/hparams.json")          a dict, or `UserError` in one line
-json_file.write("run/hparams.json", values)          whole or not at all
-json_file.parse_line(line)                           a dict, {} of a torn one
+    values = json_file.read("run/hparams.json")          a dict; raises `UserError` with one line
+    json_file.write("run/hparams.json", values)          atomically
+    json_file.parse_line(line)                           a dict; {} for an incomplete line
 """
 
 import contextlib
@@ -16,9 +16,14 @@ from ut_keras.files import file_error, whole_file
 
 
 def read(path: str, error_class: type[UserError] = UserError) -> dict[str, Any]:
-    """Reads a file that holds one JSON object; `error_class` is raised if it does not.
+    """Read a file that contains one JSON object.
+
+    Args:
+        path: str. The file.
+        error_class: the class of the error if the file does not contain a JSON object.
 
     Raises:
+        UserError: of class `error_class`.
         OSError: if the file cannot be read.
     """
     file_error.check_is_file(path)
@@ -31,17 +36,19 @@ def read(path: str, error_class: type[UserError] = UserError) -> dict[str, Any]:
 
 
 def write(path: str, values: Mapping[str, Any], indent: int | None = 2) -> None:
-    """Writes a file of one JSON object, whole or not at all."""
+    """Write a file with one JSON object atomically."""
     with whole_file.writing(path) as file:
         json.dump(values, file, indent=indent)
         file.write("\n")
 
 
 def read_own(path: str, keys: Collection[str]) -> dict[str, Any] | None:
-    """Reads a record that a command of ours has written, to replace or remove it; None without one.
+    """Read a record that ut_keras wrote, before replacing or removing it.
+
+    Returns None if the file does not exist.
 
     Raises:
-        DataError: if somebody else's file has its name, one that lacks the keys.
+        DataError: if the file lacks the keys, so that another program must have written it.
     """
     if not os.path.lexists(path):
         return None
@@ -55,17 +62,17 @@ def read_own(path: str, keys: Collection[str]) -> dict[str, Any] | None:
 
 
 def parse_line(line: bytes) -> dict[str, Any]:
-    """The dict that a whole line holds; {} if it is torn, or no JSON object."""
+    """Return the dict in a complete line; {} if the line is incomplete or invalid."""
     with contextlib.suppress(ValueError):
         return parse(line) if line.endswith(b"\n") else {}
     return {}
 
 
 def parse(content: str | bytes) -> dict[str, Any]:
-    """The dict that bytes or str hold.
+    """Return the dict in bytes or a str.
 
     Raises:
-        ValueError: says what they hold instead.
+        ValueError: says what the content is instead.
     """
     try:
         value = json.loads(content)

@@ -1,10 +1,10 @@
-"""`metrics.jsonl` of a run: a line for every evaluation, written and read. No TensorFlow.
+"""The file `metrics.jsonl` of a run: one line per evaluation.
 
 {"step": 50, "time": 1.7e9, "problem": "mine", "split": "dev", "loss": 0.31, "accuracy": 0.9}
 
-What a command that does not train has measured, which may take other batches or other hparams, has
-"by": "evaluation" besides.
-A run that is killed may leave a torn line at the end: training passes over it and then cuts it off.
+Lines of a command that only evaluates also have "by": "evaluation", because it may use other
+batches or hparams. A killed run may leave an incomplete line at the end. Readers skip it, and the
+next run removes it. This module does not import TensorFlow.
 """
 
 import errno
@@ -20,34 +20,44 @@ from ut_keras.files import file_error, json_file, whole_file
 FILENAME = "metrics.jsonl"
 _SIGNATURE = b'{"step": '
 NON_METRIC_KEYS = ("step", "time", "problem", "split", "by")
-BY_TRAINING = {"by": "training"}  # as of `records`
-_LARGEST_FINITE = 1e300  # what can be computed with
-# Of these less is better; of accuracies, BLEU and the like, more.
+BY_TRAINING = {"by": "training"}  # arguments for `records`
+_LARGEST_FINITE = 1e300  # larger numbers overflow in computations
+# Metrics whose smaller values are better. For others, such as accuracies and BLEU, larger is
+# better.
 _LESS_IS_BETTER = re.compile(
     r"(^|[/_])(loss|losses|error|failed|perplexity|rmse|edit_distance)($|[/_])"
 )
 _NEGATED = re.compile(r"(^|[/_])neg_")
 
 
-# T2T's names for TensorBoard.
+# T2T's tags in TensorBoard.
 _T2T_TAG = re.compile(r"metrics-[^/]*/(?:targets/)?(.*)")
 
 
 def metric_name(metric: str) -> str:
-    """Return the name of a metric here, of T2T's tag: "metrics-PROBLEM/targets/accuracy"."""
+    """Return the name of a metric for T2T's tag "metrics-PROBLEM/targets/accuracy".
+
+    Other names are returned unchanged.
+    """
     tag = _T2T_TAG.fullmatch(metric)
     return tag[1] if tag else metric
 
 
 def path(output_dir: str) -> str:
-    """The path of the file of a run."""
+    """Return the path of a run's file."""
     return os.path.join(output_dir, FILENAME)
 
 
 def records(output_dir: str, **of: str) -> Iterator[dict[str, Any]]:
-    """Yields what the whole lines of a run's file hold, those with a step; of metrics, numbers.
+    """Yield the records in the complete lines of a run's file that have a step.
 
-    With `problem="mine"` or `split="dev"` those alone that are of it, or do not say.
+    Other values than numbers up to 1e300, infinity and NaN are removed, except for the keys in
+    `NON_METRIC_KEYS`.
+
+    Args:
+        output_dir: str. The run's folder.
+        of: required values, such as problem="mine" or split="dev". Records without the key match
+            too.
     """
     for record in filter(None, map(_record, _lines(path(output_dir)))):
         if matches(record, **of):
@@ -59,24 +69,25 @@ def records(output_dir: str, **of: str) -> Iterator[dict[str, Any]]:
 
 
 def is_less_better(metric: str) -> bool:
-    """Whether less of a metric is better, by its name."""
+    """Return whether smaller values of a metric are better, judging by its name."""
     return bool(_LESS_IS_BETTER.search(metric)) and not _NEGATED.search(metric)
 
 
 def matches(record: dict[str, Any], **of: str) -> bool:
-    """Whether a record is of a problem, a split; it is of any that it does not name."""
+    """Return whether a record has the given values; missing keys match any value."""
     return all(record.get(key, value) == value for key, value in of.items())
 
 
 def append(output_dir: str, record: dict[str, Any]) -> None:
-    """Adds a line, after cutting off one that was not written to its end.
+    """Add a line, and first remove an incomplete line at the end.
 
     Raises:
-        OSError: if the disk is full, or the file somebody else's; it is then as it was.
+        OSError: if the disk is full or the file belongs to another program. The file is then
+            unchanged.
     """
     file_error.check_is_file(path(output_dir))
     whole_file.break_hard_links(path(output_dir))
-    # Without a buffer, which would keep what a full disk refused and write it later.
+    # Unbuffered: a buffer would keep what did not fit on a full disk and write it later.
     with file_error.named(path(output_dir)), open(path(output_dir), "a+b", buffering=0) as file:
         file.seek(0)
         content = file.read()
@@ -92,7 +103,11 @@ def append(output_dir: str, record: dict[str, Any]) -> None:
 
 
 def filter_records(output_dir: str, is_kept: Callable[[dict[str, Any]], bool]) -> None:
-    """Removes the lines whose records are not kept, and what is none. Raises: as `append`."""
+    """Remove the lines whose records are not kept, and lines without a record.
+
+    Raises:
+        OSError: as `append`.
+    """
     lines = _lines(path(output_dir))
     _check_signature(output_dir, b"".join(lines))
     kept = [line for line in lines if (record := _record(line)) and is_kept(record)]
@@ -107,7 +122,7 @@ def _check_signature(output_dir, content):
 
 
 def _lines(name):
-    """The lines of a file as bytes, a torn one at the end included."""
+    """Return the lines of a file as bytes, including an incomplete last one."""
     if not os.path.exists(name):
         return []
     file_error.check_is_file(name)
@@ -116,7 +131,7 @@ def _lines(name):
 
 
 def _record(line):
-    """What a whole line holds, else None."""
+    """Return the record in a complete line; None otherwise."""
     record = json_file.parse_line(line)
     return record if isinstance(record.get("step"), int) else None
 

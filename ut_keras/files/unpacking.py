@@ -1,10 +1,10 @@
-"""Archives, of which only what is wanted is unpacked, and no more than there may be.
+"""Unpack selected files from an archive, up to a maximum size.
 
     unpack(path, "tmp/corpus", ("corpus/*.en", "corpus/*.de"), most_bytes=10**9)
 
-An archive is tar (also compressed), zip, or gzip of one file. Links, devices, names that lead out
-of the folder, and whatever becomes larger than it may, are refused. Members are copied out, without
-owners and permissions.
+An archive is a tar file (also compressed), a zip file, or one gzip-compressed file. Links, devices,
+names outside the target folder, and files that exceed the maximum size raise an error. Files are
+copied without their owners and permissions.
 """
 
 import fnmatch
@@ -23,7 +23,7 @@ from ut_keras.errors import DataError
 from ut_keras.files import file_error, whole_file
 
 _BLOCK = 1 << 20  # bytes
-# The last two: of a zip file that is encrypted, or compressed in a way that Python does not know.
+# The last two are raised for a zip file that is encrypted or has an unknown compression method.
 _ARCHIVE_ERRORS = (
     *(tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error),
     *(lzma.LZMAError, ValueError, RuntimeError, NotImplementedError),
@@ -31,21 +31,20 @@ _ARCHIVE_ERRORS = (
 
 
 def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -> str:
-    """Unpacks an archive into a new folder, which is there when it is whole.
+    """Unpack an archive into a new folder, which appears when it is complete.
 
     Args:
         path: str. The archive.
-        directory: str. The folder, of its own; if it is there already, nothing is done.
-        members: tuple of str, patterns for the names of what is wanted; `*` is any text.
-        most_bytes: int. What all files of the archive may have, unpacked.
+        directory: str. The new folder. If it exists, nothing is done.
+        members: tuple of str, patterns for the names of the files to unpack; `*` matches any text.
+        most_bytes: int. The maximum unpacked size of all files of the archive.
 
     Returns:
         `directory`.
 
     Raises:
-        DataError: if the archive is broken, encrypted or too large, or holds nothing that is
-            wanted, or what is wanted is a link or has a name outside the folder; or the folder is a
-            file.
+        DataError: if the archive is damaged, encrypted or too large; if no file matches; if a
+            matching file is a link or has a name outside the folder; or if `directory` is a file.
     """
     if os.path.isdir(directory):
         return directory
@@ -82,7 +81,7 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
             raise DataError(
                 f"{path} must contain {' or '.join(members)}. Received: an archive without them."
             )
-        if not os.path.isdir(directory):  # Another process may have been faster.
+        if not os.path.isdir(directory):  # Another process may have finished first.
             whole_file.move_into_place([(whole, directory)])
     return directory
 
@@ -90,9 +89,14 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
 def read(
     path: str, members: Sequence[str], most_bytes: int, receive: Callable[[str, IO[bytes]], None]
 ) -> None:
-    """Calls `receive` with (name, binary file) of all that is wanted, from front to back.
+    """Call `receive(name, binary file)` for matching files, in archive order.
 
-    Args and raised errors as of `unpack`.
+    Args:
+        path, members, most_bytes: as for `unpack`.
+        receive: function.
+
+    Raises:
+        DataError: as `unpack`.
     """
     file_error.check_is_file(path)
     try:
@@ -111,7 +115,8 @@ def read(
             with open_member() as file:
                 receive(name, file)
     except (OSError, *_ARCHIVE_ERRORS) as error:
-        is_of_system = isinstance(error, OSError) and error.errno is not None  # such as a full disk
+        # The operating system raised it, for example because the disk is full.
+        is_of_system = isinstance(error, OSError) and error.errno is not None
         if is_of_system or isinstance(error, DataError):
             raise
         raise DataError(
@@ -121,7 +126,7 @@ def read(
 
 
 def _members(path):
-    """Yields (name, bytes, whether it is a file, function that opens it) of what is no folder."""
+    """Yield (name, bytes, is a regular file, function that opens it), without folders."""
     if not os.path.getsize(path):
         raise EOFError("an empty file")
     if tarfile.is_tarfile(path):
@@ -130,21 +135,22 @@ def _members(path):
                 if not member.isdir():
                     read_member = functools.partial(archive.extractfile, member)
                     yield member.name, member.size, member.isfile(), read_member
-            archive.fileobj.seek(archive.offset)  # two empty blocks, which a cut file lacks
+            # The end of a tar file is two empty blocks, which a truncated file lacks.
+            archive.fileobj.seek(archive.offset)
             if archive.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
                 raise EOFError("the end is missing")
             while archive.fileobj.read(_BLOCK):
-                pass  # what compresses it checks its sum at the end
+                pass  # decompression checks the checksum at the end
     elif zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             for info in archive.infolist():
-                if not info.filename.endswith("/"):  # `is_dir` fails without a name
+                if not info.filename.endswith("/"):  # `is_dir` fails for an empty name
                     kind = stat.S_IFMT(info.external_attr >> 16)
                     open_member = functools.partial(archive.open, info)
                     yield info.filename, info.file_size, kind in (0, stat.S_IFREG), open_member
     else:
         name = os.path.splitext(os.path.basename(path))[0]
-        yield name, 0, True, functools.partial(gzip.open, path)  # whose size nothing tells
+        yield name, 0, True, functools.partial(gzip.open, path)  # the unpacked size is unknown
 
 
 def _check_size(size, most_bytes, path):

@@ -1,8 +1,8 @@
-"""Files and folders that are there whole or not at all, whatever ends the process or the machine.
+"""Atomic writes: files and folders that exist completely or not at all.
 
-    with writing("run/hparams.json") as file: …          a file
-    with writing_folder("served/7") as folder: …               a folder
-    with temporary_folder("run/model.index") as temporary: …   several; see `move_into_place`
+    with writing("run/hparams.json") as file: …                    a file
+    with writing_folder("served/7") as folder: …                   a folder
+    with temporary_folder("run/model.index") as temporary: …       several; see `move_into_place`
 
 What is not whole yet lies in a folder of its own, .NAME.ut_keras-8f3a0c1d beside it, in which its
 writer holds a lock, an empty file. What a killed one has left is known by that, and removed when
@@ -23,19 +23,23 @@ from typing import IO, Any
 from ut_keras.errors import UserError
 from ut_keras.files import file_error, path_lock
 
-_LOCK = "lock"  # in each folder
+_LOCK = "lock"  # the name of the lock in each temporary folder
 _LEFTOVER = re.compile(r"\..*\.ut_keras-[0-9a-f]{8}", re.DOTALL)
-# Of file systems that have no such thing as a folder to sync.
+# Errors of file systems on which a folder cannot be synchronized.
 _FOLDER_SYNC_UNSUPPORTED = (errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.EACCES, errno.EISDIR)
 
 
 @contextlib.contextmanager
 def writing(path: str, binary: bool = False) -> Iterator[IO[Any]]:
-    """Opens a file under another name, which becomes `path` at the end.
+    """Context that writes a temporary file, which replaces `path` at the end.
 
-    Several processes may write the same file. What is raised leaves the file as it was, and nothing
-    beside it; so does a file that one may not write, or a link to a disk that is not there. If not
-    `binary`, it is of UTF-8 text.
+    Several processes may write the same file. If an exception is raised, the old file stays and the
+    temporary file is removed. A file that is not writable, or a link to a disk that is not mounted,
+    raises an error and is not changed.
+
+    Args:
+        path: str. The file.
+        binary: bool. If False, the file is text in UTF-8.
     """
     text = {"encoding": "utf-8", "newline": "\n"}
     how: Any = {"mode": "wb"} if binary else {"mode": "w", **text}
@@ -47,21 +51,22 @@ def writing(path: str, binary: bool = False) -> Iterator[IO[Any]]:
         with file_error.named(path), open(whole, **how) as file:
             yield file
         with contextlib.suppress(FileNotFoundError):
-            shutil.copymode(path, whole)  # who may read the one that it replaces
+            shutil.copymode(path, whole)  # keep the permissions of the old file
         move_into_place([(whole, path)])
 
 
 def copy(source: str, path: str) -> None:
-    """Copies a file, to be written as by `writing`."""
+    """Copy a file to `path` atomically, as `writing` does."""
     with open(source, "rb") as file, writing(path, binary=True) as written:
         file_error.copy(file, source, written)
 
 
 @contextlib.contextmanager
 def writing_folder(path: str) -> Iterator[str]:
-    """Makes a folder, and those above, which becomes `path` at the end; what is raised leaves none.
+    """Context that fills a temporary folder, which becomes `path` at the end.
 
-    There must be no such folder, or an empty one. Yields the folder to write to.
+    Yields the temporary folder. Missing parent folders are made. `path` must not exist, or must be
+    an empty folder. If an exception is raised, no folder appears.
     """
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with temporary_folder(path) as temporary:
@@ -74,16 +79,20 @@ def writing_folder(path: str) -> Iterator[str]:
 
 
 def break_hard_links(path: str) -> None:
-    """Makes a file one's own that other names have, too: in a copy by hard links (`cp -al`).
+    """Replace a file by a copy if it has other hard links, as after `cp -al`.
 
-    Whoever adds to a file calls it; `writing` gives a new one in any case.
+    Code that appends to a file must call this. `writing` always makes a new file.
     """
     if os.path.exists(path) and os.stat(path).st_nlink > 1:
         copy(path, os.path.realpath(path))
 
 
 def check_writable(directory: str) -> None:
-    """Makes a folder, if it is not there; raises `OSError` if nothing can be written to it."""
+    """Make a folder if it is missing, and check that files can be written to it.
+
+    Raises:
+        OSError: if not.
+    """
     os.makedirs(directory, exist_ok=True)
     with file_error.user_error_context(directory):
         tempfile.TemporaryFile(dir=directory).close()
@@ -91,9 +100,9 @@ def check_writable(directory: str) -> None:
 
 @contextlib.contextmanager
 def temporary_folder(path: str) -> Iterator[str]:
-    """Makes a folder for what is to become `path`, or files beside it; removes it at the end.
+    """Context with a temporary folder next to `path`, which is removed at the end.
 
-    Yields the folder. It holds a file, lock, that must stay there.
+    Yields the folder. It contains a file called lock, which must stay there.
     """
     remove_leftovers(path)
     lock = made = None
@@ -103,7 +112,8 @@ def temporary_folder(path: str) -> Iterator[str]:
             with file_error.user_error_context(path):
                 os.mkdir(temporary)
                 made = temporary
-                with contextlib.suppress(FileNotFoundError):  # somebody took it for a leftover
+                # Another process may remove the folder as a leftover before it is locked.
+                with contextlib.suppress(FileNotFoundError):
                     lock = path_lock.try_lock(os.path.join(made, _LOCK))
         with lock:
             yield temporary
@@ -113,11 +123,12 @@ def temporary_folder(path: str) -> Iterator[str]:
 
 
 def move_into_place(pairs: Iterable[tuple[str, str]], obsolete: str | None = None) -> None:
-    """Gives what is written its names, in the order given, when the disk has all of it.
+    """Give finished files their final names, in the given order.
 
     Args:
-        pairs: list of (source, target), paths of files or folders on one disk.
-        obsolete: str, path of a file that goes before.
+        pairs: list of (source, target), paths of files or folders on the same disk. The
+            sources are first synchronized to the disk.
+        obsolete: str, path of a file that is removed first.
     """
     for source, _ in pairs:
         _sync(source)
@@ -131,21 +142,25 @@ def move_into_place(pairs: Iterable[tuple[str, str]], obsolete: str | None = Non
 
 
 def remove_leftovers(path: str) -> None:
-    """Removes what killed processes have left of what they wrote here; a * is any name."""
+    """Remove the temporary folders that killed processes left for a path.
+
+    Args:
+        path: str. `*` matches any text.
+    """
     pattern = glob.escape(path_lock.beside(path, "")).replace("[*]", "*")
     for name in glob.glob(f"{pattern}*"):
         if not _LEFTOVER.fullmatch(os.path.basename(name)) or os.path.islink(name):
             continue
         with contextlib.suppress(OSError, UserError):
             if lock := path_lock.try_lock(os.path.join(name, _LOCK), make=False):
-                with lock:  # Its process has ended.
+                with lock:  # the process that wrote it has ended
                     shutil.rmtree(name, ignore_errors=True)
         with contextlib.suppress(OSError):
-            os.rmdir(name)  # Its process ended before it could lock it.
+            os.rmdir(name)  # the process ended before it could lock the folder
 
 
 def _sync(path):
-    """Waits until the disk has a file, or a folder with all that is in it."""
+    """Wait until the disk has stored a file, or a folder with its contents."""
     if not os.path.isdir(path):
         _sync_file(path)
     for name, _, files in os.walk(path):
