@@ -1,8 +1,8 @@
 """JSON files, which may be truncated, of another structure or nested too deeply.
 
-    values = json_file.read("run/hparams.json")          a dict; raises `UserError` with one line
-    json_file.write("run/hparams.json", values)          atomically
-    json_file.parse_line(line)                           a dict; {} for an incomplete line
+values = json_file.read("run/hparams.json")          a dict; raises `UserError` with one line
+json_file.write("run/hparams.json", values)          atomically
+json_file.parse_line(line)                           a dict; {} for an incomplete line
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """Observations as matplotlib figures: heat maps, bars per sentence, ponder times.
 
-    attention(seen)             heat maps for all steps, layers and heads
-    attention(seen, query=-1)   bars: the attention of one position, as in the paper's figures 5-8
-    ponder(seen)                bars: the steps of each position, as in the paper's figure 3
+attention(seen)             heat maps for all steps, layers and heads
+attention(seen, query=-1)   bars: the attention of one position, as in the paper's figures 5-8
+ponder(seen)                bars: the steps of each position, as in the paper's figure 3
 """
 
 import io

@@ -250,8 +250,8 @@ def _outputs(model, output, features, source, encoder):
 def token_labels(encoder: TextEncoder | None, ids: Iterable[int]) -> list[str]:
     """Return a printable label for each id of a sequence; without an encoder, the ids.
 
-        [34, 1] of words       ->  ["bathroom", "<EOS>"]
-        [37, 269] of subwords  ->  ["Hund_", "e_"]        "_" ends a word
+    [34, 1] of words       ->  ["bathroom", "<EOS>"]
+    [37, 269] of subwords  ->  ["Hund_", "e_"]        "_" ends a word
     """
     return [_token(encoder, int(i)) for i in ids]
 

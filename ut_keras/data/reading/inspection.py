@@ -1,12 +1,12 @@
 """A report on the files of a split: records, lengths and use of the vocabulary.
 
-    print(inspection.report(files, specs, encoders, num_shown=2))
+print(inspection.report(files, specs, encoders, num_shown=2))
 
-    1  inputs   63 ids  "Gutach: Increased safety for pedestrians"  [5331, 27, 8, …, 1]
-       targets  …
-    4,500,000 records in 100 file(s)
-    inputs   2 to 312 ids, 31.4 on average; 32,101 of the vocabulary's 32,768 ids occur
-    1,024 records (0.02 %) are longer than max_length=256: training skips them
+1  inputs   63 ids  "Gutach: Increased safety for pedestrians"  [5331, 27, 8, …, 1]
+   targets  …
+4,500,000 records in 100 file(s)
+inputs   2 to 312 ids, 31.4 on average; 32,101 of the vocabulary's 32,768 ids occur
+1,024 records (0.02 %) are longer than max_length=256: training skips them
 """
 
 from collections.abc import Callable, Mapping, Sequence
