@@ -18,7 +18,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_keras.data.reading.indexed_batches import Part
+from ut_keras.data.reading.indexed_batches import WorkerSlices
 from ut_keras.errors import UserError
 from ut_keras.process import interruption
 from ut_keras.process.interruption import Interrupted
@@ -165,7 +165,7 @@ def distribute_parts(strategy: tf.distribute.Strategy, make: Callable[[Part | No
         return distribute(strategy, make(None))
     replicas = strategy.num_replicas_in_sync // workers
     return strategy.distribute_datasets_from_function(
-        lambda context: make(Part(context.input_pipeline_id, workers, replicas))
+        lambda context: make(WorkerSlices(context.input_pipeline_id, workers, replicas))
     )
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tests.data.reading.small_files import SYMBOLS, arrays, example, settings, write
 from ut_keras.data.reading import example_order, indexed_batches, input_pipeline, record_index
-from ut_keras.data.reading.indexed_batches import Part
+from ut_keras.data.reading.indexed_batches import WorkerSlices
 from ut_keras.errors import DataError
 
 
@@ -84,7 +84,7 @@ def test_parts_of_workers_make_up_the_batches(tmp_path, workers, replicas, stati
         expected = arrays(whole.take(number_of_batches))
         parts = []
         for worker in range(workers):
-            part = passes.batches_from(0, first, Part(worker, workers, replicas))
+            part = passes.batches_from(0, first, WorkerSlices(worker, workers, replicas))
             assert part.element_spec == whole.element_spec
             parts.append(arrays(part.take(replicas * number_of_batches)))
         for number, (features, targets) in enumerate(expected):
@@ -105,7 +105,7 @@ def test_a_worker_reads_its_own_records_only(tmp_path, monkeypatch):
     reads = _reads(monkeypatch)
     read = 0
     for worker in range(4):
-        part = passes.batches_from(0, 0, Part(worker, 4, 1)).take(passes.num_batches)
+        part = passes.batches_from(0, 0, WorkerSlices(worker, 4, 1)).take(passes.num_batches)
         read += sum(len(targets) for _, targets in part)
     assert read == 32 * 6
     assert max(map(len, reads)) == -(-largest // 4) < largest
@@ -113,7 +113,7 @@ def test_a_worker_reads_its_own_records_only(tmp_path, monkeypatch):
 
 def test_a_worker_may_have_several_replicas(tmp_path):
     passes = _passes(write(tmp_path, [example(5)] * 16), num_replicas=16)
-    _, targets = next(iter(passes.batches_from(0, 0, Part(1, 2, 8))))
+    _, targets = next(iter(passes.batches_from(0, 0, WorkerSlices(1, 2, 8))))
     assert targets.shape[1] == 5
 
 

@@ -6,7 +6,7 @@
 
 Epoch n has the order of the n-th seed. So every epoch has another order, and another process gets
 the same orders. Reading can begin with any batch, and no earlier batch is read. Each of several
-workers reads only its own slices of a batch: see `Part`.
+workers reads only its own slices of a batch: see `WorkerSlices`.
 
 TensorFlow takes half a second to begin an epoch, which is longer than many small epochs last. So a
 training run reads `batches_from`, and the function that reads a batch is traced once for all
@@ -46,11 +46,11 @@ def weak_call(method: Any) -> Callable[..., Any]:
     return lambda *arguments: reference()(*arguments)
 
 
-class Part(NamedTuple):
-    """What one of several workers takes of every batch: a slice for each of its replicas.
+class WorkerSlices(NamedTuple):
+    """The slices of a batch that one worker reads, one for each of its replicas.
 
-    A batch is cut into as many slices as there are replicas, the last of which may have fewer rows
-    or none. Workers take them in turn, as `tf.distribute` has it.
+    A batch is cut into as many slices as there are replicas. The last slices may have fewer
+    examples or none. The workers take slices in turn, in the order that `tf.distribute` uses.
     """
 
     worker: int = 0  # the index of this worker
@@ -58,7 +58,7 @@ class Part(NamedTuple):
     replicas: int = 1  # the replicas of each worker
 
     def slot(self, replica: int) -> tuple[int, int]:
-        """(which slice of a batch one of the worker's replicas gets, of how many)."""
+        """Return (index of the slice for a replica, number of slices of a batch)."""
         return replica * self.workers + self.worker, self.workers * self.replicas
 
 
@@ -130,21 +130,23 @@ class IndexedBatches:
             return number
 
         numbers = tf.data.Dataset.range(1).map(begin)
-        dataset = numbers.flat_map(lambda n: self._slices(n * count, (n + 1) * count, Part()))
+        dataset = numbers.flat_map(
+            lambda n: self._slices(n * count, (n + 1) * count, WorkerSlices())
+        )
         return dataset.apply(tf.data.experimental.assert_cardinality(count)).prefetch(2)
 
     def batches_from(
-        self, number: int = 0, first: int = 0, part: Part | None = None
+        self, number: int = 0, first: int = 0, part: WorkerSlices | None = None
     ) -> tf.data.Dataset:
         """Return an endless dataset: the rest of an epoch, and all following epochs.
 
         Args:
             number: int, the number of the epoch.
             first: int, the first batch to read in it.
-            part: `Part`. If given, the dataset yields the slices of the worker, one after
+            part: `WorkerSlices`. If given, the dataset yields the slices of the worker, one after
                 the other, for each batch. Optional.
         """
-        part = part or Part()
+        part = part or WorkerSlices()
         start = number * self.num_batches + min(first, self.num_batches)
         return self._slices(start, _ENDLESS, part).prefetch(2 * part.replicas)
 
