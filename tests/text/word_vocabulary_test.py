@@ -15,7 +15,7 @@ def test_decoder_names_lines_of_unknown_words(capsys, lines, share):
     setup = types.SimpleNamespace(source="lines.txt", encoders={"inputs": ENCODER})
     decoder._say_unknown_words(setup, lines)
     out = capsys.readouterr().out
-    assert out.startswith(f"note: lines.txt: {share}") if share else out == ""
+    assert (share in out and "lines.txt" in out) if share else out == ""
 
 
 def test_decoder_says_nothing_of_other_encoders(capsys):

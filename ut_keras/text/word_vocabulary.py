@@ -66,8 +66,8 @@ def unknown_word_warnings(encoder: TokenTextEncoder, title: str, words: Sequence
         return []
     shown = ", ".join(repr(word[:40]) for word in list(dict.fromkeys(lacking))[:_NUM_SHOWN])
     return [
-        f"{len(lacking) / len(words):.0%} of the words are not in {title}, such as {shown}. They "
-        f"become {encoder.entries[oov_id]}."
+        f"{title} lacks {len(lacking) / len(words):.0%} of the words, such as {shown}. They become "
+        f"{encoder.entries[oov_id]}."
     ]
 
 
