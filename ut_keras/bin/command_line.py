@@ -76,7 +76,9 @@ def parse(
     for flag in table:
         value = getattr(values, flag.name.replace("-", "_"))
         if flag.refused and value != flag.default:
-            raise UsageError(f"--{flag.name} cannot be set: {flag.refused}. Received: {value!r}.")
+            raise UsageError(
+                f"--{flag.name} is not supported: {flag.refused}. Received: {value!r}."
+            )
         if value and flag.choices and value not in flag.choices:
             choices = ", ".join(flag.choices)
             raise UsageError(f"--{flag.name} must be one of {choices}. Received: {value!r}.")
@@ -93,12 +95,12 @@ def path(text: str) -> str:
     """A path as it is typed; T2T's gs://…, of which Python makes a local folder gs:, is refused."""
     if "://" in text:
         raise argparse.ArgumentTypeError(
-            f"expected a path of the file system, where a bucket can be mounted. Received: {text!r}"
+            f"expected a path of the file system; mount a bucket to use it. Received: {text!r}"
         )
     return os.path.expanduser(text)
 
 
-A_NAME = "a name that --registry_help lists"
+A_NAME = "a name, as listed by --registry_help"
 
 
 def require(args: argparse.Namespace, *names: str, what: str = "") -> None:
