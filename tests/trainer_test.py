@@ -116,7 +116,7 @@ def test_command_line_wins_over_the_saved_hparams(data_dir, finished_run, capsys
     assert trainer.main(_argv(data_dir, finished_run, "--schedule=train")) == 0
     output = capsys.readouterr().out
     assert re.search(
-        r"hparams.json wins over --hparams_set, as in T2T: .*smoothing=0.25, not 0", output
+        r"hparams.json overrides --hparams_set, as in T2T: .*smoothing=0.25, not 0", output
     )
     assert json.loads((finished_run / "hparams.json").read_text())["label_smoothing"] == 0.25
 
@@ -154,10 +154,10 @@ def test_hparams_edited_by_hand_to_another_function_are_refused(data_dir, finish
 
 def test_folder_of_another_model_is_refused(data_dir, finished_run, capsys):
     argv = _argv(data_dir, finished_run, model="universal_transformer_encoder")
-    assert "holds a run of --model=transformer" in _error(capsys, argv)
+    assert "--model must be transformer, " in _error(capsys, argv)
     argv = _argv(data_dir, finished_run)
     argv[0] = "--problem=algorithmic_identity_binary40"
-    assert f"holds a run of --problem={_PROBLEM}" in _error(capsys, argv)
+    assert f"--problem must be {_PROBLEM}, " in _error(capsys, argv)
 
 
 def test_other_vocabulary_than_the_checkpoint(data_dir, finished_run, capsys, tmp_path):
@@ -191,11 +191,11 @@ def test_other_vocabulary_than_the_checkpoint(data_dir, finished_run, capsys, tm
         ({"--decode_hparams": "beam=1"}, "beam_size"),
         ({"--decode_hparams": "exit_threshold=0.5"}, "exit_threshold needs a model with recurr"),
         ({"--train_steps": "-1"}, "--train_steps must be at least 0"),
-        ({"--problem": ""}, "--problem must be given"),
-        ({"--output_dir": ""}, "--output_dir must be given"),
-        ({"--hparams_set": ""}, "--hparams_set must be given"),
+        ({"--problem": ""}, "--problem is required"),
+        ({"--output_dir": ""}, "--output_dir is required"),
+        ({"--hparams_set": ""}, "--hparams_set is required"),
         ({"--worker_gpu": "64"}, "worker_gpu must be at most the number of GPUs"),
-        ({"--worker_gpu": "2", "--xla_compile": "True"}, "--xla_compile takes one device"),
+        ({"--worker_gpu": "2", "--xla_compile": "True"}, "--xla_compile requires one device"),
         ({"--eval_use_test_set": "True"}, "must have the split 'test'"),
         ({"--t2t_usr_dir": "/nowhere"}, "--t2t_usr_dir must be a folder"),
         ({"--schedule": "run_std_server"}, "--schedule cannot be run_std_server: workers are"),

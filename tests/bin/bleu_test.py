@@ -98,13 +98,13 @@ def test_tokenizer_flags_that_cannot_be_used(chinese, capsys, monkeypatch):
     for pair in ("zh", "en-", "-zh", "en zh", "en-1"):
         assert f"Received: '{pair}'" in _error(capsys, [*chinese, f"--language_pair={pair}"])
     for flag in ("--tokenize=zh", "--language_pair=en-zh"):
-        assert f"--t2t must go without {flag.split('=')[0]}" in _error(
+        assert f"--t2t cannot be combined with {flag.split('=')[0]}" in _error(
             capsys, [*chinese, "--t2t", flag]
         )
 
 
 def test_mistakes_are_told_in_one_line(files, tmp_path, capsys):
-    assert "--translation must be given" in _error(capsys, files[:1])
+    assert "--translation is required" in _error(capsys, files[:1])
     assert "both" in _error(capsys, [*files, "--bleu_variant=bot"])
     assert "/nowhere" in _error(capsys, [files[0], "--translation=/nowhere"])
     (tmp_path / "hyp").write_bytes(b"one\n\xff\n")

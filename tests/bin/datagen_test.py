@@ -42,14 +42,14 @@ def test_only_list_says_the_tasks(capsys):
     [
         (["--problem=tiny_alga"], "Unknown problem: 'tiny_alga'.*tiny_algo"),
         (["--problem=tiny_algo,nothing"], "Unknown problem: 'nothing'"),
-        (["--problem=nothing*"], "must leave a problem"),
-        (["--problem=tiny*", "--exclude_problems=algo"], "must leave a problem"),
+        (["--problem=nothing*"], "must select a problem"),
+        (["--problem=tiny*", "--exclude_problems=algo"], "must select a problem"),
         (["--problem=tiny_algo", "--task_id=2"], r"tasks of tiny_algo must be in 0..1.*\[2\]"),
         (["--problem=tiny_algo", "--task_id_start=0"], "--task_id_end"),
         (["--problem=tiny_algo", "--task_id_start=1", "--task_id_end=1"], "--task_id_end"),
         (["--problem=tiny_algo", "--num_concurrent_processes=0"], "at least 1"),
         (["--problem=tiny_algo", "--inspect=-1"], "--inspect must be at least 0"),
-        ([], "--problem must be given"),
+        ([], "--problem is required"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path, capsys, argv, message):
@@ -115,4 +115,4 @@ def test_inspect_says_what_reading_left_out(tmp_path, capsys):
     assert _run(tmp_path / "data", *argv) == 0
     out = capsys.readouterr().out
     assert "; left out: 6 without a source" in out
-    assert out.count("reading left out 3 without a source") == 2
+    assert out.count("skipped 3 examples: without a source") == 2

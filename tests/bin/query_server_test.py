@@ -91,8 +91,8 @@ def test_no_server_and_other_servers(address, capsys):
     assert "must be UTF-8" in error("--server=localhost:1", "--servable_name=\udcff", ask[1])
     assert "must be UTF-8" in error("--server=localhost:1", ask[0], "--inputs_once=\ud800")
     assert "must be the REST API" in error(f"--server={'x' * 70}:1", *ask)
-    assert "--server must be given" in error("--servable_name=shout")
-    assert "--servable_name must be given" in error("--server=localhost:1")
+    assert "--server is required" in error("--servable_name=shout")
+    assert "--servable_name is required" in error("--server=localhost:1")
     assert "timeout_secs must be at least 1" in error("--timeout_secs=0", *ask)
     assert "Cloud ML" in error("--cloud_mlengine_model_name=x")
 
@@ -123,7 +123,7 @@ def _dripping(before, then=b" ", every=0.05):
 
 @pytest.mark.parametrize("before", [b"", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\n\r\n{"])
 def test_a_server_that_drips_is_not_waited_for(before):
-    late = pytest.raises(UsageError, match="TimeoutError no answer within 0.2 s")
+    late = pytest.raises(UsageError, match="TimeoutError no response within 0.2 s")
     with _dripping(before) as address, late:
         query_server.predict(address, "shout", ["x"], 0.2)
 
@@ -163,7 +163,7 @@ _HEAD = b"HTTP/1.1 200 OK\r\n"
         (_HEAD + b"Transfer-Encoding: chunked\r\n\r\nx\r\n", b"", "IncompleteRead"),
         (_HEAD, b"X: " + b"y" * 2**16, "LineTooLong"),
         (_HEAD, b"X: y\r\n" * 100, "HTTPException got more than 100 headers"),
-        (_HEAD + b"\r\n", b"[" * 2**20, "8388608 bytes at most. Received: status 200, b'"),
+        (_HEAD + b"\r\n", b"[" * 2**20, "at most 8388608 bytes. Received: status 200, b'"),
         (b"HTTP/1.1 302 Found\r\nLocation: http://x/\r\n\r\n", b"", "Received: status 302, b''"),
     ],
 )
@@ -182,12 +182,12 @@ def test_what_a_server_says_commands_no_terminal(capsys):
     content = json.dumps({"error": "no\x1b[2J \ud800"})
     with _dripping(f"HTTP/1.0 500 No\r\n\r\n{content}".encode(), b"") as address:
         line = small_run.error(capsys, query_server.main, [f"--server={address}", *ask])
-    assert line.endswith(r"refuses, status 500: no\x1b[2J \ud800")
+    assert line.endswith(r"status 500: no\x1b[2J \ud800")
 
 
 def test_an_address_that_is_not_found_in_time(monkeypatch):
     over = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: over.wait(30))
-    with pytest.raises(UsageError, match="no answer within 0.05 s"):
+    with pytest.raises(UsageError, match="no response within 0.05 s"):
         query_server.predict("nowhere.invalid:80", "shout", ["x"], 0.05)
     over.set()

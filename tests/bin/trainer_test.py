@@ -17,7 +17,7 @@ def test_a_worker_lost_while_nobody_trains(monkeypatch, capsys, cluster):
     monkeypatch.setattr(trainer, "make_trainer", lambda setup: made)
     if cluster:
         assert trainer.main([]) == 75
-        assert "Another worker has stopped answering. Run" in "".join(capsys.readouterr())
+        assert "Lost the connection to another worker. Run" in "".join(capsys.readouterr())
     else:
         with pytest.raises(tf.errors.UnavailableError):
             trainer.main([])

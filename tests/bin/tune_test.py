@@ -110,11 +110,11 @@ def test_the_folder_of_somebody_else_is_left(tmp_path, capsys):
     mine.parent.mkdir(parents=True)
     mine.write_text("mine")
     assert _search(_argv(tmp_path)) == 2
-    assert "trial-1', which is of no search" in capsys.readouterr().err
+    assert "trial-1', which does not belong" in capsys.readouterr().err
     assert mine.read_text() == "mine" and not (tmp_path / "search" / "search.journal").exists()
     assert _search(_argv(tmp_path, autotune_max_trials="1")) == 0
     assert _search(_argv(tmp_path)) == 2
-    assert "trial-1', which is of no search" in capsys.readouterr().err
+    assert "trial-1', which does not belong" in capsys.readouterr().err
     assert mine.read_text() == "mine"
 
 
@@ -349,7 +349,7 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_been(tmp_path, end):
     output, _ = process.communicate(timeout=30)
     if end != signal.SIGKILL:
         assert process.returncode == 128 + end
-        assert "Run the same command again to go on" in output
+        assert "Run the same command again to resume" in output
     assert [trial.state.name for trial in _trials(parted)] == ["COMPLETE", "RUNNING"]
 
     assert _search(_argv(parted)) == 0
@@ -407,14 +407,14 @@ def test_another_search_needs_another_folder(tmp_path, capsys):
 @pytest.mark.parametrize(
     "changed, message",
     [
-        ({"autotune_objective": None}, "--autotune_objective must be given"),
-        ({"autotune_objective": "loss"}, "give --noautotune_maximize"),
+        ({"autotune_objective": None}, "--autotune_objective is required"),
+        ({"autotune_objective": "loss"}, "requires --noautotune_maximize"),
         ({"hparams_range": "transformer_bas_range"}, "transformer_base_range"),
         ({"hparams_range": "universal_transformer_base_range"}, "num_rec_steps"),
-        ({"hparams_set": None}, "--hparams_set must be given"),
+        ({"hparams_set": None}, "--hparams_set is required"),
         ({"autotune_max_trials": "0"}, "--autotune_max_trials must be at least 1"),
         ({"autotune_parallel_trials": "0"}, "--autotune_parallel_trials must be at least 1"),
-        ({"autotune_objective": "decode/bleu"}, "needs --schedule=train_eval_and_decode"),
+        ({"autotune_objective": "decode/bleu"}, "requires --schedule=train_eval_and_decode"),
         ({"schedule": "train"}, "--schedule must train and evaluate"),
         ({"data_dir": "/nowhere"}, "does not exist"),
     ],

@@ -128,15 +128,15 @@ def test_without_matplotlib_there_is_one_clear_line(runs, tmp_path, monkeypatch,
 @pytest.mark.parametrize(
     "run, flags, message",
     [
-        ("reverse", {}, "--input must be given"),
-        ("reverse", {"input": "  "}, "--input must be given"),
+        ("reverse", {}, "--input is required"),
+        ("reverse", {"input": "  "}, "--input is required"),
         ("reverse", {"input": "0 7"}, "--input, line 1 cannot be encoded.*Received: '0 7'"),
         ("reverse", {"input": "0 \udcff"}, "--input, line 1 cannot be encoded"),
-        ("reverse", {"input": "0", "visualize_dir": None}, "--visualize_dir must be given"),
+        ("reverse", {"input": "0", "visualize_dir": None}, "--visualize_dir is required"),
         ("reverse", {"input": "0", "visualize_dir": "/etc/passwd"}, "must be a folder"),
         ("reverse", {"input": "0", "visualize_dir": "/proc/x"}, "/proc/x"),
         ("reverse", {"input": "0", "output_dir": "/nowhere"}, "folder of a run with a checkpoint"),
-        ("reverse", {"input": "0", "model": "transformer"}, "is of a run of --model=universal"),
+        ("reverse", {"input": "0", "model": "transformer"}, "--model must be universal"),
         ("reverse", {"input": "0", "beam_size": 2}, "Unknown flag: '--beam_size'"),
         ("stories", {"input": "Mary is. | x"}, "--input, line 1 cannot be encoded.*'is.'"),
     ],
@@ -156,7 +156,9 @@ def test_model_with_nothing_to_see(tmp_path, capsys, runs, monkeypatch):
     nothing = types.SimpleNamespace(maps={}, ponder={})
     monkeypatch.setattr(observer, "observe", lambda *args, **options: nothing)
     argv = _argv(runs["reverse"], tmp_path / "out", input="0 1")
-    assert "must have attention or ponder times" in small_run.error(capsys, command.main, argv)
+    assert "requires a model with attention or ponder times" in small_run.error(
+        capsys, command.main, argv
+    )
 
 
 @pytest.mark.slow

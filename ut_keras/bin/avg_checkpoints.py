@@ -31,7 +31,7 @@ def main(args: command.Args) -> None:
     output_path = os.path.abspath(args.output_path)
     if not os.path.basename(args.output_path) or os.path.isdir(output_path):
         raise UsageError(
-            "--output_path must be a file's name, such as averaged/averaged.ckpt. "
+            "--output_path must be the name of a file, such as averaged/averaged.ckpt. "
             f"Received: {args.output_path!r}."
         )
     if args.checkpoints:
@@ -43,8 +43,8 @@ def main(args: command.Args) -> None:
     is_a_runs = os.path.basename(output_path) == checkpoint_files.NAME
     if is_source or (is_a_runs and os.path.exists(f"{written}.index")):
         raise UsageError(
-            "--output_path must not be where a run has a checkpoint of its own. Received: "
-            f"{args.output_path!r}, and there is {written!r}."
+            "--output_path must not overwrite a checkpoint of a run. Received: "
+            f"{args.output_path!r}, but {written!r} exists."
         )
     whole_file.check_writable(os.path.dirname(output_path))
     feature_record.filenames(os.path.dirname(paths[-1]))  # which are copied, if they can be read
@@ -63,8 +63,8 @@ def _average(paths, output_path, dtype):
         written, paths[0]
     ):
         raise UsageError(
-            "--output_path must not be where there is a checkpoint of something else. Received: "
-            f"{output_path!r}, and there is {written!r}."
+            "--output_path must not overwrite a checkpoint of another model. Received: "
+            f"{output_path!r}, but {written!r} exists."
         )
     # Before there is a checkpoint of ours, which would make all records there ours.
     foreign = output_folder.foreign_record(os.path.dirname(written))
@@ -76,9 +76,11 @@ def _average(paths, output_path, dtype):
     print(f"Averaged {len(paths)} checkpoints:")
     for path in paths:
         print(f"  {path}")
-    print(f"Wrote {written}, weights without the optimizer's state: --checkpoint_path={written}")
+    print(
+        f"Wrote {written}, weights without the optimizer's state: use --checkpoint_path={written}"
+    )
     if not foreign and make_output_dir(os.path.dirname(paths[-1]), written):
-        print(f"With the records of its run: --output_dir={os.path.dirname(written)}")
+        print(f"Copied the records of the run: use --output_dir={os.path.dirname(written)}")
 
 
 def named_checkpoints(names: str, prefix: str) -> list[str]:
@@ -92,11 +94,13 @@ def named_checkpoints(names: str, prefix: str) -> list[str]:
     for path in paths:
         if not os.path.exists(f"{path}.index"):
             raise UsageError(
-                "--checkpoints must be those that --prefix and a name make the path of. "
-                f"Received: {path!r}, but there is no {path}.index."
+                "--checkpoints must name existing checkpoints, each with --prefix before it. "
+                f"Received: {path!r}, but {path}.index does not exist."
             )
         if paths.count(path) > 1:
-            raise UsageError(f"--checkpoints must be different ones. Received: {path!r} twice.")
+            raise UsageError(
+                f"--checkpoints must name each checkpoint once. Received: {path!r} twice."
+            )
     if not paths:
         raise UsageError(f"--checkpoints must name a checkpoint. Received: {names!r}.")
     return paths
@@ -110,14 +114,14 @@ def last_checkpoints(number: int, prefix: str) -> list[str]:
     """
     if number < 1:
         raise UsageError(
-            "--checkpoints or --num_last_checkpoints, at least 1, must be given. "
+            "--checkpoints, or --num_last_checkpoints of at least 1, is required. "
             f"Received: --num_last_checkpoints={number}."
         )
     folder = prefix if os.path.isdir(prefix) else os.path.dirname(prefix)
     if not prefix or not checkpoint_files.exists(folder):
         raise UsageError(
-            "--prefix must be the folder of a run, where --num_last_checkpoints is given. "
-            f"Received: {prefix!r}; there is no file {os.path.join(folder, 'checkpoint')!r}."
+            "--num_last_checkpoints requires a --prefix that is the folder of a run. Received: "
+            f"{prefix!r}; the file {os.path.join(folder, 'checkpoint')!r} does not exist."
         )
     command.load_tensorflow()
     oldest_first = reversed(checkpoint_files.newest_first(folder))
@@ -169,7 +173,7 @@ def stored_as(dtype: Any, name: str, value: Any) -> Any:
         small = value.astype(dtype)
     if np.isfinite(value).all() and not np.isfinite(small).all():
         raise UsageError(
-            f"--weights_dtype={dtype} holds numbers up to {np.finfo(dtype).max:.0f}. "
+            f"--weights_dtype={dtype} supports numbers up to {np.finfo(dtype).max:.0f}. "
             f"Received: {name} with {np.abs(value).max():g}."
         )
     return small

@@ -17,7 +17,7 @@ from ut_keras.text import sacre_bleu, text_lines
 
 @command.of(flags.BLEU, "ut-bleu", __doc__)
 def main(args: command.Args) -> None:
-    command_line.require(args, "translation", "reference", what="a file with one segment a line")
+    command_line.require(args, "translation", "reference", what="a file with one segment per line")
     language = _target_language(args)
     if not args.t2t:
         sacre_bleu.metric(args.tokenize, language)  # raises before the files are read
@@ -31,7 +31,7 @@ def main(args: command.Args) -> None:
             case = variant == "cased"
             print(sacrebleu_line(references, hypotheses, case, language, args.tokenize))
     if not args.t2t and (note := note_of(references, language, args.tokenize)):
-        print(f"{note}; --language_pair or --tokenize chooses another.", file=sys.stderr)
+        print(f"{note}; use --language_pair or --tokenize to choose another.", file=sys.stderr)
 
 
 def _target_language(args):
@@ -39,7 +39,7 @@ def _target_language(args):
     given = [name for name in ("language_pair", "tokenize") if getattr(args, name)]
     if args.t2t and given:
         raise UsageError(
-            f"--t2t must go without --{given[0]}: t2t-bleu has one tokenizer. "
+            f"--t2t cannot be combined with --{given[0]}: t2t-bleu has only one tokenizer. "
             f"Received: --{given[0]}={getattr(args, given[0])}."
         )
     source, dash, target = args.language_pair.partition("-")

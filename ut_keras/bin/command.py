@@ -133,7 +133,7 @@ def load_tensorflow(what: str = "", args: Args | None = None) -> None:
             tf.config.threading.set_intra_op_parallelism_threads(intra)
             tf.config.threading.set_inter_op_parallelism_threads(inter)
         except RuntimeError:  # in a program that has computed already
-            print("note: TensorFlow runs already, so its threads stay as they are", flush=True)
+            print("note: TensorFlow is already running and keeps its number of threads", flush=True)
     if args.log_device_placement:
         tf.debugging.set_log_device_placement(True)
 
@@ -218,7 +218,7 @@ def _line(error):
         return file_error.one_line(error)
     if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
         reason = str(getattr(error, "message", error)).strip() or "out of memory"
-        return f"There must be enough memory. Received: {reason.splitlines()[0]}"
+        return f"The command ran out of memory. Received: {reason.splitlines()[0]}"
     return None
 
 

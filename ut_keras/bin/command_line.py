@@ -107,7 +107,7 @@ def require(args: argparse.Namespace, *names: str, what: str = "") -> None:
     """Raises the `UsageError` of a flag without a value, the first of some; `what` it should be."""
     for name in names:
         if not getattr(args, name):
-            raise UsageError(f"--{name} must be given{what and ': '}{what}.")
+            raise UsageError(f"--{name} is required{what and ': '}{what}.")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -157,6 +157,8 @@ def _take_hparam_flags(argv):
 def refuse_unknown(word: str, table: Iterable[Flag]) -> NoReturn:
     """Raises the `UsageError` of a word that is of no flag; the nearest are listed."""
     if not word.startswith("--"):
-        raise UsageError(f"Every argument must belong to a flag. Received: {word!r}.")
+        raise UsageError(
+            f"Each argument must be a flag or the value of a flag. Received: {word!r}."
+        )
     known = [f"--{flag.name}" for flag in table]
     raise UsageError(registry.unknown_name_message("flag", word.partition("=")[0], known))

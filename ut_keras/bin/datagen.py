@@ -50,7 +50,7 @@ def _names(args, known):
     names = sorted(name for name in chosen if not any(part in name for part in excluded))
     if not names:
         raise UsageError(
-            "--problem and --exclude_problems must leave a problem. --registry_help lists the "
+            "--problem and --exclude_problems must select a problem; --registry_help lists the "
             f"names. Received: --problem={args.problem} --exclude_problems={args.exclude_problems}."
         )
     return names
@@ -64,7 +64,7 @@ def _tasks(args):
     if args.task_id < 0 and 0 <= start < end:
         return range(start, end)
     raise UsageError(
-        "Give --task_id, or --task_id_start and behind it --task_id_end. Received: "
+        "The tasks must be --task_id, or --task_id_start and a larger --task_id_end. Received: "
         f"--task_id={args.task_id} --task_id_start={start} --task_id_end={end}."
     )
 
@@ -87,7 +87,7 @@ def _inspect(problem, data_dir, count):
 
     is_stored = problem.preprocess_needs_hparams  # of which the command has none
     if is_stored:
-        print(f"note: shown as stored, before preprocess_example of {problem.name}")
+        print(f"note: the records are shown before preprocess_example of {problem.name}")
     for split in ("train", "dev", "test"):
         if not tfrecords.is_complete(data_dir, problem.filename, split):
             continue
@@ -107,7 +107,7 @@ def _inspect(problem, data_dir, count):
         path = generation_plan.origin_path(data_dir, problem.filename, split)
         origin = json_file.read_own(path, generation_plan.KEYS) or {}
         for reason, number in origin.get("left_out", {}).items():
-            print(f"reading left out {number:,} {reason}")
+            print(f"skipped {number:,} examples: {reason}")
 
 
 if __name__ == "__main__":

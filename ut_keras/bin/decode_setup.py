@@ -107,7 +107,9 @@ def check_run(args: argparse.Namespace) -> AskedRun:
     try:
         problem = problems.get(name)
     except UnknownNameError as error:
-        raise UsageError(f"{error} One of your package needs --t2t_usr_dir.") from error
+        raise UsageError(
+            f"{error} A problem of your own package requires --t2t_usr_dir."
+        ) from error
     model_name = _name("model", args, records, run_dir)
     models.check_name(model_name)
     given = hparam_overrides.parse(args.hparams)
@@ -126,14 +128,16 @@ def check_run(args: argparse.Namespace) -> AskedRun:
 def _features(problem, data_dir, folders):
     """The `FeatureRecord`: of the problem with its vocabulary, or what the run's folder keeps."""
     if data_dir and not os.path.isdir(data_dir):
-        raise UsageError(f"--data_dir must be a folder. Received: {data_dir!r}, which is none.")
+        raise UsageError(
+            f"--data_dir must be a folder. Received: {data_dir!r}, which is not a folder."
+        )
     if data_dir:
         return run_lib.features_of(problem, data_dir, folders)
     kept = run_lib.kept_features(folders)
     if kept is None:
         has = any(os.path.exists(os.path.join(f, feature_record.FILENAME)) for f in folders)
         raise UsageError(
-            "--data_dir must be given where the run's folder has no vocabulary: the folder "
+            "--data_dir is required because the run's folder has no vocabulary: give the folder "
             f"that has it. Received: {folders[0]!r}, without "
             f"{'all encoders' if has else 'a features.json'}."
         )
@@ -144,27 +148,29 @@ def _mode(args):
     given = [mode for mode in (FILE, SCORE, INTERACTIVE) if getattr(args, mode)]
     if len(given) > 1:
         names = " and ".join(f"--{mode}" for mode in given)
-        raise UsageError(f"One thing at a time must be asked for. Received: {names}.")
+        raise UsageError(
+            f"Only one of --{FILE}, --{SCORE} and --{INTERACTIVE} can be given. Received: {names}."
+        )
     return given[0] if given else SPLIT
 
 
 def _run(args):
     """(folder of the run, path of the checkpoint or None)"""
     if not args.output_dir and not args.checkpoint_path:
-        raise UsageError("--output_dir or --checkpoint_path must be given: whose weights to take.")
+        raise UsageError("--output_dir or --checkpoint_path is required: the weights to load.")
     checkpoint: Any = None
     if args.checkpoint_path:
         checkpoint = args.checkpoint_path.removesuffix(".index")
         if not os.path.exists(f"{checkpoint}.index"):
             raise UsageError(
                 "--checkpoint_path must be a checkpoint, such as run/model.ckpt-1000. "
-                f"Received: {args.checkpoint_path!r}, but there is no {checkpoint}.index."
+                f"Received: {args.checkpoint_path!r}, but {checkpoint}.index does not exist."
             )
     if not args.output_dir:
         return os.path.dirname(checkpoint), checkpoint
     if checkpoint is None and not checkpoint_files.exists(args.output_dir):
         raise UsageError(
-            "--output_dir must be the folder of a run with a checkpoint; ut-trainer makes one. "
+            "--output_dir must be the folder of a run with a checkpoint; ut-trainer writes one. "
             f"Received: {args.output_dir!r}, which has none."
         )
     return args.output_dir, checkpoint
@@ -176,14 +182,14 @@ def _name(flag, args, records, run_dir):
     noted = [record[flag] for record in records if record.get(flag)]
     if not given and not noted:
         raise UsageError(
-            f"--{flag} must be given where no run.json in {run_dir!r} names it. "
+            f"--{flag} is required because no run.json in {run_dir!r} names it. "
             "--registry_help lists the names."
         )
     for name in noted:
         # What was trained on packed rows is decoded unpacked.
         if name.removesuffix("_packed") != (given or noted[0]).removesuffix("_packed"):
             raise UsageError(
-                f"The checkpoint is of a run of --{flag}={name}. "
+                f"--{flag} must be {name}, as in the run of the checkpoint. "
                 f"Received: --{flag}={given or noted[0]}."
             )
     return given or noted[0]
@@ -194,30 +200,30 @@ def _check_fits(mode, problem, specs, values):
     modality = specs["targets"].modality
     if mode == SCORE and modality == "class_label":
         raise UsageError(
-            f"--score_file scores targets of symbols. Received: {problem.name}, whose targets are "
-            "class labels."
+            "--score_file requires a problem whose targets are tokens. "
+            f"Received: {problem.name}, whose targets are class labels."
         )
     if mode == SPLIT and "inputs" not in specs:
         raise UsageError(
-            f"{problem.name} has no inputs to decode; give prompts by --decode_from_file or "
+            f"{problem.name} has no inputs to decode; give prompts with --decode_from_file or "
             "--decode_interactive."
         )
     if mode != SPLIT and "inputs" in specs and specs["inputs"].modality != "symbol":
         raise UsageError(
-            f"A line of text must be the input of {problem.name}. Received: a problem whose inputs "
-            f"are {specs['inputs'].modality}; without a file its {'/'.join(problem.splits[1:])} "
-            "split is decoded."
+            f"--{mode} requires a problem whose inputs are text. Received: {problem.name}, whose "
+            f"inputs are {specs['inputs'].modality}; without --{mode}, the command decodes the "
+            f"{'/'.join(problem.splits[1:])} split."
         )
     task = values["multiproblem_task_id"]
     vocab_size = specs["targets"].vocab_size
     if task >= 0 and (mode != FILE or "inputs" in specs or task >= vocab_size):
         raise UsageError(
-            "The decode hparam multiproblem_task_id goes with --decode_from_file and a problem of "
-            f"several, and must be below {vocab_size}. Received: {task}, for {problem.name}."
+            "The decode hparam multiproblem_task_id requires --decode_from_file and a "
+            f"MultiProblem, and must be below {vocab_size}. Received: {task}, for {problem.name}."
         )
     if mode in (SPLIT, SCORE) and values["max_input_size"] > 0:
         raise UsageError(
-            "The decode hparam max_input_size goes with --decode_from_file or "
+            "The decode hparam max_input_size requires --decode_from_file or "
             f"--decode_interactive. Received: max_input_size={values['max_input_size']}."
         )
     if modality == "class_label":  # as in T2T, nothing to search
@@ -231,15 +237,15 @@ def _files(args, mode, names, values):
     source: Any = {FILE: args.decode_from_file, SCORE: args.score_file}.get(mode)
     target = args.decode_to_file
     if source and not os.path.isfile(source):
-        raise UsageError(f"--{mode} must be a file. Received: {source!r}, which is none.")
+        raise UsageError(f"--{mode} must be a file. Received: {source!r}, which is not a file.")
     if mode == SCORE:
-        command_line.require(args, "decode_to_file", what="where the scores of --score_file go")
+        command_line.require(args, "decode_to_file", what="the file to write the scores to")
     if mode == INTERACTIVE and target:
-        raise UsageError("--decode_to_file does not go with --decode_interactive.")
+        raise UsageError("--decode_to_file cannot be combined with --decode_interactive.")
     if args.decode_reference and mode != FILE:
-        raise UsageError("--decode_reference goes with --decode_from_file only.")
+        raise UsageError("--decode_reference requires --decode_from_file.")
     if args.keep_timestamp and not args.checkpoint_path:
-        raise UsageError("--keep_timestamp goes with --checkpoint_path only.")
+        raise UsageError("--keep_timestamp requires --checkpoint_path.")
     model, hparams_set, problem = names
     if mode == FILE and not target:
         target = decode_filename(source, model, hparams_set, problem, values)
@@ -252,7 +258,7 @@ def _files(args, mode, names, values):
     for read in filter(None, (source, args.decode_reference)):
         if os.path.realpath(read) == os.path.realpath(target):
             raise UsageError(
-                f"--decode_to_file must be another file. Received: {target!r} for both."
+                f"--decode_to_file must differ from the files that are read. Received: {target!r}."
             )
     return source, target
 
@@ -277,7 +283,7 @@ def _check_writable(target):
     folder = os.path.dirname(os.path.realpath(target))
     if not os.path.isdir(folder) or os.path.isdir(target):
         raise UsageError(
-            "--decode_to_file must be a file in a folder that exists. Received: "
+            "--decode_to_file must be a file in an existing folder. Received: "
             f"{target!r}{', which is a folder' if os.path.isdir(target) else ''}."
         )
     file_error.check_is_file(target)

@@ -68,7 +68,7 @@ def _decode_file(setup):
         print(f"sacreBLEU: {bleu.sacrebleu_line(references, best, True, language)}")
         print(f"T2T: {bleu.t2t_line(references, best, True)}")
         if note := bleu.note_of(references, language):
-            print(f"{note}; ut-bleu --language_pair chooses another.")
+            print(f"{note}; use ut-bleu --language_pair to choose another.")
 
 
 def _score_file(setup):

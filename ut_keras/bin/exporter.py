@@ -31,7 +31,7 @@ from ut_keras.inference import decode_hparams, feature_record
 def main(args: command.Args) -> None:
     if args.export_quantize and args.format in ("saved_model", "safetensors"):
         raise UsageError(
-            "--export_quantize goes with --format=litert or ctranslate2. "
+            "--export_quantize requires --format=litert or ctranslate2. "
             f"Received: --format={args.format}."
         )
     run = decode_setup.check_run(args)
@@ -83,8 +83,8 @@ def _check_source_length(run, values):
     is_needed = "inputs" in run.specs and run.specs["inputs"].modality == "symbol"
     if is_needed and values["max_input_size"] < 1:
         raise UsageError(
-            "--format=litert needs the decode hparam max_input_size: the length of all sources, "
-            f"EOS included. Received: {values['max_input_size']}."
+            "--format=litert requires the decode hparam max_input_size: the fixed length of the "
+            f"inputs, including EOS. Received: {values['max_input_size']}."
         )
 
 
@@ -108,14 +108,14 @@ def _search(args, run):
     if others and (steps_alone or args.format in ("safetensors", "ctranslate2")):
         whose = " of a language model" if steps_alone else ""
         raise UsageError(
-            f"--format={args.format}{whose} holds no search; of --decode_hparams it takes "
+            f"--format={args.format}{whose} exports no search; --decode_hparams can only set "
             f"{' and '.join(taken)}. Received: {', '.join(sorted(others))}."
         )
     values = decode_hparams.parse(args.decode_hparams, {**decode_hparams.SEARCH, **length})
     if values["max_input_size"] > 0 and "inputs" in run.specs and run.specs["inputs"].shape:
         raise UsageError(
-            "The decode hparam max_input_size is for texts; a story has the size that it was "
-            f"trained with. Received: {values['max_input_size']}."
+            "The decode hparam max_input_size is not supported for stories: their size is fixed "
+            f"by the training. Received: {values['max_input_size']}."
         )
     if run.class_labels:  # as in T2T, nothing to search
         values["beam_size"] = 1

@@ -57,7 +57,7 @@ def main(args: command.Args) -> None:
             random_seed=seed,
             trained_with={"hparams": hparam_changes.noted(model.hparams)},
         )
-    print(f"Wrote {path} (step {step}), hparams.json and run.json. Go on with:")
+    print(f"Wrote {path} (step {step}), hparams.json and run.json. To resume training:")
     names = {"problem": problem.name, "model": model_name, "t2t_usr_dir": args.t2t_usr_dir}
     names |= {"data_dir": data_dir, "output_dir": output_dir}
     words = shlex.join(f"--{name}={value}" for name, value in names.items() if value)
@@ -88,14 +88,16 @@ def _check_folders(args):
     source, output_dir = args.t2t_output_dir, args.output_dir
     for name in ("t2t_output_dir", "data_dir"):
         if not os.path.isdir(folder := getattr(args, name)):
-            raise UsageError(f"--{name} must be a folder. Received: {folder!r}, which is none.")
+            raise UsageError(
+                f"--{name} must be a folder. Received: {folder!r}, which is not a folder."
+            )
     for filename in ("hparams.json", "checkpoint"):
         if not os.path.exists(os.path.join(source, filename)):
             listing = ", ".join(sorted(os.listdir(source))[:5]) or "nothing"
             raise UsageError(
-                "--t2t_output_dir must hold the files that t2t-trainer writes: hparams.json, "
-                f"checkpoint and model.ckpt-*. Received: {source!r} without {filename} (it holds "
-                f"{listing})."
+                "--t2t_output_dir must contain the files that t2t-trainer writes: hparams.json, "
+                f"checkpoint and model.ckpt-*. Received: {source!r} without {filename} (it "
+                f"contains {listing})."
             )
     _check_is_free(output_dir)
 
@@ -113,8 +115,8 @@ def _name(flag, args, t2t_flags):
     name = getattr(args, flag) or t2t_flags.get(flag)
     if not name:
         raise UsageError(
-            f"--{flag} must be given where there is no flags_t2t.txt in --t2t_output_dir that "
-            "names it. --registry_help lists the names."
+            f"--{flag} is required because no flags_t2t.txt in --t2t_output_dir names it. "
+            "--registry_help lists the names."
         )
     return name
 
@@ -134,7 +136,9 @@ def _load(source, model_name, target_space_id, seed):
     try:
         names = [name for name, _ in tf.train.list_variables(source)]
         if "global_step" not in names:
-            raise ValueError("its newest checkpoint must hold global_step, the number of updates.")
+            raise ValueError(
+                "its newest checkpoint must contain global_step, the number of updates."
+            )
         model = t2t_import.load_checkpoint(source, model_name, target_space_id)
         # Its statistics are written, which no rate changes; some rates need to know the end.
         rate = learning_rate.endless(model.hparams)
@@ -150,7 +154,7 @@ def _load(source, model_name, target_space_id, seed):
         + (
             f"{statistics} statistics of the optimizer {model.hparams.optimizer}."
             if statistics
-            else "no statistics of an optimizer, which starts anew."
+            else "no optimizer statistics, so the optimizer starts from zero."
         )
     )
     return model, optimizer, step
@@ -161,8 +165,8 @@ def _check_vocabulary(specs, model, problem_name, data_dir):
     here = {name: spec.vocab_size for name, spec in specs.items()}
     if there != here:
         raise UsageError(
-            f"The problem {problem_name} with its vocabulary in {data_dir} must have the features "
-            f"of the checkpoint and their sizes, {there}. Received: {here}."
+            f"The features of {problem_name} and their vocabulary sizes in {data_dir} must equal "
+            f"those of the checkpoint, {there}. Received: {here}."
         )
 
 

@@ -52,8 +52,8 @@ def predict(
     address = server.removeprefix("http://").removesuffix("/")
     if "/" in address:
         raise UsageError(
-            "--server must be host:port of a server that speaks HTTP; the rest of the address is "
-            f"added to it. Received: {server!r}."
+            "--server must be host:port of an HTTP server, without https:// or a path. "
+            f"Received: {server!r}."
         )
     if any(text.encode("utf-8", "replace").decode() != text for text in (servable_name, *texts)):
         raise UsageError("Text must be UTF-8. Received: other bytes.")
@@ -76,10 +76,10 @@ def predict(
         reason = str(answer["error"])
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise UsageError(
-            f"The answer of {server} must be JSON with predictions, {_MOST_BYTES} bytes at most. "
+            f"The response of {server} must be JSON with predictions, at most {_MOST_BYTES} bytes. "
             f"Received: status {status}, {content[:80]!r}."
         ) from error
-    raise UsageError(f"{server} refuses, status {status}: {reason[:500]}")
+    raise UsageError(f"{server} rejected the request, status {status}: {reason[:500]}")
 
 
 def _prediction(row):
@@ -119,7 +119,7 @@ def _within(seconds, function, *arguments):
     try:
         return answer.result(seconds)
     except TimeoutError:
-        raise TimeoutError(f"no answer within {seconds:g} s") from None
+        raise TimeoutError(f"no response within {seconds:g} s") from None
 
 
 def _ask(args, text):

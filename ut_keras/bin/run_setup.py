@@ -64,7 +64,9 @@ def check(args: argparse.Namespace) -> Setup:
     command_line.require(args, "problem", "model", what=command_line.A_NAME)
     command_line.require(args, "data_dir", "output_dir", what="a folder")
     if args.schedule in OTHER_SCHEDULES:
-        raise UsageError(f"--schedule cannot be {args.schedule}: {OTHER_SCHEDULES[args.schedule]}.")
+        raise UsageError(
+            f"--schedule={args.schedule} is not supported: {OTHER_SCHEDULES[args.schedule]}."
+        )
     if args.schedule not in SCHEDULES:
         raise UsageError(unknown_name_message("schedule", args.schedule, SCHEDULES))
     schedule = _SAME_SCHEDULE.get(args.schedule, args.schedule)
@@ -85,10 +87,12 @@ def check(args: argparse.Namespace) -> Setup:
         problem.check_scores()
     workers = cluster.from_environment()
     if workers is not None and args.use_tpu:
-        raise UsageError("--use_tpu must go without the workers of TF_CONFIG. Received: both.")
+        raise UsageError(
+            "--use_tpu cannot be combined with the workers of TF_CONFIG. Received: both."
+        )
     if not args.generate_data and not os.path.isdir(args.data_dir):
         raise UsageError(
-            f"--data_dir must be a folder with data; --generate_data makes them. "
+            f"--data_dir must be a folder with data; --generate_data creates it. "
             f"Received: {args.data_dir!r}, which does not exist."
         )
     _check_same_run(args, record, output_dir, trains)
@@ -96,9 +100,9 @@ def check(args: argparse.Namespace) -> Setup:
         hparam.check_same_architecture(saved, hp)
         if trains and _optimizer(saved) != _optimizer(hp):
             raise UsageError(
-                f"The run in {output_dir} can only go on with its optimizer, {saved.optimizer}, "
-                "whose statistics no other can use; --warm_start_from takes the weights alone. "
-                f"Received: {hp.optimizer}."
+                f"optimizer must be {saved.optimizer} to resume the run in {output_dir}: another "
+                "optimizer cannot use its statistics. To start a new run from the weights alone, "
+                f"use --warm_start_from. Received: {hp.optimizer}."
             )
     stopping = _early_stopping(args, schedule, problem)
     profile_steps, split = _profile_steps(args.profile), eval_split(args, problem)
@@ -150,7 +154,7 @@ def check_is_measured(flag: str, metric: str, schedule: str) -> None:
     """Raises `UsageError` for a metric of what is decoded, where nothing is."""
     if metric.startswith("decode/") and not schedule.endswith("_and_decode"):
         raise UsageError(
-            f"--{flag}={metric} needs --schedule=train_eval_and_decode. "
+            f"--{flag}={metric} requires --schedule=train_eval_and_decode. "
             f"Received: --schedule={schedule}."
         )
 
@@ -172,7 +176,7 @@ def _early_stopping(args, schedule, problem):
         )
     if args.eval_early_stopping_steps is not None and schedule in ("train", *_OF_A_CHECKPOINT):
         raise UsageError(
-            "--eval_early_stopping_steps needs a schedule that trains and evaluates. "
+            "--eval_early_stopping_steps requires a schedule that trains and evaluates. "
             f"Received: --schedule={schedule}."
         )
     if not 0.0 <= args.moving_average_decay < 1.0:
@@ -187,7 +191,9 @@ def _profile_steps(text):
         return None
     first, _, last = text.partition("-")
     if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
-        raise UsageError(f"--profile must be the updates to profile, A-B. Received: {text!r}.")
+        raise UsageError(
+            f"--profile must be the first and last update to profile, A-B. Received: {text!r}."
+        )
     return int(first), int(last)
 
 
@@ -208,8 +214,8 @@ def final_hparams(
         for name in given.keys() & decode_hparams.DECODER.keys():
             if repr(name) in str(error):
                 raise UsageError(
-                    f"--hparams must be hparams of the model; --decode_hparams={name}=… is how to "
-                    f"decode. Received: {name}={given[name]}."
+                    f"--hparams must contain hparams of the model; use --decode_hparams={name}=… "
+                    f"for decoding. Received: {name}={given[name]}."
                 ) from error
         raise
 
@@ -220,7 +226,7 @@ def _final_hparams(hparams_set, given, output_dir, record, trains):
         return hparams_lib.get(hparams_set, given), trained
     if saved is None:
         raise UsageError(
-            "--hparams_set must be given where there is no hparams.json in --output_dir. "
+            "--hparams_set is required because --output_dir has no hparams.json. "
             "--registry_help lists the names."
         )
     of_set = hparams_lib.get(hparams_set) if hparams_set else saved
@@ -231,7 +237,7 @@ def _final_hparams(hparams_set, given, output_dir, record, trains):
     ]
     if others:
         path = os.path.join(output_dir, "hparams.json")
-        print(f"note: {path} wins over --hparams_set, as in T2T: {'; '.join(others)}", flush=True)
+        print(f"note: {path} overrides --hparams_set, as in T2T: {'; '.join(others)}", flush=True)
     return saved.override(given), trained
 
 
@@ -241,8 +247,8 @@ def _check_same_run(args, record, output_dir, trains):
         there, here = record.get(name), getattr(args, name)
         if there is not None and there != here and checkpoint_files.exists(output_dir):
             raise UsageError(
-                f"{output_dir} holds a run of --{name}={there}; take another --output_dir. "
-                f"Received: --{name}={here}."
+                f"--{name} must be {there}, as in the run in {output_dir}; use another "
+                f"--output_dir for a new run. Received: --{name}={here}."
             )
 
 

@@ -32,8 +32,8 @@ _NAMES = {
     "batch_size": "the batch_size of all replicas together",
 }
 _SAME_BATCHES = (
-    ". By --global_batch_size the batches and their order stay the same and, up to rounding, so do "
-    "the updates; dropout draws others"
+    ". Because of --global_batch_size, the batches, their order and (up to rounding) the updates "
+    "stay the same; dropout samples other masks"
 )
 # Factors of the learning rate that end with the run.
 _ENDING = ("linear_decay", "single_cycle_cos_decay")
@@ -63,12 +63,12 @@ def changes(record: Any, terms: Mapping[str, Any], setup: Any) -> list[str]:
     schedule = setup.hp.learning_rate_schedule
     if any(factor in schedule for factor in _ENDING):
         compared.append("train_steps")
-    reasons = {"train_steps": f", by which {schedule} ends"}
+    reasons = {"train_steps": f", and {schedule} depends on it"}
     size = here.get("global_batch_size")
     if size is not None and size == noted.get("global_batch_size"):
         reasons["num_replicas"] = _SAME_BATCHES
     return [
-        f"The run had {_NAMES.get(name, name)}: {noted[name]}; now {here[name]}"
+        f"note: {_NAMES.get(name, name)} changed from {noted[name]} to {here[name]}"
         + reasons.get(name, "")
         for name in compared
         if noted.get(name) not in (None, here[name])

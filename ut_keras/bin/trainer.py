@@ -56,7 +56,7 @@ def main(args: command.Args) -> None:
             if setup.cluster is None:
                 raise
             raise distribution.WorkerLost(
-                "Another worker has stopped answering. Run the same command on all workers."
+                "Lost the connection to another worker. Run the same command on all workers."
             ) from error
 
 
@@ -91,7 +91,7 @@ def _strategy(setup):
     on_cpus = setup.cluster is not None and not tf.config.list_physical_devices("GPU")
     if args.xla_compile and (args.worker_gpu > 1 or on_cpus):
         raise UsageError(
-            "--xla_compile takes one device, or a GPU of each worker. Received: "
+            "--xla_compile requires one device, or one GPU per worker. Received: "
             f"--worker_gpu={args.worker_gpu}{', workers on CPUs' if on_cpus else ''}."
         )
     tpu = args.cloud_tpu_name if args.use_tpu else None
@@ -191,7 +191,7 @@ def metric_functions(problem: Any) -> dict[str, Any]:
     known = set(metrics.names())
     missing = [name for name in problem.eval_metrics if name not in known]
     if missing:
-        print(f"Metrics that are not supported yet are left out: {', '.join(missing)}", flush=True)
+        print(f"note: skipping unsupported metrics: {', '.join(missing)}", flush=True)
     return {name: metrics.get(name) for name in problem.eval_metrics if name in known}
 
 

@@ -66,10 +66,11 @@ def run(args: argparse.Namespace, program: str) -> None:
     ended = search.completed(study)
     if not ended:
         reasons = "; ".join(dict.fromkeys(search.reason(trial) for trial in study.trials))
-        raise UsageError(f"A trial of a search must end well. Received: {reasons}.")
+        raise UsageError(f"All trials failed. Received: {reasons}.")
     overrides = shlex.quote(_overrides(args, search.hparams_of(ended[0], ranges)))
     print(
-        f"best: trial-{ended[0].number}, by --hparams_set={args.hparams_set} --hparams={overrides}",
+        f"best: trial-{ended[0].number}, with --hparams_set={args.hparams_set} "
+        f"--hparams={overrides}",
         flush=True,
     )
 
@@ -81,23 +82,23 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
         UsageError, UnknownNameError, HParamError: one line that says what is wrong.
     """
     run_setup.check_names(args)
-    command_line.require(args, "autotune_objective", what="a metric, as accuracy_per_sequence")
+    command_line.require(args, "autotune_objective", what="a metric, such as accuracy_per_sequence")
     if args.autotune_maximize and args.autotune_objective.rpartition("/")[2] == "loss":
         raise UsageError(
-            "--autotune_objective=loss must be minimised: give --noautotune_maximize. "
+            "--autotune_objective=loss requires --noautotune_maximize. "
             "Received: --autotune_maximize=True, the default."
         )
     if os.environ.get("TF_CONFIG"):
         raise UsageError(
-            "TF_CONFIG must not be set for --hparams_range: a trial has one process. "
+            "TF_CONFIG must not be set with --hparams_range: each trial is one process. "
             f"Received: {os.environ['TF_CONFIG']}."
         )
-    command_line.require(args, "hparams_set", what="what the trials start from")
+    command_line.require(args, "hparams_set", what="the hparams set that the trials start from")
     ranges = hparams_lib.get_range(args.hparams_range)
     setup = run_setup.check(args)
     if setup.schedule == "train" or not setup.trains:
         raise UsageError(
-            "--schedule must train and evaluate: the objective is read off evaluations. "
+            "--schedule must train and evaluate: the objective is a result of evaluations. "
             f"Received: {args.schedule}."
         )
     objective = metrics_file.metric_name(args.autotune_objective)
@@ -105,14 +106,16 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
     if checkpoint_files.exists(args.output_dir):
         raise UsageError(
             f"--output_dir must be a folder for a search. Received: {args.output_dir}, which "
-            "holds a run."
+            "contains a run."
         )
     hparam_ranges.check_hparams(ranges, setup.hp)
     # What the command line fixes is not searched.
     fixed = hparam_overrides.parse(args.hparams)
     ranges = tuple(item for item in ranges if item.name not in fixed)
     if not ranges:
-        raise UsageError("--hparams must leave a range to search. Received: all are set.")
+        raise UsageError(
+            "--hparams must leave at least one field of the range to search. Received: all are set."
+        )
     gpu_groups(args.autotune_parallel_trials)
     search.optuna()
     return setup, ranges
@@ -187,7 +190,7 @@ class _Search:
                 process.kill()
         if stop.requested:
             raise stop.stopped(
-                "the search stopped, its trials are saved. Run the same command again to go on."
+                "the search stopped, its trials are saved. Run the same command again to resume."
             )
 
     def _start(self, slot, gpus):
@@ -250,8 +253,8 @@ def _check_free(output_dir, numbers):
     taken = (_trial_dir(output_dir, number) for number in numbers)
     if there := next(filter(os.path.lexists, taken), None):
         raise UsageError(
-            "--output_dir must leave the names of the trials free. "
-            f"Received: {there!r}, which is of no search."
+            "--output_dir must not contain other files with the names of trials. "
+            f"Received: {there!r}, which does not belong to a search."
         )
 
 

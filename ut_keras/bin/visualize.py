@@ -21,7 +21,7 @@ from ut_keras.inference import line_encoding
 def main(args: command.Args) -> None:
     run = decode_setup.check_run(args)
     if not args.input.strip():
-        raise UsageError("--input must be given: what the model is to read.")
+        raise UsageError("--input is required: the input of the model.")
     encoder = run.encoders["targets" if run.is_language_model else "inputs"]
     # For errors as of the model's own encoding, before it is loaded.
     line_encoding.sources("--input", args.input.split("|"), encoder)
@@ -31,7 +31,7 @@ def main(args: command.Args) -> None:
         raise UsageError(f"--visualize_dir must be a folder. Received: {directory!r}, a file.")
     whole_file.check_writable(directory)
     if importlib.util.find_spec("matplotlib") is None:
-        raise UsageError("Pictures need matplotlib: pip install 'ut_keras[plot]'.")
+        raise UsageError("ut-visualize requires matplotlib: pip install 'ut_keras[plot]'.")
     from ut_keras.visualize import figures
 
     figures.check_only_own_files(directory)
@@ -43,11 +43,11 @@ def main(args: command.Args) -> None:
     try:
         saved = saved_run.SavedRun(model, run.encoders)
     except ValueError as error:  # an encoder of the user's own, which has no graph
-        raise UsageError(f"{run.problem.name} cannot be drawn: {error}") from error
+        raise UsageError(f"{run.problem.name} cannot be visualized: {error}") from error
     seen = saved.observe(args.input)
     if not seen.maps and not seen.ponder:
         raise UsageError(
-            "The model must have attention or ponder times to be shown. "
+            "ut-visualize requires a model with attention or ponder times. "
             f"Received: {run.model_name}, which has neither."
         )
     print(f"Output: {seen.outputs}")
