@@ -1,4 +1,5 @@
-# All set-up and all work in two commands: `make demo` and `make test`. Re-running is fast.
+# `make demo` trains an example and `make test` runs the tests; both set up the environment first.
+# Repeated calls are fast.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -20,7 +21,7 @@ demo: $(VENV)/.installed
 	  --schedule=train_eval_and_decode --eval_steps=0 \
 	  --decode_hparams="beam_size=1,extra_length=2"
 
-# What tells within a minute: names, flags, hparams, files, and ACT against what was computed by hand.
+# Fast tests, under a minute: names, flags, hparams, files, and ACT against hand-computed values.
 quick: $(VENV)/.installed
 	$(PY) -m pytest -m "not slow" tests/hparam tests/hparams tests/bin/flags_test.py \
 	  tests/layers/depth/act_test.py tests/files tests/registry_test.py tests/parts_test.py \
@@ -29,7 +30,7 @@ quick: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(PY) -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not slow" --durations=20
 
-# What takes long: notebooks, runs that are killed again and again, processes of their own.
+# Slow tests: notebooks, runs that are killed repeatedly, and tests in separate processes.
 test-slow: $(VENV)/.installed
 	$(PY) -m pytest -n auto --dist worksteal -m slow --durations=20
 
@@ -60,7 +61,7 @@ wheel: $(VENV)/.installed
 	$(PY) -m twine check --strict build/dist/*
 	PYTHON="$(abspath $(PY))" .ci/installed build/dist/*.whl
 
-# Everything but the publishing, into build/release-VERSION.
+# Build a release into build/release-VERSION, without publishing it.
 release:
 	.ci/release
 
