@@ -77,15 +77,18 @@ def error(flags, capsys, monkeypatch, tmp_path):
         ({"problem": "algorithmic_reverse_binary4"}, "algorithmic_reverse_binary40"),
         (
             {"problem": "algorithmic_identity_binary40"},
-            "--problem must be algorithmic_reverse_binary40, ",
+            "--problem must be algorithmic_reverse_binary40_test, ",
         ),
         (
             {"model": "universal_transformer"},
             "--model must be transformer, .* Received: --model=universal",
         ),
         ({"model": "transformr"}, "nearest names: transformer"),
-        ({"hparams_set": "transformer_base"}, "without --hparams_set and.*hidden_size is 16"),
-        ({"hparams": "hidden_size=32"}, "hidden_size is 16 there and 32 here"),
+        (
+            {"hparams_set": "transformer_base"},
+            "without --hparams_set and.*hidden_size=512 instead of 16",
+        ),
+        ({"hparams": "hidden_size=32"}, "hidden_size=32 instead of 16"),
         ({"decode_hparams": "beam_size=5"}, "at most the size of the targets' vocabulary, 4. .*5"),
         ({"decode_hparams": "alpha=-1"}, "alpha must be at least 0. Received: -1.0"),
         ({"decode_hparams": "beams=1"}, "beam_size"),
@@ -107,7 +110,7 @@ def error(flags, capsys, monkeypatch, tmp_path):
         ({"worker_gpu": "2"}, "--worker_gpu is not supported"),
         (
             {"hparams": "sampling_method=random,sampling_temp=.95"},
-            "now: 1.0, else give --decode_hparams=beam_size=1,sampling_temp=",
+            "supported: 1.0, or use --decode_hparams=beam_size=1,sampling_temp=",
         ),
         (
             {"hparams": "sampling_keep_top_k=5"},

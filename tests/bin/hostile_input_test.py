@@ -352,7 +352,11 @@ def test_user_packages(world, capsys, name, source, said):
         ("trainer", "hparams=length_bucket_step=1.0000001", "in [1.001, inf)"),
         ("trainer", "hparams=learning_rate_constant=1e300", "at most 3.4e+38"),
         ("trainer", "hparams=ffn_layer=conv_relu_conv,conv_first_kernel=2", "kernel_size must be"),
-        ("trainer", "hparams=layer_preprocess_sequence=" + "n" * 100_000, "letters out of n"),
+        (
+            "trainer",
+            "hparams=layer_preprocess_sequence=" + "n" * 100_000,
+            "layer_preprocess_sequence must be 'none' or letters",
+        ),
         ("decoder", f"decode_hparams=extra_length={10**20}", "at most 1048576"),
         ("trainer", f"decode_hparams=extra_length={10**20}", "at most 1048576"),
         ("exporter", f"decode_hparams=min_length={10**20}", "at most 2147483647"),

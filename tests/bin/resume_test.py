@@ -110,8 +110,8 @@ def _damage_data(world):
 # What is done to the folder, what is changed of the flags, what is said.
 REFUSALS = {
     "optimizer": (None, {"hparams": {"optimizer": "momentum"}}, "optimizer must be adam "),
-    "size": (None, {"hparams": {"hidden_size": 32}}, "hidden_size is 16 there and 32 here"),
-    "heads": (None, {"hparams": {"num_heads": 4}}, "num_heads is 2 there and 4 here"),
+    "size": (None, {"hparams": {"hidden_size": 32}}, "hidden_size=32 instead of 16"),
+    "heads": (None, {"hparams": {"num_heads": 4}}, "num_heads=4 instead of 2"),
     "no hparam": (None, {"hparams": {"hiden_size": 3}}, "hidden_size"),
     "no number": (None, {"hparams": {"dropout": "much"}}, "dropout"),
     "torn hparams": (None, {"hparams": {"a": "[1"}}, "must end with ']'"),

@@ -45,12 +45,12 @@ def test_only_unquoted_text_is_bare():
         ("hidden_size", r"name=value pairs.*Received: 'hidden_size' in"),
         ("a=1,,b=2", r"name=value pairs.*Received: ',b=2' in"),
         ("=1", "name=value pairs"),
-        ("a=x,y", r"quotes around a value that holds a comma.*Received: 'y' in 'a=x,y'"),
+        ("a=x,y", r"quotes around a value .*comma.*Received: 'y' in 'a=x,y'"),
         ("a='x,y", 'A quote must be closed. Received: "\'x,y"'),
         ("a=['x]", "A quote must be closed"),
         ("a=[1,2", r"A list must end with '\]'. Received: '\[1,2'"),
-        ("a='x'y", "A comma or the end must follow the value of a. Received: 'y'"),
-        ("a=1,b=2,a=1", "must be given once. Received: a twice"),
+        ("a='x'y", "The value of a must be followed by .* Received: 'y'"),
+        ("a=1,b=2,a=1", "only once. Received: a twice"),
     ],
 )
 def test_malformed(text, message):

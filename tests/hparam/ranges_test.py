@@ -90,7 +90,7 @@ def test_the_later_call_wins_but_keeps_the_kind():
     ranged.set_float("dropout", 0.0, 0.5)
     ranged.set_float("dropout", 0.1, 0.2)
     assert [item.values for item in ranged.ranges] == [(0.1, 0.2)]
-    with pytest.raises(ValueError, match="dropout must keep its kind, float. Received: discrete"):
+    with pytest.raises(ValueError, match="dropout must remain a float range. Received: discrete"):
         ranged.set_discrete("dropout", [0.1])
 
 

@@ -71,7 +71,7 @@ def check_train_steps(hp: Any, train_steps: int) -> None:
     names = learning_rate_factors(hp.learning_rate_schedule)
     if "single_cycle_cos_decay" in names and train_steps <= warmup:
         raise HParamError(
-            "single_cycle_cos_decay needs train_steps > learning_rate_warmup_steps. "
+            "train_steps must exceed learning_rate_warmup_steps for single_cycle_cos_decay. "
             f"Received: train_steps={train_steps}, learning_rate_warmup_steps={warmup}."
         )
 
@@ -90,16 +90,16 @@ def _is_sequence(text, letters):
 
 
 SCHEDULE = Check(
-    f"factors joined by '*', out of {', '.join(LEARNING_RATE_FACTORS)}",
+    f"factors joined by '*', from {', '.join(LEARNING_RATE_FACTORS)}",
     lambda text: set(learning_rate_factors(text)) <= set(LEARNING_RATE_FACTORS),
 )
 DIMENSIONS = Check("dimension numbers joined by commas, such as '0,1' or ''", _is_integers)
 PREPROCESS = Check(
-    "'none' or letters out of n (norm) and d (dropout)",
+    "'none' or letters from n (norm) and d (dropout)",
     lambda text: text == "none" or _is_sequence(text, "nd"),
 )
 POSTPROCESS = Check(
-    "'none' or letters out of n (norm), d (dropout) and a (add the layer's input)",
+    "'none' or letters from n (norm), d (dropout) and a (add the layer's input)",
     lambda text: text == "none" or _is_sequence(text, "nda"),
 )
 
@@ -233,7 +233,7 @@ class BasicHParams(without_effect.BasicNames):
             factors.add(self.learning_rate_decay_scheme)
         if self.learning_rate_warmup_steps == 0 and factors & set(_DIVIDES_BY_WARMUP):
             raise HParamError(
-                "learning_rate_warmup_steps must be at least 1 where the schedule has "
+                "learning_rate_warmup_steps must be at least 1 if the schedule contains "
                 f"{' or '.join(_DIVIDES_BY_WARMUP)}. Received: learning_rate_warmup_steps=0, "
                 f"learning_rate_schedule={self.learning_rate_schedule!r}."
             )
@@ -251,8 +251,8 @@ class BasicHParams(without_effect.BasicNames):
             overrides = overrides_lib.parse(overrides)
         if not isinstance(overrides, Mapping):
             raise HParamError(
-                'Overrides must be text, "hidden_size=64,pos=None", or a dict from name to value. '
-                f"Received: {overrides!r}."
+                'overrides must be a string, such as "hidden_size=64,pos=None", or a dict from '
+                f"name to value. Received: {overrides!r}."
             )
         known = specs(type(self))
         for name in overrides:
@@ -278,18 +278,18 @@ class BasicHParams(without_effect.BasicNames):
         """
         refused = [
             f"{name}={getattr(self, name)!r} "
-            f"(supported now: {', '.join(map(repr, spec.supported_values))}"
-            f"{spec.facts.instead and f', else give {spec.facts.instead}'})"
+            f"(supported: {', '.join(map(repr, spec.supported_values))}"
+            f"{spec.facts.instead and f', or use {spec.facts.instead}'})"
             for name, spec in specs(type(self)).items()
             if not spec.is_supported(getattr(self, name)) and (training or not spec.facts.training)
         ]
         if refused:
-            raise HParamError(f"Not supported yet: {'; '.join(refused)}.")
+            raise HParamError(f"Unsupported values of hparams: {'; '.join(refused)}.")
 
     def inert_notes(self, before: Any) -> list[str]:
         """Returns a line for each field that differs from `before`, an hp, and has no effect."""
         return [
-            f"{name}={value!r} has no effect here: {why}."
+            f"{name}={value!r} has no effect: {why}."
             for name, value in vars(self).items()
             if value != getattr(before, name) and (why := self.why_without_effect(name))
         ]
@@ -316,7 +316,8 @@ class BasicHParams(without_effect.BasicNames):
                     )
                 ]
                 shown = [*reads[:_SHOWN], *("…" for _ in reads[_SHOWN : _SHOWN + 1])]
-                return f"{decider}={chosen!r} reads {', '.join(shown) or 'no such field'}"
+                reads_instead = f" and reads {', '.join(shown)} instead" if shown else ""
+                return f"{decider}={chosen!r} ignores it{reads_instead}"
         return ""
 
     def architecture(self) -> dict[str, Any]:

@@ -41,8 +41,8 @@ def check_as_trained(saved: BasicHParams, noted: dict[str, Any] | None, path: st
         there = ", ".join(f"{name}={getattr(trained, name)!r}" for name in changed)
         here = ", ".join(f"{name}={getattr(saved, name)!r}" for name in changed)
         raise HParamError(
-            f"{path} must be as the run was trained: {there}. Received: {here}. What is to be "
-            "another value is given by --hparams."
+            f"{path} must contain the values that the run was trained with: {there}. "
+            f"Received: {here}. Use --hparams to change a value."
         )
     return trained
 
@@ -57,7 +57,7 @@ def lines(
         of_the_function: bool, as of `differing`.
     """
     return [
-        f"{path} had {name}={getattr(there, name)!r}; now {getattr(here, name)!r}"
+        f"note: {name} is {getattr(here, name)!r} instead of {getattr(there, name)!r} in {path}"
         for name in differing(there, here, of_the_function)
     ]
 
@@ -70,20 +70,20 @@ def check_same_architecture(saved: BasicHParams, current: BasicHParams) -> None:
     """
     if _kind(saved) is not _kind(current):
         raise HParamError(
-            f"The hparams must be of the kind that was saved, {type(saved).__name__}. "
+            f"The class of the hparams must be the saved one, {type(saved).__name__}. "
             f"Received: {type(current).__name__}."
         )
     there, here = saved.architecture(), current.architecture()
     differences = [
-        f"{name} is {value!r} there and {here[name]!r} here"
+        f"{name}={here[name]!r} instead of {value!r}"
         for name, value in there.items()
         if name in here and value != here[name]
     ]
     if differences:
         raise HParamError(
-            "The saved weights are of another model (change the hparams or the output_dir; "
-            "without --hparams_set and --hparams they are the run's): "
-            f"{'; '.join(differences)}."
+            "The hparams must describe the model of the saved weights (without --hparams_set and "
+            "--hparams, the run's hparams are used; another model requires another output_dir). "
+            f"Received: {'; '.join(differences)}."
         )
 
 

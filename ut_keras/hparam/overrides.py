@@ -36,18 +36,18 @@ def parse(text: str) -> dict[str, Any]:
         name = _NAME.match(text, position)
         if not name:
             raise HParamError(
-                "Overrides must be name=value pairs, with quotes around a value that holds a comma "
-                f"(name='x,y'). Received: {text[position:]!r} in {text!r}."
+                "Overrides must be name=value pairs, with quotes around a value that contains a "
+                f"comma (name='x,y'). Received: {text[position:]!r} in {text!r}."
             )
         if name[1] in overrides:
             raise HParamError(
-                f"A hparam must be given once. Received: {name[1]} twice in {text!r}."
+                f"Each hparam must be given only once. Received: {name[1]} twice in {text!r}."
             )
         overrides[name[1]], position = _read_value(text, name.end())
         end = _END.match(text, position)
         if not end:
             raise HParamError(
-                f"A comma or the end must follow the value of {name[1]}. "
+                f"The value of {name[1]} must be followed by a comma or the end. "
                 f"Received: {text[position:]!r} in {text!r}."
             )
         position = end.end()

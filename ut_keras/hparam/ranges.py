@@ -162,16 +162,16 @@ class RangedHParams:
         if length is not None:
             raise HParamError(f"length must be None for {name}. Received: {length}.")
         if not values:
-            raise HParamError(f"A range must have a value. Received: none for {name}.")
+            raise HParamError(f"A range must have at least one value. Received: none for {name}.")
         if name in self._ranges and self._ranges[name].kind != kind:
             raise HParamError(
-                f"{name} must keep its kind, {self._ranges[name].kind}. Received: {kind}."
+                f"{name} must remain a {self._ranges[name].kind} range. Received: {kind}."
             )
         if kind in (_FLOAT, _INT):
             low, high = values
             expected = None
             if not -math.inf < low <= high < math.inf:
-                expected = "lie between two finite values"
+                expected = "be between two finite values"
             elif scale in self.SCALES_STR and low <= 0:
                 expected = "be above 0 on a log scale"
             if expected:
@@ -199,6 +199,4 @@ def without_effect(ranges: Iterable[Range], hp: BasicHParams) -> list[str]:
     T2T's own search `learning_rate`, which the schedules of its current sets do not read.
     """
     reasons = {item.name: hp.why_without_effect(item.name) for item in ranges}
-    return [
-        f"{name} is searched and has no effect here: {why}." for name, why in reasons.items() if why
-    ]
+    return [f"{name} is searched but has no effect: {why}." for name, why in reasons.items() if why]

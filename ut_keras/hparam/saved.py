@@ -100,7 +100,7 @@ def from_dict(values: Mapping[str, Any]) -> BasicHParams:
     for name in T2T_FUNCTION_TABLES & values.keys():
         if values[name] not in ({}, "{}"):
             raise HParamError(
-                f"{name} must be empty: functions cannot be replaced by hparams. "
+                f"{name} must be empty: an hparam cannot replace a function. "
                 f"Received: {name}={values[name]!r}."
             )
     ignored = T2T_BOOKKEEPING | T2T_FUNCTION_TABLES | {"added"}
@@ -116,7 +116,9 @@ def _with_added(hp: BasicHParams, values: Mapping[str, Any]) -> BasicHParams:
     """The same with more fields, {name: value}; a value says its field's type."""
     for name in values:
         if hasattr(hp, name) or not name.isidentifier() or keyword.iskeyword(name):
-            raise HParamError(f"An added field needs a name of its own. Received: {name}.")
+            raise HParamError(
+                f"An added field must have a new name that is an identifier. Received: {name}."
+            )
     kinds = tuple((name, str if v is None else type(v)) for name, v in values.items())
     cls: Any = type(hp)
     return _extended(cls, kinds)(**vars(hp), **values)
@@ -173,7 +175,7 @@ def modernize(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
             harmless = retired[name]
             if _ANY not in harmless and value not in harmless:
                 raise HParamError(
-                    f"{name}, which there is no more, must be {' or '.join(map(repr, harmless))}. "
+                    f"The removed field {name} must be {' or '.join(map(repr, harmless))}. "
                     f"Received: {name}={value!r}."
                 )
         elif name in known and known[name].kind is bool and type(value) is int and value in (0, 1):

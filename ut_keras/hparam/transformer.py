@@ -60,7 +60,7 @@ _DENSE = (*_FULLY_CONNECTED, ("ffn_layer", ("dense_relu_dense", "conv_hidden_rel
 _CONVOLUTION = (*_FULLY_CONNECTED, ("ffn_layer", ("conv_relu_conv",)))
 _PARAMETERS = (*_FULLY_CONNECTED, ("ffn_layer", ("parameter_attention",)))
 _GATES = Check(
-    "letters out of s (state), t (transformed state) and i (inputs)",
+    "letters from s (state), t (transformed state) and i (inputs)",
     lambda text: text != "" and set(text) <= set("sti"),
 )
 

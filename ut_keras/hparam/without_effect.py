@@ -10,11 +10,11 @@ from typing import Literal
 
 from ut_keras.hparam.field import NON_NEGATIVE, POSITIVE, RATE, field, inert, later, training
 
-OTHER_MODELS = "only other models of T2T read it"
-NO_EXPERTS = "experts are those of ffn_layer=sigma_moe, which has arguments of its own"
-_NO_BLOCKS = "an LSTM has no norms and adds no layer's input"
+OTHER_MODELS = "only T2T models that ut_keras does not have read it"
+NO_EXPERTS = "the only mixture of experts is ffn_layer=sigma_moe, which has its own arguments"
+_NO_BLOCKS = "an LSTM has no norms and no residual connections"
 _NO_SELF_ATTENTION = "an LSTM has no self-attention"
-_NO_MORE = "the vocabulary is that of the first problem, with the problems and classes behind it"
+_NO_MORE = "the vocabulary is the first problem's, followed by ids of the tasks and the classes"
 _SAMPLING = "--decode_hparams=beam_size=1,sampling_temp=…"
 PrependMode = Literal["none", "prepend_inputs_masked_attention", "prepend_inputs_full_attention"]
 _LAYERS = "the depth is num_rec_steps, or act_max_steps where recurrence_type is 'act'"
@@ -32,7 +32,7 @@ class BasicNames:
     split_targets_strided_training: bool = later(False)
     video_num_input_frames: int = inert(1, OTHER_MODELS)
     video_num_target_frames: int = inert(1, OTHER_MODELS)
-    use_custom_ops: bool = inert(True, "there are no custom ops")
+    use_custom_ops: bool = inert(True, "ut_keras has no custom ops")
 
     # --- Size -----------------------------------------------------------------------------------
     kernel_height: int = inert(3, OTHER_MODELS)
@@ -55,7 +55,7 @@ class BasicNames:
     weight_noise: float = training(0.0, NON_NEGATIVE, supported=())
 
     # --- Learning rate --------------------------------------------------------------------------
-    learning_rate_minimum: float | None = inert(None, "T2T reads it nowhere either")
+    learning_rate_minimum: float | None = inert(None, "T2T does not read it either")
 
     # --- Precision and devices ------------------------------------------------------------------
     weight_dtype: Literal["float32", "bfloat16"] = later("float32")
@@ -152,7 +152,7 @@ class UniversalTransformerNames:
 class LSTMNames:
     layer_preprocess_sequence: str = inert("n", _NO_BLOCKS)
     layer_postprocess_sequence: str = inert("da", _NO_BLOCKS)
-    layer_prepostprocess_dropout: float = inert(0.1, "the dropout of an LSTM is dropout")
+    layer_prepostprocess_dropout: float = inert(0.1, "an LSTM reads the field dropout instead")
     layer_prepostprocess_dropout_broadcast_dims: str = field(
         "", inert=_NO_BLOCKS, comma_separated=True
     )
