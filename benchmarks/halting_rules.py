@@ -18,7 +18,7 @@ import time
 import steps
 import train_step
 
-from ut_keras.bin import command, command_line, decode_setup, run_setup
+from ut_keras.bin import command, command_line, decoder_setup, trainer_setup
 from ut_keras.errors import UsageError
 
 FLAGS = (
@@ -47,7 +47,7 @@ def _run(argv):
                 f"{run.problem.name}, of {args.output_dir}."
             )
     run, args = asked[0]
-    split = run_setup.eval_split(args, run.problem)
+    split = trainer_setup.eval_split(args, run.problem)
     command.load_tensorflow()
     data = run.problem.dataset(split, run.data_dir, run.hp)
     data = (data.take(args.eval_steps) if args.eval_steps > 0 else data).cache()
@@ -74,7 +74,7 @@ def _asked(name, flags):
         FLAGS, [*flags, f"--output_dir={folder}", f"--hparams={hparams}"], sys.argv[0], __doc__
     )
     command.import_user_package(args.t2t_usr_dir)
-    run = decode_setup.check_run(args)
+    run = decoder_setup.check_run(args)
     if not run.data_dir:
         raise UsageError("--data_dir must be given: the folder with the data of the split.")
     if args.rounds < 1:

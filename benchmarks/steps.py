@@ -17,7 +17,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from ut_keras.bin import command, command_line, decode_setup, flags, run_setup, trainer
+from ut_keras.bin import command, command_line, decoder_setup, flags, trainer, trainer_setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.files import metrics_file, whole_file
@@ -43,10 +43,10 @@ def _run(argv):
     args = command_line.parse(FLAGS, argv, "benchmarks/steps.py", __doc__)
     command.import_user_package(args.t2t_usr_dir)
     steps = numbers(args.steps)
-    run = decode_setup.check_run(args)
+    run = decoder_setup.check_run(args)
     if not run.data_dir:
         raise UsageError("--data_dir must be given: the folder with the data of the split.")
-    split = run_setup.eval_split(args, run.problem)
+    split = trainer_setup.eval_split(args, run.problem)
     directory = os.path.expanduser(args.visualize_dir or os.path.join(run.run_dir, "steps"))
     if checkpoint_files.exists(directory):
         raise UsageError(f"--visualize_dir must be no run's folder. Received: {directory!r}.")

@@ -135,7 +135,7 @@ def flags_table():
     for title, table in tables.items():
         lines += ["", f"## {title}", "", "| flag | in ut_keras |", "|---|---|"]
         for flag in table:
-            text = f"not supported: {flag.refused}" if flag.refused else flag.help
+            text = f"not supported: {flag.unsupported}" if flag.unsupported else flag.help
             lines.append(f"| `--{flag.name}` | {_cell(text)} |")
     return "\n".join(lines) + "\n"
 
@@ -201,8 +201,8 @@ def _new_or_changed(fields, before):
 def _here(spec):
     if spec.name in OURS:
         return "added; the default gives T2T's behavior"
-    if spec.facts.inert:
-        return f"no effect: {spec.facts.inert}"
+    if spec.facts.ignored:
+        return f"no effect: {spec.facts.ignored}"
     ours = OUR_VALUES.get(spec.name, ())
     also = f"; added: {', '.join(map(_code, ours))}" if ours else ""
     if spec.facts.supported is None:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from ut_keras.hparam import UniversalTransformerHParams
 from ut_keras.hparams import lstm, transformer, universal_transformer
 from ut_keras.hparams.registry import derived, register_derived
-from ut_keras.hparams.transformer import NORM_BEHIND, dropout
+from ut_keras.hparams.transformer import POST_NORM, dropout
 from ut_keras.hparams.universal_transformer import make_universal
 
 
@@ -261,7 +261,7 @@ universal_transformer_depth_ndr = derived(
     copy_gate=True,
     copy_gate_dropout=0.1,
     self_attention_type="geometric",
-    **NORM_BEHIND,
+    **POST_NORM,
     **_NO_SIGNALS,
 )
 # The Neural Data Router as published: github.com/RobertCsordas/ndr at da20530d,
@@ -302,7 +302,7 @@ transformer_scan = derived(
     num_heads=8,
     self_attention_type="dot_product_relative_xl",
     pos=None,
-    **NORM_BEHIND,
+    **POST_NORM,
     **dropout(0.1),
     embedding_dropout=0.0,
     use_target_space_embedding=False,

@@ -8,7 +8,7 @@ from ut_keras.hparams.registry import derived, register_derived
 
 T = TypeVar("T", bound=TransformerHParams)
 # As published: the norm comes after each layer.
-NORM_BEHIND = {"layer_preprocess_sequence": "none", "layer_postprocess_sequence": "dan"}
+POST_NORM = {"layer_preprocess_sequence": "none", "layer_postprocess_sequence": "dan"}
 
 
 def use_relative_positions(hp: TransformerHParams) -> TransformerHParams:
@@ -55,7 +55,7 @@ transformer_base_v2 = derived(
 # As published.
 transformer_base_v1 = derived(
     transformer_base_v2,
-    **NORM_BEHIND,
+    **POST_NORM,
     attention_dropout=0.0,
     relu_dropout=0.0,
     learning_rate=0.1,

@@ -39,17 +39,17 @@ adaptive_universal_transformer_small = derived(_small, recurrence_type="act")
 adaptive_universal_transformer_tiny = _adaptive_tiny = derived(_tiny, recurrence_type="act")
 
 # Without a signal of the step.
-_UNCOUNTED = {"add_step_timing_signal": False}
+_NO_STEP_SIGNAL = {"add_step_timing_signal": False}
 
-universal_transformer_base_tpu = derived(_base, fit_for_tpu, **_UNCOUNTED)
+universal_transformer_base_tpu = derived(_base, fit_for_tpu, **_NO_STEP_SIGNAL)
 universal_transformer_base_fp16 = derived(_small, activation_dtype="float16")
 
 # --- Adaptive computation time --------------------------------------------------------------------
 
-adaptive_universal_transformer_base_tpu = derived(_adaptive_base, fit_for_tpu, **_UNCOUNTED)
+adaptive_universal_transformer_base_tpu = derived(_adaptive_base, fit_for_tpu, **_NO_STEP_SIGNAL)
 adaptive_universal_transformer_global_base = derived(_adaptive_base, act_type="global")
 adaptive_universal_transformer_global_base_tpu = derived(
-    adaptive_universal_transformer_global_base, fit_for_tpu, **_UNCOUNTED
+    adaptive_universal_transformer_global_base, fit_for_tpu, **_NO_STEP_SIGNAL
 )
 # num_hidden_layers is T2T's and has no effect.
 adaptive_universal_transformer_tall = derived(
@@ -91,9 +91,9 @@ universal_transformer_small_dropconnect = derived(
 # Attention over the states of earlier steps.
 universal_transformer_dwa_base = derived(_base, recurrence_type="dwa")
 # An LSTM, or a GRU, counts the steps itself.
-universal_transformer_lstm_base = derived(_base, recurrence_type="lstm", **_UNCOUNTED)
-universal_transformer_lstm_tall = derived(_tall, recurrence_type="lstm", **_UNCOUNTED)
-universal_transformer_gru_base = derived(_base, recurrence_type="gru", **_UNCOUNTED)
+universal_transformer_lstm_base = derived(_base, recurrence_type="lstm", **_NO_STEP_SIGNAL)
+universal_transformer_lstm_tall = derived(_tall, recurrence_type="lstm", **_NO_STEP_SIGNAL)
+universal_transformer_gru_base = derived(_base, recurrence_type="gru", **_NO_STEP_SIGNAL)
 
 # --- Timing signals -------------------------------------------------------------------------------
 

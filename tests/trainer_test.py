@@ -223,7 +223,7 @@ def test_one_command_at_a_time_trains_into_a_folder(data_dir, tmp_path, capsys, 
         config = {"cluster": workers, "task": {"type": "worker", "index": index}}
         monkeypatch.setenv("TF_CONFIG", json.dumps(config))
         args = command_line.parse(flags.TRAINER, _argv(data_dir, tmp_path), "trainer.py", "")
-        assert run_setup.check(args).writes is writes
+        assert trainer_setup.check(args).writes is writes
 
 
 def test_workers_that_do_not_come(data_dir, tmp_path, capsys, monkeypatch):

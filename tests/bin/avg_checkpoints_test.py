@@ -88,8 +88,8 @@ def test_records_of_others_beside_it_are_left(run, tmp_path):
 
 def test_weights_that_float16_does_not_hold():
     with pytest.raises(UsageError, match="up to 65504. Received: embedding with 100000"):
-        avg_checkpoints.stored_as("float16", "embedding", np.float32([1, 1e5]))
-    assert np.isnan(avg_checkpoints.stored_as("float16", "embedding", np.float32([np.nan]))).all()
+        avg_checkpoints.cast_weight("float16", "embedding", np.float32([1, 1e5]))
+    assert np.isnan(avg_checkpoints.cast_weight("float16", "embedding", np.float32([np.nan]))).all()
 
 
 def test_weights_dtype_is_one_of_ours(run, capsys):

@@ -78,7 +78,7 @@ import sys
 from ut_keras.bin import bleu, command, datagen, trainer
 
 def typed(argv):
-    for line in command.typed(">"):
+    for line in command.typed_lines(">"):
         print(line)
 
 commands = {

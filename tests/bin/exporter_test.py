@@ -65,7 +65,7 @@ def test_exports_a_run(run, tmp_path, capsys):
     assert "Weights: " in shown and "model.ckpt-1\n" in shown and "model.ckpt-2\n" in shown
     first, second = _exports(tmp_path / "served")
     assert f"served/{first} (" in shown and f"served/{second} (" in shown
-    from ut_keras.bin import command_line, decode_setup, flags
+    from ut_keras.bin import command_line, decoder_setup, flags
 
     args = command_line.parse(
         flags.DECODER,
@@ -73,7 +73,7 @@ def test_exports_a_run(run, tmp_path, capsys):
         "",
         "",
     )
-    setup = decode_setup.check_run(args)
+    setup = decoder_setup.check_run(args)
     model, _ = setup.load_model()
     ids = [[*setup.encoders["inputs"].encode("0 1 1"), text_encoder.EOS]]
     wanted = model.generate({"inputs": ids}, beam_size=2, alpha=0.5, decode_length=3)

@@ -31,7 +31,7 @@ def test_help_is_of_whole_sentences(table, capsys):
         command_line.parse(table, ["--help"], "program", "What it does.")
     assert "Default: -1" not in capsys.readouterr().out
     for flag in table:
-        assert flag.refused or re.fullmatch(r"[A-Z].*[^\w\s]", flag.help), flag.name
+        assert flag.unsupported or re.fullmatch(r"[A-Z].*[^\w\s]", flag.help), flag.name
 
 
 _TABLES = {name: table for name, table in vars(flags).items() if name.isupper() and name[0] != "_"}
@@ -44,7 +44,7 @@ def test_a_command_has_each_flag_once(table):
     names = [flag.name for flag in table]
     assert len(set(names)) == len(names)
     for flag in table:
-        assert bool(flag.help) != bool(flag.refused), flag.name
+        assert bool(flag.help) != bool(flag.unsupported), flag.name
 
 
 def test_help_shows_what_works_only(capsys):

@@ -3,7 +3,7 @@ import types
 import pytest
 import tensorflow as tf
 
-from ut_keras.bin import run_setup, trainer
+from ut_keras.bin import trainer, trainer_setup
 
 
 @pytest.mark.parametrize("cluster", ["two", None])
@@ -13,7 +13,7 @@ def test_a_worker_lost_while_nobody_trains(monkeypatch, capsys, cluster):
 
     setup = types.SimpleNamespace(cluster=cluster, writes=False, schedule="evaluate")
     made = (types.SimpleNamespace(evaluate=lost), None, None)
-    monkeypatch.setattr(run_setup, "check", lambda args: setup)
+    monkeypatch.setattr(trainer_setup, "check", lambda args: setup)
     monkeypatch.setattr(trainer, "make_trainer", lambda setup: made)
     if cluster:
         assert trainer.main([]) == 75

@@ -51,7 +51,7 @@ def _argv(directory, *more, **changed):
 
 def _search(argv):
     """Runs a search in this process, as the trainer would; the exit code."""
-    return command.of(flags.TRAINER, "", "")(lambda args: tune.run(args, _PROGRAM))(argv)
+    return command.from_flags(flags.TRAINER, "", "")(lambda args: tune.run(args, _PROGRAM))(argv)
 
 
 def _trials(directory):

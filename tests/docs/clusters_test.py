@@ -9,7 +9,7 @@ import types
 
 import pytest
 
-from ut_keras.bin import command_line, flags, run_setup
+from ut_keras.bin import command_line, flags, trainer_setup
 from ut_keras.training import cluster
 
 _PAGE = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "clusters.md")
@@ -27,7 +27,7 @@ def _blocks(name, language):
 def _check(words):
     """That the trainer would take a command line."""
     args = command_line.parse(flags.TRAINER, words, "ut-trainer", "")
-    run_setup.check_names(args)
+    trainer_setup.check_names(args)
     assert args.output_dir and args.data_dir and args.global_batch_size == 4096
 
 

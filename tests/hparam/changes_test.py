@@ -8,7 +8,7 @@ _HP = hparams.get("adaptive_universal_transformer_tiny", "num_heads=2")
 
 
 def test_what_is_noted_makes_the_hparams_again():
-    noted = changes.noted(_HP)
+    noted = changes.non_defaults(_HP)
     assert UniversalTransformerHParams().override(noted) == _HP
     assert noted["num_heads"] == 2 and len(noted) < 50
     assert changes.check_as_trained(_HP, noted, "hparams.json") == _HP
@@ -30,30 +30,30 @@ def test_another_function_is_refused(name, value):
     edited = _HP.override({name: value})
     expected = f"^run/h.json must .*: {name}={getattr(_HP, name)!r}. Received: {name}={value!r}. "
     with pytest.raises(HParamError, match=expected):
-        changes.check_as_trained(edited, changes.noted(_HP), "run/h.json")
+        changes.check_as_trained(edited, changes.non_defaults(_HP), "run/h.json")
     assert changes.check_as_trained(edited, None, "run/h.json") is edited
-    (line,) = changes.lines(_HP, edited, "run/h.json", of_the_function=True)
+    (line,) = changes.notes(_HP, edited, "run/h.json", inference_only=True)
     assert line == f"note: {name} is {value!r} instead of {getattr(_HP, name)!r} in run/h.json"
 
 
 def test_other_updates_are_said():
     edited = _HP.override("batch_size=128,optimizer=adafactor,relu_dropout=0.3,max_length=100")
-    assert changes.check_as_trained(edited, changes.noted(_HP), "h.json") == _HP
-    said = changes.lines(_HP, edited, "h.json")
+    assert changes.check_as_trained(edited, changes.non_defaults(_HP), "h.json") == _HP
+    said = changes.notes(_HP, edited, "h.json")
     assert [line.split()[1] for line in said] == [
         "batch_size",
         "max_length",
         "optimizer",
         "relu_dropout",
     ]
-    assert not changes.lines(_HP, edited, "h.json", of_the_function=True)
+    assert not changes.notes(_HP, edited, "h.json", inference_only=True)
 
 
 def test_a_longest_example_is_of_the_function_where_a_table_has_a_row_for_each_position():
     learned = TransformerHParams(pos="emb")
     with pytest.raises(HParamError, match="max_length=256. Received: max_length=300"):
         changes.check_as_trained(
-            learned.override("max_length=300"), changes.noted(learned), "h.json"
+            learned.override("max_length=300"), changes.non_defaults(learned), "h.json"
         )
 
 
@@ -63,7 +63,7 @@ def test_whatever_makes_the_weights_is_of_the_function():
 
 
 def test_other_kinds_are_left_to_the_check_of_the_architecture():
-    assert changes.lines(TransformerHParams(), _HP, "h.json") == []
+    assert changes.notes(TransformerHParams(), _HP, "h.json") == []
 
 
 # The architecture.

@@ -37,7 +37,7 @@ def test_declarations_are_sound(cls):
             for value in spec.supported_values:
                 assert spec.checked(value) == value, name
         # What has no effect breaks no weights, and all its values are as good as implemented.
-        if spec.facts.inert:
+        if spec.facts.ignored:
             assert not spec.facts.architecture, name
             assert spec.facts.supported is None, name
 
@@ -254,7 +254,7 @@ def check_for_use(hp):
 def test_inert_notes_are_about_what_was_changed():
     before = UniversalTransformerHParams(num_hidden_layers=2)
     hp = before.override("daisy_chain_variables=1,hidden_size=64")
-    (note,) = hp.inert_notes(before)
+    (note,) = hp.ignored_notes(before)
     assert note.startswith("daisy_chain_variables=True has no effect: tf.distribute places")
 
 
@@ -341,14 +341,14 @@ def test_inert_notes_are_about_what_was_changed():
     ],
 )
 def test_fields_that_another_one_leaves_unread_are_said(before, overrides, said):
-    notes = before.override(overrides).inert_notes(before)
+    notes = before.override(overrides).ignored_notes(before)
     assert len(notes) == bool(said) and said in "".join(notes)
 
 
 def test_a_registered_recurrence_may_read_any_field(monkeypatch):
     monkeypatch.setitem(parts.recurrences._entries, "mine", None)
     before = UniversalTransformerHParams(recurrence_type="mine")
-    assert not before.override("num_rec_steps=4,act_epsilon=0.1").inert_notes(before)
+    assert not before.override("num_rec_steps=4,act_epsilon=0.1").ignored_notes(before)
 
 
 def test_a_cell_that_registers_a_class_may_be_run_again(monkeypatch):

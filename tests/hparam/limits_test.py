@@ -20,4 +20,4 @@ from ut_keras.hparam import limits
     ],
 )
 def test_says_what_a_number_should_be(value, bounds, expected):
-    assert limits.why_not(value, **bounds) == expected
+    assert limits.unmet_limit(value, **bounds) == expected

@@ -3,7 +3,7 @@
 import pytest
 
 from ut_keras.hparam import overrides
-from ut_keras.hparam.field import Bare, HParamError
+from ut_keras.hparam.field import HParamError, UnquotedWord
 
 
 @pytest.mark.parametrize(
@@ -34,9 +34,9 @@ def test_parse(text, expected):
 
 def test_only_unquoted_text_is_bare():
     values = overrides.parse("a=None,b='None',c=[1,'2']")
-    assert type(values["a"]) is Bare
+    assert type(values["a"]) is UnquotedWord
     assert type(values["b"]) is str
-    assert [type(v) for v in values["c"]] == [Bare, str]
+    assert [type(v) for v in values["c"]] == [UnquotedWord, str]
 
 
 @pytest.mark.parametrize(

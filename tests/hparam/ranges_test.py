@@ -131,9 +131,9 @@ def test_what_is_searched_in_vain():
     ranged.set_float("learning_rate_constant", 0.1, 1.0)
     ranged.set_discrete("kernel_height", [1, 3])
     base = hparams.get("transformer_base")
-    lines = ranges.without_effect(ranged.ranges, base)
+    lines = ranges.ignored_notes(ranged.ranges, base)
     assert [line.split()[0] for line in lines] == ["learning_rate", "kernel_height"]
     assert "reads learning_rate_constant" in lines[0]
     legacy = base.override("learning_rate_schedule=legacy")
-    lines = ranges.without_effect(ranged.ranges, legacy)
+    lines = ranges.ignored_notes(ranged.ranges, legacy)
     assert [line.split()[0] for line in lines] == ["learning_rate_constant", "kernel_height"]

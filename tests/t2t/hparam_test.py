@@ -106,7 +106,7 @@ def test_added_fields_are_hparams_like_others(tmp_path):
     without = hparams.get("transformer_tiny", "hidden_size=32,batch_size=64")
     hparam_lib.check_same_architecture(hp, without)
     for there, here in ((hp, without), (without, hp)):
-        (line,) = changes.lines(there, here, "hparams.json")
+        (line,) = changes.notes(there, here, "hparams.json")
         assert line.startswith("note: batch_size is ")
     with pytest.raises(
         HParamError, match="TransformerHParams. Received: UniversalTransformerHParams"

@@ -8,7 +8,7 @@ import pytest
 
 import trainer
 from ut_keras import hparams, problems
-from ut_keras.bin import datagen, decode_setup, decoder, exporter
+from ut_keras.bin import datagen, decoder, decoder_setup, exporter
 from ut_keras.data import tfrecords
 from ut_keras.data.reading import example_order
 from ut_keras.errors import DataError
@@ -109,7 +109,7 @@ def test_task_of_an_id_is_its_problem(made):
     ids = [task.t2t.task_id for task in problem.tasks]
     assert [problem.task_of(number, size) for number in ids] == problem.tasks
     assert problem.task_of(ids[0] - 1, size) is None and problem.task_of(size - 1, size) is None
-    assert decode_setup.target_language(problem, problem.feature_specs(data_dir), ids[1]) == ""
+    assert decoder_setup.target_language(problem, problem.feature_specs(data_dir), ids[1]) == ""
 
 
 def _records(data_dir, name, split):

@@ -26,7 +26,7 @@ from ut_keras.training import output_folder
 _RECORDS = ("run.json", "hparams.json")
 
 
-@command.of(flags.AVG_CHECKPOINTS, "ut-avg-checkpoints", __doc__)
+@command.from_flags(flags.AVG_CHECKPOINTS, "ut-avg-checkpoints", __doc__)
 def main(args: command.Args) -> None:
     output_path = os.path.abspath(args.output_path)
     if not os.path.basename(args.output_path) or os.path.isdir(output_path):
@@ -40,8 +40,8 @@ def main(args: command.Args) -> None:
         paths = last_checkpoints(args.num_last_checkpoints, args.prefix)
     written = f"{output_path}-0"
     is_source = os.path.realpath(written) in map(os.path.realpath, paths)
-    is_a_runs = os.path.basename(output_path) == checkpoint_files.NAME
-    if is_source or (is_a_runs and os.path.exists(f"{written}.index")):
+    has_run_name = os.path.basename(output_path) == checkpoint_files.NAME
+    if is_source or (has_run_name and os.path.exists(f"{written}.index")):
         raise UsageError(
             "--output_path must not overwrite a checkpoint of a run. Received: "
             f"{args.output_path!r}, but {written!r} exists."
@@ -70,7 +70,7 @@ def _average(paths, output_path, dtype):
     foreign = output_folder.foreign_record(os.path.dirname(written))
     weights = average(paths)
     if dtype:
-        weights = {name: stored_as(dtype, name, value) for name, value in weights.items()}
+        weights = {name: cast_weight(dtype, name, value) for name, value in weights.items()}
     variables = {name: tf.Variable(value) for name, value in weights.items()}
     checkpoint_files.write(tf.train.Checkpoint(model=variables), written)
     print(f"Averaged {len(paths)} checkpoints:")
@@ -161,7 +161,7 @@ def average(paths: Sequence[str]) -> dict[str, Any]:
     return {name: (total / len(paths)).astype(dtypes[name]) for name, total in sums.items()}
 
 
-def stored_as(dtype: Any, name: str, value: Any) -> Any:
+def cast_weight(dtype: Any, name: str, value: Any) -> Any:
     """A weight in a smaller type.
 
     Raises:
@@ -199,7 +199,7 @@ def make_output_dir(source: str, path: str) -> bool:
         return False
 
 
-def _other_checkpoint(path):
+def _has_other_checkpoint(path):
     """Whether the folder holds another checkpoint than this."""
     try:
         return checkpoint_files.newest(os.path.dirname(path)) not in (None, path)

@@ -15,7 +15,7 @@ from ut_keras.errors import UsageError
 from ut_keras.text import sacre_bleu, text_lines
 
 
-@command.of(flags.BLEU, "ut-bleu", __doc__)
+@command.from_flags(flags.BLEU, "ut-bleu", __doc__)
 def main(args: command.Args) -> None:
     command_line.require(args, "translation", "reference", what="a file with one segment per line")
     language = _target_language(args)
@@ -30,7 +30,7 @@ def main(args: command.Args) -> None:
         else:
             case = variant == "cased"
             print(sacrebleu_line(references, hypotheses, case, language, args.tokenize))
-    if not args.t2t and (note := note_of(references, language, args.tokenize)):
+    if not args.t2t and (note := tokenizer_note(references, language, args.tokenize)):
         print(f"{note}; use --language_pair or --tokenize to choose another.", file=sys.stderr)
 
 
@@ -51,7 +51,7 @@ def _target_language(args):
     return target
 
 
-def note_of(references: Sequence[str], language: str = "", tokenize: str = "") -> str:
+def tokenizer_note(references: Sequence[str], language: str = "", tokenize: str = "") -> str:
     """Returns a note if the tokenizer does not split these references into words; else ""."""
     note = sacre_bleu.tokenizer_warning(sacre_bleu.metric(tokenize, language), references)
     return note and f"note: {note}"

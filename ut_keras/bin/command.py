@@ -22,7 +22,7 @@ from ut_keras.process import interruption, tensorflow_log
 
 Args = argparse.Namespace
 
-_MOST_WORD, _MOST_LINE = 200, 400  # characters that are shown of an error
+_MAX_WORD, _MAX_LINE = 200, 400  # characters that are shown of an error
 
 
 def run(function: Callable[[list[str]], int | None], argv: Sequence[str] | None = None) -> int:
@@ -30,7 +30,7 @@ def run(function: Callable[[list[str]], int | None], argv: Sequence[str] | None 
 
     `argv` is without the program's name; None takes the process's.
     """
-    with may_go() as outputs:
+    with safe_output() as outputs:
         try:
             return _exit_code(function, argv)
         except Exception:
@@ -44,7 +44,7 @@ def run(function: Callable[[list[str]], int | None], argv: Sequence[str] | None 
                     output.drop()
 
 
-def of(
+def from_flags(
     table: Sequence[command_line.Flag], program: str, about: str
 ) -> Callable[[Callable[[Args], int | None]], Callable[..., int]]:
     """Decorator that makes a command, a function of argv as of `run`, of one of parsed flags.
@@ -60,7 +60,7 @@ def of(
             if "registry_help" in args:
                 others = import_user_package(args.t2t_usr_dir, vars(args), words)
             if others:
-                command_line.refuse_unknown(others[0], table)
+                command_line.raise_unknown(others[0], table)
             args.package_words = words  # all of them of flags that the package has defined
             if "registry_help" in args and args.registry_help:
                 print(registry_help())
@@ -89,15 +89,15 @@ def _exit_code(function, argv):
         print(stopped, file=sys.stderr, flush=True)
         return stopped.exit_code
     except BaseException as error:
-        line = _line(error)
+        line = _user_message(error)
         if line is None:
             raise
-        words = (_cut(word, _MOST_WORD) for word in line.split())
-        print(f"error: {_cut(' '.join(words), _MOST_LINE)}", file=sys.stderr, flush=True)
+        words = (_shortened(word, _MAX_WORD) for word in line.split())
+        print(f"error: {_shortened(' '.join(words), _MAX_LINE)}", file=sys.stderr, flush=True)
         return 2
 
 
-def _written_out(function, argv):
+def _run_and_flush(function, argv):
     """The exit code of a function whose output, a short one too, has left the process's buffer."""
     try:
         code = function(argv) or 0
@@ -167,11 +167,11 @@ def import_user_package(
         said = errors.from_user_code(error) or f"{type(error).__name__}: {error}"
         raise UsageError(
             "--t2t_usr_dir must be a package that can be imported. "
-            f"Received: {directory!r}, {said}."
+            f"Received: {directory!r}, {message}."
         ) from error
 
 
-def typed(prompt: str) -> Iterator[str]:
+def typed_lines(prompt: str) -> Iterator[str]:
     """Yields the lines that are typed behind a prompt, or come through a pipe."""
     is_terminal = sys.stdin.isatty()
     if is_terminal:
@@ -199,7 +199,7 @@ def registry_help() -> str:
     )
 
 
-def _cut(text, most):
+def _shortened(text, most):
     """The beginning and the end of a text that is longer."""
     if len(text) <= most:
         return text
@@ -207,7 +207,7 @@ def _cut(text, most):
     return f"{text[: most - end - 1]}…{text[-end:]}"
 
 
-def _line(error):
+def _user_message(error):
     """What a user is told of an error; None of what keeps its stack trace, a bug of ours."""
     if isinstance(error, UserError):
         return str(error)
@@ -222,7 +222,7 @@ def _line(error):
     return None
 
 
-def _within_a_graph(error):
+def _error_in_graph(error):
     """The `UserError` behind an error that TensorFlow raised while it made a graph, or None."""
     while error is not None and type(error).__name__ == "StagingError":
         error = error.__cause__ or error.__context__
@@ -231,14 +231,14 @@ def _within_a_graph(error):
 
 # Control characters but those of lines, of which a live line begins with one; marks that let a text
 # run backwards.
-_COMMANDS = re.compile(
+_UNSAFE_CHARACTERS = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
     r"|(?!\A)\r(?!\n)"
 )
 
 
 @contextlib.contextmanager
-def may_go() -> Iterator[tuple["_Output", "_Output"]]:
+def safe_output() -> Iterator[tuple["_Output", "_Output"]]:
     """Context in which what is printed outlives the terminal, and cannot command one.
 
     A command whose terminal or pipe is closed goes on, unseen. What servers, files and models
@@ -277,7 +277,7 @@ class _Output:
 
     def write(self, text):
         encoding = self._stream.encoding or "utf-8"
-        shown = _COMMANDS.sub(_escaped, text).encode(encoding, "backslashreplace")
+        shown = _UNSAFE_CHARACTERS.sub(_escaped, text).encode(encoding, "backslashreplace")
         return self._attempt(self._stream.write, shown.decode(encoding))
 
     def flush(self):
@@ -290,7 +290,7 @@ class _Output:
         try:
             self._stream.flush()
         except OSError:
-            self._to_nowhere()
+            self._redirect_to_null()
             self._stream.flush()
 
     def _attempt(self, function, *arguments):
@@ -302,10 +302,10 @@ class _Output:
                     return None
                 self._failure = OSError(error.errno, error.strerror, self._name)
                 raise self._failure from error
-        self._to_nowhere()
+        self._redirect_to_null()
         return function(*arguments)
 
-    def _to_nowhere(self):
+    def _redirect_to_null(self):
         with open(os.devnull, "wb") as nowhere:
             os.dup2(nowhere.fileno(), self._stream.fileno())
 

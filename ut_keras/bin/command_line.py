@@ -4,7 +4,7 @@
 
 Accepted: --flag=value, --flag value, --switch, --noswitch, --switch=True, one dash instead of two,
 and T2T's --hp_NAME=value. A flag that is refused is one where it is set to anything but its default
-(`Flag.refused`).
+(`Flag.unsupported`).
 """
 
 import argparse
@@ -27,7 +27,7 @@ class Flag:
     help: str = ""
     type: Any = None  # or what makes a value of a text
     choices: tuple[str, ...] = ()  # what it may be, "" apart; empty for anything
-    refused: str = ""  # why no other value than the default is accepted; "" if it works
+    unsupported: str = ""  # why no other value than the default is accepted; "" if it works
     least: float | None = None  # of a number, both allowed; None for those of `limits`
     most: float | None = None
 
@@ -67,23 +67,23 @@ def parse(
         _add(parser, flag)
     argv, hparams = [_two_dashes(word) for word in argv], []
     if any(flag.name == "hparams" for flag in table):
-        argv, hparams = _take_hparam_flags(argv)
+        argv, hparams = _split_hparam_flags(argv)
     values, unknown = parser.parse_known_args(argv)
     if unknown and others is None:
-        refuse_unknown(unknown[0], table)
+        raise_unknown(unknown[0], table)
     elif others is not None:
         others += unknown
     for flag in table:
         value = getattr(values, flag.name.replace("-", "_"))
-        if flag.refused and value != flag.default:
+        if flag.unsupported and value != flag.default:
             raise UsageError(
-                f"--{flag.name} is not supported: {flag.refused}. Received: {value!r}."
+                f"--{flag.name} is not supported: {flag.unsupported}. Received: {value!r}."
             )
         if value and flag.choices and value not in flag.choices:
             choices = ", ".join(flag.choices)
             raise UsageError(f"--{flag.name} must be one of {choices}. Received: {value!r}.")
         if flag.value_type in (int, float) and value is not None:
-            expected = limits.why_not(value, flag.least, flag.most)
+            expected = limits.unmet_limit(value, flag.least, flag.most)
             if expected:
                 raise UsageError(f"--{flag.name} must be {expected}. Received: {value}.")
     if hparams:
@@ -100,7 +100,7 @@ def path(text: str) -> str:
     return os.path.expanduser(text)
 
 
-A_NAME = "a name, as listed by --registry_help"
+REGISTERED_NAME = "a name, as listed by --registry_help"
 
 
 def require(args: argparse.Namespace, *names: str, what: str = "") -> None:
@@ -117,7 +117,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _add(parser, flag):
     default = "" if flag.default in (None, "", False, -1) else f" Default: {flag.default}."
-    text = argparse.SUPPRESS if flag.refused else (flag.help + default).replace("%", "%%")
+    text = argparse.SUPPRESS if flag.unsupported else (flag.help + default).replace("%", "%%")
     options = {"default": flag.default, "help": text, "dest": flag.name.replace("-", "_")}
     if flag.value_type is bool:
         parser.add_argument(
@@ -141,7 +141,7 @@ def _two_dashes(word):
     return f"-{word}" if is_flag and word != "-h" else word
 
 
-def _take_hparam_flags(argv):
+def _split_hparam_flags(argv):
     """Takes T2T's `--hp_NAME value` out of a command line: the rest, and name=value pairs."""
     rest, pairs = [], []
     words = iter(argv)
@@ -154,7 +154,7 @@ def _take_hparam_flags(argv):
     return rest, pairs
 
 
-def refuse_unknown(word: str, table: Iterable[Flag]) -> NoReturn:
+def raise_unknown(word: str, table: Iterable[Flag]) -> NoReturn:
     """Raises the `UsageError` of a word that is of no flag; the nearest are listed."""
     if not word.startswith("--"):
         raise UsageError(

@@ -17,15 +17,15 @@ from ut_keras.files import json_file
 _MAX_LENGTH = 256  # T2T's hparam of the Transformer
 
 
-@command.of(flags.DATAGEN, "ut-datagen", __doc__)
+@command.from_flags(flags.DATAGEN, "ut-datagen", __doc__)
 def main(args: command.Args) -> None:
-    command_line.require(args, "problem", what=command_line.A_NAME)
+    command_line.require(args, "problem", what=command_line.REGISTERED_NAME)
     from ut_keras import problems
 
-    chosen = [problems.get(name) for name in _names(args, problems.names())]
+    chosen = [problems.get(name) for name in _selected_names(args, problems.names())]
     if args.only_list:
         for problem in chosen:
-            print(_listed(problem, args.tmp_dir))
+            print(_task_line(problem, args.tmp_dir))
         return
     command_line.require(args, "data_dir", what="the folder to write to")
     tasks = _tasks(args)
@@ -37,7 +37,7 @@ def main(args: command.Args) -> None:
             _inspect(one, args.data_dir, args.inspect)
 
 
-def _names(args, known):
+def _selected_names(args, known):
     """The names that --problem and --exclude_problems leave, sorted; unknown ones stay in.
 
     Every part of --problem is a name or a pattern; as in T2T, every part of --exclude_problems is
@@ -69,7 +69,7 @@ def _tasks(args):
     )
 
 
-def _listed(problem, tmp_dir):
+def _task_line(problem, tmp_dir):
     """The line of --only_list: splits, and their files as tasks."""
     parts, first = [], 0
     for split, number in problem.shards_to_generate(tmp_dir).items():

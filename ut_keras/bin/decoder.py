@@ -14,7 +14,7 @@ import contextlib
 import os
 import sys
 
-from ut_keras.bin import bleu, command, decode_setup, flags
+from ut_keras.bin import bleu, command, decoder_setup, flags
 from ut_keras.errors import DataError
 from ut_keras.files import path_lock, whole_file
 from ut_keras.hparam import limits
@@ -22,14 +22,14 @@ from ut_keras.inference import decode_job, line_encoding
 from ut_keras.text import text_encoder, text_lines, word_vocabulary
 
 
-@command.of(flags.DECODER, "ut-decoder", __doc__)
+@command.from_flags(flags.DECODER, "ut-decoder", __doc__)
 def main(args: command.Args) -> None:
-    setup = decode_setup.check(args)
+    setup = decoder_setup.check(args)
     modes = {
-        decode_setup.FILE: _decode_file,
-        decode_setup.SCORE: _score_file,
-        decode_setup.INTERACTIVE: _decode_typed,
-        decode_setup.SPLIT: _decode_split,
+        decoder_setup.FILE: _decode_file,
+        decoder_setup.SCORE: _score_file,
+        decoder_setup.INTERACTIVE: _decode_typed,
+        decoder_setup.SPLIT: _decode_split,
     }
     with contextlib.ExitStack() as locks:
         if setup.target:
@@ -51,7 +51,7 @@ def _decode_file(setup):
         ids = line_encoding.sources(setup.source, lines, setup.encoders["targets"])
     else:
         ids = _encoded(setup, setup.source, lines)
-    _say_unknown_words(setup, lines)
+    _print_unknown_words(setup, lines)
     longest, most = setup.hp.max_length or setup.hp.batch_size, setup.values["max_input_size"]
     for note in line_encoding.notes(ids, longest, most):
         print(f"note: {setup.source}: {note}", flush=True)
@@ -64,10 +64,10 @@ def _decode_file(setup):
     _finish(setup, [setup.target])
     if references is not None:
         best = [decode_job.best_text(beams, setup.values) for beams in results]
-        language = decode_setup.target_language(setup.problem, setup.specs, task)
+        language = decoder_setup.target_language(setup.problem, setup.specs, task)
         print(f"sacreBLEU: {bleu.sacrebleu_line(references, best, True, language)}")
         print(f"T2T: {bleu.t2t_line(references, best, True)}")
-        if note := bleu.note_of(references, language):
+        if note := bleu.tokenizer_note(references, language):
             print(f"{note}; use ut-bleu --language_pair to choose another.")
 
 
@@ -79,7 +79,7 @@ def _score_file(setup):
     _finish(setup, [setup.target])
 
 
-_MOST = {"ns": limits.MOST_ROWS, "dl": limits.MOST_POSITIONS}
+_MAXIMA = {"ns": limits.MOST_ROWS, "dl": limits.MOST_POSITIONS}
 _TYPED_HELP = """INTERACTIVE MODE  num_samples={ns}  decode_length={dl}
   ns=<num_samples>    (changes number of samples, default: 1)
   dl=<decode_length>  (changes decode length, default: 100)
@@ -91,16 +91,16 @@ def _decode_typed(setup):
     """A line in, a line out, with T2T's commands, until "q" or the end."""
     command.load_tensorflow(setup.run_dir, setup.args)
     predictor, _ = decode_job.load_predictor(setup)
-    samples = min(max(1, setup.values["num_samples"]), _MOST["ns"])
+    samples = min(max(1, setup.values["num_samples"]), _MAXIMA["ns"])
     settings = {"ns": samples, "dl": setup.values["extra_length"]}
     source = "target_prefix" if setup.is_language_model else "source_string"
     print(_TYPED_HELP.format(**settings, source=source))
     number = 0
-    for line in command.typed(">"):
+    for line in command.typed_lines(">"):
         if line == "q":
             break
         if line[:3] in ("ns=", "dl=", "it="):
-            _change(settings, line)
+            _change_setting(settings, line)
             continue
         number += 1
         try:
@@ -117,16 +117,16 @@ def _decode_typed(setup):
             continue
         rows = [ids] * settings["ns"]
         for beams in decode_job.beams(setup, predictor, rows, number, extra_length=settings["dl"]):
-            _show(beams, setup.values)
+            _print_beams(beams, setup.values)
 
 
-def _change(settings, line):
+def _change_setting(settings, line):
     name, value = line[:2], line[3:]
     if name == "it":
         if value != "text":
             print(f"The input type must be text. Received: {value!r}.")
         return
-    least, most = int(name == "ns"), _MOST[name]
+    least, most = int(name == "ns"), _MAXIMA[name]
     is_short = value.isdecimal() and len(value) <= len(str(most))
     if not is_short or not least <= int(value) <= most:
         print(f"{name} must be a number from {least} to {most}. Received: {value[:80]!r}.")
@@ -134,7 +134,7 @@ def _change(settings, line):
         settings[name] = int(value)
 
 
-def _show(beams, values):
+def _print_beams(beams, values):
     if not values["return_beams"]:
         print(beams[0][0], flush=True)
         return
@@ -152,7 +152,7 @@ def _decode_split(setup):
     targets = [text_lines.one_line(setup.to_text("targets", row)) for row in targets]
     if setup.target:
         times = [len(beams) for beams in results]
-        paths = [setup.target, *decode_setup.side_files(setup.target)]
+        paths = [setup.target, *decoder_setup.side_files(setup.target)]
         _write(paths[1], _repeated(targets, times))
         _write(paths[2], _repeated(inputs, times))
         _write(paths[0], [beam for beams in results for beam in beams])
@@ -162,7 +162,7 @@ def _decode_split(setup):
             outputs = "\n".join(f"OUTPUT: {beam}" for beam in beams)
             print(f"INPUT: {source}\n{outputs}\nTARGET: {target}\n")
     best = [decode_job.best_text(beams, setup.values) for beams in results]
-    _say_scores(setup, inputs, targets, best)
+    _print_scores(setup, inputs, targets, best)
 
 
 # Their parts.
@@ -175,7 +175,7 @@ def _encoded(setup, path, lines, first=1):
     return line_encoding.sources(path, lines, setup.encoders["inputs"], first)
 
 
-def _say_unknown_words(setup, lines):
+def _print_unknown_words(setup, lines):
     """A note where most words of the lines are unknown to the vocabulary."""
     encoder = setup.encoders["inputs" if "inputs" in setup.encoders else "targets"]
     if isinstance(encoder, text_encoder.TokenTextEncoder):
@@ -202,7 +202,7 @@ def _finish(setup, paths):
     print(f"Wrote {', '.join(paths)}", flush=True)
 
 
-def _say_scores(setup, inputs, targets, outputs):
+def _print_scores(setup, inputs, targets, outputs):
     right = sum(target == output for target, output in zip(targets, outputs, strict=True))
     scores = {"accuracy_per_sequence": right / max(1, len(targets))}
     scores.update(setup.problem.score_decoded(inputs, targets, outputs))

@@ -20,29 +20,29 @@ import re
 import sys
 import time
 
-from ut_keras.bin import command, decode_setup, flags
+from ut_keras.bin import command, decoder_setup, flags
 from ut_keras.errors import UsageError
 from ut_keras.files import file_error, path_lock, whole_file
 from ut_keras.hparam import overrides
 from ut_keras.inference import decode_hparams, feature_record
 
 
-@command.of(flags.EXPORTER, "ut-exporter", __doc__)
+@command.from_flags(flags.EXPORTER, "ut-exporter", __doc__)
 def main(args: command.Args) -> None:
     if args.export_quantize and args.format in ("saved_model", "safetensors"):
         raise UsageError(
             "--export_quantize requires --format=litert or ctranslate2. "
             f"Received: --format={args.format}."
         )
-    run = decode_setup.check_run(args)
-    search, values = _search(args, run)
+    run = decoder_setup.check_run(args)
+    search, values = _search_options(args, run)
     if args.format == "litert":
         _check_source_length(run, values)
     base = args.export_dir or os.path.join(run.run_dir, "export")
     os.makedirs(base, exist_ok=True)
     with path_lock.held(os.path.join(base, "export"), "--export_dir must be written", base):
         whole_file.remove_leftovers(os.path.join(base, "*"))
-        _export(args, run, search, values, os.path.join(base, str(_number(base))))
+        _export(args, run, search, values, os.path.join(base, str(_export_number(base))))
 
 
 def _export(args, run, search, values, directory):
@@ -99,17 +99,17 @@ def _write_litert(run, model, directory, length, search):
         export.export_litert(model, path, length, **search)
 
 
-def _search(args, run):
+def _search_options(args, run):
     """(options of the search, all decode hparams)"""
     length = {"max_input_size": decode_hparams.DECODER["max_input_size"]}
-    steps_alone = args.format == "litert" and run.is_language_model
-    taken = ["num_steps", "extra_length"] if steps_alone else ["num_steps"]
-    others = overrides.parse(args.decode_hparams).keys() - set(taken)
-    if others and (steps_alone or args.format in ("safetensors", "ctranslate2")):
-        whose = " of a language model" if steps_alone else ""
+    is_litert_language_model = args.format == "litert" and run.is_language_model
+    allowed = ["num_steps", "extra_length"] if is_litert_language_model else ["num_steps"]
+    others = overrides.parse(args.decode_hparams).keys() - set(allowed)
+    if others and (is_litert_language_model or args.format in ("safetensors", "ctranslate2")):
+        whose = " of a language model" if is_litert_language_model else ""
         raise UsageError(
             f"--format={args.format}{whose} exports no search; --decode_hparams can only set "
-            f"{' and '.join(taken)}. Received: {', '.join(sorted(others))}."
+            f"{' and '.join(allowed)}. Received: {', '.join(sorted(others))}."
         )
     values = decode_hparams.parse(args.decode_hparams, {**decode_hparams.SEARCH, **length})
     if values["max_input_size"] > 0 and "inputs" in run.specs and run.specs["inputs"].shape:
@@ -123,7 +123,7 @@ def _search(args, run):
     return decode_hparams.search_options(values), values
 
 
-def _number(base):
+def _export_number(base):
     """The time, or the next number if the folder holds a higher one: a server takes the highest."""
     names = (re.fullmatch(r"\.?([0-9]+)(\.ut_keras-.*)?", name) for name in os.listdir(base))
     highest = max((int(name[1]) for name in names if name), default=0)

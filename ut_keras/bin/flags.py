@@ -18,7 +18,7 @@ _GRAPH = "it belongs to TensorFlow 1's graphs and sessions"
 _SEED: dict[str, Any] = {"least": 0, "most": limits.LARGEST_SEED}
 _THREADS: dict[str, Any] = {"least": 0, "most": limits.MOST_THREADS}
 _PROCESSES: dict[str, Any] = {"least": 1, "most": limits.MOST_THREADS}
-_LATER = "only the default is implemented"
+_DEFAULT_ONLY = "only the default is implemented"
 _NO_DIR = "it belongs to --translations_dir, which is not supported"
 _EXPORT = "use the command ut-exporter"
 
@@ -59,19 +59,19 @@ _USR_DIR = Flag(
 _REGISTRY_HELP = Flag("registry_help", False, "List problems, models and hparams sets.")
 
 
-def _refused(reason, **defaults):
+def _unsupported(reason, **defaults):
     """Flags that take no other value than T2T's default."""
     return tuple(
-        Flag(name, default, type=str if default is None else None, refused=reason)
+        Flag(name, default, type=str if default is None else None, unsupported=reason)
         for name, default in defaults.items()
     )
 
 
 # absl's, which T2T's commands are built on.
 _LOG = "use TF_CPP_MIN_LOG_LEVEL for TensorFlow; the command's own log lines are always printed"
-_ABSL = (
-    *_refused("give the flags on the command line: $(cat FILE)", flagfile=""),
-    *_refused(_LOG, v=0, verbosity=0, logtostderr=False, alsologtostderr=False),
+_ABSL_FLAGS = (
+    *_unsupported("give the flags on the command line: $(cat FILE)", flagfile=""),
+    *_unsupported(_LOG, v=0, verbosity=0, logtostderr=False, alsologtostderr=False),
 )
 
 DATAGEN = (
@@ -97,13 +97,13 @@ DATAGEN = (
     ),
     Flag("max_cases", 0, "Write only the first N samples of each split; 0: all.", least=0),
     Flag("inspect", 0, "Print N records as text, and statistics of all records.", least=0),
-    *_refused("T2T does not support it for registered problems either", num_shards=0),
-    *_refused(
+    *_unsupported("T2T does not support it for registered problems either", num_shards=0),
+    *_unsupported(
         "ut_keras has no environment problems",
         env_problem_max_env_steps=0,
         env_problem_batch_size=0,
     ),
-    *_ABSL,
+    *_ABSL_FLAGS,
 )
 
 IMPORT_T2T = (
@@ -130,13 +130,13 @@ AVG_CHECKPOINTS = (
         choices=("float16",),
     ),
     # t2t-avg-all's.
-    *_refused(
+    *_unsupported(
         "use --prefix=FOLDER/ --num_last_checkpoints=N, the newest N of a folder",
         model_dir=None,
         n=None,
     ),
-    *_refused("use --output_path, which names a file", output_dir=None),
-    *_refused("the command averages once; call it again", min_steps=None, wait_minutes=None),
+    *_unsupported("use --output_path, which names a file", output_dir=None),
+    *_unsupported("the command averages once; call it again", min_steps=None, wait_minutes=None),
 )
 
 BLEU = (
@@ -155,10 +155,10 @@ BLEU = (
         "sacreBLEU's tokenizer. Default: the tokenizer for --language_pair, otherwise 13a.",
         choices=sacre_bleu.TOKENIZERS,
     ),
-    *_refused("BLEU does not need the source; T2T ignores it", source=None),
-    *_refused("call the command once per file", translations_dir=None),
-    *_refused(_NO_DIR, event_dir=None, tag_suffix="", min_steps=-1, wait_minutes=0),
-    Flag("report_zero", None, type=bool, refused=_NO_DIR),
+    *_unsupported("BLEU does not need the source; T2T ignores it", source=None),
+    *_unsupported("call the command once per file", translations_dir=None),
+    *_unsupported(_NO_DIR, event_dir=None, tag_suffix="", min_steps=-1, wait_minutes=0),
+    Flag("report_zero", None, type=bool, unsupported=_NO_DIR),
 )
 
 _MEMORY_FRACTION = Flag(
@@ -248,28 +248,32 @@ TRAINER = (
     Flag("autotune_parallel_trials", 1, "Search: number of parallel trials.", **_PROCESSES),
     _USR_DIR,
     _REGISTRY_HELP,
-    *_refused("use --schedule=train_eval_and_decode", eval_run_autoregressive=False),
-    *_refused(_LATER, keep_checkpoint_every_n_hours=10000, gpu_automatic_mixed_precision=False),
-    *_refused("use ut-decoder", decode_from_file="", decode_to_file="", decode_reference=""),
-    *_refused(_EXPORT, export_saved_model=False, export_saved_model_api_version=1),
-    *_refused("no schedule waits for checkpoints of another process", eval_timeout_mins=240),
+    *_unsupported("use --schedule=train_eval_and_decode", eval_run_autoregressive=False),
+    *_unsupported(
+        _DEFAULT_ONLY, keep_checkpoint_every_n_hours=10000, gpu_automatic_mixed_precision=False
+    ),
+    *_unsupported("use ut-decoder", decode_from_file="", decode_to_file="", decode_reference=""),
+    *_unsupported(_EXPORT, export_saved_model=False, export_saved_model_api_version=1),
+    *_unsupported("no schedule waits for checkpoints of another process", eval_timeout_mins=240),
     # What has gone with TensorFlow 1.
-    *_refused(_GRAPH, tfdbg=False, dbgprofile=False, enable_graph_rewriter=False),
-    *_refused(_GRAPH, use_guarantee_const_getter=False),
+    *_unsupported(_GRAPH, tfdbg=False, dbgprofile=False, enable_graph_rewriter=False),
+    *_unsupported(_GRAPH, use_guarantee_const_getter=False),
     _MEMORY_FRACTION,
-    *_refused("use --xla_compile", xla_jit_level=-1),
-    *_refused("use the environment variable CUDA_VISIBLE_DEVICES", gpu_order=""),
-    *_refused(_SERVER, worker_replicas=1, worker_id=0, worker_job="/job:localhost", master=""),
-    *_refused(_SERVER, ps_job="/job:ps", ps_gpu=0, ps_replicas=0),
-    *_refused(_SERVER, sync=False, std_server_protocol="grpc"),
-    *_refused(_TPU, use_tpu_estimator=False, tpu_num_shards=8, tpu_job_name=None),
-    *_refused(_TPU, tpu_infeed_sleep_secs=None, iterations_per_loop=100),
-    *_refused(_CLOUD, cloud_mlengine=False, cloud_mlengine_master_type=None, **{"job-dir": None}),
-    *_ABSL,
+    *_unsupported("use --xla_compile", xla_jit_level=-1),
+    *_unsupported("use the environment variable CUDA_VISIBLE_DEVICES", gpu_order=""),
+    *_unsupported(_SERVER, worker_replicas=1, worker_id=0, worker_job="/job:localhost", master=""),
+    *_unsupported(_SERVER, ps_job="/job:ps", ps_gpu=0, ps_replicas=0),
+    *_unsupported(_SERVER, sync=False, std_server_protocol="grpc"),
+    *_unsupported(_TPU, use_tpu_estimator=False, tpu_num_shards=8, tpu_job_name=None),
+    *_unsupported(_TPU, tpu_infeed_sleep_secs=None, iterations_per_loop=100),
+    *_unsupported(
+        _CLOUD, cloud_mlengine=False, cloud_mlengine_master_type=None, **{"job-dir": None}
+    ),
+    *_ABSL_FLAGS,
 )
 
 
-def _with(own, others):
+def _merged(own, others):
     """A command's own flags, and those of another one that it has not."""
     names = {flag.name for flag in own}
     return (*own, *(flag for flag in others if flag.name not in names))
@@ -306,10 +310,10 @@ DECODER_OWN = (
     _NO_TMP_DIR,
     _USR_DIR,
     _REGISTRY_HELP,
-    *_refused("decoding uses one device", worker_gpu=1),
-    *_refused(_LATER, decode_shards=1),
-    *_refused("outputs are printed or written to a file", decode_in_memory=False),
-    *_refused(_GRAPH, disable_grappler_optimizations=False),
+    *_unsupported("decoding uses one device", worker_gpu=1),
+    *_unsupported(_DEFAULT_ONLY, decode_shards=1),
+    *_unsupported("outputs are printed or written to a file", decode_in_memory=False),
+    *_unsupported(_GRAPH, disable_grappler_optimizations=False),
 )
 _RUNTIME = (
     "intra_op_parallelism_threads",
@@ -318,18 +322,18 @@ _RUNTIME = (
     "optionally_use_dist_strat",
     "worker_gpu_memory_fraction",
 )
-_OF_TRAINING = tuple(
+_TRAINER_FLAGS = tuple(
     flag
-    if flag.name in _RUNTIME or flag.refused
-    else dataclasses.replace(flag, help="", refused="it affects only training")
+    if flag.name in _RUNTIME or flag.unsupported
+    else dataclasses.replace(flag, help="", unsupported="it affects only training")
     for flag in TRAINER
 )
-DECODER = _with(DECODER_OWN, _OF_TRAINING)
+DECODER = _merged(DECODER_OWN, _TRAINER_FLAGS)
 
 # Which weights to take.
 _NAMES = ("problem", "model", "hparams_set", "hparams")
-_OF_A_RUN = (*_NAMES, "output_dir", "checkpoint_path", "data_dir", "t2t_usr_dir", "registry_help")
-RUN = tuple(flag for flag in DECODER_OWN if flag.name in _OF_A_RUN)
+_RUN_FLAGS = (*_NAMES, "output_dir", "checkpoint_path", "data_dir", "t2t_usr_dir", "registry_help")
+RUN = tuple(flag for flag in DECODER_OWN if flag.name in _RUN_FLAGS)
 
 # t2t-exporter takes all flags of t2t-trainer besides its own.
 EXPORTER_OWN = (
@@ -349,10 +353,10 @@ EXPORTER_OWN = (
         "float16 or int8: smaller weights, for --format=litert or ctranslate2.",
         choices=("float16", "int8"),
     ),
-    *_refused("TF Hub uses SavedModels now", export_as_tfhub=False),
-    *_refused("TensorFlow 2 writes only saved_model.pb", as_text=True),
+    *_unsupported("TF Hub uses SavedModels now", export_as_tfhub=False),
+    *_unsupported("TensorFlow 2 writes only saved_model.pb", as_text=True),
 )
-EXPORTER = _with(EXPORTER_OWN, _OF_TRAINING)
+EXPORTER = _merged(EXPORTER_OWN, _TRAINER_FLAGS)
 
 _TEXT = "No effect: the served model reads and writes text itself."
 QUERY_SERVER = (
@@ -363,7 +367,7 @@ QUERY_SERVER = (
     Flag("problem", None, _TEXT, str),
     Flag("data_dir", None, _TEXT, str),
     Flag("t2t_usr_dir", None, _TEXT, str),
-    *_refused(_CLOUD, cloud_mlengine_model_name=None, cloud_mlengine_model_version=None),
+    *_unsupported(_CLOUD, cloud_mlengine_model_name=None, cloud_mlengine_model_version=None),
 )
 
 VISUALIZE = (

@@ -13,7 +13,7 @@ import shlex
 import sys
 
 from ut_keras import hparam, models
-from ut_keras.bin import command, command_line, flags, run_setup
+from ut_keras.bin import command, command_line, flags, trainer_setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.files import file_error
@@ -22,11 +22,11 @@ from ut_keras.inference import feature_record
 from ut_keras.training import output_folder
 
 
-@command.of(flags.IMPORT_T2T, "ut-import-t2t", __doc__)
+@command.from_flags(flags.IMPORT_T2T, "ut-import-t2t", __doc__)
 def main(args: command.Args) -> None:
     from ut_keras import problems
 
-    run_setup.check_names(args)
+    trainer_setup.check_names(args)
     source, output_dir, data_dir = args.t2t_output_dir, args.output_dir, args.data_dir
     _check_folders(args)
     t2t_flags = read_t2t_flags(source)
@@ -55,7 +55,7 @@ def main(args: command.Args) -> None:
             hparams_set=t2t_flags.get("hparams_set"),
             hparams=t2t_flags.get("hparams", ""),
             random_seed=seed,
-            trained_with={"hparams": hparam_changes.noted(model.hparams)},
+            trained_with={"hparams": hparam_changes.non_defaults(model.hparams)},
         )
     print(f"Wrote {path} (step {step}), hparams.json and run.json. To resume training:")
     names = {"problem": problem.name, "model": model_name, "t2t_usr_dir": args.t2t_usr_dir}

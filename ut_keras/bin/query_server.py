@@ -20,18 +20,18 @@ from ut_keras.bin import command, command_line, flags
 from ut_keras.errors import UsageError
 from ut_keras.files import json_file
 
-_MOST_BYTES = 2**23  # of an answer; parsed it may take 30 times as much
+_MAX_RESPONSE_BYTES = 2**23  # of an answer; parsed it may take 30 times as much
 
 
-@command.of(flags.QUERY_SERVER, "ut-query-server", __doc__)
+@command.from_flags(flags.QUERY_SERVER, "ut-query-server", __doc__)
 def main(args: command.Args) -> None:
     command_line.require(args, "server", "servable_name")
     if args.inputs_once is not None:
-        _ask(args, args.inputs_once)
+        _request(args, args.inputs_once)
         return
-    for line in command.typed(">> "):
+    for line in command.typed_lines(">> "):
         try:
-            _ask(args, line)
+            _request(args, line)
         except UsageError as error:
             print(f"error: {error}", file=sys.stderr, flush=True)
 
@@ -47,7 +47,7 @@ def predict(
     Returns:
         for every text {"outputs": list of str, "scores": list of float}.
     Raises:
-        UsageError: if there is no answer, one that says no, or one that is none to the texts.
+        UsageError: if there is no response, one that says no, or one that is none to the texts.
     """
     address = server.removeprefix("http://").removesuffix("/")
     if "/" in address:
@@ -60,24 +60,24 @@ def predict(
     path = f"/v1/models/{urllib.parse.quote(servable_name, safe='')}:predict"
     body = json.dumps({"instances": texts}).encode()
     try:
-        status, content = _within(timeout_secs, _post, address, path, body, timeout_secs)
+        status, content = _with_timeout(timeout_secs, _post, address, path, body, timeout_secs)
     except (OSError, OverflowError, ValueError, http.client.HTTPException) as error:
         raise UsageError(
             f"--server must be the REST API of a server. Received: {server!r}, "
             f"{type(error).__name__} {error}."
         ) from error
     try:
-        answer = json_file.parse(content)
-        if "predictions" in answer:
-            rows = [_prediction(row) for row in answer["predictions"]]
+        response = json_file.parse(content)
+        if "predictions" in response:
+            rows = [_prediction(row) for row in response["predictions"]]
             if len(rows) != len(texts):
                 raise ValueError("another number of predictions")
             return rows
-        reason = str(answer["error"])
+        reason = str(response["error"])
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise UsageError(
-            f"The response of {server} must be JSON with predictions, at most {_MOST_BYTES} bytes. "
-            f"Received: status {status}, {content[:80]!r}."
+            f"The response of {server} must be JSON with predictions, at most "
+            f"{_MAX_RESPONSE_BYTES} bytes. Received: status {status}, {content[:80]!r}."
         ) from error
     raise UsageError(f"{server} rejected the request, status {status}: {reason[:500]}")
 
@@ -98,35 +98,35 @@ def _post(address, path, body, timeout_secs):
     with contextlib.closing(connection):
         connection.request("POST", path, body, {"Content-Type": "application/json"})
         with connection.getresponse() as response:
-            return response.status, response.read(_MOST_BYTES)
+            return response.status, response.read(_MAX_RESPONSE_BYTES)
 
 
-def _within(seconds, function, *arguments):
+def _with_timeout(seconds, function, *arguments):
     """What a function returns, or TimeoutError: it waits for others, and for so long in all.
 
     It runs in a thread, which is left behind if it takes longer: nothing else ends, for instance,
     the look-up of an address, or a server that drips.
     """
-    answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
+    pending: concurrent.futures.Future[Any] = concurrent.futures.Future()
 
     def run():
         try:
-            answer.set_result(function(*arguments))
+            pending.set_result(function(*arguments))
         except BaseException as error:  # raised where it is waited for
-            answer.set_exception(error)
+            pending.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
     try:
-        return answer.result(seconds)
+        return pending.result(seconds)
     except TimeoutError:
         raise TimeoutError(f"no response within {seconds:g} s") from None
 
 
-def _ask(args, text):
-    [answer] = predict(args.server, args.servable_name, [text], args.timeout_secs)
-    scores = ",".join(f"{score:.3f}" for score in answer["scores"])
-    outputs = "\n".join(answer["outputs"])
-    title = f"Score {scores}" if len(answer["scores"]) == 1 else f"Scores [{scores}]"
+def _request(args, text):
+    [response] = predict(args.server, args.servable_name, [text], args.timeout_secs)
+    scores = ",".join(f"{score:.3f}" for score in response["scores"])
+    outputs = "\n".join(response["outputs"])
+    title = f"Score {scores}" if len(response["scores"]) == 1 else f"Scores [{scores}]"
     print(f"\nInput:\n{text}\n\nOutput ({title}):\n{outputs}", flush=True)
 
 

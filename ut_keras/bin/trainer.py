@@ -19,8 +19,8 @@ import sys
 from typing import Any
 
 from ut_keras import models
-from ut_keras.bin import command, flags, run_setup, run_terms
-from ut_keras.bin.run_setup import Setup
+from ut_keras.bin import command, flags, trainer_setup, training_conditions
+from ut_keras.bin.trainer_setup import Setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.inference import decode_hparams, feature_record, run_record
@@ -34,7 +34,7 @@ _TRIAL = (
 )
 
 
-@command.of(flags.TRAINER, "ut-trainer", __doc__)
+@command.from_flags(flags.TRAINER, "ut-trainer", __doc__)
 def main(args: command.Args) -> None:
     if args.hparams_range:
         from ut_keras.bin import tune
@@ -96,9 +96,9 @@ def _strategy(setup):
         )
     tpu = args.cloud_tpu_name if args.use_tpu else None
     if setup.cluster is not None:
-        statement = run_terms.statement(setup)
-        statements = rendezvous.exchange(setup.cluster, args.worker_wait_secs, statement)
-        rendezvous.check(statements, setup.cluster.index)
+        fingerprint = training_conditions.worker_fingerprint(setup)
+        fingerprints = rendezvous.exchange(setup.cluster, args.worker_wait_secs, fingerprint)
+        rendezvous.check(fingerprints, setup.cluster.index)
     return distribution.get_strategy(args.worker_gpu, cluster=setup.cluster, tpu=tpu)
 
 
@@ -196,10 +196,10 @@ def metric_functions(problem: Any) -> dict[str, Any]:
 
 
 def _write_records(setup, num_replicas):
-    terms = run_terms.of(setup, num_replicas)
+    conditions = training_conditions.describe(setup, num_replicas)
     before = run_record.read(setup.args.output_dir)
     if checkpoint_files.exists(setup.args.output_dir):
-        for line in run_terms.changes(before, terms, setup):
+        for line in training_conditions.changes(before, conditions, setup):
             print(line, flush=True)
     is_of_run = setup.args.hparams_set in (None, before.get("hparams_set"))  # by its hparams.json
     named = before if is_of_run else vars(setup.args)
@@ -218,7 +218,7 @@ def _write_records(setup, num_replicas):
             hparams_set=named.get("hparams_set"),
             hparams=setup.args.hparams or named.get("hparams", ""),
             random_seed=setup.seed,
-            trained_with=terms,
+            trained_with=conditions,
         )
 
 

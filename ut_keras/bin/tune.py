@@ -17,8 +17,8 @@ import time
 from typing import Any
 
 from ut_keras import hparams as hparams_lib
-from ut_keras.bin import command, command_line, flags, run_setup
-from ut_keras.bin.run_setup import Setup
+from ut_keras.bin import command, command_line, flags, trainer_setup
+from ut_keras.bin.trainer_setup import Setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.files import metrics_file
@@ -30,7 +30,7 @@ from ut_keras.training import output_folder, search, trial_process
 _WAIT_SECONDS = 0.2
 _OWN_FLAGS = {"hparams_range", "output_dir", "hparams", "random_seed", "generate_data"}
 # The identity of a search, beside its ranges: with other values its trials could not be compared.
-_SAME = (
+_SEARCH_IDENTITY = (
     *("problem", "model", "hparams_set", "hparams", "hparams_range", "autotune_objective"),
     *("autotune_maximize", "train_steps", "eval_steps", "eval_use_test_set", "schedule"),
 )
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace, program: str) -> None:
     with output_folder.lock(args.output_dir):
         if not os.path.exists(os.path.join(args.output_dir, search.FILENAME)):
             _check_free(args.output_dir, range(args.autotune_max_trials))
-        identity = {name: getattr(args, name) for name in _SAME}
+        identity = {name: getattr(args, name) for name in _SEARCH_IDENTITY}
         identity["ranges"] = [str(item) for item in ranges]
         identity["flags of --t2t_usr_dir"] = args.package_words
         study = search.open_study(args.output_dir, identity, args.random_seed)
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace, program: str) -> None:
         to_come = [t.number for t in study.trials if t.state.name == "WAITING"]
         to_come += range(len(study.trials), args.autotune_max_trials)
         _check_free(args.output_dir, to_come)
-        for line in hparam_ranges.without_effect(ranges, setup.hp):
+        for line in hparam_ranges.ignored_notes(ranges, setup.hp):
             print(f"note: {line}", flush=True)
         if args.generate_data:
             command.load_tensorflow()
@@ -81,7 +81,7 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
     Raises:
         UsageError, UnknownNameError, HParamError: one line that says what is wrong.
     """
-    run_setup.check_names(args)
+    trainer_setup.check_names(args)
     command_line.require(args, "autotune_objective", what="a metric, such as accuracy_per_sequence")
     if args.autotune_maximize and args.autotune_objective.rpartition("/")[2] == "loss":
         raise UsageError(
@@ -95,7 +95,7 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
         )
     command_line.require(args, "hparams_set", what="the hparams set that the trials start from")
     ranges = hparams_lib.get_range(args.hparams_range)
-    setup = run_setup.check(args)
+    setup = trainer_setup.check(args)
     if setup.schedule == "train" or not setup.trains:
         raise UsageError(
             "--schedule must train and evaluate: the objective is a result of evaluations. "

@@ -11,15 +11,15 @@ import importlib.util
 import os
 import sys
 
-from ut_keras.bin import command, command_line, decode_setup, flags
+from ut_keras.bin import command, command_line, decoder_setup, flags
 from ut_keras.errors import UsageError
 from ut_keras.files import whole_file
 from ut_keras.inference import line_encoding
 
 
-@command.of(flags.VISUALIZE, "ut-visualize", __doc__)
+@command.from_flags(flags.VISUALIZE, "ut-visualize", __doc__)
 def main(args: command.Args) -> None:
-    run = decode_setup.check_run(args)
+    run = decoder_setup.check_run(args)
     if not args.input.strip():
         raise UsageError("--input is required: the input of the model.")
     encoder = run.encoders["targets" if run.is_language_model else "inputs"]

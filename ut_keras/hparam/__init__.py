@@ -4,7 +4,7 @@
     hparam.save(hp, "hparams.json"); hparam.load("hparams.json")
 
 `field` says what a declaration means; `basic`, `transformer` and `lstm` declare what acts. What T2T
-has besides stands in `ut_keras.hparam.without_effect`.
+has besides stands in `ut_keras.hparam.ignored_fields`.
 """
 
 from ut_keras.hparam.basic import BasicHParams

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
-from ut_keras.hparam import limits, without_effect
+from ut_keras.hparam import ignored_fields, limits
 from ut_keras.hparam import overrides as overrides_lib
 from ut_keras.hparam.field import (
     NON_NEGATIVE,
@@ -114,7 +114,7 @@ _OTHER_OPTIMIZERS = ("ftrl", "yellow_fin", "Ftrl", "YellowFin")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BasicHParams(without_effect.BasicNames):
+class BasicHParams(ignored_fields.BasicIgnoredFields):
     """Hyperparameters of every model. Frozen: `override` and `dataclasses.replace` make a new one.
 
     Raises:
@@ -286,20 +286,20 @@ class BasicHParams(without_effect.BasicNames):
         if refused:
             raise HParamError(f"Unsupported values of hparams: {'; '.join(refused)}.")
 
-    def inert_notes(self, before: Any) -> list[str]:
+    def ignored_notes(self, before: Any) -> list[str]:
         """Returns a line for each field that differs from `before`, an hp, and has no effect."""
         return [
             f"{name}={value!r} has no effect: {why}."
             for name, value in vars(self).items()
-            if value != getattr(before, name) and (why := self.why_without_effect(name))
+            if value != getattr(before, name) and (why := self.ignored_reason(name))
         ]
 
-    def why_without_effect(self, name: str) -> str:
+    def ignored_reason(self, name: str) -> str:
         """Returns the reason for which no value of a field changes anything; "" if one does."""
         known = specs(type(self))
         facts = known[name].facts
-        if facts.inert:
-            return facts.inert
+        if facts.ignored:
+            return facts.ignored
         for decider, values in facts.read_if:
             if decider not in known:
                 continue

@@ -13,7 +13,7 @@ from ut_keras.hparam.basic import BasicHParams
 from ut_keras.hparam.field import HParamError, specs
 
 
-def noted(hp: BasicHParams) -> dict[str, Any]:
+def non_defaults(hp: BasicHParams) -> dict[str, Any]:
     """The hparams that differ from the defaults of their class: dict from name to value."""
     return {
         name: getattr(hp, name)
@@ -36,7 +36,7 @@ def check_as_trained(saved: BasicHParams, noted: dict[str, Any] | None, path: st
     if noted is None:
         return saved
     trained = type(saved)().override(noted)
-    changed = differing(trained, saved, of_the_function=True)
+    changed = differing_names(trained, saved, inference_only=True)
     if changed:
         there = ", ".join(f"{name}={getattr(trained, name)!r}" for name in changed)
         here = ", ".join(f"{name}={getattr(saved, name)!r}" for name in changed)
@@ -47,18 +47,18 @@ def check_as_trained(saved: BasicHParams, noted: dict[str, Any] | None, path: st
     return trained
 
 
-def lines(
-    there: BasicHParams, here: BasicHParams, path: str, of_the_function: bool = False
+def notes(
+    there: BasicHParams, here: BasicHParams, path: str, inference_only: bool = False
 ) -> list[str]:
     """A line for each hparam that is another one than in a file.
 
     Args:
         there, here: hparams, those of the file and those that are taken.
-        of_the_function: bool, as of `differing`.
+        inference_only: bool, as of `differing`.
     """
     return [
         f"note: {name} is {getattr(here, name)!r} instead of {getattr(there, name)!r} in {path}"
-        for name in differing(there, here, of_the_function)
+        for name in differing_names(there, here, inference_only)
     ]
 
 
@@ -68,7 +68,7 @@ def check_same_architecture(saved: BasicHParams, current: BasicHParams) -> None:
     Raises:
         HParamError: names every field that must not differ, with both values.
     """
-    if _kind(saved) is not _kind(current):
+    if _base_class(saved) is not _base_class(current):
         raise HParamError(
             f"The class of the hparams must be the saved one, {type(saved).__name__}. "
             f"Received: {type(current).__name__}."
@@ -87,25 +87,27 @@ def check_same_architecture(saved: BasicHParams, current: BasicHParams) -> None:
         )
 
 
-def differing(one: BasicHParams, other: BasicHParams, of_the_function: bool = False) -> list[str]:
+def differing_names(
+    one: BasicHParams, other: BasicHParams, inference_only: bool = False
+) -> list[str]:
     """The names of hparams that differ; none where they are of two kinds.
 
     Args:
         one, other: hparams.
-        of_the_function: bool. Leave out what only training reads.
+        inference_only: bool. Leave out what only training reads.
     """
-    if _kind(one) is not _kind(other):
+    if _base_class(one) is not _base_class(other):
         return []
     both = vars(one).keys() & vars(other).keys()  # a package may add others by now
     names = [n for n in specs(type(one)) if n in both and getattr(one, n) != getattr(other, n)]
-    return [n for n in names if not of_the_function or _is_of_the_function(other, n)]
+    return [n for n in names if not inference_only or _affects_inference(other, n)]
 
 
-def _kind(hp):
+def _base_class(hp):
     """The class, without the fields that a package adds."""
     return type(hp).__bases__[0] if hp.ADDED else type(hp)
 
 
-def _is_of_the_function(hp, name):
+def _affects_inference(hp, name):
     facts = specs(type(hp))[name].facts
-    return name in hp.architecture() or not (facts.training or facts.inert)
+    return name in hp.architecture() or not (facts.training or facts.ignored)

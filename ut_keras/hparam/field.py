@@ -2,8 +2,8 @@
 
     filter_size: int = field(2048, "[1, inf)", architecture=True)
     recurrence_type: Literal["basic", "act", "gru"] = field("basic", supported=("basic", "act"))
-    hard_attention_k: int = later(0)
-    daisy_chain_variables: bool = inert(True, "tf.distribute places the variables")
+    hard_attention_k: int = unsupported(0)
+    daisy_chain_variables: bool = ignored(True, "tf.distribute places the variables")
 
 The annotation gives the type (int, float, bool, str or a Literal of strings, each maybe `| None`),
 the rest stands in `field`. So a feature that gets implemented is declared so on its own line and
@@ -34,7 +34,7 @@ class HParamError(UserError):
     """A hyperparameter is unknown, of the wrong type, out of range or not supported yet."""
 
 
-class Bare(str):
+class UnquotedWord(str):
     """A word as it was typed, not in quotes: the field's type says what it means."""
 
     def __repr__(self) -> str:
@@ -60,7 +60,7 @@ class Facts:
     architecture: bool = False  # weights trained with one value are useless under another
     supported: tuple | None = None  # implemented besides the default; None: every value
     instead: str = ""  # what to give in place of a value that is not supported
-    inert: str = ""  # why the field has no effect here; "" if it has one
+    ignored: str = ""  # why the field has no effect here; "" if it has one
     comma_separated: bool = False  # T2T's strings such as "0,1", which may be given as [0,1]
     # A trained model computes the same under every value: it is read in training only, or says how
     # examples become batches.
@@ -77,12 +77,12 @@ def field(default: Any, interval: str = "", **facts: Any) -> Any:
 
 
 training = functools.partial(field, training=True)
-later = functools.partial(field, supported=())  # no value but the default is implemented yet
+unsupported = functools.partial(field, supported=())  # no value but the default is implemented yet
 
 
-def inert(default: Any, why: str) -> Any:
+def ignored(default: Any, why: str) -> Any:
     """Declares a hyperparameter that may be set and has no effect here; `why` says the reason."""
-    return field(default, inert=why)
+    return field(default, ignored=why)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +118,7 @@ class FieldSpec:
         converted = self._converted(value)
         expected = None if self._accepts(converted) else self.expected
         if not expected and self.kind in (int, float) and converted is not None:
-            expected = limits.why_not(converted)
+            expected = limits.unmet_limit(converted)
         if expected:
             raise HParamError(f"{self.name} must be {expected}. Received: {self.name}={value!r}.")
         if self.facts.parts and "(" in str(converted):
@@ -149,7 +149,7 @@ class FieldSpec:
             return ",".join(map(str, value))
         if self.optional and self.choices and value == "":  # T2T's way of saying none
             return None
-        if isinstance(value, Bare):
+        if isinstance(value, UnquotedWord):
             if self.optional and value == "None":
                 return None
             try:
@@ -157,7 +157,7 @@ class FieldSpec:
             except (KeyError, ValueError):
                 return value
         if self.kind is list and isinstance(value, list):
-            return [_number(item) if isinstance(item, Bare) else item for item in value]
+            return [_number(item) if isinstance(item, UnquotedWord) else item for item in value]
         if self.kind is float and type(value) is int:
             return float(value)
         return value

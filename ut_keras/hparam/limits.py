@@ -18,7 +18,7 @@ LEAST_TEMPERATURE = 1e-6  # below it logits divided by it have none
 MOST_THREADS = 1024  # or processes; many more do not start
 
 
-def why_not(value: float, least: float | None = None, most: float | None = None) -> str | None:
+def unmet_limit(value: float, least: float | None = None, most: float | None = None) -> str | None:
     """What a number should be and is not.
 
     Args:

@@ -3,13 +3,13 @@
 import dataclasses
 from typing import Literal
 
-from ut_keras.hparam import without_effect
+from ut_keras.hparam import ignored_fields
 from ut_keras.hparam.basic import BasicHParams
 from ut_keras.hparam.field import POSITIVE, RATE, field, training
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LSTMHParams(without_effect.LSTMNames, BasicHParams):
+class LSTMHParams(ignored_fields.LSTMIgnoredFields, BasicHParams):
     """Hyperparameters of `lstm_seq2seq`, `lstm_seq2seq_attention` and their like."""
 
     dropout: float = training(0.2, RATE)  # of what enters each layer, at every position

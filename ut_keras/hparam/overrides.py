@@ -11,7 +11,7 @@ may hold commas (and is always text), and None is a value where a field allows i
 import re
 from typing import Any
 
-from ut_keras.hparam.field import Bare, HParamError
+from ut_keras.hparam.field import HParamError, UnquotedWord
 
 _NAME = re.compile(r"\s*([A-Za-z_][\w.]*)\s*=[ \t]*")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
@@ -26,7 +26,7 @@ def parse(text: str) -> dict[str, Any]:
     Args:
         text: str, such as "a=1,b=[1,2],c='x,y'".
     Returns:
-        dict from name to value: `Bare` for a word, str for quoted text, list of these.
+        dict from name to value: `UnquotedWord` for a word, str for quoted text, list of these.
     Raises:
         HParamError: if `text` is malformed or names a field twice.
     """
@@ -78,4 +78,4 @@ def _read_scalar(text, position, word):
             raise HParamError(f"A quote must be closed. Received: {text[position:]!r} in {text!r}.")
         return quoted[0][1:-1], quoted.end()
     bare = word.match(text, position)
-    return Bare(bare[0].strip()), bare.end()
+    return UnquotedWord(bare[0].strip()), bare.end()

@@ -193,10 +193,10 @@ def check_hparams(ranges: Iterable[Range], hp: BasicHParams) -> None:
             known[item.name].checked(value)
 
 
-def without_effect(ranges: Iterable[Range], hp: BasicHParams) -> list[str]:
+def ignored_notes(ranges: Iterable[Range], hp: BasicHParams) -> list[str]:
     """A line for each range that is searched in vain from `hp`.
 
     T2T's own search `learning_rate`, which the schedules of its current sets do not read.
     """
-    reasons = {item.name: hp.why_without_effect(item.name) for item in ranges}
+    reasons = {item.name: hp.ignored_reason(item.name) for item in ranges}
     return [f"{name} is searched but has no effect: {why}." for name, why in reasons.items() if why]

@@ -58,7 +58,7 @@ RETIRED = {
 }
 
 # The same, of fields that were ours: runs from before have them.
-OURS_RETIRED = {
+RETIRED_IN_UT_KERAS = {
     "num_memory_tokens": (0,),
     "recurrence_backprop_steps": (0,),
 }
@@ -168,7 +168,7 @@ def modernize(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         HParamError: if a retired field asks for what is not done here.
     """
-    known, retired = specs(cls), RETIRED | OURS_RETIRED
+    known, retired = specs(cls), RETIRED | RETIRED_IN_UT_KERAS
     modern = {}
     for name, value in values.items():
         if name in retired and name not in known:

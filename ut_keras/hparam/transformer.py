@@ -11,7 +11,7 @@ import functools
 from typing import Any, Literal, get_args
 
 from ut_keras import parts
-from ut_keras.hparam import without_effect
+from ut_keras.hparam import ignored_fields
 from ut_keras.hparam.basic import DIMENSIONS, POSTPROCESS, BasicHParams
 from ut_keras.hparam.field import (
     NON_NEGATIVE,
@@ -66,12 +66,12 @@ _GATES = Check(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TransformerHParams(without_effect.TransformerNames, BasicHParams):
+class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
     """Hyperparameters of a Transformer; the defaults are T2T's `transformer_base`."""
 
     # --- Input pipeline -------------------------------------------------------------------------
     # Whether the decoder is shown the inputs, too, before the targets: `models.prepended`.
-    prepend_mode: without_effect.PrependMode = field("none", architecture=True)
+    prepend_mode: ignored_fields.PrependMode = field("none", architecture=True)
 
     # --- Size -----------------------------------------------------------------------------------
     filter_size: int = field(2048, POSITIVE, architecture=True)
@@ -178,7 +178,9 @@ class TransformerHParams(without_effect.TransformerNames, BasicHParams):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class UniversalTransformerHParams(without_effect.UniversalTransformerNames, TransformerHParams):
+class UniversalTransformerHParams(
+    ignored_fields.UniversalTransformerIgnoredFields, TransformerHParams
+):
     """Hyperparameters of a Universal Transformer; adaptive where `recurrence_type` is "act"."""
 
     # --- Other defaults than the Transformer's --------------------------------------------------
@@ -261,10 +263,10 @@ class UniversalTransformerHParams(without_effect.UniversalTransformerNames, Tran
     use_memory_as_final_state: bool = field(False, read_if=_LSTM)
     add_ffn_unit_to_the_transition_function: bool = field(False, architecture=True, read_if=_UNITS)
 
-    def why_without_effect(self, name: str) -> str:
+    def ignored_reason(self, name: str) -> str:
         if name == "pos" and self.add_position_timing_signal and self.pos in ("timing", "emb"):
             return "add_position_timing_signal=True adds the position in every step instead"
-        return super().why_without_effect(name)
+        return super().ignored_reason(name)
 
     def architecture(self) -> dict[str, Any]:
         fields = super().architecture()

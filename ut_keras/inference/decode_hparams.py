@@ -103,7 +103,7 @@ def parse(text: str, fields: Mapping[str, Field] | None = None) -> dict[str, Any
             raise UsageError(registry.unknown_name_message("decode hparam", name, list(known)))
         value = _convert(name, str(word), type(known[name]))
         if name in fields:
-            if expected := limits.why_not(value, fields[name].least, fields[name].most):
+            if expected := limits.unmet_limit(value, fields[name].least, fields[name].most):
                 raise UsageError(f"The decode hparam {name} must be {expected}. Received: {value}.")
             values[name] = value
         elif value != known[name]:

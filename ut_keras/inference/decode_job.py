@@ -3,7 +3,7 @@
     results = decode(setup, rows)                 the beams of each row, as texts
     results = score(setup, targets, sources)      [log probability] of each
 
-Knows what was asked for (`decode_setup.Setup`) and hands it to what does not: `padding.plan`,
+Knows what was asked for (`decoder_setup.Setup`) and hands it to what does not: `padding.plan`,
 `Predictor`, `journal`. An interrupted job goes on with what its journal holds.
 """
 

@@ -137,7 +137,7 @@ def read_rows(run: Any, split: str, most: int = -1) -> tuple[list[Any], list[Any
     """Reads examples in the order of the files: lists of int arrays, (inputs, targets).
 
     Args:
-        run: with the problem, its data_dir, hp and specs, such as `decode_setup.AskedRun`.
+        run: with the problem, its data_dir, hp and specs, such as `decoder_setup.SelectedRun`.
         most: int. How many examples to take; below 0 all.
     """
     # Batches of a fixed number of examples are not sorted by length.

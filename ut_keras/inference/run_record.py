@@ -3,8 +3,8 @@
 {"problem": "translate_ende_wmt32k", "model": "transformer", "hparams_set": "transformer_base",
  "hparams": "", "random_seed": 17, "trained_with": {"num_replicas": 1, …}}
 
-"trained_with" is what `ut_keras.bin.run_terms` compares; "hparams" in it are those that differ from
-their defaults, as they were when the run was trained last.
+"trained_with" is what `ut_keras.bin.training_conditions` compares; "hparams" in it are those that
+differ from their defaults, as they were when the run was trained last.
 """
 
 import os
@@ -32,7 +32,7 @@ def read(directory: str) -> dict[str, Any]:
     if not isinstance(record.get("trained_with", {}), dict):
         wrong.append("trained_with")
     seed = record.get("random_seed", 0)
-    if type(seed) is not int or limits.why_not(seed, 0, limits.LARGEST_SEED):
+    if type(seed) is not int or limits.unmet_limit(seed, 0, limits.LARGEST_SEED):
         wrong.append("random_seed")
     if wrong:
         raise DataError(

@@ -33,7 +33,7 @@ class UniversalTransformer(transformer.Transformer):
         return mixed_depth.make(hp, side, depth) if hp.mix_with_transformer else depth
 
     def _position(self, side, name):
-        said_in_steps = bool(self.hparams.why_without_effect("pos"))  # T2T sets pos=None then
+        said_in_steps = bool(self.hparams.ignored_reason("pos"))  # T2T sets pos=None then
         return None if said_in_steps else super()._position(side, name)
 
     def target_padding_mask(self, features: Mapping[str, Any]) -> tf.Tensor | None:

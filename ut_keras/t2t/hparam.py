@@ -138,7 +138,7 @@ def _like(old, value):
     """A word of `parse` in the type of the value that it takes the place of."""
     if isinstance(value, list):
         return [_like(old[0] if old else None, item) for item in value]
-    if not isinstance(value, hparam_overrides.Bare):
+    if not isinstance(value, hparam_overrides.UnquotedWord):
         return value
     if isinstance(old, bool):
         return BOOLS[value]

@@ -9,7 +9,7 @@ from tables import Score, babi
 
 from tests.benchmarks.tables.made_up import CELL
 from ut_keras import problems
-from ut_keras.bin import command_line, flags, run_setup
+from ut_keras.bin import command_line, flags, trainer_setup
 from ut_keras.errors import DataError
 
 
@@ -26,7 +26,7 @@ def test_every_cell_can_be_run(name, tmp_path):
             if arguments == cell.testing():
                 arguments = [*arguments, f"--hparams_set={cell.hparams_set}"]  # the run's own
             args = command_line.parse(flags.TRAINER, [*arguments, *folders], "trainer.py", "")
-            splits.append(run_setup.check(args).eval_split)
+            splits.append(trainer_setup.check(args).eval_split)
         assert splits == ["dev", "test"]
         problem = problems.get(cell.problem)
         if cell.valid in ("accuracy", "accuracy_per_sequence", "neg_log_perplexity"):

@@ -8,7 +8,7 @@ import pytest
 
 from tests.bin import decoder_problems, small_run  # noqa: F401  registers
 from ut_keras import models, problems
-from ut_keras.bin import command_line, decode_setup, decoder
+from ut_keras.bin import command_line, decoder, decoder_setup
 from ut_keras.bin import flags as flags_lib
 from ut_keras.errors import UsageError
 from ut_keras.inference import feature_record
@@ -131,7 +131,7 @@ def test_mistakes(error, changes, message):
 def test_gpu_memory_fraction_of_t2t_has_no_effect(flags):
     changed = {**flags, "worker_gpu_memory_fraction": "0.5"}
     setups = [
-        decode_setup.check(command_line.parse(flags_lib.DECODER, _argv(given), "ut-decoder", ""))
+        decoder_setup.check(command_line.parse(flags_lib.DECODER, _argv(given), "ut-decoder", ""))
         for given in (flags, changed)
     ]
     assert setups[0].values == setups[1].values and setups[0].hp == setups[1].hp
@@ -143,14 +143,14 @@ def test_the_vocabulary_of_the_runs_folder_is_enough(flags, tmp_path):
     record = feature_record.of_problem(problems.get(small_run.PROBLEM), None)
     feature_record.save(str(run), record)
     argv = _argv({**flags, "output_dir": run, "data_dir": None})
-    setup = decode_setup.check(command_line.parse(flags_lib.DECODER, argv, "ut-decoder", ""))
+    setup = decoder_setup.check(command_line.parse(flags_lib.DECODER, argv, "ut-decoder", ""))
     assert setup.specs == record.specs and setup.data_dir == ""
     assert setup.encoders["inputs"].encode("0 1") == [2, 3]
     assert [weight.shape for weight in setup.load_model()[0].weights]
     # A split is data, which the folder has not.
     argv = _argv({**flags, "output_dir": run, "data_dir": None, "decode_from_file": None})
     with pytest.raises(UsageError, match="the folder with the data of the split"):
-        decode_setup.check(command_line.parse(flags_lib.DECODER, argv, "ut-decoder", ""))
+        decoder_setup.check(command_line.parse(flags_lib.DECODER, argv, "ut-decoder", ""))
 
 
 def test_other_modes(error, flags, tmp_path):
@@ -247,5 +247,5 @@ def test_names_are_those_of_t2t():
     values = {"beam_size": 4, "alpha": 0.6}
     names = ("transformer", "transformer_base", "translate_ende_wmt32k")
     expected = "test.en.transformer.transformer_base.translate_ende_wmt32k.beam4.alpha0.6.decodes"
-    assert decode_setup.decode_filename("test.en", *names, values) == expected
-    assert decode_setup.decode_filename(expected, *names, values) == expected
+    assert decoder_setup.decode_filename("test.en", *names, values) == expected
+    assert decoder_setup.decode_filename(expected, *names, values) == expected

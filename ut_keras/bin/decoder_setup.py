@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ut_keras import hparam, models, problems
-from ut_keras.bin import command_line, run_setup
+from ut_keras.bin import command_line, trainer_setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.files import file_error, whole_file
@@ -30,7 +30,7 @@ FILE, SCORE, INTERACTIVE, SPLIT = "decode_from_file", "score_file", "decode_inte
 
 
 @dataclasses.dataclass(frozen=True)
-class AskedRun(run_lib.Run):
+class SelectedRun(run_lib.Run):
     """Which weights are asked for on a command line, checked."""
 
     args: Any  # the flags
@@ -40,7 +40,7 @@ class AskedRun(run_lib.Run):
 
 
 @dataclasses.dataclass(frozen=True)
-class Setup(AskedRun):
+class Setup(SelectedRun):
     """A command line of ut-decoder, checked."""
 
     mode: str  # `FILE`, `SCORE`, `INTERACTIVE` or `SPLIT`
@@ -59,7 +59,7 @@ def check(args: argparse.Namespace) -> Setup:
             wrong.
     """
     mode = _mode(args)
-    run_setup.check_names(args)  # before what is missing
+    trainer_setup.check_names(args)  # before what is missing
     if mode == SPLIT:
         command_line.require(args, "data_dir", what="the folder with the data of the split")
     run = check_run(args)
@@ -79,7 +79,7 @@ def check(args: argparse.Namespace) -> Setup:
         mode=mode,
         source=source,
         target=target,
-        split=run_setup.eval_split(args, run.problem) if mode == SPLIT else "",
+        split=trainer_setup.eval_split(args, run.problem) if mode == SPLIT else "",
         values=values,
         timestamp=os.path.getmtime(f"{run.checkpoint}.index") if args.keep_timestamp else None,
     )
@@ -92,12 +92,12 @@ def target_language(problem: Any, specs: Mapping[str, Any], task_id: int = -1) -
     return problem.feature_languages().get("targets", "") if problem else ""
 
 
-def check_run(args: argparse.Namespace) -> AskedRun:
+def check_run(args: argparse.Namespace) -> SelectedRun:
     """Checks the flags that say whose weights to take: what every command needs that reads a run.
 
     Raises as `check`.
     """
-    run_setup.check_names(args)
+    trainer_setup.check_names(args)
     run_dir, checkpoint = _run(args)
     folders = [run_dir]
     if checkpoint and os.path.dirname(checkpoint) != run_dir:
@@ -113,16 +113,20 @@ def check_run(args: argparse.Namespace) -> AskedRun:
     model_name = _name("model", args, records, run_dir)
     models.check_name(model_name)
     given = hparam_overrides.parse(args.hparams)
-    hp, saved = run_setup.final_hparams(args.hparams_set, given, run_dir, records[0], trains=False)
+    hp, saved = trainer_setup.final_hparams(
+        args.hparams_set, given, run_dir, records[0], trains=False
+    )
     hp.check_supported(training=False)
     if saved is not None:
         hparam.check_same_architecture(saved, hp)
-        run_setup.say_differences(saved, hp, run_dir, of_the_function=True)
+        trainer_setup.print_hparam_changes(saved, hp, run_dir, inference_only=True)
     problem = problem.with_hparams(hp)
     data_dir = args.data_dir or ""
     features = _features(problem, data_dir, folders)
     run = run_lib.Run(run_dir, checkpoint, model_name, hp, *features)
-    return AskedRun(**vars(run), args=args, problem=problem, data_dir=data_dir, record=records[0])
+    return SelectedRun(
+        **vars(run), args=args, problem=problem, data_dir=data_dir, record=records[0]
+    )
 
 
 def _features(problem, data_dir, folders):

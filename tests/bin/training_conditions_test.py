@@ -10,7 +10,7 @@ import tensorflow as tf
 import trainer
 from tests.bin import small_run
 from ut_keras import hparams, problems
-from ut_keras.bin import command_line, flags, run_setup, run_terms
+from ut_keras.bin import command_line, flags, trainer_setup, training_conditions
 from ut_keras.training import distribution
 
 _HP = hparams.get("transformer_tiny", "learning_rate_schedule=constant*linear_decay")
@@ -46,25 +46,25 @@ _RECORD = {"random_seed": 3, "trained_with": _TERMS}
 def test_what_is_said(changed, expected):
     changed = dict(changed)
     setup = types.SimpleNamespace(hp=_HP, seed=changed.pop("random_seed", 3))
-    said = run_terms.changes(_RECORD, {**_TERMS, **changed}, setup)
+    said = training_conditions.changes(_RECORD, {**_TERMS, **changed}, setup)
     assert said == ([f"note: {expected}"] if expected else [])
     # A run of an older version.
-    assert not run_terms.changes({}, {**_TERMS, **changed}, setup)
+    assert not training_conditions.changes({}, {**_TERMS, **changed}, setup)
 
 
 def test_what_stays_equal_with_other_devices_is_said():
     setup = types.SimpleNamespace(hp=_HP, seed=3)
     record = {**_RECORD, "trained_with": {**_TERMS, "global_batch_size": 64}}
     terms = {**_TERMS, "num_replicas": 2, "global_batch_size": 64}
-    [said] = run_terms.changes(record, terms, setup)
+    [said] = training_conditions.changes(record, terms, setup)
     assert "replicas changed from 1 to 2. Because of --global_batch_size, the batches" in said
-    [said] = run_terms.changes(_RECORD, terms, setup)  # which did not have it
+    [said] = training_conditions.changes(_RECORD, terms, setup)  # which did not have it
     assert said.endswith("from 1 to 2")
 
 
 def test_the_length_of_a_run_is_free_where_no_schedule_ends_with_it():
     setup = types.SimpleNamespace(hp=hparams.get("transformer_tiny"), seed=3)
-    assert not run_terms.changes(_RECORD, {**_TERMS, "train_steps": 200}, setup)
+    assert not training_conditions.changes(_RECORD, {**_TERMS, "train_steps": 200}, setup)
 
 
 _HPARAMS = "hidden_size=8,filter_size=16,num_heads=2,num_hidden_layers=1,batch_size=256"
@@ -109,8 +109,8 @@ def test_workers_say_how_many_gpus_they_have(data_dir, tmp_path, monkeypatch):
 
     def gpus(asked):
         words = _argv(data_dir, tmp_path, f"--worker_gpu={asked}")
-        setup = run_setup.check(command_line.parse(flags.TRAINER, words, "trainer.py", ""))
-        return run_terms.statement(setup)["gpus"]
+        setup = trainer_setup.check(command_line.parse(flags.TRAINER, words, "trainer.py", ""))
+        return training_conditions.worker_fingerprint(setup)["gpus"]
 
     assert (gpus(1), gpus(2)) == (1, 2)
     with pytest.raises(distribution.DeviceError, match="worker_gpu=3, and 2 GPUs are here"):
@@ -123,7 +123,7 @@ def test_another_optimizer_is_refused(run, data_dir, capsys):
 
     expected = "optimizer must be adam .* Received: momentum"
     assert re.search(expected, small_run.error(capsys, trainer.main, argv("momentum")))
-    run_setup.check(command_line.parse(flags.TRAINER, argv("true_adam"), "trainer.py", ""))
+    trainer_setup.check(command_line.parse(flags.TRAINER, argv("true_adam"), "trainer.py", ""))
 
 
 def _edit(run, name, value):

@@ -1,6 +1,6 @@
 """From flags to a run: everything that can be checked without TensorFlow.
 
-setup = run_setup.check(args)      names, hparams, output_dir: answered in well under a second
+setup = trainer_setup.check(args)      names, hparams, output_dir: answered in well under a second
 trainer, … = trainer.make_trainer(setup)
 """
 
@@ -25,8 +25,8 @@ from ut_keras.registry import unknown_name_message
 from ut_keras.training import cluster, early_stopping, output_folder
 
 # Of a checkpoint that is there; the others train.
-_OF_A_CHECKPOINT = ("evaluate", "evaluate_and_decode")
-_SAME_SCHEDULE = {"train_and_evaluate": "continuous_train_and_eval"}
+_EVALUATION_SCHEDULES = ("evaluate", "evaluate_and_decode")
+_SCHEDULE_ALIASES = {"train_and_evaluate": "continuous_train_and_eval"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Setup:
 
     @property
     def trains(self) -> bool:
-        return self.schedule not in _OF_A_CHECKPOINT
+        return self.schedule not in _EVALUATION_SCHEDULES
 
     @property
     def writes(self) -> bool:
@@ -61,7 +61,7 @@ def check(args: argparse.Namespace) -> Setup:
         UsageError, UnknownNameError, HParamError: one line that says what is wrong.
     """
     check_names(args)
-    command_line.require(args, "problem", "model", what=command_line.A_NAME)
+    command_line.require(args, "problem", "model", what=command_line.REGISTERED_NAME)
     command_line.require(args, "data_dir", "output_dir", what="a folder")
     if args.schedule in OTHER_SCHEDULES:
         raise UsageError(
@@ -69,11 +69,11 @@ def check(args: argparse.Namespace) -> Setup:
         )
     if args.schedule not in SCHEDULES:
         raise UsageError(unknown_name_message("schedule", args.schedule, SCHEDULES))
-    schedule = _SAME_SCHEDULE.get(args.schedule, args.schedule)
+    schedule = _SCHEDULE_ALIASES.get(args.schedule, args.schedule)
     problem = problems.get(args.problem)
     output_dir = args.output_dir
     record = run_record.read(output_dir)
-    trains = schedule not in _OF_A_CHECKPOINT
+    trains = schedule not in _EVALUATION_SCHEDULES
     given = hparam_overrides.parse(args.hparams)
     if args.global_batch_size is not None:
         given["batch_size"] = args.global_batch_size
@@ -109,9 +109,9 @@ def check(args: argparse.Namespace) -> Setup:
     if trains:
         output_folder.check(output_dir, "" if args.hparams_set else "hparams.json")
         before = hparams_lib.get(args.hparams_set) if args.hparams_set else saved
-        for line in hp.inert_notes(before):
+        for line in hp.ignored_notes(before):
             print(f"note: {line}", flush=True)
-    say_differences(saved, hp, output_dir, of_the_function=not trains)
+    print_hparam_changes(saved, hp, output_dir, inference_only=not trains)
     seed = args.random_seed
     if seed is None:
         seed = record.get("random_seed", secrets.randbelow(2**31))
@@ -150,7 +150,7 @@ def check_names(args: argparse.Namespace) -> None:
             check_name(getattr(args, flag))
 
 
-def check_is_measured(flag: str, metric: str, schedule: str) -> None:
+def check_metric_schedule(flag: str, metric: str, schedule: str) -> None:
     """Raises `UsageError` for a metric of what is decoded, where nothing is."""
     if metric.startswith("decode/") and not schedule.endswith("_and_decode"):
         raise UsageError(
@@ -166,7 +166,7 @@ def _early_stopping(args, schedule, problem):
         args.eval_early_stopping_metric_delta,
         args.eval_early_stopping_metric_minimize,
     )
-    check_is_measured("eval_early_stopping_metric", stopping.metric, schedule)
+    check_metric_schedule("eval_early_stopping_metric", stopping.metric, schedule)
     if stopping.metric != "step" and not problem.may_measure(stopping.metric):
         names = {"step", "loss", "losses/…", *problem.eval_metrics, *problem.other_results}
         decoded = {"decode/accuracy", "decode/accuracy_per_sequence"}
@@ -174,7 +174,7 @@ def _early_stopping(args, schedule, problem):
             f"--eval_early_stopping_metric must be one of {', '.join(sorted(names | decoded))}. "
             f"Received: {args.eval_early_stopping_metric!r}."
         )
-    if args.eval_early_stopping_steps is not None and schedule in ("train", *_OF_A_CHECKPOINT):
+    if args.eval_early_stopping_steps is not None and schedule in ("train", *_EVALUATION_SCHEDULES):
         raise UsageError(
             "--eval_early_stopping_steps requires a schedule that trains and evaluates. "
             f"Received: --schedule={schedule}."
@@ -232,7 +232,7 @@ def _final_hparams(hparams_set, given, output_dir, record, trains):
     of_set = hparams_lib.get(hparams_set) if hparams_set else saved
     others = [
         f"{name}={getattr(saved, name)!r}, not {getattr(of_set, name)!r}"
-        for name in hparam_changes.differing(saved, of_set, of_the_function=not trains)
+        for name in hparam_changes.differing_names(saved, of_set, inference_only=not trains)
         if name not in given
     ]
     if others:
@@ -252,11 +252,13 @@ def _check_same_run(args, record, output_dir, trains):
             )
 
 
-def say_differences(saved: Any, hp: Any, output_dir: str, of_the_function: bool = False) -> None:
+def print_hparam_changes(
+    saved: Any, hp: Any, output_dir: str, inference_only: bool = False
+) -> None:
     """The command line wins over the file; what it changes is said."""
     if saved is not None:
         path = os.path.join(output_dir, "hparams.json")
-        for line in hparam_changes.lines(saved, hp, path, of_the_function):
+        for line in hparam_changes.notes(saved, hp, path, inference_only):
             print(line, flush=True)
 
 

@@ -11,7 +11,7 @@ from sacrebleu.tokenizers import tokenizer_ja_mecab
 import trainer
 from tests.bin import small_run
 from ut_keras import problems
-from ut_keras.bin import command_line, decoder, exporter, flags, import_t2t, run_setup
+from ut_keras.bin import command_line, decoder, exporter, flags, import_t2t, trainer_setup
 from ut_keras.errors import UsageError
 
 _ROOT = pathlib.Path(__file__).parents[2]
@@ -89,7 +89,7 @@ def test_a_broken_cluster_is_refused(tmp_path, capsys, monkeypatch):
 
 
 def _check(tmp_path, *more):
-    return run_setup.check(
+    return trainer_setup.check(
         command_line.parse(flags.TRAINER, _argv(tmp_path, *more), "trainer.py", "")
     )
 
@@ -151,7 +151,7 @@ def test_early_stopping_takes_t2ts_tag_without_targets(tmp_path):
     argv = _argv(tmp_path, "--eval_early_stopping_metric=metrics-x/approx_bleu_score")
     argv[0] = "--problem=translate_ende_wmt8k"
     args = command_line.parse(flags.TRAINER, argv, "", "")
-    assert run_setup.check(args).early_stopping.metric == "approx_bleu_score"
+    assert trainer_setup.check(args).early_stopping.metric == "approx_bleu_score"
 
 
 def test_wrong_metric_is_rejected_without_tensorflow(tmp_path):

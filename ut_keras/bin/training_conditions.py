@@ -1,8 +1,8 @@
 """What a run is trained with, to be compared: with what it was before, and with what others have.
 
-    terms = run_terms.of(setup, num_replicas=2)        kept in run.json, as "trained_with"
-    run_terms.changes(record, terms, setup)            lines for whoever goes on with other terms
-    run_terms.statement(setup)                         what all workers must have in common
+    conditions = training_conditions.describe(setup, num_replicas=2)
+    training_conditions.changes(record, conditions, setup)
+    training_conditions.worker_fingerprint(setup)
 
 What would change the function of a model is refused elsewhere (`hparam_changes`, `feature_record`);
 other updates than those of before may be what the user wants, so they are only said.
@@ -18,7 +18,7 @@ from ut_keras.hparam import changes as hparam_changes
 from ut_keras.inference import feature_record
 
 # Flags that each worker may have its own of, or that other terms stand for.
-_OF_A_WORKER = frozenset(
+_PER_WORKER_FLAGS = frozenset(
     {
         *("data_dir", "tmp_dir", "output_dir", "t2t_usr_dir", "generate_data"),
         *("worker_wait_secs", "cloud_tpu_name", "log_device_placement", "profile"),
@@ -26,7 +26,7 @@ _OF_A_WORKER = frozenset(
         *("hparams_set", "hparams", "registry_help"),
     }
 )
-_NAMES = {
+_LABELS = {
     "train_data": "the training data",
     "num_replicas": "the number of replicas",
     "batch_size": "the batch_size of all replicas together",
@@ -36,10 +36,10 @@ _SAME_BATCHES = (
     "stay the same; dropout samples other masks"
 )
 # Factors of the learning rate that end with the run.
-_ENDING = ("linear_decay", "single_cycle_cos_decay")
+_LENGTH_DEPENDENT_FACTORS = ("linear_decay", "single_cycle_cos_decay")
 
 
-def of(setup: Any, num_replicas: int) -> dict[str, Any]:
+def describe(setup: Any, num_replicas: int) -> dict[str, Any]:
     """The terms of a run, as JSON can hold them; the replicas are of all workers together."""
     return {
         "train_data": _data(setup, "train"),
@@ -48,34 +48,34 @@ def of(setup: Any, num_replicas: int) -> dict[str, Any]:
         "batch_size": setup.hp.batch_size * (1 if setup.args.global_batch_size else num_replicas),
         "train_steps": setup.args.train_steps,
         "moving_average_decay": setup.args.moving_average_decay,
-        "hparams": hparam_changes.noted(setup.hp),
+        "hparams": hparam_changes.non_defaults(setup.hp),
     }
 
 
-def changes(record: Any, terms: Mapping[str, Any], setup: Any) -> list[str]:
+def changes(record: Any, conditions: Mapping[str, Any], setup: Any) -> list[str]:
     """A line for each term of the updates that is another than run.json's `record` says.
 
     Runs of older versions have noted less.
     """
-    noted = {**record.get("trained_with", {}), "random_seed": record.get("random_seed")}
-    here = {**terms, "random_seed": setup.seed}
+    before = {**record.get("trained_with", {}), "random_seed": record.get("random_seed")}
+    now = {**conditions, "random_seed": setup.seed}
     compared = ["train_data", "num_replicas", "batch_size", "random_seed", "moving_average_decay"]
     schedule = setup.hp.learning_rate_schedule
-    if any(factor in schedule for factor in _ENDING):
+    if any(factor in schedule for factor in _LENGTH_DEPENDENT_FACTORS):
         compared.append("train_steps")
     reasons = {"train_steps": f", and {schedule} depends on it"}
-    size = here.get("global_batch_size")
-    if size is not None and size == noted.get("global_batch_size"):
+    size = now.get("global_batch_size")
+    if size is not None and size == before.get("global_batch_size"):
         reasons["num_replicas"] = _SAME_BATCHES
     return [
-        f"note: {_NAMES.get(name, name)} changed from {noted[name]} to {here[name]}"
+        f"note: {_LABELS.get(name, name)} changed from {before[name]} to {now[name]}"
         + reasons.get(name, "")
         for name in compared
-        if noted.get(name) not in (None, here[name])
+        if before.get(name) not in (None, now[name])
     ]
 
 
-def statement(setup: Any) -> dict[str, Any]:
+def worker_fingerprint(setup: Any) -> dict[str, Any]:
     """What all workers must have in common, the likeliest first.
 
     Raises:
@@ -89,7 +89,9 @@ def statement(setup: Any) -> dict[str, Any]:
     vocabularies = feature_record.description(features)
     return {
         "problem": setup.problem.name,
-        **{name: value for name, value in vars(setup.args).items() if name not in _OF_A_WORKER},
+        **{
+            name: value for name, value in vars(setup.args).items() if name not in _PER_WORKER_FLAGS
+        },
         **{f"hparam {name}": value for name, value in vars(setup.hp).items()},
         "train_data": _data(setup, "train"),
         "eval_data": _data(setup, setup.eval_split),
