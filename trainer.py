@@ -1,4 +1,4 @@
-"""`ut-trainer` in a checkout: see ut_keras/bin/trainer.py."""
+"""Run `ut-trainer` from a checkout; see ut_keras/bin/trainer.py."""
 
 import sys
 

@@ -1,13 +1,15 @@
-"""ut-avg-checkpoints: the mean of the weights of several checkpoints of a run.
+"""ut-avg-checkpoints: average the weights of several checkpoints of a run.
 
     ut-avg-checkpoints --prefix=run/ --num_last_checkpoints=8 --output_path=averaged/averaged.ckpt
     ut-avg-checkpoints --prefix=run/model.ckpt- --checkpoints=1000,2000 --output_path=…
 
-Writes averaged/averaged.ckpt-0, with the run's hparams.json and run.json beside it, for
-`ut-decoder --checkpoint_path=averaged/averaged.ckpt-0`, or `--output_dir=averaged` of a command
-that evaluates or decodes. Weights only, without the optimizer's state: no training goes on from it.
-In the folder of a run, the run's own files are left as they are. `--weights_dtype=float16` stores
-them in 16 bits, a run to hand on in half the size; of one checkpoint it is that alone.
+This writes averaged/averaged.ckpt-0 and copies the run's hparams.json and run.json next to it. Use
+it with `ut-decoder --checkpoint_path=averaged/averaged.ckpt-0`, or with `--output_dir=averaged` in
+any command that evaluates or decodes. The average has no optimizer state, so it cannot be used to
+resume training. If --output_path is in the folder of a run, the files of the run do not change.
+
+`--weights_dtype=float16` stores the weights in 16 bits, which halves the size of a run to share.
+With a single checkpoint, the command only converts its weights.
 """
 
 import contextlib
@@ -47,7 +49,7 @@ def main(args: command.Args) -> None:
             f"{args.output_path!r}, but {written!r} exists."
         )
     whole_file.check_writable(os.path.dirname(output_path))
-    feature_record.filenames(os.path.dirname(paths[-1]))  # which are copied, if they can be read
+    feature_record.filenames(os.path.dirname(paths[-1]))  # raises if features.json is unreadable
     with path_lock.held(output_path, "--output_path must be written"):
         _average(paths, output_path, args.weights_dtype)
 
@@ -84,10 +86,10 @@ def _average(paths, output_path, dtype):
 
 
 def named_checkpoints(names: str, prefix: str) -> list[str]:
-    """Paths of the checkpoints that are named: "a,b" with a prefix for each.
+    """Return the paths of the checkpoints "a,b", each with the prefix.
 
     Raises:
-        UsageError: if one is not there, is named twice, or there is none.
+        UsageError: if a checkpoint does not exist or is named twice, or no checkpoint is named.
     """
     paths = [prefix + name.strip() for name in names.split(",") if name.strip()]
     paths = [os.path.expanduser(path.removesuffix(".index")) for path in paths]
@@ -107,10 +109,10 @@ def named_checkpoints(names: str, prefix: str) -> list[str]:
 
 
 def last_checkpoints(number: int, prefix: str) -> list[str]:
-    """Paths of the newest `number` checkpoints of a folder, the oldest first.
+    """Return the paths of the newest `number` checkpoints of a folder, the oldest first.
 
     Raises:
-        UsageError: if there are not as many.
+        UsageError: if the folder has fewer checkpoints.
     """
     if number < 1:
         raise UsageError(
@@ -135,10 +137,14 @@ def last_checkpoints(number: int, prefix: str) -> list[str]:
 
 
 def average(paths: Sequence[str]) -> dict[str, Any]:
-    """The mean of each weight, by name, summed up in float64, in the dtype that it is stored in.
+    """Return the mean of each weight over several checkpoints.
+
+    Returns:
+        dict from name to array in the stored dtype. The sums are computed in float64.
 
     Raises:
-        CheckpointError: if one cannot be read, is not of this library, or is of another model.
+        CheckpointError: if a checkpoint cannot be read, was not written by ut_keras, or belongs to
+            another model.
     """
     from ut_keras.checkpoints import checkpoint
 
@@ -162,10 +168,10 @@ def average(paths: Sequence[str]) -> dict[str, Any]:
 
 
 def cast_weight(dtype: Any, name: str, value: Any) -> Any:
-    """A weight in a smaller type.
+    """Return a weight in a smaller dtype.
 
     Raises:
-        UsageError: if a finite number would not stay one.
+        UsageError: if a finite number is too large for the dtype.
     """
     import numpy as np
 
@@ -180,10 +186,17 @@ def cast_weight(dtype: Any, name: str, value: Any) -> Any:
 
 
 def make_output_dir(source: str, path: str) -> bool:
-    """Makes the folder of an averaged checkpoint, `path`, one that commands take as --output_dir.
+    """Turn the folder of an averaged checkpoint into a valid --output_dir, if possible.
 
-    Not the folder of a run: its file `checkpoint` would then name the average as the newest. Copies
-    the records of the folder `source`; returns whether it was done.
+    Copies the records of the run and writes the file `checkpoint`. A folder that already has a run
+    does not change, because its file `checkpoint` would then name the average as the newest.
+
+    Args:
+        source: str. Folder of the run.
+        path: str. The averaged checkpoint.
+
+    Returns:
+        bool. Whether the folder is now a valid --output_dir.
     """
     folder = os.path.dirname(path)
     try:
@@ -195,12 +208,12 @@ def make_output_dir(source: str, path: str) -> bool:
                     whole_file.copy(os.path.join(source, record), os.path.join(folder, record))
             checkpoint_files.record(folder, [path])
             return os.path.exists(os.path.join(folder, "hparams.json"))
-    except path_lock.LockedError:  # a trainer has just begun there
+    except path_lock.LockedError:  # a trainer has started in the folder
         return False
 
 
 def _has_other_checkpoint(path):
-    """Whether the folder holds another checkpoint than this."""
+    """Whether the folder of a checkpoint has another checkpoint."""
     try:
         return checkpoint_files.newest(os.path.dirname(path)) not in (None, path)
     except checkpoint_files.CheckpointError:

@@ -1,10 +1,11 @@
-"""ut-bleu: BLEU of a file of translations.
+"""ut-bleu: compute the BLEU of a file of translations.
 
     ut-bleu --translation=newstest2014.decoded.de --reference=newstest2014.de
 
-scores by sacreBLEU and prints its signature, so that others can compare. --language_pair=en-zh
-takes sacreBLEU's tokenizer of the target language, --tokenize any other; --t2t scores as t2t-bleu.
-The files hold one segment a line; texts are as people write them, not split into tokens.
+This computes sacreBLEU and prints its signature, which makes the score comparable.
+--language_pair=en-zh selects sacreBLEU's tokenizer for the target language, and --tokenize selects
+any tokenizer. --t2t computes the score of t2t-bleu instead. Each file has one segment per line, in
+ordinary (detokenized) text.
 """
 
 import sys
@@ -35,7 +36,7 @@ def main(args: command.Args) -> None:
 
 
 def _target_language(args):
-    """The target language of --language_pair; "" without it."""
+    """Return the target language of --language_pair, or "" without the flag."""
     given = [name for name in ("language_pair", "tokenize") if getattr(args, name)]
     if args.t2t and given:
         raise UsageError(
@@ -58,10 +59,11 @@ def tokenizer_note(references: Sequence[str], language: str = "", tokenize: str 
 
 
 def read_pair(reference: str, translation: str) -> tuple[list[str], list[str]]:
-    """Reads the lines of two files.
+    """Return the lines of the references and of the translations.
 
     Raises:
-        DataError: if one is empty or not UTF-8, or they have not the same number of lines.
+        UsageError: if the files are empty or have different numbers of lines.
+        DataError: if a file is not UTF-8.
     """
     references, hypotheses = text_lines.read(reference), text_lines.read(translation)
     if len(references) != len(hypotheses) or not references:
@@ -73,8 +75,8 @@ def read_pair(reference: str, translation: str) -> tuple[list[str], list[str]]:
 
 
 def t2t_line(references: Sequence[str], hypotheses: Sequence[str], case_sensitive: bool) -> str:
-    """What t2t-bleu prints of a pair of lists of lines."""
-    command.load_tensorflow()  # which its package imports
+    """Return the line that t2t-bleu prints for references and hypotheses."""
+    command.load_tensorflow()  # because ut_keras.metrics imports it
     from ut_keras.metrics import bleu
 
     score = bleu.bleu_of_lines(references, hypotheses, case_sensitive)
@@ -88,7 +90,7 @@ def sacrebleu_line(
     language: str = "",
     tokenize: str = "",
 ) -> str:
-    """sacreBLEU's score with its parts and its signature; see `sacre_bleu.metric`."""
+    """Return a line with sacreBLEU's score, its parts and its signature (`sacre_bleu.metric`)."""
     metric = sacre_bleu.metric(tokenize, language, lowercase=not case_sensitive)
     score = metric.corpus_score(hypotheses, [references])
     precisions = "/".join(f"{value:.1f}" for value in score.precisions)

@@ -1,7 +1,7 @@
-"""What every command shares: one line and an exit code for what a user can do something about.
+"""Run a command and report the errors that a user can fix in one line.
 
-A stack trace is left to bugs. Exit codes: 0 done, 2 something is wrong with what was asked for,
-128 + N stopped by signal N with everything saved.
+Only bugs print a stack trace. Exit codes: 0 for success, 2 for an error that the user can fix,
+128 + N after signal N, when everything is saved.
 """
 
 import argparse
@@ -22,13 +22,15 @@ from ut_keras.process import interruption, tensorflow_log
 
 Args = argparse.Namespace
 
-_MAX_WORD, _MAX_LINE = 200, 400  # characters that are shown of an error
+_MAX_WORD, _MAX_LINE = 200, 400  # characters of an error message; longer ones are shortened
 
 
 def run(function: Callable[[list[str]], int | None], argv: Sequence[str] | None = None) -> int:
-    """Runs a command, a function of its arguments; returns its exit code, 0 for None.
+    """Run a command and return its exit code.
 
-    `argv` is without the program's name; None takes the process's.
+    Args:
+        function: function from the list of arguments to an exit code; None means 0.
+        argv: list of str, without the program's name. None: the arguments of the process.
     """
     with safe_output() as outputs:
         try:
@@ -36,7 +38,8 @@ def run(function: Callable[[list[str]], int | None], argv: Sequence[str] | None 
         except Exception:
             if argv is not None:
                 raise
-            traceback.print_exc()  # here, for a stack trace shows what servers and files write, too
+            # Print it here, because safe_output() must escape what servers and files contain.
+            traceback.print_exc()
             return 1
         finally:
             if argv is None:
@@ -47,9 +50,15 @@ def run(function: Callable[[list[str]], int | None], argv: Sequence[str] | None 
 def from_flags(
     table: Sequence[command_line.Flag], program: str, about: str
 ) -> Callable[[Callable[[Args], int | None]], Callable[..., int]]:
-    """Decorator that makes a command, a function of argv as of `run`, of one of parsed flags.
+    """Return a decorator that turns a function of parsed flags into a command.
 
-    Where --registry_help is one of them, a user's package is imported first.
+    The command is a function from `argv` (see `run`) to an exit code. If the flags include
+    --registry_help, the command first imports the user's package (--t2t_usr_dir).
+
+    Args:
+        table: the flags of the command.
+        program: str. Name of the command.
+        about: str. Description for --help.
     """
 
     def decorator(function):
@@ -61,14 +70,14 @@ def from_flags(
                 others = import_user_package(args.t2t_usr_dir, vars(args), words)
             if others:
                 command_line.raise_unknown(others[0], table)
-            args.package_words = words  # all of them of flags that the package has defined
+            args.package_words = words  # arguments for flags that the package defines
             if "registry_help" in args and args.registry_help:
                 print(registry_help())
                 return None
             return function(args)
 
         def main(argv: Sequence[str] | None = None) -> int:
-            """Runs the command; returns the exit code."""
+            """Run the command and return the exit code."""
             return run(parsed, argv)
 
         return main
@@ -82,7 +91,7 @@ def _exit_code(function, argv):
         with interruption.RaiseOnSignal(is_last=is_process):
             return _written_out(function, sys.argv[1:] if is_process else argv)
     except interruption.Interrupted as interrupted:
-        with contextlib.suppress(OSError):  # the code says it, too
+        with contextlib.suppress(OSError):  # the exit code carries the same information
             print(interrupted, flush=True)
         return interrupted.exit_code
     except interruption.StoppedBySignal as stopped:
@@ -98,10 +107,10 @@ def _exit_code(function, argv):
 
 
 def _run_and_flush(function, argv):
-    """The exit code of a function whose output, a short one too, has left the process's buffer."""
+    """Call a function, flush its output and return the exit code."""
     try:
         code = function(argv) or 0
-    except SystemExit as end:  # of --help
+    except SystemExit as end:  # raised by --help
         if not end.code:
             sys.stdout.flush()
         raise
@@ -110,11 +119,13 @@ def _run_and_flush(function, argv):
 
 
 def load_tensorflow(what: str = "", args: Args | None = None) -> None:
-    """Imports TensorFlow, which takes seconds; a signal ends the process where it is.
+    """Import TensorFlow and configure its runtime.
+
+    The import takes seconds. A signal during the import ends the process at once.
 
     Args:
-        what: str. What is loaded with it, said in a line, for it may take half a minute.
-        args: the flags, those about the runtime among them, which are passed on. Optional.
+        what: str. Prints "Loading {what}…" first, because loading may take half a minute. Optional.
+        args: the flags of the command, whose runtime flags are applied. Optional.
     """
     if what:
         print(f"Loading {what}…", flush=True)
@@ -132,7 +143,7 @@ def load_tensorflow(what: str = "", args: Args | None = None) -> None:
         try:
             tf.config.threading.set_intra_op_parallelism_threads(intra)
             tf.config.threading.set_inter_op_parallelism_threads(inter)
-        except RuntimeError:  # in a program that has computed already
+        except RuntimeError:  # the process has already used TensorFlow
             print("note: TensorFlow is already running and keeps its number of threads", flush=True)
     if args.log_device_placement:
         tf.debugging.set_log_device_placement(True)
@@ -141,16 +152,18 @@ def load_tensorflow(what: str = "", args: Args | None = None) -> None:
 def import_user_package(
     directory: str, flags: Mapping[str, Any] | None = None, words: Sequence[str] = ()
 ) -> list[str]:
-    """Imports the package in `directory` (--t2t_usr_dir), which registers what it holds.
+    """Import the user's package, which registers problems, models and hparams sets.
 
     Args:
-        directory: str; "" for none.
-        flags: dict, the command's, which the package may read by `tf.flags`.
-        words: list of str, of flags that the package may have defined.
+        directory: str. Folder of the package (--t2t_usr_dir); "" for none.
+        flags: dict. The command's flags, which the package can read as `tf.flags`. Optional.
+        words: list of str. Arguments for flags that the package may define.
+
     Returns:
-        the words that are of no flag of it, either.
+        The arguments that belong to no flag of the package either.
+
     Raises:
-        UsageError: if there is no package, or it cannot be imported: names the line.
+        UsageError: if there is no package, or it cannot be imported. The message names the line.
     """
     if not directory:
         return list(words)
@@ -172,11 +185,11 @@ def import_user_package(
 
 
 def typed_lines(prompt: str) -> Iterator[str]:
-    """Yields the lines that are typed behind a prompt, or come through a pipe."""
+    """Yield lines from the terminal (after a prompt) or from a pipe."""
     is_terminal = sys.stdin.isatty()
     if is_terminal:
-        with contextlib.suppress(ImportError):  # a Python without it
-            import readline  # noqa: F401  for editing and recall
+        with contextlib.suppress(ImportError):  # some Pythons do not have it
+            import readline  # noqa: F401  for line editing and history
     with contextlib.suppress(EOFError):
         while True:
             with file_error.named("standard input"):
@@ -185,7 +198,7 @@ def typed_lines(prompt: str) -> Iterator[str]:
 
 
 def registry_help() -> str:
-    """Everything that has a name, as text."""
+    """Return the list of all registered names as text."""
     from ut_keras import hparams, models, problems
 
     tables = {
@@ -200,7 +213,7 @@ def registry_help() -> str:
 
 
 def _shortened(text, most):
-    """The beginning and the end of a text that is longer."""
+    """Return a text, or the beginning and the end of a text longer than `most` characters."""
     if len(text) <= most:
         return text
     end = most // 4
@@ -208,7 +221,10 @@ def _shortened(text, most):
 
 
 def _user_message(error):
-    """What a user is told of an error; None of what keeps its stack trace, a bug of ours."""
+    """Return the message for an error that the user can fix.
+
+    None means that the error is a bug of ut_keras, which prints a stack trace.
+    """
     if isinstance(error, UserError):
         return str(error)
     said = _within_a_graph(error) or errors.from_user_code(error)
@@ -223,14 +239,14 @@ def _user_message(error):
 
 
 def _error_in_graph(error):
-    """The `UserError` behind an error that TensorFlow raised while it made a graph, or None."""
+    """Return the `UserError` that caused TensorFlow's error while tracing a graph, or None."""
     while error is not None and type(error).__name__ == "StagingError":
         error = error.__cause__ or error.__context__
     return error if isinstance(error, UserError) else None
 
 
-# Control characters but those of lines, of which a live line begins with one; marks that let a text
-# run backwards.
+# Control characters and characters that change the direction of text. Allowed are newlines, tabs,
+# and a carriage return before a newline or at the start, where the live line uses it.
 _UNSAFE_CHARACTERS = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
     r"|(?!\A)\r(?!\n)"
@@ -239,32 +255,35 @@ _UNSAFE_CHARACTERS = re.compile(
 
 @contextlib.contextmanager
 def safe_output() -> Iterator[tuple["_Output", "_Output"]]:
-    """Context in which what is printed outlives the terminal, and cannot command one.
+    r"""Context manager in which printing survives a closed terminal and is safe for a terminal.
 
-    A command whose terminal or pipe is closed goes on, unseen. What servers, files and models
-    write, and names of files, may hold escape sequences, which would move the cursor, rename the
-    window or worse, or turn a text round. They are shown as `\\x1b`, in a pipe or a log as well,
-    which a terminal may show later; so is what the encoding of the stream lacks. Text as it is
-    stands in the files that commands write.
+    If the terminal or pipe is closed, the command continues and its output is dropped.
+
+    Responses of servers, contents and names of files, and outputs of models may contain escape
+    sequences that move the cursor, rename the window or reverse the text. These characters are
+    printed as `\x1b`, also to pipes and logs, which a terminal may show later. Characters that the
+    encoding of the stream does not have are printed in the same way. The files that commands write
+    contain the text unchanged.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # closed by who started it
+        if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     stdin: Any = sys.stdin
-    with contextlib.suppress(AttributeError, ValueError):  # another kind; read from already
-        stdin.reconfigure(errors="surrogateescape")  # That it is no text, the command says.
+    # Raised for another kind of stream, or one that was already read.
+    with contextlib.suppress(AttributeError, ValueError):
+        stdin.reconfigure(errors="surrogateescape")  # The command reports bytes that are not UTF-8.
     out, err = _Output(sys.stdout, "standard output"), _Output(sys.stderr)
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         yield out, err
 
 
 class _Output:
-    """A text stream; what a terminal that is gone does not take, goes nowhere.
+    """A text stream that drops its output after the terminal or pipe is closed.
 
     Args:
         stream: text stream.
-        name: str. What an `OSError`, such as that of a full disk, names as its file. "" for a
-            stream whose errors nobody can read, that of errors: what it does not take is dropped.
+        name: str. File name for an `OSError`, for example on a full disk. "" for standard error,
+            where no error can be reported: output that cannot be written is dropped.
     """
 
     def __init__(self, stream, name=""):
@@ -281,12 +300,12 @@ class _Output:
         return self._attempt(self._stream.write, shown.decode(encoding))
 
     def flush(self):
-        if self._failure is not None:  # argparse passes over that of `write`
+        if self._failure is not None:  # argparse ignores the error that `write` raises
             raise self._failure
         return self._attempt(self._stream.flush)
 
     def drop(self):
-        """Drops what the stream cannot write, which would fail again when Python ends."""
+        """Drop output that cannot be written, so that Python does not fail again when it exits."""
         try:
             self._stream.flush()
         except OSError:

@@ -1,10 +1,10 @@
-"""A command line by a table of flags: T2T's spellings; no TensorFlow.
+"""Parse a command line with a table of flags, in all spellings of T2T, without TensorFlow.
 
     args = command_line.parse(flags.BLEU, argv, "ut-bleu", __doc__)
 
-Accepted: --flag=value, --flag value, --switch, --noswitch, --switch=True, one dash instead of two,
-and T2T's --hp_NAME=value. A flag that is refused is one where it is set to anything but its default
-(`Flag.unsupported`).
+Accepted spellings: --flag=value, --flag value, --switch, --noswitch, --switch=True, one dash
+instead of two, and T2T's --hp_NAME=value. An unsupported flag (`Flag.unsupported`) may only be
+given with its default value.
 """
 
 import argparse
@@ -20,19 +20,20 @@ from ut_keras.hparam import limits
 
 @dataclasses.dataclass(frozen=True)
 class Flag:
-    """One flag."""
+    """One flag of a command."""
 
     name: str
-    default: Any  # the value without the flag; its type is the flag's, unless `type` says it
+    default: Any  # the value without the flag; has the flag's type, unless `type` is given
     help: str = ""
-    type: Any = None  # or what makes a value of a text
-    choices: tuple[str, ...] = ()  # what it may be, "" apart; empty for anything
-    unsupported: str = ""  # why no other value than the default is accepted; "" if it works
-    least: float | None = None  # of a number, both allowed; None for those of `limits`
-    most: float | None = None
+    type: Any = None  # type of the value, or a function from str to the value
+    choices: tuple[str, ...] = ()  # allowed values, besides ""; empty: any value
+    unsupported: str = ""  # why only the default is accepted; "" for a supported flag
+    least: float | None = None  # smallest allowed number; None: the limits of `limits`
+    most: float | None = None  # largest allowed number
 
     @property
     def value_type(self) -> Any:
+        """The type of the flag's value, or the function that converts its text."""
         return self.type or type(self.default)
 
 
@@ -43,16 +44,20 @@ def parse(
     description: str,
     others: list[str] | None = None,
 ) -> argparse.Namespace:
-    """Reads a command line: a value for every flag of the table.
+    """Parse a command line into a namespace with a value for every flag of the table.
+
+    `--help` prints the help and exits.
 
     Args:
-        argv: without the program's name.
-        program, description: for --help.
-        others: list, to which words are added that are of no flag in the table. Optional.
+        table: the flags.
+        argv: list of str, without the program's name.
+        program, description: str, for --help.
+        others: optional list. Arguments that belong to no flag of the table are appended to it;
+            without it, they raise an error.
 
     Raises:
-        UsageError: for an unknown flag (the nearest are listed), a value of the wrong type or out
-            of range, or a refused one. `--help` prints and exits.
+        UsageError: if a flag is unknown or unsupported, or a value has the wrong type or is out of
+            range. The message for an unknown flag lists the nearest names.
     """
     parser = _Parser(
         prog=program,
@@ -61,7 +66,7 @@ def parse(
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    # absl's
+    # absl's names for --help
     parser.add_argument("--helpfull", "--helpshort", action="help", help=argparse.SUPPRESS)
     for flag in table:
         _add(parser, flag)
@@ -92,7 +97,10 @@ def parse(
 
 
 def path(text: str) -> str:
-    """A path as it is typed; T2T's gs://…, of which Python makes a local folder gs:, is refused."""
+    """Return a path with "~" expanded.
+
+    An address such as gs://bucket raises an error, because Python would create a folder "gs:".
+    """
     if "://" in text:
         raise argparse.ArgumentTypeError(
             f"expected a path of the file system; mount a bucket to use it. Received: {text!r}"
@@ -104,7 +112,13 @@ REGISTERED_NAME = "a name, as listed by --registry_help"
 
 
 def require(args: argparse.Namespace, *names: str, what: str = "") -> None:
-    """Raises the `UsageError` of a flag without a value, the first of some; `what` it should be."""
+    """Raise `UsageError` for the first of some flags that has no value.
+
+    Args:
+        args: the flags.
+        *names: str, the required flags.
+        what: str. Describes the missing value in the message. Optional.
+    """
     for name in names:
         if not getattr(args, name):
             raise UsageError(f"--{name} is required{what and ': '}{what}.")
@@ -142,7 +156,7 @@ def _two_dashes(word):
 
 
 def _split_hparam_flags(argv):
-    """Takes T2T's `--hp_NAME value` out of a command line: the rest, and name=value pairs."""
+    """Split a command line into the arguments without `--hp_NAME value`, and name=value pairs."""
     rest, pairs = [], []
     words = iter(argv)
     for word in words:
@@ -155,7 +169,7 @@ def _split_hparam_flags(argv):
 
 
 def raise_unknown(word: str, table: Iterable[Flag]) -> NoReturn:
-    """Raises the `UsageError` of a word that is of no flag; the nearest are listed."""
+    """Raise the `UsageError` for an argument that belongs to no flag, with the nearest names."""
     if not word.startswith("--"):
         raise UsageError(
             f"Each argument must be a flag or the value of a flag. Received: {word!r}."

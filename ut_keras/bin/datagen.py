@@ -1,10 +1,11 @@
-"""ut-datagen: writes the data of problems, and shows what is in them.
+"""ut-datagen: generate the data of problems and inspect them.
 
-ut-datagen --problem=translate_ende_wmt32k --data_dir=data --tmp_dir=raw --inspect=3
-ut-datagen --problem='algorithmic_*,tiny_algo' --exclude_problems=nlplike --data_dir=data
+    ut-datagen --problem=translate_ende_wmt32k --data_dir=data --tmp_dir=raw --inspect=3
+    ut-datagen --problem='algorithmic_*,tiny_algo' --exclude_problems=nlplike --data_dir=data
 
-Running it again writes what is missing. Several machines share the work by files, "tasks": those of
---only_list, counted from 0, go to --task_id=7, or --task_id_start=0 --task_id_end=8 (without 8).
+A second call only writes missing files. Several machines can share the work. Each file is a task
+with a number, which --only_list prints. --task_id=7 writes one file, and --task_id_start=0
+--task_id_end=8 writes the files 0 to 7.
 """
 
 import fnmatch
@@ -14,7 +15,7 @@ from ut_keras.bin import command, command_line, flags
 from ut_keras.errors import UsageError
 from ut_keras.files import json_file
 
-_MAX_LENGTH = 256  # T2T's hparam of the Transformer
+_MAX_LENGTH = 256  # the hparam max_length of T2T's Transformer
 
 
 @command.from_flags(flags.DATAGEN, "ut-datagen", __doc__)
@@ -38,10 +39,10 @@ def main(args: command.Args) -> None:
 
 
 def _selected_names(args, known):
-    """The names that --problem and --exclude_problems leave, sorted; unknown ones stay in.
+    """Return the names that --problem and --exclude_problems select, sorted.
 
-    Every part of --problem is a name or a pattern; as in T2T, every part of --exclude_problems is
-    looked for anywhere in a name.
+    Each part of --problem is a name or a pattern. As in T2T, a name is excluded if it contains any
+    part of --exclude_problems. Unknown names are kept, so that the caller reports them.
     """
     chosen = set()
     for part in filter(None, args.problem.split(",")):
@@ -57,7 +58,7 @@ def _selected_names(args, known):
 
 
 def _tasks(args):
-    """The tasks asked for; None for all."""
+    """Return the requested task numbers, or None for all."""
     start, end = args.task_id_start, args.task_id_end
     if start < 0 and end < 0:
         return None if args.task_id < 0 else [args.task_id]
@@ -70,7 +71,7 @@ def _tasks(args):
 
 
 def _task_line(problem, tmp_dir):
-    """The line of --only_list: splits, and their files as tasks."""
+    """Return the line of --only_list for a problem: its splits and their task numbers."""
     parts, first = [], 0
     for split, number in problem.shards_to_generate(tmp_dir).items():
         last = first + number - 1
@@ -80,12 +81,13 @@ def _task_line(problem, tmp_dir):
 
 
 def _inspect(problem, data_dir, count):
-    """Prints what is in every split that is there."""
+    """Print sample records and statistics of every split that has data."""
     from ut_keras.data import tfrecords
     from ut_keras.data.reading import inspection
     from ut_keras.data.writing import generation_plan
 
-    is_stored = problem.preprocess_needs_hparams  # of which the command has none
+    # This command has no hparams, so such a problem cannot preprocess its records.
+    is_stored = problem.preprocess_needs_hparams
     if is_stored:
         print(f"note: the records are shown before preprocess_example of {problem.name}")
     for split in ("train", "dev", "test"):

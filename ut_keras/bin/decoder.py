@@ -1,13 +1,13 @@
-"""ut-decoder: decodes a file, a split of the problem or what is typed; or scores given targets.
+"""ut-decoder: decode a file, a split or typed lines, or score given targets.
 
     ut-decoder --output_dir=run --data_dir=data --decode_from_file=test.en --decode_to_file=test.de
     ut-decoder --output_dir=run --data_dir=data --decode_interactive
     ut-decoder --output_dir=run --data_dir=data --eval_use_test_set
     ut-decoder --output_dir=run --data_dir=data --score_file=pairs.tsv --decode_to_file=scores
 
---decode_hparams="beam_size=4,alpha=0.6,return_beams=True,write_beam_scores=True" says how. An
-interrupted command, given again, goes on where it stopped: what is finished lies in
-.NAME.ut_keras-partial beside it, and the file itself appears when it is whole.
+--decode_hparams="beam_size=4,alpha=0.6,return_beams=True,write_beam_scores=True" sets the decoding
+options. To resume an interrupted command, give it again: finished outputs are kept in
+.NAME.ut_keras-partial next to the output file, which is only written when it is complete.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ def main(args: command.Args) -> None:
         modes[setup.mode](setup)
 
 
-# The modes.
+# --- Modes ----------------------------------------------------------------------------------------
 
 
 def _decode_file(setup):
@@ -88,7 +88,7 @@ _TYPED_HELP = """INTERACTIVE MODE  num_samples={ns}  decode_length={dl}
 
 
 def _decode_typed(setup):
-    """A line in, a line out, with T2T's commands, until "q" or the end."""
+    """Decode typed lines, with T2T's interactive commands, until "q" or the end of the input."""
     command.load_tensorflow(setup.run_dir, setup.args)
     predictor, _ = decode_job.load_predictor(setup)
     samples = min(max(1, setup.values["num_samples"]), _MAXIMA["ns"])
@@ -104,7 +104,7 @@ def _decode_typed(setup):
             continue
         number += 1
         try:
-            line.encode("utf-8")  # the terminal lets other bytes pass
+            line.encode("utf-8")  # standard input also accepts bytes that are not UTF-8
             encoded = _encoded(setup, "input", [line], number)
             [ids] = line_encoding.cut(encoded, setup.values["max_input_size"])
         except UnicodeEncodeError:
@@ -165,18 +165,18 @@ def _decode_split(setup):
     _print_scores(setup, inputs, targets, best)
 
 
-# Their parts.
+# --- Parts of the modes ---------------------------------------------------------------------------
 
 
 def _encoded(setup, path, lines, first=1):
-    """Ids of lines: of a language model prompts, else sources."""
+    """Return the ids of lines: prompts for a language model, otherwise inputs."""
     if setup.is_language_model:
         return line_encoding.prompts(path, lines, setup.encoders["targets"], first)
     return line_encoding.sources(path, lines, setup.encoders["inputs"], first)
 
 
 def _print_unknown_words(setup, lines):
-    """A note where most words of the lines are unknown to the vocabulary."""
+    """Print a note if the vocabulary does not have most words of the lines."""
     encoder = setup.encoders["inputs" if "inputs" in setup.encoders else "targets"]
     if isinstance(encoder, text_encoder.TokenTextEncoder):
         some = lines[: word_vocabulary.MAX_TEXTS]
@@ -195,7 +195,7 @@ def _write(path, lines):
 
 
 def _finish(setup, paths):
-    """Says what was written; the journal is not needed any more."""
+    """Delete the journal of partial results and print the names of the written files."""
     os.remove(decode_job.journal_path(setup.target))
     if setup.timestamp is not None:
         os.utime(setup.target, (setup.timestamp, setup.timestamp))

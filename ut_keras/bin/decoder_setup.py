@@ -1,11 +1,11 @@
-"""From the flags of ut-decoder to what is to be done: everything that can be checked early.
+"""Check the flags of ut-decoder as far as possible without TensorFlow.
 
-    setup = check(args)              names, run, files, decode hparams: without TensorFlow
-    run = check_run(args)            the same of any command that takes a run's weights
-    model, path = run.load_model()   the weights
+    setup = check(args)              checks names, run, files and decode hparams
+    run = check_run(args)            the part that every command with a trained model needs
+    model, path = run.load_model()   loads the weights
 
-The run is the folder --output_dir, or that of --checkpoint_path; its hparams.json and run.json say
-which model it is.
+The run is the folder --output_dir, or the folder of --checkpoint_path. Its hparams.json and
+run.json define the model.
 """
 
 import argparse
@@ -31,35 +31,35 @@ FILE, SCORE, INTERACTIVE, SPLIT = "decode_from_file", "score_file", "decode_inte
 
 @dataclasses.dataclass(frozen=True)
 class SelectedRun(run_lib.Run):
-    """Which weights are asked for on a command line, checked."""
+    """The run and checkpoint that checked flags select."""
 
     args: Any  # the flags
     problem: Any  # `Problem`
-    data_dir: str  # "" where the run's folder has the vocabulary
-    record: dict  # what the folder's run.json says
+    data_dir: str  # "" if the vocabulary is in the run's folder
+    record: dict  # the content of run.json
 
 
 @dataclasses.dataclass(frozen=True)
 class Setup(SelectedRun):
-    """A command line of ut-decoder, checked."""
+    """The checked flags of ut-decoder."""
 
     mode: str  # `FILE`, `SCORE`, `INTERACTIVE` or `SPLIT`
-    source: str | None  # the file to read, if one is
-    target: str | None  # the file to write, if one is
-    split: str  # what is decoded where no file is given
+    source: str | None  # the file to read
+    target: str | None  # the file to write
+    split: str  # the split to decode in mode `SPLIT`, otherwise ""
     values: dict  # decode hparams
-    timestamp: float | None  # to give to the file, of a checkpoint that may be gone by then
+    # With --keep_timestamp, the time of the checkpoint, which may be deleted during decoding.
+    timestamp: float | None
 
 
 def check(args: argparse.Namespace) -> Setup:
-    """Checks flags against each other, the run, the registries and the files.
+    """Check the flags against each other, the run, the registries and the files.
 
     Raises:
-        UsageError, UnknownNameError, HParamError, DataError, OSError: one line that says what is
-            wrong.
+        UsageError, UnknownNameError, HParamError, DataError, OSError: with a one-line message.
     """
     mode = _mode(args)
-    trainer_setup.check_names(args)  # before what is missing
+    trainer_setup.check_names(args)  # reports misspelt names before missing flags
     if mode == SPLIT:
         command_line.require(args, "data_dir", what="the folder with the data of the split")
     run = check_run(args)
@@ -86,16 +86,17 @@ def check(args: argparse.Namespace) -> Setup:
 
 
 def target_language(problem: Any, specs: Mapping[str, Any], task_id: int = -1) -> str:
-    """The language of the targets of a problem, or of one of its tasks; "" if it says none."""
+    """Return the target language of a problem or of one of its tasks, or "" if it has none."""
     if task_id >= 0 and hasattr(problem, "task_of"):
         problem = problem.task_of(task_id, specs["targets"].vocab_size)
     return problem.feature_languages().get("targets", "") if problem else ""
 
 
 def check_run(args: argparse.Namespace) -> SelectedRun:
-    """Checks the flags that say whose weights to take: what every command needs that reads a run.
+    """Check the flags that select a run, for every command that loads a trained model.
 
-    Raises as `check`.
+    Raises:
+        UsageError, UnknownNameError, HParamError, DataError, OSError: as `check`.
     """
     trainer_setup.check_names(args)
     run_dir, checkpoint = _run(args)
@@ -130,7 +131,7 @@ def check_run(args: argparse.Namespace) -> SelectedRun:
 
 
 def _features(problem, data_dir, folders):
-    """The `FeatureRecord`: of the problem with its vocabulary, or what the run's folder keeps."""
+    """Return the `FeatureRecord` of the problem's data, or the one in the run's folder."""
     if data_dir and not os.path.isdir(data_dir):
         raise UsageError(
             f"--data_dir must be a folder. Received: {data_dir!r}, which is not a folder."
@@ -159,7 +160,7 @@ def _mode(args):
 
 
 def _run(args):
-    """(folder of the run, path of the checkpoint or None)"""
+    """Return the folder of the run, and the path of the checkpoint or None."""
     if not args.output_dir and not args.checkpoint_path:
         raise UsageError("--output_dir or --checkpoint_path is required: the weights to load.")
     checkpoint: Any = None
@@ -181,7 +182,7 @@ def _run(args):
 
 
 def _name(flag, args, records, run_dir):
-    """The name of the problem or model: as given, else as in the run's record."""
+    """Return the given name of the problem or model, or the one in the run's record."""
     given = getattr(args, flag)
     noted = [record[flag] for record in records if record.get(flag)]
     if not given and not noted:
@@ -190,7 +191,7 @@ def _name(flag, args, records, run_dir):
             "--registry_help lists the names."
         )
     for name in noted:
-        # What was trained on packed rows is decoded unpacked.
+        # A run that was trained on packed examples is decoded without packing.
         if name.removesuffix("_packed") != (given or noted[0]).removesuffix("_packed"):
             raise UsageError(
                 f"--{flag} must be {name}, as in the run of the checkpoint. "
@@ -200,7 +201,7 @@ def _name(flag, args, records, run_dir):
 
 
 def _check_fits(mode, problem, specs, values):
-    """Whether the problem's model can do what is asked for."""
+    """Raise `UsageError` if the problem's model does not support the requested mode."""
     modality = specs["targets"].modality
     if mode == SCORE and modality == "class_label":
         raise UsageError(
@@ -230,14 +231,14 @@ def _check_fits(mode, problem, specs, values):
             "The decode hparam max_input_size requires --decode_from_file or "
             f"--decode_interactive. Received: max_input_size={values['max_input_size']}."
         )
-    if modality == "class_label":  # as in T2T, nothing to search
+    if modality == "class_label":  # as in T2T, a classifier needs no search
         values["beam_size"] = 1
     elif mode != SCORE:
         decode_hparams.check_fits(values, vocab_size)
 
 
 def _files(args, mode, names, values):
-    """(file to read, file to write), each None where there is none."""
+    """Return the file to read and the file to write; each may be None."""
     source: Any = {FILE: args.decode_from_file, SCORE: args.score_file}.get(mode)
     target = args.decode_to_file
     if source and not os.path.isfile(source):
@@ -270,7 +271,7 @@ def _files(args, mode, names, values):
 def decode_filename(
     base: str, model: str, hparams_set: str, problem: str, values: Mapping[str, Any]
 ) -> str:
-    """T2T's name of a file of decodes: `BASE.MODEL.HPARAMS.PROBLEM.beamN.alphaX.decodes`."""
+    """Return T2T's name of an output file, `BASE.MODEL.HPARAMS.PROBLEM.beamN.alphaX.decodes`."""
     ending = f"beam{values['beam_size']}.alpha{values['alpha']}.decodes"
     if ending in os.path.basename(base):
         return base
@@ -278,7 +279,7 @@ def decode_filename(
 
 
 def side_files(target: str) -> list[str]:
-    """The files of the targets and the inputs, beside that of the decodes of a split."""
+    """Return the files for the targets and inputs of a split, next to its output file."""
     base = target.rpartition(".")[0]
     return [f"{base}.targets", f"{base}.inputs"]
 
@@ -293,7 +294,7 @@ def _check_writable(target):
     file_error.check_is_file(target)
     with file_error.user_error_context(target):
         whole_file.check_writable(folder)
-        if os.path.exists(target):  # what one may not write is not replaced either
+        if os.path.exists(target):  # a read-only file must not be replaced
             open(target, "r+b").close()
     with contextlib.suppress(FileNotFoundError):
         journal.open_own(decode_job.journal_path(target)).close()

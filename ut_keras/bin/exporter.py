@@ -1,17 +1,18 @@
-"""ut-exporter: a trained model as a SavedModel that takes and gives text.
+r"""ut-exporter: export a trained model, such as a SavedModel that maps text to text.
 
     ut-exporter --output_dir=run --data_dir=data --export_dir=served
-    ut-exporter --output_dir=run --data_dir=data --export_dir=served \\
+    ut-exporter --output_dir=run --data_dir=data --export_dir=served \
       --decode_hparams="beam_size=4,alpha=0.6,extra_length=50,max_input_size=256"
 
-Writes EXPORT_DIR/TIME, as TensorFlow Serving wants it; docs/serving.md goes on from there.
+This writes EXPORT_DIR/TIME, the layout of TensorFlow Serving; see docs/serving.md.
 
-    ut-exporter --output_dir=run --export_dir=phone --format=litert --export_quantize=int8 \\
+    ut-exporter --output_dir=run --export_dir=phone --format=litert --export_quantize=int8 \
       --decode_hparams="beam_size=1,extra_length=10,max_input_size=32"
 
-Writes EXPORT_DIR/TIME with model.tflite and the vocabularies; see docs/on_device.md. With
---format=safetensors it is what `ut_keras.load` and whatever reads safetensors take, with
---format=ctranslate2 what CTranslate2 takes of a `transformer`.
+This writes EXPORT_DIR/TIME with model.tflite and the vocabularies; see docs/on_device.md.
+
+--format=safetensors writes a folder for `ut_keras.load` and for other programs that read
+safetensors. --format=ctranslate2 writes a `transformer` model for CTranslate2.
 """
 
 import os
@@ -79,7 +80,7 @@ def _export(args, run, search, values, directory):
 
 
 def _check_source_length(run, values):
-    """Where there is a source that may be of any length."""
+    """Raise `UsageError` if the inputs can have any length and max_input_size is not set."""
     is_needed = "inputs" in run.specs and run.specs["inputs"].modality == "symbol"
     if is_needed and values["max_input_size"] < 1:
         raise UsageError(
@@ -89,7 +90,7 @@ def _check_source_length(run, values):
 
 
 def _write_litert(run, model, directory, length, search):
-    """A folder with the model and what its texts are encoded by."""
+    """Write a folder with the LiteRT model and the vocabularies."""
     from ut_keras import export
 
     with whole_file.writing_folder(directory) as written:
@@ -100,7 +101,7 @@ def _write_litert(run, model, directory, length, search):
 
 
 def _search_options(args, run):
-    """(options of the search, all decode hparams)"""
+    """Return the search options, and all decode hparams."""
     length = {"max_input_size": decode_hparams.DECODER["max_input_size"]}
     is_litert_language_model = args.format == "litert" and run.is_language_model
     allowed = ["num_steps", "extra_length"] if is_litert_language_model else ["num_steps"]
@@ -117,14 +118,17 @@ def _search_options(args, run):
             "The decode hparam max_input_size is not supported for stories: their size is fixed "
             f"by the training. Received: {values['max_input_size']}."
         )
-    if run.class_labels:  # as in T2T, nothing to search
+    if run.class_labels:  # as in T2T, a classifier needs no search
         values["beam_size"] = 1
     decode_hparams.check_fits(values, run.specs["targets"].vocab_size)
     return decode_hparams.search_options(values), values
 
 
 def _export_number(base):
-    """The time, or the next number if the folder holds a higher one: a server takes the highest."""
+    """Return the number of the export: the time, or one more than the highest existing number.
+
+    TensorFlow Serving uses the folder with the highest number.
+    """
     names = (re.fullmatch(r"\.?([0-9]+)(\.ut_keras-.*)?", name) for name in os.listdir(base))
     highest = max((int(name[1]) for name in names if name), default=0)
     return max(int(time.time()), highest + 1)

@@ -1,6 +1,7 @@
-"""The flags of the commands: T2T's names and defaults; no TensorFlow.
+"""The flags of the commands, with T2T's names and defaults. Does not import TensorFlow.
 
-Every flag of t2t-trainer is listed here. It works; or it is refused, with the reason.
+The tables contain every flag of T2T's commands. A flag is either supported, or it has a reason why
+only its default is accepted.
 """
 
 import dataclasses
@@ -22,7 +23,7 @@ _DEFAULT_ONLY = "only the default is implemented"
 _NO_DIR = "it belongs to --translations_dir, which is not supported"
 _EXPORT = "use the command ut-exporter"
 
-# What --schedule may be, and what it does.
+# The values of --schedule, with a description.
 SCHEDULES = {
     "train": "update the weights and write checkpoints",
     "evaluate": "compute the metrics of the newest checkpoint",
@@ -31,7 +32,7 @@ SCHEDULES = {
     "train_and_evaluate": "same as continuous_train_and_eval",
     "train_eval_and_decode": "train, evaluate and decode each checkpoint",
 }
-# T2T's others, and why they are none here.
+# T2T's other schedules, with the alternative.
 OTHER_SCHEDULES = {
     "continuous_eval": "use train_and_evaluate, or call evaluate again for a newer checkpoint",
     "continuous_eval_on_train_data": "evaluate reads the dev or test split",
@@ -60,14 +61,14 @@ _REGISTRY_HELP = Flag("registry_help", False, "List problems, models and hparams
 
 
 def _unsupported(reason, **defaults):
-    """Flags that take no other value than T2T's default."""
+    """Return flags for which only T2T's default is accepted."""
     return tuple(
         Flag(name, default, type=str if default is None else None, unsupported=reason)
         for name, default in defaults.items()
     )
 
 
-# absl's, which T2T's commands are built on.
+# The flags of absl, on which T2T's commands are built.
 _LOG = "use TF_CPP_MIN_LOG_LEVEL for TensorFlow; the command's own log lines are always printed"
 _ABSL_FLAGS = (
     *_unsupported("give the flags on the command line: $(cat FILE)", flagfile=""),
@@ -129,7 +130,7 @@ AVG_CHECKPOINTS = (
         "float16 halves the file; weights are read as float32.",
         choices=("float16",),
     ),
-    # t2t-avg-all's.
+    # The flags of t2t-avg-all.
     *_unsupported(
         "use --prefix=FOLDER/ --num_last_checkpoints=N, the newest N of a folder",
         model_dir=None,
@@ -255,7 +256,7 @@ TRAINER = (
     *_unsupported("use ut-decoder", decode_from_file="", decode_to_file="", decode_reference=""),
     *_unsupported(_EXPORT, export_saved_model=False, export_saved_model_api_version=1),
     *_unsupported("no schedule waits for checkpoints of another process", eval_timeout_mins=240),
-    # What has gone with TensorFlow 1.
+    # Flags of features that only TensorFlow 1 has.
     *_unsupported(_GRAPH, tfdbg=False, dbgprofile=False, enable_graph_rewriter=False),
     *_unsupported(_GRAPH, use_guarantee_const_getter=False),
     _MEMORY_FRACTION,
@@ -274,13 +275,13 @@ TRAINER = (
 
 
 def _merged(own, others):
-    """A command's own flags, and those of another one that it has not."""
+    """Return a command's own flags and the further flags of another command."""
     names = {flag.name for flag in own}
     return (*own, *(flag for flag in others if flag.name not in names))
 
 
 _NO_TMP_DIR = Flag("tmp_dir", "/tmp/t2t_datagen", "No effect: the command generates no data.", path)
-# t2t-decoder takes all flags of t2t-trainer besides its own.
+# t2t-decoder also accepts all flags of t2t-trainer.
 DECODER_OWN = (
     Flag("problem", None, "Name of the problem. Default: the one in the run's run.json.", str),
     Flag("model", None, "Name of the model. Default: the one in run.json.", str),
@@ -330,12 +331,12 @@ _TRAINER_FLAGS = tuple(
 )
 DECODER = _merged(DECODER_OWN, _TRAINER_FLAGS)
 
-# Which weights to take.
+# Flags that select the weights of a run.
 _NAMES = ("problem", "model", "hparams_set", "hparams")
 _RUN_FLAGS = (*_NAMES, "output_dir", "checkpoint_path", "data_dir", "t2t_usr_dir", "registry_help")
 RUN = tuple(flag for flag in DECODER_OWN if flag.name in _RUN_FLAGS)
 
-# t2t-exporter takes all flags of t2t-trainer besides its own.
+# t2t-exporter also accepts all flags of t2t-trainer.
 EXPORTER_OWN = (
     *RUN,
     _NO_TMP_DIR,

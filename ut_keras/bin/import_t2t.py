@@ -1,10 +1,11 @@
-"""ut-import-t2t: makes a run of ours of one of Tensor2Tensor's.
+"""ut-import-t2t: convert a Tensor2Tensor run into a ut_keras run.
 
     ut-import-t2t --t2t_output_dir=t2t_run --data_dir=t2t_data --output_dir=run
 
-Takes the newest checkpoint (weights, step, the optimizer's statistics) and hparams.json. Problem
-and model are those that T2T noted in flags_t2t.txt, unless --problem and --model say otherwise.
-Then `ut-trainer --output_dir=run` with the same problem and model evaluates it or trains on.
+This reads hparams.json and the newest checkpoint: weights, step and optimizer statistics. The
+problem and the model come from T2T's flags_t2t.txt, unless --problem and --model are given.
+Afterwards, `ut-trainer --output_dir=run` with the same problem and model evaluates the run or
+resumes its training.
 """
 
 import os
@@ -33,7 +34,7 @@ def main(args: command.Args) -> None:
     problem = problems.get(_name("problem", args, t2t_flags))
     model_name = _name("model", args, t2t_flags)
     models.check_name(model_name)
-    # Says what is wrong with the file, if anything is, before TensorFlow is loaded.
+    # Check the file before TensorFlow is loaded.
     hparam.load(os.path.join(source, "hparams.json"))
     specs = problem.feature_specs(data_dir)
     noted = t2t_flags.get("random_seed", "")
@@ -44,7 +45,7 @@ def main(args: command.Args) -> None:
         output_folder.check(output_dir)
         model, optimizer, step = _load(source, model_name, problem.target_space_id, seed)
         _check_vocabulary(specs, model, problem.name, data_dir)
-        # First: of records alone, training would begin with weights of its own.
+        # Write the checkpoint first: with only the records, training would start from new weights.
         path = _write(model, optimizer, output_dir)
         output_folder.write_records(
             output_dir,
@@ -65,7 +66,7 @@ def main(args: command.Args) -> None:
 
 
 def read_t2t_flags(directory: str) -> dict[str, str]:
-    """What T2T noted of its command line: dict from flag to text; empty if it noted nothing."""
+    """Return the flags in T2T's flags.txt and flags_t2t.txt: dict from name to text."""
     values = {}
     for filename in ("flags.txt", "flags_t2t.txt"):
         path = os.path.join(directory, filename)
@@ -122,7 +123,7 @@ def _name(flag, args, t2t_flags):
 
 
 def _load(source, model_name, target_space_id, seed):
-    """Model, optimizer and step of the newest checkpoint."""
+    """Return model, optimizer and step of the newest checkpoint."""
     command.load_tensorflow("TensorFlow")
     import keras
     import tensorflow as tf
@@ -140,11 +141,12 @@ def _load(source, model_name, target_space_id, seed):
                 "its newest checkpoint must contain global_step, the number of updates."
             )
         model = t2t_import.load_checkpoint(source, model_name, target_space_id)
-        # Its statistics are written, which no rate changes; some rates need to know the end.
+        # Only the optimizer's statistics are written. The learning rate does not affect them, so
+        # one that does not depend on train_steps is used.
         rate = learning_rate.endless(model.hparams)
         optimizer = optimizers.get(model.hparams, learning_rate=rate)
         step = slots.load_optimizer(source, model, optimizer)
-    # The rest is what TensorFlow's reader makes of damaged files.
+    # TensorFlow's reader raises the other errors for damaged files.
     except (ValueError, tf.errors.OpError, IndexError, RuntimeError) as error:
         message = str(getattr(error, "message", error))
         raise UsageError(f"The run in {source} cannot be imported: {message}") from error
@@ -175,7 +177,7 @@ def _write(model, optimizer, output_dir):
 
     from ut_keras.checkpoints import checkpoint
 
-    # The place in the data: T2T notes none, so training begins an epoch.
+    # T2T does not store the position in the data, so training starts a new epoch.
     position = {name: tf.Variable(0, dtype=tf.int64) for name in ("epoch", "batch")}
     return checkpoint.Checkpoints(output_dir, model, optimizer, position).save()
 

@@ -1,9 +1,9 @@
-"""ut-query-server: asks a model that TensorFlow Serving serves.
+"""ut-query-server: send texts to a model in TensorFlow Serving and print its outputs.
 
     ut-query-server --server=localhost:8501 --servable_name=ende --inputs_once="Two dogs play."
-    ut-query-server --server=localhost:8501 --servable_name=ende       asks what is typed
+    ut-query-server --server=localhost:8501 --servable_name=ende       reads typed lines
 
-It speaks the REST API; docs/serving.md says how a model is served.
+The command uses the REST API. docs/serving.md describes how to serve a model.
 """
 
 import concurrent.futures
@@ -20,7 +20,7 @@ from ut_keras.bin import command, command_line, flags
 from ut_keras.errors import UsageError
 from ut_keras.files import json_file
 
-_MAX_RESPONSE_BYTES = 2**23  # of an answer; parsed it may take 30 times as much
+_MAX_RESPONSE_BYTES = 2**23  # parsing can take 30 times as much memory
 
 
 @command.from_flags(flags.QUERY_SERVER, "ut-query-server", __doc__)
@@ -39,15 +39,20 @@ def main(args: command.Args) -> None:
 def predict(
     server: str, servable_name: str, texts: Sequence[str], timeout_secs: float = 10
 ) -> list[dict[str, Any]]:
-    """Asks the REST API.
+    """Send texts to the REST API of TensorFlow Serving and return the predictions.
 
     Args:
         server: str, "host:port" or "http://host:port".
-        timeout_secs: float, for all of it, the look-up of the address included.
+        servable_name: str. Name of the served model.
+        texts: list of str.
+        timeout_secs: float. Maximum seconds for the complete request, including the DNS lookup.
+
     Returns:
-        for every text {"outputs": list of str, "scores": list of float}.
+        list with {"outputs": list of str, "scores": list of float} for each text.
+
     Raises:
-        UsageError: if there is no response, one that says no, or one that is none to the texts.
+        UsageError: if there is no response in time, or the response is an error or has no valid
+            predictions for the texts.
     """
     address = server.removeprefix("http://").removesuffix("/")
     if "/" in address:
@@ -91,9 +96,9 @@ def _prediction(row):
 
 
 def _post(address, path, body, timeout_secs):
-    """(status, at most so many bytes of the answer)"""
+    """Return the status and at most _MAX_RESPONSE_BYTES of the response."""
     connection = http.client.HTTPConnection(address, timeout=timeout_secs)
-    if not 1 <= connection.port <= 65535:  # which would be taken modulo 65536
+    if not 1 <= connection.port <= 65535:  # the socket would use the port modulo 65536
         raise OverflowError("port must be from 1 to 65535")
     with contextlib.closing(connection):
         connection.request("POST", path, body, {"Content-Type": "application/json"})
@@ -102,17 +107,17 @@ def _post(address, path, body, timeout_secs):
 
 
 def _with_timeout(seconds, function, *arguments):
-    """What a function returns, or TimeoutError: it waits for others, and for so long in all.
+    """Call a function in a thread and return its result, or raise TimeoutError.
 
-    It runs in a thread, which is left behind if it takes longer: nothing else ends, for instance,
-    the look-up of an address, or a server that drips.
+    A timeout of the socket would not limit a DNS lookup, or a server that sends single bytes. The
+    thread of a late call is abandoned.
     """
     pending: concurrent.futures.Future[Any] = concurrent.futures.Future()
 
     def run():
         try:
             pending.set_result(function(*arguments))
-        except BaseException as error:  # raised where it is waited for
+        except BaseException as error:  # raised again by `pending.result`
             pending.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()

@@ -1,14 +1,14 @@
-"""Trains, evaluates and decodes a model on a problem, with the flags of t2t-trainer.
+r"""Train, evaluate and decode a model on a problem, with the flags of t2t-trainer.
 
-    ut-trainer --generate_data --problem=algorithmic_reverse_binary40 \\
-      --model=universal_transformer --hparams_set=adaptive_universal_transformer_tiny \\
+    ut-trainer --generate_data --problem=algorithmic_reverse_binary40 \
+      --model=universal_transformer --hparams_set=adaptive_universal_transformer_tiny \
       --data_dir=data --output_dir=run --train_steps=2000
 
-Running the same command again goes on where the last run stopped.
+To resume a stopped run, give the same command again.
 """
 
-# A run's folder says what it holds: `hparams.json` the final hparams, `run.json` the problem, the
-# model and the random seed, `features.json` and the vocabularies what the ids are.
+# The folder of a run describes the run: `hparams.json` has the final hparams, and `run.json` the
+# problem, the model and the random seed. `features.json` and the vocabularies define the ids.
 
 import contextlib
 import dataclasses
@@ -27,7 +27,7 @@ from ut_keras.inference import decode_hparams, feature_record, run_record
 from ut_keras.text import text_encoder_base
 from ut_keras.training import output_folder, rendezvous
 
-# The program of a trial of a search: this, whether it is installed or not.
+# Python program that runs this command as a trial of a search, whether or not it is installed.
 _TRIAL = (
     f"import sys; sys.path.append({str(pathlib.Path(__file__).parents[2])!r}); "
     "from ut_keras.bin import trainer; sys.exit(trainer.main())"
@@ -61,20 +61,21 @@ def main(args: command.Args) -> None:
 
 
 def make_trainer(setup: Setup) -> tuple[Any, Any, Any]:
-    """Builds the model and all that trains it; loads TensorFlow.
+    """Build the trainer and its datasets. Loads TensorFlow.
 
     Returns:
-        (trainer, make_epoch, make_eval_dataset): what a schedule is called with.
+        (trainer, make_epoch, make_eval_dataset): the `Trainer`, and the two functions that its
+        schedules take as arguments.
     """
     import keras
 
     from ut_keras.training import distribution
 
     strategy = _strategy(setup)
-    # Workers that were given no seed have drawn one each.
+    # Without --random_seed, each worker has sampled its own seed; all use the chief's.
     setup = dataclasses.replace(setup, seed=distribution.from_chief(strategy, setup.seed))
     keras.utils.set_random_seed(setup.seed % 2**32)
-    # What is compiled for every shape, as on a TPU, should meet few of them.
+    # XLA and TPUs compile once per shape, so batches should have few different shapes.
     static_shapes = setup.args.xla_compile or setup.args.use_tpu
     datasets = _datasets(setup, strategy, static_shapes)
     _check_data(setup, *datasets)
@@ -82,7 +83,7 @@ def make_trainer(setup: Setup) -> tuple[Any, Any, Any]:
 
 
 def _strategy(setup):
-    """The `tf.distribute.Strategy`, of workers that were told the same."""
+    """Return the `tf.distribute.Strategy`, after checking that all workers have the same flags."""
     import tensorflow as tf
 
     from ut_keras.training import distribution
@@ -103,7 +104,10 @@ def _strategy(setup):
 
 
 def _datasets(setup, strategy, static_shapes):
-    """(make_epoch, make_eval_dataset); to trace one takes longer than to read a small one."""
+    """Return (make_epoch, make_eval_dataset).
+
+    Both are cached, because tracing a dataset takes longer than reading a small one.
+    """
     is_global = setup.args.global_batch_size is not None
     num_replicas = 1 if is_global else strategy.num_replicas_in_sync
 
@@ -121,7 +125,7 @@ def _datasets(setup, strategy, static_shapes):
 
 
 def _check_data(setup, make_epoch, make_eval_dataset):
-    """Tells of data that cannot be read, or have another vocabulary, before a model is built."""
+    """Raise for unreadable data or another vocabulary before a model is built."""
     if setup.trains:
         make_epoch(0)
     if setup.schedule != "train":
@@ -185,7 +189,7 @@ def _trainer(setup, strategy, static_shapes):
 
 
 def metric_functions(problem: Any) -> dict[str, Any]:
-    """The problem's metrics, as far as there are any of that name."""
+    """Return the problem's metrics by name, without the names that ut_keras does not have."""
     from ut_keras import metrics
 
     known = set(metrics.names())
@@ -201,7 +205,8 @@ def _write_records(setup, num_replicas):
     if checkpoint_files.exists(setup.args.output_dir):
         for line in training_conditions.changes(before, conditions, setup):
             print(line, flush=True)
-    is_of_run = setup.args.hparams_set in (None, before.get("hparams_set"))  # by its hparams.json
+    # Then hparams.json provides the hparams.
+    is_of_run = setup.args.hparams_set in (None, before.get("hparams_set"))
     named = before if is_of_run else vars(setup.args)
     directories = [setup.args.output_dir]
     if setup.schedule != "train":  # so that the best weights can be used as a run of their own

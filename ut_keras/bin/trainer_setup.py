@@ -1,7 +1,7 @@
-"""From flags to a run: everything that can be checked without TensorFlow.
+"""Check the flags of ut-trainer as far as possible without TensorFlow.
 
-setup = trainer_setup.check(args)      names, hparams, output_dir: answered in well under a second
-trainer, … = trainer.make_trainer(setup)
+setup = trainer_setup.check(args)         checks names, hparams and output_dir in under a second
+trainer, … = trainer.make_trainer(setup)  loads TensorFlow
 """
 
 import argparse
@@ -24,14 +24,14 @@ from ut_keras.inference import run as run_lib
 from ut_keras.registry import unknown_name_message
 from ut_keras.training import cluster, early_stopping, output_folder
 
-# Of a checkpoint that is there; the others train.
+# Schedules that use an existing checkpoint. All other schedules train.
 _EVALUATION_SCHEDULES = ("evaluate", "evaluate_and_decode")
 _SCHEDULE_ALIASES = {"train_and_evaluate": "continuous_train_and_eval"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-    """A command line, checked."""
+    """The checked flags of ut-trainer."""
 
     args: Any  # the flags
     schedule: str  # the name of a method of the trainer
@@ -55,10 +55,10 @@ class Setup:
 
 
 def check(args: argparse.Namespace) -> Setup:
-    """Checks flags against each other, the registries and the output folder.
+    """Check the flags against each other, the registries and the output folder.
 
     Raises:
-        UsageError, UnknownNameError, HParamError: one line that says what is wrong.
+        UsageError, UnknownNameError, HParamError: with a one-line message.
     """
     check_names(args)
     command_line.require(args, "problem", "model", what=command_line.REGISTERED_NAME)
@@ -130,15 +130,15 @@ def check(args: argparse.Namespace) -> Setup:
 
 
 def _optimizer(hp):
-    """One name of those that T2T has for an optimizer."""
+    """Return the same name for all of T2T's spellings of an optimizer."""
     return hp.optimizer.replace("_", "").lower().removeprefix("true")
 
 
 def check_names(args: argparse.Namespace) -> None:
-    """Checks the names that are given; a misspelt one is said before anything that is missing.
+    """Check the given names, so that a misspelt name is reported before a missing flag.
 
     Raises:
-        UnknownNameError: with the names that are nearest.
+        UnknownNameError: the message lists the nearest names.
     """
     checks: dict[str, Any] = {
         "problem": problems.get,
@@ -151,7 +151,7 @@ def check_names(args: argparse.Namespace) -> None:
 
 
 def check_metric_schedule(flag: str, metric: str, schedule: str) -> None:
-    """Raises `UsageError` for a metric of what is decoded, where nothing is."""
+    """Raise `UsageError` if a metric needs decoded outputs and the schedule does not decode."""
     if metric.startswith("decode/") and not schedule.endswith("_and_decode"):
         raise UsageError(
             f"--{flag}={metric} requires --schedule=train_eval_and_decode. "
@@ -187,7 +187,7 @@ def _early_stopping(args, schedule, problem):
 
 
 def _profile_steps(text):
-    if not text or text == "False":  # T2T's flag is a switch
+    if not text or text == "False":  # in T2T the flag is a switch
         return None
     first, _, last = text.partition("-")
     if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
@@ -200,13 +200,23 @@ def _profile_steps(text):
 def final_hparams(
     hparams_set: str | None, given: dict[str, Any], output_dir: str, record: Any, trains: bool
 ) -> tuple[Any, Any]:
-    """The final hparams, and those that the run of that run.json was trained with, or None.
+    """Return the final hparams and the hparams that the run was trained with.
 
-    As in T2T the run's hparams.json wins over the set that it was made of, and what is given, a
-    dict from name to value, over both.
+    As in T2T, the run's hparams.json overrides the hparams set that it was made from, and the
+    `given` values override both.
+
+    Args:
+        hparams_set: str or None. Name of the set.
+        given: dict from name to value, from the command line.
+        output_dir: str. Folder of the run.
+        record: the content of its run.json.
+        trains: bool. Whether the command trains.
+
+    Returns:
+        (hp, trained): both hparams. `trained` is None for a new run.
 
     Raises:
-        UsageError, HParamError: one line that says what is wrong.
+        UsageError, HParamError: with a one-line message.
     """
     try:
         return _final_hparams(hparams_set, given, output_dir, record, trains)
@@ -242,7 +252,7 @@ def _final_hparams(hparams_set, given, output_dir, record, trains):
 
 
 def _check_same_run(args, record, output_dir, trains):
-    # Evaluating on another problem is no mistake, as long as the vocabulary is the same.
+    # A run may be evaluated on another problem that has the same vocabulary.
     for name in ("model", "problem") if trains else ("model",):
         there, here = record.get(name), getattr(args, name)
         if there is not None and there != here and checkpoint_files.exists(output_dir):
@@ -255,7 +265,7 @@ def _check_same_run(args, record, output_dir, trains):
 def print_hparam_changes(
     saved: Any, hp: Any, output_dir: str, inference_only: bool = False
 ) -> None:
-    """The command line wins over the file; what it changes is said."""
+    """Print the hparams of hparams.json that the command line overrides."""
     if saved is not None:
         path = os.path.join(output_dir, "hparams.json")
         for line in hparam_changes.notes(saved, hp, path, inference_only):
@@ -263,8 +273,13 @@ def print_hparam_changes(
 
 
 def eval_split(args: argparse.Namespace, problem: Any) -> str:
+    """Return the split to evaluate: "test" or "dev".
+
+    Raises:
+        UsageError: if the problem has neither the requested split nor "test".
+    """
     wanted = "test" if args.eval_use_test_set else "dev"
-    # --schedule=train reads none.
+    # --schedule=train does not read the split.
     if wanted in problem.splits or getattr(args, "schedule", "") == "train":
         return wanted
     if "test" in problem.splits:

@@ -1,11 +1,12 @@
-"""What a run is trained with, to be compared: with what it was before, and with what others have.
+"""Compare the conditions of a training run with earlier sessions and with other workers.
 
-    conditions = training_conditions.describe(setup, num_replicas=2)
-    training_conditions.changes(record, conditions, setup)
-    training_conditions.worker_fingerprint(setup)
+    conditions = training_conditions.describe(setup, num_replicas=2)   stored in run.json
+    training_conditions.changes(record, conditions, setup)             notes for a resumed run
+    training_conditions.worker_fingerprint(setup)                      must be equal on all workers
 
-What would change the function of a model is refused elsewhere (`hparam_changes`, `feature_record`);
-other updates than those of before may be what the user wants, so they are only said.
+Conditions are the training data, the batch size, the seed and other inputs of the updates. A user
+may want to change them between two sessions, so a change is only reported. Changes that would make
+the model compute another function raise an error elsewhere (`hparam.changes`, `feature_record`).
 """
 
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from ut_keras.errors import DataError
 from ut_keras.hparam import changes as hparam_changes
 from ut_keras.inference import feature_record
 
-# Flags that each worker may have its own of, or that other terms stand for.
+# Flags that may differ between workers, or that other entries of the fingerprint cover.
 _PER_WORKER_FLAGS = frozenset(
     {
         *("data_dir", "tmp_dir", "output_dir", "t2t_usr_dir", "generate_data"),
@@ -35,12 +36,17 @@ _SAME_BATCHES = (
     ". Because of --global_batch_size, the batches, their order and (up to rounding) the updates "
     "stay the same; dropout samples other masks"
 )
-# Factors of the learning rate that end with the run.
+# Learning rate factors that depend on train_steps.
 _LENGTH_DEPENDENT_FACTORS = ("linear_decay", "single_cycle_cos_decay")
 
 
 def describe(setup: Any, num_replicas: int) -> dict[str, Any]:
-    """The terms of a run, as JSON can hold them; the replicas are of all workers together."""
+    """Return the training conditions of a run as a JSON-compatible dict.
+
+    Args:
+        setup: `trainer_setup.Setup`.
+        num_replicas: int. Number of replicas of all workers together.
+    """
     return {
         "train_data": _data(setup, "train"),
         "num_replicas": num_replicas,
@@ -53,9 +59,14 @@ def describe(setup: Any, num_replicas: int) -> dict[str, Any]:
 
 
 def changes(record: Any, conditions: Mapping[str, Any], setup: Any) -> list[str]:
-    """A line for each term of the updates that is another than run.json's `record` says.
+    """Return a note for each condition that differs from the content of run.json.
 
-    Runs of older versions have noted less.
+    Conditions that run.json does not have, because an older version wrote it, are skipped.
+
+    Args:
+        record: the content of run.json.
+        conditions: dict, the result of `describe` for this session.
+        setup: `trainer_setup.Setup`.
     """
     before = {**record.get("trained_with", {}), "random_seed": record.get("random_seed")}
     now = {**conditions, "random_seed": setup.seed}
@@ -76,10 +87,12 @@ def changes(record: Any, conditions: Mapping[str, Any], setup: Any) -> list[str]
 
 
 def worker_fingerprint(setup: Any) -> dict[str, Any]:
-    """What all workers must have in common, the likeliest first.
+    """Return the settings that must be equal on all workers.
+
+    The settings that are most likely to differ come first.
 
     Raises:
-        DeviceError: if this one has fewer GPUs than asked for.
+        DeviceError: if this worker has fewer GPUs than requested.
     """
     import tensorflow as tf
 
@@ -103,7 +116,10 @@ def worker_fingerprint(setup: Any) -> dict[str, Any]:
 
 
 def _data(setup, split):
-    """The fingerprint of a split; None where it has no files, which is told when it is read."""
+    """Return the fingerprint of a split's files, or None if there are none.
+
+    Missing files raise an error later, when they are read.
+    """
     try:
         files = setup.problem.split_files(split, setup.args.data_dir)
     except DataError:

@@ -1,10 +1,10 @@
 """Hyperparameter search: `trainer.py --hparams_range=NAME --autotune_objective=METRIC …`.
 
-    output_dir/trial-N          an ordinary run each, with log.txt
-    output_dir/search.journal   Optuna's: all trials, what they tried and reached
+    output_dir/trial-N          an ordinary run for each trial, with log.txt
+    output_dir/search.journal   Optuna's journal of all trials, their hparams and results
 
-Running the same command again goes on: unfinished trials first, each from its newest checkpoint;
-finished ones are not redone.
+To resume a search, give the same command again. Unfinished trials resume first, each from its
+newest checkpoint. Finished trials do not run again.
 """
 
 import argparse
@@ -29,7 +29,8 @@ from ut_keras.training import output_folder, search, trial_process
 
 _WAIT_SECONDS = 0.2
 _OWN_FLAGS = {"hparams_range", "output_dir", "hparams", "random_seed", "generate_data"}
-# The identity of a search, beside its ranges: with other values its trials could not be compared.
+# Flags that identify a search, together with its ranges. Trials with other values of these flags
+# would not be comparable.
 _SEARCH_IDENTITY = (
     *("problem", "model", "hparams_set", "hparams", "hparams_range", "autotune_objective"),
     *("autotune_maximize", "train_steps", "eval_steps", "eval_use_test_set", "schedule"),
@@ -37,11 +38,15 @@ _SEARCH_IDENTITY = (
 
 
 def run(args: argparse.Namespace, program: str) -> None:
-    """Searches, by trials that Python runs `program` for; prints the table of all at the end.
+    """Run a search and print a table of all trials at the end.
+
+    Args:
+        args: the flags of the trainer.
+        program: str. Python code that runs the trainer; each trial is a process with it.
 
     Raises:
-        UsageError: if the flags do not fit, or no trial has ended well.
-        Interrupted: after a signal; what runs is saved.
+        UsageError: if the flags are invalid, or all trials failed.
+        Interrupted: after a signal, when all running trials are saved.
     """
     setup, ranges = check(args)
     with output_folder.lock(args.output_dir):
@@ -76,10 +81,12 @@ def run(args: argparse.Namespace, program: str) -> None:
 
 
 def check(args: argparse.Namespace) -> tuple[Any, Any]:
-    """The `Setup` that trials start from, and the `Range`s of a search; without TensorFlow.
+    """Return the `Setup` that trials start from, and the `Range`s to search.
+
+    Does not import TensorFlow.
 
     Raises:
-        UsageError, UnknownNameError, HParamError: one line that says what is wrong.
+        UsageError, UnknownNameError, HParamError: with a one-line message.
     """
     trainer_setup.check_names(args)
     command_line.require(args, "autotune_objective", what="a metric, such as accuracy_per_sequence")
@@ -109,7 +116,7 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
             "contains a run."
         )
     hparam_ranges.check_hparams(ranges, setup.hp)
-    # What the command line fixes is not searched.
+    # Fields that --hparams sets are not searched.
     fixed = hparam_overrides.parse(args.hparams)
     ranges = tuple(item for item in ranges if item.name not in fixed)
     if not ranges:
@@ -122,10 +129,10 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def gpu_groups(parallel: int) -> list[Any]:
-    """CUDA_VISIBLE_DEVICES for each of the trials that run at a time, None to leave it as it is.
+    """Return CUDA_VISIBLE_DEVICES for each parallel trial; None keeps the variable unchanged.
 
     Raises:
-        UsageError: if the GPUs that it names cannot be divided evenly.
+        UsageError: if the visible GPUs cannot be divided evenly between the trials.
     """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     if parallel == 1 or not visible:
@@ -141,7 +148,7 @@ def gpu_groups(parallel: int) -> list[Any]:
 
 
 def trial_arguments(args: argparse.Namespace, trial: Any, seed: int) -> list[str]:
-    """The trainer's arguments for a trial: those of the search, and what it tries."""
+    """Return the trainer's arguments for a trial: the flags of the search and its hparams."""
     kept = []
     for flag in flags.TRAINER:
         value = getattr(args, flag.name.replace("-", "_"))
@@ -159,7 +166,7 @@ def trial_arguments(args: argparse.Namespace, trial: Any, seed: int) -> list[str
 
 @dataclasses.dataclass
 class _Search:
-    """The trials that run, and what becomes of them."""
+    """Starts the trials of a search and records their results."""
 
     setup: Setup
     ranges: Any
@@ -168,7 +175,7 @@ class _Search:
     running: dict[int, Any] = dataclasses.field(default_factory=dict)  # slot: (trial, process)
 
     def run(self, stop):
-        """Runs trials until there are enough of them."""
+        """Run trials until the search has --autotune_max_trials."""
         gpus = gpu_groups(self.setup.args.autotune_parallel_trials)
         try:
             while True:
@@ -194,7 +201,7 @@ class _Search:
             )
 
     def _start(self, slot, gpus):
-        """Starts the next trial, if it can be; False if there is none."""
+        """Start the next trial; return False if there is none."""
         busy = [trial.number for trial, _ in self.running.values()]
         most = self.setup.args.autotune_max_trials
         try:
@@ -207,7 +214,7 @@ class _Search:
         directory = _trial_dir(self.setup.args.output_dir, trial.number)
         lock = trial_process.try_lock(directory)
         if lock is None:
-            # The process of a search that was killed saves and ends. Tried again at the next turn.
+            # A process of an earlier, killed search still saves this trial. Try again later.
             return True
         seed = self.study.user_attrs["random_seed"]
         arguments = trial_arguments(self.setup.args, trial, seed)
@@ -219,7 +226,7 @@ class _Search:
         return True
 
     def _end(self, trial, process, stop):
-        """Files what a process has left; what was stopped with the search is to go on."""
+        """Record the result of a finished process; a trial stopped with the search can resume."""
         code = process.exit_code
         if code == 0:
             self._read_objective(trial)
@@ -249,7 +256,7 @@ class _Search:
 
 
 def _check_free(output_dir, numbers):
-    """Checks that a folder has nothing of the names of trials that are to come."""
+    """Check that no file in the folder has the name of a future trial."""
     taken = (_trial_dir(output_dir, number) for number in numbers)
     if there := next(filter(os.path.lexists, taken), None):
         raise UsageError(

@@ -1,10 +1,10 @@
-"""ut-visualize: draws where a model's heads look while it reads and writes, and how it ponders.
+"""ut-visualize: plot a model's attention weights and ponder times for one input.
 
     ut-visualize --output_dir=run --data_dir=data --input="Zwei Hunde spielen." --visualize_dir=out
 
-writes PNG files: attention of every step and kind, and ponder times. The model writes by itself,
-greedily, and is watched while it does. Of a story the sentences stand between "|", the question
-last.
+This writes PNG files with the attention weights of every step and type, and with the ponder times.
+The model decodes the input greedily, and the pictures show this decoding. Separate the sentences
+of a story by "|", with the question last.
 """
 
 import importlib.util
@@ -23,7 +23,7 @@ def main(args: command.Args) -> None:
     if not args.input.strip():
         raise UsageError("--input is required: the input of the model.")
     encoder = run.encoders["targets" if run.is_language_model else "inputs"]
-    # For errors as of the model's own encoding, before it is loaded.
+    # Encode the input once before the model is loaded, to report errors early.
     line_encoding.sources("--input", args.input.split("|"), encoder)
     command_line.require(args, "visualize_dir", what="the folder to write to")
     directory = args.visualize_dir
@@ -42,7 +42,7 @@ def main(args: command.Args) -> None:
     print(f"Weights: {checkpoint}", flush=True)
     try:
         saved = saved_run.SavedRun(model, run.encoders)
-    except ValueError as error:  # an encoder of the user's own, which has no graph
+    except ValueError as error:  # an encoder of the user's package that has no TensorFlow version
         raise UsageError(f"{run.problem.name} cannot be visualized: {error}") from error
     seen = saved.observe(args.input)
     if not seen.maps and not seen.ponder:
