@@ -2,7 +2,7 @@
 
     hp = hparams.get("universal_transformer_tiny", "hidden_size=64,num_rec_steps=4")
 
-A set is a function that calls its parent and replaces a few fields:
+A set is a function that calls the function of its parent set and replaces a few fields:
 
     @hparams.register("my_universal_transformer")
     def my_universal_transformer():
@@ -26,7 +26,7 @@ names, range_names = SETS.names, RANGES.names
 
 
 def get(name: str, overrides: str | Mapping[str, Any] = "") -> BasicHParams:
-    """Returns a set with some values replaced.
+    """Return a set with some values replaced.
 
     Args:
         name: str, one of `names()`.
@@ -36,9 +36,9 @@ def get(name: str, overrides: str | Mapping[str, Any] = "") -> BasicHParams:
         A frozen `TransformerHParams`, `UniversalTransformerHParams` or `LSTMHParams`.
 
     Raises:
-        UnknownNameError: if there is no such set; the nearest names are listed.
-        HParamError: if an override is malformed, unknown, of the wrong type or out of range, or
-            the set's function returns no hyperparameters.
+        UnknownNameError: if there is no such set. The message lists the nearest names.
+        HParamError: if an override is malformed, unknown, of the wrong type or out of range, or if
+            the function of the set does not return hyperparameters.
     """
     hp = SETS.get(name)()
     if not isinstance(hp, BasicHParams):
@@ -49,10 +49,10 @@ def get(name: str, overrides: str | Mapping[str, Any] = "") -> BasicHParams:
 
 
 def get_range(name: str) -> tuple[Range, ...]:
-    """Returns the ranges that are registered under a name, as a tuple of `Range`.
+    """Return the tuple of `Range` that is registered under a name.
 
     Raises:
-        UnknownNameError: if there are none; the nearest names are listed.
+        UnknownNameError: if there is none. The message lists the nearest names.
     """
     ranged = RangedHParams()
     RANGES.get(name)(ranged)

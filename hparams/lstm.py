@@ -1,9 +1,12 @@
-"""T2T's sets for LSTMs: all of its lstm.py. Those with area attention are refused when used."""
+"""T2T's sets for LSTMs: all sets of its lstm.py.
+
+The sets with area attention raise an error when they are used.
+"""
 
 from ut_keras.hparam.lstm import LSTMHParams
 from ut_keras.hparams.registry import derived, register_derived
 
-# T2T's `basic_1`, where it differs from the defaults of ours, which are `transformer_base`'s.
+# The fields of T2T's `basic_1` that differ from the defaults here, which are `transformer_base`'s.
 BASIC = {
     "num_hidden_layers": 4,
     "hidden_size": 64,
@@ -44,7 +47,7 @@ lstm_bahdanau_attention = derived(lstm_seq2seq, attention_mechanism="bahdanau")
 lstm_luong_attention = derived(lstm_seq2seq, attention_mechanism="luong")
 lstm_attention = derived(lstm_bahdanau_attention)
 lstm_bahdanau_attention_multi = derived(lstm_bahdanau_attention, num_heads=4)
-# All heads weigh the source alike, for they have one query: a wider attention layer.
+# All heads have the same query, so their weights are equal: this is one wider attention layer.
 lstm_luong_attention_multi = derived(lstm_luong_attention, num_heads=4)
 lstm_asr_v1 = derived(
     lstm_bahdanau_attention,
@@ -57,7 +60,7 @@ lstm_asr_v1 = derived(
     learning_rate=0.05,
 )
 
-# --- With attention to areas ----------------------------------------------------------------------
+# --- With area attention --------------------------------------------------------------------------
 
 lstm_area_attention_base = derived(
     lstm_luong_attention,

@@ -1,6 +1,6 @@
-"""Ranges to search (`--hparams_range`): T2T's, under its names, and one of ours.
+"""Ranges to search (`--hparams_range`): T2T's ranges with its names, and one added range.
 
-A range is a function that fills in a `RangedHParams`; see docs/tuning.md.
+A range is a function that fills a `RangedHParams`; see docs/tuning.md.
 """
 
 import functools
@@ -25,7 +25,7 @@ _UNIVERSAL_TRANSFORMER = {
     **_LEARNING_RATE,
     "weight_decay": (0.0, 2.0),
 }
-# A tuple is the least and the most, and perhaps a scale; a list is all that there is.
+# A tuple is (minimum, maximum) or (minimum, maximum, scale). A list contains all values.
 _FIELDS: dict[str, dict[str, Any]] = {
     "transformer_base_range": {**_LEARNING_RATE, **_OPTIMIZER, "weight_decay": (0.0, 1e-4)},
     "transformer_tpu_range": {**_LEARNING_RATE, **_OPTIMIZER, "weight_decay": (0.0, 2.0)},
@@ -36,7 +36,8 @@ _FIELDS: dict[str, dict[str, Any]] = {
         "act_loss_weight": (0.0, 0.5),
         **_UNIVERSAL_TRANSFORMER,
     },
-    # Ours: what `adaptive_universal_transformer_quick` depends on most, by the schedule it has.
+    # Added: the hparams to which `adaptive_universal_transformer_quick` is most sensitive, with the
+    # fields of its learning rate schedule.
     "adaptive_universal_transformer_quick_range": {
         "learning_rate_constant": (3e-4, 1e-2, _LOG),
         "learning_rate_warmup_steps": [50, 100, 200, 400],

@@ -1,4 +1,4 @@
-"""The tables of the named sets (functions without arguments) and of the ranges to search."""
+"""The registries of hparams sets (functions without arguments) and of ranges to search."""
 
 import dataclasses
 from collections.abc import Callable
@@ -15,12 +15,14 @@ register_range = RANGES.register
 def derived(
     parent: Callable[[], Any], *changes: Callable[[Any], Any], **fields: Any
 ) -> Callable[[], Any]:
-    """The function of a set that differs from another; `register_derived` files it by its name.
+    """Return the function of a set that changes another set.
+
+    `register_derived` registers it under the name of its variable.
 
     Args:
-        parent: function of the other one.
-        *changes: functions from hparams to hparams, the first one first.
-        **fields: what is replaced at last.
+        parent: function of the other set.
+        *changes: functions from hparams to hparams, applied in this order.
+        **fields: values of fields, which are replaced last.
     """
 
     def make() -> Any:
@@ -34,7 +36,11 @@ def derived(
 
 
 def register_derived(module: dict[str, Any]) -> None:
-    """Files the sets that a module, its `globals()`, has by `derived`: each as it is called."""
+    """Register all sets that a module made with `derived`, under the names of their variables.
+
+    Args:
+        module: dict, the `globals()` of the module.
+    """
     for name, make in module.items():
         if getattr(make, "__name__", None) == "":
             make.__name__, make.__module__ = name, module["__name__"]

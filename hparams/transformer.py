@@ -1,4 +1,4 @@
-"""T2T's sets for the Transformer, with the variations of table 3 of Vaswani et al. 2017."""
+"""T2T's sets for the Transformer, including the variations in table 3 of Vaswani et al. 2017."""
 
 from dataclasses import replace
 from typing import TypeVar
@@ -7,25 +7,28 @@ from ut_keras.hparam import TransformerHParams
 from ut_keras.hparams.registry import derived, register_derived
 
 T = TypeVar("T", bound=TransformerHParams)
-# As published: the norm comes after each layer.
+# As in the paper: the norm comes after each layer.
 POST_NORM = {"layer_preprocess_sequence": "none", "layer_postprocess_sequence": "dan"}
 
 
 def use_relative_positions(hp: TransformerHParams) -> TransformerHParams:
-    """Attention knows how far apart two positions are, in place of a position signal."""
+    """Return `hp` with relative positions in attention instead of a position signal."""
     return replace(
         hp, pos=None, self_attention_type="dot_product_relative", max_relative_position=20
     )
 
 
 def dropout(rate: float) -> dict[str, float]:
-    """The fields of the same dropout behind layers, of attention, and inside transitions."""
+    """Return one dropout rate for layers, attention and transitions, as a dict of fields."""
     fields = ("layer_prepostprocess_dropout", "attention_dropout", "relu_dropout")
     return dict.fromkeys(fields, rate)
 
 
 def fit_for_tpu(hp: T) -> T:
-    """What T2T changes for TPUs: short, small batches, Adafactor, dropout masks that are shared."""
+    """Return `hp` with T2T's changes for TPUs.
+
+    These are small batches of short examples, Adafactor, and shared dropout masks.
+    """
     return replace(
         hp,
         optimizer="Adafactor",
@@ -45,14 +48,14 @@ def fit_for_tpu(hp: T) -> T:
 # The defaults of `TransformerHParams`.
 transformer_base = derived(TransformerHParams)
 transformer_base_v3 = derived(transformer_base)
-# Before the learning rate was a product of factors.
+# From before T2T made the learning rate a product of factors.
 transformer_base_v2 = derived(
     transformer_base_v3,
     optimizer_adam_beta2=0.98,
     learning_rate_schedule="legacy",
     learning_rate_constant=1.0,
 )
-# As published.
+# As in the paper.
 transformer_base_v1 = derived(
     transformer_base_v2,
     **POST_NORM,
@@ -61,7 +64,7 @@ transformer_base_v1 = derived(
     learning_rate=0.1,
     learning_rate_warmup_steps=4000,
 )
-# The decoder is shown the inputs before the targets.
+# The decoder reads the inputs before the targets.
 _prepend = {"prepend_mode": "prepend_inputs_masked_attention", "max_length": 0}
 transformer_prepend_v2 = derived(transformer_base_v2, **_prepend)
 transformer_prepend_v1 = derived(transformer_base_v1, **_prepend)
@@ -119,7 +122,7 @@ transformer_parameter_attention_b = derived(
 
 # --- Parsing --------------------------------------------------------------------------------------
 
-# WSJ only.
+# WSJ data only.
 transformer_parsing_base = derived(
     transformer_base,
     attention_dropout=0.2,
@@ -130,7 +133,7 @@ transformer_parsing_base = derived(
     learning_rate=0.05,
     shared_embedding_and_softmax_weights=False,
 )
-# WSJ, semi-supervised.
+# Semi-supervised, with WSJ data.
 transformer_parsing_big = derived(
     transformer_big,
     max_length=512,
@@ -138,7 +141,7 @@ transformer_parsing_big = derived(
     layer_prepostprocess_dropout=0.1,
     learning_rate=0.05,
 )
-# Parsing and tagging Icelandic text.
+# Parsing and tagging of Icelandic text.
 transformer_parsing_ice = derived(
     transformer_base_single_gpu, batch_size=4096, shared_embedding_and_softmax_weights=False
 )
@@ -156,10 +159,10 @@ transformer_h1 = derived(transformer_base, num_heads=1)
 transformer_h4 = derived(transformer_base, num_heads=4)
 transformer_h16 = derived(transformer_base, num_heads=16)
 transformer_h32 = derived(transformer_base, num_heads=32)
-# Row B: size of the keys.
+# Row B: key size.
 transformer_k128 = derived(transformer_base, attention_key_channels=128)
 transformer_k256 = derived(transformer_base, attention_key_channels=256)
-# Row C: layers, width, filter.
+# Row C: number of layers, hidden size, filter size.
 transformer_l2 = derived(transformer_base, num_hidden_layers=2)
 transformer_l4 = derived(transformer_base, num_hidden_layers=4)
 transformer_l8 = derived(transformer_base, num_hidden_layers=8)
@@ -174,20 +177,20 @@ transformer_dr2 = derived(transformer_base, layer_prepostprocess_dropout=0.2)
 transformer_ls0 = derived(transformer_base, label_smoothing=0.0)
 transformer_ls2 = derived(transformer_base, label_smoothing=0.2)
 
-# --- On TPUs, and what those sets are made of; they run anywhere ----------------------------------
+# --- For TPUs; these sets run on any device -------------------------------------------------------
 
 transformer_tpu = derived(transformer_base, fit_for_tpu)
-# For problems whose examples are packed, which is all of them on a TPU.
+# For problems with packed examples, which T2T uses on TPUs.
 transformer_packed_tpu = derived(transformer_tpu)
 transformer_big_tpu = derived(transformer_big, fit_for_tpu)
-# A head is as wide as the TPU's units of computation.
+# Each head is as wide as the matrix unit of a TPU.
 transformer_big_enfr_tpu = derived(transformer_big_enfr, fit_for_tpu, num_heads=8)
 transformer_small_tpu = derived(transformer_small, fit_for_tpu)
 transformer_tiny_tpu = derived(transformer_tiny, fit_for_tpu)
 transformer_tpu_bf16_activation = derived(transformer_tpu, activation_dtype="bfloat16")
 transformer_tpu_with_conv = derived(transformer_tpu, num_heads=4, ffn_layer="conv_relu_conv")
 
-# --- Without what keeps from learning by heart ----------------------------------------------------
+# --- Without regularization -----------------------------------------------------------------------
 
 # No smoothing, no dropout, examples of any length.
 transformer_clean = derived(
@@ -209,7 +212,7 @@ transformer_lm_tpu_0 = derived(
     layer_prepostprocess_dropout=0.1,
 )
 transformer_lm_tpu_1 = derived(transformer_lm_tpu_0, hidden_size=2048, filter_size=8192)
-# Long texts, 4,096 symbols.
+# Long texts of 4,096 tokens.
 transformer_wikitext103_l4k_v0 = derived(
     transformer_big,
     fit_for_tpu,
@@ -226,7 +229,7 @@ transformer_wikitext103_l4k_v0 = derived(
 
 transformer_timeseries = derived(transformer_small, batch_size=256, learning_rate_warmup_steps=2000)
 transformer_timeseries_tpu = derived(transformer_timeseries, fit_for_tpu)
-# Eight batches in one update.
+# Each update uses eight batches.
 transformer_base_multistep8 = derived(
     transformer_base, optimizer="multistep_adam", optimizer_multistep_accumulate_steps=8
 )

@@ -1,8 +1,8 @@
-"""T2T's sets for language models of many layers, and for what they are trained on afterwards.
+"""T2T's sets for deep language models and for finetuning them.
 
-T2T gives them several problems at once, a `MultiProblem`, which `multiproblem_…` is about; on one
-problem neither T2T nor this reads those fields. `_uniencdec` is for summaries: an encoder that
-looks back only.
+T2T trains them on several problems at once (a `MultiProblem`), which the `multiproblem_…` fields
+configure. With a single problem, neither T2T nor ut_keras reads these fields. The sets `_uniencdec`
+are for summarization, with an encoder whose positions attend only backward.
 """
 
 from ut_keras.hparams import transformer
@@ -38,7 +38,7 @@ transformer_tall_pretrain_lm = derived(
     multiproblem_schedule_max_examples=5e8,
     weight_decay=0.01 * 2e-4,
 )
-# Where batch_size counts tokens, 8 of them make a batch of one example.
+# T2T counts examples here. Where batch_size counts tokens, 8 tokens make a batch of one example.
 transformer_tall_pretrain_lm_tpu_adafactor = derived(
     transformer_tall_pretrain_lm,
     fit_for_tpu,
@@ -60,9 +60,9 @@ transformer_tall_pretrain_lm_tpu = derived(
     optimizer="adam_w",
 )
 
-# --- Afterwards -----------------------------------------------------------------------------------
+# --- Finetuning -----------------------------------------------------------------------------------
 
-# To classes of text.
+# Text classification.
 transformer_tall_finetune_textclass = derived(
     transformer_tall,
     learning_rate_constant=6.25e-5,
@@ -87,7 +87,7 @@ _FINETUNE = {
     "learning_rate_decay_steps": 80_000,
     "learning_rate_warmup_steps": 100,
 }
-# Text and summary as one text.
+# Text and summary form one sequence.
 _TIED = {
     "multiproblem_max_input_length": 750,
     "multiproblem_max_target_length": 100,

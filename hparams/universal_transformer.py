@@ -1,4 +1,4 @@
-"""T2T's sets for the (Adaptive) Universal Transformer: all of its universal_transformer.py."""
+"""T2T's sets for the (Adaptive) Universal Transformer, from its universal_transformer.py."""
 
 from ut_keras.hparam import TransformerHParams, UniversalTransformerHParams
 from ut_keras.hparams import transformer
@@ -7,7 +7,7 @@ from ut_keras.hparams.transformer import dropout, fit_for_tpu
 
 
 def make_universal(hp: TransformerHParams) -> UniversalTransformerHParams:
-    """The Universal Transformer of a Transformer's size: as many steps as that has layers."""
+    """Return a Universal Transformer of the same size, with as many steps as `hp` has layers."""
     values = hp.to_dict()
     del values["pos"], values["daisy_chain_variables"]  # the two defaults that differ
     return UniversalTransformerHParams(
@@ -38,7 +38,7 @@ adaptive_universal_transformer_base = _adaptive_base = derived(_base, recurrence
 adaptive_universal_transformer_small = derived(_small, recurrence_type="act")
 adaptive_universal_transformer_tiny = _adaptive_tiny = derived(_tiny, recurrence_type="act")
 
-# Without a signal of the step.
+# Without a timing signal for the step.
 _NO_STEP_SIGNAL = {"add_step_timing_signal": False}
 
 universal_transformer_base_tpu = derived(_base, fit_for_tpu, **_NO_STEP_SIGNAL)
@@ -51,7 +51,7 @@ adaptive_universal_transformer_global_base = derived(_adaptive_base, act_type="g
 adaptive_universal_transformer_global_base_tpu = derived(
     adaptive_universal_transformer_global_base, fit_for_tpu, **_NO_STEP_SIGNAL
 )
-# num_hidden_layers is T2T's and has no effect.
+# T2T also sets num_hidden_layers, which has no effect.
 adaptive_universal_transformer_tall = derived(
     adaptive_universal_transformer_small, num_hidden_layers=16, batch_size=1024, act_max_steps=24
 )
@@ -63,7 +63,7 @@ adaptive_universal_transformer_tall_actlossw001 = derived(
 )
 adaptive_universal_transformer_base_dropout03 = derived(_adaptive_base, **dropout(0.3))
 adaptive_universal_transformer_base_dropout05 = derived(_adaptive_base, **dropout(0.5))
-# Several layers in each step, and layers of their own before and after.
+# Several layers in each step, and ordinary layers before and after the recurrence.
 adaptive_universal_transformer_multilayer_tpu = derived(
     adaptive_universal_transformer_base_tpu,
     num_inrecurrence_layers=2,
@@ -71,7 +71,7 @@ adaptive_universal_transformer_multilayer_tpu = derived(
     num_mixedin_layers=1,
     transformer_ffn_type="sepconv",
 )
-# The same with hard attention to 8 positions, and relative positions.
+# The same with relative positions, and hard attention to 8 positions.
 adaptive_universal_transformer_multilayer_hard = derived(
     adaptive_universal_transformer_multilayer_tpu,
     batch_size=256,
@@ -81,7 +81,7 @@ adaptive_universal_transformer_multilayer_hard = derived(
     max_relative_position=256,
 )
 
-# --- How one step becomes the next ----------------------------------------------------------------
+# --- Types of recurrence --------------------------------------------------------------------------
 
 universal_transformer_skip_base = derived(_base, recurrence_type="skip")
 universal_transformer_highway_base = derived(_base, recurrence_type="highway")
@@ -90,7 +90,7 @@ universal_transformer_small_dropconnect = derived(
 )
 # Attention over the states of earlier steps.
 universal_transformer_dwa_base = derived(_base, recurrence_type="dwa")
-# An LSTM, or a GRU, counts the steps itself.
+# LSTM and GRU recurrences need no timing signal for the step.
 universal_transformer_lstm_base = derived(_base, recurrence_type="lstm", **_NO_STEP_SIGNAL)
 universal_transformer_lstm_tall = derived(_tall, recurrence_type="lstm", **_NO_STEP_SIGNAL)
 universal_transformer_gru_base = derived(_base, recurrence_type="gru", **_NO_STEP_SIGNAL)

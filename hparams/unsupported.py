@@ -1,8 +1,8 @@
-"""T2T's sets that are not here, each with the reason and the nearest."""
+"""T2T's hparams sets that are not supported, each with the reason and the nearest set."""
 
 from ut_keras.hparams.registry import SETS
 
-# Names or patterns, with spaces between them, and why.
+# Space-separated names or patterns -> reason.
 for _patterns, _reason in {
     "basic_1": "it belongs to no model; in a package for T2T, use common_hparams.basic_params1()",
     "transformer_ada_lmpackedbase* transformer_base_vq* transformer_topk_16_packed "

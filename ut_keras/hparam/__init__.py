@@ -3,8 +3,8 @@
     hp = hparam.UniversalTransformerHParams(recurrence_type="act").override("hidden_size=64")
     hparam.save(hp, "hparams.json"); hparam.load("hparams.json")
 
-`field` says what a declaration means; `basic`, `transformer` and `lstm` declare what acts. What T2T
-has besides stands in `ut_keras.hparam.ignored_fields`.
+`field` defines how a hyperparameter is declared. `basic`, `transformer` and `lstm` declare the
+hyperparameters that have an effect. `ignored_fields` declares T2T's other hyperparameters.
 """
 
 from ut_keras.hparam.basic import BasicHParams

@@ -1,6 +1,6 @@
-"""The hyperparameters that every model shares (data, optimizer, ...) and what one can do with them.
+"""The hyperparameters of every model (data, optimizer, ...) and their methods.
 
-Names are T2T's (`basic_params1`); defaults are those of its `transformer_base`.
+The names are T2T's (`basic_params1`), and the defaults are those of its `transformer_base`.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ LEARNING_RATE_FACTORS = (
     "multi_cycle_cos_decay",
     "legacy",
 )
-# Which schedules, and which optimizers, read a field.
+# Conditions under which a field is read: schedules, optimizers and other fields.
 _OF_SCHEDULE = "learning_rate_schedule"
 _LEGACY = ((_OF_SCHEDULE, ("legacy",)),)
 _CONSTANT = ((_OF_SCHEDULE, ("constant",)),)
@@ -56,17 +56,17 @@ _ADAFACTOR = (("optimizer", ("adafactor", "Adafactor")),)
 _MOMENTUM = (("optimizer", ("momentum", "Momentum")),)
 _RELATIVE_V2 = (("self_attention_type", ("dot_product_relative_v2",)),)
 _CLIPPED = (("self_attention_type", ("dot_product_relative", "dot_product_relative_v2")),)
-# Without a warm-up they are no numbers, if only in the first step.
+# With 0 warm-up steps, these are not finite, at least in the first step.
 _DIVIDES_BY_WARMUP = ("linear_warmup", "rsqrt_decay", "rsqrt_normalized_decay", "cyclelinear10x")
 
 
 def learning_rate_factors(schedule: str) -> list[str]:
-    """Splits "constant * rsqrt_decay" into its factors."""
+    """Split a schedule such as "constant * rsqrt_decay" into its factors."""
     return [factor.strip() for factor in schedule.split("*") if factor.strip()]
 
 
 def check_train_steps(hp: Any, train_steps: int) -> None:
-    """Raises `HParamError` if a run of so many updates ends before its learning rate is warm."""
+    """Raise `HParamError` if a run ends before the warm-up of its learning rate."""
     warmup = hp.learning_rate_warmup_steps
     names = learning_rate_factors(hp.learning_rate_schedule)
     if "single_cycle_cos_decay" in names and train_steps <= warmup:
@@ -77,7 +77,7 @@ def check_train_steps(hp: Any, train_steps: int) -> None:
 
 
 def _has_one_of(chosen, values):
-    """Whether a field has one of these values, or as a factor."""
+    """Whether a field has one of the values, or has one of them as a factor."""
     return chosen in values or not set(learning_rate_factors(str(chosen))).isdisjoint(values)
 
 
@@ -103,35 +103,39 @@ POSTPROCESS = Check(
     lambda text: text == "none" or _is_sequence(text, "nda"),
 )
 
-# T2T takes its names in CamelCase too.
+# T2T also accepts the names in CamelCase.
 OPTIMIZERS = (
     *("adam", "true_adam", "multistep_adam", "adafactor", "momentum", "sgd", "adagrad", "rms_prop"),
     *("Adam", "TrueAdam", "MultistepAdam", "Adafactor", "Momentum", "SGD", "Adagrad", "RMSProp"),
     *("adam_w", "AdamW"),
 )
-_SHOWN = 3  # names in a line
+_SHOWN = 3  # number of field names in a note
 _OTHER_OPTIMIZERS = ("ftrl", "yellow_fin", "Ftrl", "YellowFin")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BasicHParams(ignored_fields.BasicIgnoredFields):
-    """Hyperparameters of every model. Frozen: `override` and `dataclasses.replace` make a new one.
+    """Hyperparameters of every model, frozen.
+
+    `override` and `dataclasses.replace` return a changed copy.
 
     Raises:
         HParamError: if a value has the wrong type or is out of range.
     """
 
-    ADDED: ClassVar[tuple[str, ...]] = ()  # names of fields that a set of a T2T package adds
+    ADDED: ClassVar[tuple[str, ...]] = ()  # fields that an hparams set of a T2T package adds
 
     # --- Input pipeline -------------------------------------------------------------------------
     batch_size: int = training(4096, POSITIVE)  # tokens per replica
-    max_length: int = training(256, NON_NEGATIVE)  # training drops longer examples; 0: batch_size
+    max_length: int = training(256, NON_NEGATIVE)  # training skips longer examples; 0: batch_size
     min_length: int = training(0, NON_NEGATIVE)
-    min_length_bucket: int = training(8, POSITIVE)  # longest example of the first bucket
-    length_bucket_step: float = training(1.1, "[1.001, inf)")  # factor from one bucket to the next
+    min_length_bucket: int = training(8, POSITIVE)  # maximum length in the first bucket
+    length_bucket_step: float = training(
+        1.1, "[1.001, inf)"
+    )  # factor between the maximum lengths of buckets
     batch_shuffle_size: int = training(512, NON_NEGATIVE)
     eval_drop_long_sequences: bool = training(False)
-    max_input_seq_length: int = training(0)  # longer inputs are cut off; 0 or less: never
+    max_input_seq_length: int = training(0)  # longer inputs are truncated; 0 or less: never
     max_target_seq_length: int = training(0)
     use_fixed_batch_size: bool = training(False)  # batch_size counts examples
 
@@ -143,11 +147,14 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
     multiply_embedding_mode: Literal["sqrt_depth", "none"] = field("sqrt_depth", architecture=True)
     shared_embedding: bool = field(False, architecture=True)
     shared_embedding_and_softmax_weights: bool = field(True, architecture=True)
-    symbol_modality_num_shards: int = training(16, POSITIVE)  # of a table, in Adafactor
+    symbol_modality_num_shards: int = training(
+        16, POSITIVE
+    )  # shards of an embedding table in Adafactor
     label_smoothing: float = training(0.1, RATE)
-    # Ours: the spread of the word masks of bAbI's sentences at the start; the authors' are all 1.
+    # Added: initial standard deviation of the word masks of bAbI sentences, whose mean is 1. In the
+    # authors' code all masks start at 1.
     sentence_mask_stddev: float = training(0.0, NON_NEGATIVE)
-    # Ours: bAbI's stories without blank rows; T2T fills them up between the story and the question.
+    # Added: bAbI stories without padding sentences. T2T pads between the story and the question.
     trim_stories: bool = field(False, architecture=True)
 
     # --- Before and after each layer ------------------------------------------------------------
@@ -157,7 +164,7 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
     layer_prepostprocess_dropout_broadcast_dims: str = training(
         "", check=DIMENSIONS, comma_separated=True
     )
-    # Ours is "rms".
+    # "rms" is added to T2T's values.
     norm_type: Literal["layer", "rms", "batch", "noam", "group", "l2", "none"] = field(
         "layer", architecture=True, supported=("rms",)
     )
@@ -187,9 +194,11 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
     optimizer_adafactor_factored: bool = training(True, read_if=_ADAFACTOR)
     optimizer_adafactor_memory_exponent: float = training(0.8, NON_NEGATIVE, read_if=_ADAFACTOR)
     optimizer_adafactor_multiply_by_parameter_scale: bool = training(True, read_if=_ADAFACTOR)
-    optimizer_multistep_accumulate_steps: int = training(0, NON_NEGATIVE)  # of multistep_adam
+    optimizer_multistep_accumulate_steps: int = training(0, NON_NEGATIVE)  # for multistep_adam
     optimizer_zero_grads: bool = training(False)
-    clip_grad_norm: float = training(0.0, NON_NEGATIVE)  # over all gradients; 0: no clipping
+    clip_grad_norm: float = training(
+        0.0, NON_NEGATIVE
+    )  # global norm of all gradients; 0: no clipping
     grad_noise_scale: float = training(0.0, NON_NEGATIVE)
     weight_decay: float = training(0.0, NON_NEGATIVE)
 
@@ -202,7 +211,8 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
     learning_rate_decay_steps: int = training(5000, POSITIVE, read_if=_DECAY_STEPS)
     learning_rate_decay_rate: float = training(1.0, NON_NEGATIVE, read_if=_DECAY_RATE)
     learning_rate_decay_staircase: bool = training(False, read_if=_DECAY_RATE)
-    # Of the schedule "legacy" only; "piecewise" needs boundaries that T2T itself gives no field.
+    # Only for the schedule "legacy". "piecewise" is not supported, because T2T itself has no field
+    # for its boundaries.
     learning_rate: float = training(0.2, NON_NEGATIVE, read_if=_LEGACY)
     learning_rate_decay_scheme: Literal[
         "noam", "none", "exp", "cosine", "cyclelinear10x", "sqrt", "piecewise"
@@ -222,7 +232,7 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
     max_relative_position: int = field(0, NON_NEGATIVE, architecture=True, read_if=_CLIPPED)
     heads_share_relative_embedding: bool = field(False, architecture=True, read_if=_RELATIVE_V2)
     add_relative_to_values: bool = field(False, architecture=True, read_if=_RELATIVE_V2)
-    # Ours: dot_product_relative_v2 looks back only.
+    # Added: makes dot_product_relative_v2 attend only to earlier positions.
     relative_mask_future: bool = field(False, read_if=_RELATIVE_V2)
 
     def __post_init__(self) -> None:
@@ -239,13 +249,17 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
             )
 
     def override(self, overrides: str | Mapping[str, Any]) -> Self:
-        """Returns a copy with some values replaced.
+        """Return a copy with some values replaced.
 
         Args:
             overrides: str such as "hidden_size=64,pos=None" (`hparam.overrides` has the grammar),
                 or dict from name to value.
+
         Raises:
             HParamError: if a name is unknown, or a value has the wrong type or is out of range.
+
+        >>> TransformerHParams().override("hidden_size=64,num_heads=4").hidden_size
+        64
         """
         if isinstance(overrides, str):
             overrides = overrides_lib.parse(overrides)
@@ -261,20 +275,22 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
         return dataclasses.replace(self, **overrides)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns a dict from name to value, in the order of the fields.
+        """Return a dict from name to value, in the order of the fields.
 
-        What a set of a T2T package adds is a dict of its own, "added".
+        Fields that an hparams set of a T2T package adds are in the nested dict "added".
         """
         values = {name: getattr(self, name) for name in specs(type(self))}
         added = {name: values.pop(name) for name in self.ADDED}
         return values | ({"added": added} if added else {})
 
     def check_supported(self, training: bool = True) -> None:
-        """Raises `HParamError`, naming all of them, if values are set that are not implemented.
+        """Raise `HParamError` if fields have values that are not implemented.
+
+        The message names all of these fields.
 
         Args:
-            training: bool. False passes over what only training reads: a model that was trained
-                elsewhere can do all the rest.
+            training: bool. False skips the fields that only training reads, so that a model that
+                was trained elsewhere can be used for everything else.
         """
         refused = [
             f"{name}={getattr(self, name)!r} "
@@ -287,7 +303,7 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
             raise HParamError(f"Unsupported values of hparams: {'; '.join(refused)}.")
 
     def ignored_notes(self, before: Any) -> list[str]:
-        """Returns a line for each field that differs from `before`, an hp, and has no effect."""
+        """Return a note for each field that differs from the hparams `before` but has no effect."""
         return [
             f"{name}={value!r} has no effect: {why}."
             for name, value in vars(self).items()
@@ -295,7 +311,7 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
         ]
 
     def ignored_reason(self, name: str) -> str:
-        """Returns the reason for which no value of a field changes anything; "" if one does."""
+        """Return why a field has no effect, whatever its value, or "" if it has an effect."""
         known = specs(type(self))
         facts = known[name].facts
         if facts.ignored:
@@ -306,7 +322,7 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
             chosen = getattr(self, decider)
             choices = known[decider].choices
             if choices and chosen is not None and chosen not in choices:
-                return ""  # a part that a user registered may read anything
+                return ""  # a part that a user registered may read any field
             if not _has_one_of(chosen, values):
                 reads = [
                     other
@@ -321,6 +337,6 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
         return ""
 
     def architecture(self) -> dict[str, Any]:
-        """Returns what trained weights are useless without: {name: value}."""
+        """Return the fields that trained weights depend on: dict from name to value."""
         known = specs(type(self))
         return {name: value for name, value in vars(self).items() if known[name].facts.architecture}

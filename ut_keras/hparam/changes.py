@@ -1,10 +1,12 @@
-"""Hparams that are not those a model was trained with: other weights, another function, or only
-other updates.
+"""Compare the current hparams with the hparams that a model was trained with.
 
-    check_same_architecture(saved, hp)            weights are useless under some other values
-    noted = noted(hp)                             {"hidden_size": 64, …}, kept with a run
-    check_as_trained(saved, noted, path)          hparams.json may have been edited by hand
-    lines(saved, hp, path)                        what a command line changes, to be said
+    check_same_architecture(saved, hp)      raises if the saved weights do not fit the hparams
+    noted = non_defaults(hp)                {"hidden_size": 64, …}, stored with a run
+    check_as_trained(saved, noted, path)    raises if hparams.json was edited incompatibly
+    notes(saved, hp, path)                  lines that report what a command line changes
+
+A changed hparam can require other weights, change the function that the model computes, or only
+change the updates in training.
 """
 
 from typing import Any
@@ -14,7 +16,7 @@ from ut_keras.hparam.field import HParamError, specs
 
 
 def non_defaults(hp: BasicHParams) -> dict[str, Any]:
-    """The hparams that differ from the defaults of their class: dict from name to value."""
+    """Return the hparams that differ from the defaults: dict from name to value."""
     return {
         name: getattr(hp, name)
         for name, spec in specs(type(hp)).items()
@@ -23,15 +25,18 @@ def non_defaults(hp: BasicHParams) -> dict[str, Any]:
 
 
 def check_as_trained(saved: BasicHParams, noted: dict[str, Any] | None, path: str) -> BasicHParams:
-    """Checks that a file of hparams gives the function that was trained.
+    """Check that the hparams of a file compute the function that was trained.
 
     Args:
-        saved: hparams, what the file holds.
-        noted: dict, what `noted` gave for those that were trained with; None if that is not known.
+        saved: hparams, the content of the file.
+        noted: dict, the result of `non_defaults` for the hparams of the training. None: unknown.
+        path: str. Name of the file, for the message.
+
     Returns:
         The hparams that the run was trained with.
+
     Raises:
-        HParamError: if another function would be computed with the same weights.
+        HParamError: if the model would compute another function with the same weights.
     """
     if noted is None:
         return saved
@@ -50,11 +55,13 @@ def check_as_trained(saved: BasicHParams, noted: dict[str, Any] | None, path: st
 def notes(
     there: BasicHParams, here: BasicHParams, path: str, inference_only: bool = False
 ) -> list[str]:
-    """A line for each hparam that is another one than in a file.
+    """Return a note for each hparam that differs from a file.
 
     Args:
-        there, here: hparams, those of the file and those that are taken.
-        inference_only: bool, as of `differing`.
+        there: hparams, the content of the file.
+        here: hparams that are used.
+        path: str. Name of the file.
+        inference_only: bool. Skip fields that only training reads.
     """
     return [
         f"note: {name} is {getattr(here, name)!r} instead of {getattr(there, name)!r} in {path}"
@@ -63,10 +70,10 @@ def notes(
 
 
 def check_same_architecture(saved: BasicHParams, current: BasicHParams) -> None:
-    """Checks that weights trained with `saved` can be used with `current`.
+    """Check that weights trained with `saved` fit a model with the hparams `current`.
 
     Raises:
-        HParamError: names every field that must not differ, with both values.
+        HParamError: if they do not. The message names every such field with both values.
     """
     if _base_class(saved) is not _base_class(current):
         raise HParamError(
@@ -90,21 +97,21 @@ def check_same_architecture(saved: BasicHParams, current: BasicHParams) -> None:
 def differing_names(
     one: BasicHParams, other: BasicHParams, inference_only: bool = False
 ) -> list[str]:
-    """The names of hparams that differ; none where they are of two kinds.
+    """Return the names of the fields that differ, or [] for hparams of two different classes.
 
     Args:
         one, other: hparams.
-        inference_only: bool. Leave out what only training reads.
+        inference_only: bool. Skip fields that only training reads.
     """
     if _base_class(one) is not _base_class(other):
         return []
-    both = vars(one).keys() & vars(other).keys()  # a package may add others by now
+    both = vars(one).keys() & vars(other).keys()  # a T2T package may have added others since
     names = [n for n in specs(type(one)) if n in both and getattr(one, n) != getattr(other, n)]
     return [n for n in names if not inference_only or _affects_inference(other, n)]
 
 
 def _base_class(hp):
-    """The class, without the fields that a package adds."""
+    """Return the class of hparams without the fields that a T2T package adds."""
     return type(hp).__bases__[0] if hp.ADDED else type(hp)
 
 

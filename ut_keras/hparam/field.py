@@ -1,13 +1,13 @@
-"""What the declaration of a hyperparameter says about it, and the checks that follow from it.
+"""Declare hyperparameters, and check their values.
 
     filter_size: int = field(2048, "[1, inf)", architecture=True)
     recurrence_type: Literal["basic", "act", "gru"] = field("basic", supported=("basic", "act"))
     hard_attention_k: int = unsupported(0)
     daisy_chain_variables: bool = ignored(True, "tf.distribute places the variables")
 
-The annotation gives the type (int, float, bool, str or a Literal of strings, each maybe `| None`),
-the rest stands in `field`. So a feature that gets implemented is declared so on its own line and
-nowhere else.
+The annotation gives the type: int, float, bool, str or a Literal of strings, each optionally with
+`| None`. The arguments of `field` give everything else. Implementing a value of a hyperparameter
+therefore changes only its declaration.
 """
 
 import contextlib
@@ -35,14 +35,14 @@ class HParamError(UserError):
 
 
 class UnquotedWord(str):
-    """A word as it was typed, not in quotes: the field's type says what it means."""
+    """A word without quotes on a command line; the type of its field defines its meaning."""
 
     def __repr__(self) -> str:
         return super().__repr__()[1:-1]
 
 
 class Check(NamedTuple):
-    """A condition on a value that neither a type nor an interval can say."""
+    """A condition on a value that neither a type nor an interval expresses."""
 
     expected: str  # continues "NAME must be"
     accepts: Callable[[Any], bool]
@@ -53,52 +53,52 @@ Conditions = tuple[tuple[str, tuple], ...]
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """What a declaration says of a hyperparameter besides its type and default."""
+    """The properties of a hyperparameter, other than its type and default."""
 
-    interval: str = ""  # such as "[0, 1)": where a number must lie
-    check: Check | None = None  # a condition that the interval cannot say
-    architecture: bool = False  # weights trained with one value are useless under another
-    supported: tuple | None = None  # implemented besides the default; None: every value
-    instead: str = ""  # what to give in place of a value that is not supported
-    ignored: str = ""  # why the field has no effect here; "" if it has one
-    comma_separated: bool = False  # T2T's strings such as "0,1", which may be given as [0,1]
-    # A trained model computes the same under every value: it is read in training only, or says how
-    # examples become batches.
+    interval: str = ""  # allowed range of a number, such as "[0, 1)"
+    check: Check | None = None  # a further condition
+    architecture: bool = False  # trained weights fit only the value of their training
+    supported: tuple | None = None  # implemented values, besides the default; None: all
+    instead: str = ""  # the alternative to an unsupported value
+    ignored: str = ""  # why the field has no effect; "" if it has one
+    comma_separated: bool = False  # a string such as "0,1", which may also be given as [0,1]
+    # The value does not change the function of a trained model: only training reads it, or it
+    # only affects how examples are batched.
     training: bool = False
-    parts: Any = None  # `Registry`: what is registered there is a value, too
-    # (name, values) of other fields. It is read only where all of them have one of their values, or
-    # one of them as a factor ("a*b"); what the hparams lack is passed over.
+    parts: Any = None  # `Registry` whose registered names are also values
+    # (name, values) of other fields. The field is read only if each of them has one of its values,
+    # or has one as a factor ("a*b"). Fields that the hparams do not have are ignored.
     read_if: Conditions = ()
 
 
 def field(default: Any, interval: str = "", **facts: Any) -> Any:
-    """Declares a hyperparameter by T2T's default, an interval, and what else `Facts` has."""
+    """Declare a hyperparameter with T2T's default, an interval and other fields of `Facts`."""
     return dataclasses.field(default=default, metadata={"facts": Facts(interval, **facts)})
 
 
 training = functools.partial(field, training=True)
-unsupported = functools.partial(field, supported=())  # no value but the default is implemented yet
+unsupported = functools.partial(field, supported=())  # only the default is implemented
 
 
 def ignored(default: Any, why: str) -> Any:
-    """Declares a hyperparameter that may be set and has no effect here; `why` says the reason."""
+    """Declare a hyperparameter that can be set but has no effect, with the reason `why`."""
     return field(default, ignored=why)
 
 
 @dataclasses.dataclass(frozen=True)
 class FieldSpec:
-    """Everything known about one hyperparameter."""
+    """The name, default, type and properties of a hyperparameter."""
 
     name: str
     default: Any
     kind: type  # int, float, bool or str
-    choices: tuple  # of str: the values of a Literal, else empty
-    optional: bool  # whether None is a value
+    choices: tuple  # of str: the values of a Literal, otherwise empty
+    optional: bool  # whether None is allowed
     facts: Facts
 
     @property
     def expected(self) -> str:
-        """What a value must be, in words."""
+        """The allowed values in words, for messages."""
         if self.choices:
             words = "one of " + ", ".join(map(repr, self.all_choices))
         elif self.facts.check:
@@ -110,10 +110,10 @@ class FieldSpec:
         return words + (" or None" if self.optional else "")
 
     def checked(self, value: Any) -> Any:
-        """Returns `value` in the field's own type.
+        """Return `value`, converted to the type of the field.
 
         Raises:
-            HParamError: if it has the wrong type or is out of range.
+            HParamError: if the value has the wrong type or is out of range.
         """
         converted = self._converted(value)
         expected = None if self._accepts(converted) else self.expected
@@ -122,12 +122,12 @@ class FieldSpec:
         if expected:
             raise HParamError(f"{self.name} must be {expected}. Received: {self.name}={value!r}.")
         if self.facts.parts and "(" in str(converted):
-            self.facts.parts.get(converted)  # which says what its arguments may be
+            self.facts.parts.get(converted)  # raises if the arguments are wrong
         return converted
 
     @property
     def all_choices(self) -> tuple[str, ...]:
-        """`choices`, and what is registered besides."""
+        """The values of the Literal and the registered parts."""
         registered = self.facts.parts.names() if self.facts.parts else ()
         return tuple(dict.fromkeys((*self.choices, *registered)))
 
@@ -141,13 +141,13 @@ class FieldSpec:
 
     @property
     def supported_values(self) -> tuple:
-        """The implemented values of a field that does not implement all."""
+        """The implemented values of a field that does not implement all of its values."""
         return tuple(dict.fromkeys((self.default, *(self.facts.supported or ()))))
 
     def _converted(self, value):
         if self.facts.comma_separated and isinstance(value, (list, tuple)):
             return ",".join(map(str, value))
-        if self.optional and self.choices and value == "":  # T2T's way of saying none
+        if self.optional and self.choices and value == "":  # T2T's spelling of None
             return None
         if isinstance(value, UnquotedWord):
             if self.optional and value == "None":
@@ -165,7 +165,7 @@ class FieldSpec:
     def _accepts(self, value):
         if value is None:
             return self.optional
-        if type(value) is not self.kind:  # `isinstance` would let True pass for 1
+        if type(value) is not self.kind:  # `isinstance` would accept True as an int
             return False
         if self.choices:
             return value in self.all_choices or self._is_part(value)
@@ -175,7 +175,7 @@ class FieldSpec:
 
 
 def specs(cls: type) -> dict[str, FieldSpec]:
-    """Returns the hyperparameters of dataclass `cls` in order: dict from name to `FieldSpec`."""
+    """Return the hyperparameters of a dataclass in order: dict from name to `FieldSpec`."""
     return _specs(cls)
 
 
@@ -191,7 +191,7 @@ def _specs(cls):
 
 
 def _read(annotation: Any) -> tuple[type, tuple, bool]:
-    """Returns kind, choices and whether None is a value."""
+    """Return the type, the choices and whether None is allowed."""
     optional = type(None) in typing.get_args(annotation)
     if optional:
         (annotation,) = (a for a in typing.get_args(annotation) if a is not type(None))
@@ -200,7 +200,7 @@ def _read(annotation: Any) -> tuple[type, tuple, bool]:
 
 
 def _number(word):
-    """A word of a list as the number that it is; any other as it is."""
+    """Return a word of a list as an int or float if possible, otherwise as a str."""
     for kind in (int, float):
         with contextlib.suppress(ValueError):
             return kind(word)

@@ -1,8 +1,10 @@
-"""T2T's hyperparameters that nothing here reads: of `later` ones only the default is taken, `inert`
-ones may have any value and say why it changes nothing.
+"""T2T's hyperparameters that ut_keras does not read.
 
-The classes of `ut_keras.hparam` inherit these names, so that a hparams.json of T2T's is read and
-written whole, and declare themselves what acts.
+An `unsupported` field accepts only its default. An `ignored` field accepts any value and has a
+reason why the value has no effect.
+
+The classes of `ut_keras.hparam` inherit these fields, so that T2T's hparams.json can be read and
+written completely. They declare the fields that have an effect themselves.
 """
 
 import dataclasses
@@ -32,6 +34,8 @@ _LAYERS = "the depth is num_rec_steps, or act_max_steps where recurrence_type is
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BasicIgnoredFields:
+    """Fields that models do not read, unless their class declares them again."""
+
     # --- Input pipeline -------------------------------------------------------------------------
     pack_dataset: bool = unsupported(False)
     pad_batch: bool = unsupported(False)
@@ -113,7 +117,7 @@ class BasicIgnoredFields:
     scheduled_sampling_warmup_steps: int = unsupported(50000, NON_NEGATIVE)
 
     # --- Several problems at once ---------------------------------------------------------------
-    # Of T2T packages, t2t/multi_problem.py; a run of one problem reads none, as in T2T.
+    # Only MultiProblems of T2T packages (t2t/multi_problem.py) read these fields, as in T2T.
     multiproblem_mixing_schedule: Literal["constant", "exponential", "pretrain"] = training(
         "constant"
     )
@@ -131,6 +135,8 @@ class BasicIgnoredFields:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TransformerIgnoredFields:
+    """Fields that Transformers do not read."""
+
     # --- Attention ------------------------------------------------------------------------------
     attention_variables_3d: bool = unsupported(False, architecture=True)
     gumbel_noise_weight: float = unsupported(0.0, NON_NEGATIVE)
@@ -141,7 +147,7 @@ class TransformerIgnoredFields:
     moe_overhead_train: float = ignored(1.0, NO_EXPERTS)
     moe_overhead_eval: float = ignored(2.0, NO_EXPERTS)
 
-    # --- What is added to the embeddings --------------------------------------------------------
+    # --- Added to the embeddings ----------------------------------------------------------------
     position_features: str = unsupported("")
 
     # --- Evaluation -----------------------------------------------------------------------------
@@ -151,6 +157,8 @@ class TransformerIgnoredFields:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class UniversalTransformerIgnoredFields:
+    """Fields that Universal Transformers do not read."""
+
     prepend_mode: PrependMode = unsupported("none", architecture=True)
     daisy_chain_variables: bool = ignored(False, "tf.distribute places the variables")
     num_hidden_layers: int = ignored(6, _LAYERS)
@@ -160,6 +168,8 @@ class UniversalTransformerIgnoredFields:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LSTMIgnoredFields:
+    """Fields that LSTM models do not read."""
+
     layer_preprocess_sequence: str = ignored("n", _NO_NORMS)
     layer_postprocess_sequence: str = ignored("da", _NO_NORMS)
     layer_prepostprocess_dropout: float = ignored(0.1, "an LSTM reads the field dropout instead")

@@ -1,6 +1,6 @@
-"""Which numbers can be meant at all, whichever way they come: flags, hparams, a search's options.
+"""Limits for all numbers that a user gives: flags, hparams and decoding options.
 
-A number has to fit into 32 bits, as it does in TensorFlow's shapes and kernels.
+A number must fit into 32 bits, because TensorFlow uses 32 bits in shapes and kernels.
 """
 
 import math
@@ -10,22 +10,26 @@ from typing import Any
 LARGEST_FLOAT = 3.4e38
 LARGEST_INT = 2**31 - 1
 LARGEST_SEED = 2**63 - 1
-MOST_STEPS = 1000  # of depth; each is a part of the graph or a row of a table
-MOST_POSITIONS = 2**20  # of a text that is written
-MOST_ROWS = 2**10  # of the same text, typed once
-MOST_ALPHA = 10  # beyond it the length penalty of a long text has no 32-bit number
-LEAST_TEMPERATURE = 1e-6  # below it logits divided by it have none
-MOST_THREADS = 1024  # or processes; many more do not start
+MOST_STEPS = 1000  # of depth; each step is a part of the graph or a row of a table
+MOST_POSITIONS = 2**20  # of a generated text
+MOST_ROWS = 2**10  # samples of one typed text
+MOST_ALPHA = 10  # above it, the length penalty of a long text exceeds 32-bit floats
+LEAST_TEMPERATURE = 1e-6  # below it, logits / temperature exceed 32-bit floats
+MOST_THREADS = 1024  # or processes; many more cannot be started
 
 
 def unmet_limit(value: float, least: float | None = None, most: float | None = None) -> str | None:
-    """What a number should be and is not.
+    """Return the limit that a number violates, in words.
 
     Args:
-        value: int or float, Python's or numpy's.
-        least, most: the limits, both allowed; None for those of 32 bits.
+        value: int or float, of Python or NumPy.
+        least, most: the inclusive limits. None: the limits of 32 bits.
+
     Returns:
-        str that continues "NAME must be", or None if nothing is wrong.
+        str that continues "NAME must be", or None if the number is within the limits.
+
+    >>> unmet_limit(0, least=1)
+    'at least 1'
     """
     if not isinstance(value, numbers.Real):
         return "a number"

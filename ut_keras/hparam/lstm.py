@@ -1,4 +1,4 @@
-"""The hyperparameters of the LSTM baselines; names and defaults are T2T's (`models/lstm.py`)."""
+"""The hyperparameters of the LSTM baselines, with T2T's names and defaults (`models/lstm.py`)."""
 
 import dataclasses
 from typing import Literal
@@ -10,14 +10,14 @@ from ut_keras.hparam.field import POSITIVE, RATE, field, training
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LSTMHParams(ignored_fields.LSTMIgnoredFields, BasicHParams):
-    """Hyperparameters of `lstm_seq2seq`, `lstm_seq2seq_attention` and their like."""
+    """Hyperparameters of the LSTM models, such as `lstm_seq2seq_attention`."""
 
-    dropout: float = training(0.2, RATE)  # of what enters each layer, at every position
+    dropout: float = training(0.2, RATE)  # of the input of each layer, at every position
 
-    # --- Attention, of lstm_seq2seq_attention* --------------------------------------------------
+    # --- Attention of lstm_seq2seq_attention* ---------------------------------------------------
     attention_mechanism: Literal["bahdanau", "luong"] = field("bahdanau", architecture=True)
     attention_layer_size: int = field(128, POSITIVE, architecture=True)
     num_heads: int = field(1, POSITIVE, architecture=True)
-    output_attention: bool = field(True, architecture=True)  # False: the last LSTM's output
-    # Ours beside T2T's, which attends to padding too.
+    output_attention: bool = field(True, architecture=True)  # False: the output of the last LSTM
+    # Added: masks padding, to which T2T's model attends.
     attention_mask_padding: bool = field(False)

@@ -1,11 +1,12 @@
-"""The language of `--hparams`: `hidden_size=64,pos=None,mix_with_transformer='before_ut,after_ut'`.
+"""Parse `--hparams`, such as `hidden_size=64,mix_with_transformer='before_ut,after_ut'`.
 
     overrides = pair {"," pair}
     pair      = name "=" value
     value     = word | 'text' | "text" | "[" value {"," value} "]"
 
-As in T2T, words are not quoted and the field's type says what they mean. Beyond T2T, quoted text
-may hold commas (and is always text), and None is a value where a field allows it.
+As in T2T, words need no quotes, and the type of the field defines their meaning. In addition to
+T2T's syntax, a quoted text is always a string and may contain commas, and None is a value of the
+fields that allow it.
 """
 
 import re
@@ -21,14 +22,19 @@ _END = re.compile(r"\s*(,|$)")
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Reads overrides.
+    """Parse overrides into a dict.
 
     Args:
         text: str, such as "a=1,b=[1,2],c='x,y'".
+
     Returns:
         dict from name to value: `UnquotedWord` for a word, str for quoted text, list of these.
+
     Raises:
         HParamError: if `text` is malformed or names a field twice.
+
+    >>> parse("a=1,b=[1,2],c='x,y'")
+    {'a': 1, 'b': [1, 2], 'c': 'x,y'}
     """
     overrides = {}
     position = 0
@@ -55,7 +61,7 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def _read_value(text, position):
-    """Returns the value that starts at `position`, and where it ends."""
+    """Return the value that starts at `position`, and the position of its end."""
     if not text.startswith("[", position):
         return _read_scalar(text, position, _WORD)
     values, start = [], position

@@ -1,10 +1,10 @@
-"""Ranges of hyperparameters to search: what a ranged set fills in, with T2T's names; no TensorFlow.
+"""Ranges of hyperparameters for a search, with T2T's names. Does not import TensorFlow.
 
     def my_range(rhp):
         rhp.set_float("learning_rate_constant", 0.3, 3.0, scale=rhp.LOG_SCALE)
         rhp.set_discrete("hidden_size", [128, 256, 512])
 
-A function written for T2T's `register_ranged_hparams` works as it is.
+A function that was written for T2T's `register_ranged_hparams` works unchanged.
 
 References: tensor2tensor/layers/common_hparams.py, `RangedHParams`.
 """
@@ -26,11 +26,11 @@ class Range:
     """The values that one hyperparameter may take."""
 
     name: str
-    # "float", "int" (both ends are allowed), "discrete" (numbers in order) or "categorical".
+    # "float", "int" (both ends are allowed), "discrete" (ordered numbers) or "categorical".
     kind: str
     values: tuple  # the ends of an interval, or all values
-    # One of those of `RangedHParams`, or None for linear: on which scale an interval's values are
-    # equally likely; discrete values are equally likely under any.
+    # A scale of `RangedHParams` on which the values of an interval are uniformly distributed, or
+    # None for linear. Discrete values are always uniformly distributed.
     scale: int | None = None
 
     def suggest(self, trial: Any) -> Any:
@@ -38,6 +38,7 @@ class Range:
 
         Args:
             trial: with Optuna's `suggest_float`, `suggest_int` and `suggest_categorical`.
+
         Returns:
             The value. The trial itself stores what `stored` returns for it.
         """
@@ -92,7 +93,7 @@ class Range:
         return self.values[stored] if self.kind == _DISCRETE else self._mirrored(stored)
 
     def _mirrored(self, value):
-        """Dense at the upper end is dense at the lower one, seen in a mirror."""
+        """Mirror a value, so that a log scale is dense at the upper end of the range."""
         return self.values[0] + self.values[1] - value
 
     def _expected(self):
@@ -108,7 +109,10 @@ class Range:
 
 
 class RangedHParams:
-    """Collects ranges, by T2T's four methods. `length`, of T2T's lists, must be None."""
+    """Collects ranges through T2T's four methods.
+
+    `length`, which T2T uses for lists, must be None.
+    """
 
     LINEAR_SCALE = 1
     LOG_SCALE = 2
@@ -127,7 +131,7 @@ class RangedHParams:
         return tuple(self._ranges.values())
 
     def set_categorical(self, name: str, categories: Iterable[Any], length: None = None) -> None:
-        """One of `categories`, which have no order."""
+        """Add a choice between unordered `categories`."""
         self._add(name, _CATEGORICAL, categories, None, length)
 
     def set_discrete(
@@ -137,7 +141,7 @@ class RangedHParams:
         scale: int | None = None,
         length: None = None,
     ) -> None:
-        """One of the numbers `feasible_points`, which have an order."""
+        """Add a choice between the numbers `feasible_points`, which are ordered."""
         self._add(name, _DISCRETE, sorted(feasible_points), scale, length)
 
     def set_float(
@@ -148,13 +152,13 @@ class RangedHParams:
         scale: int | None = None,
         length: None = None,
     ) -> None:
-        """A float between two values."""
+        """Add a float between two values."""
         self._add(name, _FLOAT, (float(min_val), float(max_val)), scale, length)
 
     def set_int(
         self, name: str, min_val: int, max_val: int, scale: int | None = None, length: None = None
     ) -> None:
-        """An int between two values, both allowed."""
+        """Add an int between two values, both included."""
         self._add(name, _INT, (min_val, max_val), scale, length)
 
     def _add(self, name, kind, values, scale, length):
@@ -180,7 +184,7 @@ class RangedHParams:
 
 
 def check_hparams(ranges: Iterable[Range], hp: BasicHParams) -> None:
-    """Checks that every end and choice of the ranges is a value of the hyperparameter of `hp`.
+    """Check that all ends and choices of the ranges are valid values for `hp`.
 
     Raises:
         HParamError: if a name is unknown or a value has the wrong type or is out of range.
@@ -194,9 +198,9 @@ def check_hparams(ranges: Iterable[Range], hp: BasicHParams) -> None:
 
 
 def ignored_notes(ranges: Iterable[Range], hp: BasicHParams) -> list[str]:
-    """A line for each range that is searched in vain from `hp`.
+    """Return a note for each range whose hyperparameter has no effect in `hp`.
 
-    T2T's own search `learning_rate`, which the schedules of its current sets do not read.
+    T2T's own ranges include `learning_rate`, which the schedules of its current sets do not read.
     """
     reasons = {item.name: hp.ignored_reason(item.name) for item in ranges}
     return [f"{name} is searched but has no effect: {why}." for name, why in reasons.items() if why]

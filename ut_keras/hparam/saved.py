@@ -1,4 +1,4 @@
-"""Hyperparameters as dicts and files: ours, and T2T's hparams.json."""
+"""Convert hyperparameters to and from dicts and files, including T2T's hparams.json."""
 
 import dataclasses
 import functools
@@ -15,8 +15,8 @@ from ut_keras.registry import is_notebook_rerun
 
 C = TypeVar("C", bound=type[BasicHParams])
 
-# Keys of T2T's hparams.json that are no hyperparameters of T2T 1.15, which ignores them; here a
-# value that asks for something else is refused by its name. What the command line said, ...
+# Keys of T2T's hparams.json that are not hyperparameters of T2T 1.15, which ignores them. These
+# repeat the command line and are ignored here, too.
 T2T_BOOKKEEPING = frozenset(
     {
         "data_dir",
@@ -32,14 +32,15 @@ T2T_BOOKKEEPING = frozenset(
         "warm_start_from",
     }
 )
-# ... and tables from feature to function, empty unless somebody replaced a function in code.
+# These are dicts from feature to function. A dict that is not empty raises an error: code has
+# replaced a function of T2T.
 T2T_FUNCTION_TABLES = frozenset({"bottom", "loss", "name", "top", "weights_fn"})
 
 _ANY = object()
 
-# Fields of older 1.x, with the values that ask for what is done here anyway.
+# Fields of older T2T 1.x versions, with the values that select the behavior of ut_keras.
 RETIRED = {
-    "batching_mantissa_bits": (_ANY,),  # sizes of buckets
+    "batching_mantissa_bits": (_ANY,),  # bucket sizes
     "gru_transformation": (["state_transformation"],),
     "input_modalities": ("default",),
     "inputs_states_combination": ("mh_attention_ffn_add",),
@@ -57,7 +58,7 @@ RETIRED = {
     "use_tpu": (_ANY,),
 }
 
-# The same, of fields that were ours: runs from before have them.
+# The same for former fields of ut_keras, which files of older runs contain.
 RETIRED_IN_UT_KERAS = {
     "num_memory_tokens": (0,),
     "recurrence_backprop_steps": (0,),
@@ -67,7 +68,7 @@ _CLASSES = [TransformerHParams, UniversalTransformerHParams, LSTMHParams]
 
 
 def register(cls: C) -> C:
-    """Decorator of a dataclass of hyperparameters, so that runs with them can be read again.
+    """Register a dataclass of hyperparameters, so that `load` can read its files.
 
     @hparam.register
     @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,24 +80,28 @@ def register(cls: C) -> C:
 
 
 def classes() -> tuple[type[BasicHParams], ...]:
-    """Returns the classes of hyperparameters that there are."""
+    """Return the registered classes of hyperparameters."""
     return tuple(_CLASSES)
 
 
 def from_dict(values: Mapping[str, Any]) -> BasicHParams:
-    """Makes hyperparameters from a dict: ours, or the content of T2T's hparams.json.
+    """Create hyperparameters from a dict of `to_dict` or from the content of T2T's hparams.json.
 
     Args:
-        values: dict from name to value. What is missing keeps its default; T2T's bookkeeping is
-            ignored, and fields that only older T2T 1.x has, where they change nothing. "added" is
-            a dict of what a set of a T2T package adds.
+        values: dict from name to value. Missing fields keep their defaults. Ignored are T2T's
+            bookkeeping, and fields of older T2T 1.x versions with values that change nothing.
+            "added" is a dict with the fields that an hparams set of a T2T package adds.
+
     Returns:
-        an instance of the class that has most of the names: `TransformerHParams`,
-        `UniversalTransformerHParams`, `LSTMHParams` or one that was registered.
+        An instance of the class that has most of the names: `TransformerHParams`,
+        `UniversalTransformerHParams`, `LSTMHParams` or a registered class.
+
     Raises:
         HParamError: if a name is unknown, or a value has the wrong type or is out of range.
     """
-    cls = max(_CLASSES, key=lambda cls: len(specs(cls).keys() & values.keys()))  # the first
+    cls = max(
+        _CLASSES, key=lambda cls: len(specs(cls).keys() & values.keys())
+    )  # the first of equals
     for name in T2T_FUNCTION_TABLES & values.keys():
         if values[name] not in ({}, "{}"):
             raise HParamError(
@@ -113,7 +118,7 @@ def from_dict(values: Mapping[str, Any]) -> BasicHParams:
 
 
 def _with_added(hp: BasicHParams, values: Mapping[str, Any]) -> BasicHParams:
-    """The same with more fields, {name: value}; a value says its field's type."""
+    """Return a copy with further fields, {name: value}; each field has the type of its value."""
     for name in values:
         if hasattr(hp, name) or not name.isidentifier() or keyword.iskeyword(name):
             raise HParamError(
@@ -126,7 +131,7 @@ def _with_added(hp: BasicHParams, values: Mapping[str, Any]) -> BasicHParams:
 
 @functools.cache
 def _extended(cls, kinds):
-    """The class with fields of the names and types; its objects can be pickled."""
+    """Return a subclass with further fields of (name, type), whose instances can be pickled."""
     fields = [(name, kind | None, training(None)) for name, kind in kinds]
     more = {
         "ADDED": tuple(name for name, _ in kinds),
@@ -138,15 +143,15 @@ def _extended(cls, kinds):
 
 
 def save(hp: BasicHParams, path: str) -> None:
-    """Writes `hp` to a JSON file, whole or not at all."""
+    """Write `hp` to a JSON file, atomically."""
     json_file.write(path, hp.to_dict())
 
 
 def load(path: str) -> BasicHParams:
-    """Reads what `save` wrote, or T2T's hparams.json.
+    """Read a file that `save` wrote, or T2T's hparams.json.
 
     Raises:
-        HParamError: if the file holds no hyperparameters.
+        HParamError: if the file does not contain hyperparameters.
     """
     try:
         return from_dict(json_file.read(path, HParamError))
@@ -157,16 +162,18 @@ def load(path: str) -> BasicHParams:
 
 
 def modernize(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values as T2T 1.15 would have written them.
+    """Convert values of older versions to those that T2T 1.15 would write.
 
     Args:
-        cls: the hparams' class.
-        values: dict from name to value, the content of a hparams.json.
+        cls: class of the hparams.
+        values: dict from name to value, the content of an hparams.json.
+
     Returns:
-        dict: without the retired fields; 0 and 1 are a bool where the field has become one, and
-        None where it was the default is the default of now.
+        dict without the retired fields. 0 and 1 become bool in fields that are bool now, and a
+        former default None becomes the current default.
+
     Raises:
-        HParamError: if a retired field asks for what is not done here.
+        HParamError: if the value of a retired field selects a behavior that is not supported.
     """
     known, retired = specs(cls), RETIRED | RETIRED_IN_UT_KERAS
     modern = {}

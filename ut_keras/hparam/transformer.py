@@ -2,7 +2,7 @@
 
     hp = UniversalTransformerHParams(recurrence_type="act").override("hidden_size=64,num_heads=4")
 
-Frozen, flat and typed; names and defaults are T2T's (`transformer_base`,
+The classes are frozen, flat and typed. Names and defaults are T2T's (`transformer_base`,
 `update_hparams_for_universal_transformer`).
 """
 
@@ -25,7 +25,7 @@ from ut_keras.hparam.field import (
     training,
 )
 
-# The last two are ours.
+# The last two values are added to T2T's.
 _Position = Literal["timing", "emb", "none", "timing_from_features", "randomized", "rotary"]
 _position = functools.partial(
     field,
@@ -35,7 +35,7 @@ _position = functools.partial(
 )
 _RANDOMIZED = (("pos", ("randomized",)),)
 _Recurrence = Literal["basic", "act", "highway", "skip", "dwa", "gru", "lstm"]
-# Which recurrences, and which other parts, read a field.
+# Conditions under which a field is read: recurrences and other parts.
 _ACT = (("recurrence_type", ("act",)),)
 _NOT_ACT = (("recurrence_type", tuple(name for name in get_args(_Recurrence) if name != "act")),)
 _GATED = (("recurrence_type", ("highway", "skip")),)
@@ -67,10 +67,10 @@ _GATES = Check(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
-    """Hyperparameters of a Transformer; the defaults are T2T's `transformer_base`."""
+    """Hyperparameters of a Transformer, with the defaults of T2T's `transformer_base`."""
 
     # --- Input pipeline -------------------------------------------------------------------------
-    # Whether the decoder is shown the inputs, too, before the targets: `models.prepended`.
+    # Whether the decoder reads the inputs before the targets: `models.prepended`.
     prepend_mode: ignored_fields.PrependMode = field("none", architecture=True)
 
     # --- Size -----------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
         "local_unmasked",
         "masked_dilated_1d",
         "unmasked_dilated_1d",
-        "dot_product_relative_xl",  # ours, as the next
+        "dot_product_relative_xl",  # added, like the next value
         "geometric",
     ] = field(
         "dot_product",
@@ -110,15 +110,18 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
         ),
         parts=parts.self_attentions,
     )
-    block_length: int = field(128, POSITIVE, read_if=_LOCAL)  # T2T's sets lack it
+    block_length: int = field(128, POSITIVE, read_if=_LOCAL)  # T2T's sets do not have this field
     hard_attention_k: int = field(0, NON_NEGATIVE)
-    # Ours: whether weights sum to 1, and whether attention_dropout is of keys instead of weights.
+    # Added: whether the weights sum to 1, and whether attention_dropout drops keys instead of
+    # weights.
     geometric_normalize_score: bool = field(True, architecture=True, read_if=_GEOMETRIC)
     geometric_drop_keys: bool = training(False, read_if=_GEOMETRIC)
-    unidirectional_encoder: bool = field(False, architecture=True)  # a source looks back only
+    unidirectional_encoder: bool = field(
+        False, architecture=True
+    )  # encoder positions attend only backward
 
-    # --- Classes of an encoder alone ------------------------------------------------------------
-    # Ours: which positions are read; a named modality in T2T, which masks no padding.
+    # --- Classification with an encoder ---------------------------------------------------------
+    # Added: how positions are pooled. In T2T this is a modality, which does not mask padding.
     class_label_pooling: Literal["mean", "masked_mean", "last"] = field("mean", architecture=True)
 
     # --- Transition -----------------------------------------------------------------------------
@@ -132,7 +135,7 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
         "local_moe",
         "local_moe_tpu",
         "none",
-        "swiglu",  # ours
+        "swiglu",  # added
     ] = field(
         "dense_relu_dense",
         architecture=True,
@@ -145,7 +148,7 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
         "", check=DIMENSIONS, comma_separated=True, read_if=_DENSE
     )
     use_pad_remover: bool = field(True)
-    # Ours: behind the transition alone; None: layer_postprocess_sequence.
+    # Added: postprocessing after the transition only. None: layer_postprocess_sequence.
     ffn_postprocess_sequence: str | None = field(None, check=POSTPROCESS, architecture=True)
     conv_first_kernel: int = field(3, POSITIVE, architecture=True, read_if=_CONVOLUTION)
     parameter_attention_key_channels: int = field(
@@ -155,11 +158,11 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
         0, NON_NEGATIVE, architecture=True, read_if=_PARAMETERS
     )
 
-    # --- What is added to the embeddings --------------------------------------------------------
+    # --- Added to the embeddings ----------------------------------------------------------------
     pos: _Position | None = _position("timing")
-    pos_randomized_range: int = field(2048, POSITIVE, read_if=_RANDOMIZED)  # ours
+    pos_randomized_range: int = field(2048, POSITIVE, read_if=_RANDOMIZED)  # added
     use_target_space_embedding: bool = field(True, architecture=True)
-    embedding_dropout: float | None = training(None, RATE)  # ours; None: as between layers
+    embedding_dropout: float | None = training(None, RATE)  # added; None: as between layers
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -181,9 +184,9 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
 class UniversalTransformerHParams(
     ignored_fields.UniversalTransformerIgnoredFields, TransformerHParams
 ):
-    """Hyperparameters of a Universal Transformer; adaptive where `recurrence_type` is "act"."""
+    """Hyperparameters of a Universal Transformer, adaptive if `recurrence_type` is "act"."""
 
-    # --- Other defaults than the Transformer's --------------------------------------------------
+    # --- Defaults that differ from the Transformer's --------------------------------------------
     pos: _Position | None = _position(None)
 
     # --- Recurrence -----------------------------------------------------------------------------
@@ -191,14 +194,14 @@ class UniversalTransformerHParams(
     num_rec_steps: int = field(6, STEPS, architecture=True, read_if=_NOT_ACT)
     num_rec_steps_sampling: Literal["uniform"] | None = training(None)
     recurrence_input_injection: Literal["none", "add"] = field("none", architecture=True)
-    recurrence_supervised_every: int = training(0, STEPS_OR_NONE)  # 0: a loss of the last alone
+    recurrence_supervised_every: int = training(0, STEPS_OR_NONE)  # 0: loss of the last step only
     copy_gate: bool = field(False, architecture=True)
     copy_gate_dropout: float = training(0.0, RATE, read_if=_COPY_GATE)
-    # Behind "relu" relu_dropout acts, too.
+    # After "relu", relu_dropout is also applied.
     copy_gate_activation: Literal["gelu", "relu"] = field(
         "gelu", architecture=True, read_if=_COPY_GATE
     )
-    num_inrecurrence_layers: int = field(1, STEPS, architecture=True, read_if=_LAYERS)  # of a step
+    num_inrecurrence_layers: int = field(1, STEPS, architecture=True, read_if=_LAYERS)  # per step
     transformer_ffn_type: Literal["fc", "sepconv"] = field(
         "fc", architecture=True, parts=parts.transitions
     )
@@ -234,16 +237,16 @@ class UniversalTransformerHParams(
     act_halting_bias_init: float = training(1.0, read_if=_WITH_BIAS)
     act_epsilon: float = field(0.01, "(0, 1)", read_if=_ACT)
     act_loss_weight: float = training(0.01, NON_NEGATIVE, read_if=_WITH_COST)
-    # Ours beside T2T's: the paper's behaviour where T2T differs.
+    # Added: the paper's behavior where T2T differs.
     act_halted_state: Literal["transform", "copy"] = field("transform", read_if=_ACT)
     act_force_final_remainder: bool = field(False, read_if=_WITH_REMAINDER)
     act_mask_padding: bool = field(False, read_if=_ACT)
-    # 1 / the number of steps that is cheapest.
+    # 1 / the expected number of steps under the prior.
     ponder_net_prior: float = training(0.2, "(0, 1)", read_if=_PONDER_NET)
     ponder_net_output: Literal["threshold", "mean"] = field("threshold", read_if=_PONDER_NET)
 
     # --- highway and skip -----------------------------------------------------------------------
-    # T2T's sets lack it.
+    # T2T's sets do not have this field.
     gates_inputs: str = field("i", check=_GATES, architecture=True, read_if=_GATED)
     gate_ffn_layer: Literal["dense", "dense_dropconnect", "dense_relu_dense"] = field(
         "dense", architecture=True, read_if=_GATED
@@ -274,11 +277,11 @@ class UniversalTransformerHParams(
         adaptive_steps = fields.pop("act_max_steps")
         if self.recurrence_type == "act":
             steps = adaptive_steps
-            if rule == "convergence":  # has no weights, and trains as what always takes all steps
+            if rule == "convergence":  # has no weights, and its training always runs all steps
                 fields["recurrence_type"] = "basic"
             else:
                 fields["act_type"] = rule
-        # How many steps there are is free, unless a table has a row for each.
+        # The number of steps may change, unless an embedding table has a row for each step.
         table = self.add_step_timing_signal and self.step_timing_signal_type == "learned"
         if table or (self.recurrence_type == "dwa" and self.depth_embedding):
             fields["num_rec_steps or act_max_steps"] = steps
