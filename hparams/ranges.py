@@ -1,4 +1,4 @@
-"""Ranges to search (`--hparams_range`): T2T's ranges with its names, and one added range.
+"""Ranges to search with `--hparams_range`: T2T's ranges and one added range.
 
 A range is a function that fills a `RangedHParams`; see docs/tuning.md.
 """

@@ -1,4 +1,7 @@
-"""The registries of hparams sets (functions without arguments) and of ranges to search."""
+"""The registries of hparams sets and of ranges to search.
+
+A set is a function without arguments.
+"""
 
 import dataclasses
 from collections.abc import Callable
@@ -36,7 +39,9 @@ def derived(
 
 
 def register_derived(module: dict[str, Any]) -> None:
-    """Register all sets that a module made with `derived`, under the names of their variables.
+    """Register all sets that a module made with `derived`.
+
+    The name of a set is the name of its variable.
 
     Args:
         module: dict, the `globals()` of the module.

@@ -1,4 +1,7 @@
-"""T2T's sets for the Transformer, including the variations in table 3 of Vaswani et al. 2017."""
+"""T2T's sets for the Transformer.
+
+They include the variations in table 3 of Vaswani et al. 2017.
+"""
 
 from dataclasses import replace
 from typing import TypeVar
@@ -19,7 +22,7 @@ def use_relative_positions(hp: TransformerHParams) -> TransformerHParams:
 
 
 def dropout(rate: float) -> dict[str, float]:
-    """Return one dropout rate for layers, attention and transitions, as a dict of fields."""
+    """Return a dict that sets all dropout fields of a Transformer to one rate."""
     fields = ("layer_prepostprocess_dropout", "attention_dropout", "relu_dropout")
     return dict.fromkeys(fields, rate)
 

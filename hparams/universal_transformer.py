@@ -1,4 +1,7 @@
-"""T2T's sets for the (Adaptive) Universal Transformer, from its universal_transformer.py."""
+"""T2T's sets for the (Adaptive) Universal Transformer.
+
+These are all sets of T2T's universal_transformer.py.
+"""
 
 from ut_keras.hparam import TransformerHParams, UniversalTransformerHParams
 from ut_keras.hparams import transformer
@@ -7,7 +10,10 @@ from ut_keras.hparams.transformer import dropout, fit_for_tpu
 
 
 def make_universal(hp: TransformerHParams) -> UniversalTransformerHParams:
-    """Return a Universal Transformer of the same size, with as many steps as `hp` has layers."""
+    """Return a Universal Transformer of the size of `hp`.
+
+    It has as many steps as `hp` has layers.
+    """
     values = hp.to_dict()
     del values["pos"], values["daisy_chain_variables"]  # the two defaults that differ
     return UniversalTransformerHParams(

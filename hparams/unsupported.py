@@ -1,4 +1,4 @@
-"""T2T's hparams sets that are not supported, each with the reason and the nearest set."""
+"""T2T's hparams sets that are not supported, with the reason and the nearest set."""
 
 from ut_keras.hparams.registry import SETS
 

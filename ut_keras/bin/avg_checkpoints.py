@@ -109,7 +109,7 @@ def named_checkpoints(names: str, prefix: str) -> list[str]:
 
 
 def last_checkpoints(number: int, prefix: str) -> list[str]:
-    """Return the paths of the newest `number` checkpoints of a folder, the oldest first.
+    """Return the newest `number` checkpoints of a folder, the oldest first.
 
     Raises:
         UsageError: if the folder has fewer checkpoints.
@@ -186,7 +186,7 @@ def cast_weight(dtype: Any, name: str, value: Any) -> Any:
 
 
 def make_output_dir(source: str, path: str) -> bool:
-    """Turn the folder of an averaged checkpoint into a valid --output_dir, if possible.
+    """Make the folder of an averaged checkpoint a valid --output_dir, if possible.
 
     Copies the records of the run and writes the file `checkpoint`. A folder that already has a run
     does not change, because its file `checkpoint` would then name the average as the newest.

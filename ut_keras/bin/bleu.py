@@ -90,7 +90,10 @@ def sacrebleu_line(
     language: str = "",
     tokenize: str = "",
 ) -> str:
-    """Return a line with sacreBLEU's score, its parts and its signature (`sacre_bleu.metric`)."""
+    """Return a line with sacreBLEU's score, its parts and its signature.
+
+    See `sacre_bleu.metric` for the arguments.
+    """
     metric = sacre_bleu.metric(tokenize, language, lowercase=not case_sensitive)
     score = metric.corpus_score(hypotheses, [references])
     precisions = "/".join(f"{value:.1f}" for value in score.precisions)

@@ -213,7 +213,7 @@ def registry_help() -> str:
 
 
 def _shortened(text, most):
-    """Return a text, or the beginning and the end of a text longer than `most` characters."""
+    """Return a text, shortened in the middle to at most `most` characters."""
     if len(text) <= most:
         return text
     end = most // 4
@@ -239,7 +239,7 @@ def _user_message(error):
 
 
 def _error_in_graph(error):
-    """Return the `UserError` that caused TensorFlow's error while tracing a graph, or None."""
+    """Return the `UserError` behind TensorFlow's error in tracing a graph, or None."""
     while error is not None and type(error).__name__ == "StagingError":
         error = error.__cause__ or error.__context__
     return error if isinstance(error, UserError) else None
@@ -255,7 +255,7 @@ _UNSAFE_CHARACTERS = re.compile(
 
 @contextlib.contextmanager
 def safe_output() -> Iterator[tuple["_Output", "_Output"]]:
-    r"""Context manager in which printing survives a closed terminal and is safe for a terminal.
+    r"""Context manager that makes printing safe for open and closed terminals.
 
     If the terminal or pipe is closed, the command continues and its output is dropped.
 
@@ -305,7 +305,7 @@ class _Output:
         return self._attempt(self._stream.flush)
 
     def drop(self):
-        """Drop output that cannot be written, so that Python does not fail again when it exits."""
+        """Drop unwritable output, so that Python does not fail again at exit."""
         try:
             self._stream.flush()
         except OSError:

@@ -1,4 +1,4 @@
-"""Parse a command line with a table of flags, in all spellings of T2T, without TensorFlow.
+"""Parse a command line with a table of flags, without TensorFlow.
 
     args = command_line.parse(flags.BLEU, argv, "ut-bleu", __doc__)
 
@@ -156,7 +156,11 @@ def _two_dashes(word):
 
 
 def _split_hparam_flags(argv):
-    """Split a command line into the arguments without `--hp_NAME value`, and name=value pairs."""
+    """Split the `--hp_NAME value` flags off a command line.
+
+    Returns:
+        (the other arguments, list of name=value pairs)
+    """
     rest, pairs = [], []
     words = iter(argv)
     for word in words:
@@ -169,7 +173,10 @@ def _split_hparam_flags(argv):
 
 
 def raise_unknown(word: str, table: Iterable[Flag]) -> NoReturn:
-    """Raise the `UsageError` for an argument that belongs to no flag, with the nearest names."""
+    """Raise `UsageError` for an argument that belongs to no flag.
+
+    The message lists the nearest flags.
+    """
     if not word.startswith("--"):
         raise UsageError(
             f"Each argument must be a flag or the value of a flag. Received: {word!r}."

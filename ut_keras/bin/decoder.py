@@ -88,7 +88,7 @@ _TYPED_HELP = """INTERACTIVE MODE  num_samples={ns}  decode_length={dl}
 
 
 def _decode_typed(setup):
-    """Decode typed lines, with T2T's interactive commands, until "q" or the end of the input."""
+    """Decode typed lines and obey T2T's interactive commands, until "q" or the end."""
     command.load_tensorflow(setup.run_dir, setup.args)
     predictor, _ = decode_job.load_predictor(setup)
     samples = min(max(1, setup.values["num_samples"]), _MAXIMA["ns"])

@@ -86,7 +86,7 @@ def check(args: argparse.Namespace) -> Setup:
 
 
 def target_language(problem: Any, specs: Mapping[str, Any], task_id: int = -1) -> str:
-    """Return the target language of a problem or of one of its tasks, or "" if it has none."""
+    """Return the target language of a problem, or of one of its tasks; "" if unknown."""
     if task_id >= 0 and hasattr(problem, "task_of"):
         problem = problem.task_of(task_id, specs["targets"].vocab_size)
     return problem.feature_languages().get("targets", "") if problem else ""
@@ -131,7 +131,7 @@ def check_run(args: argparse.Namespace) -> SelectedRun:
 
 
 def _features(problem, data_dir, folders):
-    """Return the `FeatureRecord` of the problem's data, or the one in the run's folder."""
+    """Return the `FeatureRecord` of the problem's data or of the run's folder."""
     if data_dir and not os.path.isdir(data_dir):
         raise UsageError(
             f"--data_dir must be a folder. Received: {data_dir!r}, which is not a folder."
@@ -271,7 +271,10 @@ def _files(args, mode, names, values):
 def decode_filename(
     base: str, model: str, hparams_set: str, problem: str, values: Mapping[str, Any]
 ) -> str:
-    """Return T2T's name of an output file, `BASE.MODEL.HPARAMS.PROBLEM.beamN.alphaX.decodes`."""
+    """Return T2T's name of an output file.
+
+    This is `BASE.MODEL.HPARAMS.PROBLEM.beamN.alphaX.decodes`.
+    """
     ending = f"beam{values['beam_size']}.alpha{values['alpha']}.decodes"
     if ending in os.path.basename(base):
         return base

@@ -1,4 +1,4 @@
-r"""ut-exporter: export a trained model, such as a SavedModel that maps text to text.
+r"""ut-exporter: export a trained model, for example as a SavedModel for text.
 
     ut-exporter --output_dir=run --data_dir=data --export_dir=served
     ut-exporter --output_dir=run --data_dir=data --export_dir=served \
@@ -80,7 +80,10 @@ def _export(args, run, search, values, directory):
 
 
 def _check_source_length(run, values):
-    """Raise `UsageError` if the inputs can have any length and max_input_size is not set."""
+    """Raise `UsageError` if max_input_size is required and not set.
+
+    It is required for inputs of variable length.
+    """
     is_needed = "inputs" in run.specs and run.specs["inputs"].modality == "symbol"
     if is_needed and values["max_input_size"] < 1:
         raise UsageError(
@@ -125,7 +128,7 @@ def _search_options(args, run):
 
 
 def _export_number(base):
-    """Return the number of the export: the time, or one more than the highest existing number.
+    """Return the number of the export: the time, or a number above all existing ones.
 
     TensorFlow Serving uses the folder with the highest number.
     """

@@ -1,4 +1,4 @@
-"""The flags of the commands, with T2T's names and defaults. Does not import TensorFlow.
+"""The flags of the commands, with T2T's names and defaults, without TensorFlow.
 
 The tables contain every flag of T2T's commands. A flag is either supported, or it has a reason why
 only its default is accepted.

@@ -1,4 +1,4 @@
-"""ut-query-server: send texts to a model in TensorFlow Serving and print its outputs.
+"""ut-query-server: send texts to TensorFlow Serving and print the outputs.
 
     ut-query-server --server=localhost:8501 --servable_name=ende --inputs_once="Two dogs play."
     ut-query-server --server=localhost:8501 --servable_name=ende       reads typed lines

@@ -83,7 +83,7 @@ def make_trainer(setup: Setup) -> tuple[Any, Any, Any]:
 
 
 def _strategy(setup):
-    """Return the `tf.distribute.Strategy`, after checking that all workers have the same flags."""
+    """Return the `tf.distribute.Strategy`, after comparing the workers' settings."""
     import tensorflow as tf
 
     from ut_keras.training import distribution
@@ -189,7 +189,7 @@ def _trainer(setup, strategy, static_shapes):
 
 
 def metric_functions(problem: Any) -> dict[str, Any]:
-    """Return the problem's metrics by name, without the names that ut_keras does not have."""
+    """Return the problem's metrics that ut_keras supports, by name."""
     from ut_keras import metrics
 
     known = set(metrics.names())

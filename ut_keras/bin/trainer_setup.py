@@ -135,7 +135,7 @@ def _optimizer(hp):
 
 
 def check_names(args: argparse.Namespace) -> None:
-    """Check the given names, so that a misspelt name is reported before a missing flag.
+    """Check the given names; a misspelt name is reported before a missing flag.
 
     Raises:
         UnknownNameError: the message lists the nearest names.
@@ -151,7 +151,7 @@ def check_names(args: argparse.Namespace) -> None:
 
 
 def check_metric_schedule(flag: str, metric: str, schedule: str) -> None:
-    """Raise `UsageError` if a metric needs decoded outputs and the schedule does not decode."""
+    """Raise `UsageError` if a metric requires decoding and the schedule has none."""
     if metric.startswith("decode/") and not schedule.endswith("_and_decode"):
         raise UsageError(
             f"--{flag}={metric} requires --schedule=train_eval_and_decode. "

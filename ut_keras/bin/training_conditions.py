@@ -1,4 +1,4 @@
-"""Compare the conditions of a training run with earlier sessions and with other workers.
+"""Compare the conditions of training between sessions and between workers.
 
     conditions = training_conditions.describe(setup, num_replicas=2)   stored in run.json
     training_conditions.changes(record, conditions, setup)             notes for a resumed run

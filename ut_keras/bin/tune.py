@@ -1,4 +1,4 @@
-"""Hyperparameter search: `trainer.py --hparams_range=NAME --autotune_objective=METRIC …`.
+"""Hyperparameter search: `ut-trainer --hparams_range=… --autotune_objective=…`.
 
     output_dir/trial-N          an ordinary run for each trial, with log.txt
     output_dir/search.journal   Optuna's journal of all trials, their hparams and results
@@ -129,7 +129,7 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def gpu_groups(parallel: int) -> list[Any]:
-    """Return CUDA_VISIBLE_DEVICES for each parallel trial; None keeps the variable unchanged.
+    """Return CUDA_VISIBLE_DEVICES for each parallel trial; None: unchanged.
 
     Raises:
         UsageError: if the visible GPUs cannot be divided evenly between the trials.
@@ -148,7 +148,7 @@ def gpu_groups(parallel: int) -> list[Any]:
 
 
 def trial_arguments(args: argparse.Namespace, trial: Any, seed: int) -> list[str]:
-    """Return the trainer's arguments for a trial: the flags of the search and its hparams."""
+    """Return the trainer's arguments for a trial."""
     kept = []
     for flag in flags.TRAINER:
         value = getattr(args, flag.name.replace("-", "_"))
@@ -226,7 +226,10 @@ class _Search:
         return True
 
     def _end(self, trial, process, stop):
-        """Record the result of a finished process; a trial stopped with the search can resume."""
+        """Record the result of a finished process.
+
+        A trial that was stopped together with the search is not recorded, so that it can resume.
+        """
         code = process.exit_code
         if code == 0:
             self._read_objective(trial)

@@ -1,4 +1,6 @@
-"""Hyperparameters: frozen, typed dataclasses with T2T's names and defaults. No TensorFlow.
+"""Hyperparameters: frozen, typed dataclasses with T2T's names and defaults.
+
+Importing this package does not import TensorFlow.
 
     hp = hparam.UniversalTransformerHParams(recurrence_type="act").override("hidden_size=64")
     hparam.save(hp, "hparams.json"); hparam.load("hparams.json")

@@ -303,7 +303,11 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
             raise HParamError(f"Unsupported values of hparams: {'; '.join(refused)}.")
 
     def ignored_notes(self, before: Any) -> list[str]:
-        """Return a note for each field that differs from the hparams `before` but has no effect."""
+        """Return a note for each changed field that has no effect.
+
+        Args:
+            before: hparams, with which the fields are compared.
+        """
         return [
             f"{name}={value!r} has no effect: {why}."
             for name, value in vars(self).items()

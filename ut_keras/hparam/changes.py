@@ -97,7 +97,7 @@ def check_same_architecture(saved: BasicHParams, current: BasicHParams) -> None:
 def differing_names(
     one: BasicHParams, other: BasicHParams, inference_only: bool = False
 ) -> list[str]:
-    """Return the names of the fields that differ, or [] for hparams of two different classes.
+    """Return the names of the fields that differ, or [] for different classes.
 
     Args:
         one, other: hparams.

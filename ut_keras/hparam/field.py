@@ -31,11 +31,11 @@ BOOLS = {"True": True, "true": True, "1": True, "False": False, "false": False, 
 
 
 class HParamError(UserError):
-    """A hyperparameter is unknown, of the wrong type, out of range or not supported yet."""
+    """A hyperparameter is unknown, of the wrong type, out of range or unsupported."""
 
 
 class UnquotedWord(str):
-    """A word without quotes on a command line; the type of its field defines its meaning."""
+    """A word without quotes; the type of its field defines its meaning."""
 
     def __repr__(self) -> str:
         return super().__repr__()[1:-1]
@@ -72,7 +72,7 @@ class Facts:
 
 
 def field(default: Any, interval: str = "", **facts: Any) -> Any:
-    """Declare a hyperparameter with T2T's default, an interval and other fields of `Facts`."""
+    """Declare a hyperparameter with T2T's default and the fields of `Facts`."""
     return dataclasses.field(default=default, metadata={"facts": Facts(interval, **facts)})
 
 
@@ -81,7 +81,7 @@ unsupported = functools.partial(field, supported=())  # only the default is impl
 
 
 def ignored(default: Any, why: str) -> Any:
-    """Declare a hyperparameter that can be set but has no effect, with the reason `why`."""
+    """Declare a hyperparameter that has no effect, with the reason `why`."""
     return field(default, ignored=why)
 
 
@@ -175,7 +175,7 @@ class FieldSpec:
 
 
 def specs(cls: type) -> dict[str, FieldSpec]:
-    """Return the hyperparameters of a dataclass in order: dict from name to `FieldSpec`."""
+    """Return the hyperparameters of a dataclass: dict from name to `FieldSpec`."""
     return _specs(cls)
 
 

@@ -1,4 +1,7 @@
-"""The hyperparameters of the LSTM baselines, with T2T's names and defaults (`models/lstm.py`)."""
+"""The hyperparameters of the LSTM baselines.
+
+Names and defaults are T2T's (`models/lstm.py`).
+"""
 
 import dataclasses
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Parse `--hparams`, such as `hidden_size=64,mix_with_transformer='before_ut,after_ut'`.
+"""Parse `--hparams`, such as `hidden_size=64,pos=None,gates_inputs='si'`.
 
     overrides = pair {"," pair}
     pair      = name "=" value

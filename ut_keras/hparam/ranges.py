@@ -1,4 +1,4 @@
-"""Ranges of hyperparameters for a search, with T2T's names. Does not import TensorFlow.
+"""Ranges of hyperparameters for a search, with T2T's names, without TensorFlow.
 
     def my_range(rhp):
         rhp.set_float("learning_rate_constant", 0.3, 3.0, scale=rhp.LOG_SCALE)
@@ -87,7 +87,7 @@ class Range:
         return self.values.index(value) if self.kind == _DISCRETE else self._mirrored(value)
 
     def value_of(self, stored: Any) -> Any:
-        """Return the value that a tuner's trial stores as `stored`; the inverse of `stored`."""
+        """Return the value that a trial stores as `stored`; the inverse of `stored`."""
         if self.is_stored_as_it_is:
             return stored
         return self.values[stored] if self.kind == _DISCRETE else self._mirrored(stored)

@@ -1,4 +1,4 @@
-"""Convert hyperparameters to and from dicts and files, including T2T's hparams.json."""
+"""Convert hyperparameters to and from dicts and files, also of T2T."""
 
 import dataclasses
 import functools
@@ -85,7 +85,9 @@ def classes() -> tuple[type[BasicHParams], ...]:
 
 
 def from_dict(values: Mapping[str, Any]) -> BasicHParams:
-    """Create hyperparameters from a dict of `to_dict` or from the content of T2T's hparams.json.
+    """Create hyperparameters from a dict.
+
+    The dict is a result of `to_dict` or the content of T2T's hparams.json.
 
     Args:
         values: dict from name to value. Missing fields keep their defaults. Ignored are T2T's
@@ -118,7 +120,10 @@ def from_dict(values: Mapping[str, Any]) -> BasicHParams:
 
 
 def _with_added(hp: BasicHParams, values: Mapping[str, Any]) -> BasicHParams:
-    """Return a copy with further fields, {name: value}; each field has the type of its value."""
+    """Return a copy with further fields, {name: value}.
+
+    Each field has the type of its value.
+    """
     for name in values:
         if hasattr(hp, name) or not name.isidentifier() or keyword.iskeyword(name):
             raise HParamError(
@@ -131,7 +136,7 @@ def _with_added(hp: BasicHParams, values: Mapping[str, Any]) -> BasicHParams:
 
 @functools.cache
 def _extended(cls, kinds):
-    """Return a subclass with further fields of (name, type), whose instances can be pickled."""
+    """Return a subclass with further fields (name, type); instances can be pickled."""
     fields = [(name, kind | None, training(None)) for name, kind in kinds]
     more = {
         "ADDED": tuple(name for name, _ in kinds),

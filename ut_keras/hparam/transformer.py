@@ -184,7 +184,10 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
 class UniversalTransformerHParams(
     ignored_fields.UniversalTransformerIgnoredFields, TransformerHParams
 ):
-    """Hyperparameters of a Universal Transformer, adaptive if `recurrence_type` is "act"."""
+    """Hyperparameters of a Universal Transformer.
+
+    The model is adaptive if `recurrence_type` is "act".
+    """
 
     # --- Defaults that differ from the Transformer's --------------------------------------------
     pos: _Position | None = _position(None)
