@@ -67,7 +67,7 @@ def finished_run(data_dir, tmp_path_factory):
     return output_dir
 
 
-def test_run_leaves_its_records(finished_run):
+def test_run_writes_its_records(finished_run):
     hparams = json.loads((finished_run / "hparams.json").read_text())
     assert hparams["hidden_size"] == 8
     run = json.loads((finished_run / "run.json").read_text())
@@ -83,7 +83,7 @@ def test_run_leaves_its_records(finished_run):
     assert records[1]["decode/num_samples"] == 3
 
 
-def test_evaluate_goes_by_the_saved_hparams(data_dir, finished_run, capsys):
+def test_evaluate_uses_saved_hparams(data_dir, finished_run, capsys):
     argv = _argv(data_dir, finished_run, "--schedule=evaluate")
     argv = [word for word in argv if not word.startswith("--hparams")]
     assert trainer.main(argv) == 0
@@ -91,7 +91,7 @@ def test_evaluate_goes_by_the_saved_hparams(data_dir, finished_run, capsys):
     assert re.match(r"accuracy_per_sequence=\S+ accuracy=\S+ loss=\S+ .*steps=4", last)
 
 
-def test_the_best_weights_are_evaluated_and_decoded(data_dir, finished_run, capsys):
+def test_best_weights_can_be_evaluated_and_decoded(data_dir, finished_run, capsys):
     """The folder `best` is a run of its own; what is measured there stays out of the run's."""
     before = (finished_run / "metrics.jsonl").read_text()
     decode = "--decode_hparams=beam_size=1,extra_length=1,num_samples=2"
@@ -104,7 +104,7 @@ def test_the_best_weights_are_evaluated_and_decoded(data_dir, finished_run, caps
     assert (finished_run / "metrics.jsonl").read_text() == before
 
 
-def test_command_line_wins_over_the_saved_hparams(data_dir, finished_run, capsys):
+def test_command_line_overrides_saved_hparams(data_dir, finished_run, capsys):
     argv = _argv(data_dir, finished_run, "--schedule=train", hparams=_HPARAMS + ",dropout=0.0")
     argv = [word.replace("dropout=0.0", "label_smoothing=0.25") for word in argv]
     assert trainer.main(argv) == 0
@@ -121,7 +121,7 @@ def test_command_line_wins_over_the_saved_hparams(data_dir, finished_run, capsys
     assert json.loads((finished_run / "hparams.json").read_text())["label_smoothing"] == 0.25
 
 
-def test_changed_architecture_is_refused(data_dir, finished_run, capsys):
+def test_resume_rejects_changed_architecture(data_dir, finished_run, capsys):
     hparams = _HPARAMS.replace("hidden_size=8", "hidden_size=12")
     line = _error(capsys, _argv(data_dir, finished_run, hparams=hparams))
     assert "hidden_size=12 instead of 8" in line
@@ -135,7 +135,7 @@ def _edit(run, name, value):
     return values[name]
 
 
-def test_hparams_edited_by_hand_to_another_function_are_refused(data_dir, finished_run, capsys):
+def test_edited_hparams_with_another_function_are_rejected(data_dir, finished_run, capsys):
     before = _edit(finished_run, "num_heads", 4)
     try:
         argv = _argv(data_dir, finished_run, "--schedule=train", "--train_steps=6")
@@ -152,7 +152,7 @@ def test_hparams_edited_by_hand_to_another_function_are_refused(data_dir, finish
     assert ut_keras.load(str(finished_run)).model.hparams.num_heads == 2
 
 
-def test_folder_of_another_model_is_refused(data_dir, finished_run, capsys):
+def test_resume_rejects_another_model_or_problem(data_dir, finished_run, capsys):
     argv = _argv(data_dir, finished_run, model="universal_transformer_encoder")
     assert "--model must be transformer, " in _error(capsys, argv)
     argv = _argv(data_dir, finished_run)
@@ -160,7 +160,7 @@ def test_folder_of_another_model_is_refused(data_dir, finished_run, capsys):
     assert f"--problem must be {_PROBLEM}, " in _error(capsys, argv)
 
 
-def test_other_vocabulary_than_the_checkpoint(data_dir, finished_run, capsys, tmp_path):
+def test_resume_rejects_another_vocabulary(data_dir, finished_run, capsys, tmp_path):
     problem = "algorithmic_reverse_decimal40"
     argv = _argv(tmp_path, finished_run, "--schedule=evaluate")
     argv[0] = f"--problem={problem}"
@@ -206,7 +206,7 @@ def test_other_vocabulary_than_the_checkpoint(data_dir, finished_run, capsys, tm
         ({"--output_dir": __file__}, "trainer_test.py"),
     ],
 )
-def test_mistakes_are_told_in_one_line(data_dir, tmp_path, capsys, change, message):
+def test_user_errors_are_one_line(data_dir, tmp_path, capsys, change, message):
     argv = _argv(data_dir, tmp_path / "run")
     given = dict(word.split("=", 1) for word in argv)
     given.update(change)
@@ -226,7 +226,7 @@ def test_one_command_at_a_time_trains_into_a_folder(data_dir, tmp_path, capsys, 
         assert trainer_setup.check(args).writes is writes
 
 
-def test_workers_that_do_not_come(data_dir, tmp_path, capsys, monkeypatch):
+def test_missing_workers_time_out(data_dir, tmp_path, capsys, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as here, socket.create_server(("", 0)) as there:
         addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in (here, there)]
     config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": 0}}
@@ -240,13 +240,13 @@ def test_workers_that_do_not_come(data_dir, tmp_path, capsys, monkeypatch):
     assert "--worker_wait_secs must be at least 1" in line
 
 
-def test_folder_without_data(tmp_path, capsys):
+def test_folder_without_data_is_rejected(tmp_path, capsys):
     (tmp_path / "data").mkdir()
     line = _error(capsys, _argv(tmp_path / "data", tmp_path / "run"))
     assert _PROBLEM in line
 
 
-def test_damaged_data(data_dir, tmp_path, capsys):
+def test_damaged_data_is_rejected(data_dir, tmp_path, capsys):
     damaged = tmp_path / "data"
     shutil.copytree(data_dir, damaged)
     for path in damaged.glob("*-train-*"):
@@ -257,7 +257,7 @@ def test_damaged_data(data_dir, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("damage", ["missing", "a flipped bit"])
-def test_development_data_are_looked_at_before_the_first_update(data_dir, tmp_path, capsys, damage):
+def test_dev_data_is_checked_before_the_first_update(data_dir, tmp_path, capsys, damage):
     data = shutil.copytree(data_dir, tmp_path / "data")
     (path,) = data.glob(f"{_PROBLEM}-dev-*")
     if damage == "missing":
@@ -271,7 +271,7 @@ def test_development_data_are_looked_at_before_the_first_update(data_dir, tmp_pa
     assert not list((tmp_path / "run").glob("model.ckpt*"))
 
 
-def test_user_package_registers_its_names(tmp_path):
+def test_user_package_registers_names(tmp_path):
     package = tmp_path / "my_package"
     package.mkdir()
     (package / "__init__.py").write_text(
@@ -294,7 +294,7 @@ def test_user_package_registers_its_names(tmp_path):
         (["--problem=no_such", "--model=transformer", "--data_dir=d", "--output_dir=o"], "no_such"),
     ],
 )
-def test_quick_answers_load_no_tensorflow(argv, message):
+def test_help_and_errors_do_not_import_tensorflow(argv, message):
     code = (
         "import sys, trainer\n"
         "try:\n    trainer.main(sys.argv[1:])\n"
@@ -307,7 +307,7 @@ def test_quick_answers_load_no_tensorflow(argv, message):
 
 
 @pytest.mark.slow
-def test_ctrl_c_saves_and_the_same_command_goes_on(data_dir, tmp_path):
+def test_ctrl_c_saves_and_the_command_resumes(data_dir, tmp_path):
     argv = _argv(data_dir, tmp_path, "--schedule=train", "--log_step_count_steps=1")
     argv = [word.replace("--train_steps=4", "--train_steps=100000") for word in argv]
     argv = [word.replace("--local_eval_frequency=2", "--local_eval_frequency=5") for word in argv]

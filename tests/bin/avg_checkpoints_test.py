@@ -44,7 +44,7 @@ def _expect_mean(path, run, steps):
         np.testing.assert_array_equal(value, exact.astype("float32"))
 
 
-def test_newest_of_a_folder(run, tmp_path, capsys):
+def test_num_last_checkpoints_averages_the_newest(run, tmp_path, capsys):
     output = tmp_path / "new" / "averaged.ckpt"
     argv = [f"--prefix={run}/", "--num_last_checkpoints=2", f"--output_path={output}"]
     assert avg_checkpoints.main(argv) == 0
@@ -54,14 +54,14 @@ def test_newest_of_a_folder(run, tmp_path, capsys):
     _expect_mean(f"{output}-0", run, (2, 3))
 
 
-def test_named_ones(run, tmp_path):
+def test_checkpoints_flag_averages_named_checkpoints(run, tmp_path):
     output = tmp_path / "averaged"
     argv = [f"--prefix={run}/model.ckpt-", "--checkpoints=1, 3", f"--output_path={output}"]
     assert avg_checkpoints.main(argv) == 0
     _expect_mean(f"{output}-0", run, (1, 3))
 
 
-def test_float16_is_read_as_float32(run, tmp_path):
+def test_float16_weights_are_read_as_float32(run, tmp_path):
     """`numpy` rounds to 16 bits as TensorFlow does; what is read are these numbers."""
     argv = [f"--prefix={run}/", "--num_last_checkpoints=1", "--weights_dtype=float16"]
     assert avg_checkpoints.main([*argv, f"--output_path={tmp_path / 'model.ckpt'}"]) == 0
@@ -77,7 +77,7 @@ def test_float16_is_read_as_float32(run, tmp_path):
         np.testing.assert_array_equal(variable, small[f"model/{key}/.ATTRIBUTES/VARIABLE_VALUE"])
 
 
-def test_records_of_others_beside_it_are_left(run, tmp_path):
+def test_average_keeps_other_records_in_the_folder(run, tmp_path):
     for name in ("hparams.json", "run.json", "features.json"):
         (tmp_path / name).write_text('{"mine": 1}')
     argv = [f"--prefix={run}/", "--num_last_checkpoints=1"]
@@ -86,18 +86,18 @@ def test_records_of_others_beside_it_are_left(run, tmp_path):
         assert (tmp_path / name).read_text() == '{"mine": 1}'
 
 
-def test_weights_that_float16_does_not_hold():
+def test_float16_rejects_too_large_weights():
     with pytest.raises(UsageError, match="up to 65504. Received: embedding with 100000"):
         avg_checkpoints.cast_weight("float16", "embedding", np.float32([1, 1e5]))
     assert np.isnan(avg_checkpoints.cast_weight("float16", "embedding", np.float32([np.nan]))).all()
 
 
-def test_weights_dtype_is_one_of_ours(run, capsys):
+def test_weights_dtype_rejects_unknown_value(run, capsys):
     error = _error(capsys, f"--prefix={run}/", "--num_last_checkpoints=1", "--weights_dtype=int8")
     assert "--weights_dtype must be one of float16. Received: 'int8'." in error
 
 
-def test_sums_are_float64(tmp_path, monkeypatch):
+def test_average_sums_in_float64(tmp_path, monkeypatch):
     values = iter([1e8, 1.0, -1e8, 0.0])
     monkeypatch.setattr(
         checkpoint, "read_weights", lambda path: {"w": np.full([1], next(values), "float32")}
@@ -106,7 +106,7 @@ def test_sums_are_float64(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_result_is_an_output_dir(run, tmp_path, capsys):
+def test_average_is_a_valid_output_dir(run, tmp_path, capsys):
     """Evaluation takes it, training does not, and averaging again replaces it."""
     argv = [
         f"--prefix={run}",
@@ -128,7 +128,7 @@ def test_result_is_an_output_dir(run, tmp_path, capsys):
     assert "weights without the optimizer's state" in line
 
 
-def test_a_run_keeps_its_own_newest(run, capsys):
+def test_run_folder_keeps_its_newest_checkpoint(run, capsys):
     before = (run / "checkpoint").read_text(), (run / "run.json").read_text()
     argv = [f"--prefix={run}/", "--num_last_checkpoints=2", f"--output_path={run}/averaged.ckpt"]
     assert avg_checkpoints.main(argv) == 0
@@ -137,7 +137,7 @@ def test_a_run_keeps_its_own_newest(run, capsys):
     assert before == ((run / "checkpoint").read_text(), (run / "run.json").read_text())
 
 
-def test_a_checkpoint_of_the_run_itself_is_not_written_to(run, tmp_path, capsys):
+def test_output_path_rejects_checkpoint_of_a_run(run, tmp_path, capsys):
     small_run.write(tmp_path, steps=(0, 1))
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     said = "must not overwrite a checkpoint of a run"
@@ -151,12 +151,12 @@ def test_a_checkpoint_of_the_run_itself_is_not_written_to(run, tmp_path, capsys)
 
 
 @pytest.mark.parametrize("more", [["--model_dir=runs/1"], ["--n=8"], ["--n", "8", "--model_dir=x"]])
-def test_flags_of_t2t_avg_all_name_ours(capsys, more):
+def test_flags_of_t2t_avg_all_name_the_alternative(capsys, more):
     line = _error(capsys, *more)
     assert "--prefix=FOLDER/ --num_last_checkpoints=N" in line
 
 
-def test_mistakes_are_told_in_one_line(run, tmp_path, capsys):
+def test_user_errors_are_one_line(run, tmp_path, capsys):
     output = f"--output_path={tmp_path}/averaged.ckpt"
     assert "--num_last_checkpoints=0" in _error(capsys, output)
     prefix = f"--prefix={run}/model.ckpt-"
@@ -177,7 +177,7 @@ def test_mistakes_are_told_in_one_line(run, tmp_path, capsys):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_checkpoint_of_something_else_is_left(run, tmp_path, capsys):
+def test_output_path_rejects_checkpoint_of_another_model(run, tmp_path, capsys):
     net = keras.Sequential([keras.layers.Dense(1)])
     net.build([None, 2])
     argv = [f"--prefix={run}/model.ckpt-", f"--output_path={tmp_path}/ckpt", "--checkpoints=1,2"]
@@ -193,7 +193,7 @@ def test_a_checkpoint_of_something_else_is_left(run, tmp_path, capsys):
     assert os.path.getsize(tmp_path / "ckpt-0.index") == 20
 
 
-def test_a_full_disk_leaves_what_there_was(run, tmp_path, capsys):
+def test_full_disk_changes_no_file(run, tmp_path, capsys):
     argv = [f"--prefix={run}/model.ckpt-", f"--output_path={tmp_path}/averaged"]
     with full_disk.full_disk(1000):
         line = _error(capsys, *argv, "--checkpoints=1,2")
@@ -207,14 +207,14 @@ def test_a_full_disk_leaves_what_there_was(run, tmp_path, capsys):
     _expect_mean(f"{tmp_path}/averaged-0", run, (1, 3))
 
 
-def test_checkpoints_of_different_models(run, tmp_path, capsys):
+def test_average_rejects_different_models(run, tmp_path, capsys):
     small_run.write(tmp_path, filter_size=8)
     names = f"--checkpoints={run}/model.ckpt-1,{tmp_path}/model.ckpt-1"
     line = _error(capsys, names, f"--output_path={tmp_path}/averaged")
     assert "must be of the same model" in line and "conv1/bias is (32,)" in line
 
 
-def test_checkpoints_of_tensor2tensor_and_torn_ones(run, tmp_path, capsys):
+def test_average_rejects_t2t_and_truncated_checkpoints(run, tmp_path, capsys):
     folder = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "ckpt", "transformer")
     [name] = [name for name in os.listdir(folder) if name.endswith("20.index")]
     line = _error(capsys, f"--checkpoints={folder}/{name}", f"--output_path={tmp_path}/averaged")
@@ -226,7 +226,7 @@ def test_checkpoints_of_tensor2tensor_and_torn_ones(run, tmp_path, capsys):
     assert "A checkpoint must be readable" in line and "torn" in line
 
 
-def test_a_run_from_elsewhere_names_no_file_of_others(run, tmp_path, capsys):
+def test_features_record_cannot_name_foreign_files(run, tmp_path, capsys):
     """Its records are copied beside the average."""
     theirs, home = tmp_path / "theirs", tmp_path / "home"
     shutil.copytree(run, theirs)

@@ -32,7 +32,7 @@ def _shared_pair(shared_dir):
     ]
 
 
-def test_sacrebleu_of_a_published_system(shared_dir, capsys):
+def test_sacrebleu_matches_published_score(shared_dir, capsys):
     scores, argv = _shared_pair(shared_dir)
     assert bleu.main(argv) == 0
     uncased, cased = capsys.readouterr().out.splitlines()
@@ -44,7 +44,7 @@ def test_sacrebleu_of_a_published_system(shared_dir, capsys):
 
 
 @pytest.mark.slow
-def test_t2t_bleu_of_a_published_system(shared_dir, capsys):
+def test_t2t_bleu_matches_published_score(shared_dir, capsys):
     scores, argv = _shared_pair(shared_dir)
     assert bleu.main([*argv, "--t2t"]) == 0
     assert capsys.readouterr().out.splitlines() == [
@@ -54,7 +54,7 @@ def test_t2t_bleu_of_a_published_system(shared_dir, capsys):
     assert (scores["t2t_bleu_uncased"][:5], scores["t2t_bleu_cased"][:5]) == ("26.56", "26.02")
 
 
-def test_case(files, capsys):
+def test_bleu_cased_and_uncased(files, capsys):
     """A missing line break at the end of a file is no missing line."""
     assert bleu.main([*files, "--bleu_variant=uncased"]) == 0
     assert capsys.readouterr().out.startswith("BLEU_uncased = 100.00  100.0/100.0")
@@ -82,7 +82,7 @@ def chinese(tmp_path):
         ("--bleu_variant=cased", "13a", "0.00"),
     ],
 )
-def test_tokenizer_of_the_language_pair(chinese, capsys, how, tokenizer, score):
+def test_language_pair_selects_tokenizer(chinese, capsys, how, tokenizer, score):
     assert bleu.main([*chinese, how]) == 0
     shown = capsys.readouterr()
     line = shown.out.splitlines()[-1]
@@ -90,7 +90,7 @@ def test_tokenizer_of_the_language_pair(chinese, capsys, how, tokenizer, score):
     assert ("note:" in shown.err) == (tokenizer == "13a")
 
 
-def test_tokenizer_flags_that_cannot_be_used(chinese, capsys, monkeypatch):
+def test_tokenizer_flags_reject_invalid_values(chinese, capsys, monkeypatch):
     monkeypatch.setattr(tokenizer_ko_mecab, "MeCab", None)
     assert "sacrebleu[ko]" in _error(capsys, [*chinese, "--language_pair=en-ko"])
     assert "sacrebleu[ko]" in _error(capsys, [*chinese, "--tokenize=ko-mecab"])
@@ -103,7 +103,7 @@ def test_tokenizer_flags_that_cannot_be_used(chinese, capsys, monkeypatch):
         )
 
 
-def test_mistakes_are_told_in_one_line(files, tmp_path, capsys):
+def test_user_errors_are_one_line(files, tmp_path, capsys):
     assert "--translation is required" in _error(capsys, files[:1])
     assert "both" in _error(capsys, [*files, "--bleu_variant=bot"])
     assert "/nowhere" in _error(capsys, [files[0], "--translation=/nowhere"])

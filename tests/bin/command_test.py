@@ -28,12 +28,12 @@ def _in_a_graph(error):
     return lambda argv: tf.function(lambda x: inner(x))(tf.zeros(1))
 
 
-def test_what_is_wrong_in_a_graph_is_one_line(capsys):
+def test_user_error_in_graph_is_one_line(capsys):
     assert command.run(_in_a_graph(DataError("It must be a dict. Received: 3.")), []) == 2
     assert capsys.readouterr().err == "error: It must be a dict. Received: 3.\n"
 
 
-def test_what_is_nobodys_fault_keeps_its_trace():
+def test_bug_keeps_its_stack_trace():
     with pytest.raises(RuntimeError, match="a bug"):
         command.run(_in_a_graph(RuntimeError("a bug")), [])
 
@@ -56,7 +56,7 @@ sys.exit(command.run(function))
 
 
 @pytest.mark.parametrize("opened", [os.openpty, os.pipe])
-def test_printing_to_a_terminal_that_is_gone_ends_nothing(tmp_path, opened):
+def test_closed_terminal_does_not_stop_the_command(tmp_path, opened):
     ours, theirs = opened()
     with subprocess.Popen(
         [sys.executable, "-c", _PROGRAM, str(tmp_path / "out")],
@@ -106,7 +106,7 @@ def _run(name, *argv, **streams):
 
 
 @pytest.mark.parametrize("name", _LISTED)
-def test_full_disk_of_standard_output_is_an_error(name):
+def test_full_standard_output_is_an_error(name):
     with open("/dev/full", "w") as full:
         result = _run(name, *_LISTED[name], stdout=full)
     assert result.returncode == 2
@@ -114,7 +114,7 @@ def test_full_disk_of_standard_output_is_an_error(name):
 
 
 @pytest.mark.parametrize("name", _LISTED)
-def test_reader_of_standard_output_that_has_gone_is_no_error(name):
+def test_closed_pipe_is_not_an_error(name):
     reads, writes = os.pipe()
     os.close(reads)
     result = _run(name, *_LISTED[name], stdout=writes)
@@ -123,20 +123,20 @@ def test_reader_of_standard_output_that_has_gone_is_no_error(name):
 
 
 @pytest.mark.parametrize("name, code", [("bleu", 2), ("bug", 1)])
-def test_full_disk_of_standard_error_keeps_the_exit_code(name, code):
+def test_full_standard_error_keeps_the_exit_code(name, code):
     with open("/dev/full", "w") as full:
         assert _run(name, stderr=full).returncode == code
         assert _run(name, stdout=full, stderr=full).returncode == code
 
 
-def test_standard_input_that_cannot_be_read_is_named():
+def test_unreadable_standard_input_is_named():
     with open("/proc/self/mem") as source:
         result = _run("typed", stdin=source)
     assert result.returncode == 2
     assert result.stderr == f"error: {os.strerror(errno.EIO)}: standard input\n"
 
 
-def test_full_disk_of_standard_output_is_an_error_in_a_program_of_ones_own(monkeypatch, capsys):
+def test_full_standard_output_is_an_error_in_a_calling_program(monkeypatch, capsys):
     with full_disk.full_output() as full:
         monkeypatch.setattr(sys, "stdout", full)
         assert command.run(lambda argv: print("short"), []) == 2
@@ -144,14 +144,14 @@ def test_full_disk_of_standard_output_is_an_error_in_a_program_of_ones_own(monke
         assert os.path.samestat(os.fstat(full.fileno()), os.stat("/dev/full"))  # it is left
 
 
-def test_streams_that_are_closed(tmp_path):
+def test_command_runs_with_closed_streams(tmp_path):
     words = [sys.executable, "-c", _PROGRAM, str(tmp_path / "out")]
     subprocess.run(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *words], cwd=_ROOT, check=True)
     assert (tmp_path / "out").read_text() == "done"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_a_terminal_is_shown_no_commands(encoding):
+def test_output_escapes_control_characters(encoding):
     """Whatever is printed, an error's line too, and in a pipe or log that is shown later."""
     hostile = "\x1b]0;mine\x07 \x9b2J \u202eevil \x7f \udcff \ud800 \u061c"
     shown = r"\x1b]0;mine\x07 \x9b2J \u202eevil \x7f \udcff \ud800 \u061c"

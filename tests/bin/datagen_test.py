@@ -16,7 +16,7 @@ def _listed(capsys, *argv):
     return capsys.readouterr().out.splitlines()
 
 
-def test_patterns_lists_and_exclusions(capsys):
+def test_problem_flag_accepts_patterns_lists_and_exclusions(capsys):
     def names(*argv):
         return [line.split(":")[0] for line in _listed(capsys, *argv)]
 
@@ -30,7 +30,7 @@ def test_patterns_lists_and_exclusions(capsys):
     ]
 
 
-def test_only_list_says_the_tasks(capsys):
+def test_only_list_prints_task_numbers(capsys):
     assert _listed(capsys, "--problem=tiny_algo,algorithmic_sort_problem") == [
         "algorithmic_sort_problem: train (0-9), dev (10), test (11)",
         "tiny_algo: train (0), dev (1)",
@@ -52,7 +52,7 @@ def test_only_list_says_the_tasks(capsys):
         ([], "--problem is required"),
     ],
 )
-def test_mistakes_are_one_line(tmp_path, capsys, argv, message):
+def test_user_errors_are_one_line(tmp_path, capsys, argv, message):
     assert _run(tmp_path, *argv) == 2
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1
@@ -61,7 +61,7 @@ def test_mistakes_are_one_line(tmp_path, capsys, argv, message):
 
 
 @pytest.mark.parametrize("size", [10, 1000])
-def test_a_full_disk_leaves_nothing(tmp_path, capsys, size):
+def test_full_disk_leaves_no_files(tmp_path, capsys, size):
     """At 10 bytes not even what the files are made of can be noted."""
     name = "algorithmic_reverse_binary40_test"
     with full_disk.full_disk(size):
@@ -72,7 +72,7 @@ def test_a_full_disk_leaves_nothing(tmp_path, capsys, size):
     assert full_disk.all_files(tmp_path) == []
 
 
-def test_tasks_of_several_machines_make_what_one_makes(tmp_path, capsys):
+def test_tasks_of_several_machines_give_the_same_files(tmp_path, capsys):
     whole, shared = tmp_path / "whole", tmp_path / "shared"
     assert _run(whole, "--problem=algorithmic_reverse_binary40_test") == 0
     names = sorted(path.relative_to(whole) for path in whole.rglob("*") if path.is_file())
@@ -86,7 +86,7 @@ def test_tasks_of_several_machines_make_what_one_makes(tmp_path, capsys):
         assert (shared / name).read_bytes() == (whole / name).read_bytes()
 
 
-def test_inspect(tmp_path, capsys):
+def test_inspect_prints_records(tmp_path, capsys):
     assert _run(tmp_path, "--problem=tiny_algo", "--inspect=2") == 0
     out = capsys.readouterr().out
     assert "tiny_algo, train\n1  inputs" in out and "\n2  inputs" in out
@@ -97,7 +97,7 @@ def test_inspect(tmp_path, capsys):
     assert "nothing to generate" in capsys.readouterr().out
 
 
-def test_inspect_says_what_reading_left_out(tmp_path, capsys):
+def test_inspect_reports_skipped_examples(tmp_path, capsys):
     (tmp_path / "user").mkdir()
     (tmp_path / "user" / "__init__.py").write_text(
         "from ut_keras.problems import problem\n"

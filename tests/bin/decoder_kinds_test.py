@@ -35,7 +35,7 @@ _GLOBAL = {
         ),
     ],
 )
-def test_classes(tmp_path, model, parts, options, monkeypatch):
+def test_classifier_decodes_one_label_per_line(tmp_path, model, parts, options, monkeypatch):
     """Each line gets one label: alone, among others, in an export and in evaluation."""
     (tmp_path / "run").mkdir()
     options = {"problem": "decoder_test_classes", "model": model, "steps": (3,), **options}
@@ -65,7 +65,7 @@ def test_classes(tmp_path, model, parts, options, monkeypatch):
     assert evaluate(batch)[0]["decode/accuracy_per_sequence"] == 1
 
 
-def test_language_model_goes_on_with_thelines_of(tmp_path):
+def test_language_model_continues_each_line(tmp_path):
     (tmp_path / "run").mkdir()
     run = Run(tmp_path / "run", tmp_path, problem="decoder_test_language_model", steps=(3,))
     lines = ["ab", "abc", "", "x", "abd", "It is."]
@@ -88,7 +88,7 @@ def test_language_model_goes_on_with_thelines_of(tmp_path):
 
 
 @pytest.mark.slow
-def test_fixed_depth_run_halts_by_convergence(tmp_path):
+def test_exit_threshold_stops_a_fixed_depth_run_early(tmp_path):
     """Nothing of that rule is trained: every run of all steps can be asked to stop early."""
     (tmp_path / "run").mkdir()
     fixed = {"num_rec_steps": 3, "pos": "timing", "add_step_timing_signal": False}

@@ -37,7 +37,9 @@ def _interruption(monkeypatch):
     return counts
 
 
-def test_goes_on_where_it_was_interrupted(run, source, tmp_path, capsys, interruption, partial):
+def test_resume_continues_after_the_interruption(
+    run, source, tmp_path, capsys, interruption, partial
+):
     argv = run.argv(f"--decode_from_file={source[0]}", _HOW)
     assert decoder.main([*argv, f"--decode_to_file={tmp_path / 'whole'}"]) == 0
     all_batches, interruption["batches"] = interruption["batches"], 0
@@ -69,7 +71,7 @@ def partial(run, tmp_path_factory):
 
 
 @pytest.mark.parametrize("change", ["settings", "checkpoint", "input", "weights"])
-def test_does_not_go_on_with_something_else(
+def test_resume_restarts_after_a_change(
     run, source, tmp_path, capsys, interruption, partial, change
 ):
     how = _HOW
@@ -94,7 +96,7 @@ def test_does_not_go_on_with_something_else(
     assert "starting anew" in capsys.readouterr().out
 
 
-def test_one_command_at_a_time_writes_a_target(run, source, tmp_path, capsys):
+def test_target_rejects_a_second_command(run, source, tmp_path, capsys):
     target = tmp_path / "out"
     with path_lock.held(str(target), "--decode_to_file must be written"):
         argv = run.argv(f"--decode_from_file={source[0]}", f"--decode_to_file={target}")

@@ -12,7 +12,7 @@ from ut_keras.bin import decoder, import_t2t
 pytestmark = pytest.mark.usefixtures("one_model")
 
 
-def test_scores_of_given_targets(run, tmp_path):
+def test_score_file_scores_given_targets(run, tmp_path):
     """T2T's: the mean of -log p over the ids, EOS included."""
     pairs = [("0 1 1", "1 1 0"), ("1", "0 0 0 0 1"), ("0 0 1 0 1", ""), ("1 1", "1 1")] * 3
     (tmp_path / "pairs").write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
@@ -27,7 +27,7 @@ def test_scores_of_given_targets(run, tmp_path):
         assert len(line.partition(".")[2]) == 6
 
 
-def test_bleu_of_what_was_decoded(run, source, tmp_path, capsys):
+def test_decode_reference_prints_bleu(run, source, tmp_path, capsys):
     argv = [f"--decode_from_file={source[0]}", f"--decode_to_file={tmp_path / 'out'}"]
     how = "--decode_hparams=beam_size=1,extra_length=3"
     run.decode(*argv, how)
@@ -38,7 +38,7 @@ def test_bleu_of_what_was_decoded(run, source, tmp_path, capsys):
     assert "sacreBLEU: BLEU_cased = 100.00  " in shown and "T2T: BLEU_cased = 100.00" in shown
 
 
-def test_bleu_of_what_was_decoded_is_by_the_problems_language(run, source, tmp_path, capsys):
+def test_decode_reference_uses_language_of_the_problem(run, source, tmp_path, capsys):
     argv = [f"--decode_from_file={source[0]}", f"--decode_to_file={tmp_path / 'out'}"]
     with pytest.MonkeyPatch.context() as patched:
         kind = type(problems.get(PROBLEM))
@@ -70,7 +70,7 @@ def imported(tmp_path_factory):
     return [f"--output_dir={output_dir}", data]
 
 
-def test_scores_are_those_of_t2t(imported, tmp_path):
+def test_score_file_matches_t2t(imported, tmp_path):
     (tmp_path / "pairs").write_text("".join(f"{a}\t{b}\n" for a, b, _ in T2T_SCORES))
     argv = [f"--score_file={tmp_path / 'pairs'}", f"--decode_to_file={tmp_path / 'scores'}"]
     assert decoder.main([*imported, *argv]) == 0
@@ -78,7 +78,7 @@ def test_scores_are_those_of_t2t(imported, tmp_path):
     assert scores == pytest.approx([score for _, _, score in T2T_SCORES], abs=2e-6)
 
 
-def test_beams_are_written_as_by_t2t(imported, tmp_path):
+def test_beams_match_t2t(imported, tmp_path):
     """But for a beam that nothing fills, where T2T writes as many <pad> as there is room for."""
     (tmp_path / "source").write_text("0 1 0 0 1 1 1\n1 0 1\n")
     how = "beam_size=4,alpha=0.6,extra_length=5,return_beams=True,write_beam_scores=True"

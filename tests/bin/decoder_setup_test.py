@@ -124,11 +124,11 @@ def error(flags, capsys, monkeypatch, tmp_path):
         ({"beam_size": "3"}, "Unknown flag: '--beam_size'"),
     ],
 )
-def test_mistakes(error, changes, message):
+def test_check_rejects_invalid_flags(error, changes, message):
     assert re.search(message, error(**changes))
 
 
-def test_gpu_memory_fraction_of_t2t_has_no_effect(flags):
+def test_gpu_memory_fraction_has_no_effect(flags):
     changed = {**flags, "worker_gpu_memory_fraction": "0.5"}
     setups = [
         decoder_setup.check(command_line.parse(flags_lib.DECODER, _argv(given), "ut-decoder", ""))
@@ -137,7 +137,7 @@ def test_gpu_memory_fraction_of_t2t_has_no_effect(flags):
     assert setups[0].values == setups[1].values and setups[0].hp == setups[1].hp
 
 
-def test_the_vocabulary_of_the_runs_folder_is_enough(flags, tmp_path):
+def test_check_uses_vocabulary_of_the_run(flags, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(flags["output_dir"], run)
     record = feature_record.of_problem(problems.get(small_run.PROBLEM), None)
@@ -153,7 +153,7 @@ def test_the_vocabulary_of_the_runs_folder_is_enough(flags, tmp_path):
         decoder_setup.check(command_line.parse(flags_lib.DECODER, argv, "ut-decoder", ""))
 
 
-def test_other_modes(error, flags, tmp_path):
+def test_check_rejects_flags_of_other_modes(error, flags, tmp_path):
     without = {"decode_from_file": None, "decode_to_file": None}
     score = {**without, "score_file": flags["decode_from_file"]}
     assert "--decode_to_file is required" in error(**score)
@@ -168,7 +168,7 @@ def test_other_modes(error, flags, tmp_path):
     assert "--decode_to_file must differ" in error(decode_to_file=target)
 
 
-def test_bad_lines_are_named_by_their_number(error, flags):
+def test_invalid_line_is_named_by_its_number(error, flags):
     source = flags["decode_from_file"]
     source.write_bytes(b"0 1\n0 \xff\n")
     assert "Text must be UTF-8" in (line := error()) and "source, line 2" in line
@@ -180,21 +180,21 @@ def test_bad_lines_are_named_by_their_number(error, flags):
     assert "source, line 2: '0 1'" in line
 
 
-def test_missing_vocabulary(error, runs, tmp_path):
+def test_check_rejects_missing_vocabulary(error, runs, tmp_path):
     run = shutil.copytree(runs["reverse"], tmp_path / "run")
     os.remove(run / "run.json")
     line = error(output_dir=run, problem="text2text_tsv", model="transformer")
     assert "vocabulary file" in line and "text2text_tsv" in line
 
 
-def test_a_problem_of_a_package(error, runs, tmp_path):
+def test_unknown_problem_names_the_package_flag(error, runs, tmp_path):
     run = shutil.copytree(runs["reverse"], tmp_path / "run")
     (run / "run.json").write_text('{"problem": "poetry_lines", "model": "transformer"}')
     line = error(output_dir=run)
     assert "Unknown problem: 'poetry_lines'" in line and "requires --t2t_usr_dir" in line
 
 
-def test_kinds_of_problems(error, flags, runs):
+def test_check_rejects_unsuitable_problems(error, flags, runs):
     class_run, language_model = runs["classes"], runs["language_model"]
     score = {"decode_from_file": None, "score_file": flags["decode_from_file"]}
     line = error(output_dir=class_run, **score)
@@ -203,7 +203,7 @@ def test_kinds_of_problems(error, flags, runs):
     assert "no inputs to decode; give prompts" in line
 
 
-def test_stories_are_no_lines(error, runs, tmp_path):
+def test_check_rejects_lines_for_stories(error, runs, tmp_path):
     run = shutil.copytree(runs["classes"], tmp_path / "run")
     os.remove(run / "run.json")
     line = error(output_dir=run, problem="decoder_test_stories", model="transformer")
@@ -215,7 +215,7 @@ def test_stories_are_no_lines(error, runs, tmp_path):
 # What only the weights tell.
 
 
-def test_checkpoint_of_another_vocabulary(flags, runs, tmp_path, capsys):
+def test_checkpoint_of_another_vocabulary_is_rejected(flags, runs, tmp_path, capsys):
     run = shutil.copytree(runs["reverse"], tmp_path / "run")
     os.remove(run / "run.json")
     argv = {**flags, "output_dir": run, "model": "transformer", "problem": "decoder_test_decimal"}
@@ -223,7 +223,7 @@ def test_checkpoint_of_another_vocabulary(flags, runs, tmp_path, capsys):
     assert "(4, 16) in the checkpoint and (12, 16) in the model" in line
 
 
-def test_checkpoint_of_tensor2tensor_and_a_torn_one(flags, runs, tmp_path, capsys):
+def test_t2t_and_truncated_checkpoints_are_rejected(flags, runs, tmp_path, capsys):
     argv = {**flags, "checkpoint_path": f"{T2T_RUN}/model.ckpt-20"}
     assert "ut-import-t2t" in small_run.error(capsys, decoder.main, _argv(argv))
     run = shutil.copytree(runs["reverse"], tmp_path / "run")
@@ -243,7 +243,7 @@ def test_checkpoint_of_tensor2tensor_and_a_torn_one(flags, runs, tmp_path, capsy
     assert "must name a checkpoint" in line
 
 
-def test_names_are_those_of_t2t():
+def test_decode_filename_matches_t2t():
     values = {"beam_size": 4, "alpha": 0.6}
     names = ("transformer", "transformer_base", "translate_ende_wmt32k")
     expected = "test.en.transformer.transformer_base.translate_ende_wmt32k.beam4.alpha0.6.decodes"

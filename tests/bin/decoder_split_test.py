@@ -12,7 +12,7 @@ from ut_keras.bin import datagen, decoder
 pytestmark = pytest.mark.usefixtures("one_model")
 
 
-def test_split_to_files(run, tmp_path):
+def test_split_is_written_to_files(run, tmp_path):
     how = (
         "beam_size=2,extra_length=2,num_samples=12,return_beams=True,write_beam_scores=True,"
         "batch_size=1"
@@ -42,7 +42,7 @@ def test_split_to_files(run, tmp_path):
 
 
 @pytest.mark.slow
-def test_split_of_packed_rows_is_taken_apart(tmp_path):
+def test_split_of_packed_examples_is_unpacked(tmp_path):
     name = "decoder_test_digits_packed"
     argv = [f"--problem={name}", f"--data_dir={tmp_path}", f"--tmp_dir={tmp_path}"]
     assert datagen.main(argv) == 0
@@ -64,14 +64,14 @@ def test_split_of_packed_rows_is_taken_apart(tmp_path):
     )
 
 
-def test_split_is_shown(run, capsys):
+def test_split_is_printed_without_a_file(run, capsys):
     run.decode("--decode_hparams=beam_size=1,extra_length=1,num_samples=3")
     shown = capsys.readouterr().out
     assert shown.count("INPUT: ") == shown.count("OUTPUT: ") == shown.count("TARGET: ") == 3
     assert f"{PROBLEM} dev: accuracy_per_sequence=" in shown and "num_samples=3" in shown
 
 
-def test_files_beside_those_of_a_split(run, tmp_path):
+def test_split_files_keep_links_and_are_checked_first(run, tmp_path):
     """They stay in their folder, links stay links; all are looked at before anything is decoded."""
     how = "--decode_hparams=beam_size=1,extra_length=1,num_samples=1"
     folder = tmp_path / "x.beam1.alpha0.6.decodes"

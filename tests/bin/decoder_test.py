@@ -28,7 +28,7 @@ def _two_beams(run, lines):
 
 
 @pytest.mark.parametrize("together", [pytest.param(",batch_size=1", marks=pytest.mark.slow), ""])
-def test_every_line_gets_its_own_result(run, source, tmp_path, capsys, together):
+def test_each_line_is_decoded_as_alone(run, source, tmp_path, capsys, together):
     path, lines = source
     target = tmp_path / "out"
     argv = [f"--decode_from_file={path}", f"--decode_to_file={target}"]
@@ -43,7 +43,7 @@ def test_every_line_gets_its_own_result(run, source, tmp_path, capsys, together)
     assert sorted(os.listdir(tmp_path)) == ["out", "source"]
 
 
-def test_parts_of_a_batch_write_the_same(run, source, tmp_path, monkeypatch, capsys):
+def test_parallel_parts_give_the_same_output(run, source, tmp_path, monkeypatch, capsys):
     path, lines = source
     asked = []
 
@@ -61,7 +61,7 @@ def test_parts_of_a_batch_write_the_same(run, source, tmp_path, monkeypatch, cap
     assert "its threads stay as they are" in capsys.readouterr().out
 
 
-def test_default_name_and_token_batches(run, equal_source):
+def test_default_output_name_and_token_batches(run, equal_source):
     path, lines = equal_source
     run.decode(f"--decode_from_file={path}", "--decode_hparams=beam_size=2,extra_length=6,alpha=1")
     target = f"{path}.transformer.transformer_tiny.{PROBLEM}.beam2.alpha1.0.decodes"
@@ -71,13 +71,13 @@ def test_default_name_and_token_batches(run, equal_source):
     assert len(set(expected)) == 3
 
 
-def test_num_steps_needs_recurrence(run, source, tmp_path, capsys):
+def test_num_steps_requires_recurrence(run, source, tmp_path, capsys):
     where = [f"--decode_from_file={source[0]}", f"--decode_to_file={tmp_path / 'out'}"]
     assert decoder.main(run.argv(*where, "--decode_hparams=num_steps=4")) == 2
     assert "The decode hparam num_steps needs a model with recurrence" in capsys.readouterr().err
 
 
-def test_beams(run, equal_source, tmp_path):
+def test_return_beams_writes_all_beams(run, equal_source, tmp_path):
     path, lines = equal_source
     how = "beam_size=2,extra_length=3,return_beams=True"
     argv = [f"--decode_from_file={path}", f"--decode_to_file={tmp_path / 'out'}"]
@@ -87,7 +87,7 @@ def test_beams(run, equal_source, tmp_path):
     assert found == ["\t".join(text for text, _ in row) for row in beams]
 
 
-def test_few_traces_for_many_shapes(run, source, tmp_path, monkeypatch):
+def test_decoding_traces_few_graphs(run, source, tmp_path, monkeypatch):
     monkeypatch.setattr(run_lib, "models", models)  # a new one
     shapes, traced = set(), []
     original = transformer.Transformer.encode
@@ -109,7 +109,7 @@ def test_few_traces_for_many_shapes(run, source, tmp_path, monkeypatch):
     assert 1 <= len(traced) <= 3
 
 
-def test_too_little_memory_names_the_line(run, source, tmp_path, capsys, monkeypatch):
+def test_out_of_memory_names_the_line(run, source, tmp_path, capsys, monkeypatch):
     def predict(self, rows, *args, **kwargs):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
 
@@ -121,7 +121,7 @@ def test_too_little_memory_names_the_line(run, source, tmp_path, capsys, monkeyp
     assert f"number {lengths.index(max(lengths)) + 1}," in line and "out of memory" in line
 
 
-def test_checkpoint_path_alone(run, source, tmp_path):
+def test_checkpoint_path_finds_the_run(run, source, tmp_path):
     """Hparams, model and problem are those beside it."""
     expected = _two_beams(run, source[1])
     argv = [f"--data_dir={run.data_dir}", f"--decode_from_file={source[0]}", _TWO_BEAMS]
@@ -134,9 +134,7 @@ def test_checkpoint_path_alone(run, source, tmp_path):
         assert os.path.getmtime(target) == written
 
 
-def test_keep_timestamp_of_a_checkpoint_that_training_removes_meanwhile(
-    run, source, tmp_path, monkeypatch
-):
+def test_keep_timestamp_survives_removal_of_the_checkpoint(run, source, tmp_path, monkeypatch):
     folder, target, decode = tmp_path / "run", tmp_path / "out", decode_job.decode
     shutil.copytree(run.folder, folder)
     index = folder / "model.ckpt-3.index"
@@ -154,7 +152,7 @@ def test_keep_timestamp_of_a_checkpoint_that_training_removes_meanwhile(
     assert os.path.getmtime(target) == 1
 
 
-def test_options_of_thesearch(run, source, tmp_path):
+def test_decode_hparams_set_search_options(run, source, tmp_path):
     found = []
     for more in ("sampling_temp=2,seed=3", "sampling_temp=2,seed=3", "sampling_temp=2,seed=4"):
         found.append(_options(run, source, tmp_path, more))
@@ -174,7 +172,7 @@ def _options(run, source, tmp_path, more):
     return lines_of(tmp_path / "out")
 
 
-def test_typedlines_of(run, capsys, monkeypatch, tmp_path):
+def test_interactive_mode_decodes_typed_lines(run, capsys, monkeypatch, tmp_path):
     (tmp_path / "typed").write_text(
         "0 1 1\n\nabc\ndl=1\n1 1 0\nns=2\ndl=x\nit=image\n1\nq\n0 0 0\n"
     )
@@ -192,7 +190,7 @@ def test_typedlines_of(run, capsys, monkeypatch, tmp_path):
     assert [lines[0], *lines[2:3], *lines[5:]] == expected
 
 
-def test_typed_lines_with_beams(run, capsys, monkeypatch, tmp_path):
+def test_interactive_mode_prints_beams(run, capsys, monkeypatch, tmp_path):
     (tmp_path / "typed").write_text("0 1 1\n")
     with open(tmp_path / "typed") as file:
         monkeypatch.setattr("sys.stdin", file)
@@ -203,7 +201,7 @@ def test_typed_lines_with_beams(run, capsys, monkeypatch, tmp_path):
     assert lines[1].startswith(f'"{text}"\tScore:{score:.2f}')
 
 
-def test_lines_of_any_length(run, tmp_path, capsys, monkeypatch):
+def test_long_lines_are_reported_and_truncated(run, tmp_path, capsys, monkeypatch):
     long = " ".join("01" * 150)  # training stopped at 256
     (tmp_path / "source").write_text(f"0 1\n{long}\n1\n")
     argv = [f"--decode_from_file={tmp_path / 'source'}", f"--decode_to_file={tmp_path / 'out'}"]
@@ -221,7 +219,7 @@ def test_lines_of_any_length(run, tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().out.splitlines()[-1] == found[0]
 
 
-def test_what_the_model_of_a_run_cannot_do(run, source, tmp_path, capsys):
+def test_decoder_rejects_unsupported_options_of_the_model(run, source, tmp_path, capsys):
     argv = run.argv(f"--decode_from_file={source[0]}", f"--decode_to_file={tmp_path / 'out'}")
     line = small_run.error(capsys, decoder.main, [*argv, "--decode_hparams=exit_threshold=0.5"])
     assert "The decode hparam exit_threshold needs a model with recurrence in depth" in line
@@ -234,7 +232,7 @@ def test_what_the_model_of_a_run_cannot_do(run, source, tmp_path, capsys):
     assert "Received: a run of --model=transformer_encoder, which has no decoder" in line
 
 
-def test_empty_file_and_file_of_emptylines_of(run, tmp_path):
+def test_empty_file_and_empty_lines_are_decoded(run, tmp_path):
     for content in ("", "\n\n"):
         (tmp_path / "source").write_text(content)
         argv = [f"--decode_from_file={tmp_path / 'source'}", f"--decode_to_file={tmp_path / 'out'}"]
@@ -242,7 +240,7 @@ def test_empty_file_and_file_of_emptylines_of(run, tmp_path):
         assert (tmp_path / "out").read_text() == content
 
 
-def test_records_of_the_run_are_enough(run):
+def test_decoder_reads_problem_and_model_from_the_run(run):
     """The fixture's run.json names problem and model; nothing else in these tests does."""
     record = json.loads((run.folder / "run.json").read_text())
     assert (record["problem"], record["model"]) == (PROBLEM, "transformer")

@@ -31,7 +31,7 @@ def _exports(folder):
     return sorted(os.listdir(folder), key=int)
 
 
-def test_exports_what_other_tools_read(run, tmp_path, capsys):
+def test_exporter_writes_safetensors_and_ctranslate2(run, tmp_path, capsys):
     argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/portable"]
     assert exporter.main([*argv, "--format=safetensors"]) == 0
     [name] = _exports(tmp_path / "portable")
@@ -55,7 +55,7 @@ def test_exports_what_other_tools_read(run, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_exports_a_run(run, tmp_path, capsys):
+def test_exporter_writes_a_numbered_saved_model(run, tmp_path, capsys):
     """Each time to another number, and what it serves is what the model writes."""
     argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]
     argv += ["--decode_hparams=beam_size=2,alpha=0.5,extra_length=3"]
@@ -86,7 +86,7 @@ def test_exports_a_run(run, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_exports_beside_the_run(run, tmp_path):
+def test_exporter_writes_into_the_run_by_default(run, tmp_path):
     argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", "--problem", small_run.PROBLEM]
     assert exporter.main([*argv, "--decode_hparams=beam_size=1,max_input_size=3"]) == 0
     [number] = _exports(run / "export")
@@ -123,7 +123,7 @@ def writes(monkeypatch):
         ([".3000000.ut_keras-8f3a0c1d"], 3_000_001),
     ],
 )
-def test_the_number_is_above_all_others(run, tmp_path, writes, there, number):
+def test_export_number_is_above_existing_ones(run, tmp_path, writes, there, number):
     for name in there:
         os.makedirs(tmp_path / "served" / name)
         (tmp_path / "served" / name / "file").touch()
@@ -132,7 +132,7 @@ def test_the_number_is_above_all_others(run, tmp_path, writes, there, number):
     assert sorted(os.listdir(tmp_path / "served")) == sorted([*there, str(number)])
 
 
-def test_a_run_of_fixed_depth_halts_by_convergence(tmp_path, writes):
+def test_export_of_a_fixed_depth_run_can_stop_early(tmp_path, writes):
     fixed = {"num_rec_steps": 3, "add_step_timing_signal": False}
     small_run.write(tmp_path, model="universal_transformer", **fixed)
     rule = "recurrence_type=act,act_type=convergence,act_max_steps=3,act_epsilon=0.999"
@@ -142,7 +142,7 @@ def test_a_run_of_fixed_depth_halts_by_convergence(tmp_path, writes):
     assert 1 <= writes[0].inspect(features).encoder.ponder_times.numpy().max() < 3
 
 
-def test_what_the_dead_left_goes(run, tmp_path, writes):
+def test_exporter_removes_leftovers_of_killed_processes(run, tmp_path, writes):
     served = tmp_path / "served"
     alive, dead = ".5.ut_keras-8f3a0c1d", ".6.ut_keras-00000000"
     for name in (alive, dead):
@@ -156,7 +156,7 @@ def test_what_the_dead_left_goes(run, tmp_path, writes):
 
 @pytest.mark.slow  # the default run has it without the command
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
-def test_exports_for_litert(run, tmp_path):
+def test_exporter_writes_litert_model_and_vocabulary(run, tmp_path):
     """A folder with the model and the vocabulary, and nothing else."""
     argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]
     argv += ["--format=litert", "--export_quantize=int8"]
@@ -169,7 +169,7 @@ def test_exports_for_litert(run, tmp_path):
     assert generate(inputs=np.zeros([1, 9], np.int32))["outputs"].shape == (1, 1, 12)
 
 
-def test_mistakes_are_told_in_one_line(run, tmp_path, capsys):
+def test_user_errors_are_one_line(run, tmp_path, capsys):
     known = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]
     assert "--output_dir or --checkpoint_path" in _error(capsys)
     assert "--data_dir is required" in _error(capsys, f"--output_dir={run}")
@@ -206,7 +206,7 @@ def test_mistakes_are_told_in_one_line(run, tmp_path, capsys):
     assert not os.path.exists(tmp_path / "served") or os.listdir(tmp_path / "served") == []
 
 
-def test_a_full_disk_leaves_nothing(run, tmp_path, capsys):
+def test_full_disk_leaves_no_export(run, tmp_path, capsys):
     argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]
     with full_disk.full_disk(1000):
         line = _error(capsys, *argv, "--decode_hparams=beam_size=1")
@@ -215,7 +215,7 @@ def test_a_full_disk_leaves_nothing(run, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_what_makes_a_run_says_what_its_features_are(tmp_path, capsys):
+def test_trainer_and_average_write_features_record(tmp_path, capsys):
     """The trainer and the average of its checkpoints leave folders that ut_keras.load takes."""
     name, data, folder = small_run.PROBLEM, tmp_path / "data", tmp_path / "run"
     assert datagen.main([f"--problem={name}", f"--data_dir={data}", f"--tmp_dir={data}"]) == 0

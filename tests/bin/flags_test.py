@@ -10,7 +10,7 @@ def _parse(*argv):
     return command_line.parse(flags.TRAINER, list(argv), "trainer.py", "")
 
 
-def test_defaults_are_those_of_tensor2tensor():
+def test_flag_defaults_match_t2t():
     values = _parse()
     assert values.train_steps == 250000
     assert values.eval_steps == 100
@@ -26,7 +26,7 @@ def test_defaults_are_those_of_tensor2tensor():
 @pytest.mark.parametrize(
     "table", [getattr(flags, name) for name in ("TRAINER", "DATAGEN", "DECODER", "IMPORT_T2T")]
 )
-def test_help_is_of_whole_sentences(table, capsys):
+def test_help_texts_are_sentences(table, capsys):
     with pytest.raises(SystemExit):
         command_line.parse(table, ["--help"], "program", "What it does.")
     assert "Default: -1" not in capsys.readouterr().out
@@ -39,7 +39,7 @@ _TABLES = {name: table for name, table in _TABLES.items() if isinstance(table, t
 
 
 @pytest.mark.parametrize("table", _TABLES.values(), ids=_TABLES)
-def test_a_command_has_each_flag_once(table):
+def test_flag_tables_have_unique_names(table):
     assert len(_TABLES) >= 10
     names = [flag.name for flag in table]
     assert len(set(names)) == len(names)
@@ -47,7 +47,7 @@ def test_a_command_has_each_flag_once(table):
         assert bool(flag.help) != bool(flag.unsupported), flag.name
 
 
-def test_help_shows_what_works_only(capsys):
+def test_help_hides_unsupported_flags(capsys):
     with pytest.raises(SystemExit) as caught:
         _parse("--help")
     assert caught.value.code == 0
@@ -56,7 +56,7 @@ def test_help_shows_what_works_only(capsys):
     assert "--sync" not in shown and "--nogenerate_data" not in shown
 
 
-def test_help_says_what_there_is_to_do(capsys):
+def test_help_lists_the_schedules(capsys):
     with pytest.raises(SystemExit):
         _parse("--help")
     shown = " ".join(capsys.readouterr().out.split())
@@ -66,12 +66,12 @@ def test_help_says_what_there_is_to_do(capsys):
 
 @pytest.mark.parametrize("word", ["--flagfile=flags.txt", "--v=1", "--alsologtostderr"])
 @pytest.mark.parametrize("table", [flags.TRAINER, flags.DATAGEN, flags.DECODER])
-def test_absls_flags_say_what_takes_their_place(table, word):
+def test_absl_flags_name_the_alternative(table, word):
     with pytest.raises(
         UsageError, match=rf"^{word.partition('=')[0]} .*(TF_CPP_MIN_LOG_LEVEL|cat FILE)"
     ):
         command_line.parse(table, [word], "", "")
 
 
-def test_every_schedule_is_one_or_another():
+def test_schedules_are_supported_or_not():
     assert not flags.SCHEDULES.keys() & flags.OTHER_SCHEDULES.keys()

@@ -44,7 +44,7 @@ def _decode(run, place):
     return decoder.main, [*argv, f"--decode_from_file={place.parent}/source"]
 
 
-def test_decoder_names_standard_output(run, capsys, monkeypatch):
+def test_decoder_reports_full_standard_output(run, capsys, monkeypatch):
     argv = [f"--output_dir={run}", f"--data_dir={DATA_DIR}", "--decode_interactive"]
     monkeypatch.setattr(sys, "stdin", io.StringIO("0 1\nq\n"))
     with full_disk.full_output() as full:
@@ -63,7 +63,7 @@ def test_decoder_names_standard_output(run, capsys, monkeypatch):
         (_decode, 150, ".target.ut_keras-partial", [".target.ut_keras-partial"]),
     ],
 )
-def test_is_told_with_the_file(run, tmp_path, capsys, command, size, file, stays):
+def test_full_disk_error_names_the_file(run, tmp_path, capsys, command, size, file, stays):
     place = tmp_path / "place"
     place.mkdir()
     main, argv = command(run, place)

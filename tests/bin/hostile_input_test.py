@@ -143,7 +143,7 @@ _OTHER_VALUES = json.dumps(
         ("features.json", "avg"),
     ],
 )
-def test_json(world, capsys, file, name, shape):
+def test_invalid_json_is_one_line(world, capsys, file, name, shape):
     path = world / "run" / file
     if shape == "folder":
         _make_folder(path)
@@ -166,7 +166,7 @@ def _spoilt_vocabularies():
 
 @pytest.mark.parametrize("kind", _spoilt_vocabularies())
 @pytest.mark.parametrize("name", ["decoder", "exporter", "visualize", "trainer"])
-def test_vocabularies(world, capsys, name, kind):
+def test_invalid_vocabulary_is_one_line(world, capsys, name, kind):
     path = world / "data" / VOCABULARY
     _write(path, _spoilt_vocabularies()[kind](path.read_text().splitlines()))
     said = {"no_utf8": "UTF-8", "unreserved": "<pad> and <EOS>", "empty": "<pad> and <EOS>"}
@@ -174,14 +174,14 @@ def test_vocabularies(world, capsys, name, kind):
 
 
 @pytest.mark.parametrize("kind", _spoilt_vocabularies())
-def test_vocabulary_of_the_run_itself(world, kind):
+def test_load_rejects_invalid_vocabulary_of_the_run(world, kind):
     path = world / "run" / "vocab.inputs.subwords"
     _write(path, _spoilt_vocabularies()[kind](path.read_text().splitlines()))
     with pytest.raises(errors.UserError):
         ut_keras.load(str(world / "run"))
 
 
-def test_a_run_without_a_hash_is_compared_with_its_own_vocabulary(world, capsys):
+def test_run_without_hash_is_compared_with_its_vocabulary(world, capsys):
     path = world / "run" / "features.json"
     content = json.loads(path.read_text())
     for feature in content["features"].values():
@@ -204,7 +204,7 @@ def test_a_run_without_a_hash_is_compared_with_its_own_vocabulary(world, capsys)
         ({"encoder": 7}, "must be as ut-trainer writes it"),
     ],
 )
-def test_features(world, capsys, changed, said):
+def test_invalid_features_record_is_one_line(world, capsys, changed, said):
     path = world / "run" / "features.json"
     content = json.loads(path.read_text())
     content["features"]["inputs"].update(changed)
@@ -220,19 +220,19 @@ def test_features(world, capsys, changed, said):
     ],
 )
 @pytest.mark.parametrize("name", ["decoder", "avg"])
-def test_checkpoint_state(world, capsys, name, content):
+def test_invalid_checkpoint_state_is_one_line(world, capsys, name, content):
     _write(world / "run" / "checkpoint", content)
     _refused(capsys, MAIN[name], _argv(name, world), "checkpoint must name a checkpoint")
 
 
-def test_checkpoint_state_does_not_make_the_trainer_begin_anew(world, capsys):
+def test_trainer_does_not_restart_with_invalid_checkpoint_state(world, capsys):
     _write(world / "run" / "checkpoint", "garbage")
     _refused(capsys, trainer.main, _argv("trainer", world), "checkpoint must name a checkpoint")
 
 
 @pytest.mark.parametrize("end", ["index", "data-00000-of-00001"])
 @pytest.mark.parametrize("name", ["decoder", "exporter", "avg", "trainer"])
-def test_a_checkpoint_that_is_a_link_to_nowhere(world, capsys, name, end):
+def test_broken_checkpoint_link_is_one_line(world, capsys, name, end):
     """Whoever put it there wants that one: an older one is no answer."""
     path = world / "run" / f"model.ckpt-2.{end}"
     path.unlink()
@@ -241,7 +241,7 @@ def test_a_checkpoint_that_is_a_link_to_nowhere(world, capsys, name, end):
     assert not (world / "target").exists()
 
 
-def test_checkpoint_state_of_t2t(world, capsys):
+def test_invalid_t2t_checkpoint_state_is_one_line(world, capsys):
     shutil.copytree(T2T_RUN, world / "t2t")
     _write(world / "t2t" / "checkpoint", "garbage")
     argv = [word for word in _argv("import_t2t", world) if "--data_dir" not in word]
@@ -259,7 +259,7 @@ def test_checkpoint_state_of_t2t(world, capsys):
         (lambda path: _write(path, b"\x07" * 500), "A TFRecord file must be"),
     ],
 )
-def test_shards(world, capsys, spoil, said):
+def test_invalid_shard_is_one_line(world, capsys, spoil, said):
     spoil(world / "data" / SHARD)
     _refused(capsys, trainer.main, _argv("trainer", world), said)
 
@@ -284,7 +284,7 @@ def _no_answer(*_):
         ("t2t/flags_t2t.txt", ["import_t2t"]),
     ],
 )
-def test_a_pipe_is_not_waited_for(world, capsys, path, names):
+def test_commands_do_not_wait_for_a_pipe(world, capsys, path, names):
     shutil.copytree(T2T_RUN, world / "t2t")
     (world / path).unlink(missing_ok=True)
     os.mkfifo(world / path)
@@ -310,7 +310,7 @@ def test_a_pipe_is_not_waited_for(world, capsys, path, names):
     ],
 )
 @pytest.mark.parametrize("name", ["trainer", "datagen", "decoder", "import_t2t"])
-def test_user_packages(world, capsys, name, source, said):
+def test_broken_user_package_is_one_line(world, capsys, name, source, said):
     package = world / f"package_{abs(hash((name, source)))}"
     package.mkdir()
     (package / "__init__.py").write_text(source)
@@ -369,7 +369,7 @@ def test_user_packages(world, capsys, name, source, said):
         ("exporter", f"decode_hparams=beam_size=1,sampling_temp=1,seed={2**63}", "at most"),
     ],
 )
-def test_numbers(world, capsys, name, flag, said):
+def test_out_of_range_number_is_one_line(world, capsys, name, flag, said):
     argv = _argv(name, world)
     if name == "trainer":
         shutil.rmtree(world / "run")  # else a run of other sizes is what is wrong
@@ -383,7 +383,7 @@ def test_numbers(world, capsys, name, flag, said):
         *("num_inrecurrence_layers=100000", "num_mixedin_layers=100000"),
     ],
 )
-def test_depths(world, capsys, overrides):
+def test_out_of_range_depth_is_one_line(world, capsys, overrides):
     shutil.rmtree(world / "run")
     argv = [word for word in _argv("trainer", world) if not word.startswith("--hparams=")]
     argv += ["--model=universal_transformer", "--hparams_set=universal_transformer_tiny"]
@@ -391,7 +391,7 @@ def test_depths(world, capsys, overrides):
 
 
 @pytest.mark.parametrize("line", ["ns=1000000000", f"dl={10**12}", "dl=" + "9" * 6000, "ns=nan"])
-def test_numbers_typed(world, monkeypatch, capsys, line):
+def test_out_of_range_typed_number_is_rejected(world, monkeypatch, capsys, line):
     """They are refused, and decoding goes on."""
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{line}\nq\n"))
     argv = [word for word in _argv("decoder", world) if "_file=" not in word]
@@ -415,14 +415,14 @@ def test_numbers_typed(world, monkeypatch, capsys, line):
         ("trainer", "--data_dir=/\udcff"),
     ],
 )
-def test_long_and_strange_texts(world, capsys, name, argument):
+def test_long_and_unusual_arguments_are_one_line(world, capsys, name, argument):
     _refused(capsys, MAIN[name], [*_argv(name, world), argument], "")
 
 
 @pytest.mark.parametrize(
     "name, file", [("bleu", "source"), ("decoder", "source"), ("datagen", "raw/train.tsv")]
 )
-def test_texts_that_are_not_utf8(world, capsys, name, file):
+def test_non_utf8_text_is_one_line(world, capsys, name, file):
     _write(world / file, b"a\tb\n\xff\tc\n")
     _refused(capsys, MAIN[name], _argv(name, world), "must be UTF-8")
 
@@ -438,7 +438,7 @@ def test_texts_that_are_not_utf8(world, capsys, name, file):
     ],
     ids=["one word", "punctuation", "beyond ASCII", "words"],
 )
-def test_a_line_of_megabytes(world, line):
+def test_line_of_megabytes_is_accepted(world, line):
     with open(world / "raw" / "train.tsv", "a", encoding="utf-8") as file:
         file.write(f"{line}\tb\n")
     assert datagen.main(_argv("datagen", world)) == 0

@@ -42,7 +42,7 @@ def imported(request, tmp_path_factory):
     return request.param, output_dir
 
 
-def test_leaves_the_records_of_a_run(imported):
+def test_import_writes_the_records_of_a_run(imported):
     name, output_dir = imported
     assert (output_dir / "model.ckpt-20.index").exists()
     hparams = json.loads((output_dir / "hparams.json").read_text())
@@ -53,7 +53,7 @@ def test_leaves_the_records_of_a_run(imported):
     assert run["hparams_set"].endswith("transformer_tiny")
 
 
-def test_weights_and_statistics_are_those_of_t2t(imported):
+def test_import_keeps_weights_and_statistics(imported):
     name, output_dir = imported
     there = tf.train.load_checkpoint(_source(name))
     here = tf.train.load_checkpoint(str(output_dir))
@@ -74,7 +74,7 @@ def test_weights_and_statistics_are_those_of_t2t(imported):
 
 
 @pytest.mark.slow
-def test_evaluates_and_trains_on(imported, tmp_path, capsys):
+def test_imported_run_can_be_evaluated_and_trained(imported, tmp_path, capsys):
     name, output_dir = imported
     run = shutil.copytree(output_dir, tmp_path / "run")
     assert _train(run, RUNS[name], "--schedule=evaluate", "--eval_steps=2") == 0
@@ -87,7 +87,7 @@ def test_evaluates_and_trains_on(imported, tmp_path, capsys):
     assert record["hparams_set"].endswith("transformer_tiny") and "hidden_size" in record["hparams"]
 
 
-def test_command_to_go_on_with_can_be_given_as_it_is_shown(tmp_path, capsys):
+def test_printed_resume_command_is_valid(tmp_path, capsys):
     package, run = tmp_path / "my package", tmp_path / "my run"
     package.mkdir()
     (package / "__init__.py").touch()
@@ -121,7 +121,7 @@ def _error(capsys, *arguments, **keywords):
         (["--modl=transformer"], "--model"),
     ],
 )
-def test_mistakes_are_told_in_one_line(tmp_path, capsys, more, message):
+def test_user_errors_are_one_line(tmp_path, capsys, more, message):
     assert re.search(message, _error(capsys, _source(), tmp_path / "run", *more))
     assert not (tmp_path / "run").exists()
 
@@ -130,7 +130,7 @@ def _copy(tmp_path):
     return shutil.copytree(_source(), tmp_path / "t2t")
 
 
-def test_without_flags_the_names_must_be_given(tmp_path, capsys):
+def test_names_are_required_without_t2t_flags(tmp_path, capsys):
     source = _copy(tmp_path)
     for path in source.glob("flags*"):
         path.unlink()
@@ -140,7 +140,7 @@ def test_without_flags_the_names_must_be_given(tmp_path, capsys):
     assert _import(source, run, f"--problem={PROBLEM}", "--model=transformer") == 0
 
 
-def test_a_rate_that_ends_with_the_run(tmp_path):
+def test_import_accepts_rate_that_depends_on_train_steps(tmp_path):
     source = _copy(tmp_path)
     path = source / "hparams.json"
     hp = json.loads(path.read_text())
@@ -158,7 +158,7 @@ def test_a_rate_that_ends_with_the_run(tmp_path):
         (lambda hp: [hp], "must hold a JSON object"),
     ],
 )
-def test_hparams_that_do_not_fit(tmp_path, capsys, change, message):
+def test_import_rejects_invalid_hparams(tmp_path, capsys, change, message):
     source = _copy(tmp_path)
     path = source / "hparams.json"
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
@@ -166,14 +166,14 @@ def test_hparams_that_do_not_fit(tmp_path, capsys, change, message):
 
 
 @pytest.mark.parametrize("suffix", ["index", "data-00001-of-00002"])
-def test_damaged_checkpoint(tmp_path, capsys, suffix):
+def test_import_rejects_damaged_checkpoint(tmp_path, capsys, suffix):
     source = _copy(tmp_path)
     path = source / f"model.ckpt-20.{suffix}"
     path.write_bytes(path.read_bytes()[:40])
     assert "cannot be imported" in _error(capsys, source, tmp_path / "run")
 
 
-def test_checkpoint_of_weights_only(tmp_path, capsys):
+def test_import_accepts_checkpoint_without_statistics(tmp_path, capsys):
     """As averaging leaves it: no statistics of an optimizer; or not even the step."""
     source = _copy(tmp_path)
     reader = tf.train.load_checkpoint(str(source))

@@ -49,14 +49,14 @@ def _main(*argv):
     return query_server.main(list(argv))
 
 
-def test_asks_once(address, capsys):
+def test_inputs_once_prints_the_outputs(address, capsys):
     known = [f"--server=http://{address}/", "--servable_name=shout"]
     assert _main(*known, "--inputs_once=so \u00e9", "--problem=x", "--data_dir=y") == 0
     shown = "\nInput:\nso \u00e9\n\nOutput (Scores [-0.250,-1.500]):\nSO \u00e9\nso \u00e9\n"
     assert capsys.readouterr().out == shown
 
 
-def test_asks_what_is_typed(address, capsys, monkeypatch):
+def test_typed_lines_are_sent(address, capsys, monkeypatch):
     lines = iter(["one", "w" * 50, "two\r"])
 
     def typed(prompt):
@@ -72,7 +72,7 @@ def test_asks_what_is_typed(address, capsys, monkeypatch):
     assert "status 413" in shown.err and "at most 40 bytes" in shown.err
 
 
-def test_no_server_and_other_servers(address, capsys):
+def test_unreachable_and_invalid_servers_are_rejected(address, capsys):
     def error(*argv):
         return small_run.error(capsys, query_server.main, list(argv))
 
@@ -122,7 +122,7 @@ def _dripping(before, then=b" ", every=0.05):
 
 
 @pytest.mark.parametrize("before", [b"", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\n\r\n{"])
-def test_a_server_that_drips_is_not_waited_for(before):
+def test_slow_server_times_out(before):
     late = pytest.raises(UsageError, match="TimeoutError no response within 0.2 s")
     with _dripping(before) as address, late:
         query_server.predict(address, "shout", ["x"], 0.2)
@@ -142,7 +142,7 @@ def _answer(**changed):
         *[_answer(outputs=outputs) for outputs in ("X", [], [1], [["X"]], {"X": 1}, None)],
     ],
 )
-def test_an_answer_that_is_none(content):
+def test_invalid_response_is_rejected(content):
     head = f"HTTP/1.0 200 OK\r\n\r\n{content}".encode("latin-1")
     wrong = pytest.raises(
         UsageError, match="must be JSON with predictions.*Received: status 200, b"
@@ -167,13 +167,13 @@ _HEAD = b"HTTP/1.1 200 OK\r\n"
         (b"HTTP/1.1 302 Found\r\nLocation: http://x/\r\n\r\n", b"", "Received: status 302, b''"),
     ],
 )
-def test_an_answer_that_is_cut_short_or_has_no_end(before, then, message):
+def test_truncated_or_endless_response_is_rejected(before, then, message):
     wrong = pytest.raises(UsageError, match=re.escape(message))
     with _dripping(before, then, 0) as address, wrong:
         query_server.predict(address, "shout", ["x"], 60)
 
 
-def test_what_a_server_says_commands_no_terminal(capsys):
+def test_response_is_escaped_for_the_terminal(capsys):
     content = _answer(outputs=["a\x1b[2Jb", "\ud800", "\u202ec"], scores=[1, 2, 3])
     ask = ["--servable_name=shout", "--inputs_once=x"]
     with _dripping(f"HTTP/1.0 200 OK\r\n\r\n{content}".encode(), b"") as address:
@@ -185,7 +185,7 @@ def test_what_a_server_says_commands_no_terminal(capsys):
     assert line.endswith(r"status 500: no\x1b[2J \ud800")
 
 
-def test_an_address_that_is_not_found_in_time(monkeypatch):
+def test_slow_dns_lookup_times_out(monkeypatch):
     over = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: over.wait(30))
     with pytest.raises(UsageError, match="no response within 0.05 s"):

@@ -141,7 +141,7 @@ REFUSALS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSALS)
-def test_a_refusal_changes_nothing(world, capsys, name):
+def test_rejected_command_changes_no_file(world, capsys, name):
     spoil, changed, said = REFUSALS[name]
     if spoil:
         spoil(world)
@@ -170,7 +170,7 @@ def _weights(run):
         pytest.param([6], ["model.ckpt-4.index"], 2, marks=pytest.mark.slow),
     ],
 )
-def test_goes_on_from_the_newest_whole_checkpoint(
+def test_resume_uses_newest_complete_checkpoint(
     world, finished, capsys, damaged, lost, goes_on_from
 ):
     _damage(world, *damaged)
@@ -186,7 +186,7 @@ def test_goes_on_from_the_newest_whole_checkpoint(
 
 
 @pytest.mark.slow
-def test_what_a_rolled_back_run_writes_anew_is_said(world, capsys):
+def test_rolled_back_run_reports_rewritten_checkpoints(world, capsys):
     lines = 'model_checkpoint_path: "model.ckpt-2"\nall_model_checkpoint_paths: "model.ckpt-2"\n'
     (world / "run" / "checkpoint").write_text(lines)
     assert trainer.main(_argv(world, schedule="train", train_steps=2)) == 0

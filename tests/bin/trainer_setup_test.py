@@ -51,11 +51,11 @@ def _argv(tmp_path, *more):
         (["--worker_gpu_memory_fraction=2"], "Received: 2.0"),
     ],
 )
-def test_what_is_refused(tmp_path, capsys, more, message):
+def test_check_rejects_invalid_flags(tmp_path, capsys, more, message):
     assert message in small_run.error(capsys, trainer.main, _argv(tmp_path, *more))
 
 
-def test_missing_tokenizer_of_bleu_is_said_before_training(tmp_path, monkeypatch):
+def test_missing_bleu_tokenizer_is_reported_before_training(tmp_path, monkeypatch):
     monkeypatch.setattr(tokenizer_ja_mecab, "MeCab", None)
     monkeypatch.setattr(type(problems.get("translate_ende_multi30k")), "target", "ja")
     argv = ["--problem=translate_ende_multi30k", "--train_steps=8"]
@@ -67,7 +67,7 @@ def test_missing_tokenizer_of_bleu_is_said_before_training(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("missing", ["data_dir", "output_dir", "problem"])
-def test_a_misspelt_name_is_said_before_what_is_missing(tmp_path, capsys, missing):
+def test_misspelt_name_is_reported_before_missing_flag(tmp_path, capsys, missing):
     misspelt = {"problem": "algorithmic_reverse_decimal41", "model": "transformr"}
     flag = "model" if missing == "problem" else "problem"
     argv = [*_argv(tmp_path), f"--{flag}={misspelt[flag]}"]
@@ -79,7 +79,7 @@ def test_a_misspelt_name_is_said_before_what_is_missing(tmp_path, capsys, missin
         assert f"Unknown {flag}" in line.replace("registered ", "") and misspelt[flag] in line
 
 
-def test_a_broken_cluster_is_refused(tmp_path, capsys, monkeypatch):
+def test_check_rejects_invalid_cluster(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", "{")
     assert "TF_CONFIG must be JSON" in small_run.error(capsys, trainer.main, _argv(tmp_path))
     workers = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}
@@ -94,18 +94,18 @@ def _check(tmp_path, *more):
     )
 
 
-def test_the_batch_of_all_devices_together(tmp_path):
+def test_global_batch_size_sets_batch_size(tmp_path):
     assert _check(tmp_path, "--global_batch_size=640").hp.batch_size == 640
 
 
-def test_training_alone_needs_no_split_to_evaluate(tmp_path, monkeypatch):
+def test_train_schedule_requires_no_evaluation_split(tmp_path, monkeypatch):
     monkeypatch.setattr(type(problems.get(small_run.PROBLEM)), "splits", ("train",))
     assert _check(tmp_path, "--schedule=train").eval_split == "dev"
     with pytest.raises(UsageError, match="must have the split 'dev'. Received: train."):
         _check(tmp_path)
 
 
-def test_early_stopping_by_t2ts_flags(tmp_path):
+def test_early_stopping_accepts_t2t_flags(tmp_path):
     setup = _check(
         tmp_path,
         "--eval_early_stopping_metric=metrics-x/targets/accuracy",
@@ -120,7 +120,7 @@ def test_early_stopping_by_t2ts_flags(tmp_path):
     assert stopping.should_stop and stopping.best_step == 300
 
 
-def test_early_stopping_takes_every_result_of_a_problem(tmp_path):
+def test_early_stopping_accepts_all_metrics_of_a_problem(tmp_path):
     def measures(problem, name):
         return problems.get(problem).may_measure(name)
 
@@ -135,7 +135,7 @@ def test_early_stopping_takes_every_result_of_a_problem(tmp_path):
     assert measures("languagemodel_ptb10k", "per_word_perplexity")
 
 
-def test_early_stopping_leaves_names_to_a_class_with_methods_of_its_own():
+def test_early_stopping_accepts_metrics_of_overridden_methods():
     class Mine(type(problems.get("translate_ende_wmt8k"))):
         def score_decoded(self, sources, references, hypotheses):
             return {"mine": 1.0}
@@ -147,14 +147,14 @@ def test_early_stopping_leaves_names_to_a_class_with_methods_of_its_own():
     assert Named().may_measure("decode/mine") and not Named().may_measure("decode/bleu")
 
 
-def test_early_stopping_takes_t2ts_tag_without_targets(tmp_path):
+def test_early_stopping_accepts_t2t_tag_without_targets(tmp_path):
     argv = _argv(tmp_path, "--eval_early_stopping_metric=metrics-x/approx_bleu_score")
     argv[0] = "--problem=translate_ende_wmt8k"
     args = command_line.parse(flags.TRAINER, argv, "", "")
     assert trainer_setup.check(args).early_stopping.metric == "approx_bleu_score"
 
 
-def test_wrong_metric_is_rejected_without_tensorflow(tmp_path):
+def test_unknown_metric_is_rejected_without_tensorflow(tmp_path):
     program = (
         "import sys; from ut_keras.bin import trainer; code = trainer.main(sys.argv[1:]); "
         "sys.exit(3 if 'tensorflow' in sys.modules else code)"
@@ -166,13 +166,13 @@ def test_wrong_metric_is_rejected_without_tensorflow(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_bpe_problem_of_t2t_has_its_own_reason(tmp_path, capsys):
+def test_bpe_problem_of_t2t_gives_its_reason(tmp_path, capsys):
     argv = ["--problem=translate_ende_wmt_bpe32k", *_argv(tmp_path)[1:]]
     line = small_run.error(capsys, trainer.main, argv)
     assert "BPE" in line and "TMX" not in line and "translate_ende_wmt32k" in line
 
 
-def test_a_field_without_effect_is_said(tmp_path, capsys):
+def test_ignored_field_prints_a_note(tmp_path, capsys):
     _check(tmp_path)
     assert "note: " not in capsys.readouterr().out
     _check(tmp_path, "--hparams=daisy_chain_variables=False,hidden_size=64")
@@ -180,13 +180,13 @@ def test_a_field_without_effect_is_said(tmp_path, capsys):
     assert note.startswith("note: daisy_chain_variables=False has no effect: ")
 
 
-def test_steps_to_profile(tmp_path):
+def test_profile_flag_gives_steps(tmp_path):
     assert _check(tmp_path).profile_steps is None
     assert _check(tmp_path, "--profile=False").profile_steps is None
     assert _check(tmp_path, "--profile=100-110").profile_steps == (100, 110)
 
 
-def test_a_rate_that_the_steps_do_not_reach_is_refused_before_any_data(tmp_path, capsys):
+def test_too_few_train_steps_are_rejected_before_data(tmp_path, capsys):
     schedule = "--hparams=learning_rate_schedule=single_cycle_cos_decay"
     argv = _argv(tmp_path, "--generate_data", f"{schedule},learning_rate_warmup_steps=200")
     line = small_run.error(capsys, trainer.main, [*argv, "--train_steps=100"])

@@ -7,7 +7,7 @@ from ut_keras.bin import trainer, trainer_setup
 
 
 @pytest.mark.parametrize("cluster", ["two", None])
-def test_a_worker_lost_while_nobody_trains(monkeypatch, capsys, cluster):
+def test_lost_worker_outside_training_is_reported(monkeypatch, capsys, cluster):
     def lost(*datasets):
         raise tf.errors.UnavailableError(None, None, "Connection reset by peer")
 

@@ -43,7 +43,7 @@ _RECORD = {"random_seed": 3, "trained_with": _TERMS}
         ),
     ],
 )
-def test_what_is_said(changed, expected):
+def test_changes_reports_each_condition(changed, expected):
     changed = dict(changed)
     setup = types.SimpleNamespace(hp=_HP, seed=changed.pop("random_seed", 3))
     said = training_conditions.changes(_RECORD, {**_TERMS, **changed}, setup)
@@ -52,7 +52,7 @@ def test_what_is_said(changed, expected):
     assert not training_conditions.changes({}, {**_TERMS, **changed}, setup)
 
 
-def test_what_stays_equal_with_other_devices_is_said():
+def test_changes_explains_global_batch_size():
     setup = types.SimpleNamespace(hp=_HP, seed=3)
     record = {**_RECORD, "trained_with": {**_TERMS, "global_batch_size": 64}}
     terms = {**_TERMS, "num_replicas": 2, "global_batch_size": 64}
@@ -62,7 +62,7 @@ def test_what_stays_equal_with_other_devices_is_said():
     assert said.endswith("from 1 to 2")
 
 
-def test_the_length_of_a_run_is_free_where_no_schedule_ends_with_it():
+def test_changes_ignores_train_steps_without_dependent_schedule():
     setup = types.SimpleNamespace(hp=hparams.get("transformer_tiny"), seed=3)
     assert not training_conditions.changes(_RECORD, {**_TERMS, "train_steps": 200}, setup)
 
@@ -103,7 +103,7 @@ def run(data_dir, tmp_path_factory):
     return output_dir
 
 
-def test_workers_say_how_many_gpus_they_have(data_dir, tmp_path, monkeypatch):
+def test_worker_fingerprint_has_number_of_gpus(data_dir, tmp_path, monkeypatch):
     """Before TensorFlow waits for all of them, deaf."""
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["GPU:0", "GPU:1"])
 
@@ -117,7 +117,7 @@ def test_workers_say_how_many_gpus_they_have(data_dir, tmp_path, monkeypatch):
         gpus(3)
 
 
-def test_another_optimizer_is_refused(run, data_dir, capsys):
+def test_resume_rejects_another_optimizer(run, data_dir, capsys):
     def argv(name):
         return _argv(data_dir, run, hparams=f"{_HPARAMS},optimizer={name}")
 
@@ -134,7 +134,7 @@ def _edit(run, name, value):
 
 
 @pytest.mark.slow
-def test_going_on_with_other_terms_says_so(run, data_dir, tmp_path, capsys):
+def test_resume_reports_changed_conditions(run, data_dir, tmp_path, capsys):
     """Data, seed, batch size, moving average: the place in the data was of another order."""
     other = _generate(tmp_path, 2)
     _edit(run, "learning_rate_constant", 0.5)

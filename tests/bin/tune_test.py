@@ -77,7 +77,7 @@ def _wait_for(path, process):
         time.sleep(0.05)
 
 
-def test_a_search_leaves_its_record_and_a_table(tmp_path, capsys):
+def test_search_writes_journal_and_table(tmp_path, capsys):
     assert _search(_argv(tmp_path)) == 0
     trials = _trials(tmp_path)
     values = [trial.value for trial in trials]
@@ -93,7 +93,7 @@ def test_a_search_leaves_its_record_and_a_table(tmp_path, capsys):
     assert "--hparams=hidden_size=12,learning_rate_constant=" in best
 
 
-def test_trials_have_the_flags_of_a_users_package(tmp_path, capsys):
+def test_trials_get_flags_of_a_user_package(tmp_path, capsys):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "__init__.py").write_text(
         "import tensorflow as tf\ntf.flags.DEFINE_integer('bonus', 0, 'More.')\n"
@@ -105,7 +105,7 @@ def test_trials_have_the_flags_of_a_users_package(tmp_path, capsys):
     assert "flags of --t2t_usr_dir must be ['--bonus=1000']" in capsys.readouterr().err
 
 
-def test_the_folder_of_somebody_else_is_left(tmp_path, capsys):
+def test_search_keeps_foreign_files(tmp_path, capsys):
     mine = tmp_path / "search" / "trial-1" / "log.txt"
     mine.parent.mkdir(parents=True)
     mine.write_text("mine")
@@ -118,7 +118,7 @@ def test_the_folder_of_somebody_else_is_left(tmp_path, capsys):
     assert mine.read_text() == "mine"
 
 
-def test_the_same_command_redoes_nothing_and_more_trials_go_on(tmp_path):
+def test_repeated_search_only_runs_new_trials(tmp_path):
     assert _search(_argv(tmp_path)) == 0
     first = _told(tmp_path)
     assert _search(_argv(tmp_path)) == 0
@@ -128,7 +128,7 @@ def test_the_same_command_redoes_nothing_and_more_trials_go_on(tmp_path):
     assert all(len(_starts(tmp_path, number)) == 1 for number in range(7))
 
 
-def test_a_copy_by_hard_links_goes_on_alone(tmp_path):
+def test_hard_linked_copy_of_a_search_is_independent(tmp_path):
     assert _search(_argv(tmp_path)) == 0
     files = [path for path in (tmp_path / "search").rglob("*") if path.is_file()]
     before = [path.read_bytes() for path in files]
@@ -139,7 +139,7 @@ def test_a_copy_by_hard_links_goes_on_alone(tmp_path):
     assert [path.read_bytes() for path in files] == before
 
 
-def test_it_finds_what_is_best(tmp_path):
+def test_search_finds_the_best_value(tmp_path):
     ranges = hparams.get_range(_RANGE)
     study = search.open_study(str(tmp_path), {"autotune_maximize": True}, random_seed=3)
     for _ in range(25):
@@ -153,7 +153,7 @@ def test_it_finds_what_is_best(tmp_path):
     assert study.best_trial.user_attrs["hparams"]["num_heads"] == 3
 
 
-def test_a_torn_end_is_as_if_it_had_not_been_written(tmp_path):
+def test_truncated_journal_entry_is_ignored(tmp_path):
     identity = {"autotune_maximize": True, "train_steps": 6}
     search.open_study(str(tmp_path), identity)
     path = tmp_path / "search.journal"
@@ -162,14 +162,14 @@ def test_a_torn_end_is_as_if_it_had_not_been_written(tmp_path):
     assert search.open_study(str(tmp_path), identity).user_attrs["train_steps"] == 6
 
 
-def test_what_is_no_search(tmp_path):
+def test_invalid_journal_is_rejected(tmp_path):
     (tmp_path / "search.journal").write_text("mine\n")
     with pytest.raises(UsageError, match="search.journal must contain a search. Received: "):
         search.open_study(str(tmp_path), {"autotune_maximize": True})
     assert (tmp_path / "search.journal").read_text() == "mine\n"
 
 
-def test_a_study_of_ones_own_is_left(tmp_path):
+def test_study_of_the_user_is_kept(tmp_path):
     optuna = search.optuna()
     path = tmp_path / "search.journal"
     storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(path)))
@@ -258,7 +258,7 @@ def test_enqueued_trial_of_a_killed_search_is_resumed(tmp_path, begun):
     assert trial.state.name == "COMPLETE" and trial.user_attrs["hparams"] == _ENQUEUED
 
 
-def test_enqueued_trial_leaves_a_folder_of_its_name(tmp_path, begun, capsys):
+def test_enqueued_trial_keeps_existing_folder(tmp_path, begun, capsys):
     begun.enqueue_trial(_ENQUEUED)
     (tmp_path / "search/trial-2").mkdir()
     line = small_run.error(capsys, _search, _argv(tmp_path, autotune_max_trials="2"))
@@ -317,7 +317,7 @@ def test_added_trial_of_other_ranges_is_rejected(
     assert len(_trials(tmp_path)) == 3
 
 
-def test_result_that_the_user_told_is_kept(tmp_path):
+def test_result_that_the_user_reported_is_kept(tmp_path):
     study = search.open_study(str(tmp_path), {"autotune_maximize": True})
     trial = search.next_trial(study, hparams.get_range(_RANGE), (), 1)
     study.tell(trial.number, 7.0)
@@ -328,7 +328,7 @@ def test_result_that_the_user_told_is_kept(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_stopped_search_goes_on_as_if_it_had_not_been(tmp_path, end):
+def test_stopped_search_resumes_with_equal_results(tmp_path, end):
     """SIGKILL: the trial is told by the system; the next search waits until it has saved."""
     whole, parted = tmp_path / "whole", tmp_path / "parted"
     whole.mkdir()
@@ -358,7 +358,7 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_been(tmp_path, end):
     assert [len(_starts(parted, number)) for number in range(5)] == [1, 2, 1, 1, 1]
 
 
-def test_a_trial_that_fails_is_told_and_left_out(tmp_path, capsys, monkeypatch):
+def test_failed_trial_is_reported_and_skipped(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("TUNED_PROGRAM", "broken")
     assert _search(_argv(tmp_path)) == 0
     trial = _trials(tmp_path)[1]
@@ -367,7 +367,7 @@ def test_a_trial_that_fails_is_told_and_left_out(tmp_path, capsys, monkeypatch):
     assert "trial-1 failed: The loss and the weights must be" in capsys.readouterr().out
 
 
-def test_hparams_that_do_not_go_together_are_a_failed_trial(tmp_path):
+def test_incompatible_hparams_fail_the_trial(tmp_path):
     assert _search(_argv(tmp_path, hparams="hidden_size=8")) == 0
     found = [trial.user_attrs for trial in _trials(tmp_path)]
     failed = [attributes for attributes in found if attributes["hparams"]["num_heads"] == 3]
@@ -375,7 +375,7 @@ def test_hparams_that_do_not_go_together_are_a_failed_trial(tmp_path):
     assert all("divisible by num_heads" in attributes["reason"] for attributes in failed)
 
 
-def test_trials_at_a_time_share_the_gpus(tmp_path, monkeypatch):
+def test_parallel_trials_share_the_gpus(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
     assert _search(_argv(tmp_path, autotune_parallel_trials="2")) == 0
     seen = {_starts(tmp_path, number)[0] for number in range(5)}
@@ -384,12 +384,12 @@ def test_trials_at_a_time_share_the_gpus(tmp_path, monkeypatch):
         tune.gpu_groups(3)
 
 
-def test_what_the_command_line_fixes_is_not_searched(tmp_path):
+def test_fixed_hparams_are_not_searched(tmp_path):
     assert _search(_argv(tmp_path, hparams="hidden_size=12,num_heads=4")) == 0
     assert all("num_heads" not in t.user_attrs["hparams"] for t in _trials(tmp_path))
 
 
-def test_wrong_objective_is_told_and_can_be_put_right(tmp_path, capsys):
+def test_wrong_objective_is_rejected_and_can_be_corrected(tmp_path, capsys):
     argv = _argv(tmp_path, autotune_objective="scor")
     line = small_run.error(capsys, _search, argv)
     assert "--autotune_objective must be one of score" in line
@@ -397,7 +397,7 @@ def test_wrong_objective_is_told_and_can_be_put_right(tmp_path, capsys):
     assert _search(_argv(tmp_path, autotune_objective=f"metrics-{problem}/targets/score")) == 0
 
 
-def test_another_search_needs_another_folder(tmp_path, capsys):
+def test_another_search_requires_another_folder(tmp_path, capsys):
     assert _search(_argv(tmp_path)) == 0
     for changed in ({"train_steps": "7"}, {"random_seed": "2"}, {"hparams": "hidden_size=24"}):
         line = small_run.error(capsys, _search, _argv(tmp_path, **changed))
@@ -419,23 +419,23 @@ def test_another_search_needs_another_folder(tmp_path, capsys):
         ({"data_dir": "/nowhere"}, "does not exist"),
     ],
 )
-def test_mistakes_are_told_before_anything_starts(tmp_path, capsys, changed, message):
+def test_user_errors_are_reported_before_the_search(tmp_path, capsys, changed, message):
     assert message in small_run.error(capsys, _search, _argv(tmp_path, **changed))
     assert not (tmp_path / "search/search.journal").exists()
 
 
-def test_several_workers(tmp_path, capsys, monkeypatch):
+def test_search_rejects_several_workers(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", "{}")
     assert "TF_CONFIG must not be set" in small_run.error(capsys, _search, _argv(tmp_path))
 
 
-def test_without_optuna(tmp_path, capsys, monkeypatch):
+def test_search_without_optuna_names_the_extra(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert "pip install 'ut_keras[tune]'" in small_run.error(capsys, _search, _argv(tmp_path))
 
 
 @pytest.mark.slow
-def test_with_the_real_trainer(tmp_path, capsys):
+def test_search_runs_the_real_trainer(tmp_path, capsys):
     argv = _argv(
         tmp_path,
         "--generate_data",

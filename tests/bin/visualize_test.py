@@ -83,7 +83,7 @@ def see(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_source_and_what_is_written(runs, see, tmp_path, capsys):
+def test_pictures_show_input_and_output(runs, see, tmp_path, capsys):
     seen = see(runs["reverse"], input="0 1 1")
     assert seen.maps["memory"].keys == ["0", "1", "1", "<EOS>"]
     assert sorted(seen.ponder) == ["decoder", "encoder"]
@@ -94,7 +94,7 @@ def test_source_and_what_is_written(runs, see, tmp_path, capsys):
     assert f"Weights: {runs['reverse']}/model.ckpt-1" in out
 
 
-def test_story_is_of_sentences(runs, see, tmp_path):
+def test_story_is_split_into_sentences(runs, see, tmp_path):
     seen = see(runs["stories"], input="Mary moved to the garden . | John moved | Where is Mary ?")
     assert seen.is_story
     assert seen.maps["encoder"].keys == [
@@ -109,12 +109,12 @@ def test_story_is_of_sentences(runs, see, tmp_path):
     assert see(runs["stories"], input="|").maps == {}  # no sentence, no step
 
 
-def test_language_model(runs, see):
+def test_language_model_is_visualized(runs, see):
     seen = see(runs["language_model"], input="a é")
     assert seen.maps["decoder"].queries[:4] == ["a", "<space>", "0xc3", "0xa9"]
 
 
-def test_without_matplotlib_there_is_one_clear_line(runs, tmp_path, monkeypatch, capsys):
+def test_missing_matplotlib_is_one_line(runs, tmp_path, monkeypatch, capsys):
     find = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util,
@@ -141,7 +141,7 @@ def test_without_matplotlib_there_is_one_clear_line(runs, tmp_path, monkeypatch,
         ("stories", {"input": "Mary is. | x"}, "--input, line 1 cannot be encoded.*'is.'"),
     ],
 )
-def test_mistakes_are_told_before_a_model_is_made(
+def test_user_errors_are_reported_before_the_model_is_built(
     runs, tmp_path, capsys, monkeypatch, run, flags, message
 ):
     def refuse(*args, **kwargs):
@@ -152,7 +152,7 @@ def test_mistakes_are_told_before_a_model_is_made(
     assert re.search(message, line), line
 
 
-def test_model_with_nothing_to_see(tmp_path, capsys, runs, monkeypatch):
+def test_model_without_attention_is_rejected(tmp_path, capsys, runs, monkeypatch):
     nothing = types.SimpleNamespace(maps={}, ponder={})
     monkeypatch.setattr(observer, "observe", lambda *args, **options: nothing)
     argv = _argv(runs["reverse"], tmp_path / "out", input="0 1")
@@ -162,7 +162,7 @@ def test_model_with_nothing_to_see(tmp_path, capsys, runs, monkeypatch):
 
 
 @pytest.mark.slow
-def test_real_story(shared_dir, tmp_path, see):
+def test_babi_story_is_visualized(shared_dir, tmp_path, see):
     """bAbI's own vocabulary and sizes."""
     folder = os.path.join(shared_dir, "data", "babi")
     name = "babi_qa_sentence_single_task1_1k"

@@ -118,7 +118,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize("flag, first, second", PAIRS)
-def test_the_second_is_refused_by_name(flag, first, second, run, tmp_path, capsys, monkeypatch):
+def test_second_writer_is_rejected_by_flag(flag, first, second, run, tmp_path, capsys, monkeypatch):
     plain = path_lock.held
     codes = []
 
@@ -173,7 +173,7 @@ WRITERS = [_import, _generate, _decode, _score, _average, _export, _draw]
 
 
 @pytest.mark.parametrize("writer", [*WRITERS, pytest.param(_train_shortly, marks=pytest.mark.slow)])
-def test_files_of_others_are_as_they_were(writer, run, tmp_path, monkeypatch):
+def test_writers_keep_foreign_files(writer, run, tmp_path, monkeypatch):
     # Few samples, which go by the disk as many do.
     monkeypatch.setattr(algorithmic.AlgorithmicProblem, "train_size", 1000)
     buckets = functools.partial(external_shuffle.Buckets, memory=2000)
@@ -216,7 +216,7 @@ IN_THE_WAY = {
         for name in names
     ],
 )
-def test_what_is_in_the_way_is_named(writer, name, kind, run, tmp_path, capsys):
+def test_blocking_file_is_named(writer, name, kind, run, tmp_path, capsys):
     place = tmp_path / "place"
     _put(place / name, kind)
     before = _content(tmp_path)
@@ -229,7 +229,7 @@ def test_what_is_in_the_way_is_named(writer, name, kind, run, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name", ["hparams.json", "vocab.inputs.tokens", "checkpoint"])
-def test_an_average_leaves_the_records_of_others(name, run, tmp_path):
+def test_average_keeps_foreign_records(name, run, tmp_path):
     _put(tmp_path / name)
     before = _content(tmp_path)
     assert _average(tmp_path, run) == 0
@@ -238,7 +238,7 @@ def test_an_average_leaves_the_records_of_others(name, run, tmp_path):
     assert {path.partition("-")[0] for path in after.keys() - before.keys()} == {"averaged"}
 
 
-def test_a_run_in_the_place_of_the_best_weights_is_left(run, tmp_path, capsys):
+def test_run_in_best_folder_is_kept(run, tmp_path, capsys):
     small = ",".join(f"{name}={value}" for name, value in small_run.SMALL.items())
 
     def refused(said):

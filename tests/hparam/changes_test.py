@@ -7,7 +7,7 @@ from ut_keras.hparam.field import HParamError, specs
 _HP = hparams.get("adaptive_universal_transformer_tiny", "num_heads=2")
 
 
-def test_what_is_noted_makes_the_hparams_again():
+def test_non_defaults_restore_the_hparams():
     noted = changes.non_defaults(_HP)
     assert UniversalTransformerHParams().override(noted) == _HP
     assert noted["num_heads"] == 2 and len(noted) < 50
@@ -26,7 +26,7 @@ def test_what_is_noted_makes_the_hparams_again():
         ("activation_dtype", "bfloat16"),
     ],
 )
-def test_another_function_is_refused(name, value):
+def test_check_as_trained_rejects_another_function(name, value):
     edited = _HP.override({name: value})
     expected = f"^run/h.json must .*: {name}={getattr(_HP, name)!r}. Received: {name}={value!r}. "
     with pytest.raises(HParamError, match=expected):
@@ -36,7 +36,7 @@ def test_another_function_is_refused(name, value):
     assert line == f"note: {name} is {value!r} instead of {getattr(_HP, name)!r} in run/h.json"
 
 
-def test_other_updates_are_said():
+def test_notes_report_changed_updates():
     edited = _HP.override("batch_size=128,optimizer=adafactor,relu_dropout=0.3,max_length=100")
     assert changes.check_as_trained(edited, changes.non_defaults(_HP), "h.json") == _HP
     said = changes.notes(_HP, edited, "h.json")
@@ -49,7 +49,7 @@ def test_other_updates_are_said():
     assert not changes.notes(_HP, edited, "h.json", inference_only=True)
 
 
-def test_a_longest_example_is_of_the_function_where_a_table_has_a_row_for_each_position():
+def test_max_length_is_architecture_with_learned_positions():
     learned = TransformerHParams(pos="emb")
     with pytest.raises(HParamError, match="max_length=256. Received: max_length=300"):
         changes.check_as_trained(
@@ -57,12 +57,12 @@ def test_a_longest_example_is_of_the_function_where_a_table_has_a_row_for_each_p
         )
 
 
-def test_whatever_makes_the_weights_is_of_the_function():
+def test_architecture_fields_are_not_training_fields():
     facts = {name: spec.facts for name, spec in specs(UniversalTransformerHParams).items()}
     assert not [name for name, fact in facts.items() if fact.architecture and fact.training]
 
 
-def test_other_kinds_are_left_to_the_check_of_the_architecture():
+def test_notes_skip_hparams_of_another_class():
     assert changes.notes(TransformerHParams(), _HP, "h.json") == []
 
 
@@ -74,7 +74,7 @@ def _assert_refuses(message, saved, current):
         changes.check_same_architecture(saved, current)
 
 
-def test_same_architecture_lets_training_settings_change():
+def test_same_architecture_accepts_changed_training():
     saved = UniversalTransformerHParams()
     current = saved.override(
         "batch_size=32,learning_rate_constant=1,attention_dropout=0.3,act_loss_weight=0,"
@@ -83,7 +83,7 @@ def test_same_architecture_lets_training_settings_change():
     changes.check_same_architecture(saved, current)
 
 
-def test_changed_architecture_is_refused_with_both_values():
+def test_same_architecture_rejects_with_both_values():
     saved = TransformerHParams()
     current = saved.override("hidden_size=64,num_heads=4,batch_size=32")
     _assert_refuses(
@@ -113,7 +113,7 @@ def test_changed_architecture_is_refused_with_both_values():
         ("pos=emb", "max_length=99", True),
     ],
 )
-def test_sizes_of_tables_are_architecture_where_there_is_a_table(given, changed, is_other):
+def test_table_sizes_are_architecture_if_there_is_a_table(given, changed, is_other):
     saved = UniversalTransformerHParams().override(given)
     current = saved.override(changed)
     name = changed.split("=")[0]
@@ -123,7 +123,7 @@ def test_sizes_of_tables_are_architecture_where_there_is_a_table(given, changed,
         changes.check_same_architecture(saved, current)
 
 
-def test_convergence_has_the_weights_of_what_always_takes_all_steps():
+def test_convergence_shares_weights_with_fixed_depth():
     saved = UniversalTransformerHParams()
     current = saved.override("recurrence_type=act,act_type=convergence,act_max_steps=6")
     changes.check_same_architecture(saved, current)

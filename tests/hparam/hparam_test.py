@@ -30,7 +30,7 @@ def assert_refuses(message, function, *args):
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_declarations_are_sound(cls):
+def test_declarations_are_consistent(cls):
     for name, spec in specs(cls).items():
         assert spec.kind in (int, float, bool, str), name
         if spec.facts.supported is not None:
@@ -47,12 +47,12 @@ def test_defaults_are_supported(cls):
     cls().check_supported()
 
 
-def test_is_frozen():
+def test_hparams_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         TransformerHParams().hidden_size = 64
 
 
-def test_values_are_checked_wherever_they_come_from():
+def test_values_are_checked_in_every_constructor():
     message = r"hidden_size must be an int in \[1, inf\). Received: hidden_size=0."
     hp = TransformerHParams()
     assert_refuses(message, lambda: TransformerHParams(hidden_size=0))
@@ -93,7 +93,7 @@ def test_values_are_checked_wherever_they_come_from():
         ("learning_rate_schedule=constant*cosdecay", "learning_rate_schedule", "constant*cosdecay"),
     ],
 )
-def test_override(text, name, expected):
+def test_override_sets_the_value(text, name, expected):
     before = UniversalTransformerHParams()
     hp = before.override(text)
     assert type(hp) is UniversalTransformerHParams
@@ -156,11 +156,11 @@ def test_override(text, name, expected):
         ),
     ],
 )
-def test_override_refuses(text, message):
+def test_override_rejects_invalid_values(text, message):
     assert_refuses(message, UniversalTransformerHParams().override, text)
 
 
-def test_override_by_dict_knows_types():
+def test_override_by_dict_checks_types():
     hp = TransformerHParams().override({"hidden_size": 64, "attention_dropout": 0, "pos": None})
     assert (hp.hidden_size, hp.attention_dropout, hp.pos) == (64, 0.0, None)
     assert_refuses("hidden_size must be an int", hp.override, {"hidden_size": "64"})
@@ -169,7 +169,7 @@ def test_override_by_dict_knows_types():
     assert_refuses("Unknown hparam: 'num_rec_steps'", hp.override, {"num_rec_steps": 4})
 
 
-def test_heads_divide_the_channels_that_are_used():
+def test_num_heads_must_divide_the_used_channels():
     hp = TransformerHParams().override(
         "hidden_size=10,num_heads=4,attention_key_channels=8,attention_value_channels=16"
     )
@@ -179,7 +179,7 @@ def test_heads_divide_the_channels_that_are_used():
 # --- What is implemented ----------------------------------------------------------------------
 
 
-def test_check_supported_names_every_field_value_and_choice():
+def test_check_supported_names_fields_values_and_choices():
     hp = UniversalTransformerHParams(proximity_bias=True, pos="timing_from_features")
     assert_refuses(
         r"^Unsupported .*: proximity_bias=True \(supported: False\); "
@@ -214,7 +214,7 @@ def test_check_supported_names_every_field_value_and_choice():
         "initializer=orthogonal,initializer_gain=2,optimizer_zero_grads=1",
     ],
 )
-def test_supported(overrides):
+def test_check_supported_accepts(overrides):
     UniversalTransformerHParams().override(overrides).check_supported()
 
 
@@ -233,13 +233,13 @@ def test_supported(overrides):
         "learning_rate_decay_scheme=piecewise",
     ],
 )
-def test_not_supported_yet(override):
+def test_check_supported_rejects(override):
     hp = UniversalTransformerHParams().override(override)
     name = override.split("=")[0]
     assert_refuses(rf"^Unsupported [^;]*: {name}=[^;]*\.$", hp.check_supported)
 
 
-def test_a_model_can_be_used_that_cannot_be_trained_on():
+def test_check_supported_without_training_skips_training_fields():
     hp = UniversalTransformerHParams(optimizer="ftrl", weight_noise=0.1)
     hp.check_supported(training=False)
     assert_refuses(r"weight_noise=0.1 \(.*; optimizer='ftrl' \(", hp.check_supported)
@@ -251,7 +251,7 @@ def check_for_use(hp):
     return lambda: hp.check_supported(training=False)
 
 
-def test_inert_notes_are_about_what_was_changed():
+def test_ignored_notes_cover_changed_fields():
     before = UniversalTransformerHParams(num_hidden_layers=2)
     hp = before.override("daisy_chain_variables=1,hidden_size=64")
     (note,) = hp.ignored_notes(before)
@@ -340,18 +340,18 @@ def test_inert_notes_are_about_what_was_changed():
         ),
     ],
 )
-def test_fields_that_another_one_leaves_unread_are_said(before, overrides, said):
+def test_ignored_notes_explain_unread_fields(before, overrides, said):
     notes = before.override(overrides).ignored_notes(before)
     assert len(notes) == bool(said) and said in "".join(notes)
 
 
-def test_a_registered_recurrence_may_read_any_field(monkeypatch):
+def test_registered_recurrence_may_read_any_field(monkeypatch):
     monkeypatch.setitem(parts.recurrences._entries, "mine", None)
     before = UniversalTransformerHParams(recurrence_type="mine")
     assert not before.override("num_rec_steps=4,act_epsilon=0.1").ignored_notes(before)
 
 
-def test_a_cell_that_registers_a_class_may_be_run_again(monkeypatch):
+def test_notebook_cell_can_register_a_class_again(monkeypatch):
     monkeypatch.setattr(saved, "_CLASSES", [*saved._CLASSES])
     before = len(hparam.classes())
     for _ in range(2):
@@ -389,7 +389,7 @@ def test_file_round_trip(cls, tmp_path):
 
 
 @pytest.mark.parametrize(("content", "message"), [("{", "a JSON object"), ("[]", "a JSON object")])
-def test_load_refuses_what_is_no_hparams_file(content, message, tmp_path):
+def test_load_rejects_other_files(content, message, tmp_path):
     path = tmp_path / "hparams.json"
     path.write_text(content)
     assert_refuses(f"hparams.json must hold .*{message}. Received: ", hparam.load, path)
@@ -402,7 +402,7 @@ def test_load_refuses_what_is_no_hparams_file(content, message, tmp_path):
         ("adaptive_universal_transformer", UniversalTransformerHParams),
     ],
 )
-def test_reads_the_file_of_a_t2t_checkpoint(model, cls):
+def test_load_reads_t2t_checkpoint_hparams(model, cls):
     path = T2T / "ckpt" / model / "hparams.json"
     hp = hparam.load(path)
     assert type(hp) is cls
@@ -422,7 +422,7 @@ GOLDENS = sorted((T2T / "model").glob("*.a.json"))
 
 
 @pytest.mark.parametrize("path", GOLDENS, ids=[path.name for path in GOLDENS])
-def test_reads_the_hparams_of_every_golden_model(path):
+def test_from_dict_reads_all_golden_models(path):
     golden = json.loads(path.read_text())
     base = json.loads((T2T / "model/base_hparams.json").read_text())
     hp = hparam.from_dict(base[golden["base_hparams_set"]] | golden["overrides"])
@@ -433,7 +433,7 @@ def test_reads_the_hparams_of_every_golden_model(path):
     assert type(hp) is kinds.get(golden["base_hparams_set"], TransformerHParams)
 
 
-def test_from_dict_refuses_what_it_does_not_know():
+def test_from_dict_rejects_unknown_names():
     assert_refuses(
         "Unknown hparam: 'num_head'. The nearest names: num_heads",
         hparam.from_dict,
@@ -459,7 +459,7 @@ OLDER = {
 }
 
 
-def test_reads_the_hparams_of_older_t2t(tmp_path):
+def test_load_reads_hparams_of_older_t2t(tmp_path):
     (tmp_path / "hparams.json").write_text(json.dumps(OLDER))
     hp = hparam.load(tmp_path / "hparams.json")
     hp.check_supported()
@@ -481,12 +481,12 @@ def test_reads_the_hparams_of_older_t2t(tmp_path):
         ("prepend_inputs_to_targets", 1),
     ],
 )
-def test_refuses_what_older_t2t_would_do_otherwise(name, value):
+def test_from_dict_rejects_unsupported_values_of_older_t2t(name, value):
     message = f" {name} must be .* Received: {name}={value!r}"
     assert_refuses(message, hparam.from_dict, {**OLDER, name: value})
 
 
-def test_only_0_and_1_are_bools():
+def test_from_dict_converts_only_0_and_1_to_bool():
     assert_refuses(
         "use_pad_remover must be True or False", hparam.from_dict, {"use_pad_remover": 2}
     )

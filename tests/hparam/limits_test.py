@@ -19,5 +19,5 @@ from ut_keras.hparam import limits
         (1.5, {"least": 0, "most": 1}, "at most 1"),
     ],
 )
-def test_says_what_a_number_should_be(value, bounds, expected):
+def test_unmet_limit_describes_the_limit(value, bounds, expected):
     assert limits.unmet_limit(value, **bounds) == expected

@@ -28,11 +28,11 @@ from ut_keras.hparam.field import HParamError, UnquotedWord
         ("a=['x,y',z]", {"a": ["x,y", "z"]}),
     ],
 )
-def test_parse(text, expected):
+def test_parse_returns_values(text, expected):
     assert overrides.parse(text) == expected
 
 
-def test_only_unquoted_text_is_bare():
+def test_parse_marks_unquoted_words():
     values = overrides.parse("a=None,b='None',c=[1,'2']")
     assert type(values["a"]) is UnquotedWord
     assert type(values["b"]) is str
@@ -53,7 +53,7 @@ def test_only_unquoted_text_is_bare():
         ("a=1,b=2,a=1", "only once. Received: a twice"),
     ],
 )
-def test_malformed(text, message):
+def test_parse_rejects_malformed_text(text, message):
     with pytest.raises(HParamError, match=message) as error:
         overrides.parse(text)
     assert "\n" not in str(error.value)

@@ -34,7 +34,7 @@ def _draw(fill, times=400):
     return [item.suggest(trial) for _ in range(times)]
 
 
-def test_float_and_its_scales():
+def test_float_range_uses_its_scale():
     shares = []
     for scale in (None, RangedHParams.LOG_SCALE, RangedHParams.REVERSE_LOG_SCALE):
         values = _draw(lambda r, s=scale: r.set_float("dropout", 0.001, 1, scale=s))
@@ -43,11 +43,11 @@ def test_float_and_its_scales():
     assert 0.4 < shares[0] < 0.6 and shares[1] > 0.85 and shares[2] < 0.15
 
 
-def test_int_holds_both_ends():
+def test_int_range_includes_both_ends():
     assert set(_draw(lambda r: r.set_int("num_heads", 2, 4))) == {2, 3, 4}
 
 
-def test_discrete_and_categorical_hold_every_value():
+def test_discrete_and_categorical_ranges_sample_all_values():
     assert set(_draw(lambda r: r.set_discrete("hidden_size", [64, 16, 32]))) == {16, 32, 64}
     values = _draw(lambda r: r.set_categorical("transformer_ffn_type", ["fc", "sepconv"]))
     assert set(values) == {"fc", "sepconv"}
@@ -64,7 +64,7 @@ def test_discrete_and_categorical_hold_every_value():
         (lambda r: r.set_categorical("pos", [None, "timing"]), None, None),
     ],
 )
-def test_stored_is_what_a_trial_keeps(fill, value, stored):
+def test_stored_returns_the_value_of_the_trial(fill, value, stored):
     ranged = RangedHParams()
     fill(ranged)
     (item,) = ranged.ranges
@@ -72,7 +72,7 @@ def test_stored_is_what_a_trial_keeps(fill, value, stored):
     assert item.stored(value) == stored and item.value_of(stored) == value
 
 
-def test_checked_gives_the_type_of_the_range():
+def test_checked_converts_to_the_type_of_the_range():
     ranged = RangedHParams()
     ranged.set_float("dropout", 0, 1)
     ranged.set_int("num_heads", 2, 4)
@@ -85,7 +85,7 @@ def test_checked_gives_the_type_of_the_range():
             item.checked(value)
 
 
-def test_the_later_call_wins_but_keeps_the_kind():
+def test_later_call_replaces_range_of_same_type():
     ranged = RangedHParams()
     ranged.set_float("dropout", 0.0, 0.5)
     ranged.set_float("dropout", 0.1, 0.2)
@@ -104,7 +104,7 @@ def test_the_later_call_wins_but_keeps_the_kind():
         (lambda r: r.set_int("num_heads", 1, 2, length=3), "length must be None"),
     ],
 )
-def test_impossible_ranges(fill, message):
+def test_impossible_range_is_rejected(fill, message):
     with pytest.raises(ValueError, match=message):
         fill(RangedHParams())
 
@@ -118,14 +118,14 @@ def test_impossible_ranges(fill, message):
         (lambda r: r.set_categorical("ffn_layer", ["fc"]), "ffn_layer must be one of"),
     ],
 )
-def test_ranges_must_fit_the_hparams(fill, message):
+def test_check_hparams_rejects_invalid_ranges(fill, message):
     ranged = RangedHParams()
     fill(ranged)
     with pytest.raises(HParamError, match=message):
         ranges.check_hparams(ranged.ranges, hparams.get("transformer_base"))
 
 
-def test_what_is_searched_in_vain():
+def test_ignored_notes_name_ranges_without_effect():
     ranged = RangedHParams()
     ranged.set_float("learning_rate", 0.1, 1.0)
     ranged.set_float("learning_rate_constant", 0.1, 1.0)

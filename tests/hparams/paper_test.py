@@ -14,7 +14,7 @@ OF_THE_MODEL = {"hidden_size", "filter_size", "pos", "daisy_chain_variables"}
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_same_training(task):
+def test_compared_sets_have_the_same_training(task):
     base, universal, adaptive = (
         hparams.get(f"{kind}transformer_{task}").to_dict()
         for kind in ("", "universal_", "adaptive_universal_")
@@ -27,7 +27,7 @@ def test_the_same_training(task):
 
 
 @pytest.mark.parametrize("kind", ["", "universal_", "adaptive_universal_"])
-def test_blank_rows_change_no_answer_on_babi(kind):
+def test_padding_sentences_do_not_change_babi_predictions(kind):
     specs = {
         "inputs": FeatureSpec(20, "sentences", (71, 5)),
         "targets": FeatureSpec(20, "class_label"),
@@ -45,7 +45,7 @@ def test_blank_rows_change_no_answer_on_babi(kind):
     assert np.abs(model({"inputs": between}) - together[1:]).max() > 1e-3
 
 
-def test_as_many_weights_on_multi30k():
+def test_multi30k_sets_have_equal_numbers_of_weights():
     def count(name, kind=""):
         hp = hparams.get(f"{kind}{name}_multi30k")
         model = models.get(name, hp, vocab_sizes={"inputs": 8192, "targets": 8192})
@@ -58,7 +58,7 @@ def test_as_many_weights_on_multi30k():
 
 
 @pytest.mark.parametrize("size", ["base", "small", "tiny"])
-def test_only_the_halting_bias_differs(size):
+def test_deepstart_sets_change_only_the_halting_bias(size):
     """The sets that start deep differ from T2T's in the halting bias only."""
     of_t2t = hparams.get(f"adaptive_universal_transformer_{size}").to_dict()
     deep = hparams.get(f"adaptive_universal_transformer_{size}_deepstart").to_dict()

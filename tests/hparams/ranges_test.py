@@ -35,12 +35,12 @@ _T2T = {
 
 
 @pytest.mark.parametrize("name", _T2T)
-def test_matches_t2t(name):
+def test_range_matches_t2t(name):
     assert [str(item) for item in hparams.get_range(name)] == _T2T[name]
 
 
 @pytest.mark.parametrize("name", [*_T2T, "adaptive_universal_transformer_quick_range"])
-def test_fits_the_set_of_its_name(name):
+def test_range_fits_the_set_of_its_name(name):
     set_name = name.removesuffix("_range").replace("transformer_tpu", "transformer_base")
     set_name = set_name.replace("tiny_tpu", "tiny")
     hp = hparams.get(set_name)
@@ -50,6 +50,6 @@ def test_fits_the_set_of_its_name(name):
     assert vain == ([] if name.endswith("_quick_range") else ["learning_rate"])
 
 
-def test_unknown_name_lists_the_nearest():
+def test_unknown_range_lists_nearest_names():
     with pytest.raises(UnknownNameError, match="transformer_base_range"):
         hparams.get_range("transformer_bas_range")

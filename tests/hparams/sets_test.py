@@ -52,7 +52,7 @@ OURS = [name for name in hparams.names() if SETS.get(name).__module__ == "ut_ker
 
 
 @pytest.mark.parametrize("name", sorted(set(hparams.names()) - set(OURS)))
-def test_matches_t2t(name):
+def test_set_matches_t2t(name):
     golden = GOLDEN["sets"][name]
     expected = {k: v for k, v in BASE.items() if k not in golden["absent"]} | golden["set"]
     for table in saved.T2T_FUNCTION_TABLES:
@@ -71,7 +71,7 @@ def test_matches_t2t(name):
     assert {k: type(v) for k, v in values.items()} == {k: type(v) for k, v in expected.items()}
 
 
-def test_every_set_of_t2t_is_here_or_says_why_and_what_is_nearest():
+def test_missing_t2t_sets_give_reason_and_nearest_set():
     for name in GOLDEN["sets"].keys() - set(hparams.names()):
         with pytest.raises(UnknownNameError, match="is not supported: ") as error:
             hparams.get(name)
@@ -80,13 +80,13 @@ def test_every_set_of_t2t_is_here_or_says_why_and_what_is_nearest():
         assert nearest or name == "basic_1"
 
 
-def test_every_universal_set_of_t2t_is_here():
+def test_all_universal_sets_of_t2t_exist():
     of_t2t = {name for name in GOLDEN["sets"] if "universal_transformer" in name}
     assert len(of_t2t) == 42
     assert of_t2t <= set(hparams.names())
 
 
-def test_the_transformer_sets_of_the_papers_and_of_daily_use_are_here():
+def test_common_transformer_sets_of_t2t_exist():
     rows = [name for name in GOLDEN["sets"] if re.fullmatch(r"transformer_[a-z]{1,2}\d+", name)]
     daily = (
         "teeny tiny small base base_v1 base_v2 base_v3 base_single_gpu "
@@ -97,7 +97,7 @@ def test_the_transformer_sets_of_the_papers_and_of_daily_use_are_here():
     assert {*rows, *(f"transformer_{name}" for name in daily.split())} <= set(hparams.names())
 
 
-def test_sets_that_this_version_can_run():
+def test_common_sets_are_supported():
     def is_supported(name):
         try:
             hparams.get(name).check_supported()
@@ -112,7 +112,7 @@ def test_sets_that_this_version_can_run():
     assert not refused & set(OURS)
 
 
-def test_a_set_takes_overrides():
+def test_get_applies_overrides():
     hp = hparams.get("universal_transformer_tiny", "hidden_size=64,num_rec_steps=4")
     assert (hp.hidden_size, hp.num_rec_steps, hp.filter_size) == (64, 4, 512)
     assert hparams.get("transformer_base", {"hidden_size": 64}).hidden_size == 64
@@ -124,12 +124,12 @@ def test_sets_of_other_t2ts_say_that_they_are_not_here(name):
         hparams.get(name)
 
 
-def test_unknown_set_lists_the_nearest():
+def test_unknown_set_lists_nearest_names():
     with pytest.raises(UnknownNameError, match="'univesal_transformer_tiny'.*universal_tra.*_tiny"):
         hparams.get("univesal_transformer_tiny")
 
 
-def test_listing_and_getting_load_no_tensorflow():
+def test_names_and_get_do_not_import_tensorflow():
     code = (
         "import sys; from ut_keras import hparams; hparams.names(); "
         "hparams.get('universal_transformer_tiny', 'hidden_size=64').check_supported(); "
@@ -141,7 +141,7 @@ def test_listing_and_getting_load_no_tensorflow():
     assert result.stdout.strip() == "[]"
 
 
-def test_a_set_returns_hparams(monkeypatch):
+def test_get_rejects_set_without_hparams(monkeypatch):
     monkeypatch.setitem(hparams.SETS._entries, "forgets_to_return", lambda: None)
     with pytest.raises(hparam.HParamError, match="forgets_to_return must return.*Received: None"):
         hparams.get("forgets_to_return", "hidden_size=8")
