@@ -1,4 +1,4 @@
-"""The command as a user meets it. The model is as small as it can be."""
+"""ut-trainer end to end, with the smallest possible model."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def _argv(data_dir, output_dir, *more, model="transformer", hparams=_HPARAMS):
 
 
 def _error(capsys, argv):
-    """The one line on stderr of a command that is refused."""
+    """Run a command that fails, and return its only line on stderr."""
     assert trainer.main(argv) == 2
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1, lines
@@ -59,7 +59,7 @@ def _error(capsys, argv):
 
 @pytest.fixture(scope="module")
 def finished_run(data_dir, tmp_path_factory):
-    """A folder in which a run of four steps has ended."""
+    """Return the folder of a finished run with four steps."""
     output_dir = tmp_path_factory.mktemp("run")
     decode = "--decode_hparams=beam_size=1,extra_length=1,num_samples=3"
     argv = _argv(data_dir, output_dir, "--schedule=train_eval_and_decode", decode)
@@ -75,7 +75,7 @@ def test_run_writes_its_records(finished_run):
     assert isinstance(run["random_seed"], int)
     lines = (finished_run / "metrics.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
-    # Other tests go on in this folder, by evaluation only.
+    # Other tests use this folder again, only for evaluation.
     assert [record["step"] for record in records[:4]] == [2, 2, 4, 4]
     assert {"accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_perplexity"} <= set(
         records[0]
@@ -92,7 +92,7 @@ def test_evaluate_uses_saved_hparams(data_dir, finished_run, capsys):
 
 
 def test_best_weights_can_be_evaluated_and_decoded(data_dir, finished_run, capsys):
-    """The folder `best` is a run of its own; what is measured there stays out of the run's."""
+    """The folder `best` is a separate run with its own metrics."""
     before = (finished_run / "metrics.jsonl").read_text()
     decode = "--decode_hparams=beam_size=1,extra_length=1,num_samples=2"
     argv = _argv(data_dir, finished_run / "best", "--schedule=evaluate_and_decode", decode)
@@ -112,7 +112,7 @@ def test_command_line_overrides_saved_hparams(data_dir, finished_run, capsys):
     assert re.search(r"label_smoothing is 0.25 instead of 0.\d+ in .*hparams.json", output)
     assert json.loads((finished_run / "hparams.json").read_text())["label_smoothing"] == 0.25
     assert "label_smoothing" in json.loads((finished_run / "run.json").read_text())["hparams"]
-    # And hparams.json over the set, as in T2T.
+    # hparams.json overrides the set, as in T2T.
     assert trainer.main(_argv(data_dir, finished_run, "--schedule=train")) == 0
     output = capsys.readouterr().out
     assert re.search(
@@ -128,7 +128,7 @@ def test_resume_rejects_changed_architecture(data_dir, finished_run, capsys):
 
 
 def _edit(run, name, value):
-    """Changes a field of hparams.json; returns what it was."""
+    """Change a field of hparams.json and return its previous value."""
     path = run / "hparams.json"
     values = json.loads(path.read_text())
     path.write_text(json.dumps({**values, name: value}))
@@ -168,7 +168,7 @@ def test_resume_rejects_another_vocabulary(data_dir, finished_run, capsys, tmp_p
         os.link(path, tmp_path / path.name.replace(_PROBLEM, problem))
     line = _error(capsys, argv)
     assert "vocab_size of 'inputs'" in line and "was trained with: 4. Received: 12" in line
-    # A run of an older version does not know.
+    # A run of an older version has no features.json.
     run = shutil.copytree(finished_run, tmp_path / "run")
     (run / "features.json").unlink()
     line = _error(capsys, [*argv, f"--output_dir={run}"])
@@ -279,7 +279,7 @@ def test_user_package_registers_names(tmp_path):
         "from ut_keras.hparams import transformer\n"
         "hparams.register('my_tiny')(transformer.transformer_tiny)\n"
     )
-    # In a process of its own: what it registers stays.
+    # Use a separate process, because registered names stay registered.
     command = [sys.executable, "trainer.py", f"--t2t_usr_dir={package}", "--registry_help"]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=60)
     assert "  my_tiny\n" in done.stdout and "  universal_transformer\n" in done.stdout

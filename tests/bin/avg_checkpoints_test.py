@@ -19,7 +19,7 @@ from ut_keras.inference import feature_record
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """The folder of a run with checkpoints at 1, 2 and 3."""
+    """Return the folder of a run with checkpoints at steps 1, 2 and 3."""
     folder = tmp_path_factory.mktemp("run")
     small_run.write(folder, steps=(1, 2, 3))
     return folder
@@ -62,7 +62,7 @@ def test_checkpoints_flag_averages_named_checkpoints(run, tmp_path):
 
 
 def test_float16_weights_are_read_as_float32(run, tmp_path):
-    """`numpy` rounds to 16 bits as TensorFlow does; what is read are these numbers."""
+    """NumPy rounds to 16 bits like TensorFlow, and exactly these numbers are read."""
     argv = [f"--prefix={run}/", "--num_last_checkpoints=1", "--weights_dtype=float16"]
     assert avg_checkpoints.main([*argv, f"--output_path={tmp_path / 'model.ckpt'}"]) == 0
     small, whole = (_weights(path) for path in (tmp_path / "model.ckpt-0", run / "model.ckpt-3"))
@@ -107,7 +107,7 @@ def test_average_sums_in_float64(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_average_is_a_valid_output_dir(run, tmp_path, capsys):
-    """Evaluation takes it, training does not, and averaging again replaces it."""
+    """Evaluation accepts it, training rejects it, and another average replaces it."""
     argv = [
         f"--prefix={run}",
         "--num_last_checkpoints=3",
@@ -227,7 +227,7 @@ def test_average_rejects_t2t_and_truncated_checkpoints(run, tmp_path, capsys):
 
 
 def test_features_record_cannot_name_foreign_files(run, tmp_path, capsys):
-    """Its records are copied beside the average."""
+    """The records of the run are copied next to the average, but only its own files."""
     theirs, home = tmp_path / "theirs", tmp_path / "home"
     shutil.copytree(run, theirs)
     home.mkdir()

@@ -40,7 +40,7 @@ def test_sacrebleu_matches_published_score(shared_dir, capsys):
     assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:" in cased
     assert uncased.startswith(f"BLEU_uncased =  {float(scores['sacreBLEU_lc']):.2f}")
     assert "|case:lc|" in uncased
-    assert "25.36" in cased  # the figure itself, whatever the file says
+    assert "25.36" in cased  # the score itself, independent of the file
 
 
 @pytest.mark.slow
@@ -55,7 +55,7 @@ def test_t2t_bleu_matches_published_score(shared_dir, capsys):
 
 
 def test_bleu_cased_and_uncased(files, capsys):
-    """A missing line break at the end of a file is no missing line."""
+    """A file without a line break at its end has the same number of lines."""
     assert bleu.main([*files, "--bleu_variant=uncased"]) == 0
     assert capsys.readouterr().out.startswith("BLEU_uncased = 100.00  100.0/100.0")
     assert bleu.main([*files, "--bleu_variant=cased", "--t2t"]) == 0

@@ -1,4 +1,4 @@
-"""A command whose terminal is closed goes on; what it prints does not command the terminal."""
+"""Commands survive a closed terminal and escape their output."""
 
 import contextlib
 import errno
@@ -18,7 +18,7 @@ from ut_keras.process import live_line
 
 
 def _in_a_graph(error):
-    """A command that makes a graph, and in it, of a function within another, an error."""
+    """Raise a user error in a nested function, while a command traces a graph."""
 
     def inner(x):
         if x is not None:
@@ -152,7 +152,7 @@ def test_command_runs_with_closed_streams(tmp_path):
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_output_escapes_control_characters(encoding):
-    """Whatever is printed, an error's line too, and in a pipe or log that is shown later."""
+    """All output is escaped, also error messages, and also in a pipe or log."""
     hostile = "\x1b]0;mine\x07 \x9b2J \u202eevil \x7f \udcff \ud800 \u061c"
     shown = r"\x1b]0;mine\x07 \x9b2J \u202eevil \x7f \udcff \ud800 \u061c"
 

@@ -1,4 +1,4 @@
-"""The run and the texts that the tests of ut-decoder share."""
+"""The run and the texts for the tests of ut-decoder."""
 
 import types
 
@@ -13,7 +13,7 @@ from ut_keras.inference import run as run_lib
 
 @pytest.fixture(scope="session")
 def run(tmp_path_factory):
-    """A run of `PROBLEM` with checkpoints of steps 1 and 3, which no test may change."""
+    """Return a read-only run of `PROBLEM` with checkpoints at steps 1 and 3."""
     data_dir = tmp_path_factory.mktemp("data")
     argv = [f"--problem={PROBLEM}", f"--data_dir={data_dir}", f"--tmp_dir={data_dir}"]
     assert datagen.main(argv) == 0
@@ -22,7 +22,7 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def one_model():
-    """Commands read their weights into one model, blank before, whose searches are traced once."""
+    """Make all commands use one model, so that searches are traced once."""
     made = {}
 
     def from_specs(*arguments):
@@ -40,11 +40,11 @@ def one_model():
 
 @pytest.fixture
 def source(tmp_path):
-    """A file of 40 lines of 1 to 9 symbols, four of them empty, and its lines."""
+    """Return a file of 40 lines with 1 to 9 tokens, four of them empty, and its lines."""
     return write_source(tmp_path / "source", shortest=1)
 
 
 @pytest.fixture
 def equal_source(tmp_path):
-    """The same with 9 symbols a line."""
+    """Return the same with 9 tokens per line."""
     return write_source(tmp_path / "source", shortest=9)

@@ -62,7 +62,7 @@ def test_user_errors_are_one_line(tmp_path, capsys, argv, message):
 
 @pytest.mark.parametrize("size", [10, 1000])
 def test_full_disk_leaves_no_files(tmp_path, capsys, size):
-    """At 10 bytes not even what the files are made of can be noted."""
+    """With 10 bytes, not even the record of the files' origin can be written."""
     name = "algorithmic_reverse_binary40_test"
     with full_disk.full_disk(size):
         assert _run(tmp_path, f"--problem={name}") == 2
@@ -92,7 +92,7 @@ def test_inspect_prints_records(tmp_path, capsys):
     assert "tiny_algo, train\n1  inputs" in out and "\n2  inputs" in out
     assert "tiny_algo, dev\n" in out and "\n3  inputs" not in out
     assert "100 records in 1 file(s)" in out
-    # What is there is not made again.
+    # Existing files are not generated again.
     assert _run(tmp_path, "--problem=tiny_algo", "--inspect=1") == 0
     assert "nothing to generate" in capsys.readouterr().out
 

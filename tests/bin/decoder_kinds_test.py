@@ -1,4 +1,4 @@
-"""ut-decoder with models that write no translation: classes, and a language model."""
+"""ut-decoder with classifiers and language models."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ _GLOBAL = {
     ],
 )
 def test_classifier_decodes_one_label_per_line(tmp_path, model, parts, options, monkeypatch):
-    """Each line gets one label: alone, among others, in an export and in evaluation."""
+    """Each line gets the same label alone, in a batch, in an export and in evaluation."""
     (tmp_path / "run").mkdir()
     options = {"problem": "decoder_test_classes", "model": model, "steps": (3,), **options}
     run = Run(tmp_path / "run", tmp_path, **options)
@@ -89,7 +89,7 @@ def test_language_model_continues_each_line(tmp_path):
 
 @pytest.mark.slow
 def test_exit_threshold_stops_a_fixed_depth_run_early(tmp_path):
-    """Nothing of that rule is trained: every run of all steps can be asked to stop early."""
+    """The rule "convergence" has no weights, so any fixed-depth run can stop early."""
     (tmp_path / "run").mkdir()
     fixed = {"num_rec_steps": 3, "pos": "timing", "add_step_timing_signal": False}
     run = Run(tmp_path / "run", tmp_path, model="universal_transformer", **fixed)

@@ -1,4 +1,4 @@
-"""Problems of kinds that no quick dataset has, for the tests of ut-decoder."""
+"""Problems for the tests of ut-decoder, of types that no small dataset has."""
 
 from ut_keras import problems
 from ut_keras.data.features import FeatureSpec
@@ -10,7 +10,7 @@ WORDS = ("no", "yes", "maybe", "a", "b", "c", "d", ".")
 
 @problem.register("decoder_test_classes")
 class Classes(problem.Problem):
-    """Words to one of three labels."""
+    """Maps words to one of three labels."""
 
     class_label_features = ("targets",)
 
@@ -23,7 +23,7 @@ class Classes(problem.Problem):
 
 @problem.register("decoder_test_language_model")
 class LanguageModel(problem.Problem):
-    """Bytes that go on."""
+    """A language model of bytes."""
 
     def feature_encoders(self, data_dir):
         return {"targets": text_encoder.ByteTextEncoder()}
@@ -31,7 +31,7 @@ class LanguageModel(problem.Problem):
 
 @problem.register("decoder_test_stories")
 class Stories(Classes):
-    """Inputs of sentences, which no line of text is."""
+    """Has inputs of sentences, which a line of text cannot be."""
 
     def feature_specs(self, data_dir):
         specs = super().feature_specs(data_dir)
@@ -41,7 +41,7 @@ class Stories(Classes):
 
 @problem.register("decoder_test_decimal")
 class Decimal(problem.Problem):
-    """The reversal of binary numbers with another vocabulary."""
+    """Reverses binary numbers, with another vocabulary."""
 
     def feature_encoders(self, data_dir):
         return problems.get("algorithmic_reverse_decimal40").feature_encoders(data_dir)
@@ -49,7 +49,7 @@ class Decimal(problem.Problem):
 
 @problem.register("decoder_test_digits")
 class Digits(problem.Problem):
-    """Digits and their reversal."""
+    """Reverses digits."""
 
     num_train_shards = 1
 

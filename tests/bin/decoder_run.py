@@ -1,4 +1,4 @@
-"""What the tests of ut-decoder share: a run of a small model that writes much, and its search."""
+"""A run of a small model with long outputs, for the tests of ut-decoder."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ ENCODER = problems.get(PROBLEM).feature_encoders()["inputs"]
 
 
 class Run:
-    """A run: its model, its folder and its data."""
+    """A run with its model, folder and data."""
 
     def __init__(self, folder, data_dir, **options):
         self.model = small_run.write(folder, data_dir, **options)
@@ -27,7 +27,7 @@ class Run:
 
 
 def write_source(path, shortest):
-    """(path, lines) of a file of 40 lines of up to 9 symbols, four of them empty."""
+    """Write 40 lines of up to 9 tokens, four of them empty; return (path, lines)."""
     rng = np.random.default_rng(7)
     lengths = rng.integers(shortest, 10, size=40)
     lines = [" ".join(map(str, rng.integers(2, size=length))) for length in lengths]
@@ -37,7 +37,7 @@ def write_source(path, shortest):
 
 
 def search(model, line, **options):
-    """[(text, score)] of one line alone."""
+    """Return [(text, score)] for a single line."""
     ids = ENCODER.encode(line) + [1]
     found = model.generate({"inputs": [ids]}, **options)
     texts = [ENCODER.decode(cut_at_eos(row)) for row in found.ids[0].numpy()]
@@ -45,7 +45,7 @@ def search(model, line, **options):
 
 
 def lines_of(path):
-    """The lines of a file, which ends with one."""
+    """Return the lines of a file, which must end with a line break."""
     content = path.read_text()
     assert content.endswith("\n")
     return content.split("\n")[:-1]

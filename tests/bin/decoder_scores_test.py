@@ -1,4 +1,4 @@
-"""ut-decoder's scores: of given targets, of beams, and BLEU; those that T2T writes."""
+"""Scores of ut-decoder: of given targets, of beams and BLEU, compared with T2T."""
 
 import os
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("one_model")
 
 
 def test_score_file_scores_given_targets(run, tmp_path):
-    """T2T's: the mean of -log p over the ids, EOS included."""
+    """The score is T2T's: the mean of -log p over the ids, including EOS."""
     pairs = [("0 1 1", "1 1 0"), ("1", "0 0 0 0 1"), ("0 0 1 0 1", ""), ("1 1", "1 1")] * 3
     (tmp_path / "pairs").write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
     run.decode(f"--score_file={tmp_path / 'pairs'}", f"--decode_to_file={tmp_path / 'scores'}")
@@ -49,7 +49,7 @@ def test_decode_reference_uses_language_of_the_problem(run, source, tmp_path, ca
     assert "|tok:zh|" in capsys.readouterr().out
 
 
-# What t2t-decoder --score_file wrote of tests/testdata/t2t/ckpt/transformer.
+# Output of t2t-decoder --score_file for tests/testdata/t2t/ckpt/transformer.
 T2T_SCORES = (
     ("1 1 0 1 1 1 1 1 0 1", "1 0 1 1 1 1 1 0 1", 1.049522),
     ("0 1 0 0 1 1", "1 1 0 0 1", 1.143023),
@@ -61,7 +61,7 @@ T2T_SCORES = (
 
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory):
-    """The command line for a run that T2T trained."""
+    """Return the command line for a run that T2T trained."""
     folder = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t")
     output_dir = tmp_path_factory.mktemp("imported")
     data = f"--data_dir={folder}/data_dir"
@@ -79,7 +79,7 @@ def test_score_file_matches_t2t(imported, tmp_path):
 
 
 def test_beams_match_t2t(imported, tmp_path):
-    """But for a beam that nothing fills, where T2T writes as many <pad> as there is room for."""
+    """Beams are equal, except for empty beams, which T2T fills with <pad>."""
     (tmp_path / "source").write_text("0 1 0 0 1 1 1\n1 0 1\n")
     how = "beam_size=4,alpha=0.6,extra_length=5,return_beams=True,write_beam_scores=True"
     argv = [f"--decode_from_file={tmp_path / 'source'}", f"--decode_to_file={tmp_path / 'out'}"]

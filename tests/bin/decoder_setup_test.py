@@ -1,4 +1,4 @@
-"""What ut-decoder refuses, in one line and before any model is made."""
+"""ut-decoder reports user errors in one line, before it builds a model."""
 
 import os
 import re
@@ -18,7 +18,7 @@ T2T_RUN = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "ckpt
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """{kind: folder of a run}"""
+    """Return {type of problem: folder of a run}."""
     folders = {}
     for kind, options in {
         "reverse": {},
@@ -32,7 +32,7 @@ def runs(tmp_path_factory):
 
 @pytest.fixture
 def flags(runs, tmp_path):
-    """A command line that works, as a dict."""
+    """Return a valid command line as a dict."""
     (tmp_path / "source").write_text("0 1\n1\n")
     return {
         "output_dir": runs["reverse"],
@@ -49,7 +49,7 @@ def _argv(flags):
 
 @pytest.fixture
 def error(flags, capsys, monkeypatch, tmp_path):
-    """Function from changes of the command line to its error; no model may be made."""
+    """Return a function from changed flags to the error; it must not build a model."""
 
     def refuse(*args, **kwargs):
         raise AssertionError("a model was made")
@@ -147,7 +147,7 @@ def test_check_uses_vocabulary_of_the_run(flags, tmp_path):
     assert setup.specs == record.specs and setup.data_dir == ""
     assert setup.encoders["inputs"].encode("0 1") == [2, 3]
     assert [weight.shape for weight in setup.load_model()[0].weights]
-    # A split is data, which the folder has not.
+    # A split needs data, which the folder does not have.
     argv = _argv({**flags, "output_dir": run, "data_dir": None, "decode_from_file": None})
     with pytest.raises(UsageError, match="the folder with the data of the split"):
         decoder_setup.check(command_line.parse(flags_lib.DECODER, argv, "ut-decoder", ""))
@@ -212,7 +212,7 @@ def test_check_rejects_lines_for_stories(error, runs, tmp_path):
     assert "--model is required" in line and "run.json" in line
 
 
-# What only the weights tell.
+# Only the shapes of the weights show this.
 
 
 def test_checkpoint_of_another_vocabulary_is_rejected(flags, runs, tmp_path, capsys):

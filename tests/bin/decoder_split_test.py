@@ -1,4 +1,4 @@
-"""ut-decoder without --decode_from_file: a split of the problem, beside its targets."""
+"""ut-decoder without --decode_from_file decodes a split and writes its targets."""
 
 import os
 
@@ -38,7 +38,7 @@ def test_split_is_written_to_files(run, tmp_path):
 
     [file] = tfrecords.find(str(run.data_dir), PROBLEM, "dev")
     first = next(iter(tfrecords.read(file)))
-    assert ENCODER.decode(first["inputs"]) == inputs[0]  # in the order of the file
+    assert ENCODER.decode(first["inputs"]) == inputs[0]  # in file order
 
 
 @pytest.mark.slow
@@ -55,7 +55,7 @@ def test_split_of_packed_examples_is_unpacked(tmp_path):
     inputs, targets = (lines_of(tmp_path / f"{base}.{kind}") for kind in ("inputs", "targets"))
     assert sorted(inputs) == [" ".join(str(number)) for number in range(10, 30)]
     assert targets == [line[::-1] for line in inputs]
-    # The problem that is not packed has the same model.
+    # The unpacked problem has the same model.
     (tmp_path / "source").write_text("1 2\n")
     run.decode(
         "--problem=decoder_test_digits",
@@ -72,7 +72,7 @@ def test_split_is_printed_without_a_file(run, capsys):
 
 
 def test_split_files_keep_links_and_are_checked_first(run, tmp_path):
-    """They stay in their folder, links stay links; all are looked at before anything is decoded."""
+    """All files are checked before decoding, and links stay links."""
     how = "--decode_hparams=beam_size=1,extra_length=1,num_samples=1"
     folder = tmp_path / "x.beam1.alpha0.6.decodes"
     folder.mkdir()

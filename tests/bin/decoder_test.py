@@ -1,4 +1,4 @@
-"""ut-decoder as a user meets it, from lines of text to lines of text."""
+"""ut-decoder end to end, from lines of text to lines of text."""
 
 import io
 import json
@@ -22,7 +22,7 @@ _TWO_BEAMS = "--decode_hparams=beam_size=2,extra_length=4"
 
 
 def _two_beams(run, lines):
-    """What is written of some lines with them."""
+    """Return the output lines for two beams."""
     options = {"beam_size": 2, "alpha": 0.6, "decode_length": 4}
     return [search(run.model, line, **options)[0][0] if line else "" for line in lines]
 
@@ -35,7 +35,7 @@ def test_each_line_is_decoded_as_alone(run, source, tmp_path, capsys, together):
     run.decode(*argv, _TWO_BEAMS + together)
     expected = _two_beams(run, lines)
     assert lines_of(target) == expected
-    assert len(set(expected)) > 10  # not all the same
+    assert len(set(expected)) > 10  # the outputs differ
     shown = capsys.readouterr().out
     assert "lines 4, 5, 21, 40: empty" in shown
     assert "Decoded 40 lines." in shown
@@ -88,7 +88,7 @@ def test_return_beams_writes_all_beams(run, equal_source, tmp_path):
 
 
 def test_decoding_traces_few_graphs(run, source, tmp_path, monkeypatch):
-    monkeypatch.setattr(run_lib, "models", models)  # a new one
+    monkeypatch.setattr(run_lib, "models", models)  # a new model
     shapes, traced = set(), []
     original = transformer.Transformer.encode
     call = predictor.Predictor.__call__
@@ -122,7 +122,7 @@ def test_out_of_memory_names_the_line(run, source, tmp_path, capsys, monkeypatch
 
 
 def test_checkpoint_path_finds_the_run(run, source, tmp_path):
-    """Hparams, model and problem are those beside it."""
+    """Hparams, model and problem come from the checkpoint's folder."""
     expected = _two_beams(run, source[1])
     argv = [f"--data_dir={run.data_dir}", f"--decode_from_file={source[0]}", _TWO_BEAMS]
     for step, same in ((3, True), (1, False)):
@@ -160,8 +160,10 @@ def test_decode_hparams_set_search_options(run, source, tmp_path):
     lengths = [
         len(line.split()) for line in _options(run, source, tmp_path, "min_length=6") if line
     ]
-    assert len(lengths) == 36 and min(lengths) == 6  # the shortest has room for no more
-    # No symbol twice, of the two that there are (and the rarely written <pad>).
+    assert (
+        len(lengths) == 36 and min(lengths) == 6
+    )  # the maximum output length of the shortest line
+    # No token occurs twice. There are two tokens, and rarely <pad>.
     lines = _options(run, source, tmp_path, "no_repeat_ngram_size=1")
     assert all(len(set(line.split())) == len(line.split()) for line in lines)
 
@@ -202,7 +204,7 @@ def test_interactive_mode_prints_beams(run, capsys, monkeypatch, tmp_path):
 
 
 def test_long_lines_are_reported_and_truncated(run, tmp_path, capsys, monkeypatch):
-    long = " ".join("01" * 150)  # training stopped at 256
+    long = " ".join("01" * 150)  # the maximum length in training is 256
     (tmp_path / "source").write_text(f"0 1\n{long}\n1\n")
     argv = [f"--decode_from_file={tmp_path / 'source'}", f"--decode_to_file={tmp_path / 'out'}"]
     run.decode(*argv, "--decode_hparams=beam_size=1,extra_length=2")
@@ -241,6 +243,6 @@ def test_empty_file_and_empty_lines_are_decoded(run, tmp_path):
 
 
 def test_decoder_reads_problem_and_model_from_the_run(run):
-    """The fixture's run.json names problem and model; nothing else in these tests does."""
+    """Only run.json of the fixture names problem and model."""
     record = json.loads((run.folder / "run.json").read_text())
     assert (record["problem"], record["model"]) == (PROBLEM, "transformer")

@@ -56,7 +56,7 @@ def test_exporter_writes_safetensors_and_ctranslate2(run, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_exporter_writes_a_numbered_saved_model(run, tmp_path, capsys):
-    """Each time to another number, and what it serves is what the model writes."""
+    """Each export has another number, and the served outputs equal the model's."""
     argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]
     argv += ["--decode_hparams=beam_size=2,alpha=0.5,extra_length=3"]
     assert exporter.main([*argv, f"--checkpoint_path={run}/model.ckpt-1"]) == 0
@@ -97,7 +97,7 @@ def test_exporter_writes_into_the_run_by_default(run, tmp_path):
 
 @pytest.fixture
 def writes(monkeypatch):
-    """Exports are empty folders; the models that they are of."""
+    """Replace exports by empty folders; return the list of exported models."""
     from ut_keras import export
 
     models = []
@@ -117,7 +117,7 @@ def writes(monkeypatch):
         ([], 1_000_000),
         (["999999", "notes"], 1_000_000),
         (["1000000"], 1_000_001),
-        # Of a machine whose clock was ahead; the second is being written by a program.
+        # From a machine whose clock is ahead. Another program is still writing the second export.
         (["2000000000", "7"], 2_000_000_001),
         (["0002000000"], 2_000_001),
         ([".3000000.ut_keras-8f3a0c1d"], 3_000_001),
@@ -154,10 +154,10 @@ def test_exporter_removes_leftovers_of_killed_processes(run, tmp_path, writes):
     assert sorted(os.listdir(served)) == [alive, "1000000"]
 
 
-@pytest.mark.slow  # the default run has it without the command
+@pytest.mark.slow  # the default tests cover it without the command
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
 def test_exporter_writes_litert_model_and_vocabulary(run, tmp_path):
-    """A folder with the model and the vocabulary, and nothing else."""
+    """The folder contains the model and the vocabulary, and nothing else."""
     argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]
     argv += ["--format=litert", "--export_quantize=int8"]
     how = "beam_size=1,extra_length=3,max_input_size=9"
@@ -216,7 +216,7 @@ def test_full_disk_leaves_no_export(run, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_trainer_and_average_write_features_record(tmp_path, capsys):
-    """The trainer and the average of its checkpoints leave folders that ut_keras.load takes."""
+    """The trainer and ut-avg-checkpoints write folders that ut_keras.load can read."""
     name, data, folder = small_run.PROBLEM, tmp_path / "data", tmp_path / "run"
     assert datagen.main([f"--problem={name}", f"--data_dir={data}", f"--tmp_dir={data}"]) == 0
     hparams = ",".join(f"{key}={value}" for key, value in small_run.SMALL.items())

@@ -1,4 +1,4 @@
-"""A disk on which no file can have more than a few bytes."""
+"""Simulate a full disk, on which each file can have only a few bytes."""
 
 import contextlib
 import os
@@ -7,7 +7,7 @@ import resource
 
 @contextlib.contextmanager
 def full_disk(size):
-    """Context in which files of this process end at so many bytes."""
+    """Context manager that limits the size of this process's files, in bytes."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
@@ -18,8 +18,8 @@ def full_disk(size):
 
 @contextlib.contextmanager
 def full_output():
-    """Context with a text file that takes nothing, as standard output on a full disk."""
-    file = open("/dev/full", "w", encoding="utf-8")  # noqa: SIM115  closing it fails, too
+    """Context manager with a text file that cannot be written."""
+    file = open("/dev/full", "w", encoding="utf-8")  # noqa: SIM115  closing it also fails
     try:
         yield file
     finally:
@@ -28,5 +28,5 @@ def full_output():
 
 
 def all_files(folder):
-    """Names of all files below a folder, hidden ones included."""
+    """Return the names of all files below a folder, including hidden files."""
     return sorted(name for _, _, names in os.walk(folder) for name in names)

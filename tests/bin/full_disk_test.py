@@ -1,6 +1,6 @@
-"""A full disk at every command that writes: one line with the file, and nothing half-written.
+"""On a full disk, commands name the file in one line and leave no partial files.
 
-The data's, the exporter's, the average's and the checkpoints' are beside those.
+The tests of datagen, exporter, avg_checkpoints and checkpoints have their own cases.
 """
 
 import errno
@@ -59,7 +59,7 @@ def test_decoder_reports_full_standard_output(run, capsys, monkeypatch):
         (_train, 100, "run.json", []),
         (_import, 6000, "model.ckpt-20", []),
         (_decode, 70, ".target.ut_keras-partial", []),
-        # What is decoded is kept.
+        # The decoded outputs are kept.
         (_decode, 150, ".target.ut_keras-partial", [".target.ut_keras-partial"]),
     ],
 )

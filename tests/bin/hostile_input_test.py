@@ -1,6 +1,6 @@
-"""Input that no honest user gives, over every command: one line, exit code 2, and soon.
+"""Invalid input to any command gives one line and exit code 2, quickly.
 
-A row of a table is what is spoilt, which commands meet it, and what their line says.
+Each table row has the damaged input, the commands that read it, and a part of the message.
 """
 
 import io
@@ -35,7 +35,7 @@ T2T_RUN = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "ckpt
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory):
-    """A folder with data and a run of them."""
+    """Return a folder with data and a run."""
     folder = tmp_path_factory.mktemp("sound")
     for name in ("raw", "data", "run"):
         (folder / name).mkdir()
@@ -54,7 +54,7 @@ def sound(tmp_path_factory):
 
 @pytest.fixture
 def world(sound, tmp_path):
-    """A copy of it, to be spoilt."""
+    """Return a copy of the folder, to be damaged."""
     return shutil.copytree(sound, tmp_path / "world")
 
 
@@ -111,7 +111,7 @@ def _make_folder(path):
     path.mkdir()
 
 
-# Files that lie.
+# Files with invalid contents.
 
 _SHAPES = {
     "deep": "[" * 100_000,
@@ -153,7 +153,7 @@ def test_invalid_json_is_one_line(world, capsys, file, name, shape):
 
 
 def _spoilt_vocabularies():
-    """{name: function from the lines of a vocabulary to bytes}"""
+    """Return {name: function from the lines of a vocabulary to bytes}."""
     return {
         "reversed": lambda lines: "\n".join([*lines[:2], *reversed(lines[2:])]).encode(),
         "unreserved": lambda lines: "\n".join(lines[2:]).encode(),
@@ -233,7 +233,7 @@ def test_trainer_does_not_restart_with_invalid_checkpoint_state(world, capsys):
 @pytest.mark.parametrize("end", ["index", "data-00000-of-00001"])
 @pytest.mark.parametrize("name", ["decoder", "exporter", "avg", "trainer"])
 def test_broken_checkpoint_link_is_one_line(world, capsys, name, end):
-    """Whoever put it there wants that one: an older one is no answer."""
+    """The user wants the linked checkpoint, so the command does not use an older one."""
     path = world / "run" / f"model.ckpt-2.{end}"
     path.unlink()
     path.symlink_to("/nonexistent/checkpoint")
@@ -372,7 +372,7 @@ def test_broken_user_package_is_one_line(world, capsys, name, source, said):
 def test_out_of_range_number_is_one_line(world, capsys, name, flag, said):
     argv = _argv(name, world)
     if name == "trainer":
-        shutil.rmtree(world / "run")  # else a run of other sizes is what is wrong
+        shutil.rmtree(world / "run")  # otherwise, the error is about the sizes of the run
     _refused(capsys, MAIN[name], [*argv, f"--{flag}"], said)
 
 
@@ -392,7 +392,7 @@ def test_out_of_range_depth_is_one_line(world, capsys, overrides):
 
 @pytest.mark.parametrize("line", ["ns=1000000000", f"dl={10**12}", "dl=" + "9" * 6000, "ns=nan"])
 def test_out_of_range_typed_number_is_rejected(world, monkeypatch, capsys, line):
-    """They are refused, and decoding goes on."""
+    """The number is rejected, and decoding continues."""
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{line}\nq\n"))
     argv = [word for word in _argv("decoder", world) if "_file=" not in word]
     assert decoder.main([*argv, "--decode_interactive"]) == 0

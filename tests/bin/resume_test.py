@@ -1,4 +1,4 @@
-"""The trainer in a run's folder: what is refused changes nothing, what goes on loses nothing."""
+"""A rejected trainer command changes no file, and a resumed run loses nothing."""
 
 import hashlib
 import json
@@ -36,7 +36,7 @@ def _argv(folder, **changed):
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A folder with data and a run of them that has ended."""
+    """Return a folder with data and a finished run."""
     folder = tmp_path_factory.mktemp("finished")
     (folder / "raw").mkdir()
     for split in ("train", "dev"):
@@ -50,12 +50,12 @@ def finished(tmp_path_factory):
 
 @pytest.fixture
 def world(finished, tmp_path):
-    """A copy of it, to be spoilt."""
+    """Return a copy of the folder, to be damaged."""
     return shutil.copytree(finished, tmp_path / "world")
 
 
 def _content(folder):
-    """{path: (time of change, digest)} of all files."""
+    """Return {path: (time of change, digest)} of all files."""
     return {
         str(path.relative_to(folder)): (
             path.stat().st_mtime_ns,
@@ -81,7 +81,7 @@ def _in_another_order(world):
 
 
 def _of_an_older_version(world):
-    """Without a record of its features, only the shapes of variables tell."""
+    """Remove features.json; then only the shapes of variables show another vocabulary."""
     (world / "run" / "features.json").unlink()
     _with_another_entry(world)
 
@@ -107,7 +107,7 @@ def _damage_data(world):
     path.write_bytes(path.read_bytes()[:-3])
 
 
-# What is done to the folder, what is changed of the flags, what is said.
+# name: (function that damages the folder, changed flags, part of the message)
 REFUSALS = {
     "optimizer": (None, {"hparams": {"optimizer": "momentum"}}, "optimizer must be adam "),
     "size": (None, {"hparams": {"hidden_size": 32}}, "hidden_size=32 instead of 16"),

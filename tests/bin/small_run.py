@@ -1,4 +1,4 @@
-"""A run of a model with large random weights, which writes other things for every input."""
+"""Write a run with large random weights, whose outputs differ between inputs."""
 
 import numpy as np
 
@@ -16,14 +16,15 @@ SMALL = {
 
 
 def write(directory, data_dir=None, problem=PROBLEM, model="transformer", steps=(1,), **changed):
-    """Writes checkpoints and records.
+    """Write checkpoints and records of a run.
 
     Args:
         directory: str, an existing folder.
-        data_dir: str, of the problem.
+        data_dir: str, the data of the problem.
         problem, model: str, names.
-        steps: ints, of the checkpoints; the weights of each are drawn anew.
-        changed: hparams.
+        steps: ints, of the checkpoints. The weights of each are sampled separately.
+        **changed: hparams.
+
     Returns:
         The model, with the weights of the last checkpoint.
     """
@@ -45,7 +46,7 @@ def write(directory, data_dir=None, problem=PROBLEM, model="transformer", steps=
             if len(weight.shape) > 1:
                 value = rng.normal(size=weight.shape).astype("float32")
                 if "softmax" in weight.path:
-                    value[1] *= 0.3  # EOS: not always the first
+                    value[1] *= 0.3  # EOS must not always come first
                 weight.assign(value)
         optimizer.iterations.assign(step)
         checkpoints.save()
@@ -57,7 +58,7 @@ def write(directory, data_dir=None, problem=PROBLEM, model="transformer", steps=
 
 
 def error(capsys, main, argv):
-    """The one line on stderr of a command that is refused."""
+    """Run a command that fails, and return its only line on stderr."""
     assert main(argv) == 2
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1, lines

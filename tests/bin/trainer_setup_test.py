@@ -1,4 +1,4 @@
-"""What is wrong with a command line is said before TensorFlow is loaded."""
+"""ut-trainer reports invalid flags before it loads TensorFlow."""
 
 import json
 import pathlib
@@ -62,8 +62,10 @@ def test_missing_bleu_tokenizer_is_reported_before_training(tmp_path, monkeypatc
     for schedule in ("train_eval_and_decode", "evaluate_and_decode"):
         with pytest.raises(UsageError, match=r"sacrebleu\[ja\]"):
             _check(tmp_path, *argv, f"--schedule={schedule}")
-    _check(tmp_path, *argv)  # which decodes nothing
-    _check(tmp_path, argv[0] + "_rev", "--schedule=train_eval_and_decode", argv[1])  # English
+    _check(tmp_path, *argv)  # the default schedule does not decode
+    _check(
+        tmp_path, argv[0] + "_rev", "--schedule=train_eval_and_decode", argv[1]
+    )  # its targets are English
 
 
 @pytest.mark.parametrize("missing", ["data_dir", "output_dir", "problem"])

@@ -1,4 +1,4 @@
-"""A run that goes on with something else says so, or is refused."""
+"""A run that resumes with other conditions prints notes or raises an error."""
 
 import json
 import re
@@ -48,7 +48,7 @@ def test_changes_reports_each_condition(changed, expected):
     setup = types.SimpleNamespace(hp=_HP, seed=changed.pop("random_seed", 3))
     said = training_conditions.changes(_RECORD, {**_TERMS, **changed}, setup)
     assert said == ([f"note: {expected}"] if expected else [])
-    # A run of an older version.
+    # A run of an older version has no record.
     assert not training_conditions.changes({}, {**_TERMS, **changed}, setup)
 
 
@@ -58,7 +58,9 @@ def test_changes_explains_global_batch_size():
     terms = {**_TERMS, "num_replicas": 2, "global_batch_size": 64}
     [said] = training_conditions.changes(record, terms, setup)
     assert "replicas changed from 1 to 2. Because of --global_batch_size, the batches" in said
-    [said] = training_conditions.changes(_RECORD, terms, setup)  # which did not have it
+    [said] = training_conditions.changes(
+        _RECORD, terms, setup
+    )  # without a recorded global_batch_size
     assert said.endswith("from 1 to 2")
 
 
@@ -104,7 +106,7 @@ def run(data_dir, tmp_path_factory):
 
 
 def test_worker_fingerprint_has_number_of_gpus(data_dir, tmp_path, monkeypatch):
-    """Before TensorFlow waits for all of them, deaf."""
+    """Workers compare the number before TensorFlow waits for them without a timeout."""
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["GPU:0", "GPU:1"])
 
     def gpus(asked):
@@ -135,7 +137,7 @@ def _edit(run, name, value):
 
 @pytest.mark.slow
 def test_resume_reports_changed_conditions(run, data_dir, tmp_path, capsys):
-    """Data, seed, batch size, moving average: the place in the data was of another order."""
+    """Data, seed, batch size and moving average change, and the order of the data."""
     other = _generate(tmp_path, 2)
     _edit(run, "learning_rate_constant", 0.5)
     hparams = _HPARAMS.replace("batch_size=256", "batch_size=128,norm_epsilon=0.001")

@@ -1,4 +1,4 @@
-"""The search as a user meets it; the trainer is a stand-in of milliseconds, but for one test."""
+"""The search end to end; a fast program replaces the trainer in all but one test."""
 
 import json
 import os
@@ -50,19 +50,19 @@ def _argv(directory, *more, **changed):
 
 
 def _search(argv):
-    """Runs a search in this process, as the trainer would; the exit code."""
+    """Run a search in this process, as the trainer does, and return the exit code."""
     return command.from_flags(flags.TRAINER, "", "")(lambda args: tune.run(args, _PROGRAM))(argv)
 
 
 def _trials(directory):
-    """The trials as Optuna reads them."""
+    """Return the trials that Optuna reads."""
     backend = optuna.storages.journal.JournalFileBackend(str(directory / "search/search.journal"))
     storage = optuna.storages.JournalStorage(backend)
     return optuna.load_study(study_name="search", storage=storage).trials
 
 
 def _told(directory):
-    """What is known of the trials, without the times."""
+    """Return the properties of the trials, without the times."""
     return [(t.number, t.state.name, t.value, t.params, t.user_attrs) for t in _trials(directory)]
 
 
@@ -180,13 +180,13 @@ def test_study_of_the_user_is_kept(tmp_path):
     assert path.read_text() == before
 
 
-# Trials of the user's own, by Optuna.
+# Trials that the user adds with Optuna.
 
 _ENQUEUED = {"learning_rate_constant": 0.25, "num_heads": 2, "ffn_layer": "conv_hidden_relu"}
 
 
 def _study(directory):
-    """The study as a user opens it."""
+    """Return the study, opened as a user does."""
     backend = optuna.storages.journal.JournalFileBackend(str(directory / "search/search.journal"))
     storage = optuna.storages.JournalStorage(backend)
     return optuna.load_study(study_name="search", storage=storage)
@@ -194,7 +194,7 @@ def _study(directory):
 
 @pytest.fixture
 def begun(tmp_path):
-    """A study with two trials that ended."""
+    """Return a study with two finished trials."""
     assert _search(_argv(tmp_path, autotune_max_trials="2")) == 0
     return _study(tmp_path)
 
@@ -251,7 +251,7 @@ def test_enqueued_trial_outside_the_ranges_fails_alone(tmp_path, begun, capsys, 
 
 def test_enqueued_trial_of_a_killed_search_is_resumed(tmp_path, begun):
     begun.enqueue_trial(_ENQUEUED)
-    begun.ask()  # the search was killed just after it
+    begun.ask()  # the search was killed right after this call
     assert _trials(tmp_path)[2].state.name == "RUNNING"
     assert _search(_argv(tmp_path, autotune_max_trials="2")) == 0
     trial = _trials(tmp_path)[2]
@@ -329,7 +329,7 @@ def test_result_that_the_user_reported_is_kept(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_stopped_search_resumes_with_equal_results(tmp_path, end):
-    """SIGKILL: the trial is told by the system; the next search waits until it has saved."""
+    """After SIGKILL, the next search waits until the trial has saved."""
     whole, parted = tmp_path / "whole", tmp_path / "parted"
     whole.mkdir()
     parted.mkdir()

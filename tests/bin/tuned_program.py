@@ -1,7 +1,8 @@
-"""A stand-in for the trainer, for tests of the search: no model, the trainer's files and codes.
+"""A program that replaces the trainer in tests of the search.
 
-Its objective, `score`, is best at learning_rate_constant=0.001. What the environment variable
-TUNED_PROGRAM says happens: "slow" runs until it is stopped, "broken" fails in trial-1.
+It has no model, but writes the trainer's files and returns its exit codes. Its objective, `score`,
+is best at learning_rate_constant=0.001. The environment variable TUNED_PROGRAM selects a behavior:
+"slow" makes trial-1 run until it is stopped, and "broken" makes trial-1 fail.
 """
 
 import json
@@ -38,7 +39,7 @@ if mode == "slow" and number == "trial-1":
         pass
     time.sleep(60)
 score = -abs(math.log(float(hparams["learning_rate_constant"]) / 0.001))
-score += float(flags.get("bonus", 0))  # of a user's package
+score += float(flags.get("bonus", 0))  # a flag of a user's package
 with open(os.path.join(directory, "metrics.jsonl"), "a", encoding="utf-8") as file:
     for step in (3, 6):
         record = {"step": step, "time": 0.0, "split": "dev", "score": score - 1 / step}

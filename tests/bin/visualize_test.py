@@ -26,7 +26,7 @@ WORDS = ("moved", "Where", "is", "Mary", "John", "to", "the", "garden", "hallway
 
 @problem.register("visualize_test_stories")
 class Stories(problem.Problem):
-    """Stories as bAbI's, of up to 4 sentences of 5 words."""
+    """Stories like bAbI's, with up to 4 sentences of 5 words."""
 
     class_label_features = ("targets",)
 
@@ -42,7 +42,7 @@ class Stories(problem.Problem):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """{kind: folder of a run}"""
+    """Return {type of problem: folder of a run}."""
     folders = {}
     for kind, options in {
         "reverse": {"model": "universal_transformer", **ADAPTIVE},
@@ -65,7 +65,7 @@ def _argv(run, directory, **flags):
 
 @pytest.fixture
 def see(tmp_path, monkeypatch, capsys):
-    """Function from a command line to what it drew: an `Observation`."""
+    """Return a function from flags to the plotted `Observation`."""
 
     def run(folder, **flags):
         seen = []
@@ -105,8 +105,8 @@ def test_story_is_split_into_sentences(runs, see, tmp_path):
     (tmp_path / "out" / "mine.png").write_text("a file of the user's")
     assert see(runs["stories"], input="Where is Mary ?").maps["encoder"].keys == ["Where is Mary ?"]
     names = ["attention_encoder_bars.png", "mine.png", "ponder_encoder.png"]
-    assert sorted(os.listdir(tmp_path / "out")) == names  # no more steps of the first story
-    assert see(runs["stories"], input="|").maps == {}  # no sentence, no step
+    assert sorted(os.listdir(tmp_path / "out")) == names  # the pictures of the first story are gone
+    assert see(runs["stories"], input="|").maps == {}  # without sentences there are no steps
 
 
 def test_language_model_is_visualized(runs, see):
@@ -163,7 +163,7 @@ def test_model_without_attention_is_rejected(tmp_path, capsys, runs, monkeypatch
 
 @pytest.mark.slow
 def test_babi_story_is_visualized(shared_dir, tmp_path, see):
-    """bAbI's own vocabulary and sizes."""
+    """The test uses the vocabulary and sizes of the bAbI data."""
     folder = os.path.join(shared_dir, "data", "babi")
     name = "babi_qa_sentence_single_task1_1k"
     shutil.copy(os.path.join(folder, "tasks_1-20_v1-2.en.tar.gz"), tmp_path)

@@ -1,6 +1,6 @@
-"""Of any two commands that would write in one place, the second is refused by name.
+"""The second of two commands that write to one location fails and names its flag.
 
-And what others have there is as it was afterwards, whatever it is called.
+Files of the user or of other programs in this location do not change, whatever their names are.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ T2T = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t")
 
 
 class _Begun(Exception):
-    """The first command has come so far that it holds its lock."""
+    """Raised when the first command holds its lock."""
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,9 @@ def _average(place, run):
 
 def _export(place, run):
     argv = [f"--output_dir={run}", f"--data_dir={place}", f"--export_dir={place}"]
-    return exporter.main([*argv, "--format=safetensors"])  # all formats go to a folder alike
+    return exporter.main(
+        [*argv, "--format=safetensors"]
+    )  # all formats write a folder in the same way
 
 
 def _draw(place, run):
@@ -101,7 +103,7 @@ def _draw(place, run):
     return visualize.main([*argv, "--input=0 1"])
 
 
-# What writes in one place, and the flag that says which it is.
+# Commands that write to one location, and the flag that names it.
 PLACES = {
     "--output_dir": [_train, _search, _import],
     "Data must": [_generate, _generate_a_part, _generate_and_train],
@@ -125,7 +127,7 @@ def test_second_writer_is_rejected_by_flag(flag, first, second, run, tmp_path, c
     @contextlib.contextmanager
     def held(path, *said):
         with plain(path, *said):
-            # The first holds the lock on what both write: now comes the second.
+            # The first command holds the lock, so the second starts now.
             if not codes and _is_common(path, tmp_path):
                 codes.append(None)
                 codes[0] = second(tmp_path, run)
@@ -144,13 +146,13 @@ def test_second_writer_is_rejected_by_flag(flag, first, second, run, tmp_path, c
 
 
 def _is_common(path, place):
-    """Whether it is the lock of the place, not of a run's folder or of another file of data."""
+    """Whether a lock belongs to the location, not to a run or another data file."""
     folder, name = os.path.split(path)
     return folder == str(place) and ("-train-" not in name or "-train-00003-" in name)
 
 
-# Names that a person may give to files beside what is written, among them those that a program
-# would keep something of its own under.
+# Names that a user may give to files next to the outputs. Some are typical names of temporary
+# files.
 STEMS = ("", "target", "averaged", "run", "1", "checkpoint", "hparams.json", "model.ckpt-1.index")
 STEMS += (
     "metrics.jsonl",
@@ -174,7 +176,7 @@ WRITERS = [_import, _generate, _decode, _score, _average, _export, _draw]
 
 @pytest.mark.parametrize("writer", [*WRITERS, pytest.param(_train_shortly, marks=pytest.mark.slow)])
 def test_writers_keep_foreign_files(writer, run, tmp_path, monkeypatch):
-    # Few samples, which go by the disk as many do.
+    # A few samples, which are sorted on disk as many samples are.
     monkeypatch.setattr(algorithmic.AlgorithmicProblem, "train_size", 1000)
     buckets = functools.partial(external_shuffle.Buckets, memory=2000)
     monkeypatch.setattr(external_shuffle, "Buckets", buckets)
@@ -187,7 +189,7 @@ def test_writers_keep_foreign_files(writer, run, tmp_path, monkeypatch):
     assert {name: after.get(name) for name in before} == before and len(after) > len(before)
 
 
-# What a command keeps under a name of its own, or writes under a name that it has chosen itself.
+# Temporary files of a command, and outputs whose names the command chooses.
 _OF_RUN = [".run.ut_keras-lock", "hparams.json", "run.json", "features.json"]
 _OF_RUN += ["vocab.inputs.subwords", "vocab.targets.tokens"]
 IN_THE_WAY = {
@@ -252,7 +254,7 @@ def test_run_in_best_folder_is_kept(run, tmp_path, capsys):
     refused("best', of another run")
     argv = ("--train_steps=0", "--schedule=train", f"--hparams={small}")
     assert _train(tmp_path, run, *argv) == 0
-    refused("OUTPUT_DIR/best must hold nothing but")  # in the folder of a run, too
+    refused("OUTPUT_DIR/best must hold nothing but")  # also in the folder of a run
 
 
 def _put(path, kind="file"):
@@ -267,7 +269,7 @@ def _put(path, kind="file"):
 
 
 def _content(place):
-    """{path: what is there} of all but folders."""
+    """Return {path: content} of all files."""
     found = {}
     for path in place.rglob("*"):
         if path.is_symlink():

@@ -66,7 +66,7 @@ def test_notes_skip_hparams_of_another_class():
     assert changes.notes(TransformerHParams(), _HP, "h.json") == []
 
 
-# The architecture.
+# --- Architecture -------------------------------------------------------------------------------
 
 
 def _assert_refuses(message, saved, current):

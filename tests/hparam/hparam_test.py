@@ -1,4 +1,4 @@
-"""What hyperparameters accept, refuse, say about themselves, and how they are kept in files."""
+"""Checks, notes, overrides and files of hyperparameters."""
 
 import dataclasses
 import json
@@ -36,7 +36,7 @@ def test_declarations_are_consistent(cls):
         if spec.facts.supported is not None:
             for value in spec.supported_values:
                 assert spec.checked(value) == value, name
-        # What has no effect breaks no weights, and all its values are as good as implemented.
+        # A field without effect cannot change the weights, and all its values are accepted.
         if spec.facts.ignored:
             assert not spec.facts.architecture, name
             assert spec.facts.supported is None, name
@@ -427,7 +427,7 @@ def test_from_dict_reads_all_golden_models(path):
     base = json.loads((T2T / "model/base_hparams.json").read_text())
     hp = hparam.from_dict(base[golden["base_hparams_set"]] | golden["overrides"])
     assert all(getattr(hp, name) == value for name, value in golden["overrides"].items())
-    # T2T's plain lstm_seq2seq has no field of its own; the name of the model says what it is.
+    # T2T's lstm_seq2seq has no fields that identify it; only the name of its model does.
     kinds = {"universal_transformer_base": UniversalTransformerHParams}
     kinds |= {name: LSTMHParams for name in base if name.startswith("lstm_") and "att" in name}
     assert type(hp) is kinds.get(golden["base_hparams_set"], TransformerHParams)

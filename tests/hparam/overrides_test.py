@@ -1,4 +1,4 @@
-"""The grammar of --hparams, without any field."""
+"""The grammar of --hparams, independent of the fields."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What ranges are made of, and what a tuner's trial draws from them."""
+"""Ranges of hyperparameters, and the values that a trial samples from them."""
 
 import random
 
@@ -10,7 +10,7 @@ from ut_keras.hparam.ranges import RangedHParams
 
 
 class _Draws:
-    """A trial that draws at random, on the scale that it is told."""
+    """A trial that samples uniformly on the given scale."""
 
     def __init__(self):
         self._random = random.Random(1)

@@ -1,4 +1,4 @@
-"""The sets of docs/results.md: what is compared differs in what it is compared by."""
+"""The sets of docs/results.md differ only in the compared properties."""
 
 import math
 
@@ -9,7 +9,7 @@ from ut_keras import hparams, models
 from ut_keras.data.features import FeatureSpec
 
 TASKS = ("babi", "algorithmic", "lte", "scan", "multi30k")
-# Of the model, not of its training; the last two are defaults that differ.
+# Fields of the model, not of its training. The defaults of the last two differ.
 OF_THE_MODEL = {"hidden_size", "filter_size", "pos", "daisy_chain_variables"}
 
 
@@ -40,7 +40,7 @@ def test_padding_sentences_do_not_change_babi_predictions(kind):
     wider = model({"inputs": np.pad(stories, [(0, 0), (0, 9), (0, 0)])})
     np.testing.assert_allclose(wider, together, atol=1e-5)
     np.testing.assert_allclose(model({"inputs": stories[1:, :4]}), together[1:], atol=1e-5)
-    # But where the question stands does: T2T's layout is another input.
+    # The position of the question has an effect: T2T's layout is another input.
     between = np.insert(stories[1:, :4], 3, 0, axis=1)
     assert np.abs(model({"inputs": between}) - together[1:]).max() > 1e-3
 
@@ -59,7 +59,7 @@ def test_multi30k_sets_have_equal_numbers_of_weights():
 
 @pytest.mark.parametrize("size", ["base", "small", "tiny"])
 def test_deepstart_sets_change_only_the_halting_bias(size):
-    """The sets that start deep differ from T2T's in the halting bias only."""
+    """Sets with a deep start differ from T2T's only in the halting bias."""
     of_t2t = hparams.get(f"adaptive_universal_transformer_{size}").to_dict()
     deep = hparams.get(f"adaptive_universal_transformer_{size}_deepstart").to_dict()
     assert {k: v for k, v in deep.items() if v != of_t2t[k]} == {"act_halting_bias_init": -3.0}

@@ -1,4 +1,4 @@
-"""The ranges that carry T2T's names hold T2T's values, read off its source by hand."""
+"""Ranges with T2T's names have T2T's values, copied from its source by hand."""
 
 import pytest
 

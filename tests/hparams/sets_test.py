@@ -1,4 +1,4 @@
-"""Every set that carries a name of T2T's holds T2T's values (tests/testdata/t2t/hparams)."""
+"""Every set with a T2T name has T2T's values (tests/testdata/t2t/hparams)."""
 
 import json
 import pathlib
@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 GOLDEN = json.loads((ROOT / "tests/testdata/t2t/hparams/sets.json").read_text())
 BASE = GOLDEN["base"]["values"]
 
-# Fields that T2T's sets lack: ours, and those that T2T reads without any set defining them.
+# Fields that T2T's sets do not have: added fields, and fields that T2T reads but no set defines.
 LACKING_IN_T2T = {
     "act_force_final_remainder": False,
     "act_halted_state": "transform",
@@ -64,7 +64,7 @@ def test_set_matches_t2t(name):
     assert lacking == {k: LACKING_IN_T2T[k] for k in lacking}
     values = {k: v for k, v in values.items() if k not in lacking}
     assert values == expected
-    # 1 == 1.0 == True, so the types are compared as well; but T2T's functions give a field of
+    # 1 == 1.0 == True, so the types are compared as well. T2T's functions give a field of
     # floats the int 0.
     name = "multiproblem_schedule_max_examples"
     expected[name] = float(expected[name])
