@@ -177,7 +177,7 @@ TRAINER = (
     _DATA_DIR,
     _TMP_DIR,
     Flag("output_dir", "", "Folder of the run: checkpoints, hparams.json, metrics.jsonl.", path),
-    Flag("generate_data", False, "Generate the data first, if they do not exist."),
+    Flag("generate_data", False, "Generate the data first, if it does not exist."),
     Flag("schedule", "continuous_train_and_eval", f"What to run. {_SCHEDULES}."),
     Flag("train_steps", 250000, "Total number of updates, including earlier runs.", least=0),
     Flag("eval_steps", 100, "Batches per evaluation; 0 or less: the complete split."),
