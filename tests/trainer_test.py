@@ -16,7 +16,7 @@ import pytest
 import trainer
 import ut_keras
 from tests.bin import small_run
-from ut_keras.bin import command_line, decoder, flags, run_setup
+from ut_keras.bin import command_line, decoder, flags, trainer_setup
 from ut_keras.training import output_folder
 
 _ROOT = pathlib.Path(__file__).parents[1]

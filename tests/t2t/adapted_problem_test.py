@@ -522,7 +522,7 @@ def test_package_that_reads_every_file_finds_its_own_only(make, tmp_path, per_sp
     problem = make(_READS_ALL.format(per_split=per_split), generated=False)
     with (
         path_lock.held(str(tmp_path / "data" / "raw"), ""),
-        whole_file.folder(str(tmp_path / "tmp" / "raw")),
+        whole_file.temporary_folder(str(tmp_path / "tmp" / "raw")),
     ):
         counts = problem.generate_data(str(tmp_path / "data"), str(tmp_path / "tmp"))
     assert sum(counts.values()) == (480 if per_split else 240)

@@ -217,7 +217,7 @@ def _within_a_line():
 
 def _while_rewinding():
     # The previous moment has left an incomplete line, which is about to be removed.
-    plain = whole_file.put
+    plain = whole_file.move_into_place
 
     def put(pairs):
         if pairs[0][1].endswith(metrics_file.FILENAME):

@@ -94,7 +94,7 @@ def _rows(strategy, data_dir):
 
     def one_pass(part):
         # One slice of each batch, for the only replica of the worker.
-        return passes.onwards(part=part).take(passes.num_batches)
+        return passes.batches_from(part=part).take(passes.num_batches)
 
     own = _local(strategy, distribution.distribute_parts(strategy, one_pass))
     record_index.RecordIndex.read = plain

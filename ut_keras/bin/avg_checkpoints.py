@@ -201,7 +201,7 @@ def make_output_dir(source: str, path: str) -> bool:
     folder = os.path.dirname(path)
     try:
         with output_folder.lock(folder):
-            if _other_checkpoint(path) or output_folder.foreign_record(folder):
+            if _has_other_checkpoint(path) or output_folder.foreign_record(folder):
                 return False
             for record in (*_RECORDS, *feature_record.filenames(source)):
                 with contextlib.suppress(FileNotFoundError):

@@ -89,7 +89,7 @@ def _exit_code(function, argv):
     is_process = argv is None
     try:
         with interruption.RaiseOnSignal(is_last=is_process):
-            return _written_out(function, sys.argv[1:] if is_process else argv)
+            return _run_and_flush(function, sys.argv[1:] if is_process else argv)
     except interruption.Interrupted as interrupted:
         with contextlib.suppress(OSError):  # the exit code carries the same information
             print(interrupted, flush=True)
@@ -177,7 +177,7 @@ def import_user_package(
     try:
         return usr_dir.load(path, flags, words)
     except (Exception, SystemExit) as error:
-        said = errors.from_user_code(error) or f"{type(error).__name__}: {error}"
+        message = errors.from_user_code(error) or f"{type(error).__name__}: {error}"
         raise UsageError(
             "--t2t_usr_dir must be a package that can be imported. "
             f"Received: {directory!r}, {message}."
@@ -227,9 +227,9 @@ def _user_message(error):
     """
     if isinstance(error, UserError):
         return str(error)
-    said = _within_a_graph(error) or errors.from_user_code(error)
-    if said is not None:
-        return str(said)
+    message = _error_in_graph(error) or errors.from_user_code(error)
+    if message is not None:
+        return str(message)
     if isinstance(error, OSError) or file_error.from_tensorflow(error) is not None:
         return file_error.one_line(error)
     if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":

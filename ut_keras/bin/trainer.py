@@ -41,7 +41,7 @@ def main(args: command.Args) -> None:
 
         tune.run(args, _TRIAL)
         return
-    setup = run_setup.check(args)
+    setup = trainer_setup.check(args)
     with output_folder.lock(args.output_dir) if setup.writes else contextlib.nullcontext():
         command.load_tensorflow("TensorFlow", args)
         if args.generate_data:

@@ -109,7 +109,7 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
             f"Received: {args.schedule}."
         )
     objective = metrics_file.metric_name(args.autotune_objective)
-    run_setup.check_is_measured("autotune_objective", objective, setup.schedule)
+    trainer_setup.check_metric_schedule("autotune_objective", objective, setup.schedule)
     if checkpoint_files.exists(args.output_dir):
         raise UsageError(
             f"--output_dir must be a folder for a search. Received: {args.output_dir}, which "

@@ -157,7 +157,7 @@ class Checkpoints:
         except (tf.errors.OpError, OSError) as error:
             raise SaveError(
                 f"The checkpoint of step {step} could not be saved to {self._directory}: "
-                f"{file_error.line(error)}"
+                f"{file_error.one_line(error)}"
             ) from error
         return self.newest
 

@@ -148,12 +148,12 @@ def write(checkpoint: "tf.train.Checkpoint", path: str) -> None:
     """
     name = os.path.basename(path)
     checkpoint.save_counter.assign_add(1)  # TensorFlow's checkpoint managers require the counter.
-    with file_error.told_as(path), whole_file.folder(path) as temporary:
+    with file_error.user_error_context(path), whole_file.temporary_folder(path) as temporary:
         checkpoint.write(os.path.join(temporary, name))
         files = sorted(file for file in os.listdir(temporary) if file.startswith(f"{name}."))
         # The data files sort before the index. An existing index is removed first: it would not
         # match the new values.
-        whole_file.put(
+        whole_file.move_into_place(
             [
                 (os.path.join(temporary, file), os.path.join(os.path.dirname(path), file))
                 for file in files

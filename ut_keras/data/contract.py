@@ -190,10 +190,10 @@ T2T_PROBLEM_FIELDS = {
     "num_classes": _int(1, _MAX_CLASSES),
     "generate_samples": _METHOD,
 }
-# What T2T asks for to read data, not to make them: what goes wrong there is told then.
-_ASKED_LATER = {"eval_metrics()", "example_reading_spec()"}
-# … where the vocabulary is made as T2T does, by its kind.
-_OF_FILE = {
+# T2T calls these methods to read data, not to generate them. Their errors are reported then.
+_CALLED_LATER = {"eval_metrics()", "example_reading_spec()"}
+# Problems of T2T's kind that build their vocabulary, by the type of the vocabulary.
+_VOCABULARY_FILE_FIELDS = {
     "use_vocab_from_other_problem": _or_none(
         Requirement(
             "a problem that has its own vocabulary or takes it from such a problem",
@@ -257,10 +257,10 @@ def check(problem: Any, table: Mapping[str, Requirement]) -> None:
         except UserError:
             continue
         except Exception:
-            if key == name or key not in _ASKED_LATER:
+            if key == name or key not in _CALLED_LATER:
                 raise
             continue
-        held(value, kind, f"{name} of {type(problem).__name__}")
+        validated(value, requirement, f"{name} of {type(problem).__name__}")
 
 
 def validated(value: Any, requirement: Requirement, title: str) -> Any:

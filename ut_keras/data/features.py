@@ -48,7 +48,7 @@ def check(specs: Mapping[str, FeatureSpec]) -> None:
         contract.validated(spec.modality, modalities, f"The modality of {name!r}")
         for size in (spec.vocab_size, *spec.shape):
             is_int = isinstance(size, int) and not isinstance(size, bool)
-            if not is_int or limits.why_not(size, least=1):
+            if not is_int or limits.unmet_limit(size, least=1):
                 raise DataError(f"The sizes of {name!r} must be positive ints. Received: {spec}.")
 
 

@@ -111,10 +111,10 @@ class Options:
             return None
         is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
         if name in _FLOATS:
-            return limits.why_not(value, spec.least, spec.most) if is_number else "a number"
+            return limits.unmet_limit(value, spec.least, spec.most) if is_number else "a number"
         if not isinstance(value, numbers.Integral) or not is_number:
             return "an int"
-        return limits.why_not(int(value), spec.least, spec.most)
+        return limits.unmet_limit(int(value), spec.least, spec.most)
 
     def why_not_together(self, names: dict[str, str]) -> str | None:
         """What is wrong with numbers that are in range, or None.

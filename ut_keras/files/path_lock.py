@@ -80,7 +80,7 @@ def try_lock(path: str, make: bool = True) -> IO[bytes] | None:
         except FileNotFoundError:
             if not make:
                 return None
-            with file_error.told_as(path), contextlib.suppress(FileExistsError):
+            with file_error.user_error_context(path), contextlib.suppress(FileExistsError):
                 open(path, "xb").close()
             continue
         try:

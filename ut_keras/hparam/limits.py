@@ -48,4 +48,4 @@ def why_no_int(value: Any, least: int | None = None, most: int | None = None) ->
     """Return what an int should be and is not, as `why_not`; True and False are no ints."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         return "an int" if least is None else f"an int of at least {least}"
-    return why_not(int(value), least, most)
+    return unmet_limit(int(value), least, most)

@@ -206,7 +206,7 @@ class Adapted(problem.Problem):
                         f"note: {name}, which hparams of {self.name} sets in model_hparams, has no "
                         "effect here; --hparams_set and --hparams say it"
                     )
-            contract.check(hparams, contract.OF_T2T_HPARAMS)
+            contract.check(hparams, contract.T2T_HPARAMS_FIELDS)
             sizes = {name: hparams.vocab_size.get(name) for name in kinds.of(hparams)}
             encoders, made = {}, {}
             for name, encoder in theirs.items():
@@ -381,7 +381,7 @@ class Adapted(problem.Problem):
         records = (
             {
                 name: ids_of(name, values)
-                for name, values in contract.held(example, contract.DICT, "A record").items()
+                for name, values in contract.validated(example, contract.DICT, "A record").items()
                 if name in stored
             }
             for example in examples

@@ -100,7 +100,7 @@ def _check_signatures(t2t):
         if isinstance(found, property) or not callable(getattr(t2t, name)):
             raise DataError(
                 f"{name} of {cls.__name__} must be a method, as T2T's "
-                f"{name}(self{_listed(words)}). Received: {contract.shown(found)}."
+                f"{name}(self{_listed(words)}). Received: {contract.shortened(found)}."
             )
         check_call(getattr(t2t, name), title, words, f"{name}(self{_listed(words)})")
 

@@ -111,7 +111,7 @@ def _mirrored_strategy(devices):
 def _multi_worker_strategy():
     # The constructor waits for the other workers without a time limit. Python does not handle
     # signals meanwhile, and TensorFlow replaces Python's handler of SIGTERM permanently.
-    with interruption.EndsWithoutPython():
+    with interruption.DefaultSignalActions():
         return tf.distribute.MultiWorkerMirroredStrategy()
 
 
@@ -152,13 +152,15 @@ def distribute(strategy: tf.distribute.Strategy, dataset: tf.data.Dataset) -> An
     return strategy.experimental_distribute_dataset(dataset.with_options(options))
 
 
-def distribute_parts(strategy: tf.distribute.Strategy, make: Callable[[Part | None], Any]) -> Any:
+def distribute_parts(
+    strategy: tf.distribute.Strategy, make: Callable[[WorkerSlices | None], Any]
+) -> Any:
     """Distribute batches like `distribute`, but let each worker read only its share.
 
     Args:
         strategy: the strategy of the run.
-        make: function that makes the dataset of one `Part` of every batch. With None it makes the
-            dataset of the complete batches.
+        make: function that makes the dataset of one worker's `WorkerSlices` of every batch. With
+            None it makes the dataset of the complete batches.
     """
     workers = num_workers(strategy)
     if workers == 1:

@@ -27,7 +27,7 @@ class EarlyStopping:
 
     Args:
         metric: str. A name in `metrics.jsonl`, such as "loss" or "decode/bleu", or T2T's tag for it
-            (see `metrics_file.name_of`). With "step", the last step is the best.
+            (see `metrics_file.metric_name`). With "step", the last step is the best.
         patience_steps: int. Training stops if the metric has not improved by `delta` within this
             many steps. None never stops.
         delta: float. The required improvement over the value at the start of these steps.

@@ -127,7 +127,7 @@ class Epochs:
         With `IndexedBatches` these are the batches of all epochs, otherwise those of this epoch.
         """
         if self._indexed_batches is not None:
-            make = functools.partial(self._indexed_batches.onwards, self._epoch, self._batch)
+            make = functools.partial(self._indexed_batches.batches_from, self._epoch, self._batch)
             return distribution.distribute_parts(self._strategy, make)
         dataset = self._make_epoch(self._epoch)
         dataset = dataset.skip(self._batch) if self._batch else dataset

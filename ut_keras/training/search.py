@@ -101,7 +101,7 @@ def _remove_incomplete_line(path):
         content = file.read()
     if content and not content.startswith(b'{"op_code":'):
         raise UsageError(f"{path} must contain a search. Received: {content[:40]!r}.")
-    whole_file.unshare(path)
+    whole_file.break_hard_links(path)
     os.truncate(path, content.rfind(b"\n") + 1)
 
 
@@ -242,7 +242,7 @@ def final_objective(trial_dir: str, objective: str) -> tuple[int, float]:
 
     Args:
         trial_dir: str, output folder of the trial.
-        objective: str, a name in `metrics.jsonl`, or T2T's tag for it (see `metrics_file.name_of`).
+        objective: str, a name in `metrics.jsonl`, or T2T's tag for it (`metrics_file.metric_name`).
 
     Raises:
         UsageError: if no evaluation contains the objective. The message lists the available names.

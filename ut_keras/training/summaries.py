@@ -35,7 +35,7 @@ class Summaries:
         self._writers: dict[str, Any] = {}
         self._record_labels = {"problem": self.problem_name, "split": self.split}
         # Arguments of `metrics_file.records` that select the evaluations of training.
-        self.record_filter = {**self._record_labels, **metrics_file.OF_TRAINING}
+        self.record_filter = {**self._record_labels, **metrics_file.BY_TRAINING}
         if not self.is_training_run:
             self._record_labels["by"] = "evaluation"
 
@@ -54,12 +54,13 @@ class Summaries:
         """
 
         def is_kept(record):
-            is_repeated = drop_last_evaluation and metrics_file.is_of(record, **self.record_filter)
+            is_own = metrics_file.matches(record, **self.record_filter)
+            is_repeated = drop_last_evaluation and is_own
             return record["step"] <= last_step - is_repeated
 
         if self.enabled:
             with self._reporting_write_errors():
-                metrics_file.keep(self.output_dir, is_kept)
+                metrics_file.filter_records(self.output_dir, is_kept)
 
     def is_evaluated(self, step: int, decoded: bool) -> bool:
         """Return whether a step's evaluation is recorded, and with `decoded` its decoding."""
@@ -118,7 +119,7 @@ class Summaries:
             # A writer that has failed once may never work again, so new ones are made.
             self._writers = {}
             print(
-                f"Results could not be recorded in {self.output_dir}: {file_error.line(error)}",
+                f"Results could not be recorded in {self.output_dir}: {file_error.one_line(error)}",
                 flush=True,
             )
 

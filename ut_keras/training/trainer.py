@@ -312,4 +312,4 @@ def save_best(output_dir: str, model: keras.Model, step: int) -> None:
         weights = tf.train.Checkpoint(model=checkpoint.model_variables(model))
         checkpoint_files.save(weights, directory, step, keep=1)
     except (tf.errors.OpError, OSError) as error:
-        print(f"The best weights could not be saved to {directory}: {file_error.line(error)}")
+        print(f"The best weights could not be saved to {directory}: {file_error.one_line(error)}")

@@ -34,7 +34,7 @@ class TrialProcess:
         if gpus is not None:
             environment["CUDA_VISIBLE_DEVICES"] = gpus
         # The trial has a session of its own, so Ctrl-C in the terminal only reaches the search.
-        whole_file.unshare(os.path.join(directory, "log.txt"))
+        whole_file.break_hard_links(os.path.join(directory, "log.txt"))
         with open(os.path.join(directory, "log.txt"), "ab") as log, lock:
             self._process = subprocess.Popen(
                 command,
