@@ -109,7 +109,9 @@ def test_command_line_overrides_saved_hparams(data_dir, finished_run, capsys):
     argv = [word.replace("dropout=0.0", "label_smoothing=0.25") for word in argv]
     assert trainer.main(argv) == 0
     output = capsys.readouterr().out
-    assert re.search(r"label_smoothing is 0.25 instead of 0.\d+ in .*hparams.json", output)
+    assert re.search(
+        r"label_smoothing is 0.25; the run was trained with 0.\d+ \(.*hparams.json\)", output
+    )
     assert json.loads((finished_run / "hparams.json").read_text())["label_smoothing"] == 0.25
     assert "label_smoothing" in json.loads((finished_run / "run.json").read_text())["hparams"]
     # hparams.json overrides the set, as in T2T.

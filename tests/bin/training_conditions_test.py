@@ -158,7 +158,7 @@ def test_resume_reports_changed_conditions(run, data_dir, tmp_path, capsys):
         assert re.search(expected, said, re.MULTILINE), (expected, said)
     assert trainer.main([*argv, *changes, "--train_steps=4"]) == 0
     said = capsys.readouterr().out
-    assert not re.search("changed|instead|another|average", said), said
+    assert not re.search("changed|trained with|another|average", said), said
     argv = [*argv, "--random_seed=4", "--train_steps=5"]
     assert trainer.main(argv) == 0
     said = capsys.readouterr().out

@@ -33,7 +33,8 @@ def test_check_as_trained_rejects_another_function(name, value):
         changes.check_as_trained(edited, changes.non_defaults(_HP), "run/h.json")
     assert changes.check_as_trained(edited, None, "run/h.json") is edited
     (line,) = changes.notes(_HP, edited, "run/h.json", inference_only=True)
-    assert line == f"note: {name} is {value!r} instead of {getattr(_HP, name)!r} in run/h.json"
+    before = getattr(_HP, name)
+    assert line == f"note: {name} is {value!r}; the run was trained with {before!r} (run/h.json)"
 
 
 def test_notes_report_changed_updates():

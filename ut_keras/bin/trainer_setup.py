@@ -265,7 +265,7 @@ def _check_same_run(args, record, output_dir, trains):
 def print_hparam_changes(
     saved: Any, hp: Any, output_dir: str, inference_only: bool = False
 ) -> None:
-    """Print the hparams of hparams.json that the command line overrides."""
+    """Print the hparams that differ from those that the run was trained with."""
     if saved is not None:
         path = os.path.join(output_dir, "hparams.json")
         for line in hparam_changes.notes(saved, hp, path, inference_only):

@@ -55,16 +55,17 @@ def check_as_trained(saved: BasicHParams, noted: dict[str, Any] | None, path: st
 def notes(
     there: BasicHParams, here: BasicHParams, path: str, inference_only: bool = False
 ) -> list[str]:
-    """Return a note for each hparam that differs from a file.
+    """Return a note for each hparam that differs from the training of a run.
 
     Args:
-        there: hparams, the content of the file.
+        there: hparams that the run was trained with.
         here: hparams that are used.
-        path: str. Name of the file.
+        path: str. Name of the run's hparams.json.
         inference_only: bool. Skip fields that only training reads.
     """
     return [
-        f"note: {name} is {getattr(here, name)!r} instead of {getattr(there, name)!r} in {path}"
+        f"note: {name} is {getattr(here, name)!r}; the run was trained with "
+        f"{getattr(there, name)!r} ({path})"
         for name in differing_names(there, here, inference_only)
     ]
 
