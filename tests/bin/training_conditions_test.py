@@ -146,12 +146,12 @@ def test_resume_reports_changed_conditions(run, data_dir, tmp_path, capsys):
     assert trainer.main([*argv, *changes]) == 0
     said = capsys.readouterr().out
     for expected in (
-        r"^\S*/hparams.json had batch_size=256; now 128$",
-        r"^\S*/hparams.json had learning_rate_constant=2.0; now 0.25$",
-        r"^\S*/hparams.json had norm_epsilon=1e-06; now 0.001$",
-        r"^The run had the training data: 1 file, .*; now 1 file, .*$",
-        "^The run had random_seed: 3; now 4$",
-        "^The run had moving_average_decay: 0.0; now 0.9$",
+        r"^note: batch_size is 128; the run was trained with 256 \(\S*/hparams.json\)$",
+        r"^note: learning_rate_constant is 0.25; the run was trained with 2.0 \(",
+        r"^note: norm_epsilon is 0.001; the run was trained with 1e-06 \(",
+        r"^note: the training data changed from 1 file, .* to 1 file, .*$",
+        "^note: random_seed changed from 3 to 4$",
+        "^note: moving_average_decay changed from 0.0 to 0.9$",
         "^Starting a moving average of the weights, .*$",
         "^The order of the batches differs .* beginning of epoch 1$",
     ):
