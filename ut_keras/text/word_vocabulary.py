@@ -50,7 +50,7 @@ def _line_warnings(encoder, title, used):
     own = [word for word in own if word != encoder.entries[encoder.oov_id] and word not in used]
     if own:
         found.append(
-            f"{title} has {', '.join(own)}, which is never used: unknown words become "
+            f"{title} has entries that are never used: {', '.join(own)}. Unknown words become "
             f"{encoder.entries[encoder.oov_id]}, and a text ends with <EOS>."
         )
     return found
