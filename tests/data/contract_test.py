@@ -1,4 +1,4 @@
-"""What a problem of a user says and yields, by ut-datagen as its writer runs it."""
+"""ut-datagen reports invalid attributes and samples of a user's problem in one line."""
 
 import pytest
 
@@ -85,15 +85,15 @@ def _left(tmp_path):
     return sorted(str(path.name) for path in tmp_path.rglob("*") if path.is_file())
 
 
-def _refused(run, tmp_path, capsys, source, said):
+def _assert_rejected(run, tmp_path, capsys, source, expected):
     line = small_run.error(capsys, run, source)
-    assert said in line and "Traceback" not in line
+    assert expected in line and "Traceback" not in line
     assert not [name for name in _left(tmp_path) if "mine-" in name]
     return line
 
 
 @pytest.mark.parametrize(
-    "body, said",
+    "body, expected",
     [
         ("dataset_splits = [{'split': 'train', 'shards': 0}]", '"shards": an int from 1'),
         ("dataset_splits = [{'split': 'train', 'shards': -1}]", "'shards': -1"),
@@ -136,18 +136,18 @@ def _refused(run, tmp_path, capsys, source, said):
         ("pass\nclass Mine(Classes):\n    num_classes = '2'", "num_classes of Mine must be"),
     ],
 )
-def test_what_a_problem_of_t2ts_kind_says(run, tmp_path, capsys, body, said):
+def test_attributes_of_t2t_problem_are_checked(run, tmp_path, capsys, body, expected):
     source = _T2T + body
     if "Classes)" in body:
         source = source.replace("@registry.register_problem\n", "", 1).replace(
             "pass\nclass", "pass\n@registry.register_problem\nclass"
         )
-    _refused(run, tmp_path, capsys, source, said)
+    _assert_rejected(run, tmp_path, capsys, source, expected)
     assert _left(tmp_path) == ["__init__.py"]
 
 
 @pytest.mark.parametrize(
-    "body, said",
+    "body, expected",
     [
         ("num_train_shards = 0", "num_train_shards of Mine must be an int from 1 to 10000"),
         ("num_train_shards = -1", "Received: -1"),
@@ -178,13 +178,13 @@ def test_what_a_problem_of_t2ts_kind_says(run, tmp_path, capsys, body, said):
         ("generate_samples = None", "generate_samples of Mine must be a method"),
     ],
 )
-def test_what_a_problem_says(run, tmp_path, capsys, body, said):
-    _refused(run, tmp_path, capsys, _OURS + body, said)
+def test_attributes_of_problem_are_checked(run, tmp_path, capsys, body, expected):
+    _assert_rejected(run, tmp_path, capsys, _OURS + body, expected)
 
 
 @pytest.mark.parametrize("head", [_T2T, _OURS], ids=["t2t", "ours"])
 @pytest.mark.parametrize(
-    "code, said",
+    "code, expected",
     [
         ("sys.exit(0); yield", "SystemExit: 0 ("),
         ("yield {'inputs': 'a', 'targets': 'a'}; sys.exit(0)", "SystemExit: 0 ("),
@@ -203,10 +203,10 @@ def test_what_a_problem_says(run, tmp_path, capsys, body, said):
         ("yield {'inputs': 'a', 'targets': lambda: 0}", "<function "),
     ],
 )
-def test_what_generate_samples_does(run, tmp_path, capsys, head, code, said):
-    """The file and line that are told are the package's."""
-    line = _refused(run, tmp_path, capsys, head + _samples(code), said)
-    if said.endswith("("):
+def test_generate_samples_is_checked(run, tmp_path, capsys, head, code, expected):
+    """The message names the file and the line of the user's package."""
+    line = _assert_rejected(run, tmp_path, capsys, head + _samples(code), expected)
+    if expected.endswith("("):
         at = len((head + _samples(code)).splitlines())
         assert f"{tmp_path}/package/__init__.py, line {at})" in line
     assert not list(tmp_path.glob("data/*"))
@@ -216,13 +216,13 @@ def test_what_generate_samples_does(run, tmp_path, capsys, head, code, said):
 @pytest.mark.parametrize(
     "ids", ["[2.5]", "['7']", "[2**70]", "[-2**70]", "[None]", "3", "'ab'", "[[3]]", "[-1]"]
 )
-def test_ids_of_an_encoder(run, tmp_path, capsys, head, ids):
-    _refused(run, tmp_path, capsys, head + _ids(ids), "ids of ")
+def test_ids_of_user_encoder_are_checked(run, tmp_path, capsys, head, ids):
+    _assert_rejected(run, tmp_path, capsys, head + _ids(ids), "ids of ")
 
 
 @pytest.mark.parametrize("ids", ["[2.5]", "['7']", "[2**70]", "[None]", "3", "'ab'", "[[3]]"])
-def test_ids_that_a_package_makes(run, tmp_path, capsys, ids):
-    _refused(run, tmp_path, capsys, _T2T + _made_ids(ids), "ids of ")
+def test_ids_of_generate_encoded_samples_are_checked(run, tmp_path, capsys, ids):
+    _assert_rejected(run, tmp_path, capsys, _T2T + _made_ids(ids), "ids of ")
 
 
 _ENDLESS = _samples(
@@ -233,8 +233,8 @@ _ENDLESS = _samples(
 
 @pytest.mark.parametrize("head", [_T2T, _OURS], ids=["t2t", "ours"])
 @pytest.mark.parametrize("how", ["", "is_generate_per_split = False\n    ", _CHARACTERS])
-def test_max_cases_bounds_a_generator_without_an_end(run, capsys, head, how):
-    """That of the vocabulary, of a split, and of all splits at once."""
+def test_max_cases_limits_endless_generator(run, capsys, head, how):
+    """For the vocabulary, for one split, and for all splits at once."""
     if head is _OURS:
         how = how.replace("character", "characters").replace("is_generate_per_split = False", "")
     assert run(head + how + _ENDLESS, "--max_cases=50") == 0

@@ -1,4 +1,4 @@
-"""Files in which one bit has changed, as a disk may change it: neither size nor time tells."""
+"""Flip single bits of files, as a faulty disk does: size and time stay the same."""
 
 import contextlib
 import os
@@ -6,13 +6,13 @@ import random
 
 
 def places(size, count, seed=0):
-    """Some bits of a file of `size` bytes, no bit twice."""
+    """Return distinct random bit numbers of a file of `size` bytes."""
     return random.Random(seed).sample(range(8 * size), count)
 
 
 @contextlib.contextmanager
 def flipped(path, bit):
-    """Context in which bit number `bit` of a file is another."""
+    """Context in which bit number `bit` of a file is flipped."""
     stat = os.stat(path)
     with open(path, "r+b") as file:
 

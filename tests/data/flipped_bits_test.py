@@ -1,4 +1,4 @@
-"""100 of 100 flipped bits are named: in checkpoints, in data under their index, in indexes."""
+"""All of 100 flipped bits are detected in checkpoints, data files and indexes."""
 
 import os
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 def _places(paths):
-    """`_FLIPS` pairs (file, bit), spread over all bits of some files."""
+    """Return `_FLIPS` pairs (file, bit), sampled over all bits of some files."""
     sizes = [os.path.getsize(path) for path in paths]
     for bit in flipped_bits.places(sum(sizes), _FLIPS):
         for path, size in zip(paths, sizes, strict=True):
@@ -29,7 +29,7 @@ def _places(paths):
             bit -= 8 * size
 
 
-def test_data_files(tmp_path):
+def test_flipped_bits_of_data_files_are_detected(tmp_path):
     paths = tfrecords.shard_paths(tmp_path, "p", "train", 2)
     examples = [{"inputs": [2 + n % 7] * (3 + n % 5), "targets": [2, 1]} for n in range(60)]
     tfrecords.write(examples, paths)
@@ -52,7 +52,7 @@ def test_data_files(tmp_path):
     assert read() == 60
 
 
-def test_indexes(tmp_path, monkeypatch, capsys):
+def test_flipped_bits_of_indexes_are_detected(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(record_index, "_SECONDS_WORTH_KEEPING", 0.0)
     files = tfrecords.shard_paths(tmp_path, "p", "train", 2)
     tfrecords.write([{"targets": [1] * (1 + n % 5)} for n in range(500)], files)
@@ -73,7 +73,7 @@ def test_indexes(tmp_path, monkeypatch, capsys):
     assert record_index._load(kept)[1].tolist() == expected
 
 
-def test_checkpoints(tmp_path):
+def test_flipped_bits_of_checkpoints_are_detected(tmp_path):
     def make():
         model = toy.ToyModel(0.1)
         optimizer = optimizers.Adam(0.1)

@@ -10,12 +10,12 @@ from ut_keras.errors import DataError
 T2T_DATA_DIR = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "data_dir")
 
 
-def test_names_are_t2ts():
+def test_file_names_match_t2t():
     paths = tfrecords.shard_paths("d", "my_problem", "train", 2)
     assert paths == ["d/my_problem-train-00000-of-00002", "d/my_problem-train-00001-of-00002"]
 
 
-def test_write_and_read(tmp_path):
+def test_read_returns_written_examples(tmp_path):
     paths = tfrecords.shard_paths(tmp_path, "p", "train", 2)
     examples = [{"inputs": [i, 1], "targets": [300 + i]} for i in range(5)]
     assert tfrecords.write(examples, paths) == 5
@@ -25,7 +25,7 @@ def test_write_and_read(tmp_path):
     assert len(os.listdir(tmp_path)) == 2
 
 
-def test_broken_off_write_leaves_nothing(tmp_path):
+def test_write_leaves_no_files_after_error(tmp_path):
     def examples():
         yield {"inputs": [2]}
         raise KeyboardInterrupt
@@ -35,19 +35,19 @@ def test_broken_off_write_leaves_nothing(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_empty_features_are_refused(tmp_path):
+def test_write_rejects_empty_features(tmp_path):
     with pytest.raises(DataError, match="'inputs'.*not be empty"):
         tfrecords.write([{"inputs": []}], tfrecords.shard_paths(tmp_path, "p", "train", 1))
     assert os.listdir(tmp_path) == []
 
 
-def test_equal_examples_have_equal_bytes():
+def test_serialize_is_deterministic():
     forwards = {f"feature{i}": [i] for i in range(9)}
     backwards = dict(reversed(forwards.items()))
     assert tfrecords.serialize(forwards) == tfrecords.serialize(backwards)
 
 
-def test_reads_what_t2t_wrote():
+def test_read_accepts_files_of_t2t():
     paths = tfrecords.find(T2T_DATA_DIR, "algorithmic_reverse_binary40", "train")
     assert len(paths) == 10
     for example in tfrecords.read(paths[3]):
@@ -59,7 +59,7 @@ def _assert_one_line(error):
     assert "\n" not in str(error.value)
 
 
-def test_find_says_what_is_missing(tmp_path):
+def test_find_reports_missing_files(tmp_path):
     with pytest.raises(DataError, match="data_dir=.*--generate_data") as error:
         tfrecords.find(tmp_path / "absent", "p", "train")
     _assert_one_line(error)
@@ -71,7 +71,7 @@ def test_find_says_what_is_missing(tmp_path):
 
     paths = tfrecords.shard_paths(tmp_path, "p", "train", 3)
     tfrecords.write([{"inputs": [2]}] * 3, paths)
-    # Another problem whose name begins with the same words is none of ours.
+    # Files of another problem whose name begins with the same words are not found.
     tfrecords.write([{"inputs": [2]}], tfrecords.shard_paths(tmp_path, "p-train", "train", 1))
     assert tfrecords.find(tmp_path, "p", "train") == paths
     os.remove(paths[1])
@@ -91,7 +91,7 @@ def _write_numbers(folder, examples=200, length=800, first=1):
     return paths
 
 
-def test_the_fingerprint_is_of_what_the_files_hold(tmp_path):
+def test_fingerprint_depends_on_content(tmp_path):
     files = _write_numbers(tmp_path / "a")
     here = tfrecords.fingerprint(files)
     total = sum(os.path.getsize(file) for file in files)
@@ -109,8 +109,8 @@ def test_the_fingerprint_is_of_what_the_files_hold(tmp_path):
     assert len({here, *map(tfrecords.fingerprint, others)}) == 1 + len(others)
 
 
-def test_other_format_is_none_of_plain_files(tmp_path):
-    """Even where the size of the first record begins like compressed data."""
+def test_other_format_is_none_for_uncompressed_files(tmp_path):
+    """Even if the size of the first record looks like the start of compressed data."""
     for number, (first, second) in enumerate([(0x78, 0x01), (0x78, 0x9C), (0x1F, 0x8B)]):
         path = tfrecords.shard_paths(tmp_path, f"p{number}", "dev", 1)[0]
         record = b"\0" * (first + (second << 8))
@@ -119,7 +119,7 @@ def test_other_format_is_none_of_plain_files(tmp_path):
         with open(path, "rb") as file:
             assert file.read(2) == bytes([first, second])
         assert tfrecords.other_format(path) is None
-        with open(path, "r+b") as file:  # its checksum is wrong
+        with open(path, "r+b") as file:  # now the checksum is wrong
             file.seek(9)
             file.write(b"\xff\xff")
         assert tfrecords.other_format(path) is None

@@ -30,7 +30,7 @@ class _OpError(Exception):
         (f"{{{{node x}}}} run/eval; {_FULL} [Op:CreateSummaryFileWriter] name: ", "run/eval"),
     ],
 )
-def test_of_tensorflow(message, path):
+def test_from_tensorflow_finds_path_and_cause(message, path):
     found = file_error.from_tensorflow(_OpError(message))
     assert found.errno == errno.ENOSPC
     assert found.filename == (path or "a b; c/model.ckpt-5.index")
@@ -38,12 +38,12 @@ def test_of_tensorflow(message, path):
 
 
 @pytest.mark.parametrize("message", ["", "Shapes must be equal; but are not", "x; y; z [Op:Add]"])
-def test_of_something_else(message):
+def test_from_tensorflow_ignores_other_errors(message):
     assert file_error.from_tensorflow(_OpError(message)) is None
     assert file_error.one_line(_OpError(message))
 
 
-_UNREADABLE = "/proc/self/mem"  # a file; its first byte is not there
+_UNREADABLE = "/proc/self/mem"  # a regular file whose first byte cannot be read
 
 
 def _metrics(path):
@@ -60,7 +60,7 @@ def _metrics(path):
         _metrics,
     ],
 )
-def test_source_that_cannot_be_read_is_named(tmp_path, read):
+def test_copy_names_unreadable_source(tmp_path, read):
     with pytest.raises(OSError) as caught:
         read(tmp_path)
     assert caught.value.errno == errno.EIO
@@ -68,14 +68,14 @@ def test_source_that_cannot_be_read_is_named(tmp_path, read):
     assert not (tmp_path / "copy").exists()
 
 
-def test_copy_to_a_full_disk_names_the_target(tmp_path):
+def test_copy_to_full_disk_names_target(tmp_path):
     (tmp_path / "source").write_bytes(b"x" * 1000)
     with full_disk.full_disk(100), pytest.raises(OSError) as caught:
         whole_file.copy(str(tmp_path / "source"), str(tmp_path / "copy"))
     assert caught.value.filename == str(tmp_path / "copy")
 
 
-def test_the_line_says_something():
+def test_one_line_gives_cause():
     assert (
         file_error.one_line(_OpError("Graph execution error:\n\nRead less\n [[x]]")) == "Read less"
     )
@@ -84,7 +84,7 @@ def test_the_line_says_something():
     assert file_error.one_line(ValueError()) == "ValueError()"
 
 
-def test_python_names_what_it_opens_only(tmp_path):
+def test_named_adds_path_to_write_errors(tmp_path):
     with pytest.raises(OSError) as caught, file_error.named(tmp_path / "x"):
         os.write(-1, b"")
     assert file_error.one_line(caught.value) == f"{os.strerror(errno.EBADF)}: {tmp_path / 'x'}"

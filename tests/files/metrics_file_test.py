@@ -5,7 +5,7 @@ import pytest
 from ut_keras.files import metrics_file
 
 
-def test_a_line_follows_whole_lines_only(tmp_path):
+def test_append_removes_incomplete_line(tmp_path):
     path = tmp_path / "metrics.jsonl"
     metrics_file.append(str(tmp_path), {"step": 1})
     with open(path, "a") as file:
@@ -17,7 +17,7 @@ def test_a_line_follows_whole_lines_only(tmp_path):
     assert path.read_text() == '{"step": 3}\n'
 
 
-def test_a_copy_by_hard_links_goes_on_alone(tmp_path):
+def test_append_does_not_change_hard_linked_copy(tmp_path):
     metrics_file.append(str(tmp_path), {"step": 1})
     copy = tmp_path / "copy"
     copy.mkdir()
@@ -27,7 +27,7 @@ def test_a_copy_by_hard_links_goes_on_alone(tmp_path):
     assert (copy / "metrics.jsonl").read_text() == '{"step": 1}\n{"step": 2}\n'
 
 
-def test_somebody_elses_is_left(tmp_path):
+def test_append_keeps_file_of_other_program(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_text("[1]\nprecious")
     with pytest.raises(OSError, match="metrics.jsonl"):
@@ -37,7 +37,7 @@ def test_somebody_elses_is_left(tmp_path):
     assert path.read_text() == "[1]\nprecious"
 
 
-def test_records_are_whole_lines_with_a_step(tmp_path):
+def test_records_skips_incomplete_lines_and_other_values(tmp_path):
     assert list(metrics_file.records(str(tmp_path))) == []
     lines = ["[" * 100_000, "[1]", '{"step": "x", "loss": 1}', '{"step": 7}', "\ufffe"]
     lines += ['{"step": 8, "split": "dev", "loss": 1' + "0" * 400 + ', "note": "x", "a": 1}', "{"]
@@ -46,7 +46,7 @@ def test_records_are_whole_lines_with_a_step(tmp_path):
     assert list(metrics_file.records(str(tmp_path))) == read
 
 
-def test_keep(tmp_path):
+def test_filter_records_removes_lines(tmp_path):
     for step in (1, 2, 3):
         metrics_file.append(str(tmp_path), {"step": step})
     inode = os.stat(metrics_file.path(str(tmp_path))).st_ino
@@ -70,5 +70,5 @@ def test_keep(tmp_path):
         ("approx_bleu_score", False),
     ],
 )
-def test_the_name_says_what_is_better(metric, less):
+def test_is_less_better_by_name(metric, less):
     assert metrics_file.is_less_better(metric) is less

@@ -1,4 +1,4 @@
-"""Archives: what is wanted of them, and nothing else."""
+"""Only the selected files of an archive are unpacked."""
 
 import contextlib
 import gzip
@@ -40,7 +40,7 @@ def _archive(path, files):
 
 
 @pytest.mark.parametrize("name", ["a.tar", "a.tgz", "a.tar.gz", "a.zip"])
-def test_unpack(tmp_path, name):
+def test_unpack_copies_selected_members(tmp_path, name):
     path = _archive(tmp_path / name, {"data/en.txt": b"hello", "./de.txt": b"hallo"})
     folder = _unpack(path, tmp_path / "out")
     assert _read(f"{folder}/data/en.txt") == b"hello" and _read(f"{folder}/de.txt") == b"hallo"
@@ -49,7 +49,7 @@ def test_unpack(tmp_path, name):
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_unpack_one_compressed_file(tmp_path):
+def test_unpack_gzip_file(tmp_path):
     (tmp_path / "corpus.en.gz").write_bytes(gzip.compress(b"hello"))
     folder = _unpack(tmp_path / "corpus.en.gz", tmp_path / "out")
     assert _read(f"{folder}/corpus.en") == b"hello"
@@ -57,7 +57,7 @@ def test_unpack_one_compressed_file(tmp_path):
 
 @pytest.mark.parametrize("name", ["a.tar", "a.zip"])
 @pytest.mark.parametrize("member", ["../evil", "/tmp/evil", "data/../../evil", "."])
-def test_names_outside_are_refused(tmp_path, name, member):
+def test_unpack_rejects_names_outside_folder(tmp_path, name, member):
     path = _archive(tmp_path / name, {member: b"x"})
     with pytest.raises(DataError, match="must stay inside"):
         _unpack(path, tmp_path / "out")
@@ -65,7 +65,7 @@ def test_names_outside_are_refused(tmp_path, name, member):
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
-def test_links_are_refused(tmp_path, kind):
+def test_unpack_rejects_links_and_devices(tmp_path, kind):
     with tarfile.open(tmp_path / "a.tar", "w") as archive:
         member = tarfile.TarInfo("link")
         member.type, member.linkname = kind, "/etc/passwd"
@@ -75,7 +75,7 @@ def test_links_are_refused(tmp_path, kind):
     assert os.listdir(tmp_path) == ["a.tar"]
 
 
-def test_a_link_in_a_zip_is_refused(tmp_path):
+def test_unpack_rejects_link_in_zip(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         member = zipfile.ZipInfo("link")
         member.external_attr = 0o120777 << 16
@@ -85,7 +85,7 @@ def test_a_link_in_a_zip_is_refused(tmp_path):
 
 
 def _zip(path, flags=0, compression=0):
-    """A zip with numbers in its header that do not fit it."""
+    """Write a zip file with wrong numbers in its header."""
     _archive(path, {"x": b"hello" * 100})
     content = bytearray(_read(path))
     central = content.rfind(b"PK\1\2")
@@ -97,7 +97,7 @@ def _zip(path, flags=0, compression=0):
 
 
 @pytest.mark.parametrize(
-    "make, said",
+    "make, expected",
     [
         (lambda path: _zip(path, flags=1), "encrypted"),
         (lambda path: _zip(path, compression=99), "compression"),
@@ -108,33 +108,33 @@ def _zip(path, flags=0, compression=0):
         (os.mkdir, "must be a file"),
     ],
 )
-def test_what_is_no_archive_is_refused(tmp_path, make, said):
+def test_unpack_rejects_invalid_archive(tmp_path, make, expected):
     make(tmp_path / "a.zip")
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=expected):
         _unpack(tmp_path / "a.zip", tmp_path / "out")
     assert os.listdir(tmp_path) == ["a.zip"]
 
 
 @pytest.mark.parametrize("members", [(), "*.txt", (3,), None])
-def test_members_that_are_no_patterns_are_told_and_not_the_archive(tmp_path, members):
+def test_unpack_rejects_invalid_patterns(tmp_path, members):
     _archive(tmp_path / "a.tar", {"x": b"x"})
     with pytest.raises(DataError, match="The members of a.tar must be a tuple of patterns"):
         _unpack(tmp_path / "a.tar", tmp_path / "out", members)
 
 
 @pytest.mark.parametrize("name", ["a.tar", "a.zip"])
-def test_empty_members(tmp_path, name):
-    """A member of no bytes is a file as others are; one without a name is none."""
+def test_unpack_member_without_bytes_or_name(tmp_path, name):
+    """An empty member is unpacked; a member without a name is not."""
     path = _archive(tmp_path / name, {"empty.txt": b""})
     assert os.listdir(_unpack(path, tmp_path / "out")) == ["empty.txt"]
     for other, files in enumerate([{"": b"x"}, {".": b"x"}, {"a/..": b"x"}, {}]):
-        with contextlib.suppress(IndexError):  # of zipfile, which writes no empty name
+        with contextlib.suppress(IndexError):  # zipfile does not write empty names
             path = _archive(tmp_path / f"{other}{name}", files)
             with pytest.raises(DataError, match="must stay inside|archive without them"):
                 _unpack(path, tmp_path / "other")
 
 
-def test_a_file_instead_of_the_unpacked_folder(tmp_path):
+def test_unpack_rejects_file_as_target_folder(tmp_path):
     _archive(tmp_path / "a.tar", {"x": b"x"})
     (tmp_path / "out").write_text("")
     with pytest.raises(DataError, match="must be a folder, to which"):
@@ -142,7 +142,7 @@ def test_a_file_instead_of_the_unpacked_folder(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.tgz", "a.zip", "a.gz"])
-def test_a_cut_off_archive_leaves_nothing(tmp_path, name):
+def test_unpack_of_truncated_archive_leaves_nothing(tmp_path, name):
     if name == "a.gz":
         (tmp_path / name).write_bytes(gzip.compress(os.urandom(10_000)))
     else:
@@ -154,7 +154,7 @@ def test_a_cut_off_archive_leaves_nothing(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["a.tar", "header.tar", "a.tgz"])
-def test_an_archive_whose_end_is_damaged_leaves_nothing(tmp_path, name):
+def test_unpack_of_archive_with_damaged_end_leaves_nothing(tmp_path, name):
     content = bytearray(_read(_archive(tmp_path / name, {"a": b"a" * 1000, "b": b"b"})))
     if name == "a.tar":
         del content[512 + 1024 :]  # between two members
@@ -169,8 +169,8 @@ def test_an_archive_whose_end_is_damaged_leaves_nothing(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["a.tar", "a.tgz", "a.zip"])
-def test_only_what_is_wanted_is_unpacked(tmp_path, name):
-    """What is not wanted may be anything: it is passed over."""
+def test_unpack_skips_other_members(tmp_path, name):
+    """Members that are not selected may have any type and name."""
     files = {"./data/de.txt": b"hallo", "data/fr.txt": b"salut", "../evil": b"x", "en.txt": b"hi"}
     path = _archive(tmp_path / name, files)
     folder = _unpack(path, tmp_path / "out", ("data/*.txt", "en.*"))
@@ -183,7 +183,7 @@ def test_only_what_is_wanted_is_unpacked(tmp_path, name):
 
 
 def _sparse(path):
-    """A tar file that says that its member is large."""
+    """Write a tar file whose header declares a large member."""
     with tarfile.open(path, "w") as archive:
         member = tarfile.TarInfo("en.txt")
         member.size = 2**40
@@ -201,14 +201,14 @@ def _sparse(path):
         ("a.gz", lambda path: path.write_bytes(gzip.compress(b"x" * (MOST + 1)))),
     ],
 )
-def test_what_grows_beyond_its_limit_is_refused(tmp_path, name, make):
+def test_unpack_rejects_too_large_archive(tmp_path, name, make):
     make(tmp_path / name)
     with pytest.raises(DataError, match=f"{name} must unpack to at most {MOST} bytes"):
         _unpack(tmp_path / name, tmp_path / "out", ("en.txt", "a"))
     assert os.listdir(tmp_path) == [name]
 
 
-def test_a_full_disk_is_told_by_the_folder(tmp_path):
+def test_unpack_to_full_disk_names_folder(tmp_path):
     path = _archive(tmp_path / "a.tar", {"a.txt": b"a" * 1000})
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))

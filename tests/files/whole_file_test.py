@@ -12,7 +12,7 @@ from ut_keras.errors import DataError
 from ut_keras.files import file_error, path_lock, whole_file
 
 
-def test_is_there_at_the_end(tmp_path):
+def test_writing_replaces_file_at_end(tmp_path):
     path = tmp_path / "x"
     path.write_text("old")
     path.chmod(0o600)
@@ -24,7 +24,7 @@ def test_is_there_at_the_end(tmp_path):
     assert os.listdir(tmp_path) == ["x"]
 
 
-def test_what_fails_changes_nothing(tmp_path):
+def test_writing_changes_nothing_after_error(tmp_path):
     path = tmp_path / "x"
     path.write_text("old")
     with pytest.raises(UnicodeEncodeError), whole_file.writing(path) as file:
@@ -32,7 +32,7 @@ def test_what_fails_changes_nothing(tmp_path):
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["x"]
 
 
-def test_a_full_disk_is_told_with_the_file(tmp_path):
+def test_writing_to_full_disk_names_file(tmp_path):
     path = tmp_path / "x"
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
@@ -45,17 +45,17 @@ def test_a_full_disk_is_told_with_the_file(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_folder_that_is_read_only_is_told_by_its_own_name(tmp_path, monkeypatch):
-    def refuse(dir):
+def test_check_writable_names_read_only_folder(tmp_path, monkeypatch):
+    def fail(dir):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), f"{dir}/tmphxmu99jh")
 
-    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    monkeypatch.setattr(tempfile, "TemporaryFile", fail)
     with pytest.raises(OSError) as caught:
         whole_file.check_writable(str(tmp_path))
     assert file_error.one_line(caught.value) == f"{os.strerror(errno.EROFS)}: {tmp_path}"
 
 
-def test_two_at_a_time(tmp_path):
+def test_writing_by_two_processes(tmp_path):
     path = tmp_path / "x"
     both = threading.Barrier(2)
 
@@ -71,15 +71,15 @@ def test_two_at_a_time(tmp_path):
     assert path.read_text() in ("a", "b") and os.listdir(tmp_path) == ["x"]
 
 
-def test_a_folder_gets_its_name_when_it_is_whole(tmp_path, monkeypatch):
+def test_move_into_place_syncs_folder_before_rename(tmp_path, monkeypatch):
     synced = []
     fsync = os.fsync
 
-    def told(descriptor):
+    def record_sync(descriptor):
         synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}")))
         fsync(descriptor)
 
-    monkeypatch.setattr(os, "fsync", told)
+    monkeypatch.setattr(os, "fsync", record_sync)
     path = tmp_path / "served"
     with whole_file.temporary_folder(str(path)) as temporary:
         os.makedirs(f"{temporary}/x/inner")
@@ -93,7 +93,7 @@ def test_a_folder_gets_its_name_when_it_is_whole(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["served"] and sorted(os.listdir(path)) == ["a", "inner"]
 
 
-def test_a_folder_is_what_was_written_whole(tmp_path):
+def test_writing_folder_leaves_nothing_after_error(tmp_path):
     path = tmp_path / "above" / "served"
     with pytest.raises(KeyError), whole_file.writing_folder(str(path)) as folder:
         pathlib.Path(folder, "half").write_text("half")
@@ -104,7 +104,7 @@ def test_a_folder_is_what_was_written_whole(tmp_path):
     assert (os.listdir(path.parent), os.listdir(path)) == (["served"], ["x"])
 
 
-def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+def test_move_into_place_syncs_file_before_rename(tmp_path, monkeypatch):
     done = []
     fsync, replace = os.fsync, os.replace
 
@@ -139,7 +139,7 @@ def _die_while_writing(path, connection):
         connection.recv()
 
 
-def test_only_what_the_dead_left_is_removed(tmp_path):
+def test_remove_leftovers_removes_only_files_of_ended_processes(tmp_path):
     path = tmp_path / "x"
     processes = multiprocessing.get_context("spawn")
     ours, theirs = processes.Pipe()
@@ -162,7 +162,7 @@ def test_only_what_the_dead_left_is_removed(tmp_path):
     assert os.listdir(tmp_path) == ["x"]
 
 
-def test_what_is_somebody_elses_is_left(tmp_path):
+def test_remove_leftovers_keeps_files_of_other_programs(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     path_lock.try_lock(str(tmp_path / "elsewhere" / "lock")).close()
     (tmp_path / ".x.ut_keras-00000000").symlink_to(tmp_path / "elsewhere")
@@ -179,21 +179,21 @@ def test_what_is_somebody_elses_is_left(tmp_path):
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
-def test_what_is_no_file_is_not_replaced(tmp_path, make):
+def test_writing_rejects_path_that_is_not_a_file(tmp_path, make):
     make(tmp_path / "x")
     with pytest.raises(DataError, match="x must be a file"), whole_file.writing(tmp_path / "x"):
         pass
     assert not (tmp_path / "x").is_file()
 
 
-def test_a_link_to_what_is_not_there_is_left(tmp_path):
+def test_writing_keeps_broken_link(tmp_path):
     (tmp_path / "x").symlink_to("/nowhere/x")
     with pytest.raises(FileNotFoundError, match="/x'"), whole_file.writing(tmp_path / "x"):
         pass
     assert os.listdir(tmp_path) == ["x"] and os.readlink(tmp_path / "x") == "/nowhere/x"
 
 
-def test_a_folder_keeps_its_mode(tmp_path):
+def test_writing_folder_keeps_mode(tmp_path):
     (tmp_path / "private").mkdir(mode=0o700)
     with whole_file.writing_folder(str(tmp_path / "private")):
         pass

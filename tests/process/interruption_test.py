@@ -1,4 +1,4 @@
-"""Signals end a command, with one line and their exit code, whatever it is doing."""
+"""Signals end a command at any time, with one line and the exit code of the signal."""
 
 import os
 import pathlib
@@ -60,7 +60,7 @@ _LOADS = """
 def function(argv):
     command.load_tensorflow()
 """
-# Nothing that is raised ends this import, and what it writes is not shown.
+# The import swallows all exceptions, and its output is hidden.
 _TENSORFLOW = """
 import os, time
 os.write(2, b"note")
@@ -75,14 +75,14 @@ while True:
 
 @pytest.fixture(autouse=True)
 def _listens():
-    """Hears SIGHUP as in a terminal, under nohup, too."""
+    """Receive SIGHUP as in a terminal, even if the tests run under nohup."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
 
 
 def _run(body, name="SIGINT", times=1, **environment):
-    """(exit code, stdout, stderr) of a command that gets signals when it is ready."""
+    """Return (exit code, stdout, stderr) of a command that gets signals when it is ready."""
     with subprocess.Popen(
         [sys.executable, "-c", _PROGRAM.format(body=body)],
         cwd=_ROOT,
@@ -102,35 +102,35 @@ def _run(body, name="SIGINT", times=1, **environment):
 
 
 @pytest.mark.parametrize("name", _LINES)
-def test_what_was_begun_is_cleared_away(name):
+def test_signal_runs_cleanup_code(name):
     code, line = _LINES[name]
     assert _run(_CLEARS, name) == (code, "cleared\n", line)
 
 
-def test_what_another_error_is_made_of_is_not_lost():
+def test_signal_replaced_by_other_error_still_ends_command():
     code, line = _LINES["SIGTERM"]
     assert _run(_WRAPS, "SIGTERM") == (code, "", line)
 
 
-def test_a_second_signal_does_not_wait():
+def test_second_signal_exits_immediately():
     code, line = _LINES["SIGINT"]
     assert _run(_CLEARS_LONG, times=2) == (code, "", line)
 
 
-def test_a_second_signal_while_python_waits_for_threads():
-    """It was a stack trace of Python's, and the wait went on."""
+def test_signal_during_thread_shutdown_exits_immediately():
+    """Without `is_last`, Python printed a stack trace and continued to wait."""
     line = _LINES["SIGINT"][1]
     assert _run(_LEAVES_A_THREAD, times=2) == (-signal.SIGINT, "", line)
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_while_tensorflow_loads(name, tmp_path):
+def test_signal_during_tensorflow_import_ends_command(name, tmp_path):
     (tmp_path / "tensorflow.py").write_text(_TENSORFLOW)
     code, line = _LINES[name]
     assert _run(_LOADS, name, PYTHONPATH=str(tmp_path)) == (code, "", line)
 
 
-def test_what_nohup_ignores_stays_ignored():
+def test_hangup_stays_ignored_under_nohup():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with interruption.RaiseOnSignal(), interruption.StopRequest() as stop:
@@ -140,7 +140,7 @@ def test_what_nohup_ignores_stays_ignored():
         signal.signal(signal.SIGHUP, before)
 
 
-def test_a_request_is_read_only_where_there_is_something_to_save():
+def test_stop_request_waits_only_if_there_is_state_to_save():
     with interruption.StopRequest(waits=False) as stop:
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
@@ -151,8 +151,8 @@ def test_a_request_is_read_only_where_there_is_something_to_save():
     assert str(stop.stopped("all is saved")) == "SIGHUP: all is saved"
 
 
-def test_what_c_does_with_a_signal_ends_with_the_context():
-    """As TensorFlow, where there are several workers, takes SIGTERM for itself."""
+def test_default_signal_actions_removes_handlers_of_c_code():
+    """With several workers, TensorFlow installs such a handler for SIGTERM."""
     before = [signal.getsignal(getattr(signal, name)) for name in _LINES]
     with interruption.DefaultSignalActions():
         assert {signal.getsignal(getattr(signal, name)) for name in _LINES} == {signal.SIG_DFL}

@@ -13,7 +13,7 @@ class _Terminal(io.StringIO):
         return True
 
 
-def test_a_line_elsewhere_every_few_seconds():
+def test_live_line_in_log_is_a_line_every_few_seconds():
     now, stream = [0.0], io.StringIO()
     line = LiveLine(stream, log_seconds=10, clock=lambda: now[0])
     assert not line.is_due
@@ -26,7 +26,7 @@ def test_a_line_elsewhere_every_few_seconds():
     assert stream.getvalue() == "one\n"
 
 
-def test_a_terminal_has_one_line(monkeypatch):
+def test_live_line_on_terminal_is_overwritten(monkeypatch):
     monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((6, 20)))
     stream = _Terminal()
     line = LiveLine(stream)
@@ -43,7 +43,7 @@ def test_a_terminal_has_one_line(monkeypatch):
     assert stream.getvalue().endswith("\rb\n")
 
 
-def test_clock_time():
+def test_clock_time_formats_seconds():
     assert [clock_time(s) for s in (20.5, 194, 11645)] == ["00:21", "03:14", "3:14:05"]
 
 
@@ -63,7 +63,7 @@ def clock():
     return Clock()
 
 
-def test_line_says_rate_and_time_left(clock):
+def test_progress_line_shows_rate_and_time_left(clock):
     stream = io.StringIO()
     with live_line.ProgressLine("x", 4000, clock=clock, stream=stream) as line:
         clock.now += 150
@@ -71,7 +71,7 @@ def test_line_says_rate_and_time_left(clock):
     assert stream.getvalue() == "x: 1,500 of 4,000 (38 %), 10/s, 04:10 left\n"
 
 
-def test_line_without_a_total(clock):
+def test_progress_line_without_total(clock):
     stream = io.StringIO()
     line = live_line.ProgressLine("x", clock=clock, stream=stream, show=live_line.size)
     clock.now += 40
@@ -79,7 +79,7 @@ def test_line_without_a_total(clock):
     assert stream.getvalue() == "x: 60 MB, 1.5 MB/s\n"
 
 
-def test_short_work_is_silent_and_logs_do_not_fill_up(clock):
+def test_progress_line_in_log_is_rare(clock):
     stream = io.StringIO()
     line = live_line.ProgressLine("x", clock=clock, stream=stream)
     for _ in range(29):
@@ -92,7 +92,7 @@ def test_short_work_is_silent_and_logs_do_not_fill_up(clock):
     assert stream.getvalue().count("\n") == 4
 
 
-def test_on_a_terminal_the_line_is_written_over_and_taken_off(clock):
+def test_progress_line_on_terminal_is_cleared_at_end(clock):
     stream = _TerminalStream()
     with live_line.ProgressLine("x", clock=clock, stream=stream) as line:
         for _ in range(3):
@@ -103,16 +103,16 @@ def test_on_a_terminal_the_line_is_written_over_and_taken_off(clock):
     assert lines[-2].isspace() and lines[-1] == ""
 
 
-def test_says_what_is_waited_for(clock, monkeypatch):
+def test_progress_line_shows_message(clock, monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
     for stream, written in ((io.StringIO(), "x: asking a far place\n"), (_TerminalStream(), None)):
         line = live_line.ProgressLine("x", clock=clock, stream=stream)
         clock.now += 60
         line.show_message("asking a far place")
-        line.set(1)  # is not due yet
+        line.set(1)  # not due yet
         assert stream.getvalue() == (written or "\rx: asking…far place")  # on one line
 
 
 @pytest.mark.parametrize("count, text", [(512, "512 B"), (84_213_000, "84.21 MB"), (2e9, "2 GB")])
-def test_size(count, text):
+def test_size_formats_bytes(count, text):
     assert live_line.size(count) == text

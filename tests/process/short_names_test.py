@@ -39,7 +39,7 @@ def test_checkout_has_each_module_once():
 
 def test_user_module_hides_the_short_name(tmp_path):
     (tmp_path / "problems.py").write_text("MINE = 1\n")
-    code = "import problems; from ut_keras import problems as ours; ours.names(); problems.MINE"
+    code = "import problems; from ut_keras import problems as full; full.names(); problems.MINE"
     _run(code, tmp_path, PYTHONPATH=str(ROOT.parent / "none"))
 
 

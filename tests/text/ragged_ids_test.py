@@ -7,7 +7,7 @@ from ut_keras.text.ragged_ids import RaggedIds
 ROWS = [[5, 6], [], [7], [70_000, 8, 9], []]
 
 
-def test_to_and_from_lists():
+def test_from_lists_and_to_lists_are_inverse():
     ids = RaggedIds.from_lists(ROWS)
     assert (ids.values.dtype, ids.row_splits.dtype) == (np.int32, np.int64)
     assert ids.row_splits.tolist() == [0, 2, 2, 3, 6, 6]
@@ -20,13 +20,13 @@ def test_to_and_from_lists():
     assert gc.isenabled()
 
 
-def test_concatenate():
+def test_concatenate_joins_rows():
     parts = [RaggedIds.from_lists(rows) for rows in (ROWS[:2], [], ROWS[2:])]
     assert RaggedIds.concatenate(parts).to_lists() == ROWS
     assert RaggedIds.concatenate([]).to_lists() == []
 
 
-def test_append():
+def test_append_adds_an_id_to_every_row():
     ids = RaggedIds.from_lists(ROWS).append(1)
     assert ids.to_lists() == [[*row, 1] for row in ROWS]
     assert ids.values.dtype == np.int32

@@ -1,4 +1,4 @@
-"""BLEU by sacreBLEU's tokenizer of the target language."""
+"""BLEU with sacreBLEU's tokenizer for the target language."""
 
 import pytest
 import sacrebleu
@@ -19,17 +19,17 @@ HYPOTHESES = [
     *("我喜欢早上喝一杯热咖啡。", "这个城市有许多漂亮的花园。", "她每天乘公共汽车去学校。"),
     "孩子们在院子里玩足球。",
 ]
-CHINESE = 69.85  # BLEU(trg_lang="zh"); by 13a, which finds one word a sentence, 0
+CHINESE = 69.85  # BLEU(trg_lang="zh"); 0 with 13a, which finds one word per sentence
 
 
 @pytest.mark.parametrize("code", ["zh", "zh-CN", "zh_Hant", "ZH", "zho", "cmn_Hans"])
-def test_decoded_scores_chinese_by_its_own_tokenizer(code):
+def test_corpus_bleu_uses_chinese_tokenizer(code):
     assert sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score == 0
     scores = sacre_bleu.corpus_bleu(REFERENCES, HYPOTHESES, code, "mine")
     assert scores == {"bleu": pytest.approx(CHINESE, abs=5e-3)}
 
 
-def test_decoded_prints_the_signature_and_a_note_once(capsys, monkeypatch):
+def test_corpus_bleu_prints_signature_and_note_once(capsys, monkeypatch):
     monkeypatch.setattr(sacre_bleu, "_printed", set())
     for _ in range(2):
         sacre_bleu.corpus_bleu(REFERENCES, HYPOTHESES, "zh", "mine")
@@ -41,7 +41,7 @@ def test_decoded_prints_the_signature_and_a_note_once(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("language", ["de", "fr", "", "modern", "vi"])
-def test_metric_of_other_languages_is_13a(language):
+def test_metric_uses_13a_for_other_languages(language):
     assert sacre_bleu.metric(language=language).tokenizer_signature == "13a"
 
 
@@ -52,7 +52,7 @@ def test_metric_prefers_a_given_tokenizer():
 @pytest.mark.parametrize(
     "language, module", [("ja", tokenizer_ja_mecab), ("ko", tokenizer_ko_mecab)]
 )
-def test_metric_names_the_packages_that_are_missing(monkeypatch, language, module):
+def test_metric_names_missing_packages(monkeypatch, language, module):
     monkeypatch.setattr(module, "MeCab", None)
     for how in ({"language": language}, {"tokenize": f"{language}-mecab"}):
         with pytest.raises(UsageError, match=rf"sacrebleu\[{language}\]") as error:
@@ -60,8 +60,8 @@ def test_metric_names_the_packages_that_are_missing(monkeypatch, language, modul
         assert "\n" not in str(error.value)
 
 
-def test_metric_takes_the_tokenizers_of_sacrebleu(monkeypatch):
-    """Where its packages are there; a stand-in for their analyser."""
+def test_metric_uses_installed_tokenizers(monkeypatch):
+    """A stand-in replaces the analyser of the optional packages."""
 
     class Made:
         def signature(self):
@@ -72,7 +72,7 @@ def test_metric_takes_the_tokenizers_of_sacrebleu(monkeypatch):
         assert sacre_bleu.metric(language=language).tokenizer_signature == "ja-mecab-1"
 
 
-def test_flags_list_the_tokenizers_of_sacrebleu():
+def test_flags_list_all_tokenizers():
     [flag] = [flag for flag in flags.BLEU if flag.name == "tokenize"]
     assert set(flag.choices) == set(BLEU.TOKENIZERS)
 
@@ -90,6 +90,6 @@ def test_flags_list_the_tokenizers_of_sacrebleu():
         ("", False),
     ],
 )
-def test_note_is_of_scripts_without_spaces(text, noted):
+def test_tokenizer_warning_for_scripts_without_spaces(text, noted):
     assert bool(sacre_bleu.tokenizer_warning(sacre_bleu.metric(), [text])) == noted
     assert not sacre_bleu.tokenizer_warning(sacre_bleu.metric("char"), [text])

@@ -13,20 +13,20 @@ from ut_keras.text.subword_vocabulary import ESCAPE_CHARACTERS
 
 
 @pytest.mark.parametrize("vocab", golden.VOCABS)
-def test_matches_t2t(vocab):
+def test_batch_encoder_matches_t2t(vocab):
     encoder = golden.load(vocab)
     expected = [entry["ids"] for entry in golden.GOLDEN["vocabs"][vocab]["encodings"]]
     strings = golden.GOLDEN["strings"]
     batch = subword_batch.BatchEncoder(encoder)
     assert batch.encode(strings).to_lists() == expected
-    assert batch.encode(strings).to_lists() == expected  # of known tokens now
+    assert batch.encode(strings).to_lists() == expected  # now all tokens are known
     times = 1000 // len(strings) + 1
     assert encoder.encode_batch(strings * times) == expected * times
     assert encoder.encode_ragged(strings * times).to_lists() == expected * times
 
 
 @pytest.mark.parametrize("vocab", golden.VOCABS)
-def test_equals_one_by_one_on_hostile_texts(vocab):
+def test_batch_encoder_matches_encode_on_random_texts(vocab):
     encoder = golden.load(vocab)
     texts = [*hostile_texts(3000), "\ud800 a", "a\0b", "\U0010ffff_", *map(chr, range(200, 1200))]
     texts += ["\udc80\ud83d", "\ud83d\ude00", "a" * 5000, "_" * 100, "\0" * 40, "日本" * 30]
@@ -41,7 +41,7 @@ def test_equals_one_by_one_on_hostile_texts(vocab):
         assert some.to_lists() == expected[start : start + 500]
 
 
-def test_threads_may_share_an_encoder(monkeypatch):
+def test_batch_encoder_is_thread_safe(monkeypatch):
     monkeypatch.setattr(subword_batch, "_CHUNK", 50)
     monkeypatch.setattr(subword_batch, "_MAX_TOKENS", 300)
     encoder = golden.load("200")
@@ -53,7 +53,7 @@ def test_threads_may_share_an_encoder(monkeypatch):
         assert ids.to_lists() == [encoder.encode(text) for text in some]
 
 
-def test_forgets_when_it_knows_many_tokens(monkeypatch):
+def test_batch_encoder_limits_tokens_in_memory(monkeypatch):
     monkeypatch.setattr(subword_batch, "_CHUNK", 50)
     monkeypatch.setattr(subword_batch, "_MAX_TOKENS", 100)
     encoder = golden.load("200")
@@ -63,7 +63,7 @@ def test_forgets_when_it_knows_many_tokens(monkeypatch):
     assert len(batch._table) < 500
 
 
-def test_forgets_tokens_of_many_ids(monkeypatch):
+def test_batch_encoder_limits_ids_in_memory(monkeypatch):
     monkeypatch.setattr(subword_batch, "_MAX_IDS", 10_000)
     encoder = golden.load("200")
     batch = subword_batch.BatchEncoder(encoder)
@@ -73,8 +73,8 @@ def test_forgets_tokens_of_many_ids(monkeypatch):
 
 
 @pytest.mark.parametrize("long", ["ab", "a b", "~_\\", "\u4e2d", "Where is Mary? "])
-def test_a_text_of_megabytes_is_not_searched_character_by_character(monkeypatch, long):
-    """That takes its length times the longest subtoken, and keeps each such token."""
+def test_encode_uses_batch_encoder_for_long_text(monkeypatch, long):
+    """`_encode_token` takes time for the length times the longest subtoken."""
     encoder = golden.load("200")
     monkeypatch.setattr(subword_text_encoder, "_LONG_TEXT", 300)
     text = long * 200
@@ -85,7 +85,7 @@ def test_a_text_of_megabytes_is_not_searched_character_by_character(monkeypatch,
     assert max(map(len, encoder._encoded_tokens), default=0) <= 100
 
 
-def test_few_and_empty_texts():
+def test_batch_encoder_accepts_few_and_empty_texts():
     encoder = golden.load("200")
     batch = subword_batch.BatchEncoder(encoder)
     assert encoder.encode_batch([]) == batch.encode([]).to_lists() == []
@@ -97,15 +97,15 @@ def test_few_and_empty_texts():
     assert encoder.encode_ragged(texts).to_lists() == expected
 
 
-def test_vocabulary_with_holes_is_encoded_one_by_one():
+def test_incomplete_vocabulary_encodes_without_batch_encoder():
     encoder = text_encoder.SubwordTextEncoder(subtokens=["<pad>", "<EOS>", "ab", "_"])
     assert encoder.encode_batch(["ab ab"] * 1500) == [[2, 3, 2, 3]] * 1500
     with pytest.raises(ValueError, match="'0_'|is missing"):
         encoder.encode_batch(["ab 0"] * 1500)
 
 
-def test_a_subtoken_too_long_for_the_matcher(monkeypatch):
-    """That many texts were encoded ended in a stack trace."""
+def test_vocabulary_with_long_subtoken_encodes_without_batch_encoder(monkeypatch):
+    """Encoding many texts once ended in a stack trace."""
     monkeypatch.setattr(subword_text_encoder, "_LONG_TEXT", 300)
     long = "=" * 257
     subtokens = ["<pad>", "<EOS>", long, *sorted(ESCAPE_CHARACTERS | set("=ab"))]
@@ -116,7 +116,7 @@ def test_a_subtoken_too_long_for_the_matcher(monkeypatch):
         subword_batch.BatchEncoder(encoder)
 
 
-def test_encoders_of_one_vocabulary_share_what_they_know():
+def test_equal_encoders_share_a_batch_encoder():
     assert golden.load("200") == golden.load("200") != golden.load("500")
     assert subword_batch.batch_encoder_for(golden.load("200")) is subword_batch.batch_encoder_for(
         golden.load("200")
@@ -126,8 +126,8 @@ def test_encoders_of_one_vocabulary_share_what_they_know():
     ) is not subword_batch.batch_encoder_for(golden.load("500"))
 
 
-def test_without_tensorflow_text(monkeypatch):
-    """One by one they need nothing; bytes, words and numbers never do."""
+def test_many_subwords_require_tensorflow_text(monkeypatch):
+    """Single texts do not need it; bytes, words and numbers never do."""
     monkeypatch.setitem(sys.modules, "tensorflow_text", None)
     encoder = golden.load(golden.VOCABS[0])
     assert encoder.decode(encoder.encode("a house")) == "a house"

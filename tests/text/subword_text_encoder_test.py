@@ -37,7 +37,7 @@ def test_tokenizer_matches_t2t():
 
 
 @pytest.mark.parametrize("vocab", VOCABS)
-def test_matches_t2t(vocab):
+def test_encode_matches_t2t(vocab):
     golden = GOLDEN["vocabs"][vocab]
     encoder = load(vocab)
     assert encoder.vocab_size == golden["vocab_size"]
@@ -51,7 +51,7 @@ def test_matches_t2t(vocab):
 
 
 @pytest.mark.parametrize("vocab", VOCABS)
-def test_builds_the_vocabularies_of_t2t(vocab, tmp_path):
+def test_built_vocabularies_match_t2t(vocab, tmp_path):
     golden = GOLDEN["vocabs"][vocab]
     encoder = text_encoder.SubwordTextEncoder.build_to_target_size(
         golden["target_size"],
@@ -65,7 +65,7 @@ def test_builds_the_vocabularies_of_t2t(vocab, tmp_path):
         assert (tmp_path / "vocab").read_bytes() == file.read()
 
 
-def test_builds_from_counts_and_texts_as_t2t():
+def test_build_from_counts_and_texts_matches_t2t():
     subtokens = subword_vocabulary.VocabularyBuilder(TOKEN_COUNTS).build(5, num_iterations=2)
     assert subtokens == GOLDEN["build_from_token_counts_min5_iter2"]
     encoder = text_encoder.SubwordTextEncoder.build_from_generator(corpus(), 150)
@@ -89,13 +89,13 @@ def test_bytes_match_t2t():
 @pytest.mark.parametrize(
     "text", ["a_b\\c\n", " x  y ", "日本語 κόσμος", "\\u_u\\\\u \\95;", "\U0001f600"]
 )
-def test_any_text_survives(text):
+def test_decode_inverts_encode(text):
     encoder = load("200")
     assert encoder.decode(encoder.encode(text)) == text
 
 
-def test_a_line_break_in_a_vocabulary_is_read_as_t2t_reads_it(tmp_path):
-    """T2T writes it as it is, last of what no text needs, and reads two subtokens."""
+def test_line_break_in_vocabulary_is_read_as_in_t2t(tmp_path):
+    """T2T writes the line break unescaped and reads two subtokens."""
     built = text_encoder.SubwordTextEncoder.build_from_generator(["a b\n", "b a\n"] * 3, 20)
     built.store_to_file(str(tmp_path / "vocab"))
     assert (tmp_path / "vocab").read_bytes().endswith(b"'\n'\n")
@@ -106,12 +106,12 @@ def test_a_line_break_in_a_vocabulary_is_read_as_t2t_reads_it(tmp_path):
     assert read.decode(read.encode("b a\n")) == "b a\n"
 
 
-def test_pickles():
+def test_encoder_can_be_pickled():
     encoder = pickle.loads(pickle.dumps(load("200")))
     assert encoder.encode("so cool") == load("200").encode("so cool")
 
 
-def test_bad_arguments(tmp_path):
+def test_invalid_arguments_raise(tmp_path):
     with pytest.raises(DataError, match="vocabulary file.*absent"):
         text_encoder.SubwordTextEncoder(str(tmp_path / "absent"))
     with pytest.raises(ValueError, match="filename=None"):

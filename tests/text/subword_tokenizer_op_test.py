@@ -13,7 +13,7 @@ _PIECES += ["\U0001f600", "\u0301", "Ⅷ", "²", "\u200d", "\ufeff", "<pad>", "<
 
 
 def hostile_texts(count, seed=1):
-    """Random strings of whatever might be treated wrongly; some are empty."""
+    """Return random strings of characters that are easily mishandled; some are empty."""
     rng = random.Random(seed)
     return ["".join(rng.choices(_PIECES, k=rng.randrange(12))) for _ in range(count)]
 
@@ -33,7 +33,7 @@ def tokenizer(encoder):
     return subword_tokenizer_op.SubwordTokenizer(encoder)
 
 
-def test_matches_t2t(vocab, tokenizer):
+def test_tokenizer_op_matches_t2t(vocab, tokenizer):
     expected = golden.GOLDEN["vocabs"][vocab]["encodings"]
     ids = tokenizer.encode(tf.constant(golden.GOLDEN["strings"]))
     assert ids.dtype == tf.int32
@@ -42,7 +42,7 @@ def test_matches_t2t(vocab, tokenizer):
     assert decoded == [entry["decoded"] for entry in expected]
 
 
-def test_equals_the_encoder_on_hostile_texts(encoder, tokenizer):
+def test_encode_matches_encoder_on_random_texts(encoder, tokenizer):
     texts = hostile_texts(400)
     ids = tf.function(tokenizer.encode)(tf.constant(texts))
     assert ids.to_list() == [encoder.encode(text) for text in texts]
@@ -50,19 +50,19 @@ def test_equals_the_encoder_on_hostile_texts(encoder, tokenizer):
     assert [text.decode() for text in decoded] == texts
 
 
-def test_decodes_any_ids_as_the_encoder_does(encoder, tokenizer):
+def test_decode_matches_encoder_on_random_ids(encoder, tokenizer):
     rng = random.Random(2)
     rows = [
         [rng.randrange(-1, encoder.vocab_size + 1) for _ in range(rng.randrange(30))]
         for _ in range(200)
     ]
     decoded = tokenizer.decode(tf.ragged.constant(rows, tf.int32)).numpy()
-    # What is no character, such as a surrogate, has no UTF-8.
+    # Code points that are not characters, such as surrogates, have no UTF-8.
     expected = [encoder.decode(row).encode("utf-8", "replace") for row in rows]
     assert decoded.tolist() == expected
 
 
-def test_decodes_escapes_that_nothing_encodes_to(encoder, tokenizer):
+def test_decode_matches_encoder_on_unusual_escapes(encoder, tokenizer):
     ids = {subtoken: i for i, subtoken in enumerate(encoder.subtokens)}
     escaped = ["\\065;_", "\\0000000000065;_", "\\1114112;_", "\\99999999999;_", "\\\\u;_"]
     rows = [[ids[character] for character in text] for text in escaped]
@@ -70,14 +70,14 @@ def test_decodes_escapes_that_nothing_encodes_to(encoder, tokenizer):
     assert [text.decode() for text in decoded] == [encoder.decode(row) for row in rows]
 
 
-def test_no_texts_and_empty_texts(tokenizer):
+def test_tokenizer_op_accepts_no_texts_and_empty_texts(tokenizer):
     assert tokenizer.encode(tf.constant([], tf.string)).to_list() == []
     assert tokenizer.encode(tf.constant(["", ""])).to_list() == [[], []]
     assert tokenizer.decode(tf.zeros([2, 0], tf.int32)).numpy().tolist() == [b"", b""]
 
 
 @pytest.mark.slow
-def test_serves_without_this_library(tokenizer, encoder, tmp_path):
+def test_saved_model_runs_without_ut_keras(tokenizer, encoder, tmp_path):
     module = tf.Module()
     module.tokenizer = tokenizer
     module.serve = tf.function(
@@ -92,11 +92,11 @@ def test_serves_without_this_library(tokenizer, encoder, tmp_path):
         "assert decoded.tolist() == [b'so_ cool', b'a \\\\ b'], decoded\n"
         "assert not any(name.startswith('ut_keras') for name in sys.modules)\n"
     )
-    # Away from the checkout, where this library cannot be imported by chance.
+    # Outside the checkout, so that ut_keras is not imported by accident.
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
 
 
-def test_vocabulary_with_holes():
+def test_incomplete_vocabulary_raises():
     encoder = text_encoder.SubwordTextEncoder(subtokens=["<pad>", "<EOS>", "ab", "_"])
     with pytest.raises(ValueError, match=r"every character of its alphabet.*without \['/?0'"):
         subword_tokenizer_op.SubwordTokenizer(encoder)

@@ -10,7 +10,7 @@ from ut_keras.text.subword_vocabulary import ESCAPE_CHARACTERS, VocabularyBuilde
 
 
 def _build_one_by_one(token_counts, min_count, num_iterations=4, max_subtoken_length=None):
-    """The same without arrays: strings are counted in a dictionary."""
+    """Build a vocabulary without arrays: strings are counted in a dictionary."""
     alphabet = {c for token in [*token_counts, "<pad>", "<EOS>"] for c in token}
     alphabet |= ESCAPE_CHARACTERS
     reserved = [escape_token(token, alphabet) for token in ("<pad>", "<EOS>")]
@@ -45,7 +45,7 @@ def _hostile_counts():
     for text in hostile_texts(500):
         for token in tokenizer.encode(text):
             counts[token] += rng.randrange(1, 9)
-    # No tokenizer makes these, but a file of counts can hold anything.
+    # The tokenizer does not make these, but a file of counts may contain them.
     counts.update(
         {"a<pad>": 30, "<pad>": 9, "b<pad>a": 7, "<EOS>": 5, "": 4, "\ud800": 3, "\n": 50}
     )
@@ -57,7 +57,7 @@ def _hostile_counts():
 @pytest.mark.parametrize(
     "counts", [golden.TOKEN_COUNTS, _hostile_counts()], ids=["real", "hostile"]
 )
-def test_equals_one_by_one(counts, max_subtoken_length):
+def test_builder_matches_dictionary_algorithm(counts, max_subtoken_length):
     builder = VocabularyBuilder(counts, max_subtoken_length)
     for min_count, num_iterations in [(1, 1), (2, 3), (5, 4), (30, 4), (10**6, 2), (0, 4)]:
         ours = builder.build(min_count, num_iterations)
@@ -65,14 +65,14 @@ def test_equals_one_by_one(counts, max_subtoken_length):
         assert ours == expected
 
 
-def test_no_tokens():
+def test_builder_without_tokens():
     assert VocabularyBuilder({}).build(1) == _build_one_by_one({}, 1)
     with pytest.raises(ValueError, match="num_iterations must be at least 1"):
         VocabularyBuilder({"a": 1}).build(1, num_iterations=0)
 
 
-def test_of_a_very_long_token_the_beginning_counts():
-    """With all of its characters, so that it can be encoded."""
+def test_builder_counts_only_beginning_of_long_token():
+    """All its characters are in the vocabulary, so that it can be encoded."""
     beginning = "ab" * 500
     long = VocabularyBuilder({beginning + "c" * 100_000: 1, beginning + "d": 2, "so": 3}, 20)
     short = VocabularyBuilder({beginning: 3, "so": 3, "cd": 0}, 20)

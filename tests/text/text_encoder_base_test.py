@@ -3,13 +3,13 @@ import tensorflow as tf
 from ut_keras.text import text_encoder, text_encoder_base
 
 
-def test_cut_at_eos():
+def test_cut_at_eos_removes_padding():
     assert text_encoder.cut_at_eos([5, 0, 6, 1, 7, 1]) == [5, 6]
     assert text_encoder.cut_at_eos([5, 6]) == [5, 6]
     assert text_encoder.cut_at_eos([1]) == []
 
 
-def test_a_graph_cuts_at_the_same_place():
+def test_cut_at_eos_in_graph_matches_python():
     ids = [[5, 0, 6, 1, 7, 1], [5, 6, 0, 0, 0, 0], [1, 3, 3, 3, 3, 3]]
     cut = text_encoder_base.cut_at_eos_in_graph(tf.constant(ids)).to_list()
     assert cut == [text_encoder_base.cut_at_eos(row) for row in ids]

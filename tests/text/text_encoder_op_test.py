@@ -29,8 +29,8 @@ WORDS = [
     "0",
     "9",
 ]
-# What Python's `int`, `split`, `strip`, `lower` and `isdigit` take, or take for equal, and what a
-# graph might not.
+# Characters that Python's `int`, `split`, `strip`, `lower` and `isdigit` accept or treat as equal,
+# and a graph might not.
 HOSTILE = [
     *("1_0", "\u0663", "\uff10\uff13", "\u00b2", "\u2460", "\U0001d7db", "3\u0663", "\u0969"),
     *(
@@ -112,7 +112,7 @@ def _texts(count):
 
 
 def _encode(encoder, text):
-    """By the encoder in Python, without the words that it refuses."""
+    """Return the ids of the Python encoder, without the words that it rejects."""
     try:
         return encoder.encode(text)
     except text_encoder.DataError:
@@ -133,7 +133,7 @@ def encoder(request):
     return ENCODERS[request.param]
 
 
-def test_encodes_as_the_encoder_does(encoder):
+def test_encode_matches_encoder(encoder):
     op = text_encoder_op.make(encoder)
     texts = ["VBP", "not one", "0 9 10 -1 +3 007 99999999999 4.5", "", *_texts(200), *HOSTILE]
     ids = tf.function(op.encode)(tf.constant(texts))
@@ -146,7 +146,7 @@ def test_encodes_as_the_encoder_does(encoder):
     ]
 
 
-def test_decodes_as_the_encoder_does(encoder):
+def test_decode_matches_encoder(encoder):
     op = text_encoder_op.make(encoder)
     rng = random.Random(2)
     lowest = 0 if isinstance(encoder, text_encoder.ClassLabelEncoder) else 2
@@ -162,7 +162,7 @@ def test_decodes_as_the_encoder_does(encoder):
 @pytest.mark.parametrize(
     "word", ["1_0", "\u0663", "\uff10\uff13", "\u00b2", "1" * 5000, "--1", "+", "-1", "10", "1.0"]
 )
-def test_integers_of_other_scripts_are_rejected(word):
+def test_integers_in_other_scripts_are_rejected(word):
     with pytest.raises(text_encoder.DataError, match="Received: '"):
         ENCODERS["integers"].encode(f"1 {word}")
     graph = text_encoder_op.make(ENCODERS["integers"])
@@ -173,14 +173,14 @@ def test_integers_may_have_a_sign_and_zeros():
     assert ENCODERS["integers"].encode("+5 -0 007 " + "0" * 5000 + "5") == [7, 2, 9, 7]
 
 
-# Digits of other scripts within escapes, code points that there are not, and subwords of such.
+# Digits of other scripts in escapes, invalid code points, and subwords that contain them.
 PIECES = [
     *("\\", "u", ";", "_", "\u0663", "\u00b2", "65", "1114112", "9" * 30, "0" * 200, "\\\u0663;"),
     *("\\0", "\\12", "\r", "\x85", "\u2028", "\x1c", " ", "a", "a_", " _", "\u0301", "\U0001f600"),
 ]
 
 
-def test_hostile_subwords_decode_as_the_encoder_does():
+def test_decode_matches_encoder_on_unusual_subwords():
     reserved = [f"{name}_" for name in text_encoder.RESERVED_TOKENS]
     characters = list("0123456789<>EOSdp")
     encoder = text_encoder.SubwordTextEncoder(subtokens=[*reserved, *PIECES, *characters])
@@ -193,7 +193,7 @@ def test_hostile_subwords_decode_as_the_encoder_does():
     assert op.encode(tf.constant(HOSTILE)).to_list() == [encoder.encode(text) for text in HOSTILE]
 
 
-def test_broken_text_is_read_as_python_reads_it(encoder):
+def test_invalid_utf8_is_read_as_in_python(encoder):
     rng = random.Random(3)
     lead = [0x61, 0x20, 0x80, 0xBF, 0xC0, 0xC3, 0xE2, 0xED, 0xF0, 0xF4, 0xFF, 0xA0, 0x90, 0x82]
     broken = [bytes(rng.choices(lead, k=rng.randrange(9))) for _ in range(300)]
@@ -202,7 +202,7 @@ def test_broken_text_is_read_as_python_reads_it(encoder):
     assert op.encode(tf.constant(broken)).to_list() == op.encode(tf.constant(texts)).to_list()
 
 
-def test_no_texts_and_empty_texts(encoder):
+def test_op_accepts_no_texts_and_empty_texts(encoder):
     op = text_encoder_op.make(encoder)
     assert op.encode(tf.constant([], tf.string)).to_list() == []
     assert op.encode(tf.constant(["", ""])).to_list() == [[], []]
@@ -210,7 +210,7 @@ def test_no_texts_and_empty_texts(encoder):
     assert op.decode(nothing).numpy().tolist() == [b"", b""]
 
 
-def test_unknown_ids_have_names():
+def test_decode_names_unknown_ids():
     op = text_encoder_op.make(ENCODERS["tokens"])
     ids = [[2, 99, -4]]
     assert op.decode(tf.ragged.constant(ids)).numpy()[0].decode() == ENCODERS["tokens"].decode(
@@ -218,6 +218,6 @@ def test_unknown_ids_have_names():
     )
 
 
-def test_another_encoder_is_refused():
+def test_make_rejects_other_encoders():
     with pytest.raises(ValueError, match=r"one of SubwordTextEncoder, .* Received: TextEncoder\."):
         text_encoder_op.make(text_encoder.TextEncoder())

@@ -7,7 +7,7 @@ from ut_keras.files import path_lock
 from ut_keras.text import text_encoder
 
 
-def test_integers():
+def test_integer_encoder_checks_range():
     encoder = text_encoder.IntegerTextEncoder(12)
     assert encoder.encode("0 4 9") == [2, 6, 11]
     assert encoder.decode([2, 6, 11]) == "0 4 9"
@@ -17,7 +17,7 @@ def test_integers():
             encoder.encode(f"3 {wrong}")
 
 
-def test_tokens_from_a_list_are_stored_with_the_reserved_ones(tmp_path):
+def test_token_encoder_stores_reserved_tokens(tmp_path):
     encoder = text_encoder.TokenTextEncoder(tokens=["the", "<EOS>", "cat"])
     assert encoder.encode(" the  cat ") == [2, 3]
     assert encoder.vocab_size == 4
@@ -29,14 +29,14 @@ def test_tokens_from_a_list_are_stored_with_the_reserved_ones(tmp_path):
     assert loaded.decode([3, 2, 1, 99]) == "cat the <EOS> ID_99"
 
 
-def test_unknown_tokens():
+def test_token_encoder_rejects_or_replaces_unknown_tokens():
     encoder = text_encoder.TokenTextEncoder(tokens=["<UNK>", "cat"], replace_oov="<UNK>")
     assert encoder.encode("cat dog") == [3, 2]
     with pytest.raises(DataError, match="'dog'"):
         text_encoder.TokenTextEncoder(tokens=["cat"]).encode("cat dog")
 
 
-def test_class_labels(tmp_path):
+def test_class_label_encoder(tmp_path):
     (tmp_path / "labels").write_text("VBZ\nVBP\n")
     for encoder in (
         text_encoder.ClassLabelEncoder(["VBZ", "VBP"]),
@@ -50,19 +50,19 @@ def test_class_labels(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["TokenTextEncoder", "ClassLabelEncoder", "SubwordTextEncoder"])
-def test_missing_file(name, tmp_path):
+def test_missing_vocabulary_file_raises(name, tmp_path):
     with pytest.raises(DataError, match="vocabulary file.*absent.*--generate_data"):
         getattr(text_encoder, name)(filename=str(tmp_path / "absent"))
 
 
-def test_bytes():
+def test_byte_encoder():
     encoder = text_encoder.ByteTextEncoder()
     assert encoder.encode("a\u00e9") == [99, 197, 171]
     assert encoder.decode([99, 197, 171, 1]) == "a\u00e9<EOS>"
     assert encoder.vocab_size == 258
 
 
-def test_a_vocabulary_that_another_process_writes_is_waited_for(tmp_path):
+def test_store_new_waits_for_vocabulary_of_other_process(tmp_path):
     path = str(tmp_path / "vocab.p.tokens")
     words = text_encoder.TokenTextEncoder(tokens=["cat"])
     waiting = threading.Thread(target=text_encoder.store_new, args=(words, path))

@@ -15,27 +15,27 @@ from ut_keras.text import text_lines
         (b"one\n\ntwo\n\n", ["one", "", "two", ""]),
         (b"one\r\ntwo \r\n", ["one", "two "]),
         (b"\xef\xbb\xbfone\n", ["one"]),
-        # What Python takes for line breaks besides stays within its line.
+        # Other characters that Python treats as line breaks do not end a line.
         ("a\u2028b\x0bc\x85d\n".encode(), ["a\u2028b\x0bc\x85d"]),
     ],
 )
-def test_lines(tmp_path, content, lines):
+def test_read_splits_only_at_line_feeds(tmp_path, content, lines):
     (tmp_path / "text").write_bytes(content)
     assert text_lines.read(str(tmp_path / "text")) == lines
 
 
-def test_broken_text_is_named_by_its_line(tmp_path):
+def test_invalid_utf8_is_reported_with_its_line(tmp_path):
     (tmp_path / "text").write_bytes(b"one\nt\xffwo\n")
     with pytest.raises(DataError, match=r"UTF-8.*text, line 2: invalid start byte at byte 2"):
         text_lines.read(str(tmp_path / "text"))
 
 
-def test_one_line():
+def test_one_line_replaces_line_breaks():
     assert text_lines.one_line("a\nb\r\nc\rd e") == "a b c d e"
     assert text_lines.one_line("ä \ud800") == "ä ?"  # half of a surrogate pair
 
 
-def test_lines_one_by_one(tmp_path, monkeypatch):
+def test_lines_reads_gzip_and_limits_line_length(tmp_path, monkeypatch):
     path = tmp_path / "en.gz"
     path.write_bytes(gzip.compress(b"so\n" * 1000 + b"cool"))
     assert list(text_lines.lines(str(path))) == ["so"] * 1000 + ["cool"]

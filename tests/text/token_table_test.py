@@ -6,7 +6,7 @@ from ut_keras.text import token_table, tokenizer_batch
 
 
 def _numbers(table, tokens):
-    """The numbers of byte strings, which need not be what the tokenizer finds."""
+    """Return the numbers of arbitrary byte strings."""
     splits = [0]
     for token in tokens:
         splits.append(splits[-1] + len(token))
@@ -18,13 +18,13 @@ def _numbers(table, tokens):
 
 
 def _random_tokens(count, seed):
-    """Tokens of all lengths, many of which begin or end as others do; some hold bytes 0."""
+    """Return random tokens, many with equal beginnings or ends, some with zero bytes."""
     rng = random.Random(seed)
     pieces = [b"a", b"b", b"\0", b"abcdefgh", b"hgfedcba", b"\xff"]
     return [b"".join(rng.choices(pieces, k=rng.randrange(1, 9))) for _ in range(count)]
 
 
-def test_is_a_dictionary():
+def test_numbers_match_a_dictionary():
     table, known = token_table.TokenTable(), {}
     for seed in range(6):
         tokens = _random_tokens(20_000, seed)
@@ -33,24 +33,24 @@ def test_is_a_dictionary():
             assert known.setdefault(token, number) == number
         assert len(table) == len(known) + 1
         assert sorted(known.values()) == list(range(1, len(table)))
-    assert len(known) > 2**15  # it has grown
+    assert len(known) > 2**15  # the table has grown
 
 
-def test_tokens_that_differ_in_one_byte_or_by_zeros():
+def test_numbers_distinguish_similar_tokens():
     tokens = [bytes(n) for n in range(1, 70)]
     tokens += [bytes(n) + b"x" + bytes(m) for n in range(35) for m in range(35)]
     numbers = _numbers(token_table.TokenTable(), tokens)
     assert sorted(numbers) == list(range(1, len(tokens) + 1))
 
 
-def test_no_tokens():
+def test_numbers_of_no_tokens():
     table = token_table.TokenTable()
     assert _numbers(table, []) == []
     assert len(table) == 1
 
 
-def test_very_long_tokens():
-    """Which differ at their end, or by their length only."""
+def test_numbers_distinguish_very_long_tokens():
+    """The tokens differ only at their end or in their length."""
     tokens = [b"x" * 1024, b"x" * 1025, b"x" * 3000, b"x" * 2999 + b"y", b"\0" * 1025, b"x" * 15]
     table = token_table.TokenTable()
     assert _numbers(table, [*tokens, *tokens]) == [*range(1, 7), *range(1, 7)]

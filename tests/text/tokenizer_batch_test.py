@@ -7,7 +7,7 @@ from ut_keras.text import tokenizer, tokenizer_batch
 
 
 def _lists(tokens):
-    """The tokens of every text, as `tokenizer.encode` gives them."""
+    """Return the tokens of every text as strings, like `tokenizer.encode`."""
     found = [
         tokens.data[start : start + length].tobytes().decode("utf-8", "surrogatepass")
         for start, length in zip(tokens.starts, tokens.lengths, strict=True)
@@ -16,7 +16,7 @@ def _lists(tokens):
     return [found[start:end] for start, end in zip(starts, tokens.ends, strict=True)]
 
 
-def test_example():
+def test_split_of_docstring_example():
     tokens = tokenizer_batch.split(["so cool.", "", "yes"])
     assert tokens.data.tobytes() == b"so cool.yes" + bytes(16)
     assert tokens.starts.tolist() == [0, 3, 7, 8]
@@ -24,20 +24,20 @@ def test_example():
     assert tokens.ends.tolist() == [3, 3, 4]
 
 
-def test_equals_the_tokenizer_on_hostile_texts():
+def test_split_matches_tokenizer_on_random_texts():
     texts = [*hostile_texts(3000), " ", "  ", "a ", " a", "a b", "\ud800 a", "\udfff", "", ""]
     assert _lists(tokenizer_batch.split(texts)) == [tokenizer.encode(text) for text in texts]
 
 
-def test_no_texts():
+def test_split_of_no_texts():
     for texts in ([], [""], ["", ""]):
         tokens = tokenizer_batch.split(texts)
         assert not len(tokens.starts)
         assert not tokens.ends.any()
 
 
-def test_every_character_is_of_the_tokenizers_kind():
-    # Surrogates side by side are two characters, which is what they are in Python.
+def test_split_classifies_every_character_as_tokenizer():
+    # Two adjacent surrogates are two characters, as in Python.
     characters = [chr(code) for code in range(0x110000)]
     random.Random(4).shuffle(characters)
     texts = ["a" + "".join(characters[i : i + 64]) for i in range(0, len(characters), 64)]
@@ -45,16 +45,16 @@ def test_every_character_is_of_the_tokenizers_kind():
     assert ours == [tokenizer.encode(text) for text in texts]
 
 
-def test_matches_t2t():
+def test_count_matches_t2t():
     assert tokenizer_batch.count(iter(golden.corpus())) == golden.TOKEN_COUNTS
 
 
-def test_hostile_texts():
+def test_count_matches_tokenizer_on_random_texts():
     texts = [*hostile_texts(5000), "\ud800", "a\0b", "\0", "", "x" * 1000]
     expected = collections.Counter(token for text in texts for token in tokenizer.encode(text))
     assert tokenizer_batch.count(texts) == expected
 
 
-def test_counts_of_no_texts():
+def test_count_of_no_texts():
     assert tokenizer_batch.count([]) == {}
     assert tokenizer_batch.count(["", ""]) == {}

@@ -25,11 +25,11 @@ def _seen(is_story=True, **maps):
 
 
 def _widths(axes):
-    """Lengths of the bars, [head, key]."""
+    """Return the lengths of the bars, [head, key]."""
     return np.array([[bar.get_width() for bar in bars] for bars in axes.containers])
 
 
-def test_bars_of_a_story_are_what_the_question_looks_at():
+def test_attention_of_story_shows_bars_of_question():
     seen = _seen()
     figure = figures.attention(seen)
     assert [axes.get_title() for axes in figure.axes] == ["step 1", "step 2"]
@@ -45,15 +45,15 @@ def test_bars_of_a_story_are_what_the_question_looks_at():
     assert figure.get_suptitle().endswith("of: Where is Mary?")
 
 
-def test_picking():
+def test_attention_selects_step_and_head():
     seen = _seen()
     [axes] = figures.attention(seen, step=2, head=3, query=0).axes
     expected = seen.maps["encoder"].weights[1, 2, 0]
     np.testing.assert_allclose(_widths(axes), expected[np.newaxis])
-    assert len(figures.attention(seen, step=2, head=3, style="heat").axes) == 2  # with its colours
+    assert len(figures.attention(seen, step=2, head=3, style="heat").axes) == 2  # and a colour bar
 
 
-def test_heat_maps_of_sequences():
+def test_attention_of_sequence_shows_heat_maps():
     seen = _seen(is_story=False)
     figure = figures.attention(seen)
     titles = [axes.get_title() for axes in figure.axes[:-1]]
@@ -62,7 +62,7 @@ def test_heat_maps_of_sequences():
     np.testing.assert_array_equal(image, seen.maps["encoder"].weights[1, 1])
 
 
-def test_long_sentences_leave_room_for_what_is_looked_at():
+def test_attention_with_long_labels_leaves_space_for_bars():
     facts = ["The triangle is above the pink rectangle .", "Is it right of the blue square ?"]
     figure = figures.attention(_seen(encoder=_map(queries=facts, keys=facts)), style="heat")
     figure.draw_without_rendering()
@@ -70,7 +70,7 @@ def test_long_sentences_leave_room_for_what_is_looked_at():
     assert width > 0.9 and height > 0.4
 
 
-def test_layers_and_steps_are_named_where_there_are_several():
+def test_attention_titles_name_layers_and_steps():
     titles = {}
     for name, places in {
         "layers": [(1, 1), (1, 2)],
@@ -92,12 +92,12 @@ def test_layers_and_steps_are_named_where_there_are_several():
         ({"style": "pie"}, "style must be one of"),
     ],
 )
-def test_what_is_not_there(picked, message):
+def test_attention_rejects_missing_selection(picked, message):
     with pytest.raises(ValueError, match=message):
         figures.attention(_seen(), **picked)
 
 
-def test_ponder():
+def test_ponder_shows_bars_of_steps():
     [axes] = figures.ponder(_seen()).axes
     assert _widths(axes).tolist() == [[1.0, 4.0, 2.0]]
     assert axes.get_title() == "encoder: mean 2.33 steps"
@@ -109,8 +109,8 @@ def test_ponder():
         figures.ponder(_seen(), "decoder")
 
 
-def test_files(tmp_path):
-    """Formulas and scripts that the font lacks are no matter."""
+def test_save_all_writes_png_files(tmp_path):
+    """Labels may contain "$" and characters that the font lacks."""
     one = _map("memory", ["answer"], FACTS)
     paths = figures.save_all(_seen(encoder=_map(), memory=one), str(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -125,7 +125,7 @@ def test_files(tmp_path):
             assert file.read(4) == b"\x89PNG"
 
 
-def test_long_sequences_stay_small(tmp_path):
+def test_figures_of_long_sequences_have_limited_size(tmp_path):
     labels = [f"word{i}" for i in range(600)]
     seen = _seen(is_story=False, encoder=_map("encoder", labels, labels))
     figure = figures.attention(seen)
@@ -133,14 +133,14 @@ def test_long_sequences_stay_small(tmp_path):
     assert len(figure.axes[0].get_yticks()) <= 100
 
 
-def test_a_notebook_shows_it_once():
+def test_figure_is_shown_once_in_notebook():
     figure = figures.attention(_seen())
     assert figure._repr_png_().startswith(b"\x89PNG")
     pyplot = sys.modules.get("matplotlib.pyplot")
     assert pyplot is None or not pyplot.get_fignums()
 
 
-def test_the_files_of_others_are_left_alone(tmp_path):
+def test_save_all_keeps_files_of_other_programs(tmp_path):
     figures.save_all(_seen(), str(tmp_path))
     figures.check_only_own_files(str(tmp_path))
     (tmp_path / "ponder_mine.png").write_bytes(b"\x89PNG")
@@ -152,7 +152,7 @@ def test_the_files_of_others_are_left_alone(tmp_path):
     assert (tmp_path / "ponder_of_a_paper.png").exists()
 
 
-def test_matplotlib_and_tensorflow_are_loaded_where_they_are_used():
+def test_imports_of_matplotlib_and_tensorflow_are_lazy():
     program = (
         "import sys; import ut_keras.bin.visualize;"
         "print([n for n in ('tensorflow', 'keras', 'matplotlib') if n in sys.modules]);"

@@ -13,7 +13,7 @@ TARGETS = small_models.ids("d e") + [1]
 FEATURES = {"inputs": [WORDS + [0, 0]], "targets": [TARGETS + [0]]}
 
 
-def test_everything_that_inspect_records():
+def test_observe_returns_the_arrays_of_inspect():
     model = small_models.build("universal_transformer", small_models.ADAPTIVE)
     seen = observer.observe(model, FEATURES, ENCODERS)
     whole = model.inspect({"inputs": np.array([WORDS]), "targets": np.array([TARGETS])})
@@ -29,7 +29,7 @@ def test_everything_that_inspect_records():
     for stack, of in (("encoder", whole.encoder), ("decoder", whole.decoder)):
         np.testing.assert_array_equal(seen.ponder[stack].times, of.ponder_times[0])
     assert (seen.inputs, seen.outputs) == ("a b c", "d e")
-    lines = repr(seen).splitlines()  # as a notebook shows it
+    lines = repr(seen).splitlines()  # as shown in a notebook
     assert lines[0] == "'a b c' -> 'd e'" and len(lines) == 6
     times = [f"{time:.3g}" for time in seen.ponder["decoder"].times]
     assert lines[2] == f"steps of the decoder: d:{times[0]} e:{times[1]} <EOS>:{times[2]}"
@@ -37,18 +37,18 @@ def test_everything_that_inspect_records():
     assert lines[5] == f"Map(memory: weights {shape} of steps, heads, queries, keys)"
 
 
-def test_a_decoder_reads_what_was_written_before():
+def test_decoder_labels_of_keys_are_shifted():
     model = small_models.build("universal_transformer")
     seen = observer.observe(model, FEATURES, ENCODERS)
     own, memory = seen.maps["decoder"], seen.maps["memory"]
     assert own.queries == memory.queries == ["d", "e", "<EOS>"]
     assert own.keys == ["<start>", "d", "e"]
     assert memory.keys == ["a", "b", "c", "<EOS>"]
-    assert own.weights[:, :, 0, 1:].max() == 0  # nothing is read that is not written yet
+    assert own.weights[:, :, 0, 1:].max() == 0  # no attention to later tokens
     assert seen.ponder == {}
 
 
-def test_targets_are_written_where_none_are_given():
+def test_observe_generates_missing_targets():
     model = small_models.build("universal_transformer")
     written = model.generate({"inputs": np.array([WORDS])}).ids.numpy()[0, 0]
     seen = observer.observe(model, {"inputs": FEATURES["inputs"]}, ENCODERS)
@@ -58,14 +58,14 @@ def test_targets_are_written_where_none_are_given():
     assert seen.maps["decoder"].queries == words and words
 
 
-def test_a_decoder_that_reads_more_than_targets():
+def test_observe_rejects_prepended_inputs():
     changes = "prepend_mode=prepend_inputs_masked_attention"
     model = small_models.build("transformer", changes, set_name="transformer_tiny")
     with pytest.raises(UsageError, match="prepend_mode must be none.* Received: .*inputs"):
         observer.observe(model, FEATURES, ENCODERS)
 
 
-def test_story():
+def test_observe_story_labels_sentences():
     model = small_models.story_model()
     seen = observer.observe(model, small_models.story(), ENCODERS)
     assert seen.is_story
@@ -78,20 +78,20 @@ def test_story():
     assert seen.inputs == "a b . | c d . | a e ?"
 
 
-def test_class_of_a_model_with_decoder():
+def test_observe_class_of_model_with_decoder():
     model = small_models.story_model("universal_transformer", "num_rec_steps=2")
     seen = observer.observe(model, small_models.story(), ENCODERS)
     assert seen.maps["memory"].weights.shape == (2, 2, 1, 3)
     assert seen.maps["memory"].queries == ["prediction"]
 
 
-def test_one_halting_for_all_positions():
+def test_observe_global_halting_repeats_ponder_time():
     model = small_models.build("universal_transformer", small_models.ADAPTIVE + ",act_type=global")
     times = observer.observe(model, FEATURES, ENCODERS).ponder["encoder"].times
     assert times.shape == (4,) and len(set(times)) == 1
 
 
-def test_attention_may_be_left_out():
+def test_observe_without_attention():
     model = small_models.build("universal_transformer", small_models.ADAPTIVE)
     whole = observer.observe(model, FEATURES, ENCODERS)
     seen = observer.observe(model, FEATURES, ENCODERS, attention=False)
@@ -101,7 +101,7 @@ def test_attention_may_be_left_out():
         np.testing.assert_allclose(seen.ponder[stack].times, times, rtol=1e-6)
 
 
-def test_language_model_goes_on_from_a_prompt():
+def test_observe_language_model_continues_prompt():
     specs = {"targets": FeatureSpec(small_models.ENCODER.vocab_size)}
     model = small_models.build("universal_transformer", specs=specs)
     prompt = small_models.ids("a b")
@@ -116,7 +116,7 @@ def _places(model):
     return [tuple(place) for place in found.places]
 
 
-def test_places_in_depth():
+def test_observe_names_depth_positions():
     layered = small_models.build("transformer", "num_hidden_layers=3", set_name="transformer_tiny")
     assert _places(layered) == [("1", 1), ("1", 2), ("1", 3)]
     recurrent = small_models.build(
@@ -132,7 +132,7 @@ def test_places_in_depth():
     assert _places(mixed) == [*before, *recurrence, *after]
 
 
-def test_lstm():
+def test_observe_lstm():
     model = small_models.build(
         "lstm_seq2seq_attention", "attention_layer_size=16", set_name="lstm_attention"
     )
@@ -141,7 +141,7 @@ def test_lstm():
     assert seen.maps["memory"].weights.shape == (1, 2, 3, 4)
 
 
-def test_one_example_of_a_batch():
+def test_observe_selects_example_of_batch():
     model = small_models.build("universal_transformer")
     batch = {name: [[2, 1], *rows[:1]] for name, rows in FEATURES.items()}
     batch = {name: [row + [0] * (6 - len(row)) for row in rows] for name, rows in batch.items()}
@@ -152,18 +152,18 @@ def test_one_example_of_a_batch():
         observer.observe(model, batch, ENCODERS, example=2)
 
 
-def test_without_encoders_ids_are_the_labels():
+def test_observe_without_encoders_labels_with_ids():
     model = small_models.build("universal_transformer")
     assert observer.observe(model, FEATURES).maps["encoder"].keys == ["2", "3", "4", "<EOS>"]
 
 
-def test_words_and_reserved_ids():
+def test_token_labels_of_words_and_reserved_ids():
     encoder = text_encoder.TokenTextEncoder(tokens=["a", "b"])
     assert observer.token_labels(encoder, [2, 3, 1, 0]) == ["a", "b", "<EOS>", "<pad>"]
     assert observer.token_labels(None, [7, 1]) == ["7", "<EOS>"]
 
 
-def test_subwords_show_where_words_end():
+def test_token_labels_of_subwords_show_word_ends():
     encoder = text_encoder.SubwordTextEncoder(
         subtokens=["<pad>", "<EOS>", "Hund_", "Hund", "e_", *"\\_u0123456789;"]
     )
@@ -172,10 +172,10 @@ def test_subwords_show_where_words_end():
     assert observer.text_label(encoder, [2, 3, 4, 1, 0]) == "Hund Hunde"
 
 
-def test_bytes_that_are_no_characters():
+def test_token_labels_of_partial_characters_are_hexadecimal():
     encoder = text_encoder.ByteTextEncoder()
     assert observer.token_labels(encoder, encoder.encode("é a")) == ["0xc3", "0xa9", "<space>", "a"]
 
 
-def test_what_cannot_be_printed_is_spelt_out():
+def test_printable_escapes_control_characters():
     assert observer.printable("a\nb\u202e\x00<i>é") == "a\\u000ab\\u202e\\u0000<i>é"

@@ -3,7 +3,7 @@ import pytest
 from ut_keras.data.reading import batching
 
 
-def test_matches_t2t():
+def test_batching_scheme_matches_t2t():
     # tensor2tensor.utils.data_reader.batching_scheme(2048, 50, 8, 1.3).
     scheme = batching.batching_scheme(2048, 50, 8, 1.3)
     assert scheme.boundaries == [8, 10, 13, 16, 20, 26, 33, 42]

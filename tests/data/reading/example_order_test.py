@@ -16,7 +16,7 @@ def _batches(epoch):
 
 
 @pytest.mark.parametrize("shuffle_batches", [True, False])
-def test_every_example_comes_once_in_a_batch_of_its_bucket(shuffle_batches):
+def test_epoch_has_every_example_once_in_its_bucket(shuffle_batches):
     order = _order(shortest=3, longest=50, shuffle_batches=shuffle_batches)
     epoch = order.epoch([1, 0])
     wanted = np.flatnonzero((LENGTHS >= 3) & (LENGTHS <= 50)).tolist()
@@ -30,25 +30,25 @@ def test_every_example_comes_once_in_a_batch_of_its_bucket(shuffle_batches):
     assert smaller.max() == 1
 
 
-def test_the_same_for_a_seed_and_another_for_every_epoch():
+def test_epoch_depends_on_seed():
     order = _order()
     first = _batches(order.epoch([1, 0]))
     assert first == _batches(_order().epoch([1, 0]))
     for seed in ([1, 1], [2, 0], [0, 1]):
         other = _batches(order.epoch(seed))
-        # Other batches, not only in another order.
+        # The batches themselves differ, not only their order.
         assert not {tuple(sorted(batch)) for batch in first if len(batch) > 1} & {
             tuple(sorted(batch)) for batch in other
         }
 
 
-def test_the_order_of_a_seed_never_changes():
-    """Otherwise a run could not be gone on with under a newer version."""
+def test_epoch_of_seed_is_stable_across_versions():
+    """Otherwise a newer version could not resume a run."""
     order = example_order.ExampleOrder([3, 9, 4, 9, 5, 9, 6], [8], [2, 2])
     assert _batches(order.epoch([5, 3])) == [[2, 4], [5], [6, 0], [3, 1]]
 
 
-def test_unshuffled_batches_come_when_they_are_full():
+def test_unshuffled_batches_come_when_full():
     lengths = [5] * 100 + [30] * 10
     order = example_order.ExampleOrder(lengths, [8], [10, 4], shuffle_batches=False)
     sizes = [len(batch) for batch in _batches(order.epoch([0, 0]))]
@@ -56,18 +56,18 @@ def test_unshuffled_batches_come_when_they_are_full():
     assert sizes[-1] == 2
 
 
-def test_batches_of_all_lengths_are_spread_over_the_epoch():
+def test_shuffled_batches_spread_lengths_over_epoch():
     buckets = _order().epoch([0, 0]).buckets
     half = len(buckets) // 2
     assert abs(buckets[:half].mean() - buckets[half:].mean()) < 1.0
 
 
-def test_no_examples():
+def test_epoch_without_examples_is_empty():
     order = _order(shortest=100)
     assert len(order) == len(order.epoch([0])) == order.num_batches == 0
     assert len(_order([])) == 0
 
 
-def test_one_bucket():
+def test_epoch_with_one_bucket():
     order = example_order.ExampleOrder([1, 2, 3], [], [2])
     assert sorted(map(len, _batches(order.epoch([0])))) == [1, 2]

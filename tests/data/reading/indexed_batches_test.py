@@ -19,7 +19,7 @@ def _passes(files, chosen=None, num_replicas=1):
 
 
 def _reads(monkeypatch):
-    """A list to which the numbers of the records of every read are added."""
+    """Return a list that receives the numbers of the records of every read."""
     found = []
     plain = record_index.RecordIndex.read
     monkeypatch.setattr(
@@ -35,7 +35,7 @@ def _ids(dataset):
 
 
 @pytest.mark.parametrize("static_shapes", [pytest.param(True, marks=pytest.mark.slow), False])
-def test_training_begins_with_any_batch(tmp_path, static_shapes):
+def test_batches_from_begins_with_any_batch(tmp_path, static_shapes):
     files = write(tmp_path, [example(n) for n in range(1, 33)] * 3, num_shards=2)
     chosen = settings(batch_shuffle_size=4, static_shapes=static_shapes)
     passes = _passes(files, chosen)
@@ -45,12 +45,12 @@ def test_training_begins_with_any_batch(tmp_path, static_shapes):
     for first in (0, 7, count - 1):
         found = _ids(passes.batches_from(0, first).take(2 * count - first))
         assert found == expected[first:]
-    # Beyond its end, the next pass.
+    # After the last batch, the next epoch.
     assert _ids(passes.batches_from(0, count + 5).take(count)) == expected[count:]
     assert _ids(passes.batches_from(1).take(2)) == expected[count : count + 2]
 
 
-def test_a_pass_reads_only_from_its_first_batch_on(tmp_path, monkeypatch):
+def test_batches_from_reads_no_earlier_records(tmp_path, monkeypatch):
     passes = _passes(write(tmp_path, [example(n) for n in range(1, 33)] * 3))
     first = passes.num_batches - 2
     planned = collections.defaultdict(set)
@@ -62,7 +62,7 @@ def test_a_pass_reads_only_from_its_first_batch_on(tmp_path, monkeypatch):
 
     monkeypatch.setattr(example_order.Epoch, "examples", examples)
     next(iter(passes.batches_from(0, first)))
-    # Of the pass after it, some from the beginning may be read ahead.
+    # The first batches of the next epoch may be prefetched.
     assert [batches for batches in planned.values() if first in batches] in (
         [{first}],
         [{first, first + 1}],
@@ -73,7 +73,7 @@ def test_a_pass_reads_only_from_its_first_batch_on(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "workers, replicas, static_shapes", [(2, 1, False), (3, 2, False), (3, 2, True)]
 )
-def test_parts_of_workers_make_up_the_batches(tmp_path, workers, replicas, static_shapes):
+def test_slices_of_all_workers_form_the_batches(tmp_path, workers, replicas, static_shapes):
     examples = [example(n, 1 + n // 2) for n in range(1, 33)] * 2
     files = write(tmp_path, examples, num_shards=2)
     count = workers * replicas
@@ -88,7 +88,7 @@ def test_parts_of_workers_make_up_the_batches(tmp_path, workers, replicas, stati
             assert part.element_spec == whole.element_spec
             parts.append(arrays(part.take(replicas * number_of_batches)))
         for number, (features, targets) in enumerate(expected):
-            # What tf.distribute makes of a batch whose size it does not know.
+            # As tf.distribute splits a batch of unknown size.
             size = -(-len(targets) // count)
             for slot in range(count):
                 worker, replica = slot % workers, slot // workers
@@ -99,7 +99,7 @@ def test_parts_of_workers_make_up_the_batches(tmp_path, workers, replicas, stati
                     np.testing.assert_array_equal(found[name], value[rows])
 
 
-def test_a_worker_reads_its_own_records_only(tmp_path, monkeypatch):
+def test_worker_reads_only_its_own_records(tmp_path, monkeypatch):
     passes = _passes(write(tmp_path, [example(n) for n in range(1, 33)] * 6), num_replicas=4)
     largest = max(len(targets) for _, targets in passes.one_pass())
     reads = _reads(monkeypatch)
@@ -111,14 +111,14 @@ def test_a_worker_reads_its_own_records_only(tmp_path, monkeypatch):
     assert max(map(len, reads)) == -(-largest // 4) < largest
 
 
-def test_a_worker_may_have_several_replicas(tmp_path):
+def test_worker_with_several_replicas(tmp_path):
     passes = _passes(write(tmp_path, [example(5)] * 16), num_replicas=16)
     _, targets = next(iter(passes.batches_from(0, 0, WorkerSlices(1, 2, 8))))
     assert targets.shape[1] == 5
 
 
-def test_it_is_no_dataset(tmp_path):
-    """What `map` made of it would know one pass only: other orders, no place, no parts."""
+def test_dataset_methods_raise(tmp_path):
+    """The result of `map` would know one epoch only, without a position and worker slices."""
     passes = _passes(write(tmp_path, [example(5)] * 3))
     for name in ("map", "skip", "batch"):
         with pytest.raises(DataError, match=f"by `Problem.preprocess`: .* Received: `{name}`"):
@@ -126,7 +126,7 @@ def test_it_is_no_dataset(tmp_path):
     assert not hasattr(passes, "no_such_thing")
 
 
-def test_the_fingerprint_stands_for_the_order(tmp_path):
+def test_fingerprint_identifies_order(tmp_path):
     files = write(tmp_path, [example(n) for n in range(1, 33)])
     assert _passes(files).fingerprint == _passes(files).fingerprint > 0
     assert _passes(files).fingerprint != _passes(files, num_replicas=2).fingerprint
@@ -147,7 +147,7 @@ class _Adder:
         return tf.data.Dataset.range(3).map(add)
 
 
-def test_a_dataset_keeps_the_object_as_long_as_it_lives():
+def test_weak_call_object_lives_as_long_as_dataset():
     dataset = _Adder(5).dataset()
     gc.collect()
     assert list(dataset.as_numpy_iterator()) == [5, 6, 7]
@@ -157,7 +157,7 @@ def test_a_dataset_keeps_the_object_as_long_as_it_lives():
     assert [batch.numpy().tolist() for batch in batches] == [[5, 6], [7]]
 
 
-def test_the_object_is_freed():
+def test_weak_call_object_is_freed_after_dataset():
     adder = _Adder(5)
     assert list(adder.dataset().as_numpy_iterator()) == [5, 6, 7]
     reference = weakref.ref(adder)

@@ -20,7 +20,7 @@ from ut_keras.data.reading import input_pipeline, record_index
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Three examples of each of LENGTHS; their index, once made, is that of all tests."""
+    """Three examples of each of LENGTHS; all tests share one index of them."""
     folder = tmp_path_factory.mktemp("files")
     return write(folder, [example(n) for n in LENGTHS * 3], num_shards=2)
 
@@ -35,28 +35,28 @@ def test_evaluation_drops_nothing(files):
         np.testing.assert_array_equal(features["targets"], targets)
 
 
-def test_evaluation_keeps_the_order_within_a_bucket(tmp_path):
+def test_evaluation_keeps_order_within_bucket(tmp_path):
     examples = [{"inputs": [i, i, 1], "targets": [i, 1]} for i in range(2, 100)]
     found = batches(write(tmp_path, examples))
     assert rows(found) == [e["inputs"] for e in examples]
 
 
-def test_training_drops_only_the_too_long(files):
+def test_training_drops_only_long_examples(files):
     expected = sorted([n for n in LENGTHS if n <= 32] * 3)
     assert sorted(map(len, rows(batches(files, training=True, seed=1)))) == expected
 
 
-def test_eval_drop_long_sequences(files):
+def test_eval_drop_long_sequences_drops_in_evaluation(files):
     found = batches(files, settings=settings(eval_drop_long_sequences=True))
     assert sorted(map(len, rows(found))) == sorted([n for n in LENGTHS if n <= 32] * 3)
 
 
-def test_length_is_that_of_the_longest_feature(tmp_path):
+def test_example_length_is_longest_feature(tmp_path):
     files = write(tmp_path, [example(5, 33), example(33, 5), example(32, 5)])
     assert list(map(len, rows(batches(files, training=True)))) == [32]
 
 
-def test_min_length_and_truncation(tmp_path):
+def test_min_length_drops_and_max_lengths_truncate(tmp_path):
     files = write(tmp_path, [example(3), example(20, 30)])
     cut = settings(min_length=4, max_input_seq_length=7, max_target_seq_length=9)
     ((features, _),) = batches(files, settings=cut)
@@ -64,7 +64,7 @@ def test_min_length_and_truncation(tmp_path):
     assert features["targets"].shape == (1, 9)
 
 
-def test_truncation_of_a_packed_row_is_that_of_its_segments_too():
+def test_truncation_cuts_segmentation_of_packed_row():
     parts = ("inputs", "inputs_position", "targets_segmentation", "inputs_of_another")
     row = {name: tf.ragged.constant([[1] * 9]) for name in parts}
     cut = input_pipeline._truncate(row, settings(max_input_seq_length=7, max_target_seq_length=4))
@@ -73,15 +73,15 @@ def test_truncation_of_a_packed_row_is_that_of_its_segments_too():
     assert [int(uncut[name].row_lengths()[0]) for name in parts] == [9] * 4
 
 
-def test_batch_size_is_in_tokens_per_replica(tmp_path):
+def test_batch_size_counts_tokens_per_replica(tmp_path):
     files = write(tmp_path, [example(32) for _ in range(7)])
     for num_replicas, sizes in ((1, [1, 2, 2, 2]), (3, [1, 6])):
         found = batches(files, training=True, num_replicas=num_replicas)
         assert sorted(targets.shape[0] for _, targets in found) == sizes
 
 
-def test_a_prepended_example_is_as_long_as_inputs_and_targets(tmp_path):
-    """Whatever other features there are."""
+def test_prepended_length_is_inputs_and_targets(tmp_path):
+    """Other features do not change the length."""
     files = write(tmp_path, [{**example(9, n), "domain": [3]} for n in (10, 22, 23)])
     specs = {"domain": FeatureSpec(5, "class_label"), **SYMBOLS}
     chosen = settings(prepend_mode="prepend_inputs_full_attention")
@@ -96,7 +96,7 @@ def test_use_fixed_batch_size_counts_examples(tmp_path):
     assert [targets.shape for _, targets in found] == [(4, 30), (1, 31)]
 
 
-def test_shuffling_is_repeatable_and_anew_in_every_pass(tmp_path):
+def test_shuffling_is_reproducible_and_differs_per_epoch(tmp_path):
     examples = [{"inputs": [i, 1], "targets": [1]} for i in range(2, 302)]
     files = write(tmp_path, examples, num_shards=3)
     chosen = settings(batch_shuffle_size=4)
@@ -114,8 +114,8 @@ def test_shuffling_is_repeatable_and_anew_in_every_pass(tmp_path):
     assert sorted(first) == sorted(second) == list(range(2, 302))
 
 
-def test_static_shapes(tmp_path):
-    """Evaluation keeps what is longer than all of them."""
+def test_static_shapes_pad_to_bucket_boundaries(tmp_path):
+    """Evaluation keeps examples that are longer than all boundaries."""
     lengths = [n for n in range(1, 33) for _ in range(3)]
     files = write(tmp_path, [example(n, 1 + n // 2) for n in [*lengths, 100]])
     scheme = input_pipeline._scheme(settings(), drop_long=True)
@@ -130,14 +130,14 @@ def test_static_shapes(tmp_path):
                 assert (features["inputs"] > 0).sum() == 100
             else:
                 assert size == shapes[length] if training else size <= shapes[length]
-        if training:  # Rows are repeated to fill up a batch; none is lost.
+        if training:  # Examples are repeated to fill a batch; none is lost.
             expected = {tuple(example(n)["inputs"]) for n in lengths}
             assert {tuple(row) for row in rows(found)} == expected
         else:
             assert sorted(map(len, rows(found))) == [*lengths, 100]
 
 
-def test_class_label_and_sentences(tmp_path):
+def test_shapes_of_class_labels_and_sentences(tmp_path):
     specs = {
         "inputs": FeatureSpec(9, "sentences", (3, 2)),
         "targets": FeatureSpec(5, "class_label"),
@@ -150,14 +150,14 @@ def test_class_label_and_sentences(tmp_path):
     assert static[0][0]["inputs"].shape == (8, 3, 2)
 
 
-def test_language_model_has_no_inputs(tmp_path):
+def test_language_model_batches_have_no_inputs(tmp_path):
     files = write(tmp_path, [{"targets": [2, 3, 1]}])
     ((features, targets),) = batches(files, specs={"targets": FeatureSpec(4)})
     assert list(features) == ["targets"]
     assert targets.tolist() == [[2, 3, 1]]
 
 
-def test_preprocess(tmp_path):
+def test_preprocess_changes_features(tmp_path):
     files = write(tmp_path, [{"inputs": [5, 1], "context": [6, 1], "targets": [2]}])
 
     def join(features):
@@ -170,7 +170,7 @@ def test_preprocess(tmp_path):
 
 
 def test_weights_are_the_third_element(tmp_path):
-    """Where `preprocess` gives some: of rows, or of the targets, cut as these are."""
+    """`preprocess` may return weights per example or per target; they are cut like targets."""
 
     def of_rows(features):
         total = tf.reduce_sum(tf.cast(features["targets"], tf.float32), axis=1, keepdims=True)
@@ -204,17 +204,17 @@ def test_weights_are_the_third_element(tmp_path):
         pytest.param({"use_fixed_batch_size": True}, True, marks=pytest.mark.slow),
     ],
 )
-def test_the_number_of_batches_is_known(files, training, chosen):
-    """Before any is made: `fit` then warns of nothing, and knows where an epoch ends."""
+def test_cardinality_is_known_before_iteration(files, training, chosen):
+    """So `fit` prints no warning and knows where an epoch ends."""
     chosen = settings(batch_size=20, min_length=2, **chosen)
     dataset = input_pipeline.make_dataset(files, SYMBOLS, chosen, training=training)
     number = int(dataset.cardinality())
     assert number > 1
-    # A pass of another number than it says would end in an error of TensorFlow.
+    # TensorFlow raises an error if the number of batches differs from the cardinality.
     assert sum(1 for _ in dataset.repeat(2)) == 2 * number
 
 
-def test_full_padding_row_and_length_one(tmp_path):
+def test_rows_of_padding_and_of_length_one(tmp_path):
     files = write(
         tmp_path, [{"inputs": [0, 0, 0], "targets": [0]}, {"inputs": [1], "targets": [1]}]
     )
@@ -223,12 +223,12 @@ def test_full_padding_row_and_length_one(tmp_path):
     assert sorted(targets.tolist()) == [[0], [1]]
 
 
-def test_batch_of_one(files):
+def test_batch_of_one_example(files):
     found = batches(files, training=True, settings=settings(batch_size=1))
     assert [targets.shape[0] for _, targets in found] == [1] * 3 * sum(n <= 32 for n in LENGTHS)
 
 
-def test_an_index_that_does_not_fit(tmp_path, monkeypatch):
+def test_index_with_wrong_lengths_raises(tmp_path, monkeypatch):
     files = write(tmp_path, [example(5), example(6)])
     made = record_index.get
 
@@ -248,7 +248,7 @@ def test_an_index_that_does_not_fit(tmp_path, monkeypatch):
     assert_data_error(pattern, files, training=True)
 
 
-def test_settings_from_hparams():
+def test_settings_from_hparams_keeps_defaults():
     hparams = types.SimpleNamespace(batch_size=2048, max_length=256, min_length_bucket=9, other=1)
     found = input_pipeline.InputSettings.from_hparams(hparams)
     assert (found.batch_size, found.max_length, found.min_length_bucket) == (2048, 256, 9)

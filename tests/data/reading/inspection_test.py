@@ -14,7 +14,7 @@ def _report(tmp_path, records, encoders, specs=None, **options):
     return inspection.report(paths, specs, encoders, **options).split("\n")
 
 
-def test_records_are_shown_as_text_and_ids(tmp_path):
+def test_report_shows_records_as_text_and_ids(tmp_path):
     encoder = text_encoder.IntegerTextEncoder(12)
     records = [{"inputs": [i, 3, 1], "targets": [i, 1]} for i in (5, 6, 7)]
     lines = _report(tmp_path, records, {"inputs": encoder, "targets": encoder}, num_shown=2)
@@ -29,7 +29,7 @@ def test_records_are_shown_as_text_and_ids(tmp_path):
     assert len(lines) == 8
 
 
-def test_long_records_are_counted_by_their_longest_feature(tmp_path):
+def test_report_counts_records_by_longest_feature(tmp_path):
     encoder = text_encoder.IntegerTextEncoder(12)
     encoders = {"inputs": encoder, "targets": encoder}
     records = [{"inputs": [2] * i, "targets": [2] * 5} for i in range(3, 13)]
@@ -39,14 +39,14 @@ def test_long_records_are_counted_by_their_longest_feature(tmp_path):
     assert lines[-1] == "10 records (100.00 %) are longer than max_length=4: evaluation keeps them"
 
 
-def test_packed_rows(tmp_path):
+def test_report_shows_packed_rows(tmp_path):
     encoder = text_encoder.TokenTextEncoder(tokens=["<unk>", "a", "b"], replace_oov="<unk>")
     records = [{"targets": [3, 1, 4, 4, 1]}]
     lines = _report(tmp_path, records, {"targets": encoder}, num_shown=4)
     assert lines[0] == '1  targets  5 ids  "a | b b"  [3, 1, 4, 4, 1]'
 
 
-def test_class_labels(tmp_path):
+def test_report_shows_class_labels(tmp_path):
     labels = text_encoder.ClassLabelEncoder(labels=["no", "yes", "perhaps"])
     specs = {"targets": features.FeatureSpec(3, "class_label")}
     records = [{"targets": [i % 2]} for i in range(5)]
@@ -55,13 +55,13 @@ def test_class_labels(tmp_path):
     assert lines[2] == "targets  1 to 1 ids, 1.0 on average; 2 of the vocabulary's 3 ids occur"
 
 
-def test_ids_outside_of_the_vocabulary_are_an_error(tmp_path):
+def test_report_rejects_ids_outside_vocabulary(tmp_path):
     encoder = text_encoder.IntegerTextEncoder(4)
     with pytest.raises(DataError, match=r"'targets' must hold ids in \[0, 4\)"):
         _report(tmp_path, [{"targets": [9]}], {"targets": encoder})
 
 
-def test_lengths_stand_beside_their_feature(tmp_path):
+def test_report_gives_lengths_per_feature(tmp_path):
     encoder = text_encoder.IntegerTextEncoder(12)
     names = ("inputs", "targets", "inputs_position")
     records = [{"inputs": [2] * 9, "targets": [2], "inputs_position": [0] * 9}]

@@ -2,7 +2,7 @@ import pytest
 
 from ut_keras.data.reading import packing
 
-# What T2T 1.15.7 makes of these:
+# The result of T2T 1.15.7:
 # generator_utils.pack_examples(examples, True, packed_length=8, spacing=0, queue_size=2)
 PAIRS = [
     {"inputs": [8, 7, 1], "targets": [4, 1]},
@@ -67,11 +67,11 @@ PACKED_SINGLE = [  # targets, segmentation, position
 ]
 
 
-def test_pairs_match_t2t():
+def test_pack_of_pairs_matches_t2t():
     assert list(packing.pack(PAIRS, packed_length=8, open_rows=2)) == PACKED_PAIRS
 
 
-def test_single_features_match_t2t():
+def test_pack_of_targets_matches_t2t():
     examples = [{"targets": ids} for ids in SINGLE]
     assert list(packing.pack(examples, packed_length=4)) == [
         {
@@ -84,12 +84,12 @@ def test_single_features_match_t2t():
     ]
 
 
-def test_a_cut_without_a_rest_leaves_no_empty_row():
+def test_pack_makes_no_empty_row_after_exact_cut():
     rows = list(packing.pack([{"targets": [2, 3, 4, 1]}, {"targets": [5, 6, 7, 8]}], 2))
     assert [row["targets"] for row in rows] == [[2, 3], [4, 1], [5, 6], [7, 8]]
 
 
-def test_examples_are_not_changed():
+def test_pack_does_not_change_examples():
     examples = [{"inputs": [2, 1], "targets": [3, 1]} for _ in range(3)]
     (row,) = packing.pack(examples, 8)
     assert row["inputs"] == [2, 1, 2, 1, 2, 1]
@@ -97,7 +97,7 @@ def test_examples_are_not_changed():
 
 
 @pytest.mark.parametrize("names", [("inputs", "targets"), ("targets",)])
-def test_unpack_is_the_inverse(names):
+def test_unpack_inverts_pack(names):
     import tensorflow as tf
 
     examples = [{name: example[name] for name in names} for example in PAIRS]
@@ -105,7 +105,7 @@ def test_unpack_is_the_inverse(names):
     for row in packing.pack(examples, packed_length=12):
         if names == ("targets",):
             del row["inputs"]
-        # As in a batch with a longer row.
+        # Padding, as in a batch with a longer row.
         padded = {name: tf.pad(tf.constant(ids), [[0, 3]]) for name, ids in row.items()}
         for example in packing.unpack(padded).as_numpy_iterator():
             found.append({name: ids.tolist() for name, ids in example.items()})

@@ -19,7 +19,7 @@ from ut_keras.errors import DataError
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped"])
-def test_damaged_file(tmp_path, damage):
+def test_damaged_file_is_named(tmp_path, damage):
     files = write(tmp_path, [example(5) for _ in range(60)], num_shards=3)
     with open(files[1], "rb") as file:
         content = bytearray(file.read())
@@ -75,7 +75,7 @@ OTHER_FORMATS = {
 
 @pytest.mark.parametrize("kind, rewrite", OTHER_FORMATS.items(), ids=OTHER_FORMATS)
 def test_file_of_another_format_is_named(tmp_path, kind, rewrite):
-    """Good data may be in it: no advice to remove it."""
+    """The file may contain good data, so the message does not advise removing it."""
     files = write(tmp_path, [example(5)] * 60, num_shards=3)
     rewrite(files[1])
     with pytest.raises(DataError, match=rf"Received: {files[1]}, which is {kind}") as error:
@@ -84,25 +84,25 @@ def test_file_of_another_format_is_named(tmp_path, kind, rewrite):
     assert ("Decompress" in str(error.value)) == kind.endswith("compressed")
 
 
-def test_empty_shard_is_fine(tmp_path):
+def test_empty_shard_is_accepted(tmp_path):
     files = write(tmp_path, [example(5), example(6)], num_shards=2)
     open(files[0], "wb").close()
     assert rows(batches(files, training=True)) == [example(6)["inputs"]]
 
 
-def test_empty_dataset(tmp_path):
+def test_dataset_without_examples_raises(tmp_path):
     files = write(tmp_path, [example(5), example(6)], num_shards=2)
     for file in files:
         open(file, "wb").close()
     assert_data_error("Expected examples in 2 file", files)
 
 
-def test_all_examples_too_long(tmp_path):
+def test_dataset_with_only_long_examples_raises(tmp_path):
     files = write(tmp_path, [example(33), example(40)])
     assert_data_error("all 2 examples were longer than max_length=32", files, training=True)
 
 
-def test_ids_out_of_range(tmp_path):
+def test_ids_out_of_range_raise(tmp_path):
     bad = {"inputs": [2, 1], "targets": [2, 1000, 1]}
     files = write(tmp_path, [example(5)] * 20 + [bad] + [example(5)] * 20, num_shards=2)
     pattern = rf"'targets' must hold ids in \[0, 1000\).*from 1 to 1000 in {files[0]}"
@@ -111,19 +111,19 @@ def test_ids_out_of_range(tmp_path):
     assert_data_error("'inputs' must hold ids.*from -1 to 2", files)
 
 
-def test_missing_feature(tmp_path):
+def test_missing_feature_raises(tmp_path):
     files = write(tmp_path, [example(5), {"inputs": [1]}])
     assert_data_error(rf"the feature 'targets'.*{files[0]}", files)
 
 
-def test_missing_feature_with_a_default(tmp_path):
+def test_missing_feature_gets_its_default(tmp_path):
     files = write(tmp_path, [{"targets": [1], "extra": [4]}, {"targets": [1]}])
     specs = {"targets": FeatureSpec(5), "extra": FeatureSpec(5, "class_label", default=2)}
     ((features, _),) = batches(files, specs=specs)
     assert features["extra"].tolist() == [[4], [2]]
 
 
-def test_wrong_number_of_values(tmp_path):
+def test_wrong_number_of_values_raises(tmp_path):
     specs = {
         "inputs": FeatureSpec(9, "sentences", (3, 2)),
         "targets": FeatureSpec(5, "class_label"),
@@ -134,7 +134,7 @@ def test_wrong_number_of_values(tmp_path):
     assert_data_error("'targets' must hold 1 ids", files, specs=specs)
 
 
-def test_not_examples(tmp_path):
+def test_records_of_another_type_raise(tmp_path):
     files = [str(tmp_path / "other")]
     with tf.io.TFRecordWriter(files[0]) as writer:
         writer.write(b"no example")
@@ -148,7 +148,7 @@ def test_not_examples(tmp_path):
         *(pytest.param(p, marks=pytest.mark.slow) for p in ("size", "its checksum", "checksum")),
     ],
 )
-def test_a_bit_that_flips_after_the_index_was_made(tmp_path, part):
+def test_bit_flipped_after_indexing_is_detected(tmp_path, part):
     files = write(tmp_path, [example(5)] * 20, num_shards=2)
     assert batches(files, training=True)
     place = {"size": 0, "its checksum": 8, "record": 20, "checksum": -1}[part]
@@ -157,6 +157,6 @@ def test_a_bit_that_flips_after_the_index_was_made(tmp_path, part):
         assert_data_error(f"A TFRecord file .* {files[1]}", files)
 
 
-def test_other_errors_pass_through():
+def test_errors_passes_other_exceptions_through():
     with pytest.raises(tf.errors.InvalidArgumentError), readable.errors():
         tf.debugging.Assert(False, ["something else"])

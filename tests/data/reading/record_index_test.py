@@ -33,7 +33,7 @@ def _targets(record):
     return list(tf.train.Example.FromString(record).features.feature["targets"].int64_list.value)
 
 
-def test_reads_any_records(tmp_path):
+def test_read_returns_any_records(tmp_path):
     files = _write(tmp_path)
     index = _get(files)
     assert len(index) == 50
@@ -47,7 +47,7 @@ def test_reads_any_records(tmp_path):
         assert expected[number] in of_files[file]
 
 
-def test_empty_files(tmp_path):
+def test_index_of_empty_files_is_empty(tmp_path):
     files = _write(tmp_path, count=2, num_shards=4)
     index = _get([files[2], *files])
     assert index.read([1])[0].tolist() == [2]
@@ -55,7 +55,7 @@ def test_empty_files(tmp_path):
     assert len(_get(files[2:])) == 0
 
 
-def test_more_files_than_a_process_may_have_open(tmp_path):
+def test_index_raises_the_limit_of_open_files(tmp_path):
     files = _write(tmp_path, num_shards=50)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
@@ -66,7 +66,7 @@ def test_more_files_than_a_process_may_have_open(tmp_path):
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
-def test_is_made_once(tmp_path, monkeypatch):
+def test_get_makes_an_index_once(tmp_path, monkeypatch):
     files = _write(tmp_path)
     index = _get(files)
     assert record_index.get(files, None, "") is index
@@ -75,8 +75,8 @@ def test_is_made_once(tmp_path, monkeypatch):
     assert len(record_index.get(files, _lengths_of, "")) != len(index)
 
 
-def test_a_few_are_kept(tmp_path, monkeypatch):
-    """Those of training and of evaluation in turn; not those of all that a process ever read."""
+def test_get_keeps_a_few_indexes_in_memory(tmp_path, monkeypatch):
+    """Training and evaluation alternate; older indexes of a process are freed."""
     scans, scan = [], record_index._scan
     monkeypatch.setattr(record_index, "_scan", lambda *args: scans.append(args) or scan(*args))
     record_index._indexes.clear()
@@ -90,7 +90,7 @@ def test_a_few_are_kept(tmp_path, monkeypatch):
     assert len(scans) == 7
 
 
-def test_is_kept_where_it_took_long(tmp_path, monkeypatch, capsys):
+def test_get_saves_index_that_took_long(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(record_index, "_SECONDS_WORTH_KEEPING", 0.0)
     files = _write(tmp_path)
     index = _get(files, key="a")
@@ -104,15 +104,15 @@ def test_is_kept_where_it_took_long(tmp_path, monkeypatch, capsys):
     again = _get(files, key="a")
     assert again.lengths.tolist() == index.lengths.tolist()
     assert again.read([17])[1] == index.read([17])[1]
-    with pytest.raises(TypeError):  # it would have to be made
+    with pytest.raises(TypeError):  # a new index would have to be made
         _get(files, key="b")
     # An earlier version kept it beside the files.
     os.rename(kept, tmp_path / kept.name)
     assert _get(files, key="a").path == str(tmp_path / kept.name)
 
 
-def test_every_flipped_bit_is_named(tmp_path):
-    """In a file that is indexed already: of sizes, of their checksums, of records and of theirs."""
+def test_read_detects_every_flipped_bit(tmp_path):
+    """In an indexed file: bits of sizes, records and the checksums of both."""
     files = _write(tmp_path, count=12, num_shards=2)
     index = _get(files)
     everything = np.arange(len(index))
@@ -129,7 +129,7 @@ def test_every_flipped_bit_is_named(tmp_path):
     assert len(index.read(everything)[1]) == 12
 
 
-def test_a_file_that_is_cut_off_under_its_index(tmp_path):
+def test_read_detects_truncated_file(tmp_path):
     files = _write(tmp_path)
     index = _get(files)
     os.truncate(files[2], os.path.getsize(files[2]) - 5)
@@ -137,7 +137,7 @@ def test_a_file_that_is_cut_off_under_its_index(tmp_path):
         index.read(np.arange(len(index)))
 
 
-def test_a_damaged_index_is_made_again(tmp_path, monkeypatch, capsys):
+def test_get_replaces_damaged_index(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(record_index, "_SECONDS_WORTH_KEEPING", 0.0)
     files = _write(tmp_path)
     _get(files)
@@ -154,20 +154,20 @@ def test_a_damaged_index_is_made_again(tmp_path, monkeypatch, capsys):
     assert record_index._load(kept) is not None
 
 
-def test_a_folder_that_cannot_be_written_to(tmp_path, monkeypatch, capsys):
+def test_get_works_in_read_only_folder(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(record_index, "_SECONDS_WORTH_KEEPING", 0.0)
     files = _write(tmp_path)
 
-    def refuse(*_, **__):
+    def fail(*_, **__):
         raise PermissionError
 
-    monkeypatch.setattr(np, "savez", refuse)
+    monkeypatch.setattr(np, "savez", fail)
     assert len(_get(files)) == 50
     assert "record_index-" not in capsys.readouterr().out
     assert sorted(os.listdir(tmp_path)) == sorted(map(os.path.basename, files))
 
 
-def test_files_that_are_no_plain_records(tmp_path):
+def test_index_rejects_files_that_changed_size(tmp_path):
     files = _write(tmp_path)
     index = _get(files)
     sizes = np.diff(index._offsets) - 16

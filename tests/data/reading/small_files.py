@@ -1,4 +1,4 @@
-"""Small TFRecord files, and the batches of them."""
+"""Small TFRecord files and their batches."""
 
 import pytest
 
@@ -12,7 +12,7 @@ LENGTHS = [1, 2, 3, 8, 9, 20, 31, 32, 33, 40, 400]
 
 
 def example(length, target_length=None):
-    """An example whose ids say how long it is."""
+    """Return an example whose ids encode its length."""
     return {
         "inputs": [2 + length] * (length - 1) + [1],
         "targets": [2 + length] * ((target_length or length) - 1) + [1],
@@ -44,7 +44,7 @@ def arrays(dataset):
 
 
 def rows(found):
-    """The inputs of all batches as lists without padding."""
+    """Return the inputs of all batches as lists without padding."""
     return [row[row > 0].tolist() for features, _ in found for row in features["inputs"]]
 
 

@@ -1,4 +1,4 @@
-"""Fetching from a server on this machine that breaks off or refuses."""
+"""Downloads from a local server that closes connections or returns errors."""
 
 import hashlib
 import http.server
@@ -68,7 +68,7 @@ def _read(path):
         return file.read()
 
 
-def test_fetches_once(server, tmp_path):
+def test_fetch_downloads_once(server, tmp_path):
     raw_file = server.raw_file(sha256=hashlib.sha256(BODY).hexdigest())
     path = download.fetch(str(tmp_path / "raw"), raw_file)
     assert path == str(tmp_path / "raw" / "corpus.bin") and _read(path) == BODY
@@ -76,33 +76,33 @@ def test_fetches_once(server, tmp_path):
     assert server.num_requests == 1 and os.listdir(tmp_path / "raw") == ["corpus.bin"]
 
 
-def test_says_what_it_waits_for(tmp_path, monkeypatch, capsys):
-    """A place that does not answer is named at once, and each time before it is asked again."""
+def test_fetch_reports_requests_and_retries(tmp_path, monkeypatch, capsys):
+    """The URL is printed before the first request and before each retry."""
     monkeypatch.setattr(download, "_RETRY_SECONDS", (0, 0))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     raw_file = download.RawFile("corpus.bin", "http://127.0.0.1:9/corpus.bin")
     with pytest.raises(DataError, match="corpus.bin must be in tmp_dir"):
         download.fetch(str(tmp_path), raw_file)
     asking = "corpus.bin: requesting http://127.0.0.1:9/corpus.bin"
-    again = r"corpus.bin: .*refused; trying again in 0 s"
+    again = r"corpus.bin: .*; trying again in 0 s"
     shown = "\n".join([asking, again, asking, again, asking, ""])
     assert re.fullmatch(shown, capsys.readouterr().out)
 
 
-def test_a_file_put_there_by_hand_is_taken(tmp_path):
+def test_fetch_uses_existing_file(tmp_path):
     (tmp_path / "corpus.bin").write_bytes(b"mine")
     raw_file = download.RawFile("corpus.bin", "http://127.0.0.1:9/unreachable")
     assert _read(download.fetch(str(tmp_path), raw_file)) == b"mine"
 
 
-def test_a_link_to_what_is_not_there_now_stays(server, tmp_path):
+def test_fetch_keeps_broken_link(server, tmp_path):
     (tmp_path / "corpus.bin").symlink_to(tmp_path / "disk" / "corpus.bin")
     with pytest.raises(DataError, match="corpus.bin must be in tmp_dir.*broken link"):
         download.fetch(str(tmp_path), server.raw_file())
     assert (tmp_path / "corpus.bin").is_symlink() and not server.num_requests
 
 
-def test_wrong_checksum_is_refused(server, tmp_path):
+def test_fetch_rejects_wrong_checksum(server, tmp_path):
     raw_file = server.raw_file(sha256="0" * 64)
     with pytest.raises(DataError, match="must have the SHA-256 0000"):
         download.fetch(str(tmp_path), raw_file)
@@ -112,27 +112,27 @@ def test_wrong_checksum_is_refused(server, tmp_path):
         download.fetch(str(tmp_path), raw_file)
 
 
-def test_tries_again_where_it_broke_off(server, tmp_path):
+def test_fetch_retries_after_closed_connections(server, tmp_path):
     server.break_after = [1000, 5000]
     assert _read(download.fetch(str(tmp_path), server.raw_file())) == BODY
     assert server.num_requests == 3
 
 
-def test_leaves_nothing_of_what_broke_off_again_and_again(server, tmp_path):
+def test_fetch_leaves_nothing_after_failed_retries(server, tmp_path):
     server.break_after = [100] * 9
     with pytest.raises(DataError, match=f"must be in tmp_dir.* 100 of {len(BODY)} bytes"):
         download.fetch(str(tmp_path), server.raw_file())
     assert server.num_requests == 3 and os.listdir(tmp_path) == []
 
 
-def test_tries_again_after_server_errors(server, tmp_path):
+def test_fetch_retries_after_server_errors(server, tmp_path):
     server.statuses = [503, 503]
     assert _read(download.fetch(str(tmp_path), server.raw_file())) == BODY
     assert server.num_requests == 3
 
 
 @pytest.mark.parametrize("statuses, requests", [([404], 1), ([503] * 9, 3)])
-def test_says_what_to_put_where(server, tmp_path, statuses, requests):
+def test_fetch_error_says_which_file_to_put_where(server, tmp_path, statuses, requests):
     server.statuses = list(statuses)
     raw_file = server.raw_file()
     with pytest.raises(DataError) as error:
@@ -143,7 +143,7 @@ def test_says_what_to_put_where(server, tmp_path, statuses, requests):
 
 
 @pytest.mark.parametrize("url, reason", [("http://127.0.0.1:9/x", "refused"), ("", "downloaded")])
-def test_offline(server, tmp_path, url, reason):
+def test_fetch_without_network_raises(server, tmp_path, url, reason):
     with pytest.raises(DataError, match=f"must be in tmp_dir.*{reason}"):
         download.fetch(str(tmp_path), download.RawFile("x", url))
     with pytest.raises(DataError, match="tmp_dir must be a folder that has x"):

@@ -12,17 +12,17 @@ def _by_rows(columns):
     return [dict(zip(names, values, strict=True)) for values in rows]
 
 
-def test_bytes_are_those_of_one_after_the_other():
+def test_serialize_matches_tfrecords_serialize():
     rng = np.random.default_rng(1)
     sizes = [1, 2, 40, 120, 127, 128, 129, 5000, 16_383, 16_384, 16_385, 3]
     columns = {
         "targets": [rng.integers(2**i, size=1 + i).tolist() for i in range(12)],
         "inputs": [rng.integers(40_000, size=size).tolist() for size in sizes],
-        # names are sorted by their bytes, and may be long
+        # names are sorted by their bytes and may be long
         "Z" * 130: [[0, 127, 128, 16_383, 16_384, 2**21, 2**28 - 1, 2**28, 2**31 - 1, -1]] * 12,
         "ä": [[i] for i in range(12)],
     }
-    ragged = {  # which may hold more than ids: numbers below 0
+    ragged = {  # may hold numbers that are not ids, such as negative ones
         name: RaggedIds(np.concatenate(rows).astype("int32"), np.cumsum([0, *map(len, rows)]))
         for name, rows in columns.items()
     }
@@ -30,7 +30,7 @@ def test_bytes_are_those_of_one_after_the_other():
     assert found == [tfrecords.serialize(example) for example in _by_rows(columns)]
 
 
-def test_an_empty_feature_is_refused():
+def test_serialize_rejects_empty_feature():
     columns = {"targets": [[1], [5], [], []], "inputs": [[3], [2, 4], [8], []]}
     with pytest.raises(DataError) as one:
         tfrecords.serialize(_by_rows(columns)[2])

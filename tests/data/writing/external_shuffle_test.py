@@ -15,7 +15,7 @@ def _buckets(tmp_path, memory, number=3):
 
 
 @pytest.mark.parametrize("memory", [1 << 30, 3000])
-def test_without_a_seed_the_order_stays(tmp_path, memory):
+def test_bucket_without_seed_keeps_order(tmp_path, memory):
     buckets = _buckets(tmp_path, memory)
     assert [bucket.path is None for bucket in buckets] == [memory > 3000] * 3
     for number, bucket in enumerate(buckets):
@@ -23,15 +23,15 @@ def test_without_a_seed_the_order_stays(tmp_path, memory):
         assert bucket.count == len(RECORDS[number::3])
 
 
-def test_files_do_not_change_the_order(tmp_path):
+def test_bucket_order_does_not_depend_on_memory(tmp_path):
     here, there = _buckets(tmp_path, 1 << 30)[0], _buckets(tmp_path, 3000)[0]
     assert list(here.read("a")) == list(there.read("a"))
     assert list(here.read("a")) != list(here.read("b"))
     assert collections.Counter(here.read("a")) == collections.Counter(RECORDS[::3])
 
 
-def test_every_place_is_equally_likely(tmp_path):
-    """100 records through 200 seeds: means of places are normal around the middle."""
+def test_bucket_shuffle_is_uniform(tmp_path):
+    """100 records with 200 seeds: mean positions are normally distributed around the middle."""
     buckets = external_shuffle.Buckets(str(tmp_path), 1, 100)
     for i in range(100):
         buckets.add(0, bytes([i]))

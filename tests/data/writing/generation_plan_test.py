@@ -16,29 +16,29 @@ def _plan(tmp_path, tasks=None, seed=5):
     return {split.name: shards for split, shards in plan.items()}
 
 
-def test_all_files_are_missing_at_first(tmp_path):
+def test_plan_of_empty_folder_has_all_files(tmp_path):
     assert _plan(tmp_path) == {"train": [0, 1, 2], "dev": [0], "test": [0]}
 
 
-def test_tasks_are_counted_over_the_splits(tmp_path):
+def test_plan_counts_tasks_over_all_splits(tmp_path):
     assert _plan(tmp_path, [4]) == {"test": [0]}
     assert _plan(tmp_path, [1, 2, 3]) == {"train": [1, 2], "dev": [0]}
 
 
 @pytest.mark.parametrize("tasks, received", [([5], r"\[5\]"), ([-1, 0], r"\[-1\]"), ([], "none")])
-def test_tasks_that_there_are_not(tmp_path, tasks, received):
+def test_plan_rejects_unknown_tasks(tmp_path, tasks, received):
     with pytest.raises(DataError, match=rf"must be in 0\.\.4.*train, dev, test.*{received}"):
         _plan(tmp_path, tasks)
 
 
-def test_a_whole_split_is_not_planned_whatever_its_number_of_files(tmp_path):
+def test_plan_skips_complete_split_with_other_number_of_files(tmp_path):
     for path in tfrecords.shard_paths(tmp_path, "p", "train", 7):
         open(path, "w").close()
     assert _plan(tmp_path) == {"dev": [0], "test": [0]}
     assert _plan(tmp_path, [0]) == {}
 
 
-def test_splits_have_seeds_of_their_own():
+def test_split_seeds_differ():
     seeds = {
         generation_plan.Split("d", name, split, 1, seed).seed
         for name in ("p", "q")
@@ -48,7 +48,7 @@ def test_splits_have_seeds_of_their_own():
     assert len(seeds) == 8
 
 
-def test_what_killed_processes_have_left_beside_whole_files_goes(tmp_path):
+def test_claimed_removes_leftover_locks(tmp_path):
     there, missing = tfrecords.shard_paths(tmp_path, "p", "dev", 2)
     open(there, "w").close()
     split = generation_plan.Split(str(tmp_path), "p", "dev", 2, 5)
@@ -62,7 +62,7 @@ def test_what_killed_processes_have_left_beside_whole_files_goes(tmp_path):
         assert [os.path.exists(lock) for lock in locks] == [False, True]
 
 
-def test_more_files_than_a_process_may_open(tmp_path):
+def test_claimed_raises_the_limit_of_open_files(tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/dev/fd")) + 30, limits[1]))
@@ -72,7 +72,7 @@ def test_more_files_than_a_process_may_open(tmp_path):
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
-def test_origin_keeps_counts_of_files_that_are_there(tmp_path):
+def test_write_origin_keeps_counts_of_existing_files(tmp_path):
     split = generation_plan.Split(str(tmp_path), "p", "train", 3, 5)
     origin = {"samples": 6, "checksum": "0"}
     generation_plan.write_origin(split, origin)
@@ -90,7 +90,7 @@ def test_origin_keeps_counts_of_files_that_are_there(tmp_path):
 @pytest.mark.parametrize(
     "damaged", [{"records": [1]}, {"records": {"x": 1}}, {"records": {"0": "1"}}, {"samples": "1"}]
 )
-def test_origin_without_good_counts_is_not_compared(tmp_path, damaged):
+def test_check_counts_ignores_invalid_origin(tmp_path, damaged):
     split = generation_plan.Split(str(tmp_path), "p", "train", 1, 5)
     json_file.write(split.origin_path, {**split.plan, **damaged})
     generation_plan.check_counts(split.paths, [7], is_one_each=True)

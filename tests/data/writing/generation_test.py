@@ -47,7 +47,7 @@ def _inputs(path):
 
 @pytest.fixture
 def few_in_memory(monkeypatch):
-    """As if there were many samples."""
+    """Write buckets to files, as for many samples."""
     monkeypatch.setattr(
         external_shuffle, "Buckets", functools.partial(external_shuffle.Buckets, memory=2000)
     )
@@ -57,7 +57,7 @@ def _names_of_all_files(split):
     return sorted([*map(os.path.basename, split.paths), ".ut_keras-records"])
 
 
-def test_all_samples_are_there_shuffled_and_spread_evenly(tmp_path):
+def test_write_shuffles_and_spreads_all_samples(tmp_path):
     split = _split(tmp_path)
     assert _write(split) == 200
     shards = [_inputs(path) for path in split.paths]
@@ -68,13 +68,13 @@ def test_all_samples_are_there_shuffled_and_spread_evenly(tmp_path):
     assert generation_plan.missing_shards(split) == []
 
 
-def test_dev_keeps_its_order(tmp_path):
+def test_write_keeps_order_of_dev(tmp_path):
     split = _split(tmp_path, num_shards=1, name="dev")
     _write(split)
     assert _inputs(split.paths[0]) == list(range(200))
 
 
-def test_the_seed_makes_the_bytes_and_nothing_else_does(tmp_path, few_in_memory):
+def test_bytes_depend_only_on_seed(tmp_path, few_in_memory):
     def content(name, seed=5, **options):
         (tmp_path / name).mkdir()
         _write(_split(tmp_path / name, seed=seed), **options)
@@ -89,7 +89,7 @@ def test_the_seed_makes_the_bytes_and_nothing_else_does(tmp_path, few_in_memory)
     assert one == _content(tmp_path / "tasks")
 
 
-def test_memory_does_not_change_the_bytes(tmp_path, monkeypatch):
+def test_bytes_do_not_depend_on_memory(tmp_path, monkeypatch):
     _write(_split(tmp_path))
     in_memory = _content(tmp_path)
     (tmp_path / "files").mkdir()
@@ -100,7 +100,7 @@ def test_memory_does_not_change_the_bytes(tmp_path, monkeypatch):
     assert in_memory == _content(tmp_path / "files")
 
 
-def test_a_broken_off_run_goes_on(tmp_path, few_in_memory):
+def test_write_resumes_interrupted_run(tmp_path, few_in_memory):
     split = _split(tmp_path)
     (tmp_path / "whole").mkdir()
     _write(_split(tmp_path / "whole"), num_processes=1)
@@ -111,7 +111,7 @@ def test_a_broken_off_run_goes_on(tmp_path, few_in_memory):
             encode=functools.partial(_fail_at, stop_at, KeyboardInterrupt()),
             num_processes=1,
         )
-    # Finished are the first two, and nothing else looks it.
+    # Only the first two files are finished.
     assert generation_plan.missing_shards(split) == [2, 3]
     names = sorted(os.listdir(tmp_path))
     assert names[:-1] == [
@@ -134,7 +134,7 @@ def _begin(tmp_path):
     return split
 
 
-def test_going_on_with_other_samples_is_refused(tmp_path):
+def test_resume_rejects_other_samples(tmp_path):
     split = _begin(tmp_path)
     before = _content(tmp_path)
     with pytest.raises(DataError, match="200 samples.* Received: 199 samples"):
@@ -168,7 +168,7 @@ def test_another_seed_begins_anew_but_not_on_one_of_several_machines(tmp_path):
     assert _content(tmp_path) == _content(tmp_path / "clean")
 
 
-def test_files_of_unknown_origin_are_no_beginning(tmp_path):
+def test_missing_shards_rejects_files_after_origin_is_removed(tmp_path):
     split = _begin(tmp_path)
     os.remove(split.origin_path)
     with pytest.raises(DataError, match="unknown origin"):
@@ -177,7 +177,7 @@ def test_files_of_unknown_origin_are_no_beginning(tmp_path):
         generation_plan.missing_shards(split, [2])
 
 
-def test_the_line_of_samples_without_an_end_says_their_size(tmp_path, monkeypatch, capsys):
+def test_progress_line_shows_size_of_samples(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(live_line, "_LOG_SECONDS", 0)
     _write(_split(tmp_path), samples=itertools.cycle(SAMPLES), max_cases=3000)
     [second] = re.findall("p train, reading: 2,000, .*", capsys.readouterr().out)
@@ -185,14 +185,14 @@ def test_the_line_of_samples_without_an_end_says_their_size(tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("samples, options", [([], {}), (SAMPLES, {"encode": lambda samples: ()})])
-def test_no_data_are_refused(tmp_path, samples, options):
+def test_write_rejects_empty_data(tmp_path, samples, options):
     with pytest.raises(DataError, match="p train.*Received: none"):
         _write(_split(tmp_path), samples=samples, **options)
     assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("num_processes", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_wrong_data_leave_nothing(tmp_path, few_in_memory, num_processes):
+def test_write_leaves_nothing_after_data_error(tmp_path, few_in_memory, num_processes):
     with pytest.raises(DataError, match="the 150th"):
         _write(
             _split(tmp_path),
@@ -202,7 +202,7 @@ def test_wrong_data_leave_nothing(tmp_path, few_in_memory, num_processes):
     assert os.listdir(tmp_path) == []
 
 
-def test_what_was_left_out_is_kept(tmp_path):
+def test_origin_records_skipped_samples(tmp_path):
     left_out = collections.Counter()
 
     def samples():
@@ -216,7 +216,7 @@ def test_what_was_left_out_is_kept(tmp_path):
     assert origin["left_out"] == {"with an empty side": 2} and origin["samples"] == 200
 
 
-def test_what_killed_runs_had_begun_is_removed_and_what_others_have_is_not(tmp_path):
+def test_write_removes_leftovers_of_killed_runs_only(tmp_path):
     split = _split(tmp_path)
     names = [".p-train.ut_keras-00000000", ".p-train-00001-of-00004.ut_keras-00000001"]
     alive = ".p-train.ut_keras-00000002"
@@ -232,8 +232,8 @@ def test_what_killed_runs_had_begun_is_removed_and_what_others_have_is_not(tmp_p
     assert sorted(os.listdir(tmp_path)) == sorted([*_names_of_all_files(split), *others, alive])
 
 
-def test_shards_of_somebody_else_are_left(tmp_path):
-    """Such as T2T's, of which some are missing: nobody knows that they may be made anew."""
+def test_missing_shards_rejects_files_without_origin(tmp_path):
+    """The files have no origin, so ut_keras must not replace them."""
     split = _split(tmp_path)
     with open(split.paths[1], "w") as file:
         file.write("mine")

@@ -97,7 +97,7 @@ def test_script_without_a_guard_runs_once(tmp_path):
 
 
 def test_workers_end_with_the_caller(tmp_path):
-    """A worker that is busy ends, too, when the caller is killed."""
+    """A busy worker also ends when the caller is killed."""
     script = tmp_path / "script.py"
     script.write_text(
         "import time\n"
