@@ -48,9 +48,9 @@ def registries():
     from ut_keras.problems.problem import REGISTRY
 
     tables = (REGISTRY, SETS, RANGES, models._CLASSES)
-    before = [(dict(table._entries), dict(table._refused)) for table in tables]
+    before = [(dict(table._entries), dict(table._unsupported)) for table in tables]
     first = list(process_pool._preparations)
     yield
     for table, (entries, refused) in zip(tables, before, strict=True):
-        table._entries, table._refused = entries, refused
+        table._entries, table._unsupported = entries, refused
     process_pool._preparations[:] = first

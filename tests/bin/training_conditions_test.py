@@ -115,7 +115,7 @@ def test_worker_fingerprint_has_number_of_gpus(data_dir, tmp_path, monkeypatch):
         return training_conditions.worker_fingerprint(setup)["gpus"]
 
     assert (gpus(1), gpus(2)) == (1, 2)
-    with pytest.raises(distribution.DeviceError, match="worker_gpu=3, and 2 GPUs are here"):
+    with pytest.raises(distribution.DeviceError, match="worker_gpu=3, with 2 GPUs"):
         gpus(3)
 
 
