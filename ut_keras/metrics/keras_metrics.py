@@ -17,6 +17,10 @@ _MAX_TERMS = 5
 class SumOverCount(keras.metrics.Metric):
     """Sums a metric of `metrics.names()` over batches and divides it by its count.
 
+        metric = SumOverCount("accuracy")
+        metric.update_state(np.array([[1, 2, 0]]), np.eye(3)[[[1, 1, 1]]])
+        metric.result()                                     # 0.5: one of two targets is correct
+
     Args:
         name: str, the name of the metric.
         **kwargs: those of `keras.metrics.Metric`.

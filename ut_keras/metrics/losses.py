@@ -122,6 +122,9 @@ def _smoothed_cross_entropy(logits, targets, label_smoothing):
 class PaddedCrossEntropy(keras.losses.Loss):
     """`cross_entropy` as the loss of `model.compile`: one scalar per batch.
 
+        loss = PaddedCrossEntropy(label_smoothing=0.1)
+        loss(np.array([[2, 1, 0]]), np.zeros([1, 3, 4], "float32"))     # 0.9514, padding ignored
+
     Args:
         label_smoothing: float in [0, 1).
         class_labels: bool. Whether the targets are classes [B] or [B, 1], of which 0 is a class.
@@ -175,7 +178,7 @@ def target_term(
     """Return the `LossTerm` of the targets of a batch.
 
     If the model predicts the targets after each of several steps, the term is the mean over the
-    steps.
+    steps, weighted by `probabilities`.
 
     Args:
         logits: [B, T, V], or [B, C] for classes. With N steps, the first axis is N * B.

@@ -21,6 +21,9 @@ def get(
 ) -> Optimizer:
     """Return the Keras optimizer of `hp.optimizer`, with the hparams' learning rate.
 
+        hp = hparams.get("transformer_tiny")
+        model.compile(optimizer=optimizers.get(hp, learning_rate=0.001))
+
     Args:
         hp: the hparams.
         train_steps: int or None. Length of the run, which some learning rate schedules require.

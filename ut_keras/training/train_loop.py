@@ -1,4 +1,4 @@
-"""The loop over updates, with everything between two checkpoints.
+"""The train loop, which performs the updates of a run and saves checkpoints.
 
     with TrainLoop(model, optimizer, strategy, output_dir, settings, make_epoch, …) as loop:
         loop.begin()
