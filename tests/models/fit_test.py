@@ -200,9 +200,9 @@ def test_data_of_another_form_are_refused_by_a_line(method):
     no_targets = r"y must be the targets, as in fit\(features, .* Received: None"
     no_dict = r"features must .*: inputs, targets\. Received: "
     refused(no_targets, features)
-    refused(rf"{no_dict}a tensor of shape \(.*, 7\)", features["inputs"], targets)
+    refused(rf"{no_dict}a tensor of shape \(.*, 7\)\. .*", features["inputs"], targets)
     if method != "train_on_batch":
-        refused(f"{no_dict}tuple", [features["inputs"], targets], targets)
+        refused(rf"{no_dict}tuple\. .*", [features["inputs"], targets], targets)
         order = {"shuffle": False} if method == "fit" else {}
         refused(no_targets, tf.data.Dataset.from_tensors(features), **order)
         refused(f"{no_dict}.*", tf.data.Dataset.from_tensors((targets, targets)), **order)
