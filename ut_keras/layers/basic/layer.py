@@ -14,10 +14,10 @@ class Layer(private_api.BuildHook):
     """Base class of layers with automatic configs.
 
     A subclass stores each argument of `__init__` in an attribute of the same name. As for
-    scikit-learn's estimators, `get_config` reads the arguments from these attributes, so subclasses
-    do not implement it. A subclass extends it only for arguments that it stores under another name.
-    If `__init__` has `**kwargs`, the config also contains the arguments of the parent class.
-    Initializers and layers among the arguments are serialized.
+    scikit-learn's estimators, its config consists of these attributes, without further code. A
+    subclass adds to the config only what it stores under another name. If `__init__` has
+    `**kwargs`, the config also contains the arguments of the parent class. Initializers and layers
+    among the arguments are serialized.
 
     Frozen layers and sublayers stay frozen: they are not trainable after `from_config` and `build`.
     """
