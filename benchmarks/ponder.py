@@ -32,7 +32,7 @@ def main():
     args = _parse()
     import tensorflow as tf
 
-    from ut_keras.decoding import side_by_side
+    from ut_keras.decoding import parallel_batch
 
     tf.config.threading.set_intra_op_parallelism_threads(1)  # as ut-decoder does
     full, model = _model(args, "transform"), _model(args, "copy")
@@ -54,7 +54,7 @@ def main():
         for index in random.sample(range(len(biases)), len(biases)):
             _set_bias(model if index else full, biases[index])
             started = time.perf_counter()
-            parts = side_by_side.run(encode if index else encode_fully, inputs)
+            parts = parallel_batch.run(encode if index else encode_fully, inputs)
             ponder[index] = np.concatenate([part.ponder_times for part in parts])
             if round_number:  # the first is warming up
                 seconds[index].append(time.perf_counter() - started)

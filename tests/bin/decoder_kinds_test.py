@@ -8,7 +8,7 @@ from tests.bin import decoder_problems
 from tests.bin.decoder_run import Run, lines_of, write_source
 from tests.training import toy
 from ut_keras import problems
-from ut_keras.decoding import side_by_side
+from ut_keras.decoding import parallel_batch
 from ut_keras.inference import decode_hparams, padding, text_model
 from ut_keras.text.text_encoder import cut_at_eos
 
@@ -44,7 +44,7 @@ def test_classifier_decodes_one_label_per_line(tmp_path, model, parts, options, 
     words = decoder_problems.WORDS
     lines = [" ".join(rng.choice(words, size=rng.integers(1, 7))) for _ in range(10)]
     (tmp_path / "source").write_text("\n".join(lines))
-    monkeypatch.setattr(side_by_side, "number_of_parts", lambda rows: min(parts, rows))
+    monkeypatch.setattr(parallel_batch, "number_of_parts", lambda rows: min(parts, rows))
     run.decode(f"--decode_from_file={tmp_path / 'source'}", f"--decode_to_file={tmp_path / 'out'}")
     encoders = problems.get("decoder_test_classes").feature_encoders(None)
     expected, scores = [], []

@@ -12,7 +12,7 @@ from tests.bin import small_run
 from tests.bin.decoder_run import PROBLEM, lines_of, search
 from ut_keras import models
 from ut_keras.bin import decoder
-from ut_keras.decoding import side_by_side
+from ut_keras.decoding import parallel_batch
 from ut_keras.inference import decode_job, predictor
 from ut_keras.inference import run as run_lib
 from ut_keras.models import transformer
@@ -53,7 +53,7 @@ def test_parallel_parts_give_the_same_output(run, source, tmp_path, monkeypatch,
 
     monkeypatch.setattr(tf.config.threading, "set_intra_op_parallelism_threads", fixed_already)
     expected = _two_beams(run, lines)
-    monkeypatch.setattr(side_by_side, "number_of_parts", lambda rows: min(3, rows))
+    monkeypatch.setattr(parallel_batch, "number_of_parts", lambda rows: min(3, rows))
     argv = [f"--decode_from_file={path}", f"--decode_to_file={tmp_path / 'out'}"]
     run.decode(*argv, _TWO_BEAMS)
     assert lines_of(tmp_path / "out") == expected

@@ -60,7 +60,7 @@ def _padded(symbols, length):
     return [*symbols, *[0] * (length - len(symbols))]
 
 
-def _task(next_logits, batch_size, max_length, constrain=None, rooms=None, bonus=0.0):
+def _task(next_logits, batch_size, max_length, constrain=None, limits=None, eos_bonus=0.0):
     """A task without cache; `next_logits` gets (ids [N, L], position) and gives [N, V]."""
 
     def of_query(query, cache):
@@ -68,8 +68,8 @@ def _task(next_logits, batch_size, max_length, constrain=None, rooms=None, bonus
         logits = next_logits(tf.reshape(query.ids, [-1, shape[2]]), query.position)
         return tf.reshape(logits, [shape[0], shape[1], logits.shape[-1]]), cache
 
-    rooms = tf.fill([batch_size], max_length) if rooms is None else tf.constant(rooms)
-    return beam_search.Task(of_query, (), batch_size, max_length, rooms, constrain, bonus)
+    limits = tf.fill([batch_size], max_length) if limits is None else tf.constant(limits)
+    return beam_search.Task(of_query, (), batch_size, max_length, limits, constrain, eos_bonus)
 
 
 def _greedy(next_logits, batch_size, max_length):
@@ -110,22 +110,22 @@ def test_wide_beam_finds_the_best(alpha, seed):
 @pytest.mark.parametrize("beam_size", [1, 2])
 def test_a_row_stops_where_its_room_ends(beam_size):
     """In a batch as alone, found to the end or not."""
-    rooms, vocab_size, longest = [4, 1, 2, 0], 5, 4
-    tables = _language(len(rooms), vocab_size, longest)
+    limits, vocab_size, longest = [4, 1, 2, 0], 5, 4
+    tables = _language(len(limits), vocab_size, longest)
 
-    def search(tables, rooms):
-        next_logits = _next_logits(tables, len(rooms), vocab_size)
-        task = _task(next_logits, len(rooms), longest, rooms=rooms)
+    def search(tables, limits):
+        next_logits = _next_logits(tables, len(limits), vocab_size)
+        task = _task(next_logits, len(limits), longest, limits=limits)
         if beam_size == 1:
             return beam_search.greedy_search(task)
         return beam_search.beam_search(task, beam_size, 0.6)
 
-    together = search(tables, rooms)
-    for row, room in enumerate(rooms):
+    together = search(tables, limits)
+    for row, limit in enumerate(limits):
         of_row = {(0, symbols): table for (i, symbols), table in tables.items() if i == row}
-        alone = search(of_row, [room])
+        alone = search(of_row, [limit])
         width = alone.ids.shape[2]
-        assert width <= room
+        assert width <= limit
         np.testing.assert_array_equal(together.ids[row, :, :width], alone.ids[0])
         assert not np.any(together.ids[row, :, width:])
         np.testing.assert_allclose(together.scores[row], alone.scores[0], rtol=1e-5)
@@ -144,7 +144,7 @@ def test_narrow_beam_matches_reference(alpha, bonus, graph):
     tables = _language(batch_size, vocab_size, max_length)
     next_logits = _next_logits(tables, batch_size, vocab_size)
     constrain = functools.partial(constraints.eos_penalty, penalty=-bonus) if bonus else None
-    task = _task(next_logits, batch_size, max_length, constrain, bonus=bonus)
+    task = _task(next_logits, batch_size, max_length, constrain, eos_bonus=bonus)
     search = functools.partial(beam_search.beam_search, task, beam_size, alpha)
     got = tf.function(search, autograph=False)() if graph else search()
     for row in range(batch_size):
@@ -238,19 +238,19 @@ def _choices(table, written, options):
     return found or {EOS: values[EOS]}
 
 
-def _every_way(tables, written, value, room, options):
+def _every_way(tables, written, value, limit, options):
     """Yields (value, symbols) of all that may be written from a beginning on, to its end."""
-    if len(written) == room or written[-1:] == (EOS,):
+    if len(written) == limit or written[-1:] == (EOS,):
         yield value, written
         return
     for symbol, gained in _choices(tables[0, written], written, options).items():
-        yield from _every_way(tables, (*written, symbol), value + gained, room, options)
+        yield from _every_way(tables, (*written, symbol), value + gained, limit, options)
 
 
-def _random_options(random, vocab_size, room):
-    forced = random.randint(0, vocab_size, size=random.randint(1, room + 1))
+def _random_options(random, vocab_size, limit):
+    forced = random.randint(0, vocab_size, size=random.randint(1, limit + 1))
     return {
-        "min_length": int(random.choice([0, 1, room - 1, room, room + 1])),
+        "min_length": int(random.choice([0, 1, limit - 1, limit, limit + 1])),
         "no_repeat_ngram_size": int(random.randint(0, 4)),
         "eos_penalty": float(random.choice([0.0, 0.7, -0.7])),
         "forced_prefix": tuple(forced.tolist()) if random.uniform() < 0.3 else (),
@@ -262,20 +262,20 @@ def test_constrained_search_matches_brute_force(seed):
     """Twelve random cases each: a beam that keeps all, and greedy search."""
     random, stuck = np.random.RandomState(seed), 0
     for case in range(12):
-        vocab_size, room = int(random.randint(2, 4)), int(random.randint(2, 6))
+        vocab_size, limit = int(random.randint(2, 4)), int(random.randint(2, 6))
         alpha = float(random.choice([0.0, 0.6]))
-        tables = _language(1, vocab_size, room, 100 * seed + case)
-        options = _random_options(random, vocab_size, room)
+        tables = _language(1, vocab_size, limit, 100 * seed + case)
+        options = _random_options(random, vocab_size, limit)
         prefix = options["forced_prefix"]
         asked = Options(**{**options, "forced_prefix": prefix or None})
         values = {name: tf.cast(getattr(asked, name), dtype) for name, dtype in NUMBERS.items()}
         values["forced_prefix"] = tf.constant([prefix], tf.int32)
-        constrain = generate._constraint(generate._graph(asked), values)
-        task = _task(_next_logits(tables, 1, vocab_size), 1, room, constrain)
+        constrain = generate._constraint(generate._graph_options(asked), values)
+        task = _task(_next_logits(tables, 1, vocab_size), 1, limit, constrain)
         penalty = options["eos_penalty"]
-        task = task._replace(bonus=max(-penalty, 0.0), penalty=penalty)
+        task = task._replace(eos_bonus=max(-penalty, 0.0), eos_penalty=penalty)
 
-        ways = list(_every_way(tables, (), 0.0, room, options))
+        ways = list(_every_way(tables, (), 0.0, limit, options))
         ended = [
             (value / _penalty(len(symbols), alpha), symbols)
             for value, symbols in ways
@@ -292,7 +292,7 @@ def test_constrained_search_matches_brute_force(seed):
         )
 
         written, is_stuck = (), False
-        while len(written) < room and EOS not in written:
+        while len(written) < limit and EOS not in written:
             choices = _choices(tables[0, written], written, options)
             is_stuck |= set(choices) == {EOS} and len(written) < options["min_length"]
             written += (max(choices, key=choices.get),)
@@ -316,7 +316,7 @@ def test_a_beginning_after_which_nothing_is_allowed_ends_by_itself(beam_size):
         is_stuck = (query.position == 1) & (query.ids[:, :, 0] == best)
         return tf.where(is_stuck[:, :, tf.newaxis], -np.inf, late)
 
-    task = _task(_next_logits(tables, 1, 4), 1, 4, constrain)._replace(penalty=0.5)
+    task = _task(_next_logits(tables, 1, 4), 1, 4, constrain)._replace(eos_penalty=0.5)
     greedy = beam_search.greedy_search(task)
     got = beam_search.beam_search(task, beam_size, 0.0)
     np.testing.assert_array_equal(greedy.ids[0, 0], [best, EOS])
@@ -328,7 +328,7 @@ def test_a_cost_of_any_size_leaves_a_result():
     """Which is kept, and told from a beam that nothing fills."""
     constrain = functools.partial(constraints.eos_penalty, penalty=1e9)
     task = _task(_constant([0.2, 0.5, 0.3]), 1, 2, constrain)
-    got = beam_search.beam_search(task._replace(penalty=1e9), 4, 0.0)
+    got = beam_search.beam_search(task._replace(eos_penalty=1e9), 4, 0.0)
     np.testing.assert_array_equal(got.ids[0], [[EOS, 0], [2, EOS], [0, EOS], [0, 0]])
     np.testing.assert_allclose(got.scores[0], [-1e9, -1e9, -1e9, -beam_search.INFINITY], rtol=1e-5)
 

@@ -13,7 +13,7 @@ from tests import seeds
 from tests import t2t_golden_test as t2t
 from tests.models import examples
 from ut_keras import hparams, models, t2t_import
-from ut_keras.decoding import side_by_side
+from ut_keras.decoding import parallel_batch
 from ut_keras.decoding.options import Options
 
 EOS = 1
@@ -151,7 +151,7 @@ def test_rows_may_be_searched_side_by_side(name, beam_size, monkeypatch):
     together = searched()
     lengths = [len(_up_to_eos(ids)) for ids in together[1].ids[:, 0].numpy()]
     assert max(lengths[4:]) < max(lengths)  # the last part ends before others
-    monkeypatch.setattr(side_by_side, "number_of_parts", lambda batch_size: 4)
+    monkeypatch.setattr(parallel_batch, "number_of_parts", lambda batch_size: 4)
     for expected, got in zip(together, searched(), strict=True):
         np.testing.assert_array_equal(got.ids, expected.ids)
         np.testing.assert_allclose(got.scores, expected.scores, rtol=1e-5)
@@ -163,7 +163,7 @@ def test_scores_may_be_computed_side_by_side(monkeypatch):
     model = _small("universal_transformer")
     features = {"inputs": INPUTS, "targets": np.array([[4, 7, 1, 0], [9, 2, 3, 1], [1, 0, 0, 0]])}
     together = model.score(features)
-    monkeypatch.setattr(side_by_side, "number_of_parts", lambda batch_size: 2)
+    monkeypatch.setattr(parallel_batch, "number_of_parts", lambda batch_size: 2)
     np.testing.assert_allclose(model.score(features), together, rtol=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""What a search may write: log probabilities in, -inf where a symbol is not allowed.
+"""What a search may write: log probabilities in, -inf where a token is not allowed.
 
 Each is a function (log probabilities float32 [B, K, V], `Query`, what is asked) -> the same shape.
 """
@@ -13,7 +13,7 @@ _FORBIDDEN = -float("inf")
 
 
 def min_length(log_probs: tf.Tensor, query: Query, length: Any) -> tf.Tensor:
-    """No EOS before `length` symbols are written."""
+    """No EOS before `length` tokens are written."""
     is_eos = tf.range(tf.shape(log_probs)[-1]) == EOS
     return tf.where(is_eos & (query.position < length), _FORBIDDEN, log_probs)
 
@@ -33,23 +33,23 @@ def forced_prefix(
     """
     length = tf.shape(prefix)[1]
     inside = query.position < length
-    here = prefix[:, tf.minimum(query.position, length - 1)]  # [B]
-    is_forced = (inside & (here != 0))[:, tf.newaxis, tf.newaxis]
-    is_it = tf.range(tf.shape(log_probs)[-1]) == here[:, tf.newaxis, tf.newaxis]
-    return tf.where(is_forced, tf.where(is_it, log_probs, _FORBIDDEN), free)
+    forced = prefix[:, tf.minimum(query.position, length - 1)]  # [B]
+    is_forced = (inside & (forced != 0))[:, tf.newaxis, tf.newaxis]
+    is_forced_token = tf.range(tf.shape(log_probs)[-1]) == forced[:, tf.newaxis, tf.newaxis]
+    return tf.where(is_forced, tf.where(is_forced_token, log_probs, _FORBIDDEN), free)
 
 
 def no_repeated_ngrams(log_probs: tf.Tensor, query: Query, n: int) -> tf.Tensor:
-    """No `n` symbols in a row are written twice."""
-    # An n-gram would be repeated by the symbol that once followed the last n - 1.
+    """No `n` tokens in a row are written twice."""
+    # An n-gram would be repeated by the token that once followed the last n - 1.
     length = tf.shape(query.ids)[2]
     recent = tf.maximum(query.position - (n - 1), 0)
     repeats = tf.ones_like(query.ids, tf.bool)  # [B, K, L]: a place like the last n - 1
     for offset in range(n - 1):
-        there = tf.roll(query.ids, -offset, axis=2)
-        repeats &= there == query.ids[:, :, tf.minimum(recent + offset, length - 1), tf.newaxis]
+        shifted = tf.roll(query.ids, -offset, axis=2)
+        repeats &= shifted == query.ids[:, :, tf.minimum(recent + offset, length - 1), tf.newaxis]
     starts = tf.range(length)
-    repeats &= starts + n <= query.position  # n symbols are written from there on
+    repeats &= starts + n <= query.position  # n tokens are written from there on
     followers = tf.cast(tf.boolean_mask(tf.roll(query.ids, -(n - 1), axis=2), repeats), tf.int64)
     banned = tf.concat([tf.where(repeats)[:, :2], followers[:, tf.newaxis]], axis=1)
     values = tf.fill([tf.shape(banned)[0]], _FORBIDDEN)

@@ -17,15 +17,15 @@ from ut_keras.decoding import (
     beam_search,
     constraints,
     next_logits,
+    parallel_batch,
     row_groups,
     score,
-    side_by_side,
 )
 from ut_keras.decoding.options import NUMBERS, Options
 from ut_keras.layers.basic import embedding
 from ut_keras.layers.basic.signature import Shape, StepInputs
 
-_OFF_AT_ZERO = ("eos_penalty", "temperature", "min_length")  # what has no place in a graph then
+_OMITTED_AT_ZERO = ("eos_penalty", "temperature", "min_length")  # what has no place in a graph then
 
 
 def generate(
@@ -40,50 +40,50 @@ def generate(
             f"beam_size must be at most the size of the vocabulary, {vocab_size}. "
             f"Received: {options.beam_size}."
         )
-    given = _given(model, features)
-    ((name, source),) = given.items()
+    source_features = _source_features(model, features)
+    ((name, source),) = source_features.items()
     prefix = _forced_prefix(options.forced_prefix, source, vocab_size)
     seed = np.random.randint(2**31) if options.seed is None else options.seed % 2**31
     if not tf.executing_eagerly():
-        source = row_groups.checked(model, source, options.own_room)
-        return _written(model, {name: source}, prefix, seed, options)
+        source = row_groups.require_equal_lengths(model, source, options.own_room)
+        return _search_group(model, {name: source}, prefix, seed, options)
     groups = row_groups.split(model, source, options.own_room)
     parts = [
-        _written(
+        _search_group(
             model,
             {name: group.ids},
-            prefix if len(groups) == 1 else tf.gather(prefix, group.places),
+            prefix if len(groups) == 1 else tf.gather(prefix, group.indices),
             (seed + number) % 2**31,  # or rows of several groups would be drawn alike
             options,
         )
         for number, group in enumerate(groups)
     ]
-    found = _joined(parts, source.shape[1])
+    decoded = _concat_parts(parts, source.shape[1])
     if len(groups) == 1:
-        return found
-    order = np.argsort(np.concatenate([group.places for group in groups]))
-    return tf.nest.map_structure(lambda x: None if x is None else tf.gather(x, order), found)
+        return decoded
+    order = np.argsort(np.concatenate([group.indices for group in groups]))
+    return tf.nest.map_structure(lambda x: None if x is None else tf.gather(x, order), decoded)
 
 
-def _written(model, given, prefix, seed, options):
+def _search_group(model, source_features, prefix, seed, options):
     """`Decoded` of rows that may be searched together."""
-    (source,) = given.values()
-    graph = _graph(options)
+    (source,) = source_features.values()
+    graph = _graph_options(options)
     search = compiled_search(model, source.shape, graph)
     values = {name: tf.cast(getattr(options, name), dtype) for name, dtype in NUMBERS.items()}
     values["seed"] = tf.stack([tf.cast(seed, tf.int32), 0])
-    rows = {"given": given, "forced_prefix": prefix}
+    rows = {"source_features": source_features, "forced_prefix": prefix}
     if graph.temperature:  # what a row draws depends on its place in the batch
-        found = search(rows, values)
+        decoded = search(rows, values)
     else:
-        found = _joined(side_by_side.run(search, rows, values), source.shape[1])
+        decoded = _concat_parts(parallel_batch.run(search, rows, values), source.shape[1])
     if options.return_steps:
-        source_steps, target_steps = score.steps(model, given, found.ids, options)
-        found = found._replace(source_steps=source_steps, target_steps=target_steps)
-    return found
+        source_steps, target_steps = score.steps(model, source_features, decoded.ids, options)
+        decoded = decoded._replace(source_steps=source_steps, target_steps=target_steps)
+    return decoded
 
 
-def _joined(parts, source_length):
+def _concat_parts(parts, source_length):
     """`Decoded` of a batch from those of its parts, some of which are shorter."""
     if len(parts) == 1:
         return parts[0]
@@ -94,9 +94,9 @@ def _joined(parts, source_length):
         columns = [getattr(part, field) for part in parts]
         if columns[0] is None:
             return None
-        if most := getattr(lengths, field):
+        if width := getattr(lengths, field):
             columns = [
-                tf.pad(x, [[0, 0]] * (x.shape.rank - 1) + [[0, most - x.shape[-1]]])
+                tf.pad(x, [[0, 0]] * (x.shape.rank - 1) + [[0, width - x.shape[-1]]])
                 for x in columns
             ]
         return tf.concat(columns, axis=0)
@@ -104,12 +104,12 @@ def _joined(parts, source_length):
     return beam_search.Decoded(*(join(field) for field in beam_search.Decoded._fields))
 
 
-def _graph(options):
+def _graph_options(options):
     """What decides about the trace: `Options` with True for a number that has a place there."""
-    places = {name: bool(getattr(options, name)) for name in _OFF_AT_ZERO}
+    switches = {name: bool(getattr(options, name)) for name in _OMITTED_AT_ZERO}
     has_prefix = options.forced_prefix is not None
     others = {**dict.fromkeys(NUMBERS, True), "seed": None, "return_steps": False}
-    return dataclasses.replace(options, **{**others, **places}, forced_prefix=has_prefix)
+    return dataclasses.replace(options, **{**others, **switches}, forced_prefix=has_prefix)
 
 
 def compiled_search(model: keras.Model, source_shape: Shape, graph: Options) -> Callable[..., Any]:
@@ -120,12 +120,15 @@ def compiled_search(model: keras.Model, source_shape: Shape, graph: Options) -> 
 
         def run(rows, values):
             values = {**values, "forced_prefix": rows["forced_prefix"]}
-            return _search(model, rows["given"], graph, values)
+            return _search(model, rows["source_features"], graph, values)
 
         name = "inputs" if model.encoder is not None else "prompt"
         # bAbI's sentences have a fixed number of words.
         source = tf.TensorSpec([None, None, *source_shape[2:]], tf.int32)
-        rows = {"given": {name: source}, "forced_prefix": tf.TensorSpec([None, None], tf.int32)}
+        rows = {
+            "source_features": {name: source},
+            "forced_prefix": tf.TensorSpec([None, None], tf.int32),
+        }
         values = {name: tf.TensorSpec([], dtype) for name, dtype in NUMBERS.items()}
         values["seed"] = tf.TensorSpec([2], tf.int32)
         searches[key] = tf.function(run, input_signature=[rows, values], autograph=False)
@@ -133,42 +136,42 @@ def compiled_search(model: keras.Model, source_shape: Shape, graph: Options) -> 
 
 
 def fixed_search(
-    model: keras.Model, given: Mapping[str, tf.Tensor], options: Options
+    model: keras.Model, source_features: Mapping[str, tf.Tensor], options: Options
 ) -> beam_search.Decoded:
     """The search in a graph of known shapes, all the way, for runtimes that want those.
 
     Args:
         model: as for `generate`; no language model.
-        given: {"inputs": int32 [B, S]} or [B, sentences, words], B and S known.
+        source_features: {"inputs": int32 [B, S]} or [B, sentences, words], B and S known.
         options: `Options` of Python numbers.
     Returns:
         `Decoded`; ids int32 [B, beams, S + decode_length].
     """
-    (source,) = given.values()
+    (source,) = source_features.values()
     values = {name: getattr(options, name) for name in NUMBERS}
     values["seed"] = [options.seed or 0, 0]
-    found = _search(model, given, _graph(options), values)
-    room = [source.shape[0], options.beam_size, source.shape[1] + options.decode_length]
-    ids = tf.pad(found.ids, [[0, 0], [0, 0], [0, room[2] - tf.shape(found.ids)[2]]])
-    return beam_search.Decoded(tf.reshape(ids, room), found.scores)
+    decoded = _search(model, source_features, _graph_options(options), values)
+    shape = [source.shape[0], options.beam_size, source.shape[1] + options.decode_length]
+    ids = tf.pad(decoded.ids, [[0, 0], [0, 0], [0, shape[2] - tf.shape(decoded.ids)[2]]])
+    return beam_search.Decoded(tf.reshape(ids, shape), decoded.scores)
 
 
-def _search(model, given, graph, values):
-    (source,) = given.values()
+def _search(model, source_features, graph, values):
+    (source,) = source_features.values()
     max_length = values["decode_length"]
-    if "inputs" in given:
+    if "inputs" in source_features:
         is_fixed = isinstance(max_length, int)
         max_length += source.shape[1] if is_fixed else tf.shape(source)[1]
     inputs = StepInputs(num_steps=graph.num_steps, exit_threshold=graph.exit_threshold)
     function, cache = next_logits.make(
-        model, given, graph.beam_size, max_length, graph.cache, inputs
+        model, source_features, graph.beam_size, max_length, graph.cache, inputs
     )
     task = beam_search.Task(
         function,
         cache,
         tf.shape(source)[0],
         max_length,
-        _rooms(given, graph.own_room, values["decode_length"]),
+        _max_output_length(source_features, graph.own_room, values["decode_length"]),
         _constraint(graph, values),
         tf.maximum(-values["eos_penalty"], 0.0),
         values["eos_penalty"],
@@ -181,11 +184,11 @@ def _search(model, given, graph, values):
     return beam_search.beam_search(task, graph.beam_size, values["alpha"])
 
 
-def _rooms(given, own_room, decode_length):
-    """How many symbols each row may write, int32 [B]."""
-    (source,) = given.values()
+def _max_output_length(source_features, own_room, decode_length):
+    """How many tokens each row may write, int32 [B]."""
+    (source,) = source_features.values()
     batch_size, length = tf.unstack(tf.shape(source)[:2])
-    if "prompt" in given:
+    if "prompt" in source_features:
         length = 0
     elif own_room and source.shape.rank == 2:  # stories are of one size, whatever shares the batch
         ends = tf.where(source != 0, tf.range(1, length + 1), 0)
@@ -195,19 +198,19 @@ def _rooms(given, own_room, decode_length):
 
 def _constraint(graph, values):
     """All that is asked, or None; the last word has what is forced."""
-    wanted = []
+    active = []
     if graph.eos_penalty:
-        wanted.append(partial(constraints.eos_penalty, penalty=values["eos_penalty"]))
+        active.append(partial(constraints.eos_penalty, penalty=values["eos_penalty"]))
     if graph.min_length:
-        wanted.append(partial(constraints.min_length, length=values["min_length"]))
+        active.append(partial(constraints.min_length, length=values["min_length"]))
     if graph.no_repeat_ngram_size:
-        wanted.append(partial(constraints.no_repeated_ngrams, n=graph.no_repeat_ngram_size))
-    if not wanted and not graph.forced_prefix:
+        active.append(partial(constraints.no_repeated_ngrams, n=graph.no_repeat_ngram_size))
+    if not active and not graph.forced_prefix:
         return None
 
     def constrain(log_probs, query):
         free = log_probs
-        for constraint in wanted:
+        for constraint in active:
             free = constraint(free, query)
         if graph.forced_prefix:
             return constraints.forced_prefix(log_probs, query, values["forced_prefix"], free)
@@ -216,7 +219,7 @@ def _constraint(graph, values):
     return constrain
 
 
-def _given(model, features):
+def _source_features(model, features):
     """{"inputs": …}, or {"prompt": …} for a language model; int32."""
     if model.encoder is not None:
         if "inputs" not in features:
@@ -256,10 +259,10 @@ def sampler(temperature: Any, top_k: Any, top_p: Any, seed: tf.Tensor) -> Callab
         probs = tf.nn.softmax(ordered)
         before = tf.cumsum(probs, axis=-1, exclusive=True)
         ordered = tf.where(before < top_p, ordered, float("inf"))
-        least = tf.reduce_min(
+        smallest_kept = tf.reduce_min(
             tf.where(tf.math.is_finite(ordered), ordered, float("inf")), axis=-1, keepdims=True
         )
-        logits = tf.where(logits >= least, logits, -float("inf"))
+        logits = tf.where(logits >= smallest_kept, logits, -float("inf"))
         # The Gumbel-max trick, whose noise may be drawn without state.
         noise = tf.random.stateless_uniform(
             tf.shape(logits), seed + tf.stack([0, position]), minval=1e-20, maxval=1.0

@@ -15,9 +15,9 @@ _LOG = logging.getLogger("ut_keras")
 
 def make(
     model: keras.Model,
-    given: Mapping[str, tf.Tensor],
+    source_features: Mapping[str, tf.Tensor],
     beams: int,
-    room: Any,
+    max_length: Any,
     use_cache: bool = True,
     inputs: StepInputs = PLAIN,
 ) -> tuple[Callable[..., Any], Any]:
@@ -26,46 +26,48 @@ def make(
     Args:
         model: such as a `Transformer`, with `extend`; or with `start`, `read` and `read_all`, as an
             `LSTMSeq2seq`, whose state is the cache: as large behind any prefix.
-        given: {"inputs": int32 [B, S]}, or {"prompt": int32 [B, P]} for a language model.
+        source_features: {"inputs": int32 [B, S]}, or {"prompt": int32 [B, P]} for a language model.
         beams: int K.
-        room: int32 scalar. How many symbols are written at most. An int, where the batch is known
-            too, for a cache of one size from the start.
+        max_length: int32 scalar, the maximum number of generated tokens. An int, with a known batch
+            size, makes a cache that has its full size from the start.
         use_cache: bool. Whether to keep what is computed of earlier positions, where that can be
-            exact; else every symbol runs over the whole prefix.
+            exact; else every token runs over the whole prefix.
         inputs: `StepInputs`. How deep a pass goes: num_steps and exit_threshold.
     Returns:
         (next_logits, cache), see `beam_search`.
     """
     reason = model.why_not_cached
-    if use_cache and reason and not getattr(model, "_said_why_not_cached", False):
-        _LOG.warning("Decoding runs over the whole prefix for every symbol: %s.", reason)
-        model._said_why_not_cached = True
+    if use_cache and reason and not getattr(model, "_warned_not_cached", False):
+        _LOG.warning("Decoding runs over the whole prefix for every token: %s.", reason)
+        model._warned_not_cached = True
     memory = None
     if model.encoder is not None:
-        memory = model.project_memory(model.encode(given, inputs), given)
-    prompt = model.prompt(given)
+        memory = model.project_memory(model.encode(source_features, inputs), source_features)
+    prompt = model.prompt(source_features)
     if reason or not use_cache:
         return _uncached(model, memory, prompt, beams, inputs), ()
-    source = next(iter(given.values()))
+    source = next(iter(source_features.values()))
     if model.is_recurrent:
-        return _step_by_step(model, memory, prompt, tf.shape(source)[0], beams)
+        return _recurrent(model, memory, prompt, tf.shape(source)[0], beams)
     batch_size = source.shape[0] or tf.shape(source)[0]
-    return _cached(model, memory, prompt, batch_size, beams, room, inputs)
+    return _cached(model, memory, prompt, batch_size, beams, max_length, inputs)
 
 
-def _cached(model, memory, prompt, batch_size, beams, room, inputs):
+def _cached(model, memory, prompt, batch_size, beams, max_length, inputs):
     prompt_length = 0 if prompt is None else tf.shape(prompt)[1]
     inputs = inputs._replace(num_steps=inputs.num_steps or model.num_steps)
-    prefixes = prefix_lib.PrefixCache(model.decoder, batch_size, beams, prompt_length, room, inputs)
+    prefixes = prefix_lib.PrefixCache(
+        model.decoder, batch_size, beams, prompt_length, max_length, inputs
+    )
     prefix = prefixes.start()
-    columns_of_symbols = model.softmax.columns()
+    embedding_columns = model.softmax.columns()
 
     def next_logits(query, prefix):
         window, prefix = prefixes.next_window(prefix, query)
         last = tf.maximum(query.position - 1, 0)
-        symbols = tf.where(query.position > 0, query.ids[:, :, last], first)
-        state, cache = model.extend(symbols, prefix.cache, window, memory)
-        return model.logits(state, columns_of_symbols), prefix._replace(cache=cache)
+        tokens = tf.where(query.position > 0, query.ids[:, :, last], first)
+        state, cache = model.extend(tokens, prefix.cache, window, memory)
+        return model.logits(state, embedding_columns), prefix._replace(cache=cache)
 
     first = tf.zeros([batch_size, beams], tf.int32)  # shown to the decoder before it writes
     if prompt is not None:
@@ -78,8 +80,8 @@ def _cached(model, memory, prompt, batch_size, beams, room, inputs):
 
 
 def _uncached(model, memory, prompt, beams, inputs):
-    """A function that keeps nothing: it reads all that is written for every symbol."""
-    memory = _each(lambda part: tf.repeat(part, beams, axis=0), memory)
+    """A function that keeps nothing: it reads all that is written for every token."""
+    memory = _map_tensors(lambda part: tf.repeat(part, beams, axis=0), memory)
     if prompt is not None:
         prompt = tf.repeat(prompt, beams, axis=0)
 
@@ -89,7 +91,7 @@ def _uncached(model, memory, prompt, beams, inputs):
         if prompt is not None:
             ids = tf.concat([prompt, ids], axis=1)
             position += tf.shape(prompt)[1]
-        if not model.decoder_is_causal:  # the room left behind the prefix would be seen
+        if not model.decoder_is_causal:  # it would see the empty positions after the prefix
             ids = ids[:, : position + 1]
         decoded = model.decode({"targets": ids}, inputs._replace(memory=memory))
         logits = model.logits(decoded.output[:, position : position + 1])
@@ -98,8 +100,8 @@ def _uncached(model, memory, prompt, beams, inputs):
     return next_logits
 
 
-def _step_by_step(model, memory, prompt, batch_size, beams):
-    memory = _each(lambda part: tf.repeat(part, beams, axis=0), memory)
+def _recurrent(model, memory, prompt, batch_size, beams):
+    memory = _map_tensors(lambda part: tf.repeat(part, beams, axis=0), memory)
     state = model.start(memory, batch_size * beams)
     first = tf.zeros([batch_size, beams], tf.int32)  # shown to the decoder before it writes
     if prompt is not None:
@@ -109,17 +111,17 @@ def _step_by_step(model, memory, prompt, batch_size, beams):
 
     def next_logits(query, state):
         last = tf.maximum(query.position - 1, 0)
-        symbols = tf.where(query.position > 0, query.ids[:, :, last], first)
+        tokens = tf.where(query.position > 0, query.ids[:, :, last], first)
         if beams > 1:  # at first all beams of an example are alike
             parents = tf.where(query.position > 0, query.ancestors[:, :, last], 0)
             rows = tf.reshape(tf.range(batch_size)[:, tf.newaxis] * beams + parents, [-1])
-            state = _each(lambda part: tf.gather(part, rows), state)
-        logits, state = model.read(tf.reshape(symbols, [-1]), state, memory)
+            state = _map_tensors(lambda part: tf.gather(part, rows), state)
+        logits, state = model.read(tf.reshape(tokens, [-1]), state, memory)
         return tf.reshape(logits, [batch_size, beams, logits.shape[-1]]), state
 
     return next_logits, state
 
 
-def _each(function, nest):
+def _map_tensors(function, nest):
     """`function` of every tensor of a nest; None stays."""
     return tf.nest.map_structure(lambda part: None if part is None else function(part), nest)

@@ -44,11 +44,11 @@ class Options:
             after what a beam has written.
         eos_penalty: float. What EOS costs more, in log probability; in scores of beams, too, but
             not in those of greedy search, nor where it is forced.
-        no_repeat_ngram_size: int n. No n symbols in a row are written twice; 0: they may.
+        no_repeat_ngram_size: int n. No n tokens in a row are written twice; 0: they may.
         num_steps: int. Steps in depth, see `Transformer.with_steps`; None: as many as ever.
         exit_threshold: float. A position halts when what its halting rule adds up or compares is
             beyond it: sooner below 1 - epsilon, later above; None: beyond 1 - epsilon as ever.
-        temperature: float. Above 0, symbols are drawn instead of searched for; log probabilities
+        temperature: float. Above 0, tokens are drawn instead of searched for; log probabilities
             are divided by it.
         top_k: int. Draws from so many of the likeliest; 0: all.
         top_p: float in (0, 1]. Draws from the likeliest, as few as have this probability together
@@ -95,13 +95,13 @@ class Options:
     def check(self) -> None:
         """Raises `ValueError` for an option of another type or out of range."""
         for name in (*SPECS, *_BOOLS):
-            if expected := self._why_not(name):
+            if expected := self._expected(name):
                 raise ValueError(f"{name} must be {expected}. Received: {getattr(self, name)}.")
-        problem = self.why_not_together({name: name for name in SPECS})
+        problem = self.conflict({name: name for name in SPECS})
         if problem:
             raise ValueError(problem)
 
-    def _why_not(self, name):
+    def _expected(self, name):
         """What an option should be and is not, or None."""
         value = getattr(self, name)
         if name in _BOOLS:
@@ -116,7 +116,7 @@ class Options:
             return "an int"
         return limits.unmet_limit(int(value), spec.least, spec.most)
 
-    def why_not_together(self, names: dict[str, str]) -> str | None:
+    def conflict(self, names: dict[str, str]) -> str | None:
         """What is wrong with numbers that are in range, or None.
 
         Args:

@@ -27,7 +27,7 @@ class Prefix(NamedTuple):
     cache: tuple  # of the decoder, with C columns
     columns: tf.Tensor  # int32 scalar C
     used: tf.Tensor  # int32 scalar: columns written, of the example with most
-    seen: Any  # bool [B, K, C]: whether a beam descends from a column; () if all stay
+    visible: Any  # bool [B, K, C]: whether a beam descends from a column; () if all stay
 
 
 @dataclasses.dataclass(eq=False)
@@ -40,91 +40,99 @@ class PrefixCache:
     prompt_length: Any  # int32 scalar or int: positions before the first that is written
     # int32 scalar: how many are written at most. An int, without a prompt: there is room for all
     # from the start, so that no shape changes on the way.
-    room: Any
+    max_length: Any
     inputs: StepInputs = PLAIN  # how deep a pass goes: num_steps and exit_threshold
 
     def __post_init__(self) -> None:
         self.depth = (self.inputs.num_steps, self.inputs.exit_threshold)
-        self.grows = not isinstance(self.room, int)
-        self.leaves_out = self.grows and self.beams > 1 and not self.decoder.cache_order_matters
+        self.grows = not isinstance(self.max_length, int)
+        self.prunes_dead_beams = (
+            self.grows and self.beams > 1 and not self.decoder.cache_order_matters
+        )
 
     def start(self) -> Prefix:
         """The `Prefix` before the first position, with room for the prompt and a block."""
         columns = self.beams * self._block(0)
-        columns += self.prompt_length * (1 if self.leaves_out else self.beams)
-        seen = ()
-        if self.leaves_out:
-            seen = tf.zeros([self.batch_size, self.beams, columns], tf.bool)
+        columns += self.prompt_length * (1 if self.prunes_dead_beams else self.beams)
+        visible = ()
+        if self.prunes_dead_beams:
+            visible = tf.zeros([self.batch_size, self.beams, columns], tf.bool)
         cache = self.decoder.start_cache(self._size(columns))
-        return Prefix(cache, tf.convert_to_tensor(columns), tf.constant(0), seen)
+        return Prefix(cache, tf.convert_to_tensor(columns), tf.constant(0), visible)
 
     def prompt_window(self, prefix: Prefix) -> tuple[cache_lib.Window, Prefix]:
         """The `Window` of the positions of a prompt, and the `Prefix` with them written."""
         size, positions = self._size(prefix.columns), tf.range(self.prompt_length)
-        written = prefix._replace(used=self.prompt_length * (1 if self.leaves_out else self.beams))
-        if not self.leaves_out:
+        written = prefix._replace(
+            used=self.prompt_length * (1 if self.prunes_dead_beams else self.beams)
+        )
+        if not self.prunes_dead_beams:
             ancestors = tf.zeros([self.batch_size, self.prompt_length, size.length], tf.int32)
             return cache_lib.window(positions * self.beams, size, ancestors), written
-        seen = tf.broadcast_to(tf.range(size.columns) < self.prompt_length, tf.shape(prefix.seen))
-        return cache_lib.window(positions, size), written._replace(seen=seen)
+        visible = tf.broadcast_to(
+            tf.range(size.columns) < self.prompt_length, tf.shape(prefix.visible)
+        )
+        return cache_lib.window(positions, size), written._replace(visible=visible)
 
     def next_window(
         self, prefix: Prefix, query: beam_search.Query
     ) -> tuple[cache_lib.Window, Prefix]:
         """The `Window` of the next position of all beams, and the `Prefix` with it written."""
-        if self.leaves_out:
+        if self.prunes_dead_beams:
             parents = query.ancestors[:, :, tf.maximum(query.position - 1, 0)]
-            prefix = prefix._replace(seen=tf.gather(prefix.seen, parents, batch_dims=1))
+            prefix = prefix._replace(visible=tf.gather(prefix.visible, parents, batch_dims=1))
         if self.grows:
             prefix = tf.cond(
                 prefix.used + self.beams > prefix.columns,
-                lambda: self._larger(prefix, query.position),
+                lambda: self._grow(prefix, query.position),
                 lambda: prefix,
             )
         size, beams = self._size(prefix.columns), tf.range(self.beams)
         columns = prefix.used + beams
         prefix = prefix._replace(used=prefix.used + self.beams)
-        if self.leaves_out:
-            own = tf.range(size.columns) == columns[:, tf.newaxis]  # [K, C]
-            prefix = prefix._replace(seen=prefix.seen | own)
+        if self.prunes_dead_beams:
+            is_new = tf.range(size.columns) == columns[:, tf.newaxis]  # [K, C]
+            prefix = prefix._replace(visible=prefix.visible | is_new)
             positions = tf.fill([self.beams], self.prompt_length + query.position)
-            mask = prefix.seen[:, tf.newaxis]
+            mask = prefix.visible[:, tf.newaxis]
             window = cache_lib.Window(columns, positions, size, None, mask, in_order=False)
             return window, prefix
         ancestors = None
         if self.beams > 1:
             ancestors = tf.pad(query.ancestors, [[0, 0], [0, 0], [self.prompt_length, 0]])
-            here = tf.range(size.length) == self.prompt_length + query.position
-            ancestors = tf.where(here, beams[:, tf.newaxis], ancestors[:, :, : size.length])
+            is_position = tf.range(size.length) == self.prompt_length + query.position
+            ancestors = tf.where(is_position, beams[:, tf.newaxis], ancestors[:, :, : size.length])
         return cache_lib.window(columns, size, ancestors), prefix
 
-    def _larger(self, prefix, position):
+    def _grow(self, prefix, position):
         """The `Prefix` with room for another block."""
-        if self.leaves_out:
-            alive = tf.reduce_any(prefix.seen, axis=1)  # [B, C]
+        if self.prunes_dead_beams:
+            alive = tf.reduce_any(prefix.visible, axis=1)  # [B, C]
             used = tf.reduce_max(tf.math.count_nonzero(alive, axis=1, dtype=tf.int32))
             order = tf.argsort(tf.cast(~alive, tf.int32), stable=True)[:, :used]
         else:
             used = prefix.used
             order = tf.broadcast_to(tf.range(used), [self.batch_size, used])
-        room = [[0, 0], [0, self.beams * self._block(position)]]
-        seen = prefix.seen
-        if self.leaves_out:
-            seen = tf.gather(seen, tf.tile(order[:, tf.newaxis], [1, self.beams, 1]), batch_dims=2)
-            seen = tf.pad(seen, [[0, 0], *room])
-        order = tf.pad(order, room)
+        padding = [[0, 0], [0, self.beams * self._block(position)]]
+        visible = prefix.visible
+        if self.prunes_dead_beams:
+            visible = tf.gather(
+                visible, tf.tile(order[:, tf.newaxis], [1, self.beams, 1]), batch_dims=2
+            )
+            visible = tf.pad(visible, [[0, 0], *padding])
+        order = tf.pad(order, padding)
         cache = self.decoder.move_columns(prefix.cache, self._size(prefix.columns), order)
-        return Prefix(cache, tf.shape(order)[1], used, seen)
+        return Prefix(cache, tf.shape(order)[1], used, visible)
 
     def _block(self, position):
         """How many positions there is to be room for."""
         if not self.grows:
-            return self.room
-        return tf.minimum(max(COLUMNS // self.beams, POSITIONS), self.room - position)
+            return self.max_length
+        return tf.minimum(max(COLUMNS // self.beams, POSITIONS), self.max_length - position)
 
     def _size(self, columns):
         """`CacheSize`; where columns are left out, a column has nothing to do with a beam."""
         if not self.grows:
-            return cache_lib.CacheSize(self.batch_size, self.beams, self.room, *self.depth)
-        beams = 1 if self.leaves_out else self.beams
+            return cache_lib.CacheSize(self.batch_size, self.beams, self.max_length, *self.depth)
+        beams = 1 if self.prunes_dead_beams else self.beams
         return cache_lib.CacheSize(self.batch_size, beams, columns // beams, *self.depth)

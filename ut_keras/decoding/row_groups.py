@@ -1,8 +1,8 @@
 """Which rows may share the batch of a search, and groups of rows where not all may.
 
-why_equal_lengths(model)                  why rows of other lengths may not; "" where they may
-split(model, ids, own_room=False)         [Group(places, ids)] of an eager batch
-checked(model, ids, own_room=False)       the same ids in a graph, which cannot split them
+why_equal_lengths(model)                      why rows of other lengths may not; "" where they may
+split(model, ids, own_room)                   [Group(indices, ids)] of an eager batch
+require_equal_lengths(model, ids, own_room)   the same ids in a graph, which cannot split them
 """
 
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ import tensorflow as tf
 class Group(NamedTuple):
     """Rows of one length."""
 
-    places: np.ndarray  # int [n], of the rows in their batch
+    indices: np.ndarray  # int [n], of the rows in their batch
     ids: tf.Tensor  # int32 [n, length]
 
 
@@ -41,31 +41,31 @@ def split(model: keras.Model, ids: tf.Tensor, own_room: bool) -> list[Group]:
         list of `Group`, every row once; one group with the ids as they are, where all may go
         together.
     """
-    alone = [Group(np.arange(ids.shape[0]), ids)]
-    if not _is_asked(model, ids, own_room):
-        return alone
+    one_group = [Group(np.arange(ids.shape[0]), ids)]
+    if not _padding_matters(model, ids, own_room):
+        return one_group
     array = ids.numpy()
     if array.all():
-        return alone
+        return one_group
     if model.encoder is None:
         rows = [np.trim_zeros(row) for row in array]
     else:
         rows = [row[: max(1, len(np.trim_zeros(row, "b")))] for row in array]
     groups: dict[int, list[int]] = {}
-    for place, row in enumerate(rows):
-        groups.setdefault(len(row), []).append(place)
+    for index, row in enumerate(rows):
+        groups.setdefault(len(row), []).append(index)
     return [
-        Group(np.array(places), tf.constant([rows[place] for place in places], tf.int32))
-        for _, places in sorted(groups.items(), reverse=True)
+        Group(np.array(indices), tf.constant([rows[index] for index in indices], tf.int32))
+        for _, indices in sorted(groups.items(), reverse=True)
     ]
 
 
-def checked(model: keras.Model, ids: tf.Tensor, own_room: bool) -> tf.Tensor:
+def require_equal_lengths(model: keras.Model, ids: tf.Tensor, own_room: bool) -> tf.Tensor:
     """Return the ids of a traced batch; running it fails if `split` would change them.
 
     Args: as of `split`, but for the ids, which are symbolic.
     """
-    if not _is_asked(model, ids, own_room):
+    if not _padding_matters(model, ids, own_room):
         return ids
     columns = ids[:, -1:] if model.encoder is not None else tf.concat([ids[:, :1], ids[:, -1:]], 1)
     message = (
@@ -77,7 +77,7 @@ def checked(model: keras.Model, ids: tf.Tensor, own_room: bool) -> tf.Tensor:
         return tf.identity(ids)
 
 
-def _is_asked(model: keras.Model, ids: Any, own_room: bool) -> bool:
+def _padding_matters(model: keras.Model, ids: Any, own_room: bool) -> bool:
     """Whether padding at the ends of rows changes what must not depend on it."""
     if ids.shape.rank != 2:  # stories are of one size
         return False

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras.decoding import side_by_side
+from ut_keras.decoding import parallel_batch
 from ut_keras.decoding.options import Options
 from ut_keras.ops import log_softmax
 
@@ -29,11 +29,14 @@ def score(
                 f"{name} must have as many rows as targets, {rows}. Received: {ids.shape}."
             )
     run = _compiled(model, _log_probs, features, num_steps, exit_threshold)
-    return tf.concat(side_by_side.run(run, features), axis=0)
+    return tf.concat(parallel_batch.run(run, features), axis=0)
 
 
 def steps(
-    model: keras.Model, given: Mapping[str, tf.Tensor], written: tf.Tensor, options: Options
+    model: keras.Model,
+    source_features: Mapping[str, tf.Tensor],
+    target_ids: tf.Tensor,
+    options: Options,
 ) -> tuple[tf.Tensor | None, tf.Tensor | None]:
     """How many steps a model that ponders took; exactly, for a cached step is that of a whole pass.
 
@@ -41,30 +44,30 @@ def steps(
 
     Args:
         model: as of `score`.
-        given: {"inputs": int32 [B, S]}, of sentences [B, S, words], or {"prompt": int32 [B, P]} of
-            a language model.
-        written: int32 [B, K, T].
+        source_features: {"inputs": int32 [B, S]}, of sentences [B, S, words], or of a language
+            model {"prompt": int32 [B, P]}.
+        target_ids: int32 [B, K, T].
         options: those by which it was written.
     Returns:
         (float32 [B, S], float32 [B, K, T]), 0 at padding; None where nothing ponders.
     """
-    (source,) = given.values()
-    shape = tf.shape(written)
-    targets = tf.reshape(written, [shape[0] * shape[1], shape[2]])
+    (source,) = source_features.values()
+    shape = tf.shape(target_ids)
+    targets = tf.reshape(target_ids, [shape[0] * shape[1], shape[2]])
     sources = tf.repeat(source, shape[1], axis=0)
-    if "prompt" in given:
+    if "prompt" in source_features:
         features = {"targets": tf.concat([sources, targets], axis=1)}
     else:
         features = {"inputs": sources, "targets": targets}
     run = _compiled(model, _ponder_times, features, **options.depth)
-    of_source, of_target = run(features)
-    if of_source is not None:
+    source_steps, target_steps = run(features)
+    if source_steps is not None:
         real = source != 0 if source.shape.rank == 2 else tf.reduce_any(source != 0, axis=2)
-        of_source = tf.where(real, of_source[:: shape[1]], 0.0)
-    if of_target is not None:
-        of_target = tf.reshape(of_target[:, tf.shape(of_target)[1] - shape[2] :], shape)
-        of_target = tf.where(written != 0, of_target, 0.0)
-    return of_source, of_target
+        source_steps = tf.where(real, source_steps[:: shape[1]], 0.0)
+    if target_steps is not None:
+        target_steps = tf.reshape(target_steps[:, tf.shape(target_steps)[1] - shape[2] :], shape)
+        target_steps = tf.where(target_ids != 0, target_steps, 0.0)
+    return source_steps, target_steps
 
 
 def _log_probs(output, features):
@@ -73,13 +76,13 @@ def _log_probs(output, features):
 
 
 def _ponder_times(output, features):
-    found = []
+    ponder_times = []
     for name, stack in (("inputs", output.encoder), ("targets", output.decoder)):
         times = None if stack is None else stack.ponder_times
         if times is not None and times.shape.rank == 1:  # of an example
             times = tf.repeat(times[:, tf.newaxis], tf.shape(features[name])[1], axis=1)
-        found.append(times)
-    return tuple(found)
+        ponder_times.append(times)
+    return tuple(ponder_times)
 
 
 def _compiled(model, function, features, num_steps, exit_threshold):

@@ -162,7 +162,7 @@ def _check_together(values):
             "Received: return_beams=False."
         )
     names = {name: spec.hparam for name, spec in SPECS.items()}
-    problem = Options(**search_options(values)).why_not_together(names)
+    problem = Options(**search_options(values)).conflict(names)
     if problem:
         raise UsageError(f"The decode hparam {problem}")
     if values["seed"] >= 0 and not values["sampling_temp"]:

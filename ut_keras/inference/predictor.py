@@ -17,7 +17,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.decoding import side_by_side
+from ut_keras.decoding import parallel_batch
 from ut_keras.decoding.options import Options
 from ut_keras.inference import padding
 
@@ -112,7 +112,7 @@ class Predictor:
         if self.searches:  # `model.generate` is compiled already
             parts = [self.generate(tf.constant(ids), **options)]
         else:
-            parts = side_by_side.run(self._compiled_generate(options), tf.constant(ids))
+            parts = parallel_batch.run(self._compiled_generate(options), tf.constant(ids))
         columns = (np.concatenate(column) for column in zip(*parts, strict=True))
         return [Beams(*row) for row in zip(*columns, strict=True)]
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from ut_keras import process
-from ut_keras.decoding import side_by_side
+from ut_keras.decoding import parallel_batch
 
 CPU = tf.config.LogicalDevice("/device:CPU:0", "CPU")
 GPU = tf.config.LogicalDevice("/device:GPU:0", "GPU")
@@ -38,27 +38,27 @@ def _set_threads(monkeypatch, of_all, of_operation, devices=(CPU,)):
 )
 def test_a_loop_for_each_core_that_operations_leave(monkeypatch, of_all, of_operation, rows, parts):
     _set_threads(monkeypatch, of_all, of_operation)
-    assert side_by_side.number_of_parts(rows) == parts
+    assert parallel_batch.number_of_parts(rows) == parts
 
 
 def test_threads_may_be_set_in_the_environment(monkeypatch):
     _set_threads(monkeypatch, 0, 0)
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "1")
-    assert side_by_side.number_of_parts(64) == 8
+    assert parallel_batch.number_of_parts(64) == 8
     monkeypatch.setenv("TF_NUM_INTEROP_THREADS", "4")
-    assert side_by_side.number_of_parts(64) == 4
+    assert parallel_batch.number_of_parts(64) == 4
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "one")  # TensorFlow passes over it
-    assert side_by_side.number_of_parts(64) == 1
+    assert parallel_batch.number_of_parts(64) == 1
 
 
 def test_one_loop_where_there_is_a_gpu(monkeypatch):
     _set_threads(monkeypatch, 0, 1, [CPU, GPU])
-    assert side_by_side.number_of_parts(64) == 1
+    assert parallel_batch.number_of_parts(64) == 1
 
 
 @pytest.fixture
 def three(monkeypatch):
-    monkeypatch.setattr(side_by_side, "number_of_parts", lambda batch_size: min(3, batch_size))
+    monkeypatch.setattr(parallel_batch, "number_of_parts", lambda batch_size: min(3, batch_size))
 
 
 @pytest.mark.parametrize(("batch_size", "sizes"), [(7, [2, 2, 3]), (3, [1, 1, 1]), (2, [1, 1])])
@@ -71,7 +71,7 @@ def test_parts_come_in_the_order_of_the_rows(three, batch_size, sizes):
         return rows["a"] + rows["b"][:, 0] + number
 
     rows = {"a": tf.range(batch_size), "b": tf.reshape(10 * tf.range(batch_size), [-1, 1])}
-    parts = side_by_side.run(add, rows, tf.constant(1))
+    parts = parallel_batch.run(add, rows, tf.constant(1))
     assert [len(part) for part in parts] == sizes
     np.testing.assert_array_equal(tf.concat(parts, axis=0), 11 * np.arange(batch_size) + 1)
 
@@ -89,7 +89,7 @@ def test_parts_run_at_the_same_time(three):
             self.barrier.wait()
             return x
 
-    assert len(side_by_side.run(Search(), tf.range(6))) == 3
+    assert len(parallel_batch.run(Search(), tf.range(6))) == 3
 
 
 def test_nothing_is_traced_by_another_thread(three):
@@ -98,7 +98,7 @@ def test_nothing_is_traced_by_another_thread(three):
         return 2 * x
 
     with tf.distribute.OneDeviceStrategy("CPU:0").scope():
-        parts = side_by_side.run(double, tf.range(6))
+        parts = parallel_batch.run(double, tf.range(6))
     np.testing.assert_array_equal(tf.concat(parts, axis=0), 2 * np.arange(6))
     assert double.experimental_get_tracing_count() == 1
 
@@ -110,7 +110,7 @@ def test_an_error_of_a_part_is_raised(three):
         return x
 
     with pytest.raises(tf.errors.InvalidArgumentError):
-        side_by_side.run(check, tf.range(6))
+        parallel_batch.run(check, tf.range(6))
 
 
 def test_a_graph_that_is_traced_has_one_part(three):
@@ -120,7 +120,7 @@ def test_a_graph_that_is_traced_has_one_part(three):
 
     @tf.function
     def outer(x):
-        (result,) = side_by_side.run(double, x)
+        (result,) = parallel_batch.run(double, x)
         return result
 
     np.testing.assert_array_equal(outer(tf.range(6)), 2 * np.arange(6))

@@ -26,8 +26,10 @@ def number_of_parts(batch_size: int) -> int:
     options = tf.config.threading
     cores = options.get_inter_op_parallelism_threads()
     cores = cores or _from_environment("INTEROP", process.num_processors())
-    of_operation = options.get_intra_op_parallelism_threads() or _from_environment("INTRAOP", cores)
-    return max(1, min(cores // of_operation, batch_size))
+    threads_per_operation = options.get_intra_op_parallelism_threads() or _from_environment(
+        "INTRAOP", cores
+    )
+    return max(1, min(cores // threads_per_operation, batch_size))
 
 
 def _from_environment(kind, default):
