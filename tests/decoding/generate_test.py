@@ -185,7 +185,8 @@ def test_padding_of_the_source_has_no_effect():
     second = model.generate({"inputs": wider}, decode_length=1)  # the same room
     np.testing.assert_array_equal(first.ids, second.ids)
     first, second = (
-        model.generate({"inputs": ids}, decode_length=3, own_room=True) for ids in (INPUTS, wider)
+        model.generate({"inputs": ids}, decode_length=3, per_example_length=True)
+        for ids in (INPUTS, wider)
     )
     np.testing.assert_array_equal(first.ids, second.ids)
 
@@ -211,7 +212,7 @@ def test_a_row_has_the_room_that_it_has_alone(kind, options):
     options = {"decode_length": 2, "min_length": 30, **options}
     if "eos_penalty" in options:
         options["min_length"] = 0
-    together = model.generate({"inputs": INPUTS}, own_room=True, **options)
+    together = model.generate({"inputs": INPUTS}, per_example_length=True, **options)
     as_in_t2t = model.generate({"inputs": INPUTS}, **options)
     # What a row draws depends on its place, so that only the first can be had alone.
     for row in range(1 if "seed" in options else 3):
@@ -392,10 +393,10 @@ def test_a_traced_prompt_with_padding_raises():
 
 
 def test_sources_of_unequal_length_are_read_as_alone_where_padding_matters():
-    """With own_room=True; without, the batch's padding counts, as in T2T."""
+    """With per_example_length=True; without, the batch's padding counts, as in T2T."""
     model = examples.shared("lstm_attention")
     assert model.why_source_padding_matters
-    options = {"own_room": True, "decode_length": 3, "min_length": 3, "beam_size": 2}
+    options = {"per_example_length": True, "decode_length": 3, "min_length": 3, "beam_size": 2}
     together = model.generate({"inputs": INPUTS}, **options)
     for row, source in enumerate(INPUTS):
         alone = model.generate({"inputs": np.trim_zeros(source)[np.newaxis]}, **options)
@@ -470,11 +471,31 @@ def test_generate_rejects_options_of_another_type(option):
     model.generate({"inputs": INPUTS[:1]}, decode_length=1)
 
 
+def test_generate_own_room_is_an_alias():
+    model = examples.shared("lstm_attention")
+    options = {"decode_length": 3, "min_length": 3}
+    wanted = model.generate({"inputs": INPUTS}, per_example_length=True, **options)
+    with pytest.warns(DeprecationWarning, match="own_room.*per_example_length") as caught:
+        got = model.generate({"inputs": INPUTS}, own_room=True, **options)
+    assert [warning.filename for warning in caught] == [__file__]
+    np.testing.assert_array_equal(got.ids, wanted.ids)
+    with pytest.raises(ValueError, match="per_example_length=True, own_room=False"):
+        model.generate({"inputs": INPUTS}, own_room=False, per_example_length=True)
+
+
 def test_generate_takes_numbers_of_numpy():
     model = _small("universal_transformer")
-    options = {"beam_size": 2, "alpha": 0.5, "decode_length": 2, "own_room": True, "seed": 3}
+    options = {
+        "beam_size": 2,
+        "alpha": 0.5,
+        "decode_length": 2,
+        "per_example_length": True,
+        "seed": 3,
+    }
     of_numpy = {name: np.array(value)[()] for name, value in options.items()}
-    assert type(of_numpy["beam_size"]) is np.int64 and type(of_numpy["own_room"]) is np.bool_
+    assert (
+        type(of_numpy["beam_size"]) is np.int64 and type(of_numpy["per_example_length"]) is np.bool_
+    )
     wanted, got = (model.generate({"inputs": INPUTS}, **given) for given in (options, of_numpy))
     np.testing.assert_array_equal(got.ids, wanted.ids)
     np.testing.assert_array_equal(got.scores, wanted.scores)

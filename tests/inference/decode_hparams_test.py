@@ -13,7 +13,7 @@ def test_defaults_are_those_of_tensor2tensor():
         "extra_length": 100,
     }
     assert (values.pop("batch_size"), values.pop("num_samples")) == (0, -1)
-    assert values.pop("own_room")  # which T2T has not
+    assert values.pop("per_example_length")  # which T2T has not
     ours = decode_hparams.search_options(decode_hparams.parse(""))
     assert set(ours) == {"beam_size", "alpha", "decode_length"}  # what is left changes nothing
 
@@ -89,7 +89,7 @@ def test_search_options_are_those_that_differ_from_the_default():
         "eos_penalty": 0.5,
         "no_repeat_ngram_size": 3,
     }
-    assert options("own_room=False")["own_room"] is False
+    assert options("per_example_length=False")["per_example_length"] is False
     text = "beam_size=1,sampling_temp=0.5,top_k=9,top_p=0.9"
     sampling = {"temperature": 0.5, "top_k": 9, "top_p": 0.9}
     assert options(text).items() >= sampling.items() and "seed" not in options(text)
@@ -100,3 +100,11 @@ def test_search_options_are_those_that_differ_from_the_default():
 def test_malformed():
     with pytest.raises((hparam.HParamError, UsageError), match="beam_size"):
         decode_hparams.parse("beam_size")
+
+
+def test_decode_hparam_own_room_is_an_alias():
+    with pytest.warns(DeprecationWarning, match="own_room.*per_example_length"):
+        values = decode_hparams.parse("own_room=False")
+    assert values == decode_hparams.parse("per_example_length=False")
+    with pytest.raises(UsageError, match="per_example_length=True, own_room=False"):
+        decode_hparams.parse("own_room=False,per_example_length=True")

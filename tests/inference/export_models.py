@@ -137,7 +137,9 @@ def expected(name, texts, **changed):
     results = {}
     for group in groups:
         batch = padded([ids[i] for i in group])
-        found = model.generate({"inputs": batch}, **{"own_room": True, **SEARCH, **changed})
+        found = model.generate(
+            {"inputs": batch}, **{"per_example_length": True, **SEARCH, **changed}
+        )
         for i, beams, scores in zip(group, found.ids.numpy(), found.scores.numpy(), strict=True):
             written = [_decode(encoders["targets"], beam) for beam in beams]
             results[i] = (written, scores.tolist())

@@ -147,7 +147,9 @@ def test_ids(loaded, options):
     model, encoders = export_models.build("adaptive")
     ids = export_models.padded(export_models.rows(encoders, export_models.TEXTS))
     found = loaded("adaptive", **options).signatures["ids"](inputs=tf.constant(ids))
-    wanted = model.generate({"inputs": ids}, own_room=True, **export_models.SEARCH, **options)
+    wanted = model.generate(
+        {"inputs": ids}, per_example_length=True, **export_models.SEARCH, **options
+    )
     np.testing.assert_array_equal(found["outputs"], wanted.ids)
     np.testing.assert_allclose(found["scores"], wanted.scores, rtol=1e-5, atol=1e-5)
     if options:

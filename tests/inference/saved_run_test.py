@@ -62,7 +62,11 @@ def test_a_text_has_the_room_that_it_has_alone(loaded):
     for text, beam in zip(TEXTS, together, strict=True):
         [alone] = written([text])
         assert alone == (beam[0], pytest.approx(beam[1], rel=1e-4))
-    assert written(TEXTS, own_room=False) != together  # as T2T has it
+    assert written(TEXTS, per_example_length=False) != together  # as T2T has it
+    with pytest.warns(DeprecationWarning, match="own_room.*per_example_length") as caught:
+        old = written(TEXTS, own_room=False)
+    assert old == written(TEXTS, per_example_length=False)
+    assert len(caught) == 1
 
 
 def test_any_number_of_texts_in_their_order(loaded):
@@ -78,7 +82,7 @@ def test_any_number_of_texts_in_their_order(loaded):
 def test_generate_gives_beams(loaded):
     model, encoder = loaded.model, loaded.encoders["targets"]
     ids = [[*loaded.encoders["inputs"].encode(TEXTS[0]), text_encoder.EOS]]
-    wanted = model.generate({"inputs": ids}, beam_size=3, decode_length=4, own_room=True)
+    wanted = model.generate({"inputs": ids}, beam_size=3, decode_length=4, per_example_length=True)
     [beams] = loaded.generate(TEXTS[:1], beam_size=3, decode_length=4)
     assert [text for text, _ in beams] == [
         encoder.decode(text_encoder.cut_at_eos(row)) for row in wanted.ids[0].numpy()
@@ -295,10 +299,12 @@ def test_averages_that_are_left_are_said(tmp_path, capsys):
     assert "also holds averages, which are left" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["beam_size", "alpha", "decode_length", "seed", "own_room"])
+@pytest.mark.parametrize(
+    "name", ["beam_size", "alpha", "decode_length", "seed", "per_example_length"]
+)
 def test_translate_rejects_options_of_another_type(loaded, name):
     for value in ("x", None, True, [1]):
-        if (name, value) in (("seed", None), ("own_room", True)):
+        if (name, value) in (("seed", None), ("per_example_length", True)):
             continue
         with pytest.raises(ValueError, match=f"^{name} must be .*Received: ") as raised:
             loaded.translate(TEXTS, **{name: value})

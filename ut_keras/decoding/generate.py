@@ -45,9 +45,9 @@ def generate(
     prefix = _forced_prefix(options.forced_prefix, source, vocab_size)
     seed = np.random.randint(2**31) if options.seed is None else options.seed % 2**31
     if not tf.executing_eagerly():
-        source = row_groups.require_equal_lengths(model, source, options.own_room)
+        source = row_groups.require_equal_lengths(model, source, options.per_example_length)
         return _search_group(model, {name: source}, prefix, seed, options)
-    groups = row_groups.split(model, source, options.own_room)
+    groups = row_groups.split(model, source, options.per_example_length)
     parts = [
         _search_group(
             model,
@@ -171,7 +171,7 @@ def _search(model, source_features, graph, values):
         cache,
         tf.shape(source)[0],
         max_length,
-        _max_output_length(source_features, graph.own_room, values["decode_length"]),
+        _max_output_length(source_features, graph.per_example_length, values["decode_length"]),
         _constraint(graph, values),
         tf.maximum(-values["eos_penalty"], 0.0),
         values["eos_penalty"],
@@ -184,13 +184,15 @@ def _search(model, source_features, graph, values):
     return beam_search.beam_search(task, graph.beam_size, values["alpha"])
 
 
-def _max_output_length(source_features, own_room, decode_length):
+def _max_output_length(source_features, per_example_length, decode_length):
     """How many tokens each row may write, int32 [B]."""
     (source,) = source_features.values()
     batch_size, length = tf.unstack(tf.shape(source)[:2])
     if "prompt" in source_features:
         length = 0
-    elif own_room and source.shape.rank == 2:  # stories are of one size, whatever shares the batch
+    elif (
+        per_example_length and source.shape.rank == 2
+    ):  # stories are of one size, whatever shares the batch
         ends = tf.where(source != 0, tf.range(1, length + 1), 0)
         return tf.maximum(tf.reduce_max(ends, axis=1), 0) + decode_length  # there may be no column
     return tf.fill([batch_size], length + decode_length)

@@ -6,8 +6,11 @@ hparams.
 
 import dataclasses
 import numbers
+import warnings
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ut_keras.errors import UsageError
 from ut_keras.hparam import limits
 
 
@@ -38,8 +41,8 @@ class Options:
         alpha: float. Length penalty ((5 + length) / 6)^alpha of beam search.
         decode_length: int. Positions beyond the source's length; of a language model, beyond the
             prompt's.
-        own_room: bool. Whether a source's length is its own, up to its last id; False, as in T2T:
-            that of the batch, padding included.
+        per_example_length: bool. True: the length of a source is that of the example, up to its
+            last id. False, as in T2T: it is that of the padded batch.
         min_length: int. Symbols before the first EOS, unless that is forced, or all that is left
             after what a beam has written.
         eos_penalty: float. What EOS costs more, in log probability; in scores of beams, too, but
@@ -62,11 +65,11 @@ class Options:
             pass over what was written.
     """
 
-    # As decode hparams they have T2T's names and defaults, where it has them; own_room it has not.
+    # Decode hparams have T2T's names and defaults. T2T has no `per_example_length`.
     beam_size: int = _option(1, 1, hparam="beam_size", hparam_default=4)
     alpha: float = _option(0.6, 0, limits.MOST_ALPHA, "float32", "alpha")
     decode_length: int = _option(50, 0, limits.MOST_POSITIONS, "int32", "extra_length", 100)
-    own_room: bool = _option(False, hparam="own_room", hparam_default=True)
+    per_example_length: bool = _option(False, hparam="per_example_length", hparam_default=True)
     min_length: int = _option(0, 0, None, "int32", "min_length")
     eos_penalty: float = _option(0.0, None, None, "float32", "eos_penalty")
     no_repeat_ngram_size: int = _option(0, 0, hparam="no_repeat_ngram_size")
@@ -152,6 +155,35 @@ _FLOATS = [field.name for field in dataclasses.fields(Options) if "float" in str
 _BOOLS = [field.name for field in dataclasses.fields(Options) if "bool" in str(field.type)]
 # The numbers that a graph takes as inputs, with their dtypes.
 NUMBERS = {name: spec.dtype for name, spec in SPECS.items() if spec.dtype}
+
+
+# Old name -> new name. Old names work for one version.
+_RENAMED = {"own_room": "per_example_length"}
+
+
+def current_names(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options by their current names; an old name works, with a DeprecationWarning.
+
+    The warning points at the caller of the function that calls this one.
+
+    Raises:
+        UsageError: if an option is given by its old and its new name.
+    """
+    current = {}
+    for name, value in options.items():
+        if new := _RENAMED.get(name):
+            if new in options:
+                raise UsageError(
+                    f"{new} must be given once. Received: {new}={options[new]}, {name}={value}."
+                )
+            warnings.warn(
+                f"{name} has been renamed to {new}. The old name will be removed in the next "
+                "version.",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+        current[new or name] = value
+    return current
 
 
 def _is_int_tensor(value):

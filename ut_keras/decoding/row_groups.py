@@ -1,8 +1,8 @@
 """Which rows may share the batch of a search, and groups of rows where not all may.
 
-why_equal_lengths(model)                      why rows of other lengths may not; "" where they may
-split(model, ids, own_room)                   [Group(indices, ids)] of an eager batch
-require_equal_lengths(model, ids, own_room)   the same ids in a graph, which cannot split them
+why_equal_lengths(model)                 why rows of other lengths may not; "" where they may
+split(model, ids, per_example_length)    [Group(indices, ids)] of an eager batch
+require_equal_lengths(model, ids, …)     the same ids in a graph, which cannot split them
 """
 
 from typing import Any, NamedTuple
@@ -27,22 +27,22 @@ def why_equal_lengths(model: keras.Model) -> str:
     return reason
 
 
-def split(model: keras.Model, ids: tf.Tensor, own_room: bool) -> list[Group]:
+def split(model: keras.Model, ids: tf.Tensor, per_example_length: bool) -> list[Group]:
     """Split a batch into rows that may be searched together, without the padding that matters.
 
     A prompt loses its padding on both sides. A source loses the padding after it if that would
-    change the result, and if its own length counts (`own_room`); else T2T's way holds.
+    change the result, and if its own length counts (`per_example_length`); else T2T's way holds.
 
     Args:
         model: as for `generate`.
         ids: int32 [B, S] or [B, sentences, words], eager.
-        own_room: bool. See `Options`.
+        per_example_length: bool. See `Options`.
     Returns:
         list of `Group`, every row once; one group with the ids as they are, where all may go
         together.
     """
     one_group = [Group(np.arange(ids.shape[0]), ids)]
-    if not _padding_matters(model, ids, own_room):
+    if not _padding_matters(model, ids, per_example_length):
         return one_group
     array = ids.numpy()
     if array.all():
@@ -60,12 +60,14 @@ def split(model: keras.Model, ids: tf.Tensor, own_room: bool) -> list[Group]:
     ]
 
 
-def require_equal_lengths(model: keras.Model, ids: tf.Tensor, own_room: bool) -> tf.Tensor:
+def require_equal_lengths(
+    model: keras.Model, ids: tf.Tensor, per_example_length: bool
+) -> tf.Tensor:
     """Return the ids of a traced batch; running it fails if `split` would change them.
 
     Args: as of `split`, but for the ids, which are symbolic.
     """
-    if not _padding_matters(model, ids, own_room):
+    if not _padding_matters(model, ids, per_example_length):
         return ids
     columns = ids[:, -1:] if model.encoder is not None else tf.concat([ids[:, :1], ids[:, -1:]], 1)
     message = (
@@ -77,8 +79,8 @@ def require_equal_lengths(model: keras.Model, ids: tf.Tensor, own_room: bool) ->
         return tf.identity(ids)
 
 
-def _padding_matters(model: keras.Model, ids: Any, own_room: bool) -> bool:
+def _padding_matters(model: keras.Model, ids: Any, per_example_length: bool) -> bool:
     """Whether padding at the ends of rows changes what must not depend on it."""
     if ids.shape.rank != 2:  # stories are of one size
         return False
-    return bool(why_equal_lengths(model)) and (model.encoder is None or own_room)
+    return bool(why_equal_lengths(model)) and (model.encoder is None or per_example_length)

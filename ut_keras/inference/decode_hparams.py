@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ut_keras import registry
-from ut_keras.decoding.options import SPECS, Options
+from ut_keras.decoding.options import SPECS, Options, current_names
 from ut_keras.errors import UsageError
 from ut_keras.hparam import limits
 from ut_keras.hparam import overrides as hparam_overrides
@@ -97,7 +97,7 @@ def parse(text: str, fields: Mapping[str, Field] | None = None) -> dict[str, Any
     """
     fields = TRAINER if fields is None else fields
     values = {name: field.default for name, field in fields.items()}
-    for name, word in hparam_overrides.parse(text).items():
+    for name, word in current_names(hparam_overrides.parse(text)).items():
         known = {**_FIXED, **{name: field.default for name, field in DECODER.items()}}
         if name not in known:
             raise UsageError(registry.unknown_name_message("decode hparam", name, list(known)))

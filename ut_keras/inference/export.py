@@ -24,7 +24,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.decoding import score as score_lib
-from ut_keras.decoding.options import Options
+from ut_keras.decoding.options import Options, current_names
 from ut_keras.files import file_error, whole_file
 from ut_keras.inference import padding, text_model
 from ut_keras.ops import custom_gradient, finite
@@ -50,9 +50,9 @@ def export_saved_model(
         model: such as a `Transformer`.
         encoders: dict from feature name to `TextEncoder`, as `problem.feature_encoders` gives it.
         directory: str, a folder that is not there yet. A server wants a number for its last part.
-        beam_size, alpha, decode_length, options: of the search, see `model.generate`; here own_room
-            is True by default, and return_steps is of the signature `ids`. Of a model of classes,
-            and of an encoder without decoder, num_steps and exit_threshold count.
+        beam_size, alpha, decode_length, options: of the search, see `model.generate`; here
+            per_example_length is True by default, and return_steps is of the signature `ids`. A
+            model of classes and an encoder without decoder use num_steps and exit_threshold only.
         max_input_length: int. Sources are cut to so many ids, EOS included; 0: they are not.
     Raises:
         ValueError: if an argument or an encoder does not fit, or a weight is not finite.
@@ -60,6 +60,7 @@ def export_saved_model(
     """
     if "forced_prefix" in options:
         raise ValueError("An export writes freely. Received: forced_prefix.")
+    options = current_names(options)
     Options(beam_size, alpha, decode_length, **options).check()
     directory = file_error.checked_path(directory, "directory")
     if os.path.exists(directory):
@@ -130,7 +131,7 @@ def _of_ids(texts, search, inputs, feature, returns_steps):
     if most and is_flat:
         checks.append((tf.shape(inputs)[1] <= most, f"at most {most} ids"))
     reason = padding.why_equal_lengths(texts.model)
-    if reason and is_flat and search.get("own_room", True):
+    if reason and is_flat and search.get("per_example_length", True):
         checks.append((tf.reduce_all(inputs != 0), f"of one length, without 0: {reason}"))
     asserted = [
         tf.debugging.Assert(is_right, [f"inputs must be {wanted}. Received:", inputs])

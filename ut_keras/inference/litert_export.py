@@ -26,7 +26,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.decoding import generate as generate_lib
-from ut_keras.decoding.options import Options
+from ut_keras.decoding.options import Options, current_names
 from ut_keras.files import file_error, whole_file
 from ut_keras.hparam import limits
 from ut_keras.inference import export, padding
@@ -63,7 +63,7 @@ def export_litert(
     if quantize not in QUANTIZATIONS:
         raise ValueError(f"quantize must be one of {QUANTIZATIONS}. Received: {quantize!r}.")
     path = file_error.checked_path(path, "path")
-    options = {"own_room": True, **options}
+    options = {"per_example_length": True, **current_names(options)}
     search = Options(beam_size, decode_length=decode_length, **options)
     search.check()
     for name in ("forced_prefix", "exit_threshold", "return_steps"):

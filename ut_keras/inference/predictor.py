@@ -7,7 +7,7 @@
 
 A search where the model writes; else the likeliest class, or the likeliest symbol at each position.
 Rows share a batch as `padding` says, and each may be written on as far as it may alone, unless
-own_room=False asks for T2T's way.
+per_example_length=False asks for T2T's way.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras.decoding import parallel_batch
-from ut_keras.decoding.options import Options
+from ut_keras.decoding.options import Options, current_names
 from ut_keras.inference import padding
 
 
@@ -64,11 +64,12 @@ class Predictor:
 
         Args:
             rows: list of int arrays [S], or all of one shape [sentences, words].
-            options: of a search, see `model.generate`; here own_room is True by default. Without a
-                search num_steps and exit_threshold count.
+            options: of a search, see `model.generate`; here per_example_length is True by default.
+                Without a search num_steps and exit_threshold count.
         Returns:
             list of `Beams` of arrays: ids [beams, T] and scores [beams] of each row.
         """
+        options = current_names(options)
         return self._in_groups(
             [len(row) for row in rows],
             lambda places: self._beams(padding.padded([rows[i] for i in places]), options),
@@ -138,8 +139,9 @@ class Predictor:
         Returns:
             `Beams`; T is 1 for classes, S for an encoder's symbols.
         """
+        options = current_names(options)
         if self.searches:
-            found = self.model.generate({"inputs": ids}, **{"own_room": True, **options})
+            found = self.model.generate({"inputs": ids}, **{"per_example_length": True, **options})
             return Beams(found.ids, found.scores)
         log_probs = self.log_probs(ids, **_depth(options))
         best = tf.argmax(log_probs, axis=-1, output_type=tf.int32)

@@ -19,7 +19,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras.decoding.options import Options
+from ut_keras.decoding.options import Options, current_names
 from ut_keras.errors import DataError
 from ut_keras.files import file_error
 from ut_keras.hparam import limits
@@ -163,7 +163,7 @@ class SavedRun:
 
         Args:
             beam_size, alpha, decode_length, options: of the search, see `model.generate`; here
-                own_room is True by default.
+                per_example_length is True by default.
         Raises:
             ValueError: if the model has no inputs, or an option is out of range.
             DataError: if a word is not in the vocabulary.
@@ -173,7 +173,7 @@ class SavedRun:
                 "translate needs a model with inputs. Received: a language model, which goes on "
                 "from prompts by generate."
             )
-        options.update(alpha=alpha, decode_length=decode_length)
+        options = current_names({**options, "alpha": alpha, "decode_length": decode_length})
         return [beams[0][0] for beams in self.generate(texts, beam_size, **options)]
 
     def generate(
@@ -187,6 +187,7 @@ class SavedRun:
             for every text a list of (str, score), the best first; of classes the likeliest one
             with its log probability.
         """
+        options = current_names(options)
         if {"forced_prefix", "return_steps"} & options.keys():
             raise ValueError(
                 "A run writes texts, freely; forced_prefix and return_steps are of ids, for "

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_keras.decoding.options import Options
+from ut_keras.decoding.options import Options, current_names
 from ut_keras.hparam import limits
 from ut_keras.inference import padding
 from ut_keras.inference.predictor import Beams, Predictor
@@ -80,6 +80,7 @@ class TextModel:
             `Found`: of a search its beams; of classes the likeliest one; of an encoder's symbols
             the likeliest at each position.
         """
+        options = current_names(options)
         if self.predictor.classifies:
             found = self.classify(texts, **Options(**options).depth)
             return Found(found.texts[:, :1], found.scores[:, :1])
@@ -95,6 +96,7 @@ class TextModel:
 
     def generate_ids(self, ids: tf.Tensor, **options: Any) -> Beams:
         """`Beams` of a batch of ids, see `Predictor.generate`."""
+        options = current_names(options)
         if options.get("seed") is None and options.get("temperature"):
             # A trace must not hold the seed that happened to be drawn when it was made.
             options["seed"] = tf.random.uniform([], maxval=tf.int32.max, dtype=tf.int32)

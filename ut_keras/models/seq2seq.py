@@ -17,7 +17,7 @@ from ut_keras.data.features import FeatureSpec
 from ut_keras.decoding import generate as generate_lib
 from ut_keras.decoding import score as score_lib
 from ut_keras.decoding.beam_search import Decoded
-from ut_keras.decoding.options import Options
+from ut_keras.decoding.options import Options, current_names
 from ut_keras.hparam import BasicHParams
 from ut_keras.layers.basic import embedding, from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
@@ -376,10 +376,10 @@ class Seq2Seq(keras_model.KerasModel):
             beam_size: int. 1 is greedy.
             alpha: float. Length penalty ((5 + length) / 6)^alpha of beam search.
             decode_length: int. Positions beyond the source's (or the prompt's) length; as in T2T
-                that of the padded batch, unless own_room=True.
-            options: own_room, min_length, eos_penalty, no_repeat_ngram_size, forced_prefix,
-                temperature, top_k, top_p, seed, cache, num_steps, exit_threshold, return_steps:
-                see `decoding.options.Options`.
+                that of the padded batch, unless per_example_length=True.
+            options: per_example_length, min_length, eos_penalty, no_repeat_ngram_size,
+                forced_prefix, temperature, top_k, top_p, seed, cache, num_steps, exit_threshold,
+                return_steps: see `decoding.options.Options`.
         Returns:
             `Decoded`: ids int32 [B, beams, <= S + decode_length], 0 behind EOS; scores float32
             [B, beams], best first; with return_steps source_steps and target_steps.
@@ -387,7 +387,7 @@ class Seq2Seq(keras_model.KerasModel):
             ValueError: for arguments or ids out of range, or a model without symbol targets.
         """
         self._check_writes_symbols("generate")
-        asked = Options(beam_size, alpha, decode_length, **options)
+        asked = Options(beam_size, alpha, decode_length, **current_names(options))
         # Of a language model either is a prompt.
         self._check_ids(features, ["inputs"] if "inputs" in self.specs else ["inputs", "targets"])
         return generate_lib.generate(self, features, asked)
