@@ -388,7 +388,7 @@ def test_a_traced_prompt_with_padding_raises():
     )
     assert trace(_UNEQUAL[:1]).shape[0] == 1
     for prompts in (_UNEQUAL, np.fliplr(_UNEQUAL)):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="A prompt must be of one length"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Prompts must have one length"):
             trace(prompts)
 
 
@@ -650,8 +650,8 @@ def test_seed_decides_what_is_drawn():
     ("options", "message"),
     [
         ({"top_p": 0.0}, "top_p must be above 0. Received: 0.0"),
-        ({"temperature": 1.0, "beam_size": 2}, "needs beam_size=1"),
-        ({"top_k": 3}, "need a temperature above 0"),
+        ({"temperature": 1.0, "beam_size": 2}, "temperature=1.0, beam_size=2"),
+        ({"top_k": 3}, "temperature=0, top_k=3, top_p=1.0"),
         ({"beam_size": 13}, "beam_size must be at most the size of the vocabulary, 12"),
         ({"forced_prefix": [[3]]}, r"forced_prefix must be \[3, length\]"),
         ({"forced_prefix": [[3], [2], [12]]}, r"forced_prefix must be ids in \[0, 12\)"),
@@ -683,6 +683,6 @@ def test_score_refuses():
     model = _small("universal_transformer")
     with pytest.raises(ValueError, match="features must hold 'targets'"):
         model.score({"inputs": INPUTS})
-    expected = r"inputs must have as many rows as targets, \(4,\). Received: \(3, "
+    expected = r"inputs must .* targets, \(4,\). Received: \(3, "
     with pytest.raises(ValueError, match=expected):
         model.score({"inputs": INPUTS, "targets": np.full([4, 2], 5)})

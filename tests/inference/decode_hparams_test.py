@@ -56,9 +56,9 @@ def test_mistakes_are_told_in_one_line(text, message):
         ("write_beam_scores=True", "goes with return_beams=True only"),
         (
             "sampling_temp=0.7",
-            "sampling_temp above 0 .* it needs beam_size=1. Received: .*beam_size=4",
+            "beam_size must be 1 .*Received: sampling_temp=0.7, beam_size=4",
         ),
-        ("top_k=3", "they need a sampling_temp above 0. Received: sampling_temp=0, top_k=3"),
+        ("top_k=3", "sampling_temp must be above 0 .*Received: sampling_temp=0, top_k=3"),
         ("seed=3", "seed is for sampling: sampling_temp must be above 0. Received: seed=3"),
         ("beam_size=1,sampling_temp=1,top_p=1.5", "top_p must be at most 1. Received: 1.5"),
         ("beam_size=1,sampling_temp=1,top_p=0", "top_p must be above 0"),

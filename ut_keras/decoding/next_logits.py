@@ -38,7 +38,7 @@ def make(
     """
     reason = model.why_not_cached
     if use_cache and reason and not getattr(model, "_warned_not_cached", False):
-        _LOG.warning("Decoding runs over the whole prefix for every token: %s.", reason)
+        _LOG.warning("Decoding recomputes the complete prefix for every token: %s.", reason)
         model._warned_not_cached = True
     memory = None
     if model.encoder is not None:

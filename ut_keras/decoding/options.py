@@ -137,12 +137,12 @@ class Options:
             return f"{top_p} must be above 0. Received: {self.top_p}."
         if self.temperature and self.beam_size > 1:
             return (
-                f"{temperature} above 0 draws one result; it needs {beams}=1. "
+                f"{beams} must be 1 where {temperature} is above 0: sampling gives one result. "
                 f"Received: {temperature}={self.temperature}, {beams}={self.beam_size}."
             )
         if not self.temperature and (self.top_k or self.top_p < 1):
             return (
-                f"{top_k} and {top_p} say what to draw from; they need a {temperature} above 0. "
+                f"{temperature} must be above 0 where {top_k} or {top_p} restricts sampling. "
                 f"Received: {temperature}=0, {top_k}={self.top_k}, {top_p}={self.top_p}."
             )
         return None

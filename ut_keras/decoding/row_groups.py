@@ -71,8 +71,8 @@ def require_equal_lengths(
         return ids
     columns = ids[:, -1:] if model.encoder is not None else tf.concat([ids[:, :1], ids[:, -1:]], 1)
     message = (
-        f"{'A prompt' if model.encoder is None else 'inputs'} must be of one length in a traced "
-        f"function, without 0 at its ends: {why_equal_lengths(model)}. Received:"
+        f"{'Prompts' if model.encoder is None else 'inputs'} must have one length and no padding "
+        f"at their ends in a traced function: {why_equal_lengths(model)}. Received:"
     )
     check = tf.debugging.Assert(tf.reduce_all(columns != 0), [message, ids])
     with tf.control_dependencies([check]):

@@ -26,7 +26,7 @@ def score(
     for name, ids in features.items():
         if not rows.is_compatible_with(ids.shape[:1]):
             raise ValueError(
-                f"{name} must have as many rows as targets, {rows}. Received: {ids.shape}."
+                f"{name} must have as many examples as targets, {rows}. Received: {ids.shape}."
             )
     run = _compiled(model, _log_probs, features, num_steps, exit_threshold)
     return tf.concat(parallel_batch.run(run, features), axis=0)
