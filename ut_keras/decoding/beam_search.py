@@ -1,9 +1,15 @@
 """Greedy search, sampling and beam search over any function that scores the next token.
 
-None of them knows a model. `next_logits(query, cache)` gets a `Query` and whatever it keeps from
-call to call, a nest of tensors, and returns scores float32 [B, K, V] of the token at
-`query.position`, and what to keep. Nothing in the cache is ever reordered: when beams change places
-it is `query.ancestors` that says where a beam comes from.
+The searches do not depend on a model. They call a function `next_logits(query, cache)`:
+
+- `query` is a `Query`: the position of the next token and all earlier tokens.
+- `cache` is a nest of tensors. The function returned it from its previous call; the first call gets
+  `Task.cache`.
+- The function returns `(logits, cache)`. The logits, float32 [B, K, V], score the token at
+  `query.position`; they are log probabilities up to a constant per beam.
+
+The search never reorders the cache. When the order of the beams changes, `query.ancestors` says
+which beam each earlier position belonged to.
 """
 
 from collections.abc import Callable
@@ -14,52 +20,60 @@ import tensorflow as tf
 from ut_keras.ops import log_softmax
 
 EOS = 1
-INFINITY = 1e7  # T2T's: -INFINITY is the score of a beam that nothing fills; it has a JSON form
+INFINITY = 1e7  # T2T's: -INFINITY is the score of an empty beam. Unlike inf, it is valid JSON.
 
 
 class Query(NamedTuple):
-    """What is written so far. K is the number of beams, 1 in greedy search."""
+    """The tokens generated so far. K is the number of beams, 1 in greedy search."""
 
-    position: tf.Tensor  # int32 scalar: of the token to be scored
-    ids: tf.Tensor  # int32 [B, K, L], 0 from `position` on
-    ancestors: tf.Tensor  # int32 [B, K, L]: which beam read the token before each position
+    position: tf.Tensor  # int32 scalar: position of the next token, which the function scores
+    ids: tf.Tensor  # int32 [B, K, L], 0 at `position` and after it
+    # int32 [B, K, L]: ancestors[b, k, p] is the beam of the query at position p from which beam k
+    # descends, for each p before `position`.
+    ancestors: tf.Tensor
 
 
 class Decoded(NamedTuple):
-    """What a search found, best first.
+    """The result of a search: the outputs of each example, the best first.
 
-    A beam that nothing fills has no ids and the score -10,000,000 (`-INFINITY`), as in T2T.
+    As in T2T, an empty beam has only zeros as ids and the score -10,000,000 (`-INFINITY`).
     """
 
-    ids: tf.Tensor  # int32 [B, beams, L], 0 behind EOS
-    scores: tf.Tensor  # float32 [B, beams]: log probability, in beam search by length penalty
-    # With return_steps, if the model ponders: steps in depth, 0 at padding.
+    ids: tf.Tensor  # int32 [B, beams, L], 0 after EOS
+    scores: tf.Tensor  # float32 [B, beams]: log probability; in beam search over the length penalty
+    # With `return_steps` and a model that ponders: the number of steps in depth, 0 at padding.
+    # The steps of a target are those of the forward pass that predicted it.
     source_steps: tf.Tensor | None = None  # float32 [B, S]
-    target_steps: tf.Tensor | None = None  # float32 [B, beams, L], of the pass that wrote a token
+    target_steps: tf.Tensor | None = None  # float32 [B, beams, L]
 
 
 class Task(NamedTuple):
-    """What is searched."""
+    """The function that a search maximizes, and the limits of the search."""
 
-    next_logits: Callable  # see the module's docstring
-    cache: tuple  # nest of tensors that it gets at first
+    next_logits: Callable  # see the docstring of the module
+    cache: tuple  # nest of tensors, passed to the first call of `next_logits`
     batch_size: tf.Tensor  # int32 scalar B
-    max_length: tf.Tensor  # int32 scalar L
-    max_output_length: tf.Tensor  # int32 [B]: how many tokens a row may write, at most L
-    # (log probabilities [B, K, V], `Query`) -> the same where a token is allowed, -inf where not.
-    # A beginning after which nothing is allowed ends: EOS is all that is left.
+    max_length: tf.Tensor  # int32 scalar L, the size of the id tensors
+    max_output_length: tf.Tensor  # int32 [B]: maximum number of tokens of each example, at most L
+    # Function (log probabilities [B, K, V], `Query`) -> tensor of the same shape, with -inf for
+    # tokens that are not allowed. If it allows no token, the search allows EOS only.
     constrain: Callable | None = None
-    eos_bonus: Any = 0.0  # float scalar >= 0, how much `constrain` adds to EOS, at most
-    eos_penalty: Any = 0.0  # float scalar, what EOS costs more where it is all that is left
+    eos_bonus: Any = 0.0  # float scalar >= 0: upper bound of what `constrain` adds to EOS
+    eos_penalty: Any = 0.0  # float scalar: subtracted from EOS where the search allows EOS only
 
 
 def greedy_search(task: Task, choose: Callable[[Any, Any], Any] | None = None) -> Decoded:
-    """Takes a token at every position, the best by default, until every row has EOS or is full.
+    """Choose one token per position, by default the most likely one.
+
+    An example ends with EOS, or when it has its maximum output length.
 
     Args:
-        choose: function (log probabilities [B, V], position) -> tokens int32 [B]. For sampling.
+        task: `Task`.
+        choose: function (log probabilities [B, V], position) -> tokens int32 [B], such as a
+            `sampler`. Default: argmax.
+
     Returns:
-        `Decoded` with one beam; the score is the log probability up to and including EOS.
+        `Decoded` with one beam. The score is the log probability of all tokens, EOS included.
     References: T2T `transformer.fast_decode` with beam_size=1.
     """
     zeros = tf.zeros([task.batch_size, 1, task.max_length], tf.int32)
@@ -90,7 +104,7 @@ def greedy_search(task: Task, choose: Callable[[Any, Any], Any] | None = None) -
 
 
 def _choose_tokens(logits, query, task, choose):
-    """Of scores [B, V] the token that is taken, and its log probability; both [B]."""
+    """Return the chosen tokens and their log probabilities, both [B], for logits [B, V]."""
     if task.constrain is None and choose is None:
         token = tf.argmax(logits, axis=-1, output_type=tf.int32)
         return token, tf.math.log(tf.gather(tf.nn.softmax(logits), token, batch_dims=1))
@@ -105,33 +119,42 @@ def _choose_tokens(logits, query, task, choose):
 
 
 class BeamState(NamedTuple):
-    """What the beam loop carries. K is the number of beams."""
+    """The state of the loop of beam search. K is the number of beams.
+
+    Each example has K unfinished hypotheses ("alive") and K finished ones, which end with EOS.
+    """
 
     position: tf.Tensor  # int32 scalar
     alive_ids: tf.Tensor  # int32 [B, K, L], without EOS
     alive_log_probs: tf.Tensor  # float32 [B, K]
     ancestors: tf.Tensor  # int32 [B, K, L], see `Query`
     finished_ids: tf.Tensor  # int32 [B, K, L], with EOS
-    finished_scores: tf.Tensor  # float32 [B, K], log probability by length penalty
-    finished: tf.Tensor  # bool [B, K], whether the slot is filled
-    done: tf.Tensor  # bool [B], whether nothing changes in the row any more
+    finished_scores: tf.Tensor  # float32 [B, K], log probability divided by the length penalty
+    finished: tf.Tensor  # bool [B, K], whether the slot has a hypothesis
+    done: tf.Tensor  # bool [B], whether the search of the example has ended
     cache: tuple
 
 
 def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
-    """Keeps the `beam_size` best beginnings and the `beam_size` best whole results.
+    """Return the `beam_size` best outputs of each example.
 
-    A result's score is its log probability divided by ((5 + length) / 6)^alpha, EOS counted. The
-    search of a row ends when no beginning can beat the worst result that is kept, or its room is
-    full. A row in which nothing ended gives its beginnings, with their plain log probabilities.
-    Where there are less than K results or beginnings, the rest is empty, at -10,000,000.
+    At every position the search keeps the K most likely unfinished hypotheses and the K best
+    finished ones, which end with EOS. The score of a finished hypothesis is its log probability
+    divided by the length penalty ((5 + length) / 6)^alpha, where the length includes EOS.
+
+    The search of an example ends when no unfinished hypothesis can beat the worst of K finished
+    ones, or at the maximum output length. If no hypothesis has finished by then, the outputs are
+    the unfinished ones, and their scores are log probabilities without a length penalty. If there
+    are fewer than K outputs, the other beams are empty and have the score -10,000,000.
 
     Args:
+        task: `Task`.
         beam_size: int K.
-        alpha: float. Of the length penalty.
+        alpha: float. Exponent of the length penalty.
+
     Returns:
         `Decoded` with K beams.
-    References: Wu et al. 2016, eq. 14; T2T `beam_search.beam_search`, whose numbers these are.
+    References: Wu et al. 2016, eq. 14; T2T `beam_search.beam_search`, which gives the same numbers.
     """
 
     def length_penalty(length):
@@ -140,10 +163,11 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
     penalty_when_full = length_penalty(task.max_output_length)  # [B]
 
     def is_done(position, alive_log_probs, finished_scores):
-        # The next result, or one as long as may be, is the best to come: by its sign and alpha's.
+        # No future score exceeds that of ending now or that of ending at the maximum length. Which
+        # of the two is the bound depends on the signs of `best` and of `alpha`.
         best = alive_log_probs[:, 0] + task.eos_bonus
         best_alive = tf.maximum(best / length_penalty(position + 1), best / penalty_when_full)
-        # T2T lets all rows go on until all are settled, which gives the same results.
+        # T2T continues all examples until all are settled. That gives the same results.
         settled = tf.reduce_min(finished_scores, axis=1) > best_alive
         nothing_left = alive_log_probs[:, 0] == -float("inf")
         return settled | nothing_left | (position >= task.max_output_length)
@@ -152,7 +176,7 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
         query = Query(state.position, state.alive_ids, state.ancestors)
         logits, cache = task.next_logits(query, state.cache)
         vocab_size = tf.shape(logits)[-1]
-        # Twice as many as beams: even if half of them end, enough beginnings are left.
+        # 2 K candidates: each beam has one EOS, so at most K of them end and K stay unfinished.
         log_probs, beam_and_token = _best_continuations(
             logits, query, task, state.alive_log_probs, 2 * beam_size
         )
@@ -163,8 +187,8 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
         done = state.done[:, tf.newaxis]
         ended = (tokens == EOS) & ~done & (scores > -float("inf"))
 
-        # T2T lets what has ended go on as a beginning where less than K others are left, as happens
-        # at the first tokens of a vocabulary smaller than 2 K.
+        # Finished candidates are no longer alive. T2T keeps them alive if fewer than K others are
+        # left, which happens at the first tokens of a vocabulary smaller than 2 K.
         alive_scores, kept = tf.math.top_k(tf.where(ended, -float("inf"), scores), k=beam_size)
         parents = tf.gather(parents, kept, batch_dims=1)
         alive_log_probs = alive_scores * length_penalty(state.position + 1)
@@ -193,7 +217,8 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
         )
 
     ids = tf.zeros([task.batch_size, beam_size, task.max_length], tf.int32)
-    # One empty beginning; the other beams are impossible, or all would be alike.
+    # The search starts with one empty hypothesis. The other beams have probability 0; otherwise all
+    # beams would be equal.
     log_probs = tf.constant([[0.0] + [-float("inf")] * (beam_size - 1)])
     start = BeamState(
         position=tf.constant(0),
@@ -222,10 +247,14 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
 
 
 def _best_continuations(logits, query, task, alive_log_probs, count):
-    """The best ways to go on: log probabilities [B, count], and beam · V + token."""
+    """Return the `count` best continuations of all beams of each example.
+
+    Returns:
+        log probabilities float32 [B, count], and beam · V + token int32 [B, count].
+    """
     if task.constrain is not None:
         logits = _constrained(tf.nn.log_softmax(logits), query, task)
-    # The best of each beam, then of those.
+    # First the best of each beam, then the best of all beams.
     batch_size, beams, vocab_size = tf.unstack(tf.shape(logits))
     count_of_beam = tf.minimum(count, vocab_size)
     best, tokens = top_k(logits, count_of_beam)  # [B, K, count]
@@ -240,9 +269,10 @@ def _best_continuations(logits, query, task, alive_log_probs, count):
 
 
 def _constrained(log_probs, query, task):
-    """Log probabilities [B, K, V]: -inf where not allowed, but for an EOS that is all that is left.
+    """Return log probabilities [B, K, V] with -inf for tokens that `task.constrain` forbids.
 
-    That is so for each beginning by itself: other beams do not decide whether it has ended.
+    If it forbids all tokens after a hypothesis, only EOS is allowed there. This does not depend on
+    the other beams.
     """
     allowed = task.constrain(log_probs, query)
     is_stuck = tf.reduce_max(allowed, axis=2, keepdims=True) == -float("inf")
@@ -251,7 +281,7 @@ def _constrained(log_probs, query, task):
 
 
 def _write_column(ids, position, tokens):
-    """`ids` [..., L] with `tokens` [...] written at `position`."""
+    """Return `ids` [..., L] with `tokens` [...] at `position`."""
     is_position = tf.range(tf.shape(ids)[-1]) == position
     return tf.where(is_position, tokens[..., tf.newaxis], ids)
 
@@ -260,14 +290,16 @@ _BLOCK = 128
 
 
 def top_k(x: tf.Tensor, k: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """As `tf.math.top_k` over the last axis.
+    """Return the same as `tf.math.top_k` over the last axis, faster for large axes.
 
-    The k largest lie in the k blocks with the largest maximum: one pass for the maxima, and only
-    those blocks are searched. Of equal values the first come first, as there.
+    The k largest values are in the k blocks of the axis that have the largest maxima. So this
+    computes the maximum of each block and searches only those k blocks. Equal values come in the
+    order of their indices, as from `tf.math.top_k`.
 
     Args:
         x: float tensor [..., V].
         k: int32 scalar, at most V.
+
     Returns:
         (values, indices), [..., k].
     """
@@ -280,7 +312,7 @@ def top_k(x: tf.Tensor, k: Any) -> tuple[tf.Tensor, tf.Tensor]:
 
 def _top_k_by_blocks(x, k, size):
     known, rank = x.shape[-1], x.shape.rank - 1
-    # A length that needs no padding, where the size is known and has one.
+    # If the size is known, prefer a block length that divides it, which needs no padding.
     lengths = range(_BLOCK, _BLOCK // 2, -1)
     length = next((length for length in lengths if known and known % length == 0), _BLOCK)
     if not known or known % length:
@@ -289,7 +321,7 @@ def _top_k_by_blocks(x, k, size):
     blocks = tf.reshape(x, tf.concat([tf.shape(x)[:-1], [-1, length]], axis=0))
     maxima = tf.reduce_max(blocks, axis=-1)
     _, chosen = tf.math.top_k(maxima, k)
-    chosen = tf.sort(chosen, axis=-1)  # so that the first of equal values stays the first
+    chosen = tf.sort(chosen, axis=-1)  # keeps equal values in the order of their indices
     candidates = tf.gather(blocks, chosen, batch_dims=rank)
     flat = tf.concat([tf.shape(x)[:-1], [k * length]], axis=0)
     values, index = tf.math.top_k(tf.reshape(candidates, flat), k)

@@ -1,6 +1,7 @@
-"""What a search may write: log probabilities in, -inf where a token is not allowed.
+"""Constraints on the output of a search.
 
-Each is a function (log probabilities float32 [B, K, V], `Query`, what is asked) -> the same shape.
+Each constraint is a function (log probabilities float32 [B, K, V], `Query`, option). It returns log
+probabilities of the same shape, with -inf for tokens that are not allowed.
 """
 
 from typing import Any
@@ -13,13 +14,13 @@ _FORBIDDEN = -float("inf")
 
 
 def min_length(log_probs: tf.Tensor, query: Query, length: Any) -> tf.Tensor:
-    """No EOS before `length` tokens are written."""
+    """Forbid EOS before `length` tokens are written."""
     is_eos = tf.range(tf.shape(log_probs)[-1]) == EOS
     return tf.where(is_eos & (query.position < length), _FORBIDDEN, log_probs)
 
 
 def eos_penalty(log_probs: tf.Tensor, query: Query, penalty: Any) -> tf.Tensor:
-    """EOS costs `penalty` more: the log probability of ending is so much less."""
+    """Subtract `penalty` from the log probability of EOS."""
     is_eos = tf.range(tf.shape(log_probs)[-1]) == EOS
     return log_probs - tf.where(is_eos, penalty, 0.0)
 
@@ -27,9 +28,14 @@ def eos_penalty(log_probs: tf.Tensor, query: Query, penalty: Any) -> tf.Tensor:
 def forced_prefix(
     log_probs: tf.Tensor, query: Query, prefix: tf.Tensor, free: tf.Tensor
 ) -> tf.Tensor:
-    """Results begin with `prefix`, int32 [B, P], where it is not 0; `free` holds elsewhere.
+    """Force the output to begin with a prefix.
 
-    What is forced is scored by `log_probs`, which `free` has without what other constraints forbid.
+    Args:
+        log_probs: float32 [B, K, V] before any constraint. They score the forced tokens.
+        query: `Query`.
+        prefix: int32 [B, P]. 0 forces no token at its position.
+        free: float32 [B, K, V], log probabilities after all other constraints. They are returned
+            where no token is forced.
     """
     length = tf.shape(prefix)[1]
     inside = query.position < length
@@ -40,16 +46,16 @@ def forced_prefix(
 
 
 def no_repeated_ngrams(log_probs: tf.Tensor, query: Query, n: int) -> tf.Tensor:
-    """No `n` tokens in a row are written twice."""
-    # An n-gram would be repeated by the token that once followed the last n - 1.
+    """Forbid tokens that would repeat an n-gram of the output."""
+    # If the last n - 1 tokens have occurred before, the token that followed them is forbidden.
     length = tf.shape(query.ids)[2]
     recent = tf.maximum(query.position - (n - 1), 0)
-    repeats = tf.ones_like(query.ids, tf.bool)  # [B, K, L]: a place like the last n - 1
+    repeats = tf.ones_like(query.ids, tf.bool)  # [B, K, L]: where the last n - 1 tokens occur
     for offset in range(n - 1):
         shifted = tf.roll(query.ids, -offset, axis=2)
         repeats &= shifted == query.ids[:, :, tf.minimum(recent + offset, length - 1), tf.newaxis]
     starts = tf.range(length)
-    repeats &= starts + n <= query.position  # n tokens are written from there on
+    repeats &= starts + n <= query.position  # the n-gram from there on is complete
     followers = tf.cast(tf.boolean_mask(tf.roll(query.ids, -(n - 1), axis=2), repeats), tf.int64)
     banned = tf.concat([tf.where(repeats)[:, :2], followers[:, tf.newaxis]], axis=1)
     values = tf.fill([tf.shape(banned)[0]], _FORBIDDEN)

@@ -1,7 +1,7 @@
-"""What `model.generate` does: checks its options, and runs a search that is traced once.
+"""The implementation of `model.generate`: checks the options and runs a compiled search.
 
-A trace serves all batches, lengths and values of options; only what changes the graph, such as the
-number of beams, makes a new one.
+One trace of the search serves all batch sizes, lengths and values of numeric options. Only options
+that change the graph, such as the number of beams, require a new trace.
 """
 
 import dataclasses
@@ -25,13 +25,13 @@ from ut_keras.decoding.options import NUMBERS, Options
 from ut_keras.layers.basic import embedding
 from ut_keras.layers.basic.signature import Shape, StepInputs
 
-_OMITTED_AT_ZERO = ("eos_penalty", "temperature", "min_length")  # what has no place in a graph then
+_OMITTED_AT_ZERO = ("eos_penalty", "temperature", "min_length")  # at 0 the graph has no such input
 
 
 def generate(
     model: keras.Model, features: Mapping[str, Any], options: Options
 ) -> beam_search.Decoded:
-    """See `Seq2Seq.generate`."""
+    """Return the outputs of a model, see `Seq2Seq.generate`."""
     options.check()
     model.check_steps(options.num_steps, options.exit_threshold)
     vocab_size = model.specs["targets"].vocab_size
@@ -53,7 +53,7 @@ def generate(
             model,
             {name: group.ids},
             prefix if len(groups) == 1 else tf.gather(prefix, group.indices),
-            (seed + number) % 2**31,  # or rows of several groups would be drawn alike
+            (seed + number) % 2**31,  # or several groups would have the same samples
             options,
         )
         for number, group in enumerate(groups)
@@ -66,14 +66,14 @@ def generate(
 
 
 def _search_group(model, source_features, prefix, seed, options):
-    """`Decoded` of rows that may be searched together."""
+    """Return `Decoded` for examples that may share a batch."""
     (source,) = source_features.values()
     graph = _graph_options(options)
     search = compiled_search(model, source.shape, graph)
     values = {name: tf.cast(getattr(options, name), dtype) for name, dtype in NUMBERS.items()}
     values["seed"] = tf.stack([tf.cast(seed, tf.int32), 0])
     rows = {"source_features": source_features, "forced_prefix": prefix}
-    if graph.temperature:  # what a row draws depends on its place in the batch
+    if graph.temperature:  # the samples of an example depend on its index in the batch
         decoded = search(rows, values)
     else:
         decoded = _concat_parts(parallel_batch.run(search, rows, values), source.shape[1])
@@ -84,7 +84,7 @@ def _search_group(model, source_features, prefix, seed, options):
 
 
 def _concat_parts(parts, source_length):
-    """`Decoded` of a batch from those of its parts, some of which are shorter."""
+    """Concatenate the `Decoded` of the parts of a batch, padded to the longest."""
     if len(parts) == 1:
         return parts[0]
     length = max(part.ids.shape[2] for part in parts)
@@ -105,7 +105,10 @@ def _concat_parts(parts, source_length):
 
 
 def _graph_options(options):
-    """What decides about the trace: `Options` with True for a number that has a place there."""
+    """Return the `Options` that identify a trace.
+
+    Numbers that are inputs of the graph become True, or False where the graph has no such input.
+    """
     switches = {name: bool(getattr(options, name)) for name in _OMITTED_AT_ZERO}
     has_prefix = options.forced_prefix is not None
     others = {**dict.fromkeys(NUMBERS, True), "seed": None, "return_steps": False}
@@ -113,9 +116,19 @@ def _graph_options(options):
 
 
 def compiled_search(model: keras.Model, source_shape: Shape, graph: Options) -> Callable[..., Any]:
-    """The search as a `tf.function`."""
+    """Return the search as a `tf.function`, traced at its first call.
+
+    Args:
+        model: as for `generate`.
+        source_shape: shape of the source, of which only the part after [B, S] matters.
+        graph: `Options` of `_graph_options`.
+
+    Returns:
+        Function (rows, values) -> `Decoded`. `rows` has {"source_features", "forced_prefix"},
+        `values` the scalars of `NUMBERS` and the seed, int32 [2].
+    """
     searches = model.__dict__.setdefault("_searches", {})
-    key = (graph, *source_shape[2:])  # what was refused must not stand in the way of what fits
+    key = (graph, *source_shape[2:])  # a trace is reused only for sources of the same rank
     if key not in searches:
 
         def run(rows, values):
@@ -123,7 +136,7 @@ def compiled_search(model: keras.Model, source_shape: Shape, graph: Options) -> 
             return _search(model, rows["source_features"], graph, values)
 
         name = "inputs" if model.encoder is not None else "prompt"
-        # bAbI's sentences have a fixed number of words.
+        # bAbI's sentences have a fixed number of words, their last axis.
         source = tf.TensorSpec([None, None, *source_shape[2:]], tf.int32)
         rows = {
             "source_features": {name: source},
@@ -138,12 +151,13 @@ def compiled_search(model: keras.Model, source_shape: Shape, graph: Options) -> 
 def fixed_search(
     model: keras.Model, source_features: Mapping[str, tf.Tensor], options: Options
 ) -> beam_search.Decoded:
-    """The search in a graph of known shapes, all the way, for runtimes that want those.
+    """Return the outputs of a search whose graph has static shapes only, for runtimes like LiteRT.
 
     Args:
-        model: as for `generate`; no language model.
-        source_features: {"inputs": int32 [B, S]} or [B, sentences, words], B and S known.
+        model: as for `generate`, except for language models.
+        source_features: {"inputs": int32 [B, S]} or [B, sentences, words], of static shape.
         options: `Options` of Python numbers.
+
     Returns:
         `Decoded`; ids int32 [B, beams, S + decode_length].
     """
@@ -185,21 +199,19 @@ def _search(model, source_features, graph, values):
 
 
 def _max_output_length(source_features, per_example_length, decode_length):
-    """How many tokens each row may write, int32 [B]."""
+    """Return the maximum number of output tokens of each example, int32 [B]."""
     (source,) = source_features.values()
     batch_size, length = tf.unstack(tf.shape(source)[:2])
     if "prompt" in source_features:
         length = 0
-    elif (
-        per_example_length and source.shape.rank == 2
-    ):  # stories are of one size, whatever shares the batch
+    elif per_example_length and source.shape.rank == 2:  # stories have a fixed size
         ends = tf.where(source != 0, tf.range(1, length + 1), 0)
-        return tf.maximum(tf.reduce_max(ends, axis=1), 0) + decode_length  # there may be no column
+        return tf.maximum(tf.reduce_max(ends, axis=1), 0) + decode_length  # 0 for no column
     return tf.fill([batch_size], length + decode_length)
 
 
 def _constraint(graph, values):
-    """All that is asked, or None; the last word has what is forced."""
+    """Return all constraints as one function, or None; a forced prefix overrides the others."""
     active = []
     if graph.eos_penalty:
         active.append(partial(constraints.eos_penalty, penalty=values["eos_penalty"]))
@@ -222,7 +234,7 @@ def _constraint(graph, values):
 
 
 def _source_features(model, features):
-    """{"inputs": …}, or {"prompt": …} for a language model; int32."""
+    """Return {"inputs": …}, or {"prompt": …} for a language model, as int32 tensors."""
     if model.encoder is not None:
         if "inputs" not in features:
             raise ValueError(f"features must hold 'inputs'. Received: {sorted(features)}.")
@@ -240,7 +252,7 @@ def _source_features(model, features):
 
 
 def _forced_prefix(prefix, source, vocab_size):
-    """int32 [B, P]; of one column without one."""
+    """Return the forced prefix, int32 [B, P]; without one, a single column of zeros."""
     if prefix is None:
         return tf.zeros([tf.shape(source)[0], 1], tf.int32)
     prefix, batch_size = embedding.as_ids(prefix, "forced_prefix", vocab_size), source.shape[0]
@@ -250,7 +262,12 @@ def _forced_prefix(prefix, source, vocab_size):
 
 
 def sampler(temperature: Any, top_k: Any, top_p: Any, seed: tf.Tensor) -> Callable[[Any, Any], Any]:
-    """A `choose` for `greedy_search`: arguments as of `Options`, but for the seed, int32 [2]."""
+    """Return a `choose` function for `greedy_search` that samples tokens.
+
+    Args:
+        temperature, top_k, top_p: scalars, see `Options`.
+        seed: int32 [2].
+    """
 
     def choose(log_probs, position):
         logits = log_probs / temperature
@@ -265,7 +282,7 @@ def sampler(temperature: Any, top_k: Any, top_p: Any, seed: tf.Tensor) -> Callab
             tf.where(tf.math.is_finite(ordered), ordered, float("inf")), axis=-1, keepdims=True
         )
         logits = tf.where(logits >= smallest_kept, logits, -float("inf"))
-        # The Gumbel-max trick, whose noise may be drawn without state.
+        # The Gumbel-max trick: its noise comes from a stateless generator.
         noise = tf.random.stateless_uniform(
             tf.shape(logits), seed + tf.stack([0, position]), minval=1e-20, maxval=1.0
         )

@@ -1,4 +1,4 @@
-"""From a model to the next-logits function that a search wants, with and without a cache."""
+"""Makes the next-logits function of a search from a model, with or without a cache."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -21,18 +21,20 @@ def make(
     use_cache: bool = True,
     inputs: StepInputs = PLAIN,
 ) -> tuple[Callable[..., Any], Any]:
-    """Makes the function.
+    """Return the next-logits function of a model, and the cache for its first call.
 
     Args:
-        model: such as a `Transformer`, with `extend`; or with `start`, `read` and `read_all`, as an
-            `LSTMSeq2seq`, whose state is the cache: as large behind any prefix.
+        model: a model with `extend`, such as a `Transformer`; or a recurrent model with `start`,
+            `read` and `read_all`, such as an `LSTMSeq2seq`. The cache of a recurrent model is its
+            state, whose size does not depend on the length of the prefix.
         source_features: {"inputs": int32 [B, S]}, or {"prompt": int32 [B, P]} for a language model.
         beams: int K.
-        max_length: int32 scalar, the maximum number of generated tokens. An int, with a known batch
-            size, makes a cache that has its full size from the start.
-        use_cache: bool. Whether to keep what is computed of earlier positions, where that can be
-            exact; else every token runs over the whole prefix.
-        inputs: `StepInputs`. How deep a pass goes: num_steps and exit_threshold.
+        max_length: int32 scalar, the maximum number of generated tokens. If it is a Python int,
+            which requires a static batch size, the cache has its full size from the start.
+        use_cache: bool. Whether to cache the earlier positions, if the model can do so exactly.
+            Otherwise the complete prefix is recomputed for every token.
+        inputs: `StepInputs`. Its num_steps and exit_threshold set the depth of a forward pass.
+
     Returns:
         (next_logits, cache), see `beam_search`.
     """
@@ -69,7 +71,7 @@ def _cached(model, memory, prompt, batch_size, beams, max_length, inputs):
         state, cache = model.extend(tokens, prefix.cache, window, memory)
         return model.logits(state, embedding_columns), prefix._replace(cache=cache)
 
-    first = tf.zeros([batch_size, beams], tf.int32)  # shown to the decoder before it writes
+    first = tf.zeros([batch_size, beams], tf.int32)  # the decoder's input at the first position
     if prompt is not None:
         shifted = tf.pad(prompt, [[0, 0], [1, 0]])  # [B, P + 1]
         first = tf.tile(shifted[:, -1:], [1, beams])
@@ -80,7 +82,7 @@ def _cached(model, memory, prompt, batch_size, beams, max_length, inputs):
 
 
 def _uncached(model, memory, prompt, beams, inputs):
-    """A function that keeps nothing: it reads all that is written for every token."""
+    """Return a function without a cache, which reads the complete prefix for every token."""
     memory = _map_tensors(lambda part: tf.repeat(part, beams, axis=0), memory)
     if prompt is not None:
         prompt = tf.repeat(prompt, beams, axis=0)
@@ -103,7 +105,7 @@ def _uncached(model, memory, prompt, beams, inputs):
 def _recurrent(model, memory, prompt, batch_size, beams):
     memory = _map_tensors(lambda part: tf.repeat(part, beams, axis=0), memory)
     state = model.start(memory, batch_size * beams)
-    first = tf.zeros([batch_size, beams], tf.int32)  # shown to the decoder before it writes
+    first = tf.zeros([batch_size, beams], tf.int32)  # the decoder's input at the first position
     if prompt is not None:
         shifted = tf.pad(tf.repeat(prompt, beams, axis=0), [[0, 0], [1, 0]])  # [B · K, P + 1]
         state = model.read_all(shifted[:, :-1], state)
@@ -112,7 +114,7 @@ def _recurrent(model, memory, prompt, batch_size, beams):
     def next_logits(query, state):
         last = tf.maximum(query.position - 1, 0)
         tokens = tf.where(query.position > 0, query.ids[:, :, last], first)
-        if beams > 1:  # at first all beams of an example are alike
+        if beams > 1:  # at the first position all beams of an example are equal
             parents = tf.where(query.position > 0, query.ancestors[:, :, last], 0)
             rows = tf.reshape(tf.range(batch_size)[:, tf.newaxis] * beams + parents, [-1])
             state = _map_tensors(lambda part: tf.gather(part, rows), state)
@@ -123,5 +125,5 @@ def _recurrent(model, memory, prompt, batch_size, beams):
 
 
 def _map_tensors(function, nest):
-    """`function` of every tensor of a nest; None stays."""
+    """Apply a function to every tensor of a nest that may contain None."""
     return tf.nest.map_structure(lambda part: None if part is None else function(part), nest)

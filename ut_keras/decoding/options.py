@@ -1,7 +1,7 @@
-"""What can be asked of a search, in one table. No TensorFlow.
+"""The options of a search in one table. This module does not import TensorFlow.
 
-From it are made `generate`'s arguments and their checks, the inputs of a search's graph, and decode
-hparams.
+The table defines the arguments of `generate`, their checks, the inputs of the graph of a search,
+and the decode hparams.
 """
 
 import dataclasses
@@ -15,12 +15,12 @@ from ut_keras.hparam import limits
 
 
 class Spec(NamedTuple):
-    """What is to be said of an option besides its default here."""
+    """The limits of an option, its dtype in a graph and its decode hparam."""
 
     least: float | None
     most: float | None
-    dtype: str  # of a number that a graph takes as an input; "": another value is another graph
-    hparam: str  # its name as a decode hparam; "": there is none
+    dtype: str  # dtype of its input in the graph; "": each value requires a graph of its own
+    hparam: str  # name of its decode hparam; "": it has none
     hparam_default: Any
 
 
@@ -34,35 +34,37 @@ def _option(default, least=None, most=None, dtype="", hparam=None, hparam_defaul
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What can be asked of a search.
+    """The options of a search.
 
     Fields:
-        beam_size: int. 1 is greedy.
-        alpha: float. Length penalty ((5 + length) / 6)^alpha of beam search.
-        decode_length: int. Positions beyond the source's length; of a language model, beyond the
-            prompt's.
+        beam_size: int. 1 is greedy search.
+        alpha: float. Exponent of the length penalty ((5 + length) / 6)^alpha of beam search.
+        decode_length: int. Maximum output length beyond the length of the source; for a language
+            model, beyond the length of the prompt.
         per_example_length: bool. True: the length of a source is that of the example, up to its
             last id. False, as in T2T: it is that of the padded batch.
-        min_length: int. Symbols before the first EOS, unless that is forced, or all that is left
-            after what a beam has written.
-        eos_penalty: float. What EOS costs more, in log probability; in scores of beams, too, but
-            not in those of greedy search, nor where it is forced.
-        no_repeat_ngram_size: int n. No n tokens in a row are written twice; 0: they may.
-        num_steps: int. Steps in depth, see `Transformer.with_steps`; None: as many as ever.
-        exit_threshold: float. A position halts when what its halting rule adds up or compares is
-            beyond it: sooner below 1 - epsilon, later above; None: beyond 1 - epsilon as ever.
-        temperature: float. Above 0, tokens are drawn instead of searched for; log probabilities
-            are divided by it.
-        top_k: int. Draws from so many of the likeliest; 0: all.
-        top_p: float in (0, 1]. Draws from the likeliest, as few as have this probability together
-            (Holtzman et al. 2020).
-        seed: int; in a traced function a scalar tensor, too. Of the draws; without it they differ
-            from call to call.
-        forced_prefix: int [B, P] that results begin with, whatever else is asked, 0-padded on the
-            right. It is scored.
-        cache: bool. Whether earlier positions are kept; False runs over the whole prefix.
-        return_steps: bool. Whether the steps are handed back that each position took, by one more
-            pass over what was written.
+        min_length: int. Minimum number of tokens before EOS. EOS comes earlier only if the forced
+            prefix contains it or if no other token is allowed.
+        eos_penalty: float. Subtracted from the log probability of EOS, except where EOS is forced.
+            It is part of the scores of beam search, but not of those of greedy search.
+        no_repeat_ngram_size: int n. No sequence of n tokens occurs twice in an output. 0: no limit.
+        num_steps: int. Number of steps in depth, see `Transformer.with_steps`. None: as in
+            training.
+        exit_threshold: float. A position halts when the value of its halting rule exceeds this.
+            None: 1 - epsilon, as in training. A lower value halts sooner, a higher value later.
+        temperature: float. Above 0, tokens are sampled, after division of the log probabilities by
+            the temperature. 0: greedy search or beam search.
+        top_k: int. Sample only from the k most likely tokens. 0: from all.
+        top_p: float in (0, 1]. Sample only from the smallest set of most likely tokens with at
+            least this probability (Holtzman et al. 2020).
+        seed: int, or in a traced function a scalar tensor. Seed of the sampling. None: each call
+            samples differently.
+        forced_prefix: int [B, P], 0-padded on the right. Outputs begin with it. It overrides the
+            other options, and its tokens are part of the score.
+        cache: bool. Whether to cache earlier positions. False: recompute the complete prefix for
+            every token.
+        return_steps: bool. Whether to return the number of steps of each position. This takes one
+            more forward pass over the output.
     """
 
     # Decode hparams have T2T's names and defaults. T2T has no `per_example_length`.
@@ -85,18 +87,18 @@ class Options:
 
     @property
     def depth(self) -> dict[str, Any]:
-        """Those of a pass, too, that searches nothing."""
+        """The options of any forward pass, with or without a search."""
         return {"num_steps": self.num_steps, "exit_threshold": self.exit_threshold}
 
     def __post_init__(self) -> None:
-        # Python's own numbers and bools: TensorFlow would give numpy's a dtype of their own.
+        # NumPy scalars become Python numbers, because TensorFlow would keep their NumPy dtypes.
         for name in (*SPECS, *_BOOLS):
             value = getattr(self, name)
             if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
                 object.__setattr__(self, name, value.item())
 
     def check(self) -> None:
-        """Raises `ValueError` for an option of another type or out of range."""
+        """Raise `ValueError` if an option has the wrong type or is out of range."""
         for name in (*SPECS, *_BOOLS):
             if expected := self._expected(name):
                 raise ValueError(f"{name} must be {expected}. Received: {getattr(self, name)}.")
@@ -105,7 +107,7 @@ class Options:
             raise ValueError(problem)
 
     def _expected(self, name):
-        """What an option should be and is not, or None."""
+        """Return what an option must be, or None if it is valid."""
         value = getattr(self, name)
         if name in _BOOLS:
             return None if isinstance(value, bool) else "True or False"
@@ -120,10 +122,10 @@ class Options:
         return limits.unmet_limit(int(value), spec.least, spec.most)
 
     def conflict(self, names: dict[str, str]) -> str | None:
-        """What is wrong with numbers that are in range, or None.
+        """Return an error message if valid options contradict each other, or None.
 
         Args:
-            names: what the options are called where they were given.
+            names: dict from the name of each option to its name in the message.
         """
         temperature, beams, top_k, top_p = (
             names[name] for name in ("temperature", "beam_size", "top_k", "top_p")
@@ -153,7 +155,7 @@ SPECS = {
 }
 _FLOATS = [field.name for field in dataclasses.fields(Options) if "float" in str(field.type)]
 _BOOLS = [field.name for field in dataclasses.fields(Options) if "bool" in str(field.type)]
-# The numbers that a graph takes as inputs, with their dtypes.
+# Numbers that are inputs of the graph -> their dtypes.
 NUMBERS = {name: spec.dtype for name, spec in SPECS.items() if spec.dtype}
 
 
@@ -187,7 +189,7 @@ def current_names(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_int_tensor(value):
-    """Whether it is a scalar tensor of ints, of a graph or not."""
+    """Return whether a value is an integer scalar tensor, eager or symbolic."""
     dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
     if dtype is None or shape is None or "int" not in str(getattr(dtype, "name", dtype)):
         return False

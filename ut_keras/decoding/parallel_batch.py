@@ -1,7 +1,8 @@
-"""Parts of a batch computed at the same time, each by a thread of its own.
+"""Computes the parts of a batch in parallel, each in its own thread.
 
-An operation of a search is over before several cores have agreed on how to share it. Rows do not
-depend on each other, so cores serve a batch better with a loop each.
+The operations of a search are so short that sharing one among several cores costs more than it
+saves. The examples of a batch are independent, so it is faster if each core runs its own loop over
+a part of the batch.
 """
 
 import concurrent.futures
@@ -15,11 +16,12 @@ from ut_keras import process
 
 
 def number_of_parts(batch_size: int) -> int:
-    """How many loops there are cores for, when each takes as many as an operation may.
+    """Return the number of parts that can run in parallel, at most `batch_size`.
 
-    With TensorFlow's own settings an operation may take all: then there is one. It takes
-    `tf.config.threading.set_intra_op_parallelism_threads(1)`, or TF_NUM_INTRAOP_THREADS=1 in the
-    environment, to have one for each core. Where there are other devices than CPUs, there is one.
+    This is the number of cores divided by the number of threads that one operation may use. With
+    TensorFlow's default settings an operation may use all cores, so there is one part. There is one
+    part per core after `tf.config.threading.set_intra_op_parallelism_threads(1)`, or with
+    TF_NUM_INTRAOP_THREADS=1 in the environment. On devices other than CPUs there is one part.
     """
     if any(device.device_type != "CPU" for device in tf.config.list_logical_devices()):
         return 1
@@ -33,20 +35,22 @@ def number_of_parts(batch_size: int) -> int:
 
 
 def _from_environment(kind, default):
-    """A number of threads as TensorFlow reads it."""
+    """Return a number of threads from the environment, parsed as TensorFlow does."""
     text = os.environ.get(f"TF_NUM_{kind}_THREADS", "")
     return int(text) if text.isdecimal() and int(text) else default
 
 
 def run(function: Any, rows: Any, *arguments: Any) -> list:
-    """Calls a function with the parts of a batch.
+    """Call a function with each part of a batch, in parallel.
 
     Args:
         function: `tf.function` with an input signature.
-        rows: nest of tensors [B, ...], its first argument.
-        arguments: the others, the same for all rows.
+        rows: nest of tensors [B, ...], the first argument of the function.
+        arguments: its other arguments, the same for all parts.
+
     Returns:
-        list of its results, in the order of the rows; of one alone while a graph is traced.
+        list with the result of each part, in the order of the batch. While a graph is traced, the
+        batch is a single part.
     """
     batch_size = tf.nest.flatten(rows)[0].shape[0]
     in_graph = not tf.executing_eagerly() or tf.config.functions_run_eagerly()
@@ -58,7 +62,7 @@ def run(function: Any, rows: Any, *arguments: Any) -> list:
         tf.nest.map_structure(lambda x, start=start, end=end: x[start:end], rows)
         for start, end in itertools.pairwise(ends)
     ]
-    # Another thread would trace anew where this one is in the scope of a strategy.
+    # Trace here: within the scope of a distribution strategy, another thread would trace again.
     traced = function.get_concrete_function()
     with concurrent.futures.ThreadPoolExecutor(parts) as pool:
         return list(pool.map(lambda part: traced(part, *arguments), slices))

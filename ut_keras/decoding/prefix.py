@@ -1,12 +1,14 @@
-"""A cache that grows with what is written, a block of positions at a time.
+"""A decode cache that grows with the output, one block of positions at a time.
 
-Attention reads all the columns there are, so there should be few: those of the positions that are
-written, and room for some more. When it is full, all goes to a larger cache; and of the columns of
-several beams only those that a beam still descends from. Most beams soon descend from one: four
-beams have one and a half columns at a position, not four.
+Attention reads all columns of the cache, so the cache should have few: the columns of the positions
+written so far, and some free ones. When the cache is full, its columns are copied to a larger
+cache. With several beams, only columns from which a current beam descends are copied; the columns
+of dead beams are pruned. Most beams soon descend from the same beam: a search with four beams needs
+about one and a half columns per position instead of four.
 
-Where a layer looks at places (a convolution, relative positions), columns of several beams stay in
-the order of `layers.cache`, none is left out; so they do where no shape may change on the way.
+Columns are not pruned, and keep the order of `layers.attention.cache`, in two cases: if a layer
+depends on the order of the columns (convolutions, relative positions), and if shapes must be
+static.
 """
 
 import dataclasses
@@ -18,30 +20,30 @@ from ut_keras.decoding import beam_search
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 
-COLUMNS, POSITIONS = 32, 8  # a block is of so many at least
+COLUMNS, POSITIONS = 32, 8  # minimum size of a block
 
 
 class Prefix(NamedTuple):
-    """What is kept of the positions before one."""
+    """The cached positions before the next one."""
 
-    cache: tuple  # of the decoder, with C columns
+    cache: tuple  # the decoder's cache, with C columns
     columns: tf.Tensor  # int32 scalar C
-    used: tf.Tensor  # int32 scalar: columns written, of the example with most
-    visible: Any  # bool [B, K, C]: whether a beam descends from a column; () if all stay
+    used: tf.Tensor  # int32 scalar: number of written columns, maximum over the examples
+    visible: Any  # bool [B, K, C]: whether a beam descends from a column; () without pruning
 
 
 @dataclasses.dataclass(eq=False)
 class PrefixCache:
-    """Makes room for the next columns, and says what they see."""
+    """Allocates columns for the next positions and computes their attention masks."""
 
     decoder: Any  # a `Depth`
     batch_size: Any  # int32 scalar B
     beams: int  # K
-    prompt_length: Any  # int32 scalar or int: positions before the first that is written
-    # int32 scalar: how many are written at most. An int, without a prompt: there is room for all
-    # from the start, so that no shape changes on the way.
+    prompt_length: Any  # int32 scalar or int: number of positions before the first generated token
+    # int32 scalar, the maximum number of generated tokens. If it is a Python int, which requires
+    # that there is no prompt, the cache has its full size from the start and all shapes are static.
     max_length: Any
-    inputs: StepInputs = PLAIN  # how deep a pass goes: num_steps and exit_threshold
+    inputs: StepInputs = PLAIN  # its num_steps and exit_threshold set the depth of a forward pass
 
     def __post_init__(self) -> None:
         self.depth = (self.inputs.num_steps, self.inputs.exit_threshold)
@@ -51,7 +53,7 @@ class PrefixCache:
         )
 
     def start(self) -> Prefix:
-        """The `Prefix` before the first position, with room for the prompt and a block."""
+        """Return the empty `Prefix`, with columns for the prompt and one block."""
         columns = self.beams * self._block(0)
         columns += self.prompt_length * (1 if self.prunes_dead_beams else self.beams)
         visible = ()
@@ -61,7 +63,7 @@ class PrefixCache:
         return Prefix(cache, tf.convert_to_tensor(columns), tf.constant(0), visible)
 
     def prompt_window(self, prefix: Prefix) -> tuple[cache_lib.Window, Prefix]:
-        """The `Window` of the positions of a prompt, and the `Prefix` with them written."""
+        """Return the `Window` of the positions of a prompt, and the `Prefix` after them."""
         size, positions = self._size(prefix.columns), tf.range(self.prompt_length)
         written = prefix._replace(
             used=self.prompt_length * (1 if self.prunes_dead_beams else self.beams)
@@ -77,7 +79,7 @@ class PrefixCache:
     def next_window(
         self, prefix: Prefix, query: beam_search.Query
     ) -> tuple[cache_lib.Window, Prefix]:
-        """The `Window` of the next position of all beams, and the `Prefix` with it written."""
+        """Return the `Window` of the next position of all beams, and the `Prefix` after it."""
         if self.prunes_dead_beams:
             parents = query.ancestors[:, :, tf.maximum(query.position - 1, 0)]
             prefix = prefix._replace(visible=tf.gather(prefix.visible, parents, batch_dims=1))
@@ -105,7 +107,7 @@ class PrefixCache:
         return cache_lib.window(columns, size, ancestors), prefix
 
     def _grow(self, prefix, position):
-        """The `Prefix` with room for another block."""
+        """Return the `Prefix` with free columns for another block, without dead beams."""
         if self.prunes_dead_beams:
             alive = tf.reduce_any(prefix.visible, axis=1)  # [B, C]
             used = tf.reduce_max(tf.math.count_nonzero(alive, axis=1, dtype=tf.int32))
@@ -125,13 +127,16 @@ class PrefixCache:
         return Prefix(cache, tf.shape(order)[1], used, visible)
 
     def _block(self, position):
-        """How many positions there is to be room for."""
+        """Return the number of positions of the next block."""
         if not self.grows:
             return self.max_length
         return tf.minimum(max(COLUMNS // self.beams, POSITIONS), self.max_length - position)
 
     def _size(self, columns):
-        """`CacheSize`; where columns are left out, a column has nothing to do with a beam."""
+        """Return the `CacheSize` for a number of columns.
+
+        With pruning, a column does not belong to a fixed beam, so the size has one beam.
+        """
         if not self.grows:
             return cache_lib.CacheSize(self.batch_size, self.beams, self.max_length, *self.depth)
         beams = 1 if self.prunes_dead_beams else self.beams

@@ -1,8 +1,8 @@
-"""Which rows may share the batch of a search, and groups of rows where not all may.
+"""Decides which examples may share the batch of a search, and splits a batch accordingly.
 
-why_equal_lengths(model)                 why rows of other lengths may not; "" where they may
-split(model, ids, per_example_length)    [Group(indices, ids)] of an eager batch
-require_equal_lengths(model, ids, …)     the same ids in a graph, which cannot split them
+why_equal_lengths(model)                 why all examples must have one length, or ""
+split(model, ids, per_example_length)    [Group(indices, ids)] for an eager batch
+require_equal_lengths(model, ids, …)     ids; in a graph, which cannot split a batch, it only checks
 """
 
 from typing import Any, NamedTuple
@@ -13,14 +13,14 @@ import tensorflow as tf
 
 
 class Group(NamedTuple):
-    """Rows of one length."""
+    """Examples of one length."""
 
-    indices: np.ndarray  # int [n], of the rows in their batch
+    indices: np.ndarray  # int [n], indices of the examples in the batch
     ids: tf.Tensor  # int32 [n, length]
 
 
 def why_equal_lengths(model: keras.Model) -> str:
-    """Return why the rows of a search must be of one length; "" where padding changes nothing."""
+    """Return why the examples of a batch must have one length, or "" if padding has no effect."""
     if model.encoder is None:
         return "a prompt is continued after its last id"
     reason: str = model.why_source_padding_matters
@@ -28,18 +28,20 @@ def why_equal_lengths(model: keras.Model) -> str:
 
 
 def split(model: keras.Model, ids: tf.Tensor, per_example_length: bool) -> list[Group]:
-    """Split a batch into rows that may be searched together, without the padding that matters.
+    """Split a batch into groups without padding, if padding would change the outputs.
 
-    A prompt loses its padding on both sides. A source loses the padding after it if that would
-    change the result, and if its own length counts (`per_example_length`); else T2T's way holds.
+    The padding on both sides of prompts is removed. The padding after sources is removed only if it
+    would change the outputs and `per_example_length` is True. Otherwise sources stay padded, as in
+    T2T.
 
     Args:
         model: as for `generate`.
         ids: int32 [B, S] or [B, sentences, words], eager.
         per_example_length: bool. See `Options`.
+
     Returns:
-        list of `Group`, every row once; one group with the ids as they are, where all may go
-        together.
+        list of `Group`, with every example in one group. If no padding needs to be removed, one
+        group with the unchanged ids.
     """
     one_group = [Group(np.arange(ids.shape[0]), ids)]
     if not _padding_matters(model, ids, per_example_length):
@@ -63,9 +65,9 @@ def split(model: keras.Model, ids: tf.Tensor, per_example_length: bool) -> list[
 def require_equal_lengths(
     model: keras.Model, ids: tf.Tensor, per_example_length: bool
 ) -> tf.Tensor:
-    """Return the ids of a traced batch; running it fails if `split` would change them.
+    """Return the ids with an assertion that `split` would not change them.
 
-    Args: as of `split`, but for the ids, which are symbolic.
+    Args: as for `split`, with symbolic ids.
     """
     if not _padding_matters(model, ids, per_example_length):
         return ids
@@ -80,7 +82,7 @@ def require_equal_lengths(
 
 
 def _padding_matters(model: keras.Model, ids: Any, per_example_length: bool) -> bool:
-    """Whether padding at the ends of rows changes what must not depend on it."""
-    if ids.shape.rank != 2:  # stories are of one size
+    """Return whether padding at the ends of examples would change their outputs."""
+    if ids.shape.rank != 2:  # stories have a fixed size
         return False
     return bool(why_equal_lengths(model)) and (model.encoder is None or per_example_length)

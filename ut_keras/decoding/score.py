@@ -1,4 +1,4 @@
-"""How likely a model finds given targets, and how many steps it takes over them."""
+"""Log probabilities of given targets, and the number of steps of each position."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ def score(
     num_steps: int | None = None,
     exit_threshold: float | None = None,
 ) -> tf.Tensor:
-    """See `Seq2Seq.score`."""
+    """Return the log probability of each target, see `Seq2Seq.score`."""
     if "targets" not in features:
         raise ValueError(f"features must hold 'targets'. Received: {sorted(features)}.")
     model.check_steps(num_steps, exit_threshold)
@@ -38,18 +38,22 @@ def steps(
     target_ids: tf.Tensor,
     options: Options,
 ) -> tuple[tf.Tensor | None, tf.Tensor | None]:
-    """How many steps a model that ponders took; exactly, for a cached step is that of a whole pass.
+    """Return the number of steps that a pondering model took at each position.
 
-    Where `why_not_cached` says something they are those of one pass over all that was written.
+    One forward pass over the complete output computes them. They are exactly those of the search if
+    the model can be cached, because a cached step equals that of a full forward pass. If
+    `why_not_cached` gives a reason, the steps of the search itself may have differed.
 
     Args:
-        model: as of `score`.
-        source_features: {"inputs": int32 [B, S]}, of sentences [B, S, words], or of a language
-            model {"prompt": int32 [B, P]}.
+        model: as for `score`.
+        source_features: {"inputs": int32 [B, S]}, for sentences [B, S, words]; for a language model
+            {"prompt": int32 [B, P]}.
         target_ids: int32 [B, K, T].
-        options: those by which it was written.
+        options: the `Options` of the search that generated `target_ids`.
+
     Returns:
-        (float32 [B, S], float32 [B, K, T]), 0 at padding; None where nothing ponders.
+        (source steps float32 [B, S], target steps float32 [B, K, T]), 0 at padding; None for a side
+        that does not ponder.
     """
     (source,) = source_features.values()
     shape = tf.shape(target_ids)
@@ -79,16 +83,16 @@ def _ponder_times(output, features):
     ponder_times = []
     for name, stack in (("inputs", output.encoder), ("targets", output.decoder)):
         times = None if stack is None else stack.ponder_times
-        if times is not None and times.shape.rank == 1:  # of an example
+        if times is not None and times.shape.rank == 1:  # one value per example
             times = tf.repeat(times[:, tf.newaxis], tf.shape(features[name])[1], axis=1)
         ponder_times.append(times)
     return tuple(ponder_times)
 
 
 def _compiled(model, function, features, num_steps, exit_threshold):
-    """A function of a pass' output and the features; one trace for all batches and lengths."""
+    """Compile a function of the model's output and features, for all batch sizes and lengths."""
     traces = model.__dict__.setdefault("_scores", {})
-    # Sentences have a fixed number of words, which their embedding asks for.
+    # Sentences have a fixed number of words, which their embedding requires.
     shapes = {
         name: (None, None, *ids.shape[2:])[: ids.shape.rank] for name, ids in features.items()
     }
