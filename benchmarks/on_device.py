@@ -131,11 +131,11 @@ def from_run(args):
     """The same of a run and its files."""
     import ut_keras
     from ut_keras import problems
-    from ut_keras.inference import run_record
+    from ut_keras.inference import run_json
     from ut_keras.text import sacre_bleu, text_lines
 
     run = ut_keras.load(args.output_dir)
-    name = run_record.read(args.output_dir).get("problem", "")
+    name = run_json.read(args.output_dir).get("problem", "")
     languages = problems.get(name).feature_languages() if name else {}
     bleu = sacre_bleu.metric(language=languages.get("targets", ""))
     lines = map(str.strip, text_lines.lines(args.decode_from_file))

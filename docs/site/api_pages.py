@@ -61,7 +61,7 @@ PAGES = {
         "Inference",
         "From the folder of a run to its outputs. See also [Decoding](../decoding.md).",
         (
-            "ut_keras/inference/run.py",
+            "ut_keras/inference/run_directory.py",
             "ut_keras/inference/predictor.py",
             "ut_keras/inference/padding.py",
             "ut_keras/inference/*.py",

@@ -231,7 +231,7 @@ def test_features_record_cannot_name_foreign_files(run, tmp_path, capsys):
     theirs, home = tmp_path / "theirs", tmp_path / "home"
     shutil.copytree(run, theirs)
     home.mkdir()
-    features = feature_record.of_problem(problems.get(small_run.PROBLEM), None)
+    features = feature_record.from_problem(problems.get(small_run.PROBLEM), None)
     feature_record.save(str(theirs), features)
     record = json.loads((theirs / "features.json").read_text())
     described = {"class": "SubwordTextEncoder", "filename": ".bashrc"}

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tests.bin.decoder_run import PROBLEM, Run, write_source
 from ut_keras import models
 from ut_keras.bin import datagen
-from ut_keras.inference import run as run_lib
+from ut_keras.inference import run_directory
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +34,7 @@ def one_model():
         return made[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_lib, "models", types.SimpleNamespace(from_specs=from_specs))
+        patch.setattr(run_directory, "models", types.SimpleNamespace(from_specs=from_specs))
         yield
 
 

@@ -58,7 +58,7 @@ def test_classifier_decodes_one_label_per_line(tmp_path, model, parts, options, 
     found = text_model.TextModel(run.model, encoders).generate(tf.constant(lines))
     assert [text.decode() for text in found.texts[:, 0].numpy()] == expected
     np.testing.assert_allclose(found.scores[:, 0], scores, rtol=1e-4, atol=1e-5)
-    inputs = padding.padded([encoders["inputs"].encode(line) + [1] for line in lines])
+    inputs = padding.pad([encoders["inputs"].encode(line) + [1] for line in lines])
     targets = np.array([encoders["targets"].encode(label) for label in expected])
     batch = tf.data.Dataset.from_tensors(({"inputs": inputs, "targets": targets}, targets))
     evaluate = toy.free_decoder(run.model, decode_hparams.parse(""))

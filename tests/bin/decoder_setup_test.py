@@ -140,7 +140,7 @@ def test_gpu_memory_fraction_has_no_effect(flags):
 def test_check_uses_vocabulary_of_the_run(flags, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(flags["output_dir"], run)
-    record = feature_record.of_problem(problems.get(small_run.PROBLEM), None)
+    record = feature_record.from_problem(problems.get(small_run.PROBLEM), None)
     feature_record.save(str(run), record)
     argv = _argv({**flags, "output_dir": run, "data_dir": None})
     setup = decoder_setup.check(command_line.parse(flags_lib.DECODER, argv, "ut-decoder", ""))

@@ -13,8 +13,7 @@ from tests.bin.decoder_run import PROBLEM, lines_of, search
 from ut_keras import models
 from ut_keras.bin import decoder
 from ut_keras.decoding import parallel_batch
-from ut_keras.inference import decode_job, predictor
-from ut_keras.inference import run as run_lib
+from ut_keras.inference import decode_job, predictor, run_directory
 from ut_keras.models import transformer
 
 pytestmark = pytest.mark.usefixtures("one_model")

@@ -45,7 +45,7 @@ def sound(tmp_path_factory):
     argv = [f"--problem={PROBLEM}", f"--data_dir={folder}/data", f"--tmp_dir={folder}/raw"]
     assert datagen.main(argv) == 0
     small_run.write(folder / "run", data_dir=folder / "data", problem=PROBLEM, steps=(1, 2))
-    record = feature_record.of_problem(problems.get(PROBLEM), str(folder / "data"))
+    record = feature_record.from_problem(problems.get(PROBLEM), str(folder / "data"))
     feature_record.save(str(folder / "run"), record)
     (folder / "run" / "metrics.jsonl").write_text('{"step": 1, "split": "dev", "loss": 1.0}\n')
     (folder / "source").write_text("number 1\n")

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ut_keras import hparam, hparams, models, problems
-from ut_keras.inference import run_record
+from ut_keras.inference import run_json
 
 PROBLEM = "algorithmic_reverse_binary40_test"
 SMALL = {
@@ -51,7 +51,7 @@ def write(directory, data_dir=None, problem=PROBLEM, model="transformer", steps=
         optimizer.iterations.assign(step)
         checkpoints.save()
     hparam.save(hp, str(directory / "hparams.json"))
-    run_record.write(
+    run_json.write(
         str(directory), problem=problem.name, model=model, hparams_set="transformer_tiny"
     )
     return built

@@ -95,7 +95,7 @@ def test_a_cpu_that_multiplies_eight_bits_wrongly(tmp_path, monkeypatch, caplog)
     def why_not_same(translator, *_):
         return None if translator.compute_type == "float32" else "-22.3 for -15.0"
 
-    monkeypatch.setattr(ctranslate2_export, "_why_not_same", why_not_same)
+    monkeypatch.setattr(ctranslate2_export, "_score_difference", why_not_same)
     export.export_ctranslate2(_model(), ENCODERS, str(tmp_path / "served"), "int8")
     assert "wrong in 8 bits: -22.3 for -15.0. CT2_USE_MKL=1 helps." in caplog.text
 

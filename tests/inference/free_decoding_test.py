@@ -37,7 +37,7 @@ def test_character_and_sequence_accuracy():
     results, samples = toy.free_decoder(Decoded(), settings)(dataset)
     assert results["decode/accuracy_per_sequence"] == 1 / 4
     assert results["decode/accuracy"] == pytest.approx((3 + 2 + 0 + 2) / (3 + 2 + 1 + 3))
-    assert [sample.is_right for sample in samples] == [True, False, False]
+    assert [sample.is_correct for sample in samples] == [True, False, False]
 
 
 @pytest.mark.parametrize(("written", "expected"), [([1, 0], 1.0), ([5, 1], 0.0)])

@@ -48,7 +48,7 @@ def test_other_job_starts_anew(path):
     journal = Journal(path, "job")
     journal.add(0, ["a"])
     other = Journal(path, "other")
-    assert other.is_of_another_job and not other.finished
+    assert other.has_other_job and not other.finished
     other.add(0, ["b"])
     assert Journal(path, "other").finished == {0: ["b"]}
 

@@ -70,9 +70,9 @@ def test_target_of_a_language_model_has_no_source():
 
 def test_cut():
     """As T2T does: the end is kept, and a row without it is one shorter."""
-    assert line_encoding.cut([[5, 6, 7, 1], [5, 1], []], 3) == [[5, 6, 1], [5, 1], []]
-    assert line_encoding.cut([[5, 6, 7, 8], [5, 6, 7]], 3) == [[5, 6], [5, 6]]
-    assert line_encoding.cut([[5, 6, 7, 1]], -1) == [[5, 6, 7, 1]]
+    assert line_encoding.truncate([[5, 6, 7, 1], [5, 1], []], 3) == [[5, 6, 1], [5, 1], []]
+    assert line_encoding.truncate([[5, 6, 7, 8], [5, 6, 7]], 3) == [[5, 6], [5, 6]]
+    assert line_encoding.truncate([[5, 6, 7, 1]], -1) == [[5, 6, 7, 1]]
 
 
 def test_notes():

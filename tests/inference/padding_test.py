@@ -4,12 +4,12 @@ from ut_keras.inference import padding
 
 
 def test_example_of_the_docstring():
-    assert padding.plan([3, 9, 2, 8], tokens=20, most_rows=64) == [[1, 3], [0, 2]]
+    assert padding.plan([3, 9, 2, 8], tokens=20, max_examples=64) == [[1, 3], [0, 2]]
 
 
 def test_every_row_once_within_the_limits():
     lengths = np.random.default_rng(1).integers(1, 60, size=500).tolist()
-    batches = padding.plan(lengths, tokens=200, most_rows=16)
+    batches = padding.plan(lengths, tokens=200, max_examples=16)
     assert sorted(row for batch in batches for row in batch) == list(range(500))
     for batch in batches:
         assert len(batch) <= 16
@@ -22,17 +22,17 @@ def test_every_row_once_within_the_limits():
 
 
 def test_row_longer_than_a_batch_is_alone():
-    assert padding.plan([5, 1000, 4], tokens=20, most_rows=9) == [[1], [0, 2]]
+    assert padding.plan([5, 1000, 4], tokens=20, max_examples=9) == [[1], [0, 2]]
 
 
 def test_any_number_of_tokens():
-    assert padding.plan([50, 60, 70], tokens=0, most_rows=2) == [[2, 1], [0]]
+    assert padding.plan([50, 60, 70], tokens=0, max_examples=2) == [[2, 1], [0]]
 
 
 def test_same_length():
-    batches = padding.plan([2, 3, 2, 3, 3], tokens=100, most_rows=2, same_length=True)
+    batches = padding.plan([2, 3, 2, 3, 3], tokens=100, max_examples=2, same_length=True)
     assert batches == [[1, 3], [4], [0, 2]]
 
 
 def test_nothing():
-    assert padding.plan([], tokens=10, most_rows=10) == []
+    assert padding.plan([], tokens=10, max_examples=10) == []

@@ -27,7 +27,7 @@ def test_rows_of_other_lengths_change_nothing():
     rows = export_models.rows(encoders, ["1 0 3", "0", "9 8 7 1 2 5", "4 4 1", "0 3"])
     options = {"beam_size": 2, "decode_length": 3}
     alone = [predictor([row], **options)[0] for row in rows]
-    batch = predictor(padding.trimmed(export_models.padded(rows)), **options)
+    batch = predictor(padding.trim(export_models.padded(rows)), **options)
     for found in (predictor(rows, **options), batch):
         for here, there in zip(found, alone, strict=True):
             # as many columns as the longest of a batch has

@@ -31,7 +31,7 @@ def run(tmp_path_factory, problem):
     """The folder of a run, as the commands that make one leave it."""
     folder = tmp_path_factory.mktemp("run")
     small_run.write(folder)
-    feature_record.save(str(folder), feature_record.of_problem(problem, None))
+    feature_record.save(str(folder), feature_record.from_problem(problem, None))
     return folder
 
 
@@ -142,7 +142,7 @@ def test_a_run_of_which_only_the_folder_is_left(tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     small_run.write(folder, data_dir=data, problem=name)
-    feature_record.save(str(folder), feature_record.of_problem(problems.get(name), str(data)))
+    feature_record.save(str(folder), feature_record.from_problem(problems.get(name), str(data)))
     shutil.rmtree(data)
     data.mkdir()
     [text] = ut_keras.load(str(folder)).translate(["number 7"], beam_size=1, decode_length=4)
@@ -157,7 +157,7 @@ def test_classes(tmp_path):
     name = "text2class_tsv"
     assert datagen.main([f"--problem={name}", f"--data_dir={data}", f"--tmp_dir={data}"]) == 0
     small_run.write(tmp_path, data_dir=data, problem=name)
-    feature_record.save(str(tmp_path), feature_record.of_problem(problems.get(name), str(data)))
+    feature_record.save(str(tmp_path), feature_record.from_problem(problems.get(name), str(data)))
     run = ut_keras.load(str(tmp_path))
     [scores] = run.class_scores(["fine day"])
     assert {label for label, _ in scores} == {"good", "bad"}

@@ -36,7 +36,7 @@ def test_each_split_has_its_own_samples_files_and_vocabulary(make, tmp_path):
     assert (tmp_path / "data" / "vocab.mine.256.subwords").exists()
     assert problem.eval_metrics[-1] == "rouge_L_fscore"
     # A run keeps the vocabulary: the encoders are ours.
-    record = feature_record.of_problem(problem, make.data_dir)
+    record = feature_record.from_problem(problem, make.data_dir)
     assert type(record.encoders["inputs"]) is text_encoder.SubwordTextEncoder
     assert record.encoders["inputs"] is record.encoders["targets"]
     (tmp_path / "run").mkdir()

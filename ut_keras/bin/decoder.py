@@ -55,7 +55,7 @@ def _decode_file(setup):
     longest, most = setup.hp.max_length or setup.hp.batch_size, setup.values["max_input_size"]
     for note in line_encoding.notes(ids, longest, most):
         print(f"note: {setup.source}: {note}", flush=True)
-    rows = line_encoding.cut(ids, most)
+    rows = line_encoding.truncate(ids, most)
     if task >= 0:
         rows = [[*row[:-1], task] if row else row for row in rows]
     results = decode_job.decode(setup, rows)
@@ -106,7 +106,7 @@ def _decode_typed(setup):
         try:
             line.encode("utf-8")  # standard input also accepts bytes that are not UTF-8
             encoded = _encoded(setup, "input", [line], number)
-            [ids] = line_encoding.cut(encoded, setup.values["max_input_size"])
+            [ids] = line_encoding.truncate(encoded, setup.values["max_input_size"])
         except UnicodeEncodeError:
             print("Text must be UTF-8. Received: other bytes.")
             continue

@@ -21,8 +21,14 @@ from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.files import file_error, whole_file
 from ut_keras.hparam import overrides as hparam_overrides
-from ut_keras.inference import decode_hparams, decode_job, feature_record, journal, run_record
-from ut_keras.inference import run as run_lib
+from ut_keras.inference import (
+    decode_hparams,
+    decode_job,
+    feature_record,
+    journal,
+    run_directory,
+    run_json,
+)
 from ut_keras.registry import UnknownNameError
 from ut_keras.text import sacre_bleu
 
@@ -103,7 +109,7 @@ def check_run(args: argparse.Namespace) -> SelectedRun:
     folders = [run_dir]
     if checkpoint and os.path.dirname(checkpoint) != run_dir:
         folders.append(os.path.dirname(checkpoint))
-    records = [run_record.read(folder) for folder in folders]
+    records = [run_json.read(folder) for folder in folders]
     name = _name("problem", args, records, run_dir)
     try:
         problem = problems.get(name)
@@ -137,8 +143,8 @@ def _features(problem, data_dir, folders):
             f"--data_dir must be a folder. Received: {data_dir!r}, which is not a folder."
         )
     if data_dir:
-        return run_lib.features_of(problem, data_dir, folders)
-    kept = run_lib.kept_features(folders)
+        return run_directory.problem_features(problem, data_dir, folders)
+    kept = run_directory.saved_features(folders)
     if kept is None:
         has = any(os.path.exists(os.path.join(f, feature_record.FILENAME)) for f in folders)
         raise UsageError(

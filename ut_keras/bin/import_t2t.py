@@ -50,7 +50,7 @@ def main(args: command.Args) -> None:
         output_folder.write_records(
             output_dir,
             model.hparams,
-            feature_record.of_problem(problem, data_dir),
+            feature_record.from_problem(problem, data_dir),
             problem=problem.name,
             model=model_name,
             hparams_set=t2t_flags.get("hparams_set"),

@@ -23,7 +23,7 @@ from ut_keras.bin import command, flags, trainer_setup, training_conditions
 from ut_keras.bin.trainer_setup import Setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
-from ut_keras.inference import decode_hparams, feature_record, run_record
+from ut_keras.inference import decode_hparams, feature_record, run_json
 from ut_keras.text import text_encoder_base
 from ut_keras.training import output_folder, rendezvous
 
@@ -131,7 +131,7 @@ def _check_data(setup, make_epoch, make_eval_dataset):
     if setup.schedule != "train":
         make_eval_dataset()
     if checkpoint_files.exists(setup.args.output_dir):
-        features = feature_record.of_problem(setup.problem, setup.args.data_dir)
+        features = feature_record.from_problem(setup.problem, setup.args.data_dir)
         feature_record.check_same_encoders(setup.args.output_dir, features)
 
 

@@ -19,8 +19,7 @@ from ut_keras.errors import UsageError
 from ut_keras.hparam import changes as hparam_changes
 from ut_keras.hparam import overrides as hparam_overrides
 from ut_keras.hparam.basic import check_train_steps
-from ut_keras.inference import decode_hparams, run_record
-from ut_keras.inference import run as run_lib
+from ut_keras.inference import decode_hparams, run_directory, run_json
 from ut_keras.registry import unknown_name_message
 from ut_keras.training import cluster, early_stopping, output_folder
 
@@ -231,7 +230,7 @@ def final_hparams(
 
 
 def _final_hparams(hparams_set, given, output_dir, record, trains):
-    saved, trained = run_lib.hparams_of(output_dir, record)
+    saved, trained = run_directory.read_hparams(output_dir, record)
     if hparams_set and (saved is None or record.get("hparams_set") != hparams_set):
         return hparams_lib.get(hparams_set, given), trained
     if saved is None:

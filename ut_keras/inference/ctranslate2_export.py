@@ -73,12 +73,12 @@ def export_ctranslate2(
     mode = getattr(model.hparams, "prepend_mode", "none")
     keys = getattr(model.hparams, "hard_attention_k", 0)
     is_plain = model.name == "transformer" and mode == "none" and not keys
-    of = [f"{name} ({spec.modality})" for name, spec in sorted(model.specs.items())]
-    if not is_plain or of != ["inputs (symbol)", "targets (symbol)"]:
+    kinds = [f"{name} ({spec.modality})" for name, spec in sorted(model.specs.items())]
+    if not is_plain or kinds != ["inputs (symbol)", "targets (symbol)"]:
         raise ValueError(
             "CTranslate2 has layers of a transformer from inputs to targets, both of symbols; a "
             f"Universal Transformer adds its signals at every step. Received: a {model.name} of "
-            f"{', '.join(of)}, prepend_mode={mode}, hard_attention_k={keys}."
+            f"{', '.join(kinds)}, prepend_mode={mode}, hard_attention_k={keys}."
         )
     finite.check_model(model)
     record = feature_record.FeatureRecord(model.specs, dict(encoders), model.target_space_id)
@@ -90,12 +90,12 @@ def export_ctranslate2(
             spec.save(folder)
             # What was written, not how this machine multiplies it.
             translator = ctranslate2.Translator(folder, compute_type="float32")
-            if why := _why_not_same(translator, model, _TOLERANCES[bits]):
+            if why := _score_difference(translator, model, _TOLERANCES[bits]):
                 raise ValueError(
                     "CTranslate2 must find the log probabilities of the model; it has no layer for "
                     f"some of its hparams. Received: {why}."
                 )
-        if why := _why_not_same(ctranslate2.Translator(folder), model, _TOLERANCES[quantize]):
+        if why := _score_difference(ctranslate2.Translator(folder), model, _TOLERANCES[quantize]):
             _LOG.warning(
                 "On this CPU CTranslate2 is wrong in 8 bits: %s. CT2_USE_MKL=1 helps.", why
             )
@@ -112,13 +112,13 @@ def _spec(transformer_spec, model):
     ]
     spec = transformer_spec.TransformerSpec.from_config(tuple(depths), model.hparams.num_heads)
     for side, number in zip(("encoder", "decoder"), depths, strict=True):
-        to = getattr(spec, side)
-        to.scale_embeddings = False  # the table is scaled already
+        side_spec = getattr(spec, side)
+        side_spec.scale_embeddings = False  # the table is scaled already
         for i in range(number):
-            _set_layer(to.layer[i], weights, f"{side}/depth/block/layer_{i}")
-        _set_norm(to.layer_norm, weights, side)
-        embeddings, to.position_encodings.encodings = _embedded(model, side)
-        (to.embeddings[0] if side == "encoder" else to.embeddings).weight = embeddings
+            _set_layer(side_spec.layer[i], weights, f"{side}/depth/block/layer_{i}")
+        _set_norm(side_spec.layer_norm, weights, side)
+        embeddings, side_spec.position_encodings.encodings = _embedding_tables(model, side)
+        (side_spec.embeddings[0] if side == "encoder" else side_spec.embeddings).weight = embeddings
     spec.decoder.start_from_zero_embedding = True
     spec.decoder.projection.weight = model.softmax.embedding.numpy()
     used = ("target_space_embedding", "source_embedding", "target_embedding", "softmax")
@@ -140,33 +140,33 @@ def _set_layer(layer, weights, path):
         _set_attention(layer.attention, weights, f"{path}/encdec_attention", [1, 2])
     _set_norm(layer.ffn.layer_norm, weights, f"{path}/ffn")
     for i, linear in enumerate((layer.ffn.linear_0, layer.ffn.linear_1), 1):
-        linear.weight = _take(weights, f"{path}/ffn/dense_relu_dense/conv{i}/kernel").T
-        linear.bias = _take(weights, f"{path}/ffn/dense_relu_dense/conv{i}/bias")
+        linear.weight = _pop_weight(weights, f"{path}/ffn/dense_relu_dense/conv{i}/kernel").T
+        linear.bias = _pop_weight(weights, f"{path}/ffn/dense_relu_dense/conv{i}/bias")
 
 
 def _set_attention(attention, weights, path, together):
     """`together`: how many of q, k and v are one product each."""
     _set_norm(attention.layer_norm, weights, path)
     inner = f"{path}/multihead_attention"
-    parts = [_take(weights, f"{inner}/{name}/kernel").T for name in "qkv"]
+    parts = [_pop_weight(weights, f"{inner}/{name}/kernel").T for name in "qkv"]
     for linear, number in zip(attention.linear, together, strict=False):
         linear.weight = np.concatenate(parts[:number])
         del parts[:number]
-    attention.linear[-1].weight = _take(weights, f"{inner}/output_transform/kernel").T
+    attention.linear[-1].weight = _pop_weight(weights, f"{inner}/output_transform/kernel").T
 
 
 def _set_norm(norm, weights, path):
     inner = f"{path}/layer_prepostprocess/layer_norm/layer_norm"
-    norm.gamma, norm.beta = (_take(weights, f"{inner}_{name}") for name in ("scale", "bias"))
+    norm.gamma, norm.beta = (_pop_weight(weights, f"{inner}_{name}") for name in ("scale", "bias"))
 
 
-def _take(weights, name):
+def _pop_weight(weights, name):
     if name not in weights:
         raise ValueError(f"CTranslate2's layers need the weights {name}. Received: none.")
     return np.ascontiguousarray(weights.pop(name))
 
 
-def _embedded(model, side):
+def _embedding_tables(model, side):
     """(a row for each symbol, a row for each position), as they are added up before the stack."""
     is_source = side == "encoder"
     table = model.source_embedding if is_source else model.target_embedding
@@ -180,7 +180,7 @@ def _embedded(model, side):
     return model._embed(table, tf.range(table.vocab_size)[tf.newaxis])[0].numpy(), x[0].numpy()
 
 
-def _why_not_same(translator, model, tolerance):
+def _score_difference(translator, model, tolerance):
     """What is found, if made-up sentences have other log probabilities than the model finds."""
     random = np.random.RandomState(0)
     rows = {

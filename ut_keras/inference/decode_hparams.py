@@ -19,7 +19,7 @@ class Field(NamedTuple):
     most: float | None = None
 
 
-def _of_search(spec, default):
+def _search_field(spec, default):
     """The `Field` of an option of a search; where none is a default, a number stands for it."""
     least = spec.hparam_default if default is None else spec.least
     return Field(spec.hparam_default, least, spec.most)
@@ -27,7 +27,7 @@ def _of_search(spec, default):
 
 # Those of a search; min_length and what follows are ours, by their names in `model.generate`. T2T
 # has eos_penalty, which its search does not read.
-SEARCH = {spec.hparam: _of_search(spec, getattr(Options, name)) for name, spec in SPECS.items()}
+SEARCH = {spec.hparam: _search_field(spec, getattr(Options, name)) for name, spec in SPECS.items()}
 # In a trainer the model has the steps that it is trained with.
 TRAINER = {
     **{name: field for name, field in SEARCH.items() if name != "num_steps"},
@@ -77,7 +77,7 @@ _FIXED = {
     "mlperf_threshold": 25.0,
     "mlperf_success": False,
 }
-_INSTEAD = {
+_ALTERNATIVES = {
     "min_length_ratio": "T2T's search does not read it either; give min_length",
     "force_decode_length": "what stands behind the end is never written; give min_length",
     "decode_to_file": "give the flag --decode_to_file",
@@ -107,7 +107,7 @@ def parse(text: str, fields: Mapping[str, Field] | None = None) -> dict[str, Any
                 raise UsageError(f"The decode hparam {name} must be {expected}. Received: {value}.")
             values[name] = value
         elif value != known[name]:
-            raise UsageError(_refusal(name, value))
+            raise UsageError(_unsupported_message(name, value))
     _check_together(values)
     return values
 
@@ -147,11 +147,13 @@ def search_options(values: Mapping[str, Any], batch: int = 0) -> dict[str, Any]:
     }
 
 
-def _refusal(name, value):
+def _unsupported_message(name, value):
     if name in DECODER:
         reason = "works in ut-decoder only"
     else:
-        reason = f"is not supported{'; ' + _INSTEAD[name] if name in _INSTEAD else ' yet'}"
+        reason = (
+            f"is not supported{'; ' + _ALTERNATIVES[name] if name in _ALTERNATIVES else ' yet'}"
+        )
     return f"The decode hparam {name} {reason}. Received: {name}={value!r}."
 
 

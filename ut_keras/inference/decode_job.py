@@ -24,8 +24,8 @@ from ut_keras.text import text_lines
 if TYPE_CHECKING:
     from ut_keras.inference.predictor import Predictor
 
-MOST_ROWS = 128  # decoded together
-_TOKENS = 8192  # positions decoded together, those of all beams counted
+MAX_EXAMPLES = 128  # decoded together
+_MAX_POSITIONS = 8192  # positions decoded together, those of all beams counted
 _JOB_VERSION = 3
 
 
@@ -34,7 +34,7 @@ def decode(setup: Any, rows: Sequence[Any]) -> list[list[str]]:
 
     def decode_batch(predictor, number, batch):
         found = beams(setup, predictor, [rows[i] for i in batch], number)
-        return [_columns(pairs, setup.values) for pairs in found]
+        return [_output_lines(pairs, setup.values) for pairs in found]
 
     lengths = [len(row) for row in rows]
     return _in_batches(setup, rows, None, lengths, setup.values["beam_size"], decode_batch)
@@ -84,8 +84,11 @@ def beams(
     """
     options = decode_hparams.search_options({**setup.values, **changed}, batch)
     return [
-        [(setup.to_text("targets", ids), float(score)) for ids, score in zip(*found, strict=True)]
-        for found in predictor(rows, **options)
+        [
+            (setup.to_text("targets", ids), float(score))
+            for ids, score in zip(decoded.ids, decoded.scores, strict=True)
+        ]
+        for decoded in predictor(rows, **options)
     ]
 
 
@@ -149,11 +152,11 @@ def _plan(setup, predictor, lengths, num_beams):
     same_length = bool(padding.why_equal_lengths(predictor.model, scores=not num_beams))
     if same_length and not num_beams:  # of source and target
         most = 1
-    tokens = 0 if most else max(1, _TOKENS // max(1, num_beams))
+    tokens = 0 if most else max(1, _MAX_POSITIONS // max(1, num_beams))
     filled = [number for number, length in enumerate(lengths) if length]
     filled_lengths = [lengths[number] for number in filled]
-    batches = padding.plan(filled_lengths, tokens, most or MOST_ROWS, same_length)
-    return [[filled[place] for place in batch] for batch in batches]
+    batches = padding.plan(filled_lengths, tokens, most or MAX_EXAMPLES, same_length)
+    return [[filled[index] for index in batch] for batch in batches]
 
 
 def _open_journal(setup, checkpoint, batches, rows, sources):
@@ -181,7 +184,7 @@ def _open_journal(setup, checkpoint, batches, rows, sources):
     work = journal.Journal(path, digest)
     if work.finished:
         print(f"Going on with what {path} holds of an earlier run.", flush=True)
-    elif work.is_of_another_job:
+    elif work.has_other_job:
         print(f"note: {path} is of another input, model or setting; starting anew.", flush=True)
     return work
 
@@ -196,7 +199,7 @@ def best_text(beams: Sequence[str], values: Mapping[str, Any]) -> str:
     return beams[0].partition("\t")[0] if values["return_beams"] else beams[0]
 
 
-def _columns(pairs, values):
+def _output_lines(pairs, values):
     """The beams of a row as they are written, each on one line."""
     texts = [text_lines.one_line(text) for text, _ in pairs]
     if not values["return_beams"]:

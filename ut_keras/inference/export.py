@@ -114,7 +114,11 @@ def _functions(texts, search):
         return {"scores": texts.score(targets, inputs, **depth)}
 
     yield "serving_default", generate, [strings]
-    yield "ids", lambda inputs: _of_ids(texts, search, inputs, feature, returns_steps), [ids]
+    yield (
+        "ids",
+        lambda inputs: _generate_from_ids(texts, search, inputs, feature, returns_steps),
+        [ids],
+    )
     yield "encode", encode, [strings]
     if texts.predictor.classifies:
         yield "classify", classify, [strings]
@@ -124,7 +128,7 @@ def _functions(texts, search):
         yield "score", score, [strings, targets]
 
 
-def _of_ids(texts, search, inputs, feature, returns_steps):
+def _generate_from_ids(texts, search, inputs, feature, returns_steps):
     size = texts.model.specs[feature].vocab_size
     most, is_flat = texts.max_input_length, inputs.shape.rank == 2  # stories are of one size
     checks = [(tf.reduce_all((inputs >= 0) & (inputs < size)), f"ids in [0, {size})")]
@@ -139,14 +143,14 @@ def _of_ids(texts, search, inputs, feature, returns_steps):
     ]
     with tf.control_dependencies(asserted):
         inputs = tf.identity(inputs)
-        outputs, scores = texts.generate_ids(inputs, **search)
-    found = {"outputs": outputs, "scores": scores}
+        decoded = texts.generate_ids(inputs, **search)
+    results = {"outputs": decoded.ids, "scores": decoded.scores}
     if returns_steps:
-        given = {"prompt" if feature == "targets" else "inputs": inputs}
-        steps = score_lib.steps(texts.model, given, outputs, Options(**search))
-        taken = zip(("source_steps", "target_steps"), steps, strict=True)
-        found.update((name, of_ids) for name, of_ids in taken if of_ids is not None)
-    return found
+        source_features = {"prompt" if feature == "targets" else "inputs": inputs}
+        steps = score_lib.steps(texts.model, source_features, decoded.ids, Options(**search))
+        named_steps = zip(("source_steps", "target_steps"), steps, strict=True)
+        results.update((name, values) for name, values in named_steps if values is not None)
+    return results
 
 
 @contextlib.contextmanager

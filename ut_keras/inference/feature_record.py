@@ -55,7 +55,7 @@ class FeatureRecord(NamedTuple):
     target_space_id: int = 0  # T2T's, of the kind of target
 
 
-def of_problem(problem: Any, data_dir: str | None) -> FeatureRecord:
+def from_problem(problem: Any, data_dir: str | None) -> FeatureRecord:
     """The `FeatureRecord` of a `Problem` with its vocabulary in data_dir."""
     specs, encoders = problem.feature_specs(data_dir), problem.feature_encoders(data_dir)
     encoders = {name: encoders.get(name) for name in specs}
@@ -92,23 +92,23 @@ def load(directory: str) -> FeatureRecord | None:
             names the file.
     """
     path = os.path.join(directory, FILENAME)
-    return made(json_file.read(path, DataError), path) if os.path.exists(path) else None
+    return restore(json_file.read(path, DataError), path) if os.path.exists(path) else None
 
 
-def made(values: Mapping[str, Any], path: str) -> FeatureRecord:
+def restore(values: Mapping[str, Any], path: str) -> FeatureRecord:
     """The `FeatureRecord` of what `store` returned, with the vocabularies beside the file `path`.
 
     Raises:
         DataError: as `load`.
     """
-    described, directory = _described(values, path), os.path.dirname(path)
+    described, directory = _parse(values, path), os.path.dirname(path)
     for name in missing(values, directory):
         raise DataError(
             f"{directory} must hold {name}, which {os.path.basename(path)} names. Received: none."
         )
     # One that two features share is made once.
     restored = functools.cache(lambda text: _restore(directory, json.loads(text)))
-    encoders = {name: restored(json.dumps(there)) for name, there in described.encoders.items()}
+    encoders = {name: restored(json.dumps(saved)) for name, saved in described.encoders.items()}
     return described._replace(encoders=encoders)
 
 
@@ -117,7 +117,7 @@ def missing(values: Mapping[str, Any], directory: str) -> list[str]:
     features = values.get("features")
     described = features.values() if isinstance(features, Mapping) else ()
     encoders = [feature.get("encoder") for feature in described if isinstance(feature, Mapping)]
-    names = [there.get("filename") for there in encoders if isinstance(there, Mapping)]
+    names = [saved.get("filename") for saved in encoders if isinstance(saved, Mapping)]
     known = [name for name in VOCABULARIES if name in names]
     return [name for name in known if not os.path.isfile(os.path.join(directory, name))]
 
@@ -133,20 +133,20 @@ def check_same_encoders(directory: str, record: FeatureRecord) -> None:
             order.
     """
     described = _read(directory)
-    for name, there in (described.encoders if described else {}).items():
-        here = _describe(record.encoders.get(name))
-        if there is None or here is None:
+    for name, saved in (described.encoders if described else {}).items():
+        current = _describe(record.encoders.get(name))
+        if saved is None or current is None:
             continue
-        if "filename" in there and "sha256" not in there:
-            there = _describe(_restore(directory, there))
-        there = {key: value for key, value in there.items() if key != "filename"}
-        differing = [key for key in there | here if there.get(key) != here.get(key)]
+        if "filename" in saved and "sha256" not in saved:
+            saved = _describe(_restore(directory, saved))
+        saved = {key: value for key, value in saved.items() if key != "filename"}
+        differing = [key for key in saved | current if saved.get(key) != current.get(key)]
         if differing:
             what = "vocabulary" if differing == ["sha256"] else f"encoder's {differing[0]}"
             raise DataError(
                 f"The {what} of {name!r} must be the one that the run in {directory} was trained "
-                f"with: {_short(there.get(differing[0]))}. "
-                f"Received: {_short(here.get(differing[0]))}."
+                f"with: {_short(saved.get(differing[0]))}. "
+                f"Received: {_short(current.get(differing[0]))}."
             )
 
 
@@ -166,16 +166,16 @@ def filenames(directory: str) -> list[str]:
     if described is None:
         return []
     encoders = filter(None, described.encoders.values())
-    return [FILENAME, *sorted({there["filename"] for there in encoders if "filename" in there})]
+    return [FILENAME, *sorted({saved["filename"] for saved in encoders if "filename" in saved})]
 
 
 def _read(directory):
     """What `_described` makes of the folder's file, or None."""
     path = os.path.join(directory, FILENAME)
-    return _described(json_file.read(path, DataError), path) if os.path.exists(path) else None
+    return _parse(json_file.read(path, DataError), path) if os.path.exists(path) else None
 
 
-def _described(content, path):
+def _parse(content, path):
     """A `FeatureRecord` that has, for an encoder, the dict that it can be made of, or None."""
     try:
         features = dict(content["features"])

@@ -20,8 +20,8 @@ from ut_keras.inference.predictor import Predictor
 from ut_keras.process import live_line
 from ut_keras.text.text_encoder_base import cut_at_eos
 
-_TOGETHER = 128  # examples that are read together
-_UNPACKED_TOGETHER = 64  # examples of packed rows
+_BATCH_SIZE = 128  # examples that are read together
+_UNPACKED_BATCH_SIZE = 64  # examples of packed rows
 
 
 class Sample(NamedTuple):
@@ -32,7 +32,7 @@ class Sample(NamedTuple):
     decoded: np.ndarray
 
     @property
-    def is_right(self) -> bool:
+    def is_correct(self) -> bool:
         return np.array_equal(self.target, self.decoded)
 
 
@@ -72,7 +72,7 @@ class FreeDecoder:
         with live_line.ProgressLine("free decoding, examples", total) as line:
             for features, targets, *_ in readable.batches(self._batches(dataset)):
                 inputs = features["inputs"].numpy()
-                found = self._predictor(padding.trimmed(inputs), **options)
+                found = self._predictor(padding.trim(inputs), **options)
                 decoded = [beams.ids[0] for beams in found]
                 for sample in map(self._sample, inputs, targets.numpy(), decoded):
                     counts += _count(sample)
@@ -98,7 +98,7 @@ class FreeDecoder:
 
     def shown(self, sample: Sample) -> str:
         """The lines that show a `Sample`."""
-        verdict = "right" if sample.is_right else "wrong"
+        verdict = "right" if sample.is_correct else "wrong"
         return (
             f"  inputs:    {self.to_text('inputs', sample.inputs)}\n"
             f"  reference: {self.to_text('targets', sample.target)}\n"
@@ -110,7 +110,7 @@ class FreeDecoder:
         return "inputs" in dataset.element_spec[0]
 
     def _batches(self, dataset):
-        dataset = packing.unpacked(dataset, _UNPACKED_TOGETHER)
+        dataset = packing.unpacked(dataset, _UNPACKED_BATCH_SIZE)
         if self.settings["num_samples"] >= 0 or self.settings["batch_size"]:
             dataset = dataset.unbatch().take(self.settings["num_samples"])
             dataset = dataset.padded_batch(self.settings["batch_size"] or 64)
@@ -130,7 +130,7 @@ def _count(sample):
     """
     overlap = min(len(sample.target), len(sample.decoded))
     right_ids = np.sum(sample.target[:overlap] == sample.decoded[:overlap])
-    return np.array([sample.is_right, 1, right_ids, len(sample.target)])
+    return np.array([sample.is_correct, 1, right_ids, len(sample.target)])
 
 
 def read_rows(run: Any, split: str, most: int = -1) -> tuple[list[Any], list[Any]]:
@@ -141,8 +141,8 @@ def read_rows(run: Any, split: str, most: int = -1) -> tuple[list[Any], list[Any
         most: int. How many examples to take; below 0 all.
     """
     # Batches of a fixed number of examples are not sorted by length.
-    hp = dataclasses.replace(run.hp, use_fixed_batch_size=True, batch_size=_TOGETHER)
-    dataset = packing.unpacked(run.problem.dataset(split, run.data_dir, hp), _TOGETHER)
+    hp = dataclasses.replace(run.hp, use_fixed_batch_size=True, batch_size=_BATCH_SIZE)
+    dataset = packing.unpacked(run.problem.dataset(split, run.data_dir, hp), _BATCH_SIZE)
     rows: list[Any] = []
     for features, targets, *_ in readable.batches(dataset):
         rows += zip(features["inputs"].numpy(), targets.numpy(), strict=True)

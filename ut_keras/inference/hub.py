@@ -51,8 +51,8 @@ def fetch(address: str) -> str:
     except Exception as error:  # of the library, of the connection, of the disk
         from huggingface_hub import constants
 
-        raise _told(address, error, f"the cache is {constants.HF_HUB_CACHE}") from error
-    if not portable.is_there(folder):
+        raise _hub_error(address, error, f"the cache is {constants.HF_HUB_CACHE}") from error
+    if not portable.exists(folder):
         raise DataError(
             f"{address} must be a model that run.push or run.save wrote. "
             f"Received: one without {portable.CONFIG}."
@@ -102,7 +102,7 @@ def push(address: str, run: Any, private: bool | None = None, card: str = "") ->
                     file.write(card)
             commit = api.upload_folder(repo_id=repository, folder_path=folder)
         except Exception as error:
-            raise _told(
+            raise _hub_error(
                 address, error, "the token is that of `hf auth login` or HF_TOKEN"
             ) from error
     return str(commit)
@@ -128,6 +128,6 @@ def _library():
     return huggingface_hub
 
 
-def _told(address, error, hint):
-    said = " ".join(str(error).split()) or type(error).__name__
-    return DataError(f"{address} cannot be reached ({hint}). Received: {said[:300]}")
+def _hub_error(address, error, hint):
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return DataError(f"{address} cannot be reached ({hint}). Received: {reason[:300]}")

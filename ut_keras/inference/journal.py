@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from ut_keras.files import file_error, json_file, path_lock, whole_file
 
-_BEGINS = b'{"ut_keras": "journal", '  # which says whose it is
+_SIGNATURE = b'{"ut_keras": "journal", '  # which says whose it is
 
 
 class Journal:
@@ -49,25 +49,25 @@ class Journal:
         """Reads what is there; returns the number of bytes that are whole."""
         try:
             with open_own(self.path) as file:
-                first, *lines = [_BEGINS + file.readline(), *file]
+                first, *lines = [_SIGNATURE + file.readline(), *file]
         except FileNotFoundError:
             return 0
         if json_file.parse_line(first).get("job") != job:
-            self.is_of_another_job = True
+            self.has_other_job = True
             return 0
-        whole = len(first)
+        complete_bytes = len(first)
         for line in lines:
             record = json_file.parse_line(line)
             if not isinstance(record.get("batch"), int):
                 break
             self.finished[record["batch"]] = record["results"]
-            whole += len(line)
-        return whole
+            complete_bytes += len(line)
+        return complete_bytes
 
 
 def open_own(path: str) -> IO[bytes]:
     """Opens a journal, if it is one; raises as `path_lock.open_own`."""
-    return path_lock.open_own(path, _BEGINS)
+    return path_lock.open_own(path, _SIGNATURE)
 
 
 def _line(record):

@@ -76,7 +76,7 @@ def pairs(
     return encoded.get("inputs"), encoded["targets"]
 
 
-def cut(rows: Sequence[Any], most: int) -> Sequence[Sequence[int]]:
+def truncate(rows: Sequence[Any], most: int) -> Sequence[Sequence[int]]:
     """Rows cut as by T2T's max_input_size: `most` ids with EOS, one less without; < 1: not cut."""
     if most < 1:
         return rows
@@ -97,17 +97,19 @@ def notes(rows: Sequence[Any], longest: int, max_input_size: int) -> list[str]:
     empty = [number for number, row in enumerate(rows, start=1) if not row]
     most = max_input_size if max_input_size > 0 else longest
     long = [number for number, row in enumerate(rows, start=1) if _length(row) > most]
-    found = []
+    messages = []
     if empty:
-        found.append(f"{_lines(empty)}empty, and will be empty in what is written.")
+        messages.append(f"{_lines(empty)}empty, and will be empty in what is written.")
     if long and max_input_size > 0:
-        found.append(f"{_lines(long)}cut to max_input_size={max_input_size} symbols, EOS included.")
+        messages.append(
+            f"{_lines(long)}cut to max_input_size={max_input_size} symbols, EOS included."
+        )
     elif long:
-        found.append(
+        messages.append(
             f"{_lines(long)}longer than the {longest} symbols that training went to (max_length); "
             "decoded whole."
         )
-    return found
+    return messages
 
 
 def _length(row):

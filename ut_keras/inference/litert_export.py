@@ -89,7 +89,7 @@ def export_litert(
         module = tf.Module()
         module.weights = [variable.value for variable in model.variables]
         tf.saved_model.save(module, folder, signatures)
-        content = _converted(folder, list(signatures), quantize)
+        content = _convert(folder, list(signatures), quantize)
     with whole_file.writing(path, binary=True) as file:
         file.write(content)
 
@@ -142,11 +142,13 @@ def _functions(model, shape, search):
     if source is not None:
         yield "generate", generate, {"inputs": source}
     if not model.why_not_cached and hasattr(model.decoder, "start_cache"):
-        room = search.decode_length + (0 if shape is None else shape[1])
-        yield from _step_by_step(model, source, cache_lib.CacheSize(1, 1, room, model.num_steps))
+        max_length = search.decode_length + (0 if shape is None else shape[1])
+        yield from _step_signatures(
+            model, source, cache_lib.CacheSize(1, 1, max_length, model.num_steps)
+        )
 
 
-def _step_by_step(model, source, size):
+def _step_signatures(model, source, size):
     """The signatures that begin and go on; what goes between them is a flat list of tensors."""
 
     def begin(inputs):
@@ -167,12 +169,12 @@ def _step_by_step(model, source, size):
     )
 
     def step(symbol, position, **state):
-        here = tf.nest.pack_sequence_as(memory, _of(state, "memory")) or None
-        kept = tf.nest.pack_sequence_as(cache, _of(state, "cache"))
+        memory_parts = tf.nest.pack_sequence_as(memory, _unnamed(state, "memory")) or None
+        cache_parts = tf.nest.pack_sequence_as(cache, _unnamed(state, "cache"))
         window = cache_lib.window(position, size)
-        output, kept = model.extend(symbol[tf.newaxis], kept, window, here)
+        output, cache_parts = model.extend(symbol[tf.newaxis], cache_parts, window, memory_parts)
         logits = model.logits(output, model.softmax.columns())
-        return {"logits": logits[:, 0], **_named("cache", kept)}
+        return {"logits": logits[:, 0], **_named("cache", cache_parts)}
 
     state = {**_named("memory", memory), **_named("cache", cache)}
     specs = {name: tf.TensorSpec(x.shape, x.dtype, name=name) for name, x in state.items()}
@@ -186,13 +188,13 @@ def _named(name, nest):
     return {f"{name}_{i}": x for i, x in enumerate(tf.nest.flatten(nest))}
 
 
-def _of(state, name):
+def _unnamed(state, name):
     """What `_named` gave its names, in its order."""
     number = sum(key.startswith(f"{name}_") for key in state)
     return [state[f"{name}_{i}"] for i in range(number)]
 
 
-def _converted(folder, signatures, quantize):
+def _convert(folder, signatures, quantize):
     converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=signatures)
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
     if quantize:

@@ -2,7 +2,7 @@
 
 why_equal_lengths(model)                why not those of other lengths; "" where they may
 plan([3, 9, 2, 8], 20, 64)              [[1, 3], [0, 2]]: the batches of many rows
-in_groups(lengths, function, results)   the same in a graph
+map_groups(lengths, function, results)   the same in a graph
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -39,7 +39,7 @@ def why_equal_lengths(model: keras.Model, scores: bool = False) -> str:
 
 
 def plan(
-    lengths: Sequence[int], tokens: int, most_rows: int, same_length: bool = False
+    lengths: Sequence[int], tokens: int, max_examples: int, same_length: bool = False
 ) -> list[list[int]]:
     """Groups rows into batches, those of like length together, the longest first.
 
@@ -49,7 +49,7 @@ def plan(
         lengths: list of int, of the rows.
         tokens: int. A batch, padded to its longest row, has at most so many positions, unless it
             is a single row. 0 for any number.
-        most_rows: int. Rows of a batch.
+        max_examples: int. Rows of a batch.
         same_length: bool. Only rows of equal length go together, so that none is padded.
     Returns:
         list of lists of indices into `lengths`: every row once.
@@ -59,7 +59,7 @@ def plan(
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
         batch = batches[-1] if batches else []
         longest = lengths[batch[0]] if batch else 0
-        fits = batch and len(batch) < most_rows
+        fits = batch and len(batch) < max_examples
         fits = fits and (not tokens or (len(batch) + 1) * longest <= tokens)
         if fits and (not same_length or lengths[row] == longest):
             batch.append(row)
@@ -68,15 +68,15 @@ def plan(
     return batches
 
 
-def in_order(batches: Iterable[Any], function: Callable[[Any], Iterable[Any]]) -> list[Any]:
-    """What a function of places, lists of int, gives for each of them: in the order of the rows."""
-    found: dict[int, Any] = {}
-    for places in batches:
-        found.update(zip(places, function(places), strict=True))
-    return [found[place] for place in range(len(found))]
+def map_batches(batches: Iterable[Any], function: Callable[[Any], Iterable[Any]]) -> list[Any]:
+    """Return the results of a function of batches of indices, in the order of the indices."""
+    results_by_index: dict[int, Any] = {}
+    for indices in batches:
+        results_by_index.update(zip(indices, function(indices), strict=True))
+    return [results_by_index[index] for index in range(len(results_by_index))]
 
 
-def padded(rows: Sequence[Any]) -> np.ndarray:
+def pad(rows: Sequence[Any]) -> np.ndarray:
     """int32 [B, longest], or [B, longest, words]; 0 behind shorter rows."""
     rows = [np.asarray(row, np.int32) for row in rows]
     batch = np.zeros([len(rows), max(map(len, rows)), *rows[0].shape[1:]], np.int32)
@@ -85,7 +85,7 @@ def padded(rows: Sequence[Any]) -> np.ndarray:
     return batch
 
 
-def trimmed(batch: np.ndarray) -> list[np.ndarray]:
+def trim(batch: np.ndarray) -> list[np.ndarray]:
     """The rows of a padded batch [B, S], at least an id each; of more axes, as they are."""
     if batch.ndim > 2:
         return list(batch)
@@ -95,31 +95,31 @@ def trimmed(batch: np.ndarray) -> list[np.ndarray]:
 # In a graph.
 
 
-def dense(rows: Any) -> tf.Tensor:
-    """`padded`, of a `RaggedTensor`; of a tensor itself."""
+def to_dense(rows: Any) -> tf.Tensor:
+    """`pad`, of a `RaggedTensor`; of a tensor itself."""
     return rows.to_tensor() if isinstance(rows, tf.RaggedTensor) else rows
 
 
-def in_groups(keys: tf.Tensor, function: Callable[[tf.Tensor], tuple], results: tuple) -> tuple:
+def map_groups(keys: tf.Tensor, function: Callable[[tf.Tensor], tuple], results: tuple) -> tuple:
     """Calls a function for each group of rows.
 
     Args:
         keys: int64 [B]. Rows of one key are a group.
-        function: (places of the group's rows, int32 [n]) -> tuple of tensors [n, …].
+        function: (indices of the group's rows, int32 [n]) -> tuple of tensors [n, …].
         results: tensors [B, …], of which each row gets another value; of no rows they are returned.
     """
-    found, group_of_row = tf.unique(keys)
+    unique_keys, group_of_example = tf.unique(keys)
 
     def run(group, results):
-        places = tf.cast(tf.where(group_of_row == group), tf.int32)  # [n, 1]
-        new = function(places[:, 0])
+        indices = tf.cast(tf.where(group_of_example == group), tf.int32)  # [n, 1]
+        new = function(indices[:, 0])
         return group + 1, tuple(
-            tf.tensor_scatter_nd_update(all_rows, places, rows)
-            for all_rows, rows in zip(results, new, strict=True)
+            tf.tensor_scatter_nd_update(all_results, indices, group_results)
+            for all_results, group_results in zip(results, new, strict=True)
         )
 
     _, results = tf.while_loop(
-        lambda group, _: group < tf.size(found),
+        lambda group, _: group < tf.size(unique_keys),
         run,
         (tf.constant(0), tuple(results)),
         parallel_iterations=1,  # a group may fill the memory

@@ -22,15 +22,15 @@ from ut_keras.checkpoints import checkpoint
 from ut_keras.errors import DataError
 from ut_keras.files import file_error, json_file, whole_file
 from ut_keras.hparam import limits
-from ut_keras.inference import feature_record, run_record
+from ut_keras.inference import feature_record, run_json
 from ut_keras.ops import finite
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
-def is_there(directory: str) -> bool:
+def exists(directory: str) -> bool:
     """Whether a folder is one that `save` wrote, and not that of a run."""
-    is_run = os.path.exists(os.path.join(directory, run_record.FILENAME))
+    is_run = os.path.exists(os.path.join(directory, run_json.FILENAME))
     return os.path.isfile(os.path.join(directory, CONFIG)) and not is_run
 
 
@@ -96,7 +96,7 @@ def load(directory: str) -> tuple[keras.Model, dict[str, Any]]:
     steps = config.get("num_steps")
     if steps is not None and (expected := limits.why_no_int(steps, 1, limits.MOST_STEPS)):
         raise DataError(f"{path}: num_steps must be {expected}, or null. Received: {steps!r}.")
-    features = feature_record.made(config, path)
+    features = feature_record.restore(config, path)
     if not os.path.isfile(weights):
         raise DataError(f"{directory} must hold {WEIGHTS}. Received: none.")
     if config.get("sha256") != _digest(weights):
@@ -117,14 +117,18 @@ def _assign(variables, path):
         weights = safetensors.numpy.load_file(path)
     except safetensors.SafetensorError as error:
         raise DataError(f"{path} must be a safetensors file. Received: {error}.") from error
-    there = {name: value.shape for name, value in weights.items()}
-    here = {name: tuple(variable.shape) for name, variable in variables.items()}
-    differing = sorted(name for name in there | here if there.get(name) != here.get(name))
+    saved_shapes = {name: value.shape for name, value in weights.items()}
+    expected_shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
+    differing = sorted(
+        name
+        for name in saved_shapes | expected_shapes
+        if saved_shapes.get(name) != expected_shapes.get(name)
+    )
     if differing:
         first = differing[0]
         raise DataError(
-            f"{path} must hold the variables of its model, {first} {here.get(first)}. "
-            f"Received: {there.get(first)} ({len(differing)} differ)."
+            f"{path} must hold the variables of its model, {first} {expected_shapes.get(first)}. "
+            f"Received: {saved_shapes.get(first)} ({len(differing)} differ)."
         )
     values = {name: tf.cast(weights[name], v.dtype) for name, v in variables.items()}
     finite.check(path, values.items())

@@ -1,9 +1,9 @@
 """Ids to what a model makes of them: beams, classes and scores, for everything that answers.
 
     predictor = Predictor(model)
-    predictor(rows, beam_size=4)            [Beams, …] of rows of any length, in Python
+    predictor(rows, beam_size=4)            [Decoded, …] of rows of any length, in Python
     predictor.scores(targets, sources)      [log probability, …]
-    predictor.generate(ids, beam_size=4)    `Beams` of one batch, in a graph, too
+    predictor.generate(ids, beam_size=4)    `Decoded` of one batch, in a graph, too
 
 A search where the model writes; else the likeliest class, or the likeliest symbol at each position.
 Rows share a batch as `padding` says, and each may be written on as far as it may alone, unless
@@ -11,22 +11,16 @@ per_example_length=False asks for T2T's way.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from ut_keras.decoding import parallel_batch
+from ut_keras.decoding.beam_search import Decoded
 from ut_keras.decoding.options import Options, current_names
 from ut_keras.inference import padding
-
-
-class Beams(NamedTuple):
-    """What is written for the rows of a batch, best first; of one row, without the first axis."""
-
-    ids: tf.Tensor  # int32 [B, beams, T]
-    scores: tf.Tensor  # float32 [B, beams]
 
 
 class Predictor:
@@ -59,7 +53,7 @@ class Predictor:
 
     # Rows of any length, in Python.
 
-    def __call__(self, rows: Sequence[Any], **options: Any) -> list[Beams]:
+    def __call__(self, rows: Sequence[Any], **options: Any) -> list[Decoded]:
         """Writes, or classifies.
 
         Args:
@@ -67,12 +61,12 @@ class Predictor:
             options: of a search, see `model.generate`; here per_example_length is True by default.
                 Without a search num_steps and exit_threshold count.
         Returns:
-            list of `Beams` of arrays: ids [beams, T] and scores [beams] of each row.
+            list of `Decoded` of arrays: ids [beams, T] and scores [beams] of each row.
         """
         options = current_names(options)
-        return self._in_groups(
+        return self._map_groups(
             [len(row) for row in rows],
-            lambda places: self._beams(padding.padded([rows[i] for i in places]), options),
+            lambda indices: self._predict_batch(padding.pad([rows[i] for i in indices]), options),
         )
 
     def scores(
@@ -91,31 +85,32 @@ class Predictor:
         """
         columns = {"targets": targets, **({} if sources is None else {"inputs": sources})}
 
-        def score(places):
+        def score(indices):
             features = {
-                name: tf.constant(padding.padded([rows[i] for i in places]))
+                name: tf.constant(padding.pad([rows[i] for i in indices]))
                 for name, rows in columns.items()
             }
             return self.model.score(features, **depth).numpy()
 
         lengths = zip(*([len(row) for row in rows] for rows in columns.values()), strict=True)
-        return self._in_groups(lengths, score, scores=True)
+        return self._map_groups(lengths, score, scores=True)
 
-    def _in_groups(self, lengths, function, scores=False):
-        """What a function of places gives for all of them, in their order."""
+    def _map_groups(self, lengths, function, scores=False):
+        """What a function of indices gives for all of them, in their order."""
         reason = padding.why_equal_lengths(self.model, scores)
         groups: dict[Any, list[int]] = {}
-        for place, length in enumerate(lengths):
-            groups.setdefault(length if reason else 0, []).append(place)
-        return padding.in_order(groups.values(), function)
+        for index, length in enumerate(lengths):
+            groups.setdefault(length if reason else 0, []).append(index)
+        return padding.map_batches(groups.values(), function)
 
-    def _beams(self, ids, options):
+    def _predict_batch(self, ids, options):
         if self.searches:  # `model.generate` is compiled already
             parts = [self.generate(tf.constant(ids), **options)]
         else:
             parts = parallel_batch.run(self._compiled_generate(options), tf.constant(ids))
-        columns = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return [Beams(*row) for row in zip(*columns, strict=True)]
+        ids = np.concatenate([part.ids for part in parts])
+        scores = np.concatenate([part.scores for part in parts])
+        return [Decoded(*row) for row in zip(ids, scores, strict=True)]
 
     def _compiled_generate(self, options):
         depth = _depth(options)
@@ -130,25 +125,27 @@ class Predictor:
 
     # One batch, eagerly or in a graph.
 
-    def generate(self, ids: tf.Tensor, **options: Any) -> Beams:
+    def generate(self, ids: tf.Tensor, **options: Any) -> Decoded:
         """Writes, or classifies.
 
         Args:
             ids: int32 [B, S], or [B, sentences, words]; of one length where padding matters.
             options: of a search, as above.
         Returns:
-            `Beams`; T is 1 for classes, S for an encoder's symbols.
+            `Decoded`; T is 1 for classes, S for an encoder's symbols.
         """
         options = current_names(options)
         if self.searches:
-            found = self.model.generate({"inputs": ids}, **{"per_example_length": True, **options})
-            return Beams(found.ids, found.scores)
+            decoded: Decoded = self.model.generate(
+                {"inputs": ids}, **{"per_example_length": True, **options}
+            )
+            return decoded
         log_probs = self.log_probs(ids, **_depth(options))
         best = tf.argmax(log_probs, axis=-1, output_type=tf.int32)
         scores = tf.reduce_max(log_probs, axis=-1)
         if self.classifies:
-            return Beams(best[:, tf.newaxis, tf.newaxis], scores[:, tf.newaxis])
-        return Beams(best[:, tf.newaxis], tf.reduce_sum(scores, axis=1, keepdims=True))
+            return Decoded(best[:, tf.newaxis, tf.newaxis], scores[:, tf.newaxis])
+        return Decoded(best[:, tf.newaxis], tf.reduce_sum(scores, axis=1, keepdims=True))
 
     def log_probs(self, ids: tf.Tensor, **depth: Any) -> tf.Tensor:
         """[B, C], or [B, S, V]; a model that has a decoder gives the class at one position."""
@@ -159,6 +156,6 @@ class Predictor:
 
 def _depth(options):
     """How deep a pass without a search goes; the other options of a search are checked, too."""
-    asked = Options(**options)
-    asked.check()
-    return asked.depth
+    parsed = Options(**options)
+    parsed.check()
+    return parsed.depth

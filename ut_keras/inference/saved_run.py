@@ -23,8 +23,7 @@ from ut_keras.decoding.options import Options, current_names
 from ut_keras.errors import DataError
 from ut_keras.files import file_error
 from ut_keras.hparam import limits
-from ut_keras.inference import hub, padding, portable, text_model, text_rows
-from ut_keras.inference import run as run_lib
+from ut_keras.inference import hub, padding, portable, run_directory, text_model, text_rows
 from ut_keras.text import text_encoder_base
 from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder
 from ut_keras.visualize import observer
@@ -61,14 +60,14 @@ def load(
         )
     if directory.startswith(hub.PREFIX):
         directory = hub.fetch(directory)
-    if portable.is_there(directory):
+    if portable.exists(directory):
         if checkpoint_path:
             raise DataError(
                 f"checkpoint_path must be None for {directory}, which has weights and no "
                 f"checkpoints. Received: {checkpoint_path!r}."
             )
         return SavedRun(*portable.load(directory))
-    run = run_lib.read(directory, checkpoint_path, problem, data_dir)
+    run = run_directory.read(directory, checkpoint_path, problem, data_dir)
     model, _ = run.load_model()
     return SavedRun(model, run.encoders)
 
@@ -204,11 +203,14 @@ class SavedRun:
             # Each batch is drawn with a seed of its own.
             options["seed"] = None if seed is None else (seed + next(numbers)) % 2**31
             return [
-                [(to_text(ids), float(score)) for ids, score in zip(*beams, strict=True)]
-                for beams in predictor([rows[i] for i in batch], beam_size=beam_size, **options)
+                [
+                    (to_text(ids), float(score))
+                    for ids, score in zip(decoded.ids, decoded.scores, strict=True)
+                ]
+                for decoded in predictor([rows[i] for i in batch], beam_size=beam_size, **options)
             ]
 
-        return padding.in_order(padding.plan(list(map(len, rows)), _IDS, _ROWS), write)
+        return padding.map_batches(padding.plan(list(map(len, rows)), _IDS, _ROWS), write)
 
     def classify(self, texts: Sequence[str]) -> list[str]:
         """The likeliest class of every text.
@@ -231,7 +233,9 @@ class SavedRun:
                 for row in zip(found.texts.numpy(), found.scores.numpy(), strict=True)
             ]
 
-        return padding.in_order(padding.plan(list(map(len, texts)), _CHARACTERS, _ROWS), classify)
+        return padding.map_batches(
+            padding.plan(list(map(len, texts)), _CHARACTERS, _ROWS), classify
+        )
 
     def observe(self, text: str, attention: bool = True) -> observer.Observation:
         """What the model does with a text while it reads and writes.

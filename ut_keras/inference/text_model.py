@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from ut_keras.decoding.beam_search import Decoded
 from ut_keras.decoding.options import Options, current_names
 from ut_keras.hparam import limits
 from ut_keras.inference import padding
-from ut_keras.inference.predictor import Beams, Predictor
+from ut_keras.inference.predictor import Predictor
 from ut_keras.models.seq2seq import StepInputs
 from ut_keras.text import text_encoder_op
 from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder, cut_at_eos_in_graph
@@ -23,7 +24,7 @@ from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder, cut_at_eos_in
 _BETWEEN_SENTENCES = r"[|\r\n]+"
 
 
-class Found(NamedTuple):
+class DecodedTexts(NamedTuple):
     """What a model writes, best first; of classes all there are, of a search the beams."""
 
     texts: tf.Tensor  # string [B, beams]
@@ -70,40 +71,42 @@ class TextModel:
 
     # Texts to texts.
 
-    def generate(self, texts: tf.Tensor, **options: Any) -> Found:
+    def generate(self, texts: tf.Tensor, **options: Any) -> DecodedTexts:
         """Writes the targets of sources, or goes on from prompts.
 
         Args:
             texts: string [B].
             options: of a search, see `model.generate`.
         Returns:
-            `Found`: of a search its beams; of classes the likeliest one; of an encoder's symbols
-            the likeliest at each position.
+            `DecodedTexts`: of a search its beams; of classes the likeliest one; of an encoder's
+            symbols the likeliest at each position.
         """
         options = current_names(options)
         if self.predictor.classifies:
             found = self.classify(texts, **Options(**options).depth)
-            return Found(found.texts[:, :1], found.scores[:, :1])
+            return DecodedTexts(found.texts[:, :1], found.scores[:, :1])
 
         def search(ids):
-            written, scores = self.generate_ids(ids, **options)
-            shape = tf.shape(written)  # [B, beams, T]
-            rows = cut_at_eos_in_graph(tf.reshape(written, [-1, shape[2]]))
-            return Found(tf.reshape(self.encoder_ops["targets"].decode(rows), shape[:2]), scores)
+            decoded = self.generate_ids(ids, **options)
+            shape = tf.shape(decoded.ids)  # [B, beams, T]
+            rows = cut_at_eos_in_graph(tf.reshape(decoded.ids, [-1, shape[2]]))
+            return DecodedTexts(
+                tf.reshape(self.encoder_ops["targets"].decode(rows), shape[:2]), decoded.scores
+            )
 
         beams = options.get("beam_size", 1) if self.predictor.searches else 1
-        return self._by_length(self._sources(texts), search, beams)
+        return self._map_groups(self._sources(texts), search, beams)
 
-    def generate_ids(self, ids: tf.Tensor, **options: Any) -> Beams:
-        """`Beams` of a batch of ids, see `Predictor.generate`."""
+    def generate_ids(self, ids: tf.Tensor, **options: Any) -> Decoded:
+        """`Decoded` of a batch of ids, see `Predictor.generate`."""
         options = current_names(options)
         if options.get("seed") is None and options.get("temperature"):
             # A trace must not hold the seed that happened to be drawn when it was made.
             options["seed"] = tf.random.uniform([], maxval=tf.int32.max, dtype=tf.int32)
         return self.predictor.generate(ids, **options)
 
-    def classify(self, texts: tf.Tensor, **depth: Any) -> Found:
-        """`Found`: all classes with their log probabilities, the likeliest first; of string [B].
+    def classify(self, texts: tf.Tensor, **depth: Any) -> DecodedTexts:
+        """Return all classes of texts string [B], the most likely first.
 
         Here and below `depth` is num_steps and exit_threshold, of `model.forward`.
         """
@@ -115,9 +118,9 @@ class TextModel:
         def classify(ids):
             log_probs = self.predictor.log_probs(ids, **depth)
             scores, order = tf.math.top_k(log_probs, number)
-            return Found(tf.gather(names, order), scores)
+            return DecodedTexts(tf.gather(names, order), scores)
 
-        return self._by_length(self._sources(texts), classify, number)
+        return self._map_groups(self._sources(texts), classify, number)
 
     def score(
         self, targets: tf.Tensor, sources: tf.Tensor | None = None, **depth: Any
@@ -128,9 +131,9 @@ class TextModel:
         """
         if sources is not None:
             sizes = tf.size(sources), tf.size(targets)
-            wanted = "inputs and targets must be as many. Received:"
-            alike = tf.debugging.Assert(sizes[0] == sizes[1], [wanted, *sizes])
-            with tf.control_dependencies([alike]):
+            message = "inputs and targets must be as many. Received:"
+            check = tf.debugging.Assert(sizes[0] == sizes[1], [message, *sizes])
+            with tf.control_dependencies([check]):
                 targets = tf.identity(targets)
         rows = {"targets": self._with_eos(self.encoder_ops["targets"].encode(targets))}
         if sources is not None:
@@ -142,15 +145,15 @@ class TextModel:
             for length in lengths:
                 keys = keys * longest + length
 
-        def score(places):
-            ids = {name: padding.dense(tf.gather(row, places)) for name, row in rows.items()}
+        def score(indices):
+            ids = {name: padding.to_dense(tf.gather(row, indices)) for name, row in rows.items()}
             return (self.model.score(ids, **depth),)
 
-        return padding.in_groups(keys, score, (tf.zeros(tf.shape(targets)),))[0]
+        return padding.map_groups(keys, score, (tf.zeros(tf.shape(targets)),))[0]
 
     def ids(self, texts: tf.Tensor) -> tf.Tensor:
         """What the model reads of string [B]: int32 [B, S]; of sentences [B, sentences, words]."""
-        return padding.dense(self._sources(texts))
+        return padding.to_dense(self._sources(texts))
 
     def encode(self, texts: tf.Tensor, **depth: Any) -> EncodedTexts:
         """`EncodedTexts` of string [B]."""
@@ -200,8 +203,8 @@ class TextModel:
         question = ids[:, -1:].to_tensor(PAD, shape=[None, 1, words])
         return tf.concat([story, question], axis=1)
 
-    def _by_length(self, rows, function, beams):
-        """`function` of ids [n, S] -> `Found`, for all rows.
+    def _map_groups(self, rows, function, beams):
+        """`function` of ids [n, S] -> `DecodedTexts`, for all rows.
 
         All at once, or those of a length together, see `padding`.
         """
@@ -210,9 +213,9 @@ class TextModel:
         keys = tf.zeros([number], tf.int64)
         if is_ragged and padding.why_equal_lengths(self.model):
             keys = rows.row_lengths()
-        empty = Found(tf.fill([number, beams], ""), tf.zeros([number, beams]))
+        empty = DecodedTexts(tf.fill([number, beams], ""), tf.zeros([number, beams]))
 
-        def of_group(places):
-            return function(padding.dense(tf.gather(rows, places)))
+        def run_group(indices):
+            return function(padding.to_dense(tf.gather(rows, indices)))
 
-        return Found(*padding.in_groups(keys, of_group, empty))
+        return DecodedTexts(*padding.map_groups(keys, run_group, empty))

@@ -17,7 +17,7 @@ from ut_keras import hparam, models
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import DataError
 from ut_keras.hparam import changes as hparam_changes
-from ut_keras.inference import decode_hparams, feature_record, run_record
+from ut_keras.inference import decode_hparams, feature_record, run_json
 from ut_keras.text import text_encoder_base
 
 
@@ -85,42 +85,42 @@ def read(
     if not os.path.isdir(run_dir):
         raise DataError(f"output_dir must be the folder of a run. Received: {run_dir!r}.")
     if problem is not None:
-        features = features_of(problem, data_dir, [run_dir])
+        features = problem_features(problem, data_dir, [run_dir])
     else:
-        features = kept_features([run_dir])
+        features = saved_features([run_dir])
     if features is None:
         raise DataError(
             "output_dir must hold features.json with all encoders; where it does not, give the "
             f'problem and its data_dir: problem=problems.get("…"). Received: {run_dir!r}.'
         )
-    record = run_record.read(run_dir)
-    hp = hparams_of(run_dir, record)[0]
+    record = run_json.read(run_dir)
+    hp = read_hparams(run_dir, record)[0]
     if hp is None:
         raise DataError(f"output_dir must hold hparams.json. Received: {run_dir!r}.")
     if not record.get("model"):
         raise DataError(
-            f'{os.path.join(run_dir, run_record.FILENAME)} must name the model: {{"model": '
+            f'{os.path.join(run_dir, run_json.FILENAME)} must name the model: {{"model": '
             '"universal_transformer"}. Received: none.'
         )
     checkpoint = os.path.expanduser(checkpoint) if checkpoint else None
     return Run(run_dir, checkpoint, record["model"], hp, *features)
 
 
-def kept_features(folders: Sequence[str]) -> Any:
+def saved_features(folders: Sequence[str]) -> Any:
     """The `FeatureRecord` of the first folder that has one; None where it lacks an encoder."""
-    kept = next(filter(None, map(feature_record.load, folders)), None)
-    return None if kept is None or None in kept.encoders.values() else kept
+    saved = next(filter(None, map(feature_record.load, folders)), None)
+    return None if saved is None or None in saved.encoders.values() else saved
 
 
-def features_of(problem: Any, data_dir: str | None, folders: Sequence[str]) -> Any:
+def problem_features(problem: Any, data_dir: str | None, folders: Sequence[str]) -> Any:
     """The `FeatureRecord` of a problem, with the vocabulary that the folders' runs had."""
-    features = feature_record.of_problem(problem, data_dir)
+    features = feature_record.from_problem(problem, data_dir)
     for folder in folders:
         feature_record.check_same_encoders(folder, features)
     return features
 
 
-def hparams_of(run_dir: str, record: dict[str, Any]) -> tuple[Any, Any]:
+def read_hparams(run_dir: str, record: dict[str, Any]) -> tuple[Any, Any]:
     """(hparams in the folder, those that its checkpoints are of); None where there are none.
 
     Raises:
@@ -132,6 +132,6 @@ def hparams_of(run_dir: str, record: dict[str, Any]) -> tuple[Any, Any]:
     saved = hparam.load(path)
     if not checkpoint_files.exists(run_dir):
         return saved, saved
-    noted = record.get("trained_with", {}).get("hparams")  # runs of older versions have none
-    noted = noted if isinstance(noted, dict) else None
-    return saved, hparam_changes.check_as_trained(saved, noted, path)
+    trained = record.get("trained_with", {}).get("hparams")  # runs of older versions have none
+    trained = trained if isinstance(trained, dict) else None
+    return saved, hparam_changes.check_as_trained(saved, trained, path)
