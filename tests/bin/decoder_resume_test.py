@@ -49,7 +49,7 @@ def test_resume_continues_after_the_interruption(
     shutil.copy(partial, tmp_path / ".out.ut_keras-partial")
     capsys.readouterr()
     assert decoder.main(argv) == 0
-    assert "Going on with what" in capsys.readouterr().out
+    assert ".out.ut_keras-partial" in capsys.readouterr().out
     assert interruption["batches"] == all_batches - 3
     assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
     assert not (tmp_path / ".out.ut_keras-partial").exists()
@@ -65,7 +65,7 @@ def partial(run, tmp_path_factory):
     with pytest.MonkeyPatch.context() as monkeypatch, contextlib.redirect_stdout(said):
         _interruption(monkeypatch)["at"] = 3
         assert decoder.main(argv) == 143
-    assert "16 of 40 lines are decoded, kept in" in said.getvalue()
+    assert "16 of 40 lines" in said.getvalue()
     assert not (folder / "out").exists() and (folder / ".out.ut_keras-partial").exists()
     return folder / ".out.ut_keras-partial"
 

@@ -207,12 +207,12 @@ def test_long_lines_are_reported_and_truncated(run, tmp_path, capsys, monkeypatc
     (tmp_path / "source").write_text(f"0 1\n{long}\n1\n")
     argv = [f"--decode_from_file={tmp_path / 'source'}", f"--decode_to_file={tmp_path / 'out'}"]
     run.decode(*argv, "--decode_hparams=beam_size=1,extra_length=2")
-    assert "line 2: longer than the 256 symbols" in capsys.readouterr().out
+    assert "line 2: longer than the 256 tokens" in capsys.readouterr().out
     [found] = search(run.model, long, decode_length=2)
     assert lines_of(tmp_path / "out")[1] == found[0]
     cut = "--decode_hparams=beam_size=1,extra_length=2,max_input_size=6"
     run.decode(*argv, cut)
-    assert "line 2: cut to max_input_size=6 symbols" in capsys.readouterr().out
+    assert "line 2: truncated to max_input_size=6 tokens" in capsys.readouterr().out
     [found] = search(run.model, long[:9], decode_length=2)
     assert lines_of(tmp_path / "out")[1] == found[0]
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{long}\n"))

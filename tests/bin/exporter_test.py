@@ -198,7 +198,7 @@ def test_user_errors_are_one_line(run, tmp_path, capsys):
     assert "saved_model.pb" in _error(capsys, *known, "--noas_text")
     assert "--train_steps is not supported" in _error(capsys, *known, "--train_steps=7")
     line = _error(capsys, *known, "--decode_hparams=return_beams=True")
-    assert "return_beams works in ut-decoder only" in line
+    assert "return_beams is only supported by ut-decoder" in line
     line = _error(capsys, *known, "--decode_hparams=beam_size=9")
     assert "beam_size must be at most" in line
     assert "--export_dir" in _error(capsys, *known, "--exportdir=x")

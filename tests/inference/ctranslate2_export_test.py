@@ -105,7 +105,7 @@ def test_what_lies_there_is_what_was_checked(tmp_path, monkeypatch):
     model, other = _model(), _model(",norm_epsilon=9.0")
     spec, rest = ctranslate2_export._spec, [model, other]
     monkeypatch.setattr(ctranslate2_export, "_spec", lambda of, _: spec(of, rest.pop(0)))
-    with pytest.raises(ValueError, match="must find the log probabilities of the model"):
+    with pytest.raises(ValueError, match=r"log probabilities .*Received: -\d+\.\d+ instead of -\d"):
         export.export_ctranslate2(model, ENCODERS, str(tmp_path / "served"), "int8")
     assert not rest and not os.listdir(tmp_path)
 
@@ -115,7 +115,7 @@ def test_what_lies_there_is_what_was_checked(tmp_path, monkeypatch):
     [
         (
             lambda: _model(name="universal_transformer", hparams_set="universal_transformer_tiny"),
-            "adds its signals at every step. Received: a universal_transformer of inputs",
+            "Received: a universal_transformer .*inputs",
         ),
         (
             lambda: _model(",prepend_mode=prepend_inputs_masked_attention"),
@@ -124,12 +124,12 @@ def test_what_lies_there_is_what_was_checked(tmp_path, monkeypatch):
         (lambda: _model(",hard_attention_k=12"), "Received: a transformer .*hard_attention_k=12"),
         (
             lambda: _model(targets=FeatureSpec(3, "class_label")),
-            r"both of symbols.*targets \(class_label\)",
+            r"Received: .*targets \(class_label\)",
         ),
         (lambda: _model(",norm_type=rms"), "layer_norm_bias. Received: none|layer_norm_scale"),
-        (lambda: _model(",pos=emb"), "no layer for the weights source_position"),
-        (lambda: _model(",ffn_layer=swiglu"), "need the weights|no layer for the weights"),
-        (lambda: _model(",unidirectional_encoder=True"), "must find the log probabilities"),
+        (lambda: _model(",pos=emb"), "the weights source_position"),
+        (lambda: _model(",ffn_layer=swiglu"), "the weights (encoder|decoder)/"),
+        (lambda: _model(",unidirectional_encoder=True"), r"log probabilities .*Received: -\d"),
     ],
 )
 def test_says_what_does_not_fit(model, message, tmp_path):

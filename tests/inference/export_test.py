@@ -195,7 +195,7 @@ def test_ids_that_would_be_answered_by_who_shares_their_batch(loaded, name, chan
     rows = np.full([2, 4], 2, np.int32)
     assert len(signature(inputs=tf.constant(rows))["scores"]) == 2
     rows[1, 3:] = 0
-    wanted = "inputs must be of one length, without 0: "
+    wanted = "inputs must be of one length, .*: "
     with pytest.raises(tf.errors.InvalidArgumentError, match=wanted):
         signature(inputs=tf.constant(rows))
 
@@ -207,7 +207,7 @@ def test_what_is_too_long_or_not_as_many(loaded):
         ids(inputs=tf.fill([2, 5], 2))
     score = loaded("adaptive").signatures["score"]
     for sources in (["a"], ["a", "b", "a"]):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="must be as many"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="inputs and targets must "):
             score(inputs=tf.constant(sources), targets=tf.constant(["a", "b"]))
 
 
@@ -386,4 +386,4 @@ def test_mistakes(tmp_path):
     other = {**encoders, "targets": export_models.NUMBERS}
     refused(ValueError, "The encoder of targets must .*, 258. Received: 12", encoders=other)
     (tmp_path / "full").mkdir()
-    refused(FileExistsError, "not there yet", directory="full")
+    refused(FileExistsError, "full", directory="full")

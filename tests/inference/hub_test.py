@@ -121,7 +121,7 @@ def test_what_is_not_ours(server):
 
 def test_a_config_of_others(server):
     server.files["config.json"] = b'{"architectures": ["Bert"]}'
-    with pytest.raises(DataError, match="another's config"):
+    with pytest.raises(DataError, match="config.json must .* Received: "):
         ut_keras.load("hf://user/name")
 
 
@@ -151,7 +151,7 @@ def test_weights_that_were_cut_short_on_the_hub(server):
 @pytest.mark.parametrize("name", ["vocab.inputs.subwords", "model.safetensors"])
 def test_a_revision_without_a_file_is_named(server, revision, name):
     del server.files[name]
-    with pytest.raises(DataError, match=f"hf://user/name{revision} must hold {name}") as raised:
+    with pytest.raises(DataError, match=f"hf://user/name{revision} must .*{name}") as raised:
         ut_keras.load("hf://user/name" + revision)
     said = str(raised.value)
     assert f"Received: revision {revision[1:] or f'main ({COMMIT})'} without" in said
@@ -196,7 +196,7 @@ def test_pushes_one_commit_of_the_files_and_a_card(run, monkeypatch):
 
 
 def test_pushes_no_revision_and_says_what_the_hub_says(run, server):
-    with pytest.raises(UsageError, match="makes a commit of its own"):
+    with pytest.raises(UsageError, match="revision.* Received: '"):
         run.push("hf://user/name@v1")
     with pytest.raises(DataError, match="the token is that of"):
         run.push("hf://user/name")

@@ -78,11 +78,8 @@ def test_cut():
 def test_notes():
     rows = [[2, 1], [], [2] * 20 + [1], *[[]] * 12]
     empty, long = line_encoding.notes(rows, longest=10, max_input_size=-1)
-    assert empty == (
-        "lines 2, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 3 more: empty, and will be empty in what is "
-        "written."
-    )
-    assert long.startswith("line 3: longer than the 10 symbols")
-    assert "line 3: cut to max_input_size=5" in line_encoding.notes(rows, 30, 5)[1]
+    assert empty.startswith("lines 2, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 3 more: ")
+    assert long.startswith("line 3: ") and " 10 tokens" in long
+    assert "max_input_size=5 " in line_encoding.notes(rows, 30, 5)[1]
     assert line_encoding.notes([[2, 1]], 10, -1) == line_encoding.notes([[2, 3]], 9, 3) == []
     assert line_encoding.notes([[2, 3, 4]], 9, 3)  # a prompt, whose EOS counts, too

@@ -102,13 +102,16 @@ def _cut(copy):
 
 MISTAKES = {
     "cut short": (_cut, r"or a part of it \(1,000 bytes\)"),
-    "no weights": (lambda copy: os.remove(copy / "model.safetensors"), "must hold model.safe"),
+    "no weights": (lambda copy: os.remove(copy / "model.safetensors"), "must contain model.safe"),
     "no vocabulary": (
         lambda copy: os.remove(copy / "vocab.inputs.subwords"),
-        "must hold vocab.inputs",
+        "must contain vocab.inputs",
     ),
-    "another's": (_config(lambda config: config.update(library="other")), "another's config"),
-    "no hparams": (_config(lambda config: config.pop("hparams")), "another's config"),
+    "another's": (
+        _config(lambda config: config.update(library="other")),
+        "config.json must .*Received: ",
+    ),
+    "no hparams": (_config(lambda config: config.pop("hparams")), "config.json must .*Received: "),
     "no model": (_config(lambda config: config.update(model="bert")), "Unknown model"),
     "no features": (_config(lambda config: config.pop("features")), "KeyError 'features'"),
     **{

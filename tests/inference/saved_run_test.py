@@ -184,7 +184,7 @@ def test_names_of_runs_that_come_along(loaded, monkeypatch, run):
 
 def test_a_run_without_features_needs_the_problem(tmp_path, problem):
     small_run.write(tmp_path)
-    with pytest.raises(DataError, match=r"must hold features.json.*problem=problems.get"):
+    with pytest.raises(DataError, match=r"features.json.*problem=problems.get"):
         ut_keras.load(str(tmp_path))
     assert ut_keras.load(str(tmp_path), problem=problem).translate(TEXTS[:1], beam_size=1)
 
@@ -192,7 +192,7 @@ def test_a_run_without_features_needs_the_problem(tmp_path, problem):
 def test_mistakes(run, loaded, tmp_path, problem):
     with pytest.raises(DataError, match="must be the folder of a run"):
         ut_keras.load(str(tmp_path / "none"))
-    with pytest.raises(DataError, match="must hold hparams.json"):
+    with pytest.raises(DataError, match="must contain hparams.json"):
         ut_keras.load(str(tmp_path), problem=problem)
     with pytest.raises(DataError, match=r"Numbers must be in \[0, 2\)"):
         loaded.translate(["0 7"])
@@ -204,7 +204,7 @@ def test_mistakes(run, loaded, tmp_path, problem):
             loaded.translate(["0", text])
         with pytest.raises(ValueError, match="A text must be a str, of Unicode"):
             loaded.observe(text)
-    with pytest.raises(ValueError, match="classify needs a model of classes"):
+    with pytest.raises(ValueError, match="^classify .*Received: "):
         loaded.classify(["0"])
     with pytest.raises(ValueError, match="beam_size must be at most"):
         loaded.translate(["0"], beam_size=99)
@@ -212,7 +212,7 @@ def test_mistakes(run, loaded, tmp_path, problem):
         loaded.translate(["0"], alpha=-1)
     with pytest.raises(ValueError, match="seed must be at least 0. Received: -1"):
         loaded.generate(["0"], seed=-1)
-    with pytest.raises(ValueError, match="A run writes texts, freely"):
+    with pytest.raises(ValueError, match="Received: forced_prefix"):
         loaded.generate(["0"], forced_prefix=[[2]])
     with pytest.raises(ValueError, match=r"model.ckpt-7"):
         ut_keras.load(str(run), checkpoint_path=str(run / "model.ckpt-7"))
@@ -296,7 +296,7 @@ def test_averages_that_are_left_are_said(tmp_path, capsys):
     averages = {"some": tf.Variable(1.0)}
     checkpoint.Checkpoints(str(run), model, optimizer, moving_average=averages).save()
     ut_keras.load(run)
-    assert "also holds averages, which are left" in capsys.readouterr().err
+    assert "see best/" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

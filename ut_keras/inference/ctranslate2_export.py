@@ -62,13 +62,14 @@ def export_ctranslate2(
         raise ValueError(f"quantize must be one of {QUANTIZATIONS}. Received: {quantize!r}.")
     directory = file_error.checked_path(directory, "directory")
     if os.path.exists(directory):
-        raise FileExistsError(17, "An export needs a folder that is not there yet", directory)
+        raise FileExistsError(17, "The folder of an export must not exist", directory)
     try:
         import ctranslate2
         from ctranslate2.specs import transformer_spec
     except ImportError as error:
         raise ValueError(
-            f"CTranslate2 must be there: pip install 'ut_keras[ctranslate2]'. Received: {error}."
+            "CTranslate2 must be installed: pip install 'ut_keras[ctranslate2]'. "
+            f"Received: {error}."
         ) from error
     mode = getattr(model.hparams, "prepend_mode", "none")
     keys = getattr(model.hparams, "hard_attention_k", 0)
@@ -76,9 +77,10 @@ def export_ctranslate2(
     kinds = [f"{name} ({spec.modality})" for name, spec in sorted(model.specs.items())]
     if not is_plain or kinds != ["inputs (symbol)", "targets (symbol)"]:
         raise ValueError(
-            "CTranslate2 has layers of a transformer from inputs to targets, both of symbols; a "
-            f"Universal Transformer adds its signals at every step. Received: a {model.name} of "
-            f"{', '.join(kinds)}, prepend_mode={mode}, hard_attention_k={keys}."
+            "model must be a transformer from symbol inputs to symbol targets. CTranslate2 has no "
+            "layer for a Universal Transformer, which adds its signals at every step. "
+            f"Received: a {model.name} with {', '.join(kinds)}, prepend_mode={mode}, "
+            f"hard_attention_k={keys}."
         )
     finite.check_model(model)
     record = feature_record.FeatureRecord(model.specs, dict(encoders), model.target_space_id)
@@ -92,12 +94,13 @@ def export_ctranslate2(
             translator = ctranslate2.Translator(folder, compute_type="float32")
             if why := _score_difference(translator, model, _TOLERANCES[bits]):
                 raise ValueError(
-                    "CTranslate2 must find the log probabilities of the model; it has no layer for "
-                    f"some of its hparams. Received: {why}."
+                    "CTranslate2 must compute the log probabilities of the model; it does not "
+                    f"support some of the model's hparams. Received: {why}."
                 )
         if why := _score_difference(ctranslate2.Translator(folder), model, _TOLERANCES[quantize]):
             _LOG.warning(
-                "On this CPU CTranslate2 is wrong in 8 bits: %s. CT2_USE_MKL=1 helps.", why
+                "On this CPU, CTranslate2 computes wrong scores in 8 bits: %s. Set CT2_USE_MKL=1.",
+                why,
             )
         feature_record.save(folder, record)
 
@@ -162,7 +165,7 @@ def _set_norm(norm, weights, path):
 
 def _pop_weight(weights, name):
     if name not in weights:
-        raise ValueError(f"CTranslate2's layers need the weights {name}. Received: none.")
+        raise ValueError(f"CTranslate2's layers require the weights {name}. Received: none.")
     return np.ascontiguousarray(weights.pop(name))
 
 
@@ -194,4 +197,4 @@ def _score_difference(translator, model, tolerance):
     expected = model.score(rows).numpy()
     if np.allclose(found, expected, rtol=tolerance, atol=tolerance):
         return None
-    return f"{found[0]:.3f} for {expected[0]:.3f}"
+    return f"{found[0]:.3f} instead of {expected[0]:.3f}"

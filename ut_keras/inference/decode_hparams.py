@@ -78,10 +78,10 @@ _FIXED = {
     "mlperf_success": False,
 }
 _ALTERNATIVES = {
-    "min_length_ratio": "T2T's search does not read it either; give min_length",
-    "force_decode_length": "what stands behind the end is never written; give min_length",
-    "decode_to_file": "give the flag --decode_to_file",
-    "decode_reference": "give the flag --decode_reference",
+    "min_length_ratio": "T2T's search does not read it either; set min_length",
+    "force_decode_length": "nothing is written after EOS; set min_length",
+    "decode_to_file": "use the flag --decode_to_file",
+    "decode_reference": "use the flag --decode_reference",
 }
 
 
@@ -149,7 +149,7 @@ def search_options(values: Mapping[str, Any], batch: int = 0) -> dict[str, Any]:
 
 def _unsupported_message(name, value):
     if name in DECODER:
-        reason = "works in ut-decoder only"
+        reason = "is only supported by ut-decoder"
     else:
         reason = (
             f"is not supported{'; ' + _ALTERNATIVES[name] if name in _ALTERNATIVES else ' yet'}"
@@ -160,7 +160,7 @@ def _unsupported_message(name, value):
 def _check_together(values):
     if values.get("write_beam_scores") and not values["return_beams"]:
         raise UsageError(
-            "The decode hparam write_beam_scores goes with return_beams=True only. "
+            "The decode hparam write_beam_scores requires return_beams=True. "
             "Received: return_beams=False."
         )
     names = {name: spec.hparam for name, spec in SPECS.items()}
@@ -169,7 +169,7 @@ def _check_together(values):
         raise UsageError(f"The decode hparam {problem}")
     if values["seed"] >= 0 and not values["sampling_temp"]:
         raise UsageError(
-            "The decode hparam seed is for sampling: sampling_temp must be above 0. "
+            "The decode hparam sampling_temp must be above 0 where seed is set. "
             f"Received: seed={values['seed']}, sampling_temp=0.0."
         )
 

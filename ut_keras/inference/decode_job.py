@@ -97,8 +97,8 @@ def _in_batches(setup, rows, sources, lengths, num_beams, function):
     predictor, path = load_predictor(setup)
     if not num_beams and not predictor.searches:
         raise UsageError(
-            "--score_file scores what a model writes symbol by symbol. Received: a run of "
-            f"--model={setup.model_name}, which has no decoder."
+            "--score_file requires a model with a decoder. Received: a run with "
+            f"--model={setup.model_name}."
         )
     batches = _plan(setup, predictor, lengths, num_beams)
     work = _open_journal(setup, path, batches, rows, sources)
@@ -122,8 +122,8 @@ def _in_batches(setup, rows, sources, lengths, num_beams, function):
             if stop.requested:
                 break
     if len(results) < len(rows):
-        kept = f", kept in {work.path}. Give the same command again to go on." if work else "."
-        raise stop.stopped(f"stopped; {len(results)} of {len(rows)} {what} are decoded{kept}")
+        kept = f", saved in {work.path}. Run the same command again to resume." if work else "."
+        raise stop.stopped(f"Stopped after {len(results)} of {len(rows)} {what}{kept}")
     print(f"Decoded {len(rows):,} {what}.", flush=True)
     return [results[row] for row in range(len(rows))]
 
@@ -138,9 +138,9 @@ def _enough_memory(batch, lengths, what):
     except tf.errors.ResourceExhaustedError as error:
         number = batch[lengths.index(max(lengths))] + 1
         raise UsageError(
-            f"The memory must hold {len(batch)} {what} of up to {max(lengths)} symbols, such as "
-            f"number {number}, with their beams. Received: out of memory. Decode hparams that "
-            "help: batch_size=1; a smaller beam_size or extra_length; max_input_size."
+            f"The memory must be large enough for {len(batch)} {what} of up to {max(lengths)} "
+            f"tokens, such as number {number}, with their beams. Received: out of memory. Set the "
+            "decode hparams batch_size=1, a smaller beam_size or extra_length, or max_input_size."
         ) from error
 
 
@@ -183,9 +183,12 @@ def _open_journal(setup, checkpoint, batches, rows, sources):
     path = journal_path(setup.target)
     work = journal.Journal(path, digest)
     if work.finished:
-        print(f"Going on with what {path} holds of an earlier run.", flush=True)
+        print(f"Resuming with the results of an earlier run in {path}.", flush=True)
     elif work.has_other_job:
-        print(f"note: {path} is of another input, model or setting; starting anew.", flush=True)
+        print(
+            f"note: {path} has results for another input, model or setting. Starting again.",
+            flush=True,
+        )
     return work
 
 

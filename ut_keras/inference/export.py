@@ -59,12 +59,12 @@ def export_saved_model(
         FileExistsError: if the folder is there.
     """
     if "forced_prefix" in options:
-        raise ValueError("An export writes freely. Received: forced_prefix.")
+        raise ValueError("forced_prefix is not supported by exports. Received: forced_prefix.")
     options = current_names(options)
     Options(beam_size, alpha, decode_length, **options).check()
     directory = file_error.checked_path(directory, "directory")
     if os.path.exists(directory):
-        raise FileExistsError(17, "An export needs a folder that is not there yet", directory)
+        raise FileExistsError(17, "The folder of an export must not exist", directory)
     finite.check_model(model)
     texts = text_model.TextModel(model, encoders, max_input_length)
     search = {"beam_size": beam_size, "alpha": alpha, "decode_length": decode_length, **options}
@@ -136,7 +136,7 @@ def _generate_from_ids(texts, search, inputs, feature, returns_steps):
         checks.append((tf.shape(inputs)[1] <= most, f"at most {most} ids"))
     reason = padding.why_equal_lengths(texts.model)
     if reason and is_flat and search.get("per_example_length", True):
-        checks.append((tf.reduce_all(inputs != 0), f"of one length, without 0: {reason}"))
+        checks.append((tf.reduce_all(inputs != 0), f"of one length, without padding (0): {reason}"))
     asserted = [
         tf.debugging.Assert(is_right, [f"inputs must be {wanted}. Received:", inputs])
         for is_right, wanted in checks

@@ -104,7 +104,7 @@ def restore(values: Mapping[str, Any], path: str) -> FeatureRecord:
     described, directory = _parse(values, path), os.path.dirname(path)
     for name in missing(values, directory):
         raise DataError(
-            f"{directory} must hold {name}, which {os.path.basename(path)} names. Received: none."
+            f"{directory} must contain {name}, as {os.path.basename(path)} says. Received: none."
         )
     # One that two features share is made once.
     restored = functools.cache(lambda text: _restore(directory, json.loads(text)))
@@ -144,8 +144,8 @@ def check_same_encoders(directory: str, record: FeatureRecord) -> None:
         if differing:
             what = "vocabulary" if differing == ["sha256"] else f"encoder's {differing[0]}"
             raise DataError(
-                f"The {what} of {name!r} must be the one that the run in {directory} was trained "
-                f"with: {_short(saved.get(differing[0]))}. "
+                f"The {what} of {name!r} must be that of the run in {directory}: "
+                f"{_short(saved.get(differing[0]))}. "
                 f"Received: {_short(current.get(differing[0]))}."
             )
 
@@ -188,7 +188,7 @@ def _parse(content, path):
         for values in filter(None, encoders.values()):
             _class(values)
             if values.get("filename", VOCABULARIES[0]) not in VOCABULARIES:
-                raise ValueError(f"a vocabulary called {values['filename']!r}")
+                raise ValueError(f"the vocabulary {values['filename']!r}")
         space = content["target_space_id"]
         if expected := limits.why_no_int(space):
             raise DataError(f"target_space_id must be {expected}. Received: {space!r}.")
@@ -244,7 +244,7 @@ def _restore(directory, values):
         raise DataError(f"{path} must be as ut-trainer writes it. Received: {error}") from error
     if "sha256" in values and values["sha256"] != _digest(encoder):
         raise DataError(
-            f"{arguments['filename']} must be the vocabulary that the run was trained with, "
+            f"{arguments['filename']} must be the vocabulary of the trained run, "
             f"{_short(values['sha256'])}. Received: {_short(_digest(encoder))}."
         )
     return encoder
@@ -253,7 +253,7 @@ def _restore(directory, values):
 def _class(values):
     kinds = {kind.__name__: kind for kind in _CLASSES}
     if values["class"] not in kinds:
-        raise ValueError(f"there is no encoder {values['class']!r}")
+        raise ValueError(f"unknown encoder {values['class']!r}")
     return kinds[values["class"]]
 
 

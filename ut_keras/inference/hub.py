@@ -54,14 +54,14 @@ def fetch(address: str) -> str:
         raise _hub_error(address, error, f"the cache is {constants.HF_HUB_CACHE}") from error
     if not portable.exists(folder):
         raise DataError(
-            f"{address} must be a model that run.push or run.save wrote. "
+            f"{address} must be a model written by run.push or run.save. "
             f"Received: one without {portable.CONFIG}."
         )
     if missing := portable.missing(folder):
         commit = os.path.basename(folder)
         received = commit if revision == commit else f"{revision or 'main'} ({commit})"
         raise DataError(
-            f"{address} must hold {', '.join(missing)}, as its {portable.CONFIG} says. "
+            f"{address} must contain {', '.join(missing)}, as its {portable.CONFIG} says. "
             f"Received: revision {received} without."
         )
     return folder
@@ -87,7 +87,7 @@ def push(address: str, run: Any, private: bool | None = None, card: str = "") ->
     if not isinstance(card, str):
         raise UsageError(f"card must be a str. Received: {card!r}.")
     if revision:
-        raise UsageError(f"push makes a commit of its own. Received: the revision {revision!r}.")
+        raise UsageError(f"push cannot write to a revision. Received: the revision {revision!r}.")
     hub = _library()
     with tempfile.TemporaryDirectory() as temporary:
         folder = os.path.join(temporary, "run")
@@ -123,7 +123,7 @@ def _library():
         import huggingface_hub
     except ImportError as error:
         raise UsageError(
-            'Models on the hub need huggingface_hub: pip install "ut_keras[hub]". Received: none.'
+            'The hub requires huggingface_hub: pip install "ut_keras[hub]". Received: none.'
         ) from error
     return huggingface_hub
 

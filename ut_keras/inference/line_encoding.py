@@ -99,15 +99,15 @@ def notes(rows: Sequence[Any], longest: int, max_input_size: int) -> list[str]:
     long = [number for number, row in enumerate(rows, start=1) if _length(row) > most]
     messages = []
     if empty:
-        messages.append(f"{_lines(empty)}empty, and will be empty in what is written.")
+        messages.append(f"{_lines(empty)}empty; the output lines are empty, too.")
     if long and max_input_size > 0:
         messages.append(
-            f"{_lines(long)}cut to max_input_size={max_input_size} symbols, EOS included."
+            f"{_lines(long)}truncated to max_input_size={max_input_size} tokens, including EOS."
         )
     elif long:
         messages.append(
-            f"{_lines(long)}longer than the {longest} symbols that training went to (max_length); "
-            "decoded whole."
+            f"{_lines(long)}longer than the {longest} tokens of training (max_length); "
+            "decoded in full."
         )
     return messages
 

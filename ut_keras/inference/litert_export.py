@@ -68,10 +68,7 @@ def export_litert(
     search.check()
     for name in ("forced_prefix", "exit_threshold", "return_steps"):
         if getattr(search, name) is not getattr(Options, name):
-            raise ValueError(
-                "A LiteRT model writes freely and halts as it was trained to, giving no steps. "
-                f"Received: {name}."
-            )
+            raise ValueError(f"{name} is not supported by LiteRT exports. Received: {name}.")
     finite.check_model(model)
     shape = _source_shape(model, source_length)
     if search.num_steps is not None:
@@ -99,12 +96,12 @@ def _source_shape(model, source_length):
     if model.encoder is None:
         if source_length is not None:
             raise ValueError(
-                "source_length must be None for a language model, which steps through its prompt. "
+                "source_length must be None for a language model, which reads its prompt by steps. "
                 f"Received: {source_length}."
             )
         if model.why_not_cached or not hasattr(model.decoder, "start_cache"):
             raise ValueError(
-                "A language model must have a cache, to step through its prompt. "
+                "A language model must support a decode cache to read its prompt step by step. "
                 f"Received: a model without: {model.why_not_cached or type(model).__name__}."
             )
         return None
@@ -112,8 +109,8 @@ def _source_shape(model, source_length):
     reason = padding.why_equal_lengths(model)
     if reason and not (is_story and not model.hparams.trim_stories):
         raise ValueError(
-            "LiteRT wants sources of one length, so padding must not change what is made of them. "
-            f"Received: a model where it does: {reason}."
+            "Padding must not change the output of a LiteRT model, because its sources have one "
+            f"length. Received: a model in which it does: {reason}."
         )
     if is_story:
         return [1, *model.specs["inputs"].shape]
@@ -210,7 +207,7 @@ def _convert(folder, signatures, quantize):
             found = found or re.search(r"'(tf\.\w+)'", text)
             what = found[1] if found else text.strip().partition("\n")[0]
             raise ValueError(
-                f"LiteRT must have operations of its own for the model. Received: {what.strip()}."
+                f"LiteRT must have operations for the model. Received: {what.strip()}."
             ) from error
 
 

@@ -26,9 +26,9 @@ def why_equal_lengths(model: keras.Model, scores: bool = False) -> str:
         str; "" where padding changes no answer.
     """
     if model.decoder is None and not model.class_labels:
-        return "an encoder without decoder answers at every position, padding too"
+        return "an encoder without a decoder also has outputs at padding"
     if model.decoder is None and model.hparams.class_label_pooling == "mean":
-        return "class_label_pooling=mean is of all positions, padding too"
+        return "class_label_pooling=mean includes padding"
     if not scores:
         return row_groups.why_equal_lengths(model)
     reason = "" if model.encoder is None else model.why_source_padding_matters

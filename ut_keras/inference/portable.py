@@ -49,8 +49,8 @@ def save(directory: str | os.PathLike[str], model: keras.Model, encoders: Any) -
         features = feature_record.store(written, record)
         if None in (feature["encoder"] for feature in features["features"].values()):
             raise DataError(
-                "Text encoders must be those of ut_keras to be saved; features.json of the run "
-                "says which is not."
+                "Text encoders must be classes of ut_keras. Received: another class; features.json "
+                "of the run has null for it."
             )
         variables = checkpoint.model_variables(model)
         weights = {name: variable.numpy() for name, variable in variables.items()}
@@ -90,7 +90,7 @@ def load(directory: str) -> tuple[keras.Model, dict[str, Any]]:
     name, values = config.get("model"), config.get("hparams")
     if config.get("library") != "ut_keras" or not isinstance(values, dict):
         raise DataError(
-            f"{path} must be as ut_keras writes it. Received: another's config. "
+            f"{path} must be written by ut_keras. Received: another program's config. "
             "keras.models.load_model reads a complete folder that Keras wrote."
         )
     steps = config.get("num_steps")
@@ -98,11 +98,11 @@ def load(directory: str) -> tuple[keras.Model, dict[str, Any]]:
         raise DataError(f"{path}: num_steps must be {expected}, or null. Received: {steps!r}.")
     features = feature_record.restore(config, path)
     if not os.path.isfile(weights):
-        raise DataError(f"{directory} must hold {WEIGHTS}. Received: none.")
+        raise DataError(f"{directory} must contain {WEIGHTS}. Received: none.")
     if config.get("sha256") != _digest(weights):
         raise DataError(
-            f"{weights} must be the file that {CONFIG} was written with. Received: another, or "
-            f"a part of it ({os.path.getsize(weights):,} bytes)."
+            f"{weights} must be the complete file that belongs to {CONFIG}. Received: another "
+            f"file, or a part of it ({os.path.getsize(weights):,} bytes)."
         )
     hp = hparam.from_dict(values)
     model = models.from_specs(str(name), hp, features.specs, features.target_space_id)
@@ -127,7 +127,8 @@ def _assign(variables, path):
     if differing:
         first = differing[0]
         raise DataError(
-            f"{path} must hold the variables of its model, {first} {expected_shapes.get(first)}. "
+            f"{path} must contain the variables of its model, {first} "
+            f"{expected_shapes.get(first)}. "
             f"Received: {saved_shapes.get(first)} ({len(differing)} differ)."
         )
     values = {name: tf.cast(weights[name], v.dtype) for name, v in variables.items()}

@@ -68,7 +68,7 @@ class Run:
             checkpoints = checkpoint.restored(self.run_dir, model)
             path = checkpoints.newest
         if checkpoints.has_moving_average:
-            print(f"note: {path} also holds averages, which are left; see best/", file=sys.stderr)
+            print(f"note: not loading the averaged weights in {path}; see best/", file=sys.stderr)
         decode_hparams.check_depth(values or {}, model)
         num_steps = (values or {}).get("num_steps")
         return (model.with_steps(num_steps) if num_steps else model), path
@@ -90,13 +90,13 @@ def read(
         features = saved_features([run_dir])
     if features is None:
         raise DataError(
-            "output_dir must hold features.json with all encoders; where it does not, give the "
+            "output_dir must contain features.json with all encoders. Otherwise, give the "
             f'problem and its data_dir: problem=problems.get("…"). Received: {run_dir!r}.'
         )
     record = run_json.read(run_dir)
     hp = read_hparams(run_dir, record)[0]
     if hp is None:
-        raise DataError(f"output_dir must hold hparams.json. Received: {run_dir!r}.")
+        raise DataError(f"output_dir must contain hparams.json. Received: {run_dir!r}.")
     if not record.get("model"):
         raise DataError(
             f'{os.path.join(run_dir, run_json.FILENAME)} must name the model: {{"model": '

@@ -134,7 +134,7 @@ class SavedRun:
             DataError: if a word is not in the vocabulary.
         """
         if "inputs" not in self.model.specs:
-            raise ValueError("dataset needs a model with inputs. Received: a language model.")
+            raise ValueError("dataset requires a model with inputs. Received: a language model.")
         _check_batches(batch_size, seed)
         sources, targets = text_rows.pairs(pairs, source, target)
         encoder, is_class = self.encoders["targets"], self._text_model.predictor.classifies
@@ -169,8 +169,8 @@ class SavedRun:
         """
         if self._text_model.predictor.is_language_model:
             raise ValueError(
-                "translate needs a model with inputs. Received: a language model, which goes on "
-                "from prompts by generate."
+                "translate requires a model with inputs. Received: a language model. Use generate "
+                "to continue a prompt."
             )
         options = current_names({**options, "alpha": alpha, "decode_length": decode_length})
         return [beams[0][0] for beams in self.generate(texts, beam_size, **options)]
@@ -189,8 +189,8 @@ class SavedRun:
         options = current_names(options)
         if {"forced_prefix", "return_steps"} & options.keys():
             raise ValueError(
-                "A run writes texts, freely; forced_prefix and return_steps are of ids, for "
-                f"model.generate. Received: {', '.join(options)}."
+                "forced_prefix and return_steps are only supported by model.generate, which takes "
+                f"ids. Received: {', '.join(options)}."
             )
         rows, predictor = self._rows(texts), self._text_model.predictor
         encoder, is_class = self.encoders["targets"], self.model.class_labels
@@ -223,7 +223,9 @@ class SavedRun:
     def class_scores(self, texts: Sequence[str]) -> list[list[tuple[str, float]]]:
         """For every text a list of (class, log probability), the likeliest first."""
         if not self._text_model.predictor.classifies:
-            raise ValueError("classify needs a model of classes. Received: one of symbols.")
+            raise ValueError(
+                "classify requires a model of class labels. Received: a model of symbols."
+            )
         texts = self._checked(texts)
 
         def classify(batch):

@@ -56,7 +56,7 @@ class TextModel:
             size = encoders[name].vocab_size if name in encoders else "no encoder"
             if size != spec.vocab_size:
                 raise ValueError(
-                    f"The encoder of {name} must have the size of the model's vocabulary, "
+                    f"The encoder of {name} must have the vocabulary size of the model, "
                     f"{spec.vocab_size}. Received: {size}."
                 )
         if expected := limits.why_no_int(max_input_length, 0):
@@ -131,7 +131,7 @@ class TextModel:
         """
         if sources is not None:
             sizes = tf.size(sources), tf.size(targets)
-            message = "inputs and targets must be as many. Received:"
+            message = "inputs and targets must have the same number of texts. Received:"
             check = tf.debugging.Assert(sizes[0] == sizes[1], [message, *sizes])
             with tf.control_dependencies([check]):
                 targets = tf.identity(targets)

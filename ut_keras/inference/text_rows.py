@@ -78,7 +78,9 @@ def _rows(values):
 def _rows_of_dataset(dataset):
     """Yields the rows of a `tf.data.Dataset`, whose elements are rows or batches of rows."""
     if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
-        raise ValueError("pairs must end. Received: a tf.data.Dataset that repeats without end.")
+        raise ValueError(
+            "pairs must be finite. Received: a tf.data.Dataset that repeats without end."
+        )
     specs = tf.nest.flatten(dataset.element_spec)
     ranks = {spec.shape.rank if isinstance(spec, tf.TensorSpec) else None for spec in specs}
     if ranks == {1}:
@@ -141,7 +143,7 @@ def _as_str(value):
 def _check(text):
     if not isinstance(text, str) or re.search("[\ud800-\udfff]", text):
         raise ValueError(
-            f"A text must be a str, of Unicode characters. Received: {reprlib.repr(text)}."
+            f"A text must be a str of valid Unicode characters. Received: {reprlib.repr(text)}."
         )
 
 
