@@ -1,1 +1,1 @@
-"""From the folder of a run to answers: in Python, in a graph, from a command and in evaluation."""
+"""From the folder of a run to outputs: in Python, in a graph, from a command, in evaluations."""

@@ -1,14 +1,15 @@
-"""A `transformer` for CTranslate2, which runs it in C++, in 8 bits if wanted, without TensorFlow.
+"""Exports a `transformer` to CTranslate2, which runs it in C++ without TensorFlow.
 
     export.export_ctranslate2(model, encoders, "served", quantize="int8")
     translator = ctranslate2.Translator("served")
     translator.translate_batch([["17", "4", "1"]], **ctranslate2_export.OPTIONS)
 
-The words are ids as text, EOS included. CTranslate2's defaults cut long texts and change scores;
-`OPTIONS` are those under which it scores as the model does (docs/serving.md).
+The words that CTranslate2 reads and writes are ids as text, EOS included. Its default options
+truncate long texts and change the scores. With `OPTIONS` it scores as the model does
+(docs/serving.md).
 
-A layer of CTranslate2 is one of Vaswani et al. 2017 with its norms in front. It has none for a
-Universal Transformer, which adds its signals again at every step.
+CTranslate2 supports the layers of Vaswani et al. 2017 with the norm before each sublayer. It does
+not support the Universal Transformer, which adds its signals again at every step.
 """
 
 import logging
@@ -26,13 +27,13 @@ from ut_keras.ops import finite
 from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder
 
 _LOG = logging.getLogger("ut_keras")
-# By how much the log probability of a sentence may differ from the model's own
+# Maximum difference between the log probabilities of CTranslate2 and of the model.
 _TOLERANCES = {"": 1e-3, "float16": 1e-2, "int8": 0.1}
 QUANTIZATIONS = tuple(_TOLERANCES)
-_POSITIONS = 2048  # that a table of signals has; CTranslate2 reads and writes no more
-# Options of `translate_batch` under which CTranslate2 computes our scores with alpha=0.
+_POSITIONS = 2048  # positions in the table of signals: the longest text that CTranslate2 supports
+# Options of `translate_batch` with which CTranslate2 computes the scores of ut_keras for alpha=0.
 OPTIONS = {"max_input_length": 0, "min_decoding_length": 0, "length_penalty": 0}
-# What a user of an export must know before the first call.
+# Printed after an export.
 ADVICE = (
     f"Call translate_batch with {', '.join(f'{name}={value}' for name, value in OPTIONS.items())} "
     "and max_decoding_length=<source length + extra_length>, score_batch with max_input_length=0. "
@@ -45,18 +46,21 @@ ADVICE = (
 def export_ctranslate2(
     model: keras.Model, encoders: Mapping[str, TextEncoder], directory: str, quantize: str = ""
 ) -> None:
-    """Writes the folder, whole or not at all; features.json and vocabularies are in it.
+    """Write the folder of a CTranslate2 model, with features.json and the vocabularies.
+
+    If the export fails, no folder is left.
 
     Args:
-        model: a `Transformer` from symbols to symbols.
+        model: a `Transformer` with symbol inputs and symbol targets.
         encoders: dict from feature name to `TextEncoder`.
-        directory: str, a folder that is not there yet.
-        quantize: "", "float16" or "int8": the weights are stored in so many bits, and computed with
-            as CTranslate2 chooses; a warning says where that goes wrong on this CPU.
+        directory: str, a folder that must not exist.
+        quantize: "", "float16" or "int8". The format of the stored weights. CTranslate2 chooses the
+            format of the computation; a warning is logged if its scores on this CPU are wrong.
+
     Raises:
-        ValueError: if CTranslate2 is not there, has no layer for the model, or finds another log
-            probability than the model does.
-        FileExistsError: if the folder is there.
+        ValueError: if CTranslate2 is not installed, does not support the model, or computes other
+            log probabilities than the model.
+        FileExistsError: if the folder exists.
     """
     if quantize not in QUANTIZATIONS:
         raise ValueError(f"quantize must be one of {QUANTIZATIONS}. Received: {quantize!r}.")
@@ -90,7 +94,7 @@ def export_ctranslate2(
             spec.validate()
             spec.optimize(quantization=bits or None)
             spec.save(folder)
-            # What was written, not how this machine multiplies it.
+            # float32: this checks the stored weights, not the 8-bit products of this CPU.
             translator = ctranslate2.Translator(folder, compute_type="float32")
             if why := _score_difference(translator, model, _TOLERANCES[bits]):
                 raise ValueError(
@@ -106,7 +110,7 @@ def export_ctranslate2(
 
 
 def _spec(transformer_spec, model):
-    """The model as CTranslate2 describes one."""
+    """Return the specification of the model for CTranslate2."""
     weights = {name: v.numpy() for name, v in checkpoint.model_variables(model).items()}
     weights = {name: value for name, value in weights.items() if value.dtype.kind == "f"}
     depths = [
@@ -148,7 +152,12 @@ def _set_layer(layer, weights, path):
 
 
 def _set_attention(attention, weights, path, together):
-    """`together`: how many of q, k and v are one product each."""
+    """Set the weights of an attention layer.
+
+    Args:
+        together: list of int. CTranslate2 computes q, k and v as one product ([3]), or q alone and
+            k with v ([1, 2]).
+    """
     _set_norm(attention.layer_norm, weights, path)
     inner = f"{path}/multihead_attention"
     parts = [_pop_weight(weights, f"{inner}/{name}/kernel").T for name in "qkv"]
@@ -170,7 +179,7 @@ def _pop_weight(weights, name):
 
 
 def _embedding_tables(model, side):
-    """(a row for each symbol, a row for each position), as they are added up before the stack."""
+    """Return the embeddings [V, D] and the position signals [P, D] of a stack's input."""
     is_source = side == "encoder"
     table = model.source_embedding if is_source else model.target_embedding
     position = model.source_position if is_source else model.target_position
@@ -184,14 +193,14 @@ def _embedding_tables(model, side):
 
 
 def _score_difference(translator, model, tolerance):
-    """What is found, if made-up sentences have other log probabilities than the model finds."""
+    """Return how the log probabilities of random sentences differ from the model's, or None."""
     random = np.random.RandomState(0)
     rows = {
         name: np.insert(random.randint(2, spec.vocab_size, [4, 9]), 9, EOS, axis=1)
         for name, spec in sorted(model.specs.items())
     }
     sources, targets = ([list(map(str, row)) for row in of] for of in rows.values())
-    targets = [row[:-1] for row in targets]  # it adds EOS
+    targets = [row[:-1] for row in targets]  # CTranslate2 adds EOS
     scored = translator.score_batch(sources, targets, max_input_length=0)
     found = [sum(score.log_probs) for score in scored]
     expected = model.score(rows).numpy()

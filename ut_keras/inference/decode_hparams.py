@@ -1,4 +1,7 @@
-"""T2T's `--decode_hparams`: "beam_size=4,alpha=0.6,extra_length=100". No TensorFlow."""
+"""T2T's `--decode_hparams`, such as "beam_size=4,alpha=0.6,extra_length=100".
+
+This module does not import TensorFlow.
+"""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -12,7 +15,7 @@ from ut_keras.hparam.field import BOOLS
 
 
 class Field(NamedTuple):
-    """A decode hparam that works: its default (T2T's, but for our own) and its limits."""
+    """A supported decode hparam: its default, which is T2T's if T2T has it, and its limits."""
 
     default: Any
     least: float | None = None
@@ -20,18 +23,21 @@ class Field(NamedTuple):
 
 
 def _search_field(spec, default):
-    """The `Field` of an option of a search; where none is a default, a number stands for it."""
+    """Return the `Field` of an option of a search.
+
+    If the default of the option is None, the default of the hparam is a number that means None.
+    """
     least = spec.hparam_default if default is None else spec.least
     return Field(spec.hparam_default, least, spec.most)
 
 
-# Those of a search; min_length and what follows are ours, by their names in `model.generate`. T2T
-# has eos_penalty, which its search does not read.
+# The options of a search. T2T does not have min_length and the options after it, except
+# eos_penalty, which its search does not read.
 SEARCH = {spec.hparam: _search_field(spec, getattr(Options, name)) for name, spec in SPECS.items()}
-# In a trainer the model has the steps that it is trained with.
+# In the trainer, the number of steps is that of training.
 TRAINER = {
     **{name: field for name, field in SEARCH.items() if name != "num_steps"},
-    "batch_size": Field(0, 0),  # rows; 0: the dataset's batches
+    "batch_size": Field(0, 0),  # examples; 0: the dataset's batches
     "num_samples": Field(-1, -1),
 }
 DECODER = {
@@ -44,7 +50,7 @@ DECODER = {
     "log_results": Field(True),
 }
 
-# The rest of T2T's: accepted with these values, which change nothing.
+# T2T's other decode hparams: accepted only with these values, which have no effect.
 _FIXED = {
     "force_decode_length": False,
     "min_length_ratio": 0.0,
@@ -86,14 +92,17 @@ _ALTERNATIVES = {
 
 
 def parse(text: str, fields: Mapping[str, Field] | None = None) -> dict[str, Any]:
-    """Reads decode hparams, "name=value" pairs: a value for every field that works.
+    """Return the values of all supported decode hparams.
 
     Args:
-        fields: `TRAINER` (the default) or `DECODER`: what the command can do.
+        text: str, "name=value" pairs, separated by commas.
+        fields: `TRAINER` (the default) or `DECODER`, the fields that the command supports.
+
     Raises:
         HParamError: if `text` is malformed.
-        UsageError: for an unknown name (the nearest are listed), a value of the wrong type or out
-            of range, a field that is not supported, or fields that do not go together.
+        UsageError: if a name is unknown (the message lists the nearest names), a value has the
+            wrong type or is out of range, a field is not supported, or two values contradict each
+            other.
     """
     fields = TRAINER if fields is None else fields
     values = {name: field.default for name, field in fields.items()}
@@ -113,7 +122,7 @@ def parse(text: str, fields: Mapping[str, Field] | None = None) -> dict[str, Any
 
 
 def check_fits(values: Mapping[str, Any], vocab_size: int) -> None:
-    """Raises `UsageError` for more beams than there are symbols."""
+    """Raise `UsageError` if there are more beams than tokens in the vocabulary."""
     if values["beam_size"] > vocab_size:
         raise UsageError(
             "The decode hparam beam_size must be at most the size of the targets' vocabulary, "
@@ -122,7 +131,7 @@ def check_fits(values: Mapping[str, Any], vocab_size: int) -> None:
 
 
 def check_depth(values: Mapping[str, Any], model: Any) -> None:
-    """Raises `UsageError` if the model cannot go as deep as is asked for."""
+    """Raise `UsageError` if the model does not support num_steps or exit_threshold."""
     try:
         model.check_steps(values.get("num_steps") or None, values.get("exit_threshold") or None)
     except ValueError as error:
@@ -130,11 +139,14 @@ def check_depth(values: Mapping[str, Any], model: Any) -> None:
 
 
 def search_options(values: Mapping[str, Any], batch: int = 0) -> dict[str, Any]:
-    """What `model.generate` is called with, but for what is its default anyway.
+    """Return the arguments of `model.generate`, except for most defaults.
 
     Args:
         values: dict from `parse(text, DECODER)`.
-        batch: int, the batch's number: each samples with a seed of its own.
+        batch: int, the index of the batch. It is added to the seed, so batches sample differently.
+
+    Returns:
+        dict from argument to value.
     """
     options = {name: values[spec.hparam] for name, spec in SPECS.items() if name != "num_steps"}
     if options["seed"] >= 0:

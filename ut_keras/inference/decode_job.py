@@ -1,7 +1,7 @@
-"""The work of ut-decoder: rows of ids, in batches, to the lines that are written.
+"""The work of ut-decoder: decodes or scores sequences of ids in batches.
 
-    results = decode(setup, rows)                 the beams of each row, as texts
-    results = score(setup, targets, sources)      [log probability] of each
+    results = decode(setup, rows)                 the beams of each sequence, as texts
+    results = score(setup, targets, sources)      [score] of each target
 
 Knows what was asked for (`decoder_setup.Setup`) and hands it to what does not: `padding.plan`,
 `Predictor`, `journal`. An interrupted job goes on with what its journal holds.
@@ -24,13 +24,13 @@ from ut_keras.text import text_lines
 if TYPE_CHECKING:
     from ut_keras.inference.predictor import Predictor
 
-MAX_EXAMPLES = 128  # decoded together
-_MAX_POSITIONS = 8192  # positions decoded together, those of all beams counted
+MAX_EXAMPLES = 128  # in a batch
+_MAX_POSITIONS = 8192  # in a batch, counted over all beams
 _JOB_VERSION = 3
 
 
 def decode(setup: Any, rows: Sequence[Any]) -> list[list[str]]:
-    """The beams of rows of ids, as texts; [] stays without a result."""
+    """Return the lines to write for each sequence of ids; an empty sequence gives [""]."""
 
     def decode_batch(predictor, number, batch):
         found = beams(setup, predictor, [rows[i] for i in batch], number)
@@ -43,9 +43,10 @@ def decode(setup: Any, rows: Sequence[Any]) -> list[list[str]]:
 def score(
     setup: Any, targets: Sequence[Sequence[int]], sources: Sequence[Sequence[int]] | None = None
 ) -> list[list[str]]:
-    """Scores targets as T2T does: the mean of -log p over their ids, EOS included, one text each.
+    """Return the score of each target as a text.
 
-    A language model has no sources.
+    As in T2T, the score is the mean of -log p over the ids of the target, EOS included. A language
+    model has no sources.
     """
 
     depth = {"exit_threshold": setup.values["exit_threshold"] or None}
@@ -62,7 +63,7 @@ def score(
 
 
 def load_predictor(setup: Any) -> "tuple[Predictor, str]":
-    """(`Predictor` with the weights, path of the checkpoint)"""
+    """Return (`Predictor` with the weights, path of the checkpoint)."""
     from ut_keras.inference.predictor import Predictor
 
     model, path = setup.load_model(setup.values)
@@ -73,14 +74,17 @@ def load_predictor(setup: Any) -> "tuple[Predictor, str]":
 def beams(
     setup: Any, predictor: "Predictor", rows: Sequence[Any], batch: int = 0, **changed: Any
 ) -> list[list[tuple[str, float]]]:
-    """The beams of rows as texts.
+    """Return the beams of sequences as texts.
 
     Args:
-        rows: as for `Predictor`.
-        batch: int, the batch's number, by which sampling differs.
-        changed: decode hparams to replace.
+        setup: as for `decode`.
+        predictor: `Predictor`.
+        rows: the sequences, as for `Predictor`.
+        batch: int, the index of the batch, which changes the seed of the sampling.
+        changed: decode hparams that replace those of `setup`.
+
     Returns:
-        list of lists of (text, score), the best first.
+        list with a list of (text, score) for each sequence, the best first.
     """
     options = decode_hparams.search_options({**setup.values, **changed}, batch)
     return [
@@ -93,7 +97,11 @@ def beams(
 
 
 def _in_batches(setup, rows, sources, lengths, num_beams, function):
-    """What a function (predictor, number of the batch, row numbers) gives for all rows."""
+    """Run a function (predictor, index of the batch, indices of sequences) on all batches.
+
+    Returns:
+        list with the results of each sequence.
+    """
     predictor, path = load_predictor(setup)
     if not num_beams and not predictor.searches:
         raise UsageError(
@@ -130,7 +138,7 @@ def _in_batches(setup, rows, sources, lengths, num_beams, function):
 
 @contextlib.contextmanager
 def _enough_memory(batch, lengths, what):
-    """Turns TensorFlow's error into one line that says which rows were too much."""
+    """Turn TensorFlow's out-of-memory error into one line that names the batch."""
     import tensorflow as tf
 
     try:
@@ -145,12 +153,16 @@ def _enough_memory(batch, lengths, what):
 
 
 def _plan(setup, predictor, lengths, num_beams):
-    """The batches of rows that are not empty; T2T's batch_size counts rows. No beams: scores."""
+    """Return the batches, lists of indices of the sequences that are not empty.
+
+    Args:
+        num_beams: int. 0: targets are scored.
+    """
     from ut_keras.inference import padding
 
     most = setup.values["batch_size"]
     same_length = bool(padding.why_equal_lengths(predictor.model, scores=not num_beams))
-    if same_length and not num_beams:  # of source and target
+    if same_length and not num_beams:  # source and target would both need one length
         most = 1
     tokens = 0 if most else max(1, _MAX_POSITIONS // max(1, num_beams))
     filled = [number for number, length in enumerate(lengths) if length]
@@ -160,10 +172,10 @@ def _plan(setup, predictor, lengths, num_beams):
 
 
 def _open_journal(setup, checkpoint, batches, rows, sources):
-    """The journal beside the target; None where nothing is written."""
+    """Open the journal next to the output file; return None without an output file."""
     if not setup.target:
         return None
-    index = f"{checkpoint}.index"  # which holds the checksums of all weights
+    index = f"{checkpoint}.index"  # contains the checksums of all weights
     with file_error.named(index), open(index, "rb") as file:
         weights = hashlib.sha256(file.read()).hexdigest()
     job = {
@@ -193,17 +205,17 @@ def _open_journal(setup, checkpoint, batches, rows, sources):
 
 
 def journal_path(target: str) -> str:
-    """The path of the journal of what is written to a file."""
+    """Return the path of the journal of an output file."""
     return path_lock.beside(target, "partial")
 
 
 def best_text(beams: Sequence[str], values: Mapping[str, Any]) -> str:
-    """The text of the best beam, from what `decode` returns for a row."""
+    """Return the text of the best beam from the lines that `decode` returns for a sequence."""
     return beams[0].partition("\t")[0] if values["return_beams"] else beams[0]
 
 
 def _output_lines(pairs, values):
-    """The beams of a row as they are written, each on one line."""
+    """Return the lines to write for the beams of a sequence, one line per beam."""
     texts = [text_lines.one_line(text) for text, _ in pairs]
     if not values["return_beams"]:
         return texts[:1]

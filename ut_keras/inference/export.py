@@ -1,8 +1,8 @@
-"""A model as a SavedModel that takes and gives text, and needs no Python of ours.
+"""Exports a model as a SavedModel that maps text to text and does not need ut_keras.
 
     export.export_saved_model(model, encoders, "served/1", beam_size=4)
 
-Its signatures, by what there is to the model:
+The model has those of the following signatures that fit its kind:
 
     serving_default  inputs string [B]               -> outputs string [B, beams], scores [B, beams]
     classify         inputs string [B]               -> classes string [B, C], scores [B, C]
@@ -11,8 +11,8 @@ Its signatures, by what there is to the model:
     ids              inputs int32 [B, S]             -> outputs int32 [B, beams, T], scores; with
         return_steps source_steps float32 [B, S] and target_steps [B, beams, T], where it ponders
 
-Whoever loads it has to `import tensorflow_text`, or be a server that is linked with its operations.
-docs/serving.md shows it at work.
+A program that loads the SavedModel must `import tensorflow_text`; a server must be linked with the
+operations of TensorFlow Text. docs/serving.md has examples.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ from ut_keras.inference import padding, text_model
 from ut_keras.ops import custom_gradient, finite
 from ut_keras.text.text_encoder_base import TextEncoder
 
-_TRACES = ("_searches", "_scores")  # that a model keeps
+_TRACES = ("_searches", "_scores")  # attributes in which a model keeps its compiled functions
 
 
 @custom_gradient.disabled()
@@ -44,19 +44,23 @@ def export_saved_model(
     max_input_length: int = 0,
     **options: Any,
 ) -> None:
-    """Writes the folder, whole or not at all.
+    """Write a SavedModel.
+
+    If the export fails, no folder is left.
 
     Args:
-        model: such as a `Transformer`.
-        encoders: dict from feature name to `TextEncoder`, as `problem.feature_encoders` gives it.
-        directory: str, a folder that is not there yet. A server wants a number for its last part.
-        beam_size, alpha, decode_length, options: of the search, see `model.generate`; here
-            per_example_length is True by default, and return_steps is of the signature `ids`. A
-            model of classes and an encoder without decoder use num_steps and exit_threshold only.
-        max_input_length: int. Sources are cut to so many ids, EOS included; 0: they are not.
+        model: a model such as a `Transformer`.
+        encoders: dict from feature name to `TextEncoder`, as `problem.feature_encoders` returns it.
+        directory: str, a folder that must not exist. Servers expect a number as its last part.
+        beam_size, alpha, decode_length, options: options of the search, see `model.generate`. Here
+            per_example_length is True by default, and return_steps affects only the signature
+            `ids`. Classifiers and encoders without a decoder use only num_steps and exit_threshold.
+        max_input_length: int. Sources are truncated to this number of ids, EOS included. 0: no
+            limit.
+
     Raises:
         ValueError: if an argument or an encoder does not fit, or a weight is not finite.
-        FileExistsError: if the folder is there.
+        FileExistsError: if the folder exists.
     """
     if "forced_prefix" in options:
         raise ValueError("forced_prefix is not supported by exports. Received: forced_prefix.")
@@ -74,7 +78,7 @@ def export_saved_model(
 
 
 def _module(texts, search):
-    """(`tf.Module` that holds all that the signatures use, dict of signatures)."""
+    """Return (`tf.Module` that tracks everything the signatures use, dict of signatures)."""
     module = tf.Module()
     module.encoders = list(texts.encoder_ops.values())
     module.weights = [variable.value for variable in texts.model.variables]
@@ -89,7 +93,7 @@ def _module(texts, search):
 
 
 def _functions(texts, search):
-    """Yields (name, function, specs of its arguments) of every signature."""
+    """Yield (name, function, specs of its arguments) for every signature."""
     search, depth = dict(search), Options(**search).depth
     returns_steps = search.pop("return_steps", False) and texts.predictor.searches
     feature = "targets" if texts.predictor.is_language_model else "inputs"
@@ -130,7 +134,7 @@ def _functions(texts, search):
 
 def _generate_from_ids(texts, search, inputs, feature, returns_steps):
     size = texts.model.specs[feature].vocab_size
-    most, is_flat = texts.max_input_length, inputs.shape.rank == 2  # stories are of one size
+    most, is_flat = texts.max_input_length, inputs.shape.rank == 2  # stories have a fixed size
     checks = [(tf.reduce_all((inputs >= 0) & (inputs < size)), f"ids in [0, {size})")]
     if most and is_flat:
         checks.append((tf.shape(inputs)[1] <= most, f"at most {most} ids"))
@@ -155,7 +159,7 @@ def _generate_from_ids(texts, search, inputs, feature, returns_steps):
 
 @contextlib.contextmanager
 def fresh_traces(model: keras.Model) -> Iterator[None]:
-    """While a signature is traced: the traces that are there have our gradients in them."""
+    """Context without a model's traces, which contain custom gradients, to trace signatures."""
     kept = {name: model.__dict__.pop(name) for name in _TRACES if name in model.__dict__}
     try:
         yield

@@ -1,4 +1,4 @@
-"""`features.json`: what the features of a run's model are, and how they become text.
+"""Reads and writes `features.json`: the features of a model and their text encoders.
 
 {
   "target_space_id": 0,
@@ -10,9 +10,9 @@
   }
 }
 
-The vocabularies lie beside it, in T2T's format: a folder with this file can be used without the
-problem and its data. "sha256" is of a vocabulary's entries in their order; runs of older versions
-have none.
+The vocabularies are in the same folder, in T2T's format. So a run can be used without its problem
+and data. "sha256" is the digest of the vocabulary's entries in their order. Runs of older versions
+do not have it.
 """
 
 import functools
@@ -34,7 +34,7 @@ _FILE_ENDINGS = {
     text_encoder.SubwordTextEncoder: "subwords",
     text_encoder.TokenTextEncoder: "tokens",
 }
-# What `save` may write beside features.json.
+# The names of the vocabularies that `save` writes.
 VOCABULARIES = tuple(
     f"vocab.{name}.{ending}" for name in ("inputs", "targets") for ending in _FILE_ENDINGS.values()
 )
@@ -48,28 +48,28 @@ _CLASSES = (
 
 
 class FeatureRecord(NamedTuple):
-    """What a run knows of its problem."""
+    """The part of a problem that a run stores."""
 
-    specs: dict  # from feature name to `FeatureSpec`
-    encoders: dict  # from feature name to `TextEncoder`, or None for one that cannot be stored
-    target_space_id: int = 0  # T2T's, of the kind of target
+    specs: dict  # feature name -> `FeatureSpec`
+    encoders: dict  # feature name -> `TextEncoder`, or None if it cannot be stored
+    target_space_id: int = 0  # T2T's id of the kind of target
 
 
 def from_problem(problem: Any, data_dir: str | None) -> FeatureRecord:
-    """The `FeatureRecord` of a `Problem` with its vocabulary in data_dir."""
+    """Return the `FeatureRecord` of a `Problem`, with its vocabulary from data_dir."""
     specs, encoders = problem.feature_specs(data_dir), problem.feature_encoders(data_dir)
     encoders = {name: encoders.get(name) for name in specs}
     return FeatureRecord(specs, encoders, problem.target_space_id)
 
 
 def save(directory: str, record: FeatureRecord) -> None:
-    """Writes `features.json` and the vocabularies to the folder of a run."""
+    """Write `features.json` and the vocabularies to the folder of a run."""
     content = json.dumps(store(directory, record), indent=2, ensure_ascii=False)
     text_encoder_base.write_lines(os.path.join(directory, FILENAME), [content])
 
 
 def store(directory: str, record: FeatureRecord) -> dict[str, Any]:
-    """Writes the vocabularies alone, and returns what `features.json` says."""
+    """Write only the vocabularies, and return the content of `features.json`."""
     stored, features = {}, {}
     for name, spec in record.specs.items():
         encoder = record.encoders[name]
@@ -85,18 +85,22 @@ def store(directory: str, record: FeatureRecord) -> dict[str, Any]:
 
 
 def load(directory: str) -> FeatureRecord | None:
-    """Reads what `save` wrote; None if the folder has none.
+    """Return the `FeatureRecord` of a folder; None if it has no `features.json`.
 
     Raises:
-        DataError: if it is not as `save` writes it, or a vocabulary is missing or another one; it
-            names the file.
+        DataError: if the content is invalid, or a vocabulary is missing or has another digest. The
+            message names the file.
     """
     path = os.path.join(directory, FILENAME)
     return restore(json_file.read(path, DataError), path) if os.path.exists(path) else None
 
 
 def restore(values: Mapping[str, Any], path: str) -> FeatureRecord:
-    """The `FeatureRecord` of what `store` returned, with the vocabularies beside the file `path`.
+    """Return the `FeatureRecord` for the return value of `store`.
+
+    Args:
+        values: dict from `store`.
+        path: str, the file that holds `values`. The vocabularies are in its folder.
 
     Raises:
         DataError: as `load`.
@@ -106,14 +110,19 @@ def restore(values: Mapping[str, Any], path: str) -> FeatureRecord:
         raise DataError(
             f"{directory} must contain {name}, as {os.path.basename(path)} says. Received: none."
         )
-    # One that two features share is made once.
+    # An encoder that two features share is made once.
     restored = functools.cache(lambda text: _restore(directory, json.loads(text)))
     encoders = {name: restored(json.dumps(saved)) for name, saved in described.encoders.items()}
     return described._replace(encoders=encoders)
 
 
 def missing(values: Mapping[str, Any], directory: str) -> list[str]:
-    """Return the names of the vocabularies of what `store` returned that a folder lacks."""
+    """Return the names of the vocabularies that a folder lacks.
+
+    Args:
+        values: dict from `store`.
+        directory: str.
+    """
     features = values.get("features")
     described = features.values() if isinstance(features, Mapping) else ()
     encoders = [feature.get("encoder") for feature in described if isinstance(feature, Mapping)]
@@ -123,14 +132,15 @@ def missing(values: Mapping[str, Any], directory: str) -> list[str]:
 
 
 def check_same_encoders(directory: str, record: FeatureRecord) -> None:
-    """Checks that texts become the ids that the run in a folder was trained with.
+    """Check that encoders give the ids that the run in a folder was trained with.
 
     Args:
-        directory: str. Without a `features.json` in it there is nothing to compare with.
-        record: `FeatureRecord`, of the problem that is asked for.
+        directory: str. If it has no `features.json`, nothing is checked.
+        record: `FeatureRecord` with the encoders to check.
+
     Raises:
-        DataError: if an encoder is of another kind or has another vocabulary, or one in other
-            order.
+        DataError: if an encoder has another class or another vocabulary, or the same vocabulary in
+            another order.
     """
     described = _read(directory)
     for name, saved in (described.encoders if described else {}).items():
@@ -151,7 +161,7 @@ def check_same_encoders(directory: str, record: FeatureRecord) -> None:
 
 
 def description(record: FeatureRecord) -> dict[str, str]:
-    """What two records must have in common to be of the same ids: dict from feature to str."""
+    """Return a text for each feature that is equal for records with the same ids."""
     texts = {}
     for name, spec in record.specs.items():
         values = _describe(record.encoders.get(name)) or {}
@@ -161,7 +171,7 @@ def description(record: FeatureRecord) -> dict[str, str]:
 
 
 def filenames(directory: str) -> list[str]:
-    """The names of the files that `save` wrote, or []."""
+    """Return the names of the files that `save` wrote, or []."""
     described = _read(directory)
     if described is None:
         return []
@@ -170,13 +180,13 @@ def filenames(directory: str) -> list[str]:
 
 
 def _read(directory):
-    """What `_described` makes of the folder's file, or None."""
+    """Return the parsed `features.json` of a folder, or None."""
     path = os.path.join(directory, FILENAME)
     return _parse(json_file.read(path, DataError), path) if os.path.exists(path) else None
 
 
 def _parse(content, path):
-    """A `FeatureRecord` that has, for an encoder, the dict that it can be made of, or None."""
+    """Return a `FeatureRecord` with dicts from `_describe` in place of encoders."""
     try:
         features = dict(content["features"])
         specs = {
@@ -199,7 +209,7 @@ def _parse(content, path):
 
 
 def _store(directory, feature, encoder):
-    """What says how to make the encoder; None where nothing does."""
+    """Write the vocabulary of an encoder and return its description, or None."""
     values = _describe(encoder)
     if values and type(encoder) in _FILE_ENDINGS:
         values["filename"] = f"vocab.{feature}.{_FILE_ENDINGS[type(encoder)]}"
@@ -208,7 +218,7 @@ def _store(directory, feature, encoder):
 
 
 def _describe(encoder):
-    """What an encoder is, but for the name of its file; None for one that cannot be stored."""
+    """Return the description of an encoder without its filename, or None if it cannot be stored."""
     kind = type(encoder)
     if kind not in _CLASSES:
         return None
@@ -258,7 +268,7 @@ def _class(values):
 
 
 def _short(value):
-    """A value for a message; of a digest the beginning."""
+    """Return a value for a message; a digest is shortened."""
     if isinstance(value, str) and len(value) == 64:
         return f"sha256 {value[:8]}…"
     return "none" if value is None else repr(value)

@@ -1,9 +1,9 @@
-"""Free decoding of a split: the model reads its own symbols, not the true ones.
+"""Free decoding of a split: the model reads its own outputs instead of the targets.
 
     decoder = FreeDecoder(model, decode_hparams.parse("beam_size=1"), to_text, score)
     results, samples = decoder(dataset)      results = {"decode/accuracy_per_sequence": 0.97, …}
 
-For class labels there is nothing to write: the prediction is the class with the largest logit.
+For class labels, the prediction is the class with the largest logit.
 """
 
 import dataclasses
@@ -20,12 +20,12 @@ from ut_keras.inference.predictor import Predictor
 from ut_keras.process import live_line
 from ut_keras.text.text_encoder_base import cut_at_eos
 
-_BATCH_SIZE = 128  # examples that are read together
-_UNPACKED_BATCH_SIZE = 64  # examples of packed rows
+_BATCH_SIZE = 128  # examples read at once
+_UNPACKED_BATCH_SIZE = 64  # examples per batch after unpacking
 
 
 class Sample(NamedTuple):
-    """One row of ids: numpy arrays, without padding and EOS."""
+    """One example: numpy arrays of ids, without padding and EOS."""
 
     inputs: np.ndarray
     target: np.ndarray
@@ -38,12 +38,12 @@ class Sample(NamedTuple):
 
 @dataclasses.dataclass(eq=False)
 class FreeDecoder:
-    """Decodes datasets and counts what is right."""
+    """Decodes datasets and measures the accuracy."""
 
     model: keras.Model  # as for `Predictor`
     settings: Mapping[str, Any]  # decode hparams, from `decode_hparams.parse`
-    to_text: Callable[[str, Any], str]  # (feature name, ids) -> str, for `score` and `shown`
-    # (sources, references, hypotheses), lists of str, -> dict from name to float.
+    to_text: Callable[[str, Any], str]  # function (feature name, ids) -> str
+    # Function (sources, references, hypotheses), lists of str, -> dict from name to float.
     score: Callable[..., dict[str, float]]
 
     def __post_init__(self) -> None:
@@ -55,19 +55,21 @@ class FreeDecoder:
         num_shown: int = 3,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> tuple[dict[str, float], list[Sample]] | None:
-        """Decodes.
+        """Decode a dataset.
 
         Args:
-            dataset: of (features, targets), one pass; weights are not read.
-            num_shown: int. How many samples to hand back.
-            should_stop: function that says, after each batch, whether to give up.
+            dataset: finite dataset of (features, targets). Sample weights are ignored.
+            num_shown: int. Number of samples to return.
+            should_stop: function without arguments, called after each batch. If it returns True,
+                decoding stops.
+
         Returns:
-            (results, samples): dict from name to float, and list of `Sample`. None if given up.
+            (results, samples): dict from name to float, and list of `Sample`. None if it stopped.
         """
         counts = np.zeros(4)
         shown: list[Sample] = []
         texts = []
-        total = max(0, self.settings["num_samples"])  # 0: nobody knows
+        total = max(0, self.settings["num_samples"])  # 0: unknown
         options = decode_hparams.search_options(self.settings)
         with live_line.ProgressLine("free decoding, examples", total) as line:
             for features, targets, *_ in readable.batches(self._batches(dataset)):
@@ -84,7 +86,7 @@ class FreeDecoder:
                 if should_stop():
                     return None
         right, rows, right_ids, ids = counts
-        if not ids:  # of references that are all empty, nothing is wrong but what is written
+        if not ids:  # all references are empty: count the examples
             right_ids, ids = right, rows
         results: dict[str, Any] = {
             "decode/accuracy_per_sequence": right / max(1, rows),
@@ -97,7 +99,7 @@ class FreeDecoder:
         return {name: float(value) for name, value in results.items()}, shown
 
     def shown(self, sample: Sample) -> str:
-        """The lines that show a `Sample`."""
+        """Return the lines that show a `Sample`."""
         verdict = "right" if sample.is_correct else "wrong"
         return (
             f"  inputs:    {self.to_text('inputs', sample.inputs)}\n"
@@ -106,7 +108,7 @@ class FreeDecoder:
         )
 
     def can_decode(self, dataset: tf.data.Dataset) -> bool:
-        """Whether there is anything to decode from: a language model has no inputs."""
+        """Return whether a dataset has inputs, which language models have not."""
         return "inputs" in dataset.element_spec[0]
 
     def _batches(self, dataset):
@@ -123,10 +125,10 @@ class FreeDecoder:
 
 
 def _count(sample):
-    """[1 if the row is right, 1, ids that are right, ids of the target]
+    """Return an array: 1 if the example is correct, 1, number of correct ids, number of target ids.
 
-    The two ratios are seq-acc and char-acc of Dehghani et al. 2019: what is written beyond the
-    target's end counts against the row only.
+    The two ratios are seq-acc and char-acc of Dehghani et al. 2019. Output beyond the end of the
+    target makes only the example wrong.
     """
     overlap = min(len(sample.target), len(sample.decoded))
     right_ids = np.sum(sample.target[:overlap] == sample.decoded[:overlap])
@@ -134,7 +136,7 @@ def _count(sample):
 
 
 def read_rows(run: Any, split: str, most: int = -1) -> tuple[list[Any], list[Any]]:
-    """Reads examples in the order of the files: lists of int arrays, (inputs, targets).
+    """Read the examples of a split in the order of its files.
 
     Args:
         run: with the problem, its data_dir, hp and specs, such as `decoder_setup.SelectedRun`.

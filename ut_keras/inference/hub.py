@@ -1,11 +1,11 @@
-"""Models on the Hugging Face hub, in the form of `portable`.
+"""Downloads and uploads models on the Hugging Face hub, in the format of `portable`.
 
     ut_keras.load("hf://user/name")            or "hf://user/name@v1", a branch, tag or commit
     run.push("hf://user/name")
 
-`pip install "ut_keras[hub]"`. The token is that of `hf auth login` or HF_TOKEN, the cache
-and being offline (HF_HUB_OFFLINE=1) are the hub's own. Only the files that `portable` writes are
-fetched.
+This requires `pip install "ut_keras[hub]"`. The token comes from `hf auth login` or HF_TOKEN. The
+cache and the offline mode (HF_HUB_OFFLINE=1) are those of huggingface_hub. Only the files that
+`portable` writes are downloaded.
 """
 
 import os
@@ -34,13 +34,15 @@ tags: [universal-transformer, tensorflow, keras]
 
 
 def fetch(address: str) -> str:
-    """Downloads what is not in the cache yet; returns a folder for `portable.load`.
+    """Download a model, unless it is in the cache, and return its folder for `portable.load`.
 
-    The address is "hf://user/name" or "hf://user/name@revision".
+    Args:
+        address: str, "hf://user/name" or "hf://user/name@revision".
 
     Raises:
-        DataError: if there is no such model, or nobody answers and the cache has it not.
-        UsageError: if the address is none, or huggingface_hub is not installed.
+        DataError: if there is no such model, or the hub cannot be reached and the cache does not
+            have the model.
+        UsageError: if the address is invalid, or huggingface_hub is not installed.
     """
     repository, revision = _parse(address)
     hub = _library()
@@ -48,7 +50,7 @@ def fetch(address: str) -> str:
         folder = hub.snapshot_download(
             repository, revision=revision, allow_patterns=_FILES, library_name="ut_keras"
         )
-    except Exception as error:  # of the library, of the connection, of the disk
+    except Exception as error:  # of the library, the connection or the disk
         from huggingface_hub import constants
 
         raise _hub_error(address, error, f"the cache is {constants.HF_HUB_CACHE}") from error
@@ -68,18 +70,21 @@ def fetch(address: str) -> str:
 
 
 def push(address: str, run: Any, private: bool | None = None, card: str = "") -> str:
-    """Uploads a run in one commit; makes the repository if there is none.
+    """Upload a run in one commit; create the repository if it does not exist.
 
     Args:
         address: str, "hf://user/name".
         run: `SavedRun`.
-        private: bool, of a new repository; None: as its owner's are.
-        card: str, the README.md; by default how to load it, where the repository has none.
+        private: bool. Whether a new repository is private. None: the default of its owner.
+        card: str, the content of README.md. Default: if the repository has no README.md, one that
+            shows how to load the model.
+
     Returns:
-        str, the commit's address in a browser.
+        str, the URL of the commit.
+
     Raises:
-        DataError: if the hub does not take it.
-        UsageError: as `fetch`; or if a revision is named.
+        DataError: if the hub rejects the upload.
+        UsageError: as `fetch`, or if the address has a revision.
     """
     repository, revision = _parse(address)
     if private is not None and not isinstance(private, bool):

@@ -1,10 +1,10 @@
-"""What is finished of a long work, kept in a file, so that it can go on after an interruption.
+"""A file with the finished batches of a long job, from which an interrupted job resumes.
 
     {"ut_keras": "journal", "job": "4f1c…"}
     {"batch": 0, "results": [["ein Hund"], ["zwei Hunde"]]}
     {"batch": 1, "results": [["Schnee"]]}
 
-A line is a batch. A line that is torn ends what is gone on with.
+Each line after the first is a batch. Lines from the first incomplete one on are ignored.
 """
 
 import json
@@ -14,18 +14,19 @@ from typing import IO, Any
 
 from ut_keras.files import file_error, json_file, path_lock, whole_file
 
-_SIGNATURE = b'{"ut_keras": "journal", '  # which says whose it is
+_SIGNATURE = b'{"ut_keras": "journal", '  # the first bytes of every journal
 
 
 class Journal:
-    """The finished batches of a job, in a file that one process writes at a time.
+    """The finished batches of a job. One process at a time may write the file.
 
     Args:
-        path: str, of the journal.
-        job: str that stands for everything that the results depend on.
+        path: str, the path of the journal.
+        job: str, a digest of everything that the results depend on.
+
     Raises:
         OSError: if the file cannot be written.
-        UserError: if there is another file of its name.
+        UserError: if the path is a file that is not a journal.
     """
 
     def __init__(self, path: str, job: str) -> None:
@@ -41,12 +42,12 @@ class Journal:
                 file.write(_line({"ut_keras": "journal", "job": job}))
 
     def add(self, batch: int, results: Sequence[Any]) -> None:
-        """Notes the results of a batch, a list that JSON can hold."""
+        """Append the results of a batch, a list that can be written as JSON."""
         with file_error.named(self.path), open(self.path, "ab") as file:
             file.write(_line({"batch": batch, "results": results}))
 
     def _read(self, job):
-        """Reads what is there; returns the number of bytes that are whole."""
+        """Read the finished batches; return the number of bytes of complete lines."""
         try:
             with open_own(self.path) as file:
                 first, *lines = [_SIGNATURE + file.readline(), *file]
@@ -66,7 +67,7 @@ class Journal:
 
 
 def open_own(path: str) -> IO[bytes]:
-    """Opens a journal, if it is one; raises as `path_lock.open_own`."""
+    """Open a file if it is a journal; raise the errors of `path_lock.open_own`."""
     return path_lock.open_own(path, _SIGNATURE)
 
 

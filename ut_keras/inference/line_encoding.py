@@ -1,8 +1,8 @@
-"""Lines of a file as ids for a model; what is wrong is said with the number of the line.
+"""Encodes the lines of a file as ids; errors name the number of the line.
 
 "Zwei Hunde spielen im Schnee."  ->  [34, 265, 116, 37, 269, 2, 1]      a source, 1 = EOS
 "It was a dark"                  ->  [12, 40, 7, 311]                   a prompt
-""                               ->  []                                 stays an empty line
+""                               ->  []                                 the output line is empty
 """
 
 import string
@@ -19,10 +19,14 @@ _SHOWN = 10
 def sources(
     path: str, lines: Sequence[str], encoder: TextEncoder, first: int = 1
 ) -> list[list[int]]:
-    """Encodes sources: ids with EOS, [] for an empty line.
+    """Return the ids of sources, with EOS; [] for an empty line.
 
     Args:
-        path, first: of the file, and the number of its first line here; for errors.
+        path: str, the path of the file, for errors.
+        lines: list of str.
+        encoder: `TextEncoder`.
+        first: int, the number of the first line, for errors.
+
     Raises:
         DataError: for the first line that cannot be encoded.
     """
@@ -34,10 +38,10 @@ def sources(
 def prompts(
     path: str, lines: Sequence[str], encoder: TextEncoder, first: int = 1
 ) -> list[list[int]]:
-    """Encodes prompts of a language model; as `sources`, but for EOS.
+    """Return the ids of prompts of a language model, without EOS.
 
-    As in T2T, a space follows a punctuation mark at the end: of subwords, those with the space are
-    the ones that stand within texts.
+    The arguments and errors are those of `sources`. As in T2T, a space is added after a punctuation
+    mark at the end of a prompt: within texts, the subword of such a mark includes the space.
     """
     lines = [line + " " if line and line[-1] in string.punctuation else line for line in lines]
     return [
@@ -49,14 +53,18 @@ def prompts(
 def pairs(
     path: str, lines: Sequence[str], encoders: Mapping[str, TextEncoder]
 ) -> tuple[list[list[int]] | None, list[list[int]]]:
-    """Encodes lines source<TAB>target; of a language model, lines of targets.
+    """Return the ids of lines source<TAB>target, or of the targets of a language model.
 
     Args:
-        encoders: dict from "inputs" (not in a language model) and "targets" to `TextEncoder`.
+        path: str, the path of the file, for errors.
+        lines: list of str.
+        encoders: dict from feature name to `TextEncoder`. A language model has no "inputs".
+
     Returns:
         (sources or None, targets): ids with EOS.
+
     Raises:
-        DataError: for the first line that is no pair, or cannot be encoded.
+        DataError: for the first line that is not a pair or cannot be encoded.
     """
     names = [name for name in ("inputs", "targets") if name in encoders]
     expected = "source<TAB>target" if len(names) == 2 else "a target without a TAB"
@@ -77,7 +85,12 @@ def pairs(
 
 
 def truncate(rows: Sequence[Any], most: int) -> Sequence[Sequence[int]]:
-    """Rows cut as by T2T's max_input_size: `most` ids with EOS, one less without; < 1: not cut."""
+    """Truncate sequences as T2T's max_input_size does.
+
+    Args:
+        rows: list of lists of ids.
+        most: int. Maximum number of ids with EOS; one less without EOS. Below 1: no limit.
+    """
     if most < 1:
         return rows
     return [
@@ -87,12 +100,12 @@ def truncate(rows: Sequence[Any], most: int) -> Sequence[Sequence[int]]:
 
 
 def notes(rows: Sequence[Any], longest: int, max_input_size: int) -> list[str]:
-    """What a user should know of the lines.
+    """Return the notes for the user about empty and long lines.
 
     Args:
-        rows: list of lists of ids, before they are cut.
-        longest: int, the length that training went to.
-        max_input_size: int, what they are cut to, if above 0.
+        rows: list of lists of ids, before truncation.
+        longest: int, the maximum length in training.
+        max_input_size: int. Above 0: the length to which sequences are truncated.
     """
     empty = [number for number, row in enumerate(rows, start=1) if not row]
     most = max_input_size if max_input_size > 0 else longest
@@ -113,7 +126,7 @@ def notes(rows: Sequence[Any], longest: int, max_input_size: int) -> list[str]:
 
 
 def _length(row):
-    """EOS included, which a prompt has not but T2T counts."""
+    """Return the length with EOS. A prompt has no EOS, but T2T counts one."""
     return len(row) + (row[-1:] != [EOS]) if row else 0
 
 

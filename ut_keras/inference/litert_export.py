@@ -1,8 +1,9 @@
-"""A model as a `.tflite`: for LiteRT, in its own operations, without TensorFlow and without us.
+"""Exports a model as a `.tflite` file for LiteRT, which needs neither TensorFlow nor ut_keras.
 
     export.export_litert(model, "model.tflite", source_length=32, decode_length=8)
 
-Its signatures, of one example, by what there is to the model (B = 1):
+The file has those of the following signatures that fit the kind of the model. Each takes one
+example (B = 1):
 
     generate  inputs int32 [B, S]             -> outputs int32 [B, beams, T], scores [B, beams]
     classify  inputs int32 [B, S]             -> scores [B, C]: log probabilities
@@ -10,10 +11,11 @@ Its signatures, of one example, by what there is to the model (B = 1):
     step      symbol, position int32 [1],     -> logits [B, V], cache_0 …
               memory_0 …, cache_0 …
 
-A source is ids with EOS, 0 behind them up to S. A caller of `step` chooses symbols itself: it
-begins with symbol 0 at position 0, and hands on what `encode` and the step before have given. Of a
-language model there is a `step` alone, and `start`, which gives the empty cache for any inputs
-int32 [1]: a prompt is stepped through. docs/on_device.md shows it at work.
+A source has EOS at its end and is padded with 0 to length S. A caller of `step` chooses the tokens
+itself. It starts with token 0 at position 0, and passes on the memory from `encode` and the cache
+from the previous call. A language model has only `step` and `start`. `start` returns the empty
+cache for any inputs int32 [1]; the prompt is then passed to `step` token by token.
+docs/on_device.md has examples.
 """
 
 import contextlib
@@ -46,19 +48,23 @@ def export_litert(
     quantize: str = "",
     **options: Any,
 ) -> None:
-    """Writes the file, whole or not at all.
+    """Write a `.tflite` file.
+
+    If the export fails, no file is written.
 
     Args:
-        model: such as a `Transformer`.
-        path: str, of the file.
-        source_length: int S, EOS included. A story has a size of its own, a language model none.
-        decode_length, beam_size, options: of the search, see `model.generate`. A language model has
-            room for decode_length positions, its prompt's included.
-        quantize: how weights are kept: "" in 32 bits; "float16"; "int8", a scale for each of their
-            channels, and computed with in float32 or int8 as LiteRT chooses.
+        model: a model such as a `Transformer`.
+        path: str, the path of the file.
+        source_length: int S, EOS included. None for stories, whose size is fixed, and for language
+            models.
+        decode_length, beam_size, options: options of the search, see `model.generate`. For a
+            language model, decode_length is the total number of positions, including the prompt.
+        quantize: the format of the weights: "" for 32 bits, "float16", or "int8" with one scale per
+            channel. LiteRT chooses whether it computes with int8 weights in float32 or in int8.
+
     Raises:
-        ValueError: if an argument does not fit, or LiteRT has no operation of its own for one that
-            the model takes, which it names.
+        ValueError: if an argument does not fit, or LiteRT does not support an operation of the
+            model. The message names the operation.
     """
     if quantize not in QUANTIZATIONS:
         raise ValueError(f"quantize must be one of {QUANTIZATIONS}. Received: {quantize!r}.")
@@ -92,7 +98,7 @@ def export_litert(
 
 
 def _source_shape(model, source_length):
-    """[1, S] or [1, sentences, words]; None of a language model."""
+    """Return the shape of a source, [1, S] or [1, sentences, words]; None for a language model."""
     if model.encoder is None:
         if source_length is not None:
             raise ValueError(
@@ -122,7 +128,7 @@ def _source_shape(model, source_length):
 
 
 def _functions(model, shape, search):
-    """Yields (name, function of keywords, their specs) of every signature."""
+    """Yield (name, function with keyword arguments, their specs) for every signature."""
     predictor = Predictor(model)
     source = None if shape is None else tf.TensorSpec(shape, tf.int32, name="inputs")
 
@@ -146,7 +152,10 @@ def _functions(model, shape, search):
 
 
 def _step_signatures(model, source, size):
-    """The signatures that begin and go on; what goes between them is a flat list of tensors."""
+    """Yield the signatures that start a search and that decode one token.
+
+    Memory and cache pass between them as flat lists of tensors.
+    """
 
     def begin(inputs):
         if source is None:
@@ -186,7 +195,7 @@ def _named(name, nest):
 
 
 def _unnamed(state, name):
-    """What `_named` gave its names, in its order."""
+    """Return the tensors that `_named` has named, in order."""
     number = sum(key.startswith(f"{name}_") for key in state)
     return [state[f"{name}_{i}"] for i in range(number)]
 
@@ -201,7 +210,7 @@ def _convert(folder, signatures, quantize):
     with _silent():
         try:
             return converter.convert()
-        except Exception as error:  # whatever a converter of another version makes of it
+        except Exception as error:  # the type depends on the version of the converter
             text = str(error)
             found = re.search(r"(?:TF Select|Custom) ops: (.*)", text)
             found = found or re.search(r"'(tf\.\w+)'", text)
@@ -213,7 +222,7 @@ def _convert(folder, signatures, quantize):
 
 @contextlib.contextmanager
 def _silent():
-    """Without the pages that the converter's compiler writes of every place in the sources."""
+    """Context without the converter's output on stderr, which is many pages long."""
     with open(os.devnull, "wb") as nowhere, os.fdopen(os.dup(2), "wb") as stderr:
         os.dup2(nowhere.fileno(), 2)
         try:

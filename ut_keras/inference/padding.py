@@ -1,8 +1,8 @@
-"""Which rows may share a batch: the one rule for everything that answers rows of any length.
+"""Decides which sequences may share a batch, for every kind of inference.
 
-why_equal_lengths(model)                why not those of other lengths; "" where they may
-plan([3, 9, 2, 8], 20, 64)              [[1, 3], [0, 2]]: the batches of many rows
-map_groups(lengths, function, results)   the same in a graph
+why_equal_lengths(model)                 why all sequences must have one length, or ""
+plan([3, 9, 2, 8], 20, 64)               [[1, 3], [0, 2]]: indices of the sequences in each batch
+map_groups(lengths, function, results)   runs a function on groups of equal length, in a graph
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,14 +16,15 @@ from ut_keras.decoding import row_groups
 
 
 def why_equal_lengths(model: keras.Model, scores: bool = False) -> str:
-    """Why the rows of a batch must be of one length.
+    """Return why the sequences of a batch must have one length.
 
     Args:
-        model: such as a `Transformer`.
-        scores: bool. Whether given targets are scored, rather than written or classified; then
-            the length is that of source and target.
+        model: a model such as a `Transformer`.
+        scores: bool. Whether given targets are scored. Then both the sources and the targets must
+            have one length.
+
     Returns:
-        str; "" where padding changes no answer.
+        str, the reason; "" if padding does not change the outputs.
     """
     if model.decoder is None and not model.class_labels:
         return "an encoder without a decoder also has outputs at padding"
@@ -41,21 +42,23 @@ def why_equal_lengths(model: keras.Model, scores: bool = False) -> str:
 def plan(
     lengths: Sequence[int], tokens: int, max_examples: int, same_length: bool = False
 ) -> list[list[int]]:
-    """Groups rows into batches, those of like length together, the longest first.
+    """Group sequences of similar length into batches, the longest first.
 
-    So no work is wasted on padding, and if memory is too small, the first batch tells.
+    This saves work on padding. If the memory is too small, the first batch already fails.
 
     Args:
-        lengths: list of int, of the rows.
-        tokens: int. A batch, padded to its longest row, has at most so many positions, unless it
-            is a single row. 0 for any number.
-        max_examples: int. Rows of a batch.
-        same_length: bool. Only rows of equal length go together, so that none is padded.
+        lengths: list of int, the lengths of the sequences.
+        tokens: int. Maximum number of positions in a padded batch; a batch with one sequence may
+            have more. 0: no limit.
+        max_examples: int. Maximum number of sequences in a batch.
+        same_length: bool. Whether the sequences of a batch must have equal lengths, so that there
+            is no padding.
+
     Returns:
-        list of lists of indices into `lengths`: every row once.
+        list of lists of indices into `lengths`. Every sequence is in one batch.
     """
     batches: list[list[int]] = []
-    # Rows of one length stay in their order: the same rows give the same batches.
+    # The sort is stable, so the same sequences always give the same batches.
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
         batch = batches[-1] if batches else []
         longest = lengths[batch[0]] if batch else 0
@@ -77,7 +80,7 @@ def map_batches(batches: Iterable[Any], function: Callable[[Any], Iterable[Any]]
 
 
 def pad(rows: Sequence[Any]) -> np.ndarray:
-    """int32 [B, longest], or [B, longest, words]; 0 behind shorter rows."""
+    """Return int32 [B, longest] or [B, longest, words], with 0 after shorter sequences."""
     rows = [np.asarray(row, np.int32) for row in rows]
     batch = np.zeros([len(rows), max(map(len, rows)), *rows[0].shape[1:]], np.int32)
     for line, row in zip(batch, rows, strict=True):
@@ -86,7 +89,10 @@ def pad(rows: Sequence[Any]) -> np.ndarray:
 
 
 def trim(batch: np.ndarray) -> list[np.ndarray]:
-    """The rows of a padded batch [B, S], at least an id each; of more axes, as they are."""
+    """Return the sequences of a batch [B, S] without the padding after them.
+
+    At least one id of each sequence stays. A batch with more axes is not trimmed.
+    """
     if batch.ndim > 2:
         return list(batch)
     return [row[: max(1, len(np.trim_zeros(row, "b")))] for row in batch]
@@ -96,17 +102,21 @@ def trim(batch: np.ndarray) -> list[np.ndarray]:
 
 
 def to_dense(rows: Any) -> tf.Tensor:
-    """`pad`, of a `RaggedTensor`; of a tensor itself."""
+    """Return a `RaggedTensor` as a padded tensor, and a tensor unchanged."""
     return rows.to_tensor() if isinstance(rows, tf.RaggedTensor) else rows
 
 
 def map_groups(keys: tf.Tensor, function: Callable[[tf.Tensor], tuple], results: tuple) -> tuple:
-    """Calls a function for each group of rows.
+    """Call a function for each group of examples, in a graph.
 
     Args:
-        keys: int64 [B]. Rows of one key are a group.
-        function: (indices of the group's rows, int32 [n]) -> tuple of tensors [n, …].
-        results: tensors [B, …], of which each row gets another value; of no rows they are returned.
+        keys: int64 [B]. Examples with equal keys are a group.
+        function: function (indices of a group, int32 [n]) -> tuple of tensors [n, …].
+        results: tuple of tensors [B, …] of the shapes and dtypes of the results. Their values are
+            replaced.
+
+    Returns:
+        tuple of tensors [B, …], the results in the order of the examples.
     """
     unique_keys, group_of_example = tf.unique(keys)
 
@@ -122,6 +132,6 @@ def map_groups(keys: tf.Tensor, function: Callable[[tf.Tensor], tuple], results:
         lambda group, _: group < tf.size(unique_keys),
         run,
         (tf.constant(0), tuple(results)),
-        parallel_iterations=1,  # a group may fill the memory
+        parallel_iterations=1,  # one group at a time may fill the memory
     )
     return results

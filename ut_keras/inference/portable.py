@@ -1,12 +1,14 @@
-"""A trained model as other tools read it: config.json, model.safetensors and the vocabularies.
+"""Saves a model as config.json, model.safetensors and vocabularies, which other tools can read.
 
     ut_keras.load("runs/ende").save("ende")      writes the folder
     ut_keras.load("ende")                        reads it
 
+The content of config.json:
+
     {"library": "ut_keras", "model": "transformer", "hparams": {…}, "num_steps": null,
      "target_space_id": 0, "features": {…, as in features.json}, "sha256": "9f86d0… of the weights"}
 
-Weights have the names of the model's variables. Reading runs no code of the folder.
+The weights have the names of the model's variables. Loading a folder does not run code from it.
 """
 
 import hashlib
@@ -29,13 +31,13 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
 def exists(directory: str) -> bool:
-    """Whether a folder is one that `save` wrote, and not that of a run."""
+    """Return whether `save` wrote a folder; the folder of a run is not one."""
     is_run = os.path.exists(os.path.join(directory, run_json.FILENAME))
     return os.path.isfile(os.path.join(directory, CONFIG)) and not is_run
 
 
 def save(directory: str | os.PathLike[str], model: keras.Model, encoders: Any) -> None:
-    """Writes a folder, whole or not at all; with arguments and errors of `SavedRun` and `save`."""
+    """Write a model to a folder, see `SavedRun.save`; if it fails, no folder is left."""
     from safetensors import numpy as safetensors
 
     directory = os.path.expanduser(file_error.checked_path(directory, "directory"))
@@ -77,13 +79,15 @@ def missing(directory: str) -> list[str]:
 
 
 def load(directory: str) -> tuple[keras.Model, dict[str, Any]]:
-    """Reads what `save` wrote.
+    """Load a model from a folder that `save` wrote.
 
     Returns:
         (model, dict from feature name to `TextEncoder`).
+
     Raises:
-        DataError: if a file is missing, cut short or none of ours, or a weight is not finite.
-        HParamError, UnknownNameError: if there is no such model.
+        DataError: if a file is missing, incomplete or not written by ut_keras, or a weight is not
+            finite.
+        HParamError, UnknownNameError: if the hparams or the name of the model are invalid.
     """
     path, weights = (os.path.join(directory, name) for name in (CONFIG, WEIGHTS))
     config = json_file.read(path, DataError)

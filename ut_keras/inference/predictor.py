@@ -1,13 +1,14 @@
-"""Ids to what a model makes of them: beams, classes and scores, for everything that answers.
+"""From ids to the outputs of a model: beams, classes or scores.
 
     predictor = Predictor(model)
-    predictor(rows, beam_size=4)            [Decoded, …] of rows of any length, in Python
+    predictor(rows, beam_size=4)            [Decoded, …] for sequences of any length, in Python
     predictor.scores(targets, sources)      [log probability, …]
-    predictor.generate(ids, beam_size=4)    `Decoded` of one batch, in a graph, too
+    predictor.generate(ids, beam_size=4)    `Decoded` for one batch, eagerly or in a graph
 
-A search where the model writes; else the likeliest class, or the likeliest symbol at each position.
-Rows share a batch as `padding` says, and each may be written on as far as it may alone, unless
-per_example_length=False asks for T2T's way.
+A model with a decoder writes its outputs by a search. A classifier predicts the most likely class,
+and an encoder the most likely token at each position. `padding` decides which sequences share a
+batch. The maximum output length of a sequence does not depend on its batch, unless
+per_example_length=False, which is T2T's behavior.
 """
 
 from collections.abc import Sequence
@@ -24,44 +25,45 @@ from ut_keras.inference import padding
 
 
 class Predictor:
-    """Functions of ids.
+    """Functions from ids to the outputs of a model.
 
     Args:
-        model: with `generate`, `score`, `forward` and what says of them how, as `Transformer` has.
+        model: a `Seq2Seq`, such as a `Transformer`.
     """
 
     def __init__(self, model: keras.Model) -> None:
         self.model = model
-        self._compiled: dict = {}  # by depth
+        self._compiled: dict = {}  # num_steps, exit_threshold -> function
 
-    # What a model can do.
+    # Properties of the model.
 
     @property
     def is_language_model(self) -> bool:
-        """Whether a source is a prompt, and what is written goes on from there."""
+        """Whether a source is a prompt, which the output continues."""
         return self.model.encoder is None
 
     @property
     def classifies(self) -> bool:
-        """Whether a target is one of some classes."""
+        """Whether a target is a class."""
         return self.model.class_labels
 
     @property
     def searches(self) -> bool:
-        """Whether targets are written symbol by symbol."""
+        """Whether targets are generated token by token."""
         return not self.model.class_labels and self.model.decoder is not None
 
-    # Rows of any length, in Python.
+    # Sequences of any length, in Python.
 
     def __call__(self, rows: Sequence[Any], **options: Any) -> list[Decoded]:
-        """Writes, or classifies.
+        """Return the outputs for sequences of any length.
 
         Args:
-            rows: list of int arrays [S], or all of one shape [sentences, words].
-            options: of a search, see `model.generate`; here per_example_length is True by default.
-                Without a search num_steps and exit_threshold count.
+            rows: list of int arrays [S], or of arrays that all have the shape [sentences, words].
+            options: options of the search, see `model.generate`. Here per_example_length is True by
+                default. Without a search, only num_steps and exit_threshold have an effect.
+
         Returns:
-            list of `Decoded` of arrays: ids [beams, T] and scores [beams] of each row.
+            list with a `Decoded` of arrays for each sequence: ids [beams, T] and scores [beams].
         """
         options = current_names(options)
         return self._map_groups(
@@ -75,13 +77,14 @@ class Predictor:
         sources: Sequence[Sequence[int]] | None = None,
         **depth: Any,
     ) -> list[float]:
-        """How likely given targets are.
+        """Return the log probability of each target.
 
         Args:
-            targets, sources: lists of lists of ids, with EOS; no sources for a language model.
-            depth: num_steps and exit_threshold, of `model.forward`.
+            targets, sources: lists of lists of ids, with EOS. A language model has no sources.
+            depth: num_steps and exit_threshold, see `model.forward`.
+
         Returns:
-            list of float32: log probability of each target.
+            list of float32.
         """
         columns = {"targets": targets, **({} if sources is None else {"inputs": sources})}
 
@@ -96,7 +99,7 @@ class Predictor:
         return self._map_groups(lengths, score, scores=True)
 
     def _map_groups(self, lengths, function, scores=False):
-        """What a function of indices gives for all of them, in their order."""
+        """Return the results of a function of indices, called for groups that may share a batch."""
         reason = padding.why_equal_lengths(self.model, scores)
         groups: dict[Any, list[int]] = {}
         for index, length in enumerate(lengths):
@@ -116,7 +119,7 @@ class Predictor:
         depth = _depth(options)
         key = tuple(depth.values())
         if key not in self._compiled:
-            # Sentences have a fixed number of words.
+            # Sentences have a fixed number of words, their last axis.
             ids = tf.TensorSpec([None, None, *self.model.specs["inputs"].shape[1:]], tf.int32)
             self._compiled[key] = tf.function(
                 lambda ids: self.generate(ids, **depth), input_signature=[ids], autograph=False
@@ -126,13 +129,15 @@ class Predictor:
     # One batch, eagerly or in a graph.
 
     def generate(self, ids: tf.Tensor, **options: Any) -> Decoded:
-        """Writes, or classifies.
+        """Return the outputs for one batch.
 
         Args:
-            ids: int32 [B, S], or [B, sentences, words]; of one length where padding matters.
-            options: of a search, as above.
+            ids: int32 [B, S] or [B, sentences, words]. Where padding matters, all sequences must
+                have one length.
+            options: options of the search, as above.
+
         Returns:
-            `Decoded`; T is 1 for classes, S for an encoder's symbols.
+            `Decoded`; T is 1 for classes, and S for the tokens of an encoder.
         """
         options = current_names(options)
         if self.searches:
@@ -148,14 +153,14 @@ class Predictor:
         return Decoded(best[:, tf.newaxis], tf.reduce_sum(scores, axis=1, keepdims=True))
 
     def log_probs(self, ids: tf.Tensor, **depth: Any) -> tf.Tensor:
-        """[B, C], or [B, S, V]; a model that has a decoder gives the class at one position."""
+        """Return the log probabilities of classes, [B, C], or of an encoder's tokens, [B, S, V]."""
         features = {"inputs": ids, "targets": tf.zeros([tf.shape(ids)[0], 1], tf.int32)}
         output = self.model.forward(features, training=False, **depth)
         return tf.nn.log_softmax(output.logits)
 
 
 def _depth(options):
-    """How deep a pass without a search goes; the other options of a search are checked, too."""
+    """Return num_steps and exit_threshold of options, after checking all options."""
     parsed = Options(**options)
     parsed.check()
     return parsed.depth

@@ -1,10 +1,9 @@
-"""A trained run as its folder holds it: which model it is, what its ids are, and the weights.
+"""Reads the folder of a run: the model, its hparams, its text encoders and its weights.
 
-    run = read("runs/ende")              everything that can be checked early: without TensorFlow
-    model, path = run.load_model()       the weights, and the checkpoint that they are of
+    run = read("runs/ende")              everything except the weights, without TensorFlow
+    model, path = run.load_model()       the model with its weights, and the path of the checkpoint
 
-`hparams.json` and `run.json` say which model it is, `features.json` and the vocabularies what its
-ids are.
+`hparams.json` and `run.json` define the model. `features.json` and the vocabularies define its ids.
 """
 
 import dataclasses
@@ -23,14 +22,14 @@ from ut_keras.text import text_encoder_base
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Which weights are asked for, checked."""
+    """The content of a run's folder, checked, without the weights."""
 
     run_dir: str
-    checkpoint: str | None  # the path asked for; None: the newest of `run_dir`
+    checkpoint: str | None  # path; None: the newest checkpoint of `run_dir`
     model_name: str
     hp: Any  # hparams
-    specs: dict  # from feature name to `FeatureSpec`
-    encoders: dict  # from feature name to `TextEncoder`
+    specs: dict  # feature name -> `FeatureSpec`
+    encoders: dict  # feature name -> `TextEncoder`
     target_space_id: int
 
     @property
@@ -42,20 +41,24 @@ class Run:
         return self.specs["targets"].modality == "class_label"
 
     def to_text(self, name: str, ids: Any) -> str:
-        """The text of ids of a feature, without what stands behind EOS."""
+        """Return the text of a feature's ids up to EOS."""
         is_class = self.specs[name].modality == "class_label"
         return text_encoder_base.to_text(self.encoders[name], ids, is_class)
 
     def load_model(self, values: Mapping[str, Any] | None = None) -> tuple[Any, str]:
-        """Builds the model and reads its weights; loads TensorFlow.
+        """Build the model and load its weights; this imports TensorFlow.
 
         Args:
-            values: dict of decode hparams, of which those of depth are read. Optional.
+            values: dict of decode hparams, of which num_steps and exit_threshold are used.
+                Optional.
+
         Returns:
             (model, path of the checkpoint).
+
         Raises:
-            CheckpointError: if there is none, it cannot be read, or belongs to another model.
-            UsageError: if the model cannot go as deep.
+            CheckpointError: if there is no checkpoint, or it cannot be read or belongs to another
+                model.
+            UsageError: if the model does not support num_steps or exit_threshold.
         """
         from ut_keras.checkpoints import checkpoint
 
@@ -80,7 +83,7 @@ def read(
     problem: Any = None,
     data_dir: str | None = None,
 ) -> Run:
-    """The `Run` that a folder says by itself; arguments and errors as of `saved_run.load`."""
+    """Return the `Run` in a folder; arguments and errors are those of `saved_run.load`."""
     run_dir = os.path.expanduser(run_dir)
     if not os.path.isdir(run_dir):
         raise DataError(f"output_dir must be the folder of a run. Received: {run_dir!r}.")
@@ -107,13 +110,16 @@ def read(
 
 
 def saved_features(folders: Sequence[str]) -> Any:
-    """The `FeatureRecord` of the first folder that has one; None where it lacks an encoder."""
+    """Return the `FeatureRecord` of the first folder that has one.
+
+    The result is None if no folder has one or if an encoder could not be stored.
+    """
     saved = next(filter(None, map(feature_record.load, folders)), None)
     return None if saved is None or None in saved.encoders.values() else saved
 
 
 def problem_features(problem: Any, data_dir: str | None, folders: Sequence[str]) -> Any:
-    """The `FeatureRecord` of a problem, with the vocabulary that the folders' runs had."""
+    """Return the `FeatureRecord` of a problem, after checking it against those of the folders."""
     features = feature_record.from_problem(problem, data_dir)
     for folder in folders:
         feature_record.check_same_encoders(folder, features)
@@ -121,10 +127,10 @@ def problem_features(problem: Any, data_dir: str | None, folders: Sequence[str])
 
 
 def read_hparams(run_dir: str, record: dict[str, Any]) -> tuple[Any, Any]:
-    """(hparams in the folder, those that its checkpoints are of); None where there are none.
+    """Return (hparams in hparams.json, hparams of the trained checkpoints); None without a file.
 
     Raises:
-        HParamError: if the file is not as the run was trained.
+        HParamError: if hparams.json contradicts the hparams that the run was trained with.
     """
     path = os.path.join(run_dir, "hparams.json")
     if not os.path.exists(path):
@@ -132,6 +138,6 @@ def read_hparams(run_dir: str, record: dict[str, Any]) -> tuple[Any, Any]:
     saved = hparam.load(path)
     if not checkpoint_files.exists(run_dir):
         return saved, saved
-    trained = record.get("trained_with", {}).get("hparams")  # runs of older versions have none
+    trained = record.get("trained_with", {}).get("hparams")  # missing in runs of older versions
     trained = trained if isinstance(trained, dict) else None
     return saved, hparam_changes.check_as_trained(saved, trained, path)

@@ -1,4 +1,4 @@
-"""`run.json`: whose run a folder holds.
+"""Reads and writes `run.json`, which says what the run in a folder has trained.
 
 {"problem": "translate_ende_wmt32k", "model": "transformer", "hparams_set": "transformer_base",
  "hparams": "", "random_seed": 17, "trained_with": {"num_replicas": 1, …}}
@@ -19,10 +19,10 @@ _TEXTS = ("problem", "model", "hparams_set", "hparams")
 
 
 def read(directory: str) -> dict[str, Any]:
-    """Reads the record of a folder: texts are str, "random_seed" is a seed. {} without a record.
+    """Return the record of a folder, or {} if it has none.
 
     Raises:
-        DataError: if the file holds something else.
+        DataError: if the file is invalid: a text is not a str, or random_seed is not a seed.
     """
     path = os.path.join(directory, FILENAME)
     if not os.path.exists(path):
@@ -42,5 +42,5 @@ def read(directory: str) -> dict[str, Any]:
 
 
 def write(directory: str, **record: Any) -> None:
-    """Writes the record of a folder."""
+    """Write the record of a folder."""
     json_file.write(os.path.join(directory, FILENAME), record)

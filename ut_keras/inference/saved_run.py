@@ -1,4 +1,4 @@
-"""What a run has trained, ready for texts: `ut_keras.load`.
+"""A trained model with its text encoders, as `ut_keras.load` returns it.
 
     run = ut_keras.load("runs/ende")
     run.translate(["Two dogs are playing."])             ->  ["Zwei Hunde spielen."]
@@ -6,8 +6,9 @@
     run.observe("Two dogs are playing.").ponder          ->  how many steps each word took
     run.model, run.encoders                              the Keras model, the text encoders
 
-The folder says it all: `hparams.json`, `run.json` (which model), `features.json` with the
-vocabularies, and a checkpoint. No problem is needed, nor its data.
+The folder of a run has everything that is needed: `hparams.json`, `run.json` (the model's name),
+`features.json` with the vocabularies, and a checkpoint. Neither the problem nor its data are
+needed.
 """
 
 import functools
@@ -28,7 +29,7 @@ from ut_keras.text import text_encoder_base
 from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder
 from ut_keras.visualize import observer
 
-_ROWS, _IDS, _CHARACTERS = 64, 8192, 32768  # of texts that go together
+_ROWS, _IDS, _CHARACTERS = 64, 8192, 32768  # limits of a batch of texts
 
 
 def load(
@@ -37,17 +38,18 @@ def load(
     problem: Any = None,
     data_dir: str | None = None,
 ) -> "SavedRun":
-    """Reads a run.
+    """Load a run.
 
     Args:
         output_dir: str, the folder of a run, as ut-trainer, ut-import-t2t and ut-avg-checkpoints
-            write it; one that `SavedRun.save` wrote; or hf://user/name.
+            write it; a folder that `SavedRun.save` wrote; or hf://user/name.
         checkpoint_path: str, such as "run/model.ckpt-1000". Default: the newest of the folder.
         problem: a `Problem`, for a run without features.json. Optional.
-        data_dir: str, the folder with the problem's vocabulary; goes with `problem`.
+        data_dir: str, the folder with the vocabulary of `problem`.
+
     Raises:
-        DataError: if a file is missing, or is none of ours.
-        HParamError, CheckpointError: if hparams or weights cannot be used.
+        DataError: if a file is missing or was not written by ut_keras.
+        HParamError, CheckpointError: if the hparams or the weights cannot be used.
     """
     directory = os.path.expanduser(file_error.checked_path(output_dir, "output_dir"))
     if checkpoint_path is not None:
@@ -76,7 +78,7 @@ class SavedRun:
     """A model with its text encoders.
 
     Args:
-        model: such as a `Transformer`.
+        model: a model such as a `Transformer`.
         encoders: dict from feature name to `TextEncoder`.
     """
 
@@ -90,21 +92,22 @@ class SavedRun:
         )
 
     def __reduce__(self) -> tuple:
-        """Pickled with its weights, without traces."""
+        """Return what pickle stores: the model with its weights, without traces, and encoders."""
         return SavedRun, (self.model, self.encoders)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Writes config.json, model.safetensors and vocabularies, which `ut_keras.load` reads.
+        """Write config.json, model.safetensors and vocabularies, which `ut_keras.load` reads.
 
         Args:
-            directory: str. There must be none, or an empty one.
+            directory: str, a folder that must be empty or must not exist.
+
         Raises:
-            DataError: if there is something, or an encoder is not of this library.
+            DataError: if the folder is not empty, or an encoder is not a class of ut_keras.
         """
         portable.save(directory, self.model, self.encoders)
 
     def push(self, address: str, private: bool | None = None, card: str = "") -> str:
-        """Uploads what `save` writes to the Hugging Face hub: see `hub.push`."""
+        """Upload the files of `save` to the Hugging Face hub, see `hub.push`."""
         return hub.push(address, self, private, card)
 
     def dataset(
@@ -115,22 +118,27 @@ class SavedRun:
         source: str | None = None,
         target: str | None = None,
     ) -> tf.data.Dataset:
-        """Texts as `run.model.fit` takes them, and `evaluate` after `run.model.compile()`.
+        """Return a dataset of texts for `fit` and `evaluate` of the model.
+
+            run.model.compile()
+            run.model.fit(run.dataset([("Two dogs.", "Zwei Hunde.")], seed=1), epochs=3)
 
         Args:
-            pairs: iterable of (source, target), for a classifier of (text, label); or of dicts with
-                "inputs" and "targets". A list, a generator, a Hugging Face `datasets.Dataset` and a
-                `tf.data.Dataset` of strings are such iterables.
+            pairs: iterable of (source, target), or of (text, label) for a classifier; or of dicts
+                with "inputs" and "targets". A list, a generator, a Hugging Face `datasets.Dataset`
+                and a `tf.data.Dataset` of strings are such iterables.
             batch_size: int >= 1.
-            seed: int >= 0, by which each epoch is shuffled anew; None: it is not.
-            source, target: str, the keys of the source and of the target, for dicts with others,
+            seed: int >= 0, the seed by which each epoch is shuffled differently. None: no
+                shuffling.
+            source, target: str, the keys of the source and the target in dicts with other keys,
                 such as "en" and "de".
+
         Returns:
             `tf.data.Dataset` of (features, targets), batches of int32 ids.
+
         Raises:
             ValueError: if there are no pairs, an argument is out of range, the dicts have other
-                keys, or the model has no
-                inputs.
+                keys, or the model has no inputs.
             DataError: if a word is not in the vocabulary.
         """
         if "inputs" not in self.model.specs:
@@ -158,11 +166,13 @@ class SavedRun:
         decode_length: int = 100,
         **options: Any,
     ) -> list[str]:
-        """The best target of every source.
+        """Return the best output for every source.
 
         Args:
-            beam_size, alpha, decode_length, options: of the search, see `model.generate`; here
-                per_example_length is True by default.
+            texts: list of str.
+            beam_size, alpha, decode_length, options: options of the search, see `model.generate`.
+                Here per_example_length is True by default.
+
         Raises:
             ValueError: if the model has no inputs, or an option is out of range.
             DataError: if a word is not in the vocabulary.
@@ -178,13 +188,14 @@ class SavedRun:
     def generate(
         self, texts: Sequence[str], beam_size: int = 1, **options: Any
     ) -> list[list[tuple[str, float]]]:
-        """What the model writes, from sources or, if it is a language model, from prompts.
+        """Return the outputs for sources or, for a language model, the continuations of prompts.
 
         Args:
             texts, options: as for `translate`.
+
         Returns:
-            for every text a list of (str, score), the best first; of classes the likeliest one
-            with its log probability.
+            list with a list of (str, score) for every text, the best first. For a classifier, this
+            is the most likely class with its log probability.
         """
         options = current_names(options)
         if {"forced_prefix", "return_steps"} & options.keys():
@@ -200,7 +211,7 @@ class SavedRun:
         seed = seed if seed is None else int(seed)
 
         def write(batch):
-            # Each batch is drawn with a seed of its own.
+            # Each batch samples with another seed.
             options["seed"] = None if seed is None else (seed + next(numbers)) % 2**31
             return [
                 [
@@ -213,15 +224,15 @@ class SavedRun:
         return padding.map_batches(padding.plan(list(map(len, rows)), _IDS, _ROWS), write)
 
     def classify(self, texts: Sequence[str]) -> list[str]:
-        """The likeliest class of every text.
+        """Return the most likely class of every text.
 
         Args:
-            texts: list of str. The sentences of a story stand between "|", the question last.
+            texts: list of str. In a story, "|" separates the sentences, and the question is last.
         """
         return [classes[0][0] for classes in self.class_scores(texts)]
 
     def class_scores(self, texts: Sequence[str]) -> list[list[tuple[str, float]]]:
-        """For every text a list of (class, log probability), the likeliest first."""
+        """Return a list of (class, log probability) for every text, the most likely first."""
         if not self._text_model.predictor.classifies:
             raise ValueError(
                 "classify requires a model of class labels. Received: a model of symbols."
@@ -240,14 +251,16 @@ class SavedRun:
         )
 
     def observe(self, text: str, attention: bool = True) -> observer.Observation:
-        """What the model does with a text while it reads and writes.
+        """Return the attention, the ponder times and the output of the model for a text.
 
         Args:
-            attention: bool. Whether to keep attention, whose size is that of the text squared: see
-                `observer.observe`.
+            text: str.
+            attention: bool. Whether to record attention, whose size is quadratic in the length of
+                the text: see `observer.observe`.
+
         Returns:
-            `Observation`: `.maps` of attention, `.ponder` times by "encoder" and "decoder", each
-            with `labels` and `times` in steps, `.outputs`.
+            `Observation` with `.maps` (attention), `.ponder` and `.outputs`. `.ponder` is a dict of
+            "encoder" and "decoder", each with `labels` and `times` in steps.
         """
         if not isinstance(attention, bool):
             raise ValueError(f"attention must be True or False. Received: {attention!r}.")
@@ -256,7 +269,7 @@ class SavedRun:
         return observer.observe(self.model, features, self.encoders, attention=attention)
 
     def _rows(self, texts):
-        """What the model reads of each text: list of ids [S] or [sentences, words]."""
+        """Return the ids of each text, [S] or [sentences, words], as a list."""
         if self._text_model.predictor.is_language_model:
             rows = (self.encoders["targets"].encode(text) for text in text_rows.texts(texts))
             return [[i for i in row if i != PAD] for row in rows]  # "<pad>" in a text
@@ -266,7 +279,7 @@ class SavedRun:
         return [[*self.encoders["inputs"].encode(text), EOS] for text in text_rows.texts(texts)]
 
     def _checked(self, texts):
-        """The list of texts. What the graph would leave out is said here."""
+        """Return the list of texts, after raising for words that the graph would skip silently."""
         found = text_rows.texts(texts)
         name = "targets" if self._text_model.predictor.is_language_model else "inputs"
         is_story = self.model.specs[name].modality == "sentences"

@@ -1,9 +1,9 @@
-"""A model between its text encoders: text in, text out, all of it TensorFlow operations.
+"""A model with its text encoders, from text to text in TensorFlow operations.
 
     texts ─ encode, EOS, pad ─ ids ─ search ─ ids ─ cut at EOS, decode ─ texts
 
-What is exported, and what `ut_keras.load` gives. Texts may be of any length, empty, or no UTF-8,
-and there may be none.
+Exports and `ut_keras.load` use this. Texts may have any length, be empty or be invalid UTF-8, and a
+batch may be empty.
 """
 
 from collections.abc import Mapping
@@ -25,26 +25,28 @@ _BETWEEN_SENTENCES = r"[|\r\n]+"
 
 
 class DecodedTexts(NamedTuple):
-    """What a model writes, best first; of classes all there are, of a search the beams."""
+    """The output texts of each example, the best first: the beams of a search, or all classes."""
 
     texts: tf.Tensor  # string [B, beams]
     scores: tf.Tensor  # float32 [B, beams]
 
 
 class EncodedTexts(NamedTuple):
-    """A source as the model reads it."""
+    """Encoded sources."""
 
-    ids: tf.Tensor  # int32 [B, S], 0 behind the last; sentences: [B, sentences, words]
+    ids: tf.Tensor  # int32 [B, S], 0 = padding; stories: [B, sentences, words]
     states: tf.Tensor | None  # float32 [B, S, D], the encoder's output; None without an encoder
 
 
 class TextModel:
-    """Functions of texts, to be called eagerly or traced.
+    """Functions from texts to outputs, which can be called eagerly or traced.
 
     Args:
-        model: such as a `Transformer`.
-        encoders: dict from feature name to `TextEncoder`, as `problem.feature_encoders` gives it.
-        max_input_length: int. Sources are cut to so many ids, EOS included; 0: they are not.
+        model: a model such as a `Transformer`.
+        encoders: dict from feature name to `TextEncoder`, as `problem.feature_encoders` returns it.
+        max_input_length: int. Sources are truncated to this number of ids, EOS included. 0: no
+            limit.
+
     Raises:
         ValueError: if an encoder is missing, does not fit the model or has no graph version.
     """
@@ -69,17 +71,18 @@ class TextModel:
         ops = {id(encoders[name]): text_encoder_op.make(encoders[name]) for name in model.specs}
         self.encoder_ops = {name: ops[id(encoders[name])] for name in model.specs}
 
-    # Texts to texts.
+    # From texts to texts.
 
     def generate(self, texts: tf.Tensor, **options: Any) -> DecodedTexts:
-        """Writes the targets of sources, or goes on from prompts.
+        """Return the outputs for sources or, for a language model, the continuations of prompts.
 
         Args:
             texts: string [B].
-            options: of a search, see `model.generate`.
+            options: options of the search, see `model.generate`.
+
         Returns:
-            `DecodedTexts`: of a search its beams; of classes the likeliest one; of an encoder's
-            symbols the likeliest at each position.
+            `DecodedTexts`: the beams of a search, the most likely class of a classifier, or the
+            most likely token at each position of an encoder.
         """
         options = current_names(options)
         if self.predictor.classifies:
@@ -98,17 +101,17 @@ class TextModel:
         return self._map_groups(self._sources(texts), search, beams)
 
     def generate_ids(self, ids: tf.Tensor, **options: Any) -> Decoded:
-        """`Decoded` of a batch of ids, see `Predictor.generate`."""
+        """Return the outputs for a batch of ids, see `Predictor.generate`."""
         options = current_names(options)
         if options.get("seed") is None and options.get("temperature"):
-            # A trace must not hold the seed that happened to be drawn when it was made.
+            # The seed must be sampled in the graph; otherwise a trace would contain a fixed one.
             options["seed"] = tf.random.uniform([], maxval=tf.int32.max, dtype=tf.int32)
         return self.predictor.generate(ids, **options)
 
     def classify(self, texts: tf.Tensor, **depth: Any) -> DecodedTexts:
         """Return all classes of texts string [B], the most likely first.
 
-        Here and below `depth` is num_steps and exit_threshold, of `model.forward`.
+        Here and below, `depth` is num_steps and exit_threshold, see `model.forward`.
         """
         number = self.model.specs["targets"].vocab_size
         names = self.encoder_ops["targets"].decode(
@@ -125,9 +128,11 @@ class TextModel:
     def score(
         self, targets: tf.Tensor, sources: tf.Tensor | None = None, **depth: Any
     ) -> tf.Tensor:
-        """Log probability, float32 [B], of each target with its EOS; all texts are string [B].
+        """Return the log probability of each target with its EOS, float32 [B].
 
-        A language model has no sources.
+        Args:
+            targets, sources: string [B]. A language model has no sources.
+            depth: as for `classify`.
         """
         if sources is not None:
             sizes = tf.size(sources), tf.size(targets)
@@ -152,23 +157,23 @@ class TextModel:
         return padding.map_groups(keys, score, (tf.zeros(tf.shape(targets)),))[0]
 
     def ids(self, texts: tf.Tensor) -> tf.Tensor:
-        """What the model reads of string [B]: int32 [B, S]; of sentences [B, sentences, words]."""
+        """Return the ids of sources string [B]: int32 [B, S]; stories: [B, sentences, words]."""
         return padding.to_dense(self._sources(texts))
 
     def encode(self, texts: tf.Tensor, **depth: Any) -> EncodedTexts:
-        """`EncodedTexts` of string [B]."""
+        """Return the `EncodedTexts` of sources string [B]."""
         ids = self.ids(texts)
         if self.predictor.is_language_model:
             return EncodedTexts(ids, None)
-        # One row more, for there may be none.
+        # One more example, because the batch may be empty.
         padded = tf.pad(ids, [[0, 1]] + [[0, 0]] * (len(ids.shape) - 1))
         states = self.model.encode({"inputs": padded}, StepInputs(**depth))
         return EncodedTexts(ids, tf.cast(states.stack.output[:-1], tf.float32))
 
-    # Their parts.
+    # Parts of these functions.
 
     def _sources(self, texts):
-        """int32 `RaggedTensor` [B, (S)]; of sentences a tensor [B, sentences, words], too."""
+        """Return ids as a `RaggedTensor` int32 [B, (S)]; stories may be a tensor."""
         if self.predictor.is_language_model:
             ids = self.encoder_ops["targets"].encode(texts)
             ids = tf.ragged.boolean_mask(ids, ids != PAD)  # "<pad>" in a text
@@ -184,7 +189,11 @@ class TextModel:
         return tf.concat([ids, tf.fill([ids.nrows(), 1], EOS)], axis=1)
 
     def _sentences(self, texts):
-        """The story from the first row on, the question in the last or behind it, as trained."""
+        """Return stories as in training: int32 [B, sentences, words].
+
+        The question is the last sentence. With `trim_stories` it follows the story directly and the
+        result is ragged. Otherwise it is in the last row, after empty sentences.
+        """
         rows, words = self.model.specs["inputs"].shape
         texts = tf.strings.regex_replace(
             tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8"), _BETWEEN_SENTENCES, "\n"
@@ -195,7 +204,7 @@ class TextModel:
         ids = ids.to_tensor(PAD, shape=[None, words])
         ids = tf.RaggedTensor.from_row_splits(ids, sentences.row_splits)
         if self.model.hparams.trim_stories:
-            missing = tf.cast(ids.row_lengths() == 0, tf.int64)  # a row where there is none
+            missing = tf.cast(ids.row_lengths() == 0, tf.int64)  # an empty story gets one sentence
             blank = tf.zeros([tf.reduce_sum(missing), words], ids.dtype)
             blank = tf.RaggedTensor.from_row_lengths(blank, missing)
             return tf.concat([ids[:, -rows:], blank], axis=1)
@@ -204,9 +213,10 @@ class TextModel:
         return tf.concat([story, question], axis=1)
 
     def _map_groups(self, rows, function, beams):
-        """`function` of ids [n, S] -> `DecodedTexts`, for all rows.
+        """Call a function of ids [n, S] that returns `DecodedTexts`, for all examples.
 
-        All at once, or those of a length together, see `padding`.
+        If all examples must have one length (see `padding`), the function is called once for each
+        length, and otherwise once.
         """
         is_ragged = isinstance(rows, tf.RaggedTensor)
         number = rows.nrows(tf.int32) if is_ragged else tf.shape(rows)[0]

@@ -1,13 +1,13 @@
-"""Reads the texts and the pairs of texts that a caller passes, whatever holds them.
+"""Reads texts and pairs of texts from the containers that a caller may pass.
 
     texts(["one", "two"])                                       ->  ["one", "two"]
     pairs([("one", "eins")])                                    ->  (["one"], ["eins"])
     pairs([{"inputs": "one", "targets": "eins"}])               ->  (["one"], ["eins"])
     pairs([{"en": "one", "de": "eins"}], "en", "de")            ->  (["one"], ["eins"])
 
-Some containers do not iterate over their rows: a dict yields its keys, a `pandas.DataFrame` the
-names of its columns, a `str` its characters. The functions reject these, since what they yield are
-texts too.
+Iterating some containers does not yield their rows: a dict yields its keys, a `pandas.DataFrame`
+the names of its columns, a `str` its characters. These are texts, too, so the functions must reject
+such containers.
 """
 
 import re
@@ -27,10 +27,10 @@ _EXPECTED = (
 
 
 def texts(values: Any) -> list[str]:
-    """Returns the texts of a list, an array with one axis, or another iterable of str.
+    """Return the texts of a list, an array with one axis, or another iterable of str.
 
     Raises:
-        ValueError: if it is something else, or if one of the texts is no str of Unicode characters.
+        ValueError: for other containers, or if a text is not a str of valid Unicode characters.
     """
     if not _has_rows(values):
         raise ValueError(f"texts must be a list of str. Received: {_shown(values)}.")
@@ -43,16 +43,17 @@ def texts(values: Any) -> list[str]:
 def pairs(
     values: Any, source: str | None = None, target: str | None = None
 ) -> tuple[list[str], list[str]]:
-    """Returns the sources and the targets of pairs of texts.
+    """Return the sources and the targets of pairs of texts.
 
     Args:
         values: iterable of (source, target), or of dicts; such as a list, a generator, a
             `datasets.Dataset`, or a `tf.data.Dataset` of strings, batched or not.
-        source, target: str, the columns where the rows are dicts. A row that holds nothing but
-            another dict is read as that dict, such as {"translation": {"en": …, "de": …}}. By
-            default the rows must have exactly the columns "inputs" and "targets".
+        source, target: str, the names of the columns if the rows are dicts. A row whose only value
+            is a dict is read as this dict, such as {"translation": {"en": …, "de": …}}. By default,
+            the rows must have exactly the columns "inputs" and "targets".
+
     Raises:
-        ValueError: if it is something else, if it is empty, or if one of the texts is no str.
+        ValueError: for other containers, if there are no pairs, or if a text is not a str.
     """
     for name, value in (("source", source), ("target", target)):
         if not isinstance(value, str | None):
@@ -65,7 +66,7 @@ def pairs(
 
 
 def _rows(values):
-    """Yields the rows of what a caller passes as pairs."""
+    """Yield the rows of a container of pairs."""
     if isinstance(values, tf.data.Dataset):
         yield from _rows_of_dataset(values)
         return
@@ -76,7 +77,7 @@ def _rows(values):
 
 
 def _rows_of_dataset(dataset):
-    """Yields the rows of a `tf.data.Dataset`, whose elements are rows or batches of rows."""
+    """Yield the rows of a `tf.data.Dataset`, whose elements are rows or batches of rows."""
     if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
         raise ValueError(
             "pairs must be finite. Received: a tf.data.Dataset that repeats without end."
@@ -91,7 +92,7 @@ def _rows_of_dataset(dataset):
 
 
 def _pair(row, source, target):
-    """(source, target) of a row, which may be a dict."""
+    """Return (source, target) of a row, which may be a dict."""
     if _is_pair(row) and all(isinstance(part, Mapping) for part in row):
         row = {**row[0], **row[1]}  # (features, targets) as Keras takes them
     if isinstance(row, Mapping):
@@ -125,7 +126,7 @@ def _is_pair(row):
 
 
 def _has_rows(values, most_axes=1):
-    """Whether iterating yields rows; a `DataFrame`, which yields names, has two axes."""
+    """Return whether iterating yields rows; a `DataFrame`, which yields names, has two axes."""
     if isinstance(values, _NO_ROWS) or not isinstance(values, Iterable):
         return False
     axes = getattr(values, "ndim", 1)
@@ -134,7 +135,7 @@ def _has_rows(values, most_axes=1):
 
 
 def _as_str(value):
-    """A text of TensorFlow as str; others as they are."""
+    """Return a scalar string tensor as str, and other values unchanged."""
     if tf.is_tensor(value) and value.dtype == tf.string and not value.shape.rank:
         return value.numpy().decode("utf-8", "surrogateescape")
     return value
@@ -148,7 +149,7 @@ def _check(text):
 
 
 def _shown(value):
-    """A container for an error: the names that it has, or its beginning."""
+    """Return a text for a container in an error: the names that it has, or its beginning."""
     if isinstance(value, Mapping):
         names: Iterator[Any] = iter(value)
     elif hasattr(value, "columns") and hasattr(value, "ndim"):
