@@ -34,8 +34,10 @@ def test_join():
     joined = prepended.join({}, tf.constant(INPUTS), tf.constant(TARGETS))
     np.testing.assert_array_equal(joined.ids, JOINED)
     want = np.where(np.arange(10) < [[5], [3], [2]], JOINED, 0)
-    np.testing.assert_array_equal(joined.of_inputs, want)
-    np.testing.assert_array_equal(joined.places, [[6, 7, 8, 9], [4, 5, 6, 7], [3, 4, 5, 6]])
+    np.testing.assert_array_equal(joined.input_ids, want)
+    np.testing.assert_array_equal(
+        joined.target_positions, [[6, 7, 8, 9], [4, 5, 6, 7], [3, 4, 5, 6]]
+    )
     with pytest.raises(ValueError, match="Received: packed examples"):
         prepended.join({"targets_segmentation": 1}, tf.constant(INPUTS), tf.constant(TARGETS))
 

@@ -29,31 +29,31 @@ def terms(
     Returns:
         dict from T2T's name to a list of `LossTerm`; `losses.total` sums it.
     """
-    classes, rows = model.class_labels, None
+    classes, example_weights = model.class_labels, None
     if weights is not None:
-        rows = weights_lib.of_rows(targets, classes, weights)
-    costs, steps = cost_terms(model, output, rows), output.steps
+        example_weights = weights_lib.of_rows(targets, classes, weights)
+    costs, steps = cost_terms(model, output, example_weights), output.steps
     if steps is None:
         term = losses.target_term(output.logits, targets, smoothing, classes, weights)
-        if output.before is not None:  # of one mean with the targets
-            before = losses.target_term(*output.before, smoothing, classes, rows)
-            term = losses.LossTerm(*map(tf.add, term, before))
+        if output.prepended is not None:  # of one mean with the targets
+            prepended = losses.target_term(*output.prepended, smoothing, classes, example_weights)
+            term = losses.LossTerm(*map(tf.add, term, prepended))
     else:
         mask = output.encoder_mask if output.decoder is None else output.decoder_mask
         mask = None if mask is None else tf.tile(mask, [tf.shape(steps.states)[0], 1])
-        logits = model.logits(_as_rows(steps.states), padding_mask=mask)
-        shares = _shares(model, steps, mask)
-        term = losses.target_term(logits, targets, smoothing, classes, weights, shares)
+        logits = model.logits(_merge_steps(steps.states), padding_mask=mask)
+        step_weights = _step_weights(model, steps, mask)
+        term = losses.target_term(logits, targets, smoothing, classes, weights, step_weights)
         if steps.confidence is not None:
-            missed = losses.confidence_term(
-                steps.confidence, logits, shares, targets, classes, weights
+            confidence = losses.confidence_term(
+                steps.confidence, logits, step_weights, targets, classes, weights
             )
-            price = model.hparams.act_loss_weight * missed.numerator
-            costs.setdefault("act_loss", []).append(missed._replace(numerator=price))
+            cost = model.hparams.act_loss_weight * confidence.numerator
+            costs.setdefault("act_loss", []).append(confidence._replace(numerator=cost))
     return {"training": [term], **costs}
 
 
-def cost_terms(model: Any, output: ModelOutput, rows: tf.Tensor | None = None) -> Terms:
+def cost_terms(model: Any, output: ModelOutput, example_weights: tf.Tensor | None = None) -> Terms:
     """What encoder and decoder cost, each row weighed: see `StateLayer.cost_terms`."""
     stacks = (
         (model.encoder, output.encoder, output.encoder_mask),
@@ -62,20 +62,20 @@ def cost_terms(model: Any, output: ModelOutput, rows: tf.Tensor | None = None) -
     costs: Terms = {}
     for stack, result, padding_mask in stacks:
         if isinstance(stack, state_layer.StateLayer):  # an LSTM costs nothing
-            for name, terms in stack.cost_terms(result, padding_mask, rows).items():
+            for name, terms in stack.cost_terms(result, padding_mask, example_weights).items():
                 costs.setdefault(name, []).extend(terms)
     return costs
 
 
-def _as_rows(of_steps):
+def _merge_steps(states):
     """[N, B, ...] to [N * B, ...]: as if each step were the last."""
-    return tf.reshape(of_steps, tf.concat([[-1], tf.shape(of_steps)[2:]], axis=0))
+    return tf.reshape(states, tf.concat([[-1], tf.shape(states)[2:]], axis=0))
 
 
-def _shares(model, steps, mask):
+def _step_weights(model, steps, mask):
     """float32 [N, B, T]; [N, B, 1] for classes: of the positions that are read."""
     if not model.class_labels:
         return steps.weights
-    of_rows = model.class_label_head.pool(_as_rows(steps.weights)[:, :, tf.newaxis], mask)
-    of_rows = tf.reshape(of_rows, [tf.shape(steps.weights)[0], -1, 1])
-    return tf.math.divide_no_nan(of_rows, tf.reduce_sum(of_rows, axis=0))
+    pooled = model.class_label_head.pool(_merge_steps(steps.weights)[:, :, tf.newaxis], mask)
+    pooled = tf.reshape(pooled, [tf.shape(steps.weights)[0], -1, 1])
+    return tf.math.divide_no_nan(pooled, tf.reduce_sum(pooled, axis=0))

@@ -20,7 +20,7 @@ from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.layers.lstm import lstm, lstm_attention
-from ut_keras.models import seq2seq, symbol_tables
+from ut_keras.models import embedding_tables, seq2seq
 from ut_keras.models.output import Encoded
 
 
@@ -51,7 +51,7 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
         super().check_arguments(hparams, specs)
         hp: Any = hparams
         size, hidden_size = cls._softmax_size(hp), hp.hidden_size
-        if size != hidden_size and symbol_tables.shares_softmax(hparams, specs):
+        if size != hidden_size and embedding_tables.shares_softmax(hparams, specs):
             raise HParamError(
                 "What is scored must be as wide as what is embedded, hidden_size, where one table "
                 f"does both. Received: {size} numbers, by "
@@ -98,10 +98,10 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
 
     def encode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> Encoded:
         ids = self._ids(features, "inputs")
-        real = ids != 0 if ids.shape.rank == 2 else tf.reduce_any(ids != 0, axis=-1)
+        padding_mask = ids != 0 if ids.shape.rank == 2 else tf.reduce_any(ids != 0, axis=-1)
         x = self._embed(self.source_embedding, ids)
-        encoded = self.encoder(x, padding_mask=real, training=inputs.training)
-        return Encoded(StackOutput(encoded.output), real, encoded.states)
+        encoded = self.encoder(x, padding_mask=padding_mask, training=inputs.training)
+        return Encoded(StackOutput(encoded.output), padding_mask, encoded.states)
 
     def project_memory(self, encoded: Any, features: Mapping[str, Any]) -> LSTMMemory:
         return LSTMMemory(encoded.states, None)
@@ -133,8 +133,8 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
             state: from `start` or `read`.
         """
         embedded = self._embed(self.target_embedding, symbols[:, tf.newaxis])
-        read = self.decoder(embedded, initial_states=state)
-        return self.logits(read.output)[:, 0], read.states
+        decoded = self.decoder(embedded, initial_states=state)
+        return self.logits(decoded.output)[:, 0], decoded.states
 
     def read_all(self, symbols: tf.Tensor, state: Any) -> Any:
         """The state behind symbols [N, P] of a language model."""
@@ -200,8 +200,8 @@ class LSTMSeq2seqAttention(LSTMSeq2seq):
         x = self._embed_shifted(self._ids(features, "targets"))
         (states, attention), mask = inputs.memory, inputs.padding_mask
         output, weights = self.decoder(x, attention, states, mask, training=inputs.training)
-        kept = weights[tf.newaxis] if inputs.record_attention else None  # [1, B, H, T, S]
-        return StackOutput(output, memory_attention_weights=kept)
+        recorded = weights[tf.newaxis] if inputs.record_attention else None  # [1, B, H, T, S]
+        return StackOutput(output, memory_attention_weights=recorded)
 
     def start(self, memory: Any, num_rows: Any) -> Any:
         return self.decoder.start(memory.attention, memory.states)

@@ -24,7 +24,7 @@ class ModelOutput(NamedTuple):
     encoder_mask: tf.Tensor | None  # bool [B, S], True at real tokens
     decoder_mask: tf.Tensor | None = None  # bool [B, T], the same of the targets, where it counts
     # (logits [B, L, V], ids [B, L]) of what is learnt besides, before the targets.
-    before: tuple[tf.Tensor, tf.Tensor] | None = None
+    prepended: tuple[tf.Tensor, tf.Tensor] | None = None
 
     @property
     def steps(self) -> SupervisedSteps | None:

@@ -29,7 +29,7 @@ def check(hp: Any, specs: Mapping[str, FeatureSpec], has_decoder: bool) -> None:
     if mode == "none":
         return
     sizes = {name: spec.vocab_size for name, spec in specs.items() if spec.modality == "symbol"}
-    refused = {
+    conflicts = {
         "two features of symbols, a decoder, and inputs of the targets' vocabulary": (
             sizes.keys() != {"inputs", "targets"}
             or not has_decoder
@@ -49,17 +49,17 @@ def check(hp: Any, specs: Mapping[str, FeatureSpec], has_decoder: bool) -> None:
             f"max_target_seq_length={hp.max_target_seq_length}",
         ),
     }
-    for needed, (is_wrong, received) in refused.items():
+    for requirement, (is_wrong, received) in conflicts.items():
         if is_wrong:
-            raise HParamError(f"prepend_mode={mode} needs {needed}. Received: {received}.")
+            raise HParamError(f"prepend_mode={mode} needs {requirement}. Received: {received}.")
 
 
 class Joined(NamedTuple):
     """Inputs and targets in a row."""
 
     ids: tf.Tensor  # int32 [B, S + 1 + T]
-    of_inputs: tf.Tensor  # the same, 0 behind the inputs
-    places: tf.Tensor  # int32 [B, T]: where each target is
+    input_ids: tf.Tensor  # the same, 0 behind the inputs
+    target_positions: tf.Tensor  # int32 [B, T]: where each target is
 
 
 def join(features: Mapping[str, Any], inputs: tf.Tensor, targets: tf.Tensor) -> Joined:
@@ -71,14 +71,20 @@ def join(features: Mapping[str, Any], inputs: tf.Tensor, targets: tf.Tensor) -> 
     if "targets_segmentation" in features:
         raise DataError("prepend_mode needs one example in a row. Received: packed examples.")
     size, length = tf.shape(inputs)[1], tf.shape(targets)[1]
-    number = tf.math.count_nonzero(inputs, axis=1, keepdims=True, dtype=tf.int32)
+    input_lengths = tf.math.count_nonzero(inputs, axis=1, keepdims=True, dtype=tf.int32)
     both = tf.concat([tf.pad(inputs, [[0, 0], [0, 1]]), targets], axis=1)
-    place = tf.range(size + 1 + length)[tf.newaxis]
-    behind = place - number + size  # of a 0 and the targets; past the end, that 0 again
-    taken = tf.where(place < number, place, tf.where(behind <= size + length, behind, size))
-    ids = tf.gather(both, taken, batch_dims=1)
-    of_inputs = tf.where(place < number, ids, 0)
-    return Joined(ids, of_inputs, number + 1 + tf.range(length)[tf.newaxis])
+    position = tf.range(size + 1 + length)[tf.newaxis]
+    target_index = (
+        position - input_lengths + size
+    )  # of a 0 and the targets; past the end, that 0 again
+    source_index = tf.where(
+        position < input_lengths,
+        position,
+        tf.where(target_index <= size + length, target_index, size),
+    )
+    ids = tf.gather(both, source_index, batch_dims=1)
+    input_ids = tf.where(position < input_lengths, ids, 0)
+    return Joined(ids, input_ids, input_lengths + 1 + tf.range(length)[tf.newaxis])
 
 
 def inputs_mask(ids: tf.Tensor) -> tf.Tensor:

@@ -23,7 +23,7 @@ from ut_keras.layers.basic import embedding, from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.metrics.losses import LossTerm
-from ut_keras.models import keras_model, losses, symbol_tables
+from ut_keras.models import embedding_tables, keras_model, losses
 from ut_keras.models.output import Encoded, Inspection, ModelOutput
 from ut_keras.ops import private_api
 
@@ -74,9 +74,11 @@ class Seq2Seq(keras_model.KerasModel):
         self.num_steps = num_steps
         self.class_labels = specs["targets"].modality == "class_label"
         if like is not None:
-            self._take_layers(like)
+            self._share_layers(like)
             return
-        tables = symbol_tables.make(hparams, specs, self.dtype_policy, self._softmax_size(hparams))
+        tables = embedding_tables.make(
+            hparams, specs, self.dtype_policy, self._softmax_size(hparams)
+        )
         self.class_label_head, self.target_embedding, self.softmax, self.source_embedding = tables
         self._make_stacks()
         self._build_all()
@@ -143,7 +145,7 @@ class Seq2Seq(keras_model.KerasModel):
                 layer.build(ids if isinstance(layer, embedding.SymbolEmbedding) else state)
         self.built = True
 
-    def _take_layers(self, like):
+    def _share_layers(self, like):
         named = vars(like).items()
         for layer in like.layers:  # in their order
             for name in [name for name, value in named if value is layer]:
@@ -329,8 +331,8 @@ class Seq2Seq(keras_model.KerasModel):
             ValueError: if there is no recurrence in depth, or a weight for each step; with a
                 threshold, if no position decides, or it is not in [0, 1].
         """
-        given = {"num_steps": num_steps, "exit_threshold": exit_threshold}
-        for name, value in given.items():
+        arguments = {"num_steps": num_steps, "exit_threshold": exit_threshold}
+        for name, value in arguments.items():
             if value is not None:
                 raise ValueError(
                     f"{name} needs a model with recurrence in depth. "
@@ -387,10 +389,10 @@ class Seq2Seq(keras_model.KerasModel):
             ValueError: for arguments or ids out of range, or a model without symbol targets.
         """
         self._check_writes_symbols("generate")
-        asked = Options(beam_size, alpha, decode_length, **current_names(options))
+        parsed = Options(beam_size, alpha, decode_length, **current_names(options))
         # Of a language model either is a prompt.
         self._check_ids(features, ["inputs"] if "inputs" in self.specs else ["inputs", "targets"])
-        return generate_lib.generate(self, features, asked)
+        return generate_lib.generate(self, features, parsed)
 
     def score(
         self,
@@ -430,9 +432,9 @@ class Seq2Seq(keras_model.KerasModel):
                 f"the logits. Received: a model {kind}."
             )
 
-    def prompt(self, given: Mapping[str, tf.Tensor]) -> tf.Tensor | None:
+    def prompt(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor | None:
         """What the decoder is shown before it writes, int32 [B, P]; None where that is nothing."""
-        return given.get("prompt")
+        return features.get("prompt")
 
     # Properties of those where it is otherwise; reasons are in words, and "" is none.
     why_not_cached: Any = ""  # why earlier positions cannot be kept, exactly, while decoding

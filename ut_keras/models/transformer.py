@@ -102,10 +102,10 @@ class Transformer(seq2seq.Seq2Seq):
             return super()._forward(features, inputs)
         joined = prepended.join(features, *(self._ids(features, x) for x in ("inputs", "targets")))
         output = super()._forward({**features, "targets": joined.ids}, inputs)
-        learnt = inputs.training and mode == prepended.MASKED
+        predicts_inputs = inputs.training and mode == prepended.MASKED
         return output._replace(
-            logits=tf.gather(output.logits, joined.places, batch_dims=1),
-            before=(output.logits, joined.of_inputs) if learnt else None,
+            logits=tf.gather(output.logits, joined.target_positions, batch_dims=1),
+            prepended=(output.logits, joined.input_ids) if predicts_inputs else None,
         )
 
     def _with_position_ids(self, features):
@@ -189,10 +189,10 @@ class Transformer(seq2seq.Seq2Seq):
 
     # Decoding.
 
-    def prompt(self, given: Mapping[str, tf.Tensor]) -> tf.Tensor | None:
+    def prompt(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor | None:
         if self.hparams.prepend_mode != "none":
-            return tf.pad(given["inputs"], [[0, 0], [0, 1]])
-        return super().prompt(given)
+            return tf.pad(features["inputs"], [[0, 0], [0, 1]])
+        return super().prompt(features)
 
     def extend(
         self, symbols: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any

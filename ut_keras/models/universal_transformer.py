@@ -43,8 +43,8 @@ class UniversalTransformer(transformer.Transformer):
         if mask is not None or not ponders or self.class_labels:  # class 0 is no padding
             return mask
         # A 0 that something follows was written like any other symbol.
-        real = tf.cast(self._ids(features, "targets") != 0, tf.int32)
-        return tf.cumsum(real, axis=1, reverse=True) > 0
+        is_real = tf.cast(self._ids(features, "targets") != 0, tf.int32)
+        return tf.cumsum(is_real, axis=1, reverse=True) > 0
 
     def check_steps(self, num_steps: int | None, exit_threshold: float | None = None) -> None:
         Options(num_steps=num_steps, exit_threshold=exit_threshold).check()
