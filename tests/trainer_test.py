@@ -191,7 +191,7 @@ def test_resume_rejects_another_vocabulary(data_dir, finished_run, capsys, tmp_p
         ({"--hparams": "optimizer=ftrl"}, "optimizer"),
         ({"--schedule": "train_and_eval"}, "continuous_train_and_eval"),
         ({"--decode_hparams": "beam=1"}, "beam_size"),
-        ({"--decode_hparams": "exit_threshold=0.5"}, "exit_threshold needs a model with recurr"),
+        ({"--decode_hparams": "exit_threshold=0.5"}, "exit_threshold requires a model with recurr"),
         ({"--train_steps": "-1"}, "--train_steps must be at least 0"),
         ({"--problem": ""}, "--problem is required"),
         ({"--output_dir": ""}, "--output_dir is required"),

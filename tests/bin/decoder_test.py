@@ -73,7 +73,7 @@ def test_default_output_name_and_token_batches(run, equal_source):
 def test_num_steps_requires_recurrence(run, source, tmp_path, capsys):
     where = [f"--decode_from_file={source[0]}", f"--decode_to_file={tmp_path / 'out'}"]
     assert decoder.main(run.argv(*where, "--decode_hparams=num_steps=4")) == 2
-    assert "The decode hparam num_steps needs a model with recurrence" in capsys.readouterr().err
+    assert "The decode hparam num_steps requires a model with recurrence" in capsys.readouterr().err
 
 
 def test_return_beams_writes_all_beams(run, equal_source, tmp_path):
@@ -223,7 +223,7 @@ def test_long_lines_are_reported_and_truncated(run, tmp_path, capsys, monkeypatc
 def test_decoder_rejects_unsupported_options_of_the_model(run, source, tmp_path, capsys):
     argv = run.argv(f"--decode_from_file={source[0]}", f"--decode_to_file={tmp_path / 'out'}")
     line = small_run.error(capsys, decoder.main, [*argv, "--decode_hparams=exit_threshold=0.5"])
-    assert "The decode hparam exit_threshold needs a model with recurrence in depth" in line
+    assert "The decode hparam exit_threshold requires a model with recurrence in depth" in line
     (tmp_path / "tagger").mkdir()
     (tmp_path / "pairs").write_text("0 1\t1 0\n")
     small_run.write(tmp_path / "tagger", model="transformer_encoder")

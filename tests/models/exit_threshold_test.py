@@ -73,9 +73,9 @@ def test_refuses():
     features = examples.features("universal")
     methods = ("generate", "score", "forward")
     for kind, message in {
-        "universal": "exit_threshold needs positions that decide how many",
-        "transformer": "exit_threshold needs a model with recurrence in depth",
-        "lstm": "exit_threshold needs a model with recurrence in depth",
+        "universal": "^exit_threshold .*recurrence_type=",
+        "transformer": "^exit_threshold .*exit_threshold=.* Transformer",
+        "lstm": "^exit_threshold .*exit_threshold=.* LSTMSeq2seq",
     }.items():
         model = examples.make(kind)
         for method in methods:

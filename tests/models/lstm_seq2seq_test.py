@@ -130,12 +130,10 @@ def test_table_that_scores_has_the_attentions_width():
 
 def test_refuses_hparams_of_other_models():
     sizes = {"inputs": 9, "targets": 9}
-    with pytest.raises(
-        HParamError, match="LSTMSeq2seq needs a set of its own.*: TransformerHParams"
-    ):
+    with pytest.raises(HParamError, match="LSTMSeq2seq .*Received: TransformerHParams"):
         models.get("lstm_seq2seq", hparams.get("transformer_tiny"), vocab_sizes=sizes)
     for name in ("transformer", "universal_transformer"):
-        with pytest.raises(HParamError, match="needs a set of its own"):
+        with pytest.raises(HParamError, match="Transformer .*Received: LSTMHParams"):
             models.get(name, hparams.get("lstm_seq2seq"), vocab_sizes=sizes)
     with pytest.raises(HParamError, match="max_area_width=2"):
         models.get(
@@ -146,11 +144,9 @@ def test_refuses_hparams_of_other_models():
 def test_refuses_packed_examples_and_attention_to_nothing():
     features = examples.features("lstm")
     packed = {**features, "inputs_segmentation": (features["inputs"] != 0).astype("int32")}
-    with pytest.raises(ValueError, match="one example a row.*Received: inputs_segmentation"):
+    with pytest.raises(ValueError, match="Received: inputs_segmentation"):
         examples.shared("lstm")(packed)
-    with pytest.raises(
-        ValueError, match="needs a problem with inputs, .*Received: a problem with targets"
-    ):
+    with pytest.raises(ValueError, match="LSTM.* inputs.*Received: a problem with targets"):
         hp = hparams.get("lstm_attention")
         models.get("lstm_seq2seq_attention", hp, vocab_sizes={"targets": 9})
 

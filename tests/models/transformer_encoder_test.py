@@ -84,6 +84,6 @@ def test_padding_is_not_read(kind, overrides):
 def test_a_decoder_has_no_positions_to_pool():
     pooled = "class_label_pooling=last"
     assert examples.make("plain_encoder", pooled)
-    message = "class_label_pooling must be mean .* Received: class_label_pooling=last of a Trans"
+    message = "class_label_pooling must be mean .* Received: class_label_pooling=last for a Trans"
     with pytest.raises(hparam.HParamError, match=message):
         examples.make("classifier", pooled)

@@ -134,14 +134,14 @@ def get(
     check_name(name)
     if (problem is None) == (vocab_sizes is None):
         raise ValueError(
-            "Give a problem (with its data_dir) or vocab_sizes, one of the two. "
+            "Either problem (with data_dir) or vocab_sizes must be given. "
             f"Received: problem={problem}, vocab_sizes={vocab_sizes}."
         )
     target_space_id = 0
     if problem is not None:
         if isinstance(problem, str | type) or not hasattr(problem, "feature_specs"):
             raise UserError(
-                f'problem must be what problems.get("…") returns. Received: {problem!r}.'
+                f'problem must be a Problem, from problems.get("…"). Received: {problem!r}.'
             )
         if hasattr(problem, "with_hparams"):  # whatever says its features will do
             problem = problem.with_hparams(hparams)
@@ -178,8 +178,8 @@ def from_specs(
     """
     if not isinstance(hparams, BasicHParams):
         raise HParamError(
-            'hparams must be what hparams.get("transformer_base", "hidden_size=64") returns, or of '
-            f"a dict ut_keras.hparam.from_dict. Received: a {type(hparams).__name__}."
+            'hparams must come from hparams.get("transformer_base", "hidden_size=64") or from '
+            f"ut_keras.hparam.from_dict. Received: a {type(hparams).__name__}."
         )
     features_lib.check(specs)
     model_class = _CLASSES.get(name)

@@ -24,4 +24,4 @@ def expected(steps: int | None) -> Iterator[None]:
         except UnboundLocalError as error:
             if "batch_outputs" not in str(error):  # Keras' own variable, of its first batch
                 raise
-            raise ValueError("x must hold at least one batch. Received: none.") from error
+            raise ValueError("x must contain at least one batch. Received: none.") from error

@@ -53,8 +53,8 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
         size, hidden_size = cls._softmax_size(hp), hp.hidden_size
         if size != hidden_size and embedding_tables.shares_softmax(hparams, specs):
             raise HParamError(
-                "What is scored must be as wide as what is embedded, hidden_size, where one table "
-                f"does both. Received: {size} numbers, by "
+                "The decoder's output size must be hidden_size if one table embeds and scores. "
+                f"Received: {size} for "
                 f"attention_layer_size={hp.attention_layer_size}, hidden_size={hidden_size}, "
                 f"shared_embedding_and_softmax_weights=True of {cls.__name__}."
             )
@@ -146,7 +146,7 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
         packed = sorted(name for name in features if name.endswith("_segmentation"))
         if packed:
             raise ValueError(
-                f"An LSTM reads one example a row, not packed ones. Received: {', '.join(packed)}."
+                f"An LSTM requires one example per row. Received: {', '.join(packed)}."
             )
 
 

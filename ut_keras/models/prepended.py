@@ -30,28 +30,28 @@ def check(hp: Any, specs: Mapping[str, FeatureSpec], has_decoder: bool) -> None:
         return
     sizes = {name: spec.vocab_size for name, spec in specs.items() if spec.modality == "symbol"}
     conflicts = {
-        "two features of symbols, a decoder, and inputs of the targets' vocabulary": (
+        "symbol inputs, symbol targets, a decoder, and inputs within the targets' vocabulary": (
             sizes.keys() != {"inputs", "targets"}
             or not has_decoder
             or sizes["inputs"] > sizes["targets"],
-            f"symbols: {sizes}{'' if has_decoder else ', an encoder alone'}",
+            f"symbols: {sizes}{'' if has_decoder else ', without a decoder'}",
         ),
-        "self_attention_type=dot_product, where inputs see each other": (
+        "self_attention_type=dot_product, because inputs attend to each other": (
             mode == FULL and hp.self_attention_type != "dot_product",
             f"self_attention_type={hp.self_attention_type}",
         ),
-        "positions that the two sides do not draw together": (
+        "position signals that encoder and decoder do not sample together": (
             str(hp.pos).startswith("coupled"),
             f"pos={hp.pos}",
         ),
-        "max_target_seq_length=0, which would cut both together": (
+        "max_target_seq_length=0, because it would truncate inputs and targets together": (
             hp.max_target_seq_length > 0,
             f"max_target_seq_length={hp.max_target_seq_length}",
         ),
     }
     for requirement, (is_wrong, received) in conflicts.items():
         if is_wrong:
-            raise HParamError(f"prepend_mode={mode} needs {requirement}. Received: {received}.")
+            raise HParamError(f"prepend_mode={mode} requires {requirement}. Received: {received}.")
 
 
 class Joined(NamedTuple):
@@ -69,7 +69,7 @@ def join(features: Mapping[str, Any], inputs: tf.Tensor, targets: tf.Tensor) -> 
         DataError: if `features` are of packed examples.
     """
     if "targets_segmentation" in features:
-        raise DataError("prepend_mode needs one example in a row. Received: packed examples.")
+        raise DataError("prepend_mode requires one example per row. Received: packed examples.")
     size, length = tf.shape(inputs)[1], tf.shape(targets)[1]
     input_lengths = tf.math.count_nonzero(inputs, axis=1, keepdims=True, dtype=tf.int32)
     both = tf.concat([tf.pad(inputs, [[0, 0], [0, 1]]), targets], axis=1)

@@ -109,22 +109,22 @@ class Seq2Seq(keras_model.KerasModel):
         """Raises what `from_hparams` says."""
         if cls.needs_inputs and "inputs" not in specs:
             raise ValueError(
-                f"{cls.__name__} needs a problem with inputs, and no language model. "
+                f"{cls.__name__} requires a problem with inputs. "
                 f"Received: a problem with {', '.join(sorted(specs))}."
             )
         if not isinstance(hparams, cls.hparams_class):
             raise hparam.HParamError(
-                f"{cls.__name__} needs a set of its own, such as {cls.example_set}. "
+                f"{cls.__name__} requires hparams of its own class, such as {cls.example_set}. "
                 f"Received: {type(hparams).__name__}."
             )
         hparams.check_supported(training=False)
         if "targets" not in specs:
-            raise ValueError(f"specs must hold 'targets'. Received: {sorted(specs)}.")
+            raise ValueError(f"specs must contain 'targets'. Received: {sorted(specs)}.")
         pooling = getattr(hparams, "class_label_pooling", "mean")
         if cls.has_decoder and specs["targets"].modality == "class_label" and pooling != "mean":
             raise hparam.HParamError(
-                "class_label_pooling must be mean where a decoder answers, which has one position. "
-                f"Received: class_label_pooling={pooling} of a {cls.__name__}."
+                "class_label_pooling must be mean if a decoder predicts the class. "
+                f"Received: class_label_pooling={pooling} for a {cls.__name__}."
             )
 
     # Parts.
@@ -172,8 +172,8 @@ class Seq2Seq(keras_model.KerasModel):
     ) -> tf.Tensor:
         if training and self.trains_by_steps:
             raise ValueError(
-                "A call has the logits alone, and this model trains by losses of many steps: take "
-                f"fit, or forward and loss_terms. Received: training=True of {self.name}."
+                "A call with training=True is not supported by a model whose loss includes every "
+                f"step. Use fit, or forward and loss_terms. Received: training=True of {self.name}."
             )
         output = self.forward(features, training, num_steps=num_steps)
         for terms in losses.cost_terms(self, output).values():
@@ -335,8 +335,8 @@ class Seq2Seq(keras_model.KerasModel):
         for name, value in arguments.items():
             if value is not None:
                 raise ValueError(
-                    f"{name} needs a model with recurrence in depth. "
-                    f"Received: {name}={value} of a {type(self).__name__}."
+                    f"{name} requires a model with recurrence in depth. "
+                    f"Received: {name}={value} for a {type(self).__name__}."
                 )
 
     def with_steps(self, num_steps: int) -> Self:
@@ -428,8 +428,8 @@ class Seq2Seq(keras_model.KerasModel):
         if self.class_labels or self.decoder is None:
             kind = "whose targets are class labels" if self.class_labels else "without a decoder"
             raise ValueError(
-                f"{method} needs a model that writes symbols one by one; else take the argmax of "
-                f"the logits. Received: a model {kind}."
+                f"{method} requires a model that generates tokens one by one. For other models, "
+                f"use the argmax of the logits. Received: a model {kind}."
             )
 
     def prompt(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor | None:

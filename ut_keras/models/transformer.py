@@ -212,16 +212,16 @@ class Transformer(seq2seq.Seq2Seq):
     @property
     def why_not_cached(self) -> str:
         if self.hparams.prepend_mode == prepended.FULL:
-            return f"prepend_mode={prepended.FULL} lets inputs see each other"
+            return f"prepend_mode={prepended.FULL} lets inputs attend to each other"
         return ""
 
     @property
     def why_source_padding_matters(self) -> str:
         hp = self.hparams
         if hp.self_attention_type == "dot_product_relative_v2" and not hp.relative_mask_future:
-            return "self_attention_type=dot_product_relative_v2 shifts by the length in an encoder"
+            return "self_attention_type=dot_product_relative_v2 depends on the length in an encoder"
         if hp.prepend_mode != "none":
-            return f"prepend_mode={hp.prepend_mode} writes behind it"
+            return f"prepend_mode={hp.prepend_mode} puts the targets after the inputs"
         return ""
 
 

@@ -56,8 +56,8 @@ class UniversalTransformer(transformer.Transformer):
             raise ValueError(f"exit_threshold must be above 0. Received: {exit_threshold}.")
         if self._rule is None:
             raise ValueError(
-                "exit_threshold needs positions that decide how many steps they take. "
-                f"Received: a model of recurrence_type={self.hparams.recurrence_type!r}."
+                "exit_threshold requires a model with adaptive halting. "
+                f"Received: a model with recurrence_type={self.hparams.recurrence_type!r}."
             )
 
     @property
@@ -65,11 +65,11 @@ class UniversalTransformer(transformer.Transformer):
         hp, rule = self.hparams, self._rule
         if self._starts_by_length:
             start = hp.position_start_index
-            return f"position_start_index={start} gives positions other signals at every length"
+            return f"position_start_index={start} makes the signals depend on the length"
         if rule is not None and rule.per_example:
-            return f"act_type={hp.act_type} lets a position depend on those behind it"
+            return f"act_type={hp.act_type} lets a position depend on later ones"
         if rule is not None and not rule.halts_independently:
-            return f"act_type={hp.act_type} draws anew at every pass"
+            return f"act_type={hp.act_type} samples anew in every forward pass"
         return super().why_not_cached
 
     @property
@@ -85,9 +85,9 @@ class UniversalTransformer(transformer.Transformer):
     def _why_length_matters(self):
         hp, rule = self.hparams, self._rule
         if self._starts_by_length:
-            return f"position_start_index={hp.position_start_index} goes by the length"
+            return f"position_start_index={hp.position_start_index} depends on the length"
         if rule is not None and rule.per_example and not rule.mask_padding:
-            return f"act_type={hp.act_type} halts by a mean over padding too"
+            return f"act_type={hp.act_type} halts by a mean that includes padding"
         return ""
 
     @property
