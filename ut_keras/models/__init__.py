@@ -1,14 +1,14 @@
-"""The models by name. Listing the names loads no TensorFlow.
+"""The models by name. Listing the names does not import TensorFlow.
 
     model = models.get("universal_transformer", hp, problem, data_dir)
     model = models.get("universal_transformer", hp, vocab_sizes={"inputs": 32, "targets": 32})
 
-A model of one's own, mostly a subclass of one of these, is registered so:
+To register your own model, usually a subclass of one of these:
 
     @models.register("my_transformer")
     class MyTransformer(UniversalTransformer): ...
 
-A part of a model, such as another transition, is registered in `ut_keras.parts`.
+Parts of a model, such as another transition, are registered in `ut_keras.parts`.
 """
 
 import importlib
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=type)
 
-# The class, or "MODULE:CLASS", where it is to be found.
+# Name -> class, or "MODULE:CLASS" for a class that is not imported yet.
 _CLASSES = registry.Registry("model")
 names = _CLASSES.names
 refuse, refused, why_not = (
@@ -83,14 +83,16 @@ for _pattern, _reason in {
 
 
 def register(name: str) -> Callable[[M], M]:
-    """Decorator that files a class under `name`; Keras finds it by that name in `.keras` files.
+    """Return a decorator that registers a class as a model.
+
+    Keras uses the name in `.keras` files.
 
     Raises:
-        ValueError: if the name is taken.
+        ValueError: if the name is in use.
     """
 
     def decorator(model_class):
-        import keras  # which the class has loaded, but listing the names does not
+        import keras  # here, because listing the names must not import Keras
 
         _CLASSES.add(name, model_class)
         return keras.saving.register_keras_serializable("ut_keras.models", name)(model_class)
@@ -104,7 +106,7 @@ def register_alias(name: str, other: str) -> None:
 
 
 def check_name(name: str) -> None:
-    """Raises `UnknownNameError` if there is no model `name`; loads no TensorFlow."""
+    """Raise `UnknownNameError` if there is no model `name`, without importing TensorFlow."""
     _CLASSES.get(name)
 
 
@@ -115,21 +117,23 @@ def get(
     data_dir: str | None = None,
     vocab_sizes: Mapping[str, int] | None = None,
 ) -> "keras.Model":
-    """Builds a model.
+    """Build a model.
+
+        hp = hparams.get("transformer_tiny")
+        model = models.get("transformer", hp, vocab_sizes={"inputs": 32, "targets": 32})
 
     Args:
         name: str, one of `names()`.
-        hparams: hyperparameters of the model's kind, such as `hparams.get("transformer_base")`.
-        problem: a `Problem`, which says what its features are. Or:
-        vocab_sizes: dict from feature name to vocabulary size; symbol features. Leave "inputs" out
-            for a language model.
-        data_dir: str, where the problem's vocabulary lies.
-
+        hparams: hparams of the model's class, such as `hparams.get("transformer_base")`.
+        problem: a `Problem`, which defines the features. Give either this or `vocab_sizes`.
+        data_dir: str, the folder with the vocabulary of `problem`.
+        vocab_sizes: dict from the name of a symbol feature to its vocabulary size. A language model
+            has no "inputs".
 
     Raises:
         UnknownNameError: if there is no such model.
         HParamError: if the hparams do not fit the model or use a field that is not supported.
-        ValueError: if both or neither of problem and vocab_sizes are given.
+        ValueError: if both or neither of `problem` and `vocab_sizes` are given.
     """
     check_name(name)
     if (problem is None) == (vocab_sizes is None):
@@ -143,7 +147,7 @@ def get(
             raise UserError(
                 f'problem must be a Problem, from problems.get("…"). Received: {problem!r}.'
             )
-        if hasattr(problem, "with_hparams"):  # whatever says its features will do
+        if hasattr(problem, "with_hparams"):  # other objects with features are accepted, too
             problem = problem.with_hparams(hparams)
         specs = problem.feature_specs(data_dir)
         target_space_id = problem.target_space_id
@@ -166,15 +170,16 @@ def from_specs(
     specs: Mapping[str, features_lib.FeatureSpec],
     target_space_id: int = 0,
 ) -> "keras.Model":
-    """Builds a model from what its features are.
+    """Build a model from the specs of its features.
 
     Args:
         name, hparams: as for `get`.
         specs: dict from feature name to `FeatureSpec`.
         target_space_id: int. T2T's id of the kind of target.
+
     Raises:
         UnknownNameError, HParamError: as `get`.
-        DataError: if a spec is none.
+        DataError: if a spec is invalid.
     """
     if not isinstance(hparams, BasicHParams):
         raise HParamError(
@@ -190,5 +195,5 @@ def from_specs(
         return model_class.from_hparams(hparams, specs, target_space_id, name=name)
     except UserError:
         raise
-    except ValueError as error:  # of a layer, which knows no hparams
+    except ValueError as error:  # raised by a layer, whose message does not name hparams
         raise HParamError(f"The hparams must fit {name}. Received: {error}") from error

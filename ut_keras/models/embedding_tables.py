@@ -1,8 +1,9 @@
-"""Which tables embed a model's symbols and score what it writes, and who shares one.
+"""Makes the embedding tables of a model, and the table or head that computes its logits.
 
     ids ─ source_embedding, target_embedding ─ … ─ softmax or class_label_head ─ logits
 
-One table for all of it, two or three: `shared_embedding_and_softmax_weights`, `shared_embedding`.
+The hparams `shared_embedding_and_softmax_weights` and `shared_embedding` decide whether these are
+one table, two or three.
 """
 
 from collections.abc import Mapping
@@ -16,10 +17,15 @@ from ut_keras.layers.basic import embedding, from_hparams
 def make(
     hp: Any, specs: Mapping[str, FeatureSpec], dtype_policy: Any, softmax_size: int
 ) -> tuple[Any, Any, Any, Any]:
-    """(class_label_head, target_embedding, softmax, source_embedding), None where there is none.
+    """Return (class_label_head, target_embedding, softmax, source_embedding).
+
+    Each is None if the model does not have it.
 
     Args:
-        softmax_size: int. Width of what is scored.
+        hp: hparams.
+        specs: dict from feature name to `FeatureSpec`.
+        dtype_policy: Keras dtype policy.
+        softmax_size: int. Size of the states from which logits are computed.
     """
     source, target, size = specs.get("inputs"), specs["targets"], hp.hidden_size
     head = target_embedding = softmax = source_embedding = None
@@ -31,7 +37,7 @@ def make(
     if target.modality == "class_label":
         head = class_label_head_lib.ClassLabelHead(
             target.vocab_size,
-            getattr(hp, "class_label_pooling", "mean"),  # an LSTM's decoder has one position
+            getattr(hp, "class_label_pooling", "mean"),  # an LSTM has one position
             kernel_initializer=from_hparams.kernel_initializer(hp),
             name="class_label_head",
             dtype=dtype_policy,
@@ -58,12 +64,12 @@ def make(
 
 
 def shares_softmax(hp: Any, specs: Mapping[str, FeatureSpec]) -> bool:
-    """Whether one table embeds and scores; T2T unsets it where the vocabularies differ."""
+    """Return whether one table embeds and scores; as in T2T, not for different vocabularies."""
     return hp.shared_embedding_and_softmax_weights and _same_vocabulary(specs)
 
 
 def _shares_embedding(hp, specs):
-    """Whether source and target look up the same table."""
+    """Return whether source and target use the same table."""
     return (hp.shared_embedding or shares_softmax(hp, specs)) and _same_vocabulary(specs)
 
 

@@ -1,4 +1,4 @@
-"""What Keras says at the end of a dataset, corrected."""
+"""Corrects Keras' warning and error at the end of a dataset."""
 
 import contextlib
 import warnings
@@ -7,13 +7,16 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def expected(steps: int | None) -> Iterator[None]:
-    """Context without Keras' warning that data ran out, where no number of steps was given.
+    """Return a context without Keras' warning that the data ran out.
 
-    Keras warns at the end of every dataset that does not know its number of batches, and says that
-    training was interrupted.
+    At the end of every dataset of unknown size, Keras warns that training was interrupted. The
+    warning is suppressed if the caller gave no number of steps.
+
+    Args:
+        steps: int, the number of steps that the caller gave, or None.
 
     Raises:
-        ValueError: for a dataset without a batch, which `predict` of Keras cannot handle.
+        ValueError: for a dataset without batches, which Keras' `predict` does not handle.
     """
     with contextlib.ExitStack() as stack:
         if steps is None:
@@ -22,6 +25,6 @@ def expected(steps: int | None) -> Iterator[None]:
         try:
             yield
         except UnboundLocalError as error:
-            if "batch_outputs" not in str(error):  # Keras' own variable, of its first batch
+            if "batch_outputs" not in str(error):  # a variable of Keras, which its first batch sets
                 raise
             raise ValueError("x must contain at least one batch. Received: none.") from error

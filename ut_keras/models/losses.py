@@ -1,4 +1,4 @@
-"""What a model is trained by: the loss of its targets, and what it costs to ponder."""
+"""The training loss of a model: the loss of the targets and auxiliary losses, such as pondering."""
 
 from typing import Any
 
@@ -19,15 +19,18 @@ def terms(
     smoothing: float,
     weights: tf.Tensor | None = None,
 ) -> Terms:
-    """The parts of the loss of a forward pass.
+    """Return the terms of the loss of a forward pass.
 
     Args:
-        model: a `Seq2Seq`, which gave the output.
+        model: the `Seq2Seq` that computed the output.
+        output: `ModelOutput`.
         targets: int [B, T]; [B] or [B, 1] for classes.
-        smoothing: float, of the labels.
-        weights: float [B], [B, 1] or [B, T], what the targets weigh: see `losses`. Optional.
+        smoothing: float, the label smoothing.
+        weights: float [B], [B, 1] or [B, T], weights of the targets: see `metrics.losses`.
+            Optional.
+
     Returns:
-        dict from T2T's name to a list of `LossTerm`; `losses.total` sums it.
+        dict from T2T's name of a loss to a list of `LossTerm`; `losses.total` sums them.
     """
     classes, example_weights = model.class_labels, None
     if weights is not None:
@@ -35,7 +38,7 @@ def terms(
     costs, steps = cost_terms(model, output, example_weights), output.steps
     if steps is None:
         term = losses.target_term(output.logits, targets, smoothing, classes, weights)
-        if output.prepended is not None:  # of one mean with the targets
+        if output.prepended is not None:  # one mean over inputs and targets
             prepended = losses.target_term(*output.prepended, smoothing, classes, example_weights)
             term = losses.LossTerm(*map(tf.add, term, prepended))
     else:
@@ -54,26 +57,26 @@ def terms(
 
 
 def cost_terms(model: Any, output: ModelOutput, example_weights: tf.Tensor | None = None) -> Terms:
-    """What encoder and decoder cost, each row weighed: see `StateLayer.cost_terms`."""
+    """Return the auxiliary losses of encoder and decoder, see `StateLayer.cost_terms`."""
     stacks = (
         (model.encoder, output.encoder, output.encoder_mask),
         (model.decoder, output.decoder, output.decoder_mask),
     )
     costs: Terms = {}
     for stack, result, padding_mask in stacks:
-        if isinstance(stack, state_layer.StateLayer):  # an LSTM costs nothing
+        if isinstance(stack, state_layer.StateLayer):  # an LSTM has no auxiliary loss
             for name, terms in stack.cost_terms(result, padding_mask, example_weights).items():
                 costs.setdefault(name, []).extend(terms)
     return costs
 
 
 def _merge_steps(states):
-    """[N, B, ...] to [N * B, ...]: as if each step were the last."""
+    """Reshape [N, B, ...] to [N * B, ...], so that each step is treated as the last one."""
     return tf.reshape(states, tf.concat([[-1], tf.shape(states)[2:]], axis=0))
 
 
 def _step_weights(model, steps, mask):
-    """float32 [N, B, T]; [N, B, 1] for classes: of the positions that are read."""
+    """Return the weight of each step, float32 [N, B, T]; [N, B, 1], pooled, for classes."""
     if not model.class_labels:
         return steps.weights
     pooled = model.class_label_head.pool(_merge_steps(steps.weights)[:, :, tf.newaxis], mask)

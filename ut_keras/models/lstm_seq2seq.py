@@ -1,10 +1,11 @@
-"""The LSTM baselines: a source is read backwards, and its last state written out.
+"""The LSTM baselines: the decoder starts from the states of an encoder that reads backwards.
 
     ids ─ embed ─ reverse ─ LSTMs ──── last states ──┐
     ids ─ embed ─ shift right ─ LSTMs (+ attention) ─ logits
 
-A class label has one position, which sees only the source. Without a source, a model that does not
-attend is a language model. A bidirectional encoder reads the source forwards, too.
+For a class label the decoder has one position, which depends only on the source. A model without
+attention and without a source is a language model. A bidirectional encoder also reads the source
+forwards.
 """
 
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ from ut_keras.models.output import Encoded
 
 
 class LSTMMemory(NamedTuple):
-    """What the decoder starts from and attends to."""
+    """The decoder's initial states and what it attends to."""
 
     states: tuple  # `LSTMState` of each layer
     attention: lstm_attention.AttentionMemory | None
@@ -35,8 +36,8 @@ class LSTMMemory(NamedTuple):
 class LSTMSeq2seq(seq2seq.Seq2Seq):
     """Encoder and decoder of T2T's `lstm_seq2seq`.
 
-    Arguments, calls and returns are those of `Seq2Seq`, with `LSTMHParams`; packed examples
-    are refused, for a state would run on from one into the next.
+    Arguments, call arguments and returns are those of `Seq2Seq`. The hparams are `LSTMHParams`.
+    Packed examples raise an error, because the state of one would continue into the next.
 
     References: Sutskever et al. 2014; T2T `models/lstm.py`.
     """
@@ -44,7 +45,7 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
     hparams_class = LSTMHParams
     example_set = "lstm_seq2seq"
     is_recurrent = True
-    directions = 1  # in which the source is read; the decoder is as wide as what they give
+    directions = 1  # in which the encoder reads; the decoder's size is `directions` · hidden_size
 
     @classmethod
     def check_arguments(cls, hparams: BasicHParams, specs: Mapping[str, FeatureSpec]) -> None:
@@ -113,31 +114,35 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
         return StackOutput(decoded.output)
 
     def target_padding_mask(self, features: Mapping[str, Any]) -> tf.Tensor | None:
-        """T2T goes on for one position behind the last real one."""
+        """Return a mask of the targets and of one position after them, as in T2T."""
         ids = self._ids(features, "targets")
         return tf.sequence_mask(tf.math.count_nonzero(ids, axis=1) + 1, tf.shape(ids)[1])
 
-    # Decoding: of N rows, one for each example and beam.
+    # Decoding. N is the number of examples times the number of beams.
 
     def start(self, memory: Any, num_rows: Any) -> Any:
-        """The state before the first position; memory is that of the rows."""
+        """Return the state before the first position; `memory` has N rows."""
         if memory is None:
             return tuple(cell.zero_state(num_rows) for cell in self.decoder.cells)
         return memory.states
 
     def read(self, symbols: tf.Tensor, state: Any, memory: Any) -> tuple[tf.Tensor, Any]:
-        """One position: (logits [N, V] of the symbol there, state).
+        """Compute one position.
 
         Args:
-            symbols: int32 [N]. The symbol before the position, 0 before the first.
-            state: from `start` or `read`.
+            symbols: int32 [N]. The token before the position, 0 before the first.
+            state: from `start`, `read` or `read_all`.
+            memory: from `project_memory`, with N rows.
+
+        Returns:
+            (logits [N, V] of the token at the position, state).
         """
         embedded = self._embed(self.target_embedding, symbols[:, tf.newaxis])
         decoded = self.decoder(embedded, initial_states=state)
         return self.logits(decoded.output)[:, 0], decoded.states
 
     def read_all(self, symbols: tf.Tensor, state: Any) -> Any:
-        """The state behind symbols [N, P] of a language model."""
+        """Return the state of a language model after tokens [N, P]."""
         embedded = self._embed(self.target_embedding, symbols)
         return self.decoder(embedded, initial_states=state).states
 
@@ -159,10 +164,10 @@ class LSTMSeq2seqBidirectionalEncoder(LSTMSeq2seq):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class LSTMSeq2seqAttention(LSTMSeq2seq):
-    """T2T's `lstm_seq2seq_attention`: the decoder looks back at the whole source.
+    """T2T's `lstm_seq2seq_attention`, whose decoder attends to the complete source.
 
-    As in T2T it looks at padding too, so that a result depends a little on the longest source of
-    its batch; `attention_mask_padding` is the cure.
+    As in T2T it also attends to padding, so an output depends slightly on the longest source of its
+    batch. The hparam `attention_mask_padding` prevents this.
 
     References: Bahdanau et al. 2015; Luong et al. 2015; T2T `models/lstm.py`.
     """

@@ -1,4 +1,4 @@
-"""What a model gives back of a pass."""
+"""The results of a forward pass."""
 
 from typing import Any, NamedTuple
 
@@ -8,33 +8,33 @@ from ut_keras.layers.depth.depth import StackOutput, SupervisedSteps
 
 
 class Encoded(NamedTuple):
-    """The source, encoded."""
+    """The encoded source."""
 
     stack: StackOutput  # output [B, S, D] in the order of the source
     padding_mask: tf.Tensor  # bool [B, S], True at real tokens
-    states: Any = ()  # of an LSTM, `LSTMState` of each layer, behind the source's first symbol
+    states: Any = ()  # of an LSTM: the final `LSTMState` of each layer
 
 
 class ModelOutput(NamedTuple):
-    """All that a forward pass computes."""
+    """Everything that a forward pass computes."""
 
     logits: tf.Tensor  # [B, T, V] float32; [B, C] for classes
     encoder: StackOutput | None
     decoder: StackOutput | None
     encoder_mask: tf.Tensor | None  # bool [B, S], True at real tokens
-    decoder_mask: tf.Tensor | None = None  # bool [B, T], the same of the targets, where it counts
-    # (logits [B, L, V], ids [B, L]) of what is learnt besides, before the targets.
+    decoder_mask: tf.Tensor | None = None  # bool [B, T], True at real targets, if it is used
+    # (logits [B, L, V], ids [B, L]) of inputs before the targets that are also predicted.
     prepended: tuple[tf.Tensor, tf.Tensor] | None = None
 
     @property
     def steps(self) -> SupervisedSteps | None:
-        """The `SupervisedSteps`, each with a loss of its own, if there are any."""
+        """The `SupervisedSteps`, each with its own loss, or None."""
         stack = self.encoder if self.decoder is None else self.decoder
         return stack and stack.steps
 
 
 class Inspection(NamedTuple):
-    """A forward pass with its losses, for looking at."""
+    """A forward pass with its losses, for inspection."""
 
     logits: tf.Tensor
     losses: dict  # {"training": scalar, "act_loss" or "extra": scalar}, as T2T names them

@@ -1,11 +1,15 @@
-"""The inputs before the targets in the decoder, beside the encoder: T2T's `prepend_mode`.
+"""T2T's `prepend_mode`, in which the decoder reads the inputs before the targets.
 
     inputs 5 3 1 0 0    targets 7 2 1 0    ─join─>    5 3 1 0 7 2 1 0 0 0
 
-The decoder reads a row's inputs, a 0 and its targets. Under "prepend_inputs_masked_attention" each
-position sees those before it, and training predicts the inputs, too; under
-"prepend_inputs_full_attention" all inputs see each other, and nothing predicts them. Logits, and
-what is measured, are those of the targets.
+The decoder attends to the encoder as usual, and reads the inputs of an example, a 0, and its
+targets. There are two modes:
+
+- "prepend_inputs_masked_attention": each position attends to earlier positions only, and the
+  training loss includes the inputs.
+- "prepend_inputs_full_attention": all inputs attend to each other, and are not predicted.
+
+The logits and metrics are those of the targets.
 
 References: T2T `data_generators/problem.py` `preprocess_example_common`, `common_attention.py`
 `attention_bias_prepend_inputs_full_attention`, `common_layers.weights_prepend_inputs_to_targets`.
@@ -24,7 +28,7 @@ MASKED, FULL = "prepend_inputs_masked_attention", "prepend_inputs_full_attention
 
 
 def check(hp: Any, specs: Mapping[str, FeatureSpec], has_decoder: bool) -> None:
-    """Raises HParamError if `prepend_mode` does not go with the rest."""
+    """Raise `HParamError` if the model does not support `prepend_mode` with its other hparams."""
     mode = getattr(hp, "prepend_mode", "none")
     if mode == "none":
         return
@@ -55,18 +59,18 @@ def check(hp: Any, specs: Mapping[str, FeatureSpec], has_decoder: bool) -> None:
 
 
 class Joined(NamedTuple):
-    """Inputs and targets in a row."""
+    """Inputs and targets in one sequence."""
 
     ids: tf.Tensor  # int32 [B, S + 1 + T]
-    input_ids: tf.Tensor  # the same, 0 behind the inputs
-    target_positions: tf.Tensor  # int32 [B, T]: where each target is
+    input_ids: tf.Tensor  # int32 [B, S + 1 + T], `ids` with 0 after the inputs
+    target_positions: tf.Tensor  # int32 [B, T], the position of each target
 
 
 def join(features: Mapping[str, Any], inputs: tf.Tensor, targets: tf.Tensor) -> Joined:
-    """Joins inputs [B, S] and targets [B, T], int32.
+    """Join inputs [B, S] and targets [B, T], int32.
 
     Raises:
-        DataError: if `features` are of packed examples.
+        DataError: if `features` are packed examples.
     """
     if "targets_segmentation" in features:
         raise DataError("prepend_mode requires one example per row. Received: packed examples.")
@@ -74,9 +78,8 @@ def join(features: Mapping[str, Any], inputs: tf.Tensor, targets: tf.Tensor) -> 
     input_lengths = tf.math.count_nonzero(inputs, axis=1, keepdims=True, dtype=tf.int32)
     both = tf.concat([tf.pad(inputs, [[0, 0], [0, 1]]), targets], axis=1)
     position = tf.range(size + 1 + length)[tf.newaxis]
-    target_index = (
-        position - input_lengths + size
-    )  # of a 0 and the targets; past the end, that 0 again
+    # Index in `both` of the 0 and the targets; after the end, of the 0 again.
+    target_index = position - input_lengths + size
     source_index = tf.where(
         position < input_lengths,
         position,
@@ -88,6 +91,10 @@ def join(features: Mapping[str, Any], inputs: tf.Tensor, targets: tf.Tensor) -> 
 
 
 def inputs_mask(ids: tf.Tensor) -> tf.Tensor:
-    """Keys that all may attend to, bool [B, 1, 1, L]: the inputs in ids [B, L], and the 0."""
+    """Return which keys every position may attend to: the inputs in ids [B, L], and the 0.
+
+    Returns:
+        bool [B, 1, 1, L].
+    """
     before = tf.cumsum(tf.cast(ids == 0, tf.int32), axis=1, exclusive=True)
     return (before == 0)[:, tf.newaxis, tf.newaxis]

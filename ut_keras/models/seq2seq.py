@@ -1,10 +1,11 @@
-"""The frame that every model fills: from ids to logits, and back to symbols.
+"""The base class of all models: from ids to logits, and decoding.
 
     ids ─ embed ─ encode ─┐
     ids ─ embed ─ shift right ─ decode ─ logits
 
-A model without source is a language model; a model whose target is a class label has one decoder
-position, which sees only the source; an encoder alone answers at its own positions.
+- A model without a source is a language model.
+- If the target is a class label, the decoder has one position, which attends to the source.
+- A model without a decoder has its outputs at the positions of the encoder.
 """
 
 from collections.abc import Mapping
@@ -29,33 +30,34 @@ from ut_keras.ops import private_api
 
 
 class Seq2Seq(keras_model.KerasModel):
-    """A model of hparams and features.
+    """A model made from hparams and the specs of its features.
 
-    A subclass makes its stacks in `_make_stacks`, and has `encode`, `project_memory`, `decode`.
-    Make one by `from_hparams` or `ut_keras.models.get`.
+    Make one by `from_hparams` or `ut_keras.models.get`. A subclass makes its stacks in
+    `_make_stacks`, and defines `encode`, `project_memory` and `decode`.
 
     Args:
-        hparams: of the class that goes with the model's.
-        specs: dict from feature name to `FeatureSpec`: "targets" and, but for language models,
+        hparams: an instance of `hparams_class`.
+        specs: dict from feature name to `FeatureSpec`: "targets" and, except for language models,
             "inputs".
         target_space_id: int. T2T's id of the kind of target.
-        num_steps: int. Steps in depth, where a pass is given none; None: as the hparams say.
-        like: a model of the same class, hparams and specs, whose layers it takes. Optional.
+        num_steps: int. Default number of steps in depth. None: that of the hparams.
+        like: a model of the same class, hparams and specs, with which to share layers. Optional.
     Call arguments:
-        features: dict of int32 ids, 0 = padding: "inputs" [B, S] (sentences: [B, sentences,
-            words]) and "targets" [B, T] (classes: [B] or [B, 1]). Packed examples have
-            "*_segmentation" and "*_position" besides, [B, length].
-        num_steps: int. Steps in depth; the most, where positions decide. Optional.
+        features: dict of int32 ids, 0 = padding: "inputs" [B, S] (stories: [B, sentences, words])
+            and "targets" [B, T] (classes: [B] or [B, 1]). Packed examples also have
+            "*_segmentation" and "*_position", [B, length].
+        num_steps: int. Number of steps in depth; with adaptive halting, the maximum. Optional.
+
     Returns:
         logits, float32: [B, T, V], or [B, C] for classes.
     """
 
-    encoder: Any = None  # a layer, or None; so is the next
-    decoder: Any = None
+    encoder: Any = None  # a layer, or None
+    decoder: Any = None  # a layer, or None
     has_decoder = True
     needs_inputs = False
     hparams_class: type[BasicHParams] = BasicHParams
-    example_set = ""  # a set of these
+    example_set = ""  # name of a set of `hparams_class`, for messages
 
     def __init__(
         self,
@@ -92,12 +94,13 @@ class Seq2Seq(keras_model.KerasModel):
         target_space_id: int = 0,
         **kwargs: Any,
     ) -> Self:
-        """Makes a model.
+        """Make a model.
 
-        Args: as of the class. Where hparams leave `activation_dtype` at float32, Keras' global
-            dtype policy says it.
+        Args: as for the class. If `activation_dtype` of the hparams is float32, Keras' global dtype
+            policy applies.
+
         Raises:
-            HParamError: if a field holds a value that is not supported, or not by this model.
+            HParamError: if the value of a field is not supported by ut_keras or by this model.
             ValueError: if the features do not fit the model.
         """
         cls.check_arguments(hparams, specs)
@@ -106,7 +109,7 @@ class Seq2Seq(keras_model.KerasModel):
 
     @classmethod
     def check_arguments(cls, hparams: BasicHParams, specs: Mapping[str, FeatureSpec]) -> None:
-        """Raises what `from_hparams` says."""
+        """Raise the errors of `from_hparams`."""
         if cls.needs_inputs and "inputs" not in specs:
             raise ValueError(
                 f"{cls.__name__} requires a problem with inputs. "
@@ -134,11 +137,11 @@ class Seq2Seq(keras_model.KerasModel):
 
     @classmethod
     def _softmax_size(cls, hp: Any) -> int:
-        """Width of what is scored."""
+        """Return the size of the states from which logits are computed."""
         return hp.hidden_size
 
     def _build_all(self):
-        """Builds every layer now: the widths are known, the lengths do not matter."""
+        """Build every layer now, since the sizes are known and the lengths do not matter."""
         ids, state = (None, None), (None, None, self.hparams.hidden_size)
         for layer in self.layers:
             if not layer.built:
@@ -147,7 +150,7 @@ class Seq2Seq(keras_model.KerasModel):
 
     def _share_layers(self, like):
         named = vars(like).items()
-        for layer in like.layers:  # in their order
+        for layer in like.layers:  # in the order in which they were made
             for name in [name for name, value in named if value is layer]:
                 setattr(self, name, layer)
         for name in [name for name, value in named if value is None and name not in vars(self)]:
@@ -161,7 +164,7 @@ class Seq2Seq(keras_model.KerasModel):
     # The forward pass.
 
     def __call__(self, features: Any, *args: Any, **kwargs: Any) -> Any:
-        self._check_features(features)  # Keras adds pages to what a `call` says
+        self._check_features(features)  # here, because Keras adds long texts to errors of `call`
         return super().__call__(features, *args, **kwargs)
 
     def call(
@@ -188,12 +191,16 @@ class Seq2Seq(keras_model.KerasModel):
         num_steps: int | None = None,
         exit_threshold: float | None = None,
     ) -> ModelOutput:
-        """The whole pass.
+        """Run a forward pass.
 
         Args:
             features, training, num_steps: as in a call.
-            record_attention: bool. Whether to keep the attention weights.
-            exit_threshold: float in (0, 1]. Beyond it a position halts: see `decoding.options`.
+            record_attention: bool. Whether to return the attention weights.
+            exit_threshold: float in (0, 1]. A position halts beyond it: see `decoding.options`.
+
+        Returns:
+            `ModelOutput`.
+
         Raises:
             ValueError: if a feature is missing, or as `check_steps`.
         """
@@ -208,7 +215,7 @@ class Seq2Seq(keras_model.KerasModel):
         return self._forward(features, inputs)
 
     def _forward(self, features, inputs):
-        """The pass itself, of features and steps that are checked; `inputs` are `StepInputs`."""
+        """Run a forward pass on checked features; `inputs` are `StepInputs`."""
         encoded = None if self.encoder is None else self.encode(features, inputs)
         if encoded is not None and not self.has_decoder:
             logits = self.logits(encoded.stack.output, padding_mask=encoded.padding_mask)
@@ -220,50 +227,53 @@ class Seq2Seq(keras_model.KerasModel):
         return ModelOutput(self.logits(decoded.output), stack, decoded, source_mask, mask)
 
     def encode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> Encoded:
-        """Encodes the "inputs"; of the `StepInputs` masks and memory are made here."""
+        """Encode the "inputs"; masks and memory of the `StepInputs` are computed here."""
         raise NotImplementedError
 
     def project_memory(self, encoded: Encoded, features: Mapping[str, Any]) -> Any:
-        """What the decoder attends to, computed once for all its steps and all its tokens.
+        """Return what the decoder attends to, computed once for all steps and all tokens.
 
-        Of the features the segments of packed examples are read.
+        Args:
+            encoded: `Encoded`.
+            features: dict, of which only the segments of packed examples are used.
         """
         raise NotImplementedError
 
     def target_padding_mask(self, features: Mapping[str, Any]) -> tf.Tensor | None:
-        """Which targets are real: bool [B, T]; None where the decoder need not know, as in T2T."""
+        """Return which targets are real, bool [B, T], or None if the decoder ignores padding."""
         segments = features.get("targets_segmentation")
         return None if segments is None else segments != 0
 
     def decode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> StackOutput:
-        """Decodes the "targets", each position seeing those before it; output [B, T, D].
+        """Decode the "targets"; each position attends to earlier ones. The output is [B, T, D].
 
         Args:
-            inputs: `StepInputs`: the memory is from `project_memory`, None for a language model;
-                the padding mask from `target_padding_mask`, None while targets are still written.
+            features: dict, as in a call.
+            inputs: `StepInputs`. The memory comes from `project_memory`, and is None for a language
+                model. The padding mask comes from `target_padding_mask`, and is None in a search.
         """
         raise NotImplementedError
 
     def logits(
         self, x: tf.Tensor, columns: tf.Tensor | None = None, padding_mask: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """Scores: [B, T, D] -> [B, T, V], or [B, C] for classes; float32.
+        """Return logits, float32 [B, T, V], or [B, C] for classes.
 
         Args:
-            x: float tensor [B, T, D], what the last stack gives.
-            columns: `SymbolEmbedding.columns()`, while decoding. Optional.
-            padding_mask: bool tensor [B, T], True where there is no padding; for classes. Optional.
+            x: float tensor [B, T, D], the output of the last stack.
+            columns: `SymbolEmbedding.columns()`, for decoding. Optional.
+            padding_mask: bool tensor [B, T], True at real tokens, used for classes. Optional.
         """
         if self.class_labels:
             return self.class_label_head(x, padding_mask)
         return self.softmax.logits(x, columns)
 
     def _embed_shifted(self, ids):
-        """Targets as the decoder sees them, [B, T, D]: each one position on, zeros at the first.
+        """Return the decoder's input [B, T, D]: targets shifted right by one, zeros at the start.
 
-        (T2T `common_layers.shift_right_3d`.)
+        References: T2T `common_layers.shift_right_3d`.
         """
-        if self.class_labels:  # a class is not shown to the decoder
+        if self.class_labels:  # a class is not an input of the decoder
             shape = tf.shape(ids)
             return tf.zeros([shape[0], shape[1], self.hparams.hidden_size], self.compute_dtype)
         embedded = self._embed(self.target_embedding, ids)
@@ -271,11 +281,11 @@ class Seq2Seq(keras_model.KerasModel):
 
     @staticmethod
     def _embed(table, ids):
-        """Without Keras' mask: what is padding, a model says itself."""
+        """Embed ids without Keras' mask, because a model computes its own masks."""
         return tf.identity(table(ids))
 
     def _ids(self, features, name):
-        """The feature, int32. Sentences are checked where they are embedded."""
+        """Return a feature as int32. Stories are checked by their embedding."""
         ids = embedding.as_ids(features[name], name, self.specs[name].vocab_size)
         if self.specs[name].modality == "class_label" and ids.shape.rank in (None, 1):
             ids = tf.reshape(ids, [-1, 1])
@@ -294,18 +304,24 @@ class Seq2Seq(keras_model.KerasModel):
         training: bool,
         weights: tf.Tensor | None = None,
     ) -> dict[str, list[LossTerm]]:
-        """See `losses.terms`; labels are smoothed in training only, as in T2T."""
+        """Return the terms of the loss, see `losses.terms`; only training smooths the labels."""
         smoothing = self.hparams.label_smoothing if training else 0.0
         return losses.terms(self, output, targets, smoothing, weights)
 
     def inspect(
         self, features: Mapping[str, Any], training: bool = False, num_steps: int | None = None
     ) -> Inspection:
-        """A forward pass with everything that can be looked at.
+        """Run a forward pass and return its logits, losses and intermediate results.
+
+            out = model.inspect({"inputs": ids, "targets": ids})
+            out.encoder.ponder_times  # [B, S]
 
         Args:
-            features: as in a call, with the targets; num_steps: as there.
-            training: bool. True is T2T's TRAIN mode (dropout, label smoothing), False its EVAL.
+            features: as in a call, including the targets.
+            training: bool. True is T2T's TRAIN mode (dropout, label smoothing), False its EVAL
+                mode.
+            num_steps: as in a call.
+
         Returns:
             `Inspection`: logits, losses (scalars by T2T's names), encoder and decoder
             (`StackOutput`s with attention weights per step).
@@ -313,23 +329,23 @@ class Seq2Seq(keras_model.KerasModel):
         if training not in (True, False, None):
             raise ValueError(f"training must be True or False. Received: {training!r}.")
         self._check_features(features)
-        embedding.check_features(features, sorted(self.specs))  # the losses are of all
+        embedding.check_features(features, sorted(self.specs))  # the losses need all features
         self._check_ids(features, list(self.specs))
         output = self.forward(features, training, record_attention=True, num_steps=num_steps)
         terms = self.loss_terms(output, features["targets"], training)
         values = {name: tf.add_n([term.value() for term in parts]) for name, parts in terms.items()}
-        if "act_loss" not in values:  # T2T adds "extra" only where nothing else is added
+        if "act_loss" not in values:  # T2T has "extra" only without other auxiliary losses
             values.setdefault("extra", tf.constant(0.0))
         return Inspection(output.logits, values, output.encoder, output.decoder)
 
     # Depth.
 
     def check_steps(self, num_steps: int | None, exit_threshold: float | None = None) -> None:
-        """Checks how deep a pass is to go.
+        """Check num_steps and exit_threshold of a forward pass.
 
         Raises:
-            ValueError: if there is no recurrence in depth, or a weight for each step; with a
-                threshold, if no position decides, or it is not in [0, 1].
+            ValueError: if the model has no recurrence in depth or has weights for each step; for
+                exit_threshold, if the model has no adaptive halting or the value is not in [0, 1].
         """
         arguments = {"num_steps": num_steps, "exit_threshold": exit_threshold}
         for name, value in arguments.items():
@@ -340,13 +356,17 @@ class Seq2Seq(keras_model.KerasModel):
                 )
 
     def with_steps(self, num_steps: int) -> Self:
-        """This model with another number of steps in depth, for inference; it shares the layers.
+        """Return a model with another number of steps in depth, which shares the layers.
+
+            deeper = model.with_steps(8)
 
         Args:
-            num_steps: int >= 1. In place of `num_rec_steps`, or of `act_max_steps`.
+            num_steps: int >= 1, instead of `num_rec_steps` or `act_max_steps`.
+
         Returns:
-            a model of the same class, compiled as this one is. Files of its weights are this
-            model's; `save` keeps its number of steps, too.
+            a model of the same class, compiled as this one. Both models can load each other's
+            weight files. `save` also stores the number of steps.
+
         Raises:
             ValueError: as `check_steps`.
         """
@@ -367,30 +387,36 @@ class Seq2Seq(keras_model.KerasModel):
         decode_length: int = 50,
         **options: Any,
     ) -> Decoded:
-        """Writes the targets.
+        """Generate targets by greedy search, beam search or sampling.
 
-        On several cores this is fastest where the program began with
+            decoded = model.generate({"inputs": ids}, beam_size=4, decode_length=20)
+            decoded.ids[:, 0]  # the best output of each example
+
+        On several cores this is fastest if the program has first called
         `tf.config.threading.set_intra_op_parallelism_threads(1)`.
 
         Args:
             features: dict with "inputs" [B, S]. For a language model, "targets" [B, P] or
-                "inputs" [B, P] is the prompt, which the result continues.
-            beam_size: int. 1 is greedy.
-            alpha: float. Length penalty ((5 + length) / 6)^alpha of beam search.
-            decode_length: int. Positions beyond the source's (or the prompt's) length; as in T2T
-                that of the padded batch, unless per_example_length=True.
+                "inputs" [B, P] is the prompt, which the output continues.
+            beam_size: int. 1 is greedy search.
+            alpha: float. Exponent of the length penalty ((5 + length) / 6)^alpha of beam search.
+            decode_length: int. Maximum output length beyond the length of the source or prompt. As
+                in T2T, that is the length of the padded batch, unless per_example_length=True.
             options: per_example_length, min_length, eos_penalty, no_repeat_ngram_size,
                 forced_prefix, temperature, top_k, top_p, seed, cache, num_steps, exit_threshold,
                 return_steps: see `decoding.options.Options`.
+
         Returns:
-            `Decoded`: ids int32 [B, beams, <= S + decode_length], 0 behind EOS; scores float32
-            [B, beams], best first; with return_steps source_steps and target_steps.
+            `Decoded`: ids int32 [B, beams, <= S + decode_length], 0 after EOS; scores float32
+            [B, beams], the best first; with return_steps, also source_steps and target_steps.
+
         Raises:
-            ValueError: for arguments or ids out of range, or a model without symbol targets.
+            ValueError: if an argument or an id is out of range, or the model does not generate
+                tokens.
         """
         self._check_writes_symbols("generate")
         parsed = Options(beam_size, alpha, decode_length, **current_names(options))
-        # Of a language model either is a prompt.
+        # The prompt of a language model may be either feature.
         self._check_ids(features, ["inputs"] if "inputs" in self.specs else ["inputs", "targets"])
         return generate_lib.generate(self, features, parsed)
 
@@ -400,14 +426,16 @@ class Seq2Seq(keras_model.KerasModel):
         num_steps: int | None = None,
         exit_threshold: float | None = None,
     ) -> tf.Tensor:
-        """How likely given targets are.
+        """Return the log probability of given targets.
 
         Args:
-            features: dict with "targets" [B, T] and, but for language models, "inputs" [B, S].
-            num_steps, exit_threshold: as of `forward`.
+            features: dict with "targets" [B, T] and, except for language models, "inputs" [B, S].
+            num_steps, exit_threshold: as for `forward`.
+
         Returns:
-            float32 [B]: log probability of the targets up to their padding, EOS included if it is
-            there; no length penalty.
+            float32 [B]: log probability of the targets without padding, including EOS if the
+            targets have it. There is no length penalty.
+
         Raises:
             ValueError: if a feature is missing, ids are out of range, or the model's targets are
                 class labels.
@@ -417,7 +445,7 @@ class Seq2Seq(keras_model.KerasModel):
         return score_lib.score(self, features, num_steps, exit_threshold)
 
     def _check_ids(self, features, names):
-        """Here, for what is compiled does not say which feature it was."""
+        """Check ids here, because errors of a compiled function would not name the feature."""
         embedding.check_features(features)
         for name in names:
             if name in features:
@@ -433,12 +461,12 @@ class Seq2Seq(keras_model.KerasModel):
             )
 
     def prompt(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor | None:
-        """What the decoder is shown before it writes, int32 [B, P]; None where that is nothing."""
+        """Return the tokens that the decoder reads before it generates, int32 [B, P], or None."""
         return features.get("prompt")
 
-    # Properties of those where it is otherwise; reasons are in words, and "" is none.
-    why_not_cached: Any = ""  # why earlier positions cannot be kept, exactly, while decoding
-    why_source_padding_matters: Any = ""  # why padding behind a source changes what is made of it
-    why_target_padding_matters: Any = ""  # the same of padding behind targets
-    is_recurrent = False  # whether a state of one size is all that is kept of what is written
-    decoder_is_causal: Any = True  # whether it does not see the room behind what is decoded so far
+    # Subclasses override these, some as properties. Each `why_` is a reason in words, or "".
+    why_not_cached: Any = ""  # why decoding cannot cache earlier positions exactly
+    why_source_padding_matters: Any = ""  # why padding after a source changes the output
+    why_target_padding_matters: Any = ""  # why padding after targets changes the output
+    is_recurrent = False  # whether the decode cache is a state of fixed size
+    decoder_is_causal: Any = True  # whether a position is independent of later ones

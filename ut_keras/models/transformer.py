@@ -1,4 +1,4 @@
-"""The Transformer: the baseline, and what the Universal Transformer takes over from it."""
+"""The Transformer, which is also the base class of the Universal Transformer."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,14 +19,15 @@ from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.models import prepended, seq2seq
 from ut_keras.models.output import Encoded, ModelOutput
 
-parts.load_all()  # each registers beside its layer
+parts.load_all()  # each part is registered in the file of its layer
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class Transformer(seq2seq.Seq2Seq):
     """Encoder and decoder of T2T's `transformer`.
 
-    Arguments, calls and returns are those of `Seq2Seq`, with `TransformerHParams`.
+    Arguments, call arguments and returns are those of `Seq2Seq`. The hparams are
+    `TransformerHParams`.
 
     References: Vaswani et al. 2017; T2T `models/transformer.py`.
     """
@@ -67,7 +68,7 @@ class Transformer(seq2seq.Seq2Seq):
         return dropout_lib.Dropout(rate, name=name, dtype=self.dtype_policy)
 
     def _stack(self, side):
-        """An encoder or decoder."""
+        """Return an encoder or a decoder."""
         hp = self.hparams
         return stack.Stack(
             self._depth(side),
@@ -78,14 +79,14 @@ class Transformer(seq2seq.Seq2Seq):
         )
 
     def _depth(self, side):
-        """What is in a stack, by its `parts.Side`; the Universal Transformer overrides it."""
+        """Return the layers of a stack; the Universal Transformer overrides this."""
         hp = self.hparams
         specific = hp.num_encoder_layers if side == "encoder" else hp.num_decoder_layers
         block = stack.make_block(hp, side, specific or hp.num_hidden_layers, "layer")
         return stack.LayeredDepth(block, name="depth", dtype=from_hparams.dtype_policy(hp))
 
     def _position(self, side, name):
-        """What is added once, before a stack: a layer of that name, or None."""
+        """Return the layer that adds position signals once, before a stack, or None."""
         hp = self.hparams
         signal = None if hp.pos is None else parts.position_signals.get(hp.pos)(hp, side)
         if signal is not None:
@@ -119,7 +120,7 @@ class Transformer(seq2seq.Seq2Seq):
 
     @staticmethod
     def _add_position(layer, x, features, side, training):
-        """`x` with the signal of a side, "inputs" or "targets", if it has one."""
+        """Return `x` plus the position signal of a side, "inputs" or "targets", if it has one."""
         if layer is None:
             return x
         positions = features.get(f"{side}_position")  # of packed examples
@@ -146,7 +147,7 @@ class Transformer(seq2seq.Seq2Seq):
             may_attend = attention.segment_attention_mask(segments, segments)
         if self.hparams.unidirectional_encoder:
             causal = attention.causal_attention_mask(tf.shape(ids)[1])
-            # Padding comes last, where only padding sees it. T2T forgets segments here.
+            # Padding is at the end, so only padding attends to it. T2T ignores segments here.
             may_attend = causal if segments is None else may_attend & causal
         x = self._embed(self.source_embedding, ids)
         if self.target_space is not None:
@@ -160,7 +161,7 @@ class Transformer(seq2seq.Seq2Seq):
         return Encoded(self.encoder.forward(x, inputs), padding_mask)
 
     def project_memory(self, encoded: Encoded, features: Mapping[str, Any]) -> Any:
-        """See `Seq2Seq.project_memory`: a tuple of `Memory`."""
+        """Return a tuple of `Memory`, see `Seq2Seq.project_memory`."""
         may_attend = attention.padding_attention_mask(encoded.padding_mask)
         if "inputs_segmentation" in features:
             may_attend = attention.segment_attention_mask(
@@ -197,10 +198,14 @@ class Transformer(seq2seq.Seq2Seq):
     def extend(
         self, symbols: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any
     ) -> tuple[tf.Tensor, Any]:
-        """Decodes some columns, after all that they see: `Depth.extend` of the decoder.
+        """Decode new columns of a cache, see `Depth.extend`.
 
         Args:
-            symbols: int32 [B, Q]. The symbol before each column, 0 before the first.
+            symbols: int32 [B, Q]. The token before each column, 0 before the first.
+            cache: the decoder's cache, which already has all columns that the new ones attend to.
+            window: `Window` of the new columns.
+            memory: from `project_memory`.
+
         Returns:
             (state [B, Q, D], cache).
         """
@@ -227,11 +232,11 @@ class Transformer(seq2seq.Seq2Seq):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class TransformerEncoder(Transformer):
-    """An encoder without decoder, for classification.
+    """An encoder without a decoder, for classification.
 
-    Arguments and calls are those of `Transformer`; only "inputs" are read. Logits are [B, C] for
-    class labels, of what `class_label_pooling` reads from the source positions, and [B, S, V], one
-    per source position, for symbols.
+    Arguments and call arguments are those of `Transformer`; only "inputs" are used. For class
+    labels the logits are [B, C], computed from the source positions as `class_label_pooling` says.
+    For symbols the logits are [B, S, V], one vector per source position.
 
     References: T2T `models/transformer.py` `TransformerEncoder`.
     """

@@ -18,8 +18,9 @@ from ut_keras.models import transformer
 class UniversalTransformer(transformer.Transformer):
     """Encoder and decoder that repeat one block over depth.
 
-    Arguments, calls and returns are those of `Transformer`; the hparams say how often the block is
-    repeated (`num_rec_steps`) or that each position decides (`recurrence_type="act"`).
+    Arguments, call arguments and returns are those of `Transformer`. The hparams define how often
+    the block is repeated (`num_rec_steps`), or that each position halts adaptively
+    (`recurrence_type="act"`).
 
     References: Dehghani et al. 2019; T2T `models/research/universal_transformer.py`.
     """
@@ -40,9 +41,9 @@ class UniversalTransformer(transformer.Transformer):
         mask = super().target_padding_mask(features)
         hp = self.hparams
         ponders = hp.recurrence_type == "act" and hp.act_mask_padding
-        if mask is not None or not ponders or self.class_labels:  # class 0 is no padding
+        if mask is not None or not ponders or self.class_labels:  # 0 is a class, not padding
             return mask
-        # A 0 that something follows was written like any other symbol.
+        # A 0 that is followed by other ids is a generated token, not padding.
         is_real = tf.cast(self._ids(features, "targets") != 0, tf.int32)
         return tf.cumsum(is_real, axis=1, reverse=True) > 0
 
@@ -52,7 +53,7 @@ class UniversalTransformer(transformer.Transformer):
             stack.check_steps(num_steps)
         if exit_threshold is None:
             return
-        if not exit_threshold:  # nobody would take a step
+        if not exit_threshold:  # no position would take a step
             raise ValueError(f"exit_threshold must be above 0. Received: {exit_threshold}.")
         if self._rule is None:
             raise ValueError(
@@ -78,7 +79,7 @@ class UniversalTransformer(transformer.Transformer):
 
     @property
     def why_target_padding_matters(self) -> str:
-        if self.class_labels:  # one position
+        if self.class_labels:  # the decoder has one position
             return ""
         return self._why_length_matters() or super().why_target_padding_matters
 
@@ -106,7 +107,7 @@ class UniversalTransformer(transformer.Transformer):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class UniversalTransformerEncoder(UniversalTransformer, transformer.TransformerEncoder):
-    """An encoder without decoder, for classification; see `TransformerEncoder`.
+    """An encoder without a decoder, for classification; see `TransformerEncoder`.
 
     References: T2T `UniversalTransformerEncoder`.
     """
