@@ -196,7 +196,7 @@ def test_pushes_one_commit_of_the_files_and_a_card(run, monkeypatch):
 
 
 def test_pushes_no_revision_and_says_what_the_hub_says(run, server):
-    with pytest.raises(UsageError, match="revision.* Received: '"):
+    with pytest.raises(UsageError, match="push .* Received: .*'v1'"):
         run.push("hf://user/name@v1")
     with pytest.raises(DataError, match="the token is that of"):
         run.push("hf://user/name")

@@ -200,9 +200,9 @@ def test_mistakes(run, loaded, tmp_path, problem):
         with pytest.raises(ValueError, match="texts must be a list of str. Received: ."):
             loaded.translate(texts)
     for text in (b"0", None, ["0"], "0 \ud800", 0):
-        with pytest.raises(ValueError, match="A text must be a str, of Unicode"):
+        with pytest.raises(ValueError, match="^A text must .* Received: "):
             loaded.translate(["0", text])
-        with pytest.raises(ValueError, match="A text must be a str, of Unicode"):
+        with pytest.raises(ValueError, match="^A text must .* Received: "):
             loaded.observe(text)
     with pytest.raises(ValueError, match="^classify .*Received: "):
         loaded.classify(["0"])
@@ -274,7 +274,7 @@ def test_what_comes_along_is_ready_for_fit(caplog):
     model = (run := ut_keras.load("reverse40")).model
     model.fit(run.dataset([("1 2", "2 1")]), shuffle=False, epochs=2, verbose=0)
     assert float(model.optimizer.learning_rate) == pytest.approx(0.003 * 2 / 200)  # it warms up
-    assert "learning_rate_schedule=constant*linear_warmup: the rest" in caplog.text
+    assert "learning_rate_schedule=constant*linear_warmup" in caplog.text
 
 
 def test_classes_are_trained_on_with_texts():
