@@ -88,7 +88,7 @@ def _search(tables, batch_size, vocab_size, beam_size, max_length, alpha, graph=
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
 @pytest.mark.parametrize("seed", range(3))
-def test_wide_beam_finds_the_best(alpha, seed):
+def test_beam_search_with_enough_beams_finds_all_best_outputs(alpha, seed):
     """Enough beams for every beginning: all of the best results, in their order."""
     batch_size, vocab_size, max_length, beam_size = 2, 3, 3, 7
     tables = _language(batch_size, vocab_size, max_length, seed)
@@ -108,7 +108,7 @@ def test_wide_beam_finds_the_best(alpha, seed):
 
 
 @pytest.mark.parametrize("beam_size", [1, 2])
-def test_a_row_stops_where_its_room_ends(beam_size):
+def test_search_stops_at_the_maximum_output_length_of_each_example(beam_size):
     """In a batch as alone, found to the end or not."""
     limits, vocab_size, longest = [4, 1, 2, 0], 5, 4
     tables = _language(len(limits), vocab_size, longest)
@@ -135,7 +135,7 @@ def test_a_row_stops_where_its_room_ends(beam_size):
 @pytest.mark.parametrize(
     ("alpha", "bonus"), [(0.6, 0.0), (0.6, 2.5), (0.0, 2.5), (2.0, 4.0), (-1.0, 0.0), (-1.0, 2.5)]
 )
-def test_narrow_beam_matches_reference(alpha, bonus, graph):
+def test_beam_search_matches_reference(alpha, bonus, graph):
     """Step by step, to the end: the 2 best beginnings, the 2 best results, of 4 candidates.
 
     A bonus for EOS, or a negative alpha, makes a later result the better one.
@@ -172,7 +172,7 @@ def test_narrow_beam_matches_reference(alpha, bonus, graph):
         np.testing.assert_allclose(got.scores[row], [score for score, _ in finished], rtol=1e-5)
 
 
-def test_greedy_matches_reference():
+def test_greedy_search_matches_reference():
     tables = _language(3, 5, 4)
     greedy = _greedy(_next_logits(tables, 3, 5), 3, 4)
     for row in range(3):
@@ -185,7 +185,7 @@ def test_greedy_matches_reference():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_one_beam_is_no_worse_than_greedy(seed):
+def test_beam_search_with_one_beam_is_no_worse_than_greedy(seed):
     """It keeps greedy's beginning and, besides, what ended on the way."""
     tables = _language(3, 5, 4, seed)
     next_logits = _next_logits(tables, 3, 5)
@@ -201,7 +201,7 @@ def test_one_beam_is_no_worse_than_greedy(seed):
 
 @pytest.mark.parametrize("alpha", [0.0, 2.0])
 @pytest.mark.parametrize("beam_size", [0, 1, 2, 3])
-def test_a_row_of_which_nothing_is_allowed_ends(beam_size, alpha):
+def test_search_ends_when_no_token_is_allowed(beam_size, alpha):
     """Every symbol is written once, EOS not before the sixth; 0 beams: greedy."""
     vocab_size, longest = 4, 6
     tables = _language(5, vocab_size, longest)
@@ -305,7 +305,7 @@ def test_constrained_search_matches_brute_force(seed):
 
 
 @pytest.mark.parametrize("beam_size", [1, 2, 3])
-def test_a_beginning_after_which_nothing_is_allowed_ends_by_itself(beam_size):
+def test_beam_without_allowed_tokens_ends_independently_of_other_beams(beam_size):
     """As in greedy search, while other beams may still be continued; EOS costs its penalty."""
     tables = _language(1, 4, 4)
     best = int(np.argmax(np.where(np.arange(4) == EOS, -np.inf, tables[0, ()])))
@@ -324,7 +324,7 @@ def test_a_beginning_after_which_nothing_is_allowed_ends_by_itself(beam_size):
     np.testing.assert_allclose(got.scores[0, 0], greedy.scores[0, 0] - 0.5, rtol=1e-5)
 
 
-def test_a_cost_of_any_size_leaves_a_result():
+def test_beam_search_keeps_outputs_with_a_large_eos_penalty():
     """Which is kept, and told from a beam that nothing fills."""
     constrain = functools.partial(constraints.eos_penalty, penalty=1e9)
     task = _task(_constant([0.2, 0.5, 0.3]), 1, 2, constrain)
@@ -333,7 +333,7 @@ def test_a_cost_of_any_size_leaves_a_result():
     np.testing.assert_allclose(got.scores[0], [-1e9, -1e9, -1e9, -beam_search.INFINITY], rtol=1e-5)
 
 
-def test_there_may_be_less_beginnings_than_beams():
+def test_beam_search_with_fewer_hypotheses_than_beams():
     """None stands for what is not allowed."""
 
     def constrain(log_probs, query):
@@ -352,7 +352,7 @@ def _constant(probabilities):
     return lambda ids, position: tf.tile(log_probs[None], [tf.shape(ids)[0], 1])
 
 
-def test_greedy_stops_when_all_rows_have_ended():
+def test_greedy_search_stops_when_all_examples_have_ended():
     # Row i writes i symbols 2, then EOS, and then would go on with 3.
     def next_logits(ids, position):
         row = tf.range(3)
@@ -366,7 +366,7 @@ def test_greedy_stops_when_all_rows_have_ended():
         np.testing.assert_allclose(got.scores[:, 0], [step, 2 * step, 3 * step], rtol=1e-5)
 
 
-def test_beam_stops_when_nothing_can_get_better():
+def test_beam_search_stops_when_no_hypothesis_can_improve():
     # EOS takes nearly all: after two steps no beginning can win any more.
     got = _beam(_constant([0.01, 0.97, 0.01, 0.01]), 1, 2, 50, alpha=0.0)
     assert got.ids.shape == (1, 2, 2)
@@ -385,13 +385,13 @@ def _at_position(*distributions):
 _ENDLESS = ([0.2, 1e-30, 0.4, 0.3, 0.06, 0.04], [0.1, 1e-30, 0.6, 0.25, 0.03, 0.02])
 
 
-def test_unfinished_rows_give_raw_log_probs():
+def test_beam_search_returns_log_probs_of_unfinished_hypotheses():
     got = _beam(_at_position(*_ENDLESS), 1, 2, 2, alpha=1.0)
     np.testing.assert_array_equal(got.ids, [[[2, 2], [3, 2]]])
     np.testing.assert_allclose(got.scores, [np.log([0.4 * 0.6, 0.3 * 0.6])], rtol=1e-5)
 
 
-def test_rows_may_be_finished_or_not():
+def test_beam_search_with_finished_and_unfinished_examples():
     endless = _at_position(*_ENDLESS)
     ending = _at_position([0.1, 0.4, 0.3, 0.1, 0.06, 0.04], [0.1, 0.5, 0.2, 0.1, 0.06, 0.04])
 
@@ -404,13 +404,13 @@ def test_rows_may_be_finished_or_not():
     np.testing.assert_allclose(got.scores, expected, rtol=1e-5)
 
 
-def test_unfilled_slots_are_empty():
+def test_beam_search_returns_empty_beams():
     got = _beam(_constant([1e-30, 0.7, 0.3]), 1, 2, 1, alpha=0.0)
     np.testing.assert_array_equal(got.ids, [[[1], [0]]])
     np.testing.assert_allclose(got.scores[0], [np.log(0.7), -beam_search.INFINITY], rtol=1e-5)
 
 
-def test_rows_are_independent():
+def test_beam_search_examples_are_independent():
     tables = _language(3, 5, 4)
     together = _search(tables, 3, 5, 2, 4, 0.6)
     for row in range(3):
@@ -422,7 +422,7 @@ def test_rows_are_independent():
         np.testing.assert_allclose(alone.scores[0], together.scores[row], rtol=1e-6)
 
 
-def test_length_penalty_prefers_longer_results():
+def test_length_penalty_prefers_longer_outputs():
     # p(EOS) = 0.5 at once, or 0.4 after one symbol (0.5 · 0.8).
     def next_logits(ids, position):
         first, second = [1e-30, 0.5, 0.5 - 1e-6, 1e-6], [1e-30, 0.8, 0.2 - 1e-6, 1e-6]
@@ -433,7 +433,7 @@ def test_length_penalty_prefers_longer_results():
     assert best == [[1, 0], [2, 1]]
 
 
-def test_no_room():
+def test_search_with_maximum_length_zero():
     for graph in (False, True):
         call = tf.function if graph else lambda function: function
         greedy = call(_greedy)(_constant([0.2, 0.5, 0.3]), 2, 0)
@@ -446,7 +446,7 @@ def test_no_room():
 
 @pytest.mark.parametrize("shape", [(3, 50), (2, 3, 5000), (1, 8193), (2, 8000)])
 @pytest.mark.parametrize("k", [1, 4, 8])
-def test_matches_tensorflow(shape, k):
+def test_top_k_matches_tensorflow(shape, k):
     random = np.random.RandomState(k)
     for x in (
         random.normal(size=shape),
@@ -460,7 +460,7 @@ def test_matches_tensorflow(shape, k):
         np.testing.assert_array_equal(indices, expected.indices)
 
 
-def test_traces_with_unknown_sizes():
+def test_top_k_traces_with_unknown_sizes():
     function = tf.function(
         lambda x: beam_search.top_k(x, 4), input_signature=[tf.TensorSpec([None, None, None])]
     )

@@ -162,14 +162,14 @@ def _assert_same(model, features, **options):
 
 
 @pytest.mark.parametrize("variant", some_slow(VARIANTS))
-def test_every_symbol_is_scored_as_by_the_whole_prefix(variant):
+def test_cached_beams_match_full_forward(variant):
     """Each beam by its own symbols only, for beams that change places at random."""
     _check_symbol_by_symbol(variant, beams=3)
 
 
 @pytest.mark.slow  # layers see rows, not how many of them are beams
 @pytest.mark.parametrize("variant", ["gru", "act_copy"])
-def test_one_beam_is_scored_as_by_the_whole_prefix(variant):
+def test_cached_single_beam_matches_full_forward(variant):
     _check_symbol_by_symbol(variant, beams=1)
 
 
@@ -220,14 +220,14 @@ def _logits_of_prefixes(model, inputs, prefixes):
     "variant",
     ["act_copy", *(pytest.param(n, marks=pytest.mark.slow) for n in ("transformer", "gru", "act"))],
 )
-def test_searches_agree(variant):
+def test_cached_beam_search_matches_uncached(variant):
     model = _model(*VARIANTS[variant], seed=7)
     _assert_same(model, {"inputs": _inputs(0, 3, 5)}, beam_size=3, decode_length=7)
 
 
 @pytest.mark.slow  # without beams, test_dwa_decodes_in_bfloat16 has it in the default run
 @pytest.mark.parametrize("variant", ["transformer", "gru", "act", "act_copy"])
-def test_searches_without_beams_agree(variant):
+def test_cached_greedy_search_matches_uncached(variant):
     model = _model(*VARIANTS[variant], seed=7)
     _assert_same(model, {"inputs": _inputs(1, 1, 2)}, beam_size=1, decode_length=7)
 
@@ -239,7 +239,7 @@ def test_searches_without_beams_agree(variant):
         *(pytest.param(n, marks=pytest.mark.slow) for n in ("basic", "sru", "act")),
     ],
 )
-def test_language_model_continues_a_prompt(variant):
+def test_cached_prompt_matches_full_forward(variant):
     """The prompt goes into the cache in one pass."""
     model = _model(*VARIANTS[variant], seed=5, language_model=True)
     beams, room = 2, 3
@@ -273,7 +273,7 @@ ATTENTIONS = {
     "attention",
     [a if a == "relative" else pytest.param(a, marks=pytest.mark.slow) for a in ATTENTIONS],
 )
-def test_running_positions_alone_give_what_all_positions_give(attention, monkeypatch):
+def test_cache_of_running_positions_matches_all_positions(attention, monkeypatch):
     patterns = set()
     for seed in range(3):
         model = _model(*ADAPTIVE, COPY + ATTENTIONS[attention], seed=seed)
@@ -297,7 +297,7 @@ def test_running_positions_alone_give_what_all_positions_give(attention, monkeyp
     assert len(patterns) > 3  # examples differ in how many of their positions run at a step
 
 
-def test_rows_on_the_narrowest_grid():
+def test_rows_narrow_to_the_smallest_grid():
     index = tf.constant([[0, 1], [0, 4], [2, 0], [2, 3], [2, 4]])
     active = cache_lib.ActiveColumns(index, tf.constant([4, 5])).compact()
     np.testing.assert_array_equal(active.index, [[0, 0], [0, 1], [2, 0], [2, 1], [2, 2]])
@@ -310,7 +310,7 @@ def test_rows_on_the_narrowest_grid():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", ["act", "act_sepconv", "act_copy", "act_copy_two_inner_layers"])
-def test_any_halting_pattern(variant):
+def test_cache_with_any_halting_pattern(variant):
     """Over several models; some symbols go deeper than all before them."""
     patterns = set()
     for seed in range(3):
@@ -334,7 +334,7 @@ def test_any_halting_pattern(variant):
     "variant",
     [n if n == "start_step" else pytest.param(n, marks=pytest.mark.slow) for n in NOT_CACHED],
 )
-def test_what_cannot_be_cached_says_so_once(variant, caplog):
+def test_generate_warns_once_without_cache(variant, caplog):
     *setting, said = NOT_CACHED[variant]
     model = _model(*setting)
     features = {"inputs": _inputs(0, 2, 4)}
@@ -347,7 +347,7 @@ def test_what_cannot_be_cached_says_so_once(variant, caplog):
 
 
 @pytest.mark.slow  # the default run has it in tests/bin/decoder_test.py
-def test_one_trace_for_all_lengths(monkeypatch):
+def test_generate_traces_once_for_all_lengths(monkeypatch):
     model = _model(*VARIANTS["act"])
     traces = []
     make = next_logits_lib.make
@@ -360,7 +360,7 @@ def test_one_trace_for_all_lengths(monkeypatch):
 
 
 @pytest.mark.parametrize("variant", ["basic", "act_copy", "sepconv"])
-def test_cache_is_as_large_as_computed(variant):
+def test_cache_size_matches_formula(variant):
     """N · C · (K + V) numbers for each example, and what convolutions look back at."""
     model = _model(*VARIANTS[variant])
     size = cache_lib.CacheSize(tf.constant(3), 2, tf.constant(10))

@@ -20,7 +20,7 @@ def _log_probs(beams, vocab_size, seed=0):
     return tf.nn.log_softmax(logits)
 
 
-def test_min_length_forbids_eos_only_before_it():
+def test_min_length_forbids_earlier_eos():
     log_probs = _log_probs(2, 4)
     constrain = partial(constraints.min_length, length=2)
     for position in range(4):
@@ -31,13 +31,13 @@ def test_min_length_forbids_eos_only_before_it():
         np.testing.assert_array_equal(got, expected)
 
 
-def test_eos_penalty():
+def test_eos_penalty_is_subtracted():
     log_probs = _log_probs(1, 4)
     got = constraints.eos_penalty(log_probs, _query(np.zeros([1, 4]), 0), 1.5)
     np.testing.assert_allclose(got - log_probs, [[[0.0, -1.5, 0.0, 0.0]]], atol=1e-6)
 
 
-def test_forced_prefix_of_each_row():
+def test_forced_prefix_of_each_example():
     prefix = tf.constant([[3, 2], [2, 0]])
     log_probs = tf.tile(_log_probs(1, 4), [2, 1, 1])
     for position, allowed in ((0, [{3}, {2}]), (1, [{2}, {0, 1, 2, 3}]), (2, [{0, 1, 2, 3}] * 2)):
@@ -50,7 +50,7 @@ def test_forced_prefix_of_each_row():
         np.testing.assert_array_equal(got[finite], log_probs.numpy()[finite])
 
 
-def test_what_is_forced_has_the_last_word():
+def test_forced_prefix_overrides_other_constraints():
     """Also where it, or all symbols, would be forbidden, or cost more; elsewhere others have it."""
     others = [
         partial(constraints.min_length, length=3),

@@ -46,7 +46,7 @@ def _without_padding(symbols):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_greedy_matches_t2t(name):
+def test_greedy_search_matches_t2t(name):
     model, golden, decode_length = _golden(name)
     got = model.generate({"inputs": golden["inputs"]}, decode_length=decode_length)
     for row, expected in enumerate(golden["greedy/outputs"]):
@@ -59,7 +59,7 @@ def test_greedy_matches_t2t(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_beams_match_t2t(name):
+def test_beam_search_matches_t2t(name):
     if name.removesuffix(".a").endswith("_lm"):
         pytest.skip("T2T's beams of language models read a wrong prompt, or none (QUIRKS.md)")
     model, golden, decode_length = _golden(name)
@@ -110,7 +110,7 @@ def _log_probs(model, features):
 
 
 @pytest.mark.parametrize("beam_size", [pytest.param(1, marks=pytest.mark.slow), 3])
-def test_scores_are_those_of_the_forward_pass(beam_size):
+def test_generate_scores_match_forward(beam_size):
     """What is written is scored as if it were given; the best symbols, if greedy."""
     model = _small("universal_transformer")
     got = model.generate({"inputs": INPUTS}, beam_size, alpha=0.6, decode_length=3)
@@ -137,7 +137,7 @@ def test_scores_are_those_of_the_forward_pass(beam_size):
 @pytest.mark.parametrize(
     "name", ["universal_transformer", pytest.param("language_model", marks=pytest.mark.slow)]
 )
-def test_rows_may_be_searched_side_by_side(name, beam_size, monkeypatch):
+def test_generate_in_parallel_parts_matches_one_batch(name, beam_size, monkeypatch):
     model = _small(name)
     features = {"inputs": np.concatenate([INPUTS, INPUTS[::-1] % 7])}
     prefix = np.array([[3, EOS], [3, 0], [5, 4], [0, 0], [EOS, 0], [7, EOS]])
@@ -159,7 +159,7 @@ def test_rows_may_be_searched_side_by_side(name, beam_size, monkeypatch):
     assert all(search.experimental_get_tracing_count() == 1 for search in searches)
 
 
-def test_scores_may_be_computed_side_by_side(monkeypatch):
+def test_score_in_parallel_parts_matches_one_batch(monkeypatch):
     model = _small("universal_transformer")
     features = {"inputs": INPUTS, "targets": np.array([[4, 7, 1, 0], [9, 2, 3, 1], [1, 0, 0, 0]])}
     together = model.score(features)
@@ -168,7 +168,7 @@ def test_scores_may_be_computed_side_by_side(monkeypatch):
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_rows_do_not_depend_on_each_other(beam_size):
+def test_generate_examples_are_independent(beam_size):
     model = _small("universal_transformer")
     together = model.generate({"inputs": INPUTS}, beam_size, decode_length=3)
     for row in range(len(INPUTS)):
@@ -178,7 +178,7 @@ def test_rows_do_not_depend_on_each_other(beam_size):
         np.testing.assert_allclose(alone.scores[0], together.scores[row], rtol=1e-4)
 
 
-def test_padding_of_the_source_has_no_effect():
+def test_generate_ignores_source_padding():
     model = _small("universal_transformer")
     first = model.generate({"inputs": INPUTS}, decode_length=3)
     wider = np.pad(INPUTS, [(0, 0), (0, 2)])
@@ -206,7 +206,7 @@ def test_padding_of_the_source_has_no_effect():
     ],
     ids=str,
 )
-def test_a_row_has_the_room_that_it_has_alone(kind, options):
+def test_generate_per_example_length_ignores_other_examples(kind, options):
     """Rows that would go on and on; T2T lets them, as far as the longest."""
     model = _small(kind) if kind == "universal_transformer" else _shaken(examples.make(kind))
     options = {"decode_length": 2, "min_length": 30, **options}
@@ -231,7 +231,7 @@ def test_a_row_has_the_room_that_it_has_alone(kind, options):
 
 
 @pytest.mark.parametrize("act_type", ["basic", pytest.param("global", marks=pytest.mark.slow)])
-def test_steps_are_those_that_each_position_took(act_type):
+def test_return_steps_matches_steps_of_each_position(act_type):
     if act_type == "basic":
         model = _small("universal_transformer")
     else:
@@ -260,7 +260,7 @@ def test_steps_are_those_that_each_position_took(act_type):
     assert np.max(one.target_steps) == np.max(one.source_steps) == 1
 
 
-def test_steps_of_what_follows_a_prompt():
+def test_return_steps_after_a_prompt():
     hp = hparams.get("adaptive_universal_transformer_tiny", SMALL + ",act_max_steps=3")
     model = _shaken(models.get("universal_transformer", hp, vocab_sizes={"targets": 12}))
     prompt = INPUTS[:, :2]
@@ -278,7 +278,7 @@ def test_steps_of_what_follows_a_prompt():
 
 # That beams go on from a prompt, the default run has in cache_test.py.
 @pytest.mark.parametrize("beam_size", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_language_model_continues_its_prompt(beam_size):
+def test_generate_continues_prompt(beam_size):
     model = _small("language_model")
     prompt = INPUTS[:, :2]
     got = model.generate({"inputs": prompt}, beam_size, alpha=0.0, decode_length=4)
@@ -301,7 +301,7 @@ def test_language_model_continues_its_prompt(beam_size):
         pytest.param("adaptive_language_model", "add_sru=True", marks=pytest.mark.slow),
     ],
 )
-def test_a_prompt_may_be_empty(kind, overrides):
+def test_generate_continues_empty_prompt(kind, overrides):
     model = examples.make(kind, overrides)
     prompt = {"inputs": np.zeros([2, 0], "int32")}
     for room in (1, 2):
@@ -344,7 +344,7 @@ def _prompted(kind):
 )
 @pytest.mark.parametrize("key", ["targets", "inputs"])
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_prompts_of_unequal_length_are_continued_as_alone(kind, options, key, side):
+def test_generate_prompts_of_different_lengths_match_single_prompts(kind, options, key, side):
     model = _prompted(kind)
     rows = [np.trim_zeros(row) for row in _UNEQUAL]
     prompts = _UNEQUAL
@@ -362,7 +362,7 @@ def test_prompts_of_unequal_length_are_continued_as_alone(kind, options, key, si
     assert together.ids.shape[2] == max(widths)
 
 
-def test_prompts_of_unequal_length_have_their_own_prefixes_steps_and_draws():
+def test_generate_prompts_of_different_lengths_keep_their_options():
     model = examples.shared("adaptive_language_model")
     forced = np.array([[2], [3], [4], [5], [6]])
     options = {"decode_length": 3, "forced_prefix": forced, "return_steps": True}
@@ -380,7 +380,7 @@ def test_prompts_of_unequal_length_have_their_own_prefixes_steps_and_draws():
     assert len({tuple(row) for row in drawn[:, 0].numpy()}) == len(_UNEQUAL)
 
 
-def test_a_traced_prompt_with_padding_raises():
+def test_generate_rejects_traced_prompt_with_padding():
     model = _small("language_model")
     trace = tf.function(
         lambda x: model.generate({"inputs": x}, decode_length=2).ids,
@@ -392,7 +392,7 @@ def test_a_traced_prompt_with_padding_raises():
             trace(prompts)
 
 
-def test_sources_of_unequal_length_are_read_as_alone_where_padding_matters():
+def test_generate_sources_of_different_lengths_match_single_sources():
     """With per_example_length=True; without, the batch's padding counts, as in T2T."""
     model = examples.shared("lstm_attention")
     assert model.why_source_padding_matters
@@ -408,7 +408,7 @@ def test_sources_of_unequal_length_are_read_as_alone_where_padding_matters():
         trace(tf.constant(INPUTS))
 
 
-def test_new_weights_are_used():
+def test_generate_uses_new_weights():
     model = _small("language_model")
     features = {"inputs": INPUTS[:, :2]}
     first = model.generate(features, decode_length=4)
@@ -420,7 +420,7 @@ def test_new_weights_are_used():
     np.testing.assert_array_equal(first.scores, model.generate(features, decode_length=4).scores)
 
 
-def test_no_room():
+def test_generate_with_decode_length_zero():
     got = _small("language_model").generate({"inputs": INPUTS}, decode_length=0)
     assert got.ids.shape == (3, 1, 0)
 
@@ -443,7 +443,7 @@ def test_no_room():
         (("targets",), {}, r"features must hold 'inputs'. Received: \['targets'\]"),
     ],
 )
-def test_refuses(features, arguments, message):
+def test_generate_rejects_features(features, arguments, message):
     with pytest.raises(ValueError, match=message):
         _small("universal_transformer").generate({name: INPUTS for name in features}, **arguments)
 
@@ -483,7 +483,7 @@ def test_generate_own_room_is_an_alias():
         model.generate({"inputs": INPUTS}, own_room=False, per_example_length=True)
 
 
-def test_generate_takes_numbers_of_numpy():
+def test_generate_accepts_numpy_scalars():
     model = _small("universal_transformer")
     options = {
         "beam_size": 2,
@@ -501,7 +501,7 @@ def test_generate_takes_numbers_of_numpy():
     np.testing.assert_array_equal(got.scores, wanted.scores)
 
 
-def test_language_model_needs_a_prompt():
+def test_generate_requires_prompt():
     with pytest.raises(ValueError, match="features must hold a prompt"):
         _small("language_model").generate({})
 
@@ -514,7 +514,7 @@ def test_language_model_needs_a_prompt():
         ("adaptive_universal_transformer", 11),
     ],
 )
-def test_checkpoint_writes_what_t2t_wrote(model, space):
+def test_generate_from_t2t_checkpoint_matches_t2t(model, space):
     folder = os.path.join(t2t.FOLDER, "ckpt", model)
     golden = np.load(os.path.join(folder, "golden.npz"))
     name = "transformer" if model == "transformer" else "universal_transformer"
@@ -533,7 +533,7 @@ def test_checkpoint_writes_what_t2t_wrote(model, space):
     np.testing.assert_allclose(beams.scores, golden["beam/scores"], rtol=1e-4)
 
 
-def test_score_is_that_of_generate():
+def test_score_matches_generate():
     model = _small("universal_transformer")
     targets = np.array([[4, 7, 1, 0], [9, 2, 3, 1], [1, 0, 0, 0]])
     got = model.score({"inputs": INPUTS, "targets": targets})
@@ -546,7 +546,7 @@ def test_score_is_that_of_generate():
     np.testing.assert_allclose(model.score({"inputs": INPUTS, "targets": wider}), got, rtol=1e-5)
 
 
-def test_stories_have_scores_and_steps():
+def test_generate_stories_with_scores_and_steps():
     model, features = examples.shared("stories"), examples.features("stories")
     got = model.generate({"inputs": features["inputs"]}, decode_length=3, return_steps=True)
     expected = np.any(features["inputs"] != 0, axis=2)
@@ -555,7 +555,7 @@ def test_stories_have_scores_and_steps():
     np.testing.assert_allclose(written, got.scores[:, 0], rtol=1e-4)
 
 
-def test_a_traced_prefix_may_have_any_length():
+def test_generate_traced_forced_prefix_of_any_length():
     model, prefix = _small("language_model"), np.array([[3, 4], [5, 6], [7, 8]], np.int32)
     forced = tf.function(
         lambda x, p: model.generate({"inputs": x}, decode_length=3, forced_prefix=p).ids,
@@ -564,7 +564,7 @@ def test_a_traced_prefix_may_have_any_length():
     np.testing.assert_array_equal(forced(INPUTS[:, :2], prefix)[:, 0, :2], prefix)
 
 
-def test_options_shape_what_is_written():
+def test_generate_obeys_constraints():
     model = _small("universal_transformer")
     features = {"inputs": INPUTS}
     for beam_size in (1, 3):
@@ -594,7 +594,7 @@ def test_options_shape_what_is_written():
         pytest.param({"beam_size": 2, "eos_penalty": 9.0}, marks=pytest.mark.slow),
     ],
 )
-def test_what_is_forced_has_the_last_word(options):
+def test_generate_forced_prefix_overrides_other_constraints(options):
     """Over the least length and n-grams alike; EOS in it ends a result."""
     model = _small("universal_transformer")
     prefix = np.array([[2, EOS, 0], [3, 3, 3], [7, 7, EOS]])
@@ -620,7 +620,7 @@ def test_what_is_forced_has_the_last_word(options):
         pytest.param({"temperature": 1.0}, marks=pytest.mark.slow),
     ],
 )
-def test_where_nothing_is_left_a_result_ends(options):
+def test_generate_ends_when_no_token_is_allowed(options):
     """A vocabulary of 12, each symbol once, EOS not before 20."""
     model = _small("universal_transformer")
     options = {"min_length": 20, "no_repeat_ngram_size": 1, "decode_length": 25, **options}
@@ -629,7 +629,7 @@ def test_where_nothing_is_left_a_result_ends(options):
     assert np.all(got.ids[:, 0, -1] == EOS)
 
 
-def test_seed_decides_what_is_drawn():
+def test_generate_seed_determines_samples():
     model = _small("universal_transformer")
 
     def draw(seed):
@@ -657,12 +657,12 @@ def test_seed_decides_what_is_drawn():
         ({"forced_prefix": [[3], [2], [12]]}, r"forced_prefix must be ids in \[0, 12\)"),
     ],
 )
-def test_refuses_options(options, message):
+def test_generate_rejects_options(options, message):
     with pytest.raises(ValueError, match=message):
         _small("universal_transformer").generate({"inputs": INPUTS}, **options)
 
 
-def test_refused_features_spoil_nothing():
+def test_generate_works_after_rejected_features():
     """What has another rank than the model takes, as T2T's features have, leaves no trace."""
     model = _small("universal_transformer")
     targets = np.full([3, 2], 5)
@@ -679,7 +679,7 @@ def test_refused_features_spoil_nothing():
     assert model.score({"inputs": INPUTS, "targets": targets}).shape == [3]
 
 
-def test_score_refuses():
+def test_score_rejects_features():
     model = _small("universal_transformer")
     with pytest.raises(ValueError, match="features must hold 'targets'"):
         model.score({"inputs": INPUTS})

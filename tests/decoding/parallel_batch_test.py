@@ -36,12 +36,14 @@ def _set_threads(monkeypatch, of_all, of_operation, devices=(CPU,)):
         (0, 1, 0, 1),
     ],
 )
-def test_a_loop_for_each_core_that_operations_leave(monkeypatch, of_all, of_operation, rows, parts):
+def test_number_of_parts_is_cores_per_operation_threads(
+    monkeypatch, of_all, of_operation, rows, parts
+):
     _set_threads(monkeypatch, of_all, of_operation)
     assert parallel_batch.number_of_parts(rows) == parts
 
 
-def test_threads_may_be_set_in_the_environment(monkeypatch):
+def test_number_of_parts_reads_environment(monkeypatch):
     _set_threads(monkeypatch, 0, 0)
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "1")
     assert parallel_batch.number_of_parts(64) == 8
@@ -51,7 +53,7 @@ def test_threads_may_be_set_in_the_environment(monkeypatch):
     assert parallel_batch.number_of_parts(64) == 1
 
 
-def test_one_loop_where_there_is_a_gpu(monkeypatch):
+def test_number_of_parts_is_one_with_gpu(monkeypatch):
     _set_threads(monkeypatch, 0, 1, [CPU, GPU])
     assert parallel_batch.number_of_parts(64) == 1
 
@@ -62,7 +64,7 @@ def three(monkeypatch):
 
 
 @pytest.mark.parametrize(("batch_size", "sizes"), [(7, [2, 2, 3]), (3, [1, 1, 1]), (2, [1, 1])])
-def test_parts_come_in_the_order_of_the_rows(three, batch_size, sizes):
+def test_run_keeps_order(three, batch_size, sizes):
     one = tf.TensorSpec([None], tf.int32)
     signature = [{"a": one, "b": tf.TensorSpec([None, 1], tf.int32)}, tf.TensorSpec([], tf.int32)]
 
@@ -76,7 +78,7 @@ def test_parts_come_in_the_order_of_the_rows(three, batch_size, sizes):
     np.testing.assert_array_equal(tf.concat(parts, axis=0), 11 * np.arange(batch_size) + 1)
 
 
-def test_parts_run_at_the_same_time(three):
+def test_run_is_parallel(three):
     class Search:
         """Waits until three are at it; the barrier breaks if one comes after another."""
 
@@ -92,7 +94,7 @@ def test_parts_run_at_the_same_time(three):
     assert len(parallel_batch.run(Search(), tf.range(6))) == 3
 
 
-def test_nothing_is_traced_by_another_thread(three):
+def test_run_traces_once(three):
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int32)])
     def double(x):
         return 2 * x
@@ -103,7 +105,7 @@ def test_nothing_is_traced_by_another_thread(three):
     assert double.experimental_get_tracing_count() == 1
 
 
-def test_an_error_of_a_part_is_raised(three):
+def test_run_raises_error_of_a_part(three):
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int32)])
     def check(x):
         tf.debugging.assert_less(x, 4)
@@ -113,7 +115,7 @@ def test_an_error_of_a_part_is_raised(three):
         parallel_batch.run(check, tf.range(6))
 
 
-def test_a_graph_that_is_traced_has_one_part(three):
+def test_run_has_one_part_in_a_graph(three):
     @tf.function
     def double(x):
         return 2 * x

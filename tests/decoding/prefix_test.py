@@ -38,7 +38,7 @@ def _seen(kept, window, example, place):
 @pytest.mark.parametrize("cache_order_matters", [True, False])
 @pytest.mark.parametrize("beams", [1, 3])
 @pytest.mark.parametrize("prompt_length", [0, 5])
-def test_each_beam_sees_its_ancestors(cache_order_matters, beams, prompt_length):
+def test_prefix_cache_shows_each_beam_its_ancestors(cache_order_matters, beams, prompt_length):
     random = np.random.RandomState(0)
     prefixes = prefix.PrefixCache(
         _Model(cache_order_matters), tf.constant(BATCH), beams, prompt_length, tf.constant(LENGTH)
@@ -65,7 +65,7 @@ def test_each_beam_sees_its_ancestors(cache_order_matters, beams, prompt_length)
     assert kept.columns <= beams * (prompt_length + LENGTH)  # no room beyond the last position
 
 
-def test_columns_that_no_beam_descends_from_are_left_out():
+def test_prefix_cache_prunes_dead_beams():
     beams = 4
     prefixes = prefix.PrefixCache(_Model(False), tf.constant(BATCH), beams, 0, tf.constant(LENGTH))
     kept = prefixes.start()

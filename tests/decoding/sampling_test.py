@@ -17,32 +17,32 @@ def _shares(temperature=1.0, top_k=0, top_p=1.0, seed=1):
     return np.bincount(symbols, minlength=4) / ROWS
 
 
-def test_draws_by_probability():
+def test_sampler_follows_probabilities():
     np.testing.assert_allclose(_shares(), PROBABILITIES, atol=0.03)
 
 
-def test_temperature_sharpens():
+def test_temperature_below_one_sharpens():
     expected = PROBABILITIES**2 / np.sum(PROBABILITIES**2)
     np.testing.assert_allclose(_shares(temperature=0.5), expected, atol=0.03)
 
 
-def test_top_k_draws_from_the_likeliest():
+def test_top_k_keeps_most_likely_tokens():
     np.testing.assert_allclose(_shares(top_k=2), [4 / 7, 3 / 7, 0, 0], atol=0.03)
     np.testing.assert_allclose(_shares(top_k=9), PROBABILITIES, atol=0.03)
 
 
-def test_top_p_draws_from_as_few_as_have_it():
+def test_top_p_keeps_smallest_set():
     np.testing.assert_allclose(_shares(top_p=0.65), [4 / 7, 3 / 7, 0, 0], atol=0.03)
     np.testing.assert_allclose(_shares(top_p=0.1), [1, 0, 0, 0])
 
 
-def test_forbidden_symbols_are_never_drawn():
+def test_sampler_never_chooses_forbidden_tokens():
     choose = generate.sampler(5.0, 0, 1.0, tf.constant([0, 0]))
     log_probs = tf.tile([[0.0, -np.inf, -1.0]], [500, 1])
     assert set(choose(log_probs, tf.constant(0)).numpy()) == {0, 2}
 
 
-def test_seed_decides():
+def test_seed_determines_samples():
     log_probs = tf.zeros([50, 8])
 
     def draw(seed, position):
