@@ -12,7 +12,7 @@ EOS = 1
 
 
 def _language(batch_size, vocab_size, max_length, seed=0):
-    """Made-up log probabilities: a table for every row and every beginning."""
+    """Return random log probabilities: a table for every example and every prefix."""
     random = np.random.RandomState(seed)
     tables = {}
     for row in range(batch_size):
@@ -28,7 +28,7 @@ def _next_logits(tables, batch_size, vocab_size):
         beams = len(ids) // batch_size
         rows = []
         for number, symbols in enumerate(ids):
-            assert not symbols[position:].any()  # nothing is written from here on
+            assert not symbols[position:].any()  # there are no tokens from `position` on
             rows.append(tables[number // beams, tuple(symbols[:position])])
         return np.float32(rows) + 3.0  # log probabilities up to a constant
 
@@ -49,7 +49,7 @@ def _penalty(length, alpha):
 
 
 def _results(vocab_size, max_length):
-    """All sequences that end with their only EOS."""
+    """Yield all sequences that end with their only EOS."""
     others = [symbol for symbol in range(vocab_size) if symbol != EOS]
     for length in range(max_length):
         for beginning in itertools.product(others, repeat=length):
@@ -61,7 +61,7 @@ def _padded(symbols, length):
 
 
 def _task(next_logits, batch_size, max_length, constrain=None, limits=None, eos_bonus=0.0):
-    """A task without cache; `next_logits` gets (ids [N, L], position) and gives [N, V]."""
+    """Return a `Task` without a cache; `next_logits` maps (ids [N, L], position) to [N, V]."""
 
     def of_query(query, cache):
         shape = tf.shape(query.ids)
@@ -89,7 +89,7 @@ def _search(tables, batch_size, vocab_size, beam_size, max_length, alpha, graph=
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
 @pytest.mark.parametrize("seed", range(3))
 def test_beam_search_with_enough_beams_finds_all_best_outputs(alpha, seed):
-    """Enough beams for every beginning: all of the best results, in their order."""
+    """With a beam for every prefix, the search returns all outputs in the order of their scores."""
     batch_size, vocab_size, max_length, beam_size = 2, 3, 3, 7
     tables = _language(batch_size, vocab_size, max_length, seed)
     got = _search(tables, batch_size, vocab_size, beam_size, max_length, alpha)
@@ -109,7 +109,7 @@ def test_beam_search_with_enough_beams_finds_all_best_outputs(alpha, seed):
 
 @pytest.mark.parametrize("beam_size", [1, 2])
 def test_search_stops_at_the_maximum_output_length_of_each_example(beam_size):
-    """In a batch as alone, found to the end or not."""
+    """The outputs of an example are the same alone and in a batch, finished or not."""
     limits, vocab_size, longest = [4, 1, 2, 0], 5, 4
     tables = _language(len(limits), vocab_size, longest)
 
@@ -136,7 +136,7 @@ def test_search_stops_at_the_maximum_output_length_of_each_example(beam_size):
     ("alpha", "bonus"), [(0.6, 0.0), (0.6, 2.5), (0.0, 2.5), (2.0, 4.0), (-1.0, 0.0), (-1.0, 2.5)]
 )
 def test_beam_search_matches_reference(alpha, bonus, graph):
-    """Step by step, to the end: the 2 best beginnings, the 2 best results, of 4 candidates.
+    """The reference keeps the 2 best unfinished and the 2 best finished hypotheses of 4 candidates.
 
     A bonus for EOS, or a negative alpha, makes a later result the better one.
     """
@@ -186,7 +186,7 @@ def test_greedy_search_matches_reference():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_beam_search_with_one_beam_is_no_worse_than_greedy(seed):
-    """It keeps greedy's beginning and, besides, what ended on the way."""
+    """One beam keeps the hypothesis of greedy search and those that finish on the way."""
     tables = _language(3, 5, 4, seed)
     next_logits = _next_logits(tables, 3, 5)
     greedy = _greedy(next_logits, 3, 4)
@@ -202,7 +202,7 @@ def test_beam_search_with_one_beam_is_no_worse_than_greedy(seed):
 @pytest.mark.parametrize("alpha", [0.0, 2.0])
 @pytest.mark.parametrize("beam_size", [0, 1, 2, 3])
 def test_search_ends_when_no_token_is_allowed(beam_size, alpha):
-    """Every symbol is written once, EOS not before the sixth; 0 beams: greedy."""
+    """No token may occur twice, and EOS not before position 5. 0 beams mean greedy search."""
     vocab_size, longest = 4, 6
     tables = _language(5, vocab_size, longest)
 
@@ -222,11 +222,13 @@ def test_search_ends_when_no_token_is_allowed(beam_size, alpha):
 
 
 def _choices(table, written, options):
-    """What may be written next, by the documentation alone: dict from symbol to its value."""
+    """Return the tokens that may follow, as documented: dict from token to its log probability."""
     position, n = len(written), options["no_repeat_ngram_size"]
     forced = options["forced_prefix"]
     if position < len(forced) and forced[position]:
-        return {forced[position]: table[forced[position]]}  # has the last word; costs no more
+        return {
+            forced[position]: table[forced[position]]
+        }  # overrides the rest, without eos_penalty
     values = {s: value - options["eos_penalty"] * (s == EOS) for s, value in enumerate(table)}
     found = {}
     for symbol, value in values.items():
@@ -239,7 +241,7 @@ def _choices(table, written, options):
 
 
 def _every_way(tables, written, value, limit, options):
-    """Yields (value, symbols) of all that may be written from a beginning on, to its end."""
+    """Yield (log probability, tokens) of all allowed complete continuations of a prefix."""
     if len(written) == limit or written[-1:] == (EOS,):
         yield value, written
         return
@@ -259,7 +261,7 @@ def _random_options(random, vocab_size, limit):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_constrained_search_matches_brute_force(seed):
-    """Twelve random cases each: a beam that keeps all, and greedy search."""
+    """Twelve random cases per seed: a beam search that keeps everything, and greedy search."""
     random, stuck = np.random.RandomState(seed), 0
     for case in range(12):
         vocab_size, limit = int(random.randint(2, 4)), int(random.randint(2, 6))
@@ -281,7 +283,7 @@ def test_constrained_search_matches_brute_force(seed):
             for value, symbols in ways
             if symbols[-1] == EOS
         ]
-        beams = len(ways) + 1  # one more than can be filled
+        beams = len(ways) + 1  # one beam stays empty
         expected = sorted(ended or ways, reverse=True)
         expected += [(-beam_search.INFINITY, ())] * (beams - len(expected))
         got = beam_search.beam_search(task, beams, alpha)
@@ -298,7 +300,7 @@ def test_constrained_search_matches_brute_force(seed):
             written += (max(choices, key=choices.get),)
         greedy = beam_search.greedy_search(task)
         np.testing.assert_array_equal(greedy.ids[0, 0], written, err_msg=f"{options}")
-        plain = _log_prob(tables, 0, written)  # scores of greedy search are the model's alone
+        plain = _log_prob(tables, 0, written)  # greedy scores have no eos_penalty
         np.testing.assert_allclose(greedy.scores[0, 0], plain, rtol=1e-4)
         stuck += is_stuck
     assert 0 < stuck < 12
@@ -306,7 +308,7 @@ def test_constrained_search_matches_brute_force(seed):
 
 @pytest.mark.parametrize("beam_size", [1, 2, 3])
 def test_beam_without_allowed_tokens_ends_independently_of_other_beams(beam_size):
-    """As in greedy search, while other beams may still be continued; EOS costs its penalty."""
+    """A stuck beam ends with EOS and its penalty, while other beams may continue."""
     tables = _language(1, 4, 4)
     best = int(np.argmax(np.where(np.arange(4) == EOS, -np.inf, tables[0, ()])))
 
@@ -325,7 +327,7 @@ def test_beam_without_allowed_tokens_ends_independently_of_other_beams(beam_size
 
 
 def test_beam_search_keeps_outputs_with_a_large_eos_penalty():
-    """Which is kept, and told from a beam that nothing fills."""
+    """Its output is kept and differs from an empty beam."""
     constrain = functools.partial(constraints.eos_penalty, penalty=1e9)
     task = _task(_constant([0.2, 0.5, 0.3]), 1, 2, constrain)
     got = beam_search.beam_search(task._replace(eos_penalty=1e9), 4, 0.0)
@@ -334,7 +336,7 @@ def test_beam_search_keeps_outputs_with_a_large_eos_penalty():
 
 
 def test_beam_search_with_fewer_hypotheses_than_beams():
-    """None stands for what is not allowed."""
+    """A forbidden token never fills a beam."""
 
     def constrain(log_probs, query):
         return constraints.forced_prefix(log_probs, query, tf.constant([[2]]), log_probs)
@@ -342,18 +344,18 @@ def test_beam_search_with_fewer_hypotheses_than_beams():
     task = _task(_constant([0.2, 0.2, 0.3, 0.3]), 1, 1, constrain)
     got = beam_search.beam_search(task, 2, 0.6)
     np.testing.assert_array_equal(got.ids, [[[2], [0]]])
-    # As of a beam that no result fills.
+    # The same as for a beam without an output.
     np.testing.assert_allclose(got.scores, [[np.log(0.3), -beam_search.INFINITY]], rtol=1e-5)
 
 
 def _constant(probabilities):
-    """Every row and position has the same distribution."""
+    """Return a function with the same distribution for every example and position."""
     log_probs = np.log(np.float32(probabilities))
     return lambda ids, position: tf.tile(log_probs[None], [tf.shape(ids)[0], 1])
 
 
 def test_greedy_search_stops_when_all_examples_have_ended():
-    # Row i writes i symbols 2, then EOS, and then would go on with 3.
+    # Example i has i tokens 2, then EOS; without stopping, 3 would follow.
     def next_logits(ids, position):
         row = tf.range(3)
         symbol = tf.where(position < row, 2, tf.where(position == row, EOS, 3))
@@ -367,14 +369,14 @@ def test_greedy_search_stops_when_all_examples_have_ended():
 
 
 def test_beam_search_stops_when_no_hypothesis_can_improve():
-    # EOS takes nearly all: after two steps no beginning can win any more.
+    # EOS has nearly all probability: after two steps no unfinished hypothesis can win.
     got = _beam(_constant([0.01, 0.97, 0.01, 0.01]), 1, 2, 50, alpha=0.0)
     assert got.ids.shape == (1, 2, 2)
     np.testing.assert_array_equal(got.ids[0, 0], [1, 0])
 
 
 def _at_position(*distributions):
-    """One distribution per position, the same for every row."""
+    """Return a function with one distribution per position, the same for every example."""
     log_probs = np.log(np.float32(distributions))
     return lambda ids, position: tf.tile(
         tf.gather(log_probs, position)[None], [tf.shape(ids)[0], 1]
@@ -423,7 +425,7 @@ def test_beam_search_examples_are_independent():
 
 
 def test_length_penalty_prefers_longer_outputs():
-    # p(EOS) = 0.5 at once, or 0.4 after one symbol (0.5 · 0.8).
+    # p(EOS) is 0.5 at the start, and 0.4 after one token (0.5 · 0.8).
     def next_logits(ids, position):
         first, second = [1e-30, 0.5, 0.5 - 1e-6, 1e-6], [1e-30, 0.8, 0.2 - 1e-6, 1e-6]
         probabilities = tf.where(position == 0, tf.constant(first), tf.constant(second))
@@ -450,8 +452,8 @@ def test_top_k_matches_tensorflow(shape, k):
     random = np.random.RandomState(k)
     for x in (
         random.normal(size=shape),
-        random.randint(0, 6, size=shape),  # many are equal
-        np.where(random.uniform(size=shape) < 2 / shape[-1], 1.0, -np.inf),  # few are allowed
+        random.randint(0, 6, size=shape),  # many equal values
+        np.where(random.uniform(size=shape) < 2 / shape[-1], 1.0, -np.inf),  # few allowed tokens
     ):
         x = tf.constant(x, tf.float32)
         values, indices = beam_search.top_k(x, tf.constant(k))

@@ -1,4 +1,4 @@
-"""Decoding with a cache gives what decoding over the whole prefix gives, for every variant."""
+"""Decoding with a cache matches decoding over the complete prefix, for every variant."""
 
 import logging
 
@@ -45,7 +45,7 @@ VARIANTS = {
     "stick_breaking_copy": (*ADAPTIVE, COPY + ",act_type=stick_breaking,act_epsilon=0.4"),
 }
 _QUICK = tuple(VARIANTS)
-# The other parts, several in one.
+# The remaining parts, several in one model.
 VARIANTS |= {
     "learned_position": ("transformer", "transformer_tiny", "pos=emb,max_length=7" + RELATIVE),
     "randomized_position": (
@@ -54,7 +54,7 @@ VARIANTS |= {
     ),
     "coupled": (
         *BASIC,
-        # Of 2 keys the largest alone remains: rounding would decide between two nearly equal.
+        # Only the largest of 2 keys stays: rounding would decide between nearly equal ones.
         STEPS + ",pos=coupled,add_position_timing_signal=False,recurrence_type=skip"
         ",hard_attention_k=3",
     ),
@@ -103,11 +103,11 @@ VARIANTS |= {
 
 
 def some_slow(names):
-    """The names, those of several parts in one marked as slow."""
+    """Return the names; models with several parts are marked as slow."""
     return [n if n in _QUICK else pytest.param(n, marks=pytest.mark.slow) for n in names]
 
 
-# What falls back to the whole prefix, and a word of what is said.
+# Models without a cache, with a part of the warning.
 NOT_CACHED = {
     "start_step": (*BASIC, STEPS + ",position_start_index=step", "position_start_index=step"),
     "global": (*ADAPTIVE, ACT + ",act_type=global", "act_type=global"),
@@ -116,7 +116,7 @@ NOT_CACHED = {
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    """So that a cache grows within a few symbols."""
+    """Make blocks so small that a cache grows within a few tokens."""
     monkeypatch.setattr(prefix_lib, "COLUMNS", 1)
     monkeypatch.setattr(prefix_lib, "POSITIONS", 2)
 
@@ -124,7 +124,7 @@ def small_blocks(monkeypatch):
 def _model(name, set_name, overrides, seed=0, language_model=False):
     hp = hparams.get(set_name, ",".join(filter(None, [TINY, overrides])))
     sizes = {"targets": VOCAB} if language_model else {"inputs": VOCAB, "targets": VOCAB}
-    seeds.set_seed(seed)  # the same weights whatever ran before
+    seeds.set_seed(seed)  # the same weights in any order of tests
     model = models.get(name, hp, vocab_sizes=sizes)
     for number, variable in enumerate(model.variables):
         if "seed_generator" in variable.path:
@@ -148,7 +148,7 @@ def _inputs(seed, batch, length):
 
 
 def _assert_close(got, expected):
-    """Up to 1e-5 of the largest."""
+    """Compare up to 1e-5 of the largest value."""
     largest = max(1.0, float(np.max(np.abs(expected))))
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5 * largest)
 
@@ -163,11 +163,11 @@ def _assert_same(model, features, **options):
 
 @pytest.mark.parametrize("variant", some_slow(VARIANTS))
 def test_cached_beams_match_full_forward(variant):
-    """Each beam by its own symbols only, for beams that change places at random."""
+    """Each beam depends only on its own tokens, while beams are reordered at random."""
     _check_symbol_by_symbol(variant, beams=3)
 
 
-@pytest.mark.slow  # layers see rows, not how many of them are beams
+@pytest.mark.slow  # layers do not know how many rows are beams
 @pytest.mark.parametrize("variant", ["gru", "act_copy"])
 def test_cached_single_beam_matches_full_forward(variant):
     _check_symbol_by_symbol(variant, beams=1)
@@ -199,9 +199,9 @@ def _check_symbol_by_symbol(variant, beams):
 
 
 def _logits_of_prefixes(model, inputs, prefixes):
-    """[B, K, V] behind each of some [B, K, length], by one forward pass of all of their beams.
+    """Return logits [B, K, V] after each prefix [B, K, length], from one forward pass.
 
-    Shorter ones are filled up with symbols, which what is before them does not see.
+    Shorter prefixes are padded with tokens, which do not affect earlier positions.
     """
     batch, beams, longest = prefixes[-1].shape
     targets = np.full([len(prefixes), batch, beams, longest + 1], 2)
@@ -225,7 +225,7 @@ def test_cached_beam_search_matches_uncached(variant):
     _assert_same(model, {"inputs": _inputs(0, 3, 5)}, beam_size=3, decode_length=7)
 
 
-@pytest.mark.slow  # without beams, test_dwa_decodes_in_bfloat16 has it in the default run
+@pytest.mark.slow  # test_dwa_decodes_in_bfloat16 covers this in the default run
 @pytest.mark.parametrize("variant", ["transformer", "gru", "act", "act_copy"])
 def test_cached_greedy_search_matches_uncached(variant):
     model = _model(*VARIANTS[variant], seed=7)
@@ -240,7 +240,7 @@ def test_cached_greedy_search_matches_uncached(variant):
     ],
 )
 def test_cached_prompt_matches_full_forward(variant):
-    """The prompt goes into the cache in one pass."""
+    """The prompt is written to the cache in one forward pass."""
     model = _model(*VARIANTS[variant], seed=5, language_model=True)
     beams, room = 2, 3
     ids = np.random.RandomState(1).randint(2, VOCAB, size=(2, beams, room)).astype(np.int32)
@@ -264,7 +264,7 @@ ATTENTIONS = {
     "relative_v2": RELATIVE_V2,
     "rotary": ",pos=rotary",
     "local": LOCAL,
-    # With few, what is left of two weights that are nearly the same is mostly rounding.
+    # With few keys, the difference of two nearly equal weights is mostly rounding.
     "hard": ",hard_attention_k=5",
 }
 
@@ -311,7 +311,7 @@ def test_rows_narrow_to_the_smallest_grid():
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", ["act", "act_sepconv", "act_copy", "act_copy_two_inner_layers"])
 def test_cache_with_any_halting_pattern(variant):
-    """Over several models; some symbols go deeper than all before them."""
+    """In several models, some tokens take more steps than all earlier ones."""
     patterns = set()
     for seed in range(3):
         model = _model(*VARIANTS[variant], seed=400 + seed)
@@ -341,12 +341,14 @@ def test_generate_warns_once_without_cache(variant, caplog):
     with caplog.at_level(logging.WARNING, logger="ut_keras"):
         model.generate(features, decode_length=3)
         model.generate(features, beam_size=2, decode_length=3)
-    ours = [record for record in caplog.records if record.name == "ut_keras"]  # not TensorFlow's
+    ours = [
+        record for record in caplog.records if record.name == "ut_keras"
+    ]  # without TensorFlow's
     messages = [record.getMessage() for record in ours]
     assert len(messages) == 1 and said in messages[0]
 
 
-@pytest.mark.slow  # the default run has it in tests/bin/decoder_test.py
+@pytest.mark.slow  # tests/bin/decoder_test.py covers this in the default run
 def test_generate_traces_once_for_all_lengths(monkeypatch):
     model = _model(*VARIANTS["act"])
     traces = []
@@ -361,7 +363,7 @@ def test_generate_traces_once_for_all_lengths(monkeypatch):
 
 @pytest.mark.parametrize("variant", ["basic", "act_copy", "sepconv"])
 def test_cache_size_matches_formula(variant):
-    """N · C · (K + V) numbers for each example, and what convolutions look back at."""
+    """N · C · (K + V) numbers per example, plus the window of convolutions."""
     model = _model(*VARIANTS[variant])
     size = cache_lib.CacheSize(tf.constant(3), 2, tf.constant(10))
     stores = tf.nest.flatten(model.decoder.start_cache(size))

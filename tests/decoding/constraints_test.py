@@ -51,7 +51,7 @@ def test_forced_prefix_of_each_example():
 
 
 def test_forced_prefix_overrides_other_constraints():
-    """Also where it, or all symbols, would be forbidden, or cost more; elsewhere others have it."""
+    """A forced token may be forbidden or penalized elsewhere; other positions are unchanged."""
     others = [
         partial(constraints.min_length, length=3),
         partial(constraints.eos_penalty, penalty=1.0),
@@ -72,7 +72,7 @@ def test_forced_prefix_overrides_other_constraints():
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_no_repeated_ngrams_matches_reference(n):
-    """Whatever would write n symbols a second time is forbidden, and nothing else."""
+    """Exactly the tokens that would repeat an n-gram are forbidden."""
     vocab_size, length = 4, 6
     random = np.random.RandomState(n)
     constrain = partial(constraints.no_repeated_ngrams, n=n)

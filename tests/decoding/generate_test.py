@@ -1,4 +1,4 @@
-"""Whole searches, against what the original T2T wrote (tests/testdata/t2t/README.md), and alone."""
+"""`model.generate`, compared with the original T2T (tests/testdata/t2t/README.md) and alone."""
 
 import dataclasses
 import functools
@@ -27,7 +27,7 @@ BEAM_RUNS = ("beam4_alpha0.6_top4", "beam4_alpha1_top4")
 
 @functools.cache
 def _golden(name):
-    """(model, its golden arrays, decode_length); weights are the model's with some changed."""
+    """Return (model, its golden arrays, decode_length), with the golden weights."""
     with open(os.path.join(t2t.FOLDER, "decode", name + ".json"), encoding="utf-8") as file:
         decode_length = json.load(file)["decode_length"]
     setting, arrays = t2t._load("model", name)
@@ -50,7 +50,7 @@ def test_greedy_search_matches_t2t(name):
     model, golden, decode_length = _golden(name)
     got = model.generate({"inputs": golden["inputs"]}, decode_length=decode_length)
     for row, expected in enumerate(golden["greedy/outputs"]):
-        # T2T goes on writing behind EOS until all rows have ended.
+        # T2T continues after EOS until all examples have ended.
         assert _without_padding(got.ids[row, 0]) == _without_padding(_up_to_eos(expected))
     one = _up_to_eos(golden["greedy_one/outputs"])
     assert _without_padding(got.ids[0, 0]) == _without_padding(one)
@@ -78,7 +78,7 @@ def test_beam_search_matches_t2t(name):
         np.testing.assert_allclose(got.scores, golden[run + "/scores"], rtol=1e-4, err_msg=run)
 
 
-# The rest needs no T2T.
+# The other tests do not use golden numbers.
 
 INPUTS = np.array([[5, 3, 7, 2, 1], [4, 6, 1, 0, 0], [9, 1, 0, 0, 0]], "int32")
 SMALL = "hidden_size=16,filter_size=32,num_heads=2"
@@ -86,7 +86,7 @@ SMALL = "hidden_size=16,filter_size=32,num_heads=2"
 
 @functools.cache
 def _small(name):
-    seeds.set_seed(0)  # not what other tests have left
+    seeds.set_seed(0)  # the same weights in any order of tests
     if name == "language_model":
         hp = hparams.get("transformer_tiny", SMALL)
         return _shaken(models.get("transformer", hp, vocab_sizes={"targets": 12}))
@@ -97,7 +97,7 @@ def _small(name):
 
 
 def _shaken(model):
-    """Larger weights, so that not everything ends at once; EOS likely enough."""
+    """Enlarge the weights, so that EOS is neither too likely nor too unlikely."""
     random = np.random.RandomState(0)
     for variable in model.trainable_variables:
         variable.assign_add(0.3 * random.normal(size=variable.shape))
@@ -111,7 +111,7 @@ def _log_probs(model, features):
 
 @pytest.mark.parametrize("beam_size", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_generate_scores_match_forward(beam_size):
-    """What is written is scored as if it were given; the best symbols, if greedy."""
+    """Outputs have the score of given targets; greedy search chooses the best tokens."""
     model = _small("universal_transformer")
     got = model.generate({"inputs": INPUTS}, beam_size, alpha=0.6, decode_length=3)
     assert got.ids.shape[:2] == (3, beam_size)
@@ -120,7 +120,7 @@ def test_generate_scores_match_forward(beam_size):
         ids = got.ids[:, beam].numpy()
         log_probs = _log_probs(model, {"inputs": INPUTS, "targets": ids})
         for row in range(3):
-            if got.scores[row, beam] < -1e6:  # an empty slot
+            if got.scores[row, beam] < -1e6:  # an empty beam
                 continue
             symbols = _up_to_eos(ids[row])
             gained = sum(log_probs[row, i, symbol] for i, symbol in enumerate(symbols))
@@ -150,7 +150,7 @@ def test_generate_in_parallel_parts_matches_one_batch(name, beam_size, monkeypat
 
     together = searched()
     lengths = [len(_up_to_eos(ids)) for ids in together[1].ids[:, 0].numpy()]
-    assert max(lengths[4:]) < max(lengths)  # the last part ends before others
+    assert max(lengths[4:]) < max(lengths)  # the last part is shorter than others
     monkeypatch.setattr(parallel_batch, "number_of_parts", lambda batch_size: 4)
     for expected, got in zip(together, searched(), strict=True):
         np.testing.assert_array_equal(got.ids, expected.ids)
@@ -182,7 +182,7 @@ def test_generate_ignores_source_padding():
     model = _small("universal_transformer")
     first = model.generate({"inputs": INPUTS}, decode_length=3)
     wider = np.pad(INPUTS, [(0, 0), (0, 2)])
-    second = model.generate({"inputs": wider}, decode_length=1)  # the same room
+    second = model.generate({"inputs": wider}, decode_length=1)  # the same maximum output length
     np.testing.assert_array_equal(first.ids, second.ids)
     first, second = (
         model.generate({"inputs": ids}, decode_length=3, per_example_length=True)
@@ -198,7 +198,7 @@ def test_generate_ignores_source_padding():
     "options",
     [
         {"beam_size": 3},
-        # The penalty raises scores, so that none is a bound.
+        # The penalty raises the scores, so no score is an upper bound.
         pytest.param({"beam_size": 2, "eos_penalty": -0.5}, marks=pytest.mark.slow),
         pytest.param({"beam_size": 1}, marks=pytest.mark.slow),
         pytest.param({"beam_size": 3, "cache": False}, marks=pytest.mark.slow),
@@ -207,17 +207,19 @@ def test_generate_ignores_source_padding():
     ids=str,
 )
 def test_generate_per_example_length_ignores_other_examples(kind, options):
-    """Rows that would go on and on; T2T lets them, as far as the longest."""
+    """The examples never end by themselves. In T2T the longest example sets the limit for all."""
     model = _small(kind) if kind == "universal_transformer" else _shaken(examples.make(kind))
     options = {"decode_length": 2, "min_length": 30, **options}
     if "eos_penalty" in options:
         options["min_length"] = 0
     together = model.generate({"inputs": INPUTS}, per_example_length=True, **options)
     as_in_t2t = model.generate({"inputs": INPUTS}, **options)
-    # What a row draws depends on its place, so that only the first can be had alone.
+    # Samples depend on the index in the batch, so only the first example can be compared.
     for row in range(1 if "seed" in options else 3):
         alone = np.trim_zeros(INPUTS[row], "b")[np.newaxis]
-        alone = model.generate({"inputs": alone}, **options)  # T2T's room is its own then
+        alone = model.generate(
+            {"inputs": alone}, **options
+        )  # then T2T's limit is that of the example
         for beam in range(options.get("beam_size", 1)):
             assert _without_padding(alone.ids[0, beam]) == _without_padding(together.ids[row, beam])
         np.testing.assert_allclose(alone.scores[0], together.scores[row], rtol=1e-4)
@@ -254,7 +256,7 @@ def test_return_steps_matches_steps_of_each_position(act_type):
         ):
             times = np.broadcast_to(np.reshape(times, [3, -1]), seen.shape)
             np.testing.assert_allclose(steps, np.where(seen, times, 0.0))
-    if act_type == "basic":  # 0 at padding, and not all the same
+    if act_type == "basic":  # 0 at padding, and different elsewhere
         assert len({0.0, *np.ravel(found.source_steps), *np.ravel(found.target_steps)}) > 2
     one = model.generate({"inputs": INPUTS}, decode_length=3, num_steps=1, return_steps=True)
     assert np.max(one.target_steps) == np.max(one.source_steps) == 1
@@ -271,12 +273,12 @@ def test_return_steps_after_a_prompt():
     np.testing.assert_allclose(found.target_steps[:, 0], np.where(both[:, 2:], times, 0.0))
     fixed = _small("language_model").generate({"inputs": prompt}, return_steps=True)
     assert fixed.target_steps is None
-    for rows, length in ((0, 4), (3, 0)):  # no prompts; no room
+    for rows, length in ((0, 4), (3, 0)):  # no prompts; no new tokens
         none = model.generate({"inputs": prompt[:rows]}, decode_length=length, return_steps=True)
         assert none.target_steps.shape == none.ids.shape == (rows, 1, 0)
 
 
-# That beams go on from a prompt, the default run has in cache_test.py.
+# cache_test.py covers beams after a prompt in the default run.
 @pytest.mark.parametrize("beam_size", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_generate_continues_prompt(beam_size):
     model = _small("language_model")
@@ -393,7 +395,7 @@ def test_generate_rejects_traced_prompt_with_padding():
 
 
 def test_generate_sources_of_different_lengths_match_single_sources():
-    """With per_example_length=True; without, the batch's padding counts, as in T2T."""
+    """This holds with per_example_length=True; otherwise padding counts, as in T2T."""
     model = examples.shared("lstm_attention")
     assert model.why_source_padding_matters
     options = {"per_example_length": True, "decode_length": 3, "min_length": 3, "beam_size": 2}
@@ -457,7 +459,7 @@ _WRONG = {
 
 @pytest.mark.parametrize("option", dataclasses.fields(Options), ids=lambda field: field.name)
 def test_generate_rejects_options_of_another_type(option):
-    """By name and value, and what is rejected does not spoil the next call."""
+    """The error has the name and the value, and the next call works."""
     if option.name == "forced_prefix":
         return
     model = _small("universal_transformer")
@@ -509,7 +511,7 @@ def test_generate_requires_prompt():
 @pytest.mark.parametrize(
     ("model", "space"),
     [
-        # The default run has it by ut-decoder: tests/bin/decoder_scores_test.py.
+        # tests/bin/decoder_scores_test.py covers this in the default run.
         pytest.param("transformer", 11, marks=pytest.mark.slow),
         ("adaptive_universal_transformer", 11),
     ],
@@ -590,12 +592,12 @@ def test_generate_obeys_constraints():
         {},
         {"beam_size": 3},
         {"temperature": 1.0},
-        # tests/decoding/constraints_test.py has it of the penalty.
+        # tests/decoding/constraints_test.py covers the penalty in the default run.
         pytest.param({"beam_size": 2, "eos_penalty": 9.0}, marks=pytest.mark.slow),
     ],
 )
 def test_generate_forced_prefix_overrides_other_constraints(options):
-    """Over the least length and n-grams alike; EOS in it ends a result."""
+    """It overrides min_length and no_repeat_ngram_size; EOS in it ends an output."""
     model = _small("universal_transformer")
     prefix = np.array([[2, EOS, 0], [3, 3, 3], [7, 7, EOS]])
     options = {"min_length": 5, "no_repeat_ngram_size": 1, "decode_length": 4, **options}
@@ -615,13 +617,13 @@ def test_generate_forced_prefix_overrides_other_constraints(options):
     "options",
     [
         {},
-        # tests/decoding/beam_search_test.py has it of beams, and of symbols that are drawn.
+        # tests/decoding/beam_search_test.py covers beams and sampling in the default run.
         pytest.param({"beam_size": 3}, marks=pytest.mark.slow),
         pytest.param({"temperature": 1.0}, marks=pytest.mark.slow),
     ],
 )
 def test_generate_ends_when_no_token_is_allowed(options):
-    """A vocabulary of 12, each symbol once, EOS not before 20."""
+    """Each of 12 tokens may occur once, and EOS not before position 20."""
     model = _small("universal_transformer")
     options = {"min_length": 20, "no_repeat_ngram_size": 1, "decode_length": 25, **options}
     got = model.generate({"inputs": INPUTS}, **options)
@@ -663,7 +665,7 @@ def test_generate_rejects_options(options, message):
 
 
 def test_generate_works_after_rejected_features():
-    """What has another rank than the model takes, as T2T's features have, leaves no trace."""
+    """Features of another rank, such as T2T's, leave no trace of the compiled function."""
     model = _small("universal_transformer")
     targets = np.full([3, 2], 5)
     with pytest.raises(ValueError, match="inputs must"):

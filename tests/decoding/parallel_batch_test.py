@@ -1,4 +1,4 @@
-"""Parts of a batch in threads of their own: order, number, errors."""
+"""The number, order and errors of parts that run in parallel."""
 
 import threading
 
@@ -26,7 +26,7 @@ def _set_threads(monkeypatch, of_all, of_operation, devices=(CPU,)):
 @pytest.mark.parametrize(
     ("of_all", "of_operation", "rows", "parts"),
     [
-        (0, 0, 64, 1),  # TensorFlow's own settings
+        (0, 0, 64, 1),  # TensorFlow's defaults
         (0, 1, 64, 8),
         (0, 3, 64, 2),
         (4, 1, 64, 4),
@@ -49,7 +49,7 @@ def test_number_of_parts_reads_environment(monkeypatch):
     assert parallel_batch.number_of_parts(64) == 8
     monkeypatch.setenv("TF_NUM_INTEROP_THREADS", "4")
     assert parallel_batch.number_of_parts(64) == 4
-    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "one")  # TensorFlow passes over it
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "one")  # TensorFlow ignores this value
     assert parallel_batch.number_of_parts(64) == 1
 
 
@@ -80,7 +80,7 @@ def test_run_keeps_order(three, batch_size, sizes):
 
 def test_run_is_parallel(three):
     class Search:
-        """Waits until three are at it; the barrier breaks if one comes after another."""
+        """Waits until three threads run; the barrier breaks if they run one after another."""
 
         barrier = threading.Barrier(3, timeout=60)
 

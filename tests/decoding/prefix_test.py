@@ -1,4 +1,4 @@
-"""Each beam sees the columns that it descends from, wherever they have gone meanwhile."""
+"""Each beam attends to its ancestors' columns, even after the columns have moved."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ BATCH, LENGTH = 2, 30
 
 
 class _Model:
-    """Its cache holds which column is where: 100 · position + beam."""
+    """Its cache identifies each column by 100 · position + beam."""
 
     def __init__(self, cache_order_matters):
         self.cache_order_matters = cache_order_matters
@@ -24,7 +24,7 @@ class _Model:
 
 
 def _write(kept, window, named):
-    """The `Prefix` with the names of the columns of a window."""
+    """Return the `Prefix` with the identifiers of a window's columns in the cache."""
     cache = kept.cache.numpy()
     cache[:, window.columns] = named
     return kept._replace(cache=tf.constant(cache))
@@ -62,14 +62,14 @@ def test_prefix_cache_shows_each_beam_its_ancestors(cache_order_matters, beams, 
         parents = random.randint(0, beams, size=(BATCH, beams))
         ancestors = np.take_along_axis(ancestors, parents[..., None], axis=1)
         ancestors[:, :, position] = parents
-    assert kept.columns <= beams * (prompt_length + LENGTH)  # no room beyond the last position
+    assert kept.columns <= beams * (prompt_length + LENGTH)  # no columns after the last position
 
 
 def test_prefix_cache_prunes_dead_beams():
     beams = 4
     prefixes = prefix.PrefixCache(_Model(False), tf.constant(BATCH), beams, 0, tf.constant(LENGTH))
     kept = prefixes.start()
-    ancestors = tf.zeros([BATCH, beams, LENGTH], tf.int32)  # all from the first beam
+    ancestors = tf.zeros([BATCH, beams, LENGTH], tf.int32)  # all descend from the first beam
     for position in range(LENGTH):
         query = beam_search.Query(tf.constant(position), None, ancestors)
         _, kept = prefixes.next_window(kept, query)

@@ -1,4 +1,4 @@
-"""What is drawn at a step, and how often: `generate.sampler`."""
+"""The distribution of the tokens from `generate.sampler`."""
 
 import numpy as np
 import tensorflow as tf
@@ -10,7 +10,7 @@ ROWS = 4000
 
 
 def _shares(temperature=1.0, top_k=0, top_p=1.0, seed=1):
-    """How often each symbol is drawn."""
+    """Return the relative frequency of each token."""
     choose = generate.sampler(temperature, top_k, top_p, tf.constant([seed, 0]))
     log_probs = tf.tile(tf.math.log(PROBABILITIES)[tf.newaxis], [ROWS, 1])
     symbols = choose(log_probs, tf.constant(3)).numpy()
