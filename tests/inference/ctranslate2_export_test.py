@@ -56,7 +56,7 @@ def _written(translator, ids, **options):
         ),
     ],
 )
-def test_writes_what_the_model_writes(changes, tmp_path):
+def test_export_writes_the_outputs_of_the_model(changes, tmp_path):
     model = _model(changes)
     export.export_ctranslate2(model, ENCODERS, str(tmp_path / "of" / "served"))
     assert feature_record.load(str(tmp_path / "of" / "served")).specs == model.specs
@@ -70,7 +70,7 @@ def test_writes_what_the_model_writes(changes, tmp_path):
     assert len({tuple(row) for row in expected}) > 1  # not one answer to all
 
 
-def test_weights_that_are_not_finite_are_named(tmp_path):
+def test_export_rejects_weights_that_are_not_finite(tmp_path):
     model = _model.__wrapped__(",num_hidden_layers=1")
     variable = model.trainable_variables[0]
     variable.assign(np.full(variable.shape, np.nan, "float32"))
@@ -80,7 +80,7 @@ def test_weights_that_are_not_finite_are_named(tmp_path):
 
 
 @pytest.mark.slow  # the default run has it in full precision
-def test_weights_of_eight_bits(tmp_path):
+def test_export_with_int8_weights(tmp_path):
     model = _model()
     sizes = {}
     for quantize in ("", "float16", "int8"):
@@ -91,7 +91,7 @@ def test_weights_of_eight_bits(tmp_path):
     assert max(sizes["int8"], sizes["float16"]) < sizes[""]
 
 
-def test_a_cpu_that_multiplies_eight_bits_wrongly(tmp_path, monkeypatch, caplog):
+def test_export_warns_of_wrong_int8_products(tmp_path, monkeypatch, caplog):
     def why_not_same(translator, *_):
         return None if translator.compute_type == "float32" else "-22.3 for -15.0"
 
@@ -100,7 +100,7 @@ def test_a_cpu_that_multiplies_eight_bits_wrongly(tmp_path, monkeypatch, caplog)
     assert "wrong in 8 bits: -22.3 for -15.0. CT2_USE_MKL=1 helps." in caplog.text
 
 
-def test_what_lies_there_is_what_was_checked(tmp_path, monkeypatch):
+def test_export_checks_the_files_it_leaves(tmp_path, monkeypatch):
     """The quantized files, too, and not those that were there before them."""
     model, other = _model(), _model(",norm_epsilon=9.0")
     spec, rest = ctranslate2_export._spec, [model, other]
@@ -132,7 +132,7 @@ def test_what_lies_there_is_what_was_checked(tmp_path, monkeypatch):
         (lambda: _model(",unidirectional_encoder=True"), r"log probabilities .*Received: -\d"),
     ],
 )
-def test_says_what_does_not_fit(model, message, tmp_path):
+def test_export_rejects_models_without_a_layer(model, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         export.export_ctranslate2(model(), ENCODERS, str(tmp_path / "served"))
     assert not os.listdir(tmp_path)
@@ -162,7 +162,7 @@ def _random_model(vocab_size, scale, seed):
     return model
 
 
-def test_serving_page_snippet_cuts_nothing(tmp_path, monkeypatch):
+def test_serving_page_snippet_truncates_nothing(tmp_path, monkeypatch):
     """Texts of more than 1,024 tokens, by the lines of docs/serving.md, score as the model does."""
     encoder = golden.load(golden.VOCABS[0])
     model = _random_model(encoder.vocab_size, 0.1, seed=1)
@@ -234,7 +234,7 @@ def _log_probabilities(model, source, ids):
     return (logits - np.log(np.exp(logits).sum(-1, keepdims=True)))[np.arange(len(ids)), ids]
 
 
-def test_refuses(tmp_path):
+def test_export_rejects_arguments(tmp_path):
     with pytest.raises(ValueError, match="quantize must be one of"):
         export.export_ctranslate2(_model(), ENCODERS, str(tmp_path / "served"), "int4")
     with pytest.raises(FileExistsError):

@@ -5,7 +5,7 @@ from ut_keras.errors import UsageError
 from ut_keras.inference import decode_hparams
 
 
-def test_defaults_are_those_of_tensor2tensor():
+def test_parse_defaults_match_t2t():
     values = decode_hparams.parse("")
     assert {name: values.pop(name) for name in ("beam_size", "alpha", "extra_length")} == {
         "beam_size": 4,
@@ -18,14 +18,14 @@ def test_defaults_are_those_of_tensor2tensor():
     assert set(ours) == {"beam_size", "alpha", "decode_length"}  # what is left changes nothing
 
 
-def test_values_are_converted():
+def test_parse_converts_values():
     values = decode_hparams.parse("beam_size=1, alpha=1,num_samples=20,return_beams=False")
     assert (values["beam_size"], values["alpha"], values["num_samples"]) == (1, 1.0, 20)
     assert "return_beams" not in values
 
 
 @pytest.mark.parametrize("word, value", [("True", True), ("true", True), ("1", True), ("0", False)])
-def test_switches_in_the_spellings_of_tensor2tensor(word, value):
+def test_parse_accepts_t2t_booleans(word, value):
     values = decode_hparams.parse(f"return_beams={word}", decode_hparams.DECODER)
     assert values["return_beams"] is value
 
@@ -44,7 +44,7 @@ def test_switches_in_the_spellings_of_tensor2tensor(word, value):
         ("min_length_ratio=0.5", "min_length_ratio is not supported; .*min_length"),
     ],
 )
-def test_mistakes_are_told_in_one_line(text, message):
+def test_parse_rejects_trainer_hparams(text, message):
     with pytest.raises(ValueError, match=message) as caught:
         decode_hparams.parse(text)
     assert "\n" not in str(caught.value)
@@ -67,13 +67,13 @@ def test_mistakes_are_told_in_one_line(text, message):
         ("num_decodes=3", "num_decodes is not supported yet"),
     ],
 )
-def test_mistakes_of_the_decoder(text, message):
+def test_parse_rejects_decoder_hparams(text, message):
     with pytest.raises(UsageError, match=message) as caught:
         decode_hparams.parse(text, decode_hparams.DECODER)
     assert "\n" not in str(caught.value)
 
 
-def test_search_options_are_those_that_differ_from_the_default():
+def test_search_options_omits_defaults():
     def options(text, batch=0):
         return decode_hparams.search_options(
             decode_hparams.parse(text, decode_hparams.DECODER), batch
@@ -97,12 +97,12 @@ def test_search_options_are_those_that_differ_from_the_default():
     assert options(f"{text},seed=7", batch=2)["seed"] == 9
 
 
-def test_malformed():
+def test_parse_rejects_malformed_text():
     with pytest.raises((hparam.HParamError, UsageError), match="beam_size"):
         decode_hparams.parse("beam_size")
 
 
-def test_decode_hparam_own_room_is_an_alias():
+def test_parse_own_room_is_an_alias():
     with pytest.warns(DeprecationWarning, match="own_room.*per_example_length"):
         values = decode_hparams.parse("own_room=False")
     assert values == decode_hparams.parse("per_example_length=False")

@@ -89,7 +89,7 @@ def served(tmp_path_factory):
 @pytest.mark.parametrize(
     ("name", "number"), [("adaptive", NUMBER), ("bytes", NUMBER // 5), ("story", NUMBER // 5)]
 )
-def test_any_text_is_answered(served, name, number):
+def test_export_accepts_any_text(served, name, number):
     loaded = served(name)
     serve, encode = (loaded.signatures[signature] for signature in ("serving_default", "encode"))
     _, encoders = export_models.build(name)

@@ -93,7 +93,7 @@ def _assert_same(answer, wanted):
 
 
 @pytest.mark.slow
-def test_answers_in_a_process_without_this_library(exports, tmp_path):
+def test_export_works_without_ut_keras(exports, tmp_path):
     jobs = [
         (name, exports(name), [[text.hex() for text in batch] for batch in _batches(name)])
         for name in export_models.MODELS
@@ -119,7 +119,7 @@ def test_answers_in_a_process_without_this_library(exports, tmp_path):
 
 
 @pytest.mark.slow
-def test_signatures(loaded):
+def test_export_signatures(loaded):
     def names(name):
         return set(loaded(name).signatures)
 
@@ -130,7 +130,7 @@ def test_signatures(loaded):
 
 
 @pytest.mark.slow
-def test_is_freed_when_it_is_dropped(exports):
+def test_export_is_freed(exports):
     signature = _load(exports("adaptive")).signatures["serving_default"]
     signature(inputs=tf.constant([b"where"]))
     graph = weakref.ref(signature.graph)
@@ -143,7 +143,7 @@ def test_is_freed_when_it_is_dropped(exports):
     "options",
     [{}, pytest.param({"return_steps": True, "exit_threshold": 0.5}, marks=pytest.mark.slow)],
 )
-def test_ids(loaded, options):
+def test_ids_signature_matches_generate(loaded, options):
     model, encoders = export_models.build("adaptive")
     ids = export_models.padded(export_models.rows(encoders, export_models.TEXTS))
     found = loaded("adaptive", **options).signatures["ids"](inputs=tf.constant(ids))
@@ -158,7 +158,7 @@ def test_ids(loaded, options):
 
 
 @pytest.mark.parametrize("name", _some_slow(["adaptive", "bytes"]))
-def test_answers_do_not_depend_on_who_shares_the_batch(loaded, name):
+def test_export_outputs_do_not_depend_on_the_batch(loaded, name):
     texts = [export_models.TEXTS[0], "a", "where is Mary ? in the garden ?"]
     serve = loaded(name).signatures["serving_default"]
     together = serve(inputs=tf.constant(texts))
@@ -169,7 +169,7 @@ def test_answers_do_not_depend_on_who_shares_the_batch(loaded, name):
 
 
 @pytest.mark.parametrize("name", _some_slow(["adaptive", "prompts", "classes", "story"]))
-def test_ids_that_there_are_not(loaded, name):
+def test_ids_signature_rejects_unknown_ids(loaded, name):
     signature = loaded(name).signatures["ids"]
     shape = [2] + [
         size or 3 for size in signature.structured_input_signature[1]["inputs"].shape[1:]
@@ -190,7 +190,7 @@ _UP_TO_FOUR = {"max_input_length": 4}
         pytest.param("encoder_symbols", {}, marks=pytest.mark.slow),
     ],
 )
-def test_ids_that_would_be_answered_by_who_shares_their_batch(loaded, name, changed):
+def test_ids_signature_rejects_padding_that_matters(loaded, name, changed):
     signature = loaded(name, **changed).signatures["ids"]
     rows = np.full([2, 4], 2, np.int32)
     assert len(signature(inputs=tf.constant(rows))["scores"]) == 2
@@ -200,7 +200,7 @@ def test_ids_that_would_be_answered_by_who_shares_their_batch(loaded, name, chan
         signature(inputs=tf.constant(rows))
 
 
-def test_what_is_too_long_or_not_as_many(loaded):
+def test_signatures_reject_long_or_unequal_inputs(loaded):
     ids = loaded("prompts", **_UP_TO_FOUR).signatures["ids"]
     assert len(ids(inputs=tf.fill([2, 4], 2))["scores"]) == 2
     with pytest.raises(tf.errors.InvalidArgumentError, match="inputs must be at most 4 ids"):
@@ -211,7 +211,7 @@ def test_what_is_too_long_or_not_as_many(loaded):
             score(inputs=tf.constant(sources), targets=tf.constant(["a", "b"]))
 
 
-def test_encode(loaded):
+def test_encode_signature(loaded):
     model, encoders = export_models.build("adaptive")
     encode = loaded("adaptive").signatures["encode"]
     found = encode(inputs=tf.constant(export_models.TEXTS))
@@ -223,13 +223,13 @@ def test_encode(loaded):
 
 
 @pytest.mark.slow
-def test_prompts_are_encoded_to_ids_alone(loaded):
+def test_encode_signature_of_language_model_returns_ids(loaded):
     encode = loaded("prompts").signatures["encode"]
     assert set(encode(inputs=tf.constant(["", "so"]))) == {"ids"}
 
 
 @pytest.mark.parametrize("name", _some_slow(["adaptive", "prompts", "lstm"]))
-def test_score(loaded, name):
+def test_score_signature(loaded, name):
     model, encoders = export_models.build(name)
     score = loaded(name).signatures["score"]
     texts = ["1 2 3", "", "so cool", "4"]
@@ -253,7 +253,7 @@ def _targets(encoders, texts):
 
 
 @pytest.mark.parametrize("name", _some_slow(["classes", "encoder_classes"]))
-def test_classify(loaded, name):
+def test_classify_signature(loaded, name):
     found = loaded(name).signatures["classify"](inputs=tf.constant(export_models.TEXTS))
     assert found["classes"].shape == found["scores"].shape == [len(export_models.TEXTS), 3]
     for classes in found["classes"].numpy().tolist():
@@ -267,7 +267,7 @@ def test_classify(loaded, name):
 
 
 @pytest.mark.slow
-def test_long_sources_are_cut_where_that_is_asked_for(exports):
+def test_max_input_length_truncates_sources(exports):
     texts = ["so very long a text", "short"]
     serve = _load(exports("bytes", max_input_length=6)).signatures["serving_default"]
     found = serve(inputs=tf.constant(texts))
@@ -280,7 +280,7 @@ def test_long_sources_are_cut_where_that_is_asked_for(exports):
 
 
 @pytest.mark.slow
-def test_options_of_the_search(exports):
+def test_export_search_options(exports):
     changed = {"min_length": 4, "no_repeat_ngram_size": 1, "eos_penalty": 0.5}
     serve = _load(exports("adaptive", **changed)).signatures["serving_default"]
     found = serve(inputs=tf.constant(export_models.TEXTS))
@@ -289,7 +289,7 @@ def test_options_of_the_search(exports):
 
 
 @pytest.mark.slow
-def test_draws_differ_from_call_to_call(exports):
+def test_export_samples_differ_between_calls(exports):
     drawn = {"beam_size": 1, "temperature": 1.0}
     texts = tf.constant(["so cool"] * 8)
     serve = _load(exports("prompts", **drawn)).signatures["serving_default"]
@@ -309,7 +309,7 @@ def _operations(directory):
 
 
 @pytest.mark.parametrize("name", _some_slow(sorted(export_models.MODELS)))
-def test_runs_no_python_and_reads_no_files(exports, name):
+def test_export_runs_no_python_and_reads_no_files(exports, name):
     operations = _operations(exports(name))
     assert {"StatefulPartitionedCall", "RestoreV2"} < operations
     # Save and restore are of the folder itself.
@@ -318,7 +318,7 @@ def test_runs_no_python_and_reads_no_files(exports, name):
 
 
 @pytest.mark.parametrize("name", _some_slow(["adaptive", "prompts", "lstm"]))
-def test_requests_at_the_same_time(loaded, name):
+def test_export_serves_concurrent_requests(loaded, name):
     """The caches of a search are written in place: each request must have its own."""
     serve = loaded(name).signatures["serving_default"]
     batches = [[text] for text in export_models.TEXTS] + [export_models.TEXTS, ["1 2", "so", ""]]
@@ -346,7 +346,7 @@ def _answer(serve, texts):
 
 
 @pytest.mark.slow
-def test_the_model_is_as_before(exports):
+def test_export_leaves_model_unchanged(exports):
     """Neither traces nor weights of an export stay behind."""
     model, encoders = export_models.build("bytes")
     ids = export_models.padded(export_models.rows(encoders, ["so cool", "4"]))
@@ -357,7 +357,7 @@ def test_the_model_is_as_before(exports):
     np.testing.assert_array_equal(before.scores, after.scores)
 
 
-def test_nothing_half_is_left(tmp_path, monkeypatch):
+def test_failed_export_leaves_no_folder(tmp_path, monkeypatch):
     model, encoders = export_models.build("encoder_symbols")
 
     def fail(module, directory, signatures):
@@ -370,7 +370,7 @@ def test_nothing_half_is_left(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
-def test_mistakes(tmp_path):
+def test_export_rejects_arguments(tmp_path):
     model, encoders = export_models.build("bytes")
 
     def refused(error, match, *, encoders=encoders, directory="1", **options):

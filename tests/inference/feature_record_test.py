@@ -40,7 +40,7 @@ def test_save_and_load(encoder, tmp_path):
         assert again.encode("is it") == encoder.encode("is it")
 
 
-def test_a_shared_encoder_stays_shared(tmp_path):
+def test_load_keeps_shared_encoder(tmp_path):
     feature_record.save(str(tmp_path), _record(inputs=SUBWORDS, targets=SUBWORDS))
     assert feature_record.filenames(str(tmp_path)) == ["features.json", "vocab.inputs.subwords"]
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -51,7 +51,7 @@ def test_a_shared_encoder_stays_shared(tmp_path):
     assert encoders["inputs"] is encoders["targets"]
 
 
-def test_sentences_keep_their_shape(tmp_path):
+def test_load_keeps_shape_of_stories(tmp_path):
     specs = {
         "inputs": FeatureSpec(WORDS.vocab_size, "sentences", (71, 12)),
         "targets": FeatureSpec(WORDS.vocab_size),
@@ -61,7 +61,7 @@ def test_sentences_keep_their_shape(tmp_path):
     assert feature_record.load(str(tmp_path)).specs == specs
 
 
-def test_an_encoder_of_ones_own_is_left_out(tmp_path):
+def test_save_omits_unknown_encoder(tmp_path):
     class Own(text_encoder.ByteTextEncoder):
         pass
 
@@ -69,12 +69,12 @@ def test_an_encoder_of_ones_own_is_left_out(tmp_path):
     assert feature_record.load(str(tmp_path)).encoders == {"targets": None}
 
 
-def test_no_record(tmp_path):
+def test_load_without_record(tmp_path):
     assert feature_record.load(str(tmp_path)) is None
     assert feature_record.filenames(str(tmp_path)) == []
 
 
-def test_torn_records_are_told(tmp_path):
+def test_load_rejects_torn_record(tmp_path):
     path = tmp_path / "features.json"
     for text in ("{", "[]", "{}", '{"features": {"a": {}}}', '{"features": []}'):
         path.write_text(text)
@@ -87,7 +87,7 @@ def test_torn_records_are_told(tmp_path):
 
 
 @pytest.mark.parametrize("changes", [{"lower": True}, {"filename": None}])
-def test_an_encoder_of_other_arguments_is_told(tmp_path, changes):
+def test_load_rejects_unknown_encoder_arguments(tmp_path, changes):
     """Of a later version, or edited."""
     feature_record.save(str(tmp_path), _record(targets=SUBWORDS))
     path = tmp_path / "features.json"
@@ -99,7 +99,7 @@ def test_an_encoder_of_other_arguments_is_told(tmp_path, changes):
         feature_record.load(str(tmp_path))
 
 
-def test_a_record_reads_no_other_folder(tmp_path):
+def test_load_rejects_vocabulary_outside_folder(tmp_path):
     feature_record.save(str(tmp_path), _record(targets=SUBWORDS))
     path = tmp_path / "features.json"
     content = json.loads(path.read_text())

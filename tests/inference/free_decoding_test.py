@@ -30,7 +30,7 @@ class Decoded:
         return beam_search.Decoded(tf.constant(DECODED[:, None]), tf.zeros([len(DECODED), 1]))
 
 
-def test_character_and_sequence_accuracy():
+def test_free_decoding_accuracy():
     features = {"inputs": TARGETS, "targets": TARGETS}
     dataset = tf.data.Dataset.from_tensors((features, TARGETS))
     settings = decode_hparams.parse("beam_size=1")
@@ -41,7 +41,7 @@ def test_character_and_sequence_accuracy():
 
 
 @pytest.mark.parametrize(("written", "expected"), [([1, 0], 1.0), ([5, 1], 0.0)])
-def test_accuracy_of_empty_references(written, expected, monkeypatch):
+def test_free_decoding_accuracy_with_empty_references(written, expected, monkeypatch):
     """Of no id, too, is all right that is met."""
     monkeypatch.setitem(globals(), "DECODED", np.array([written] * 2, np.int32))
     targets = np.array([[1, 0], [1, 0]], np.int32)
@@ -55,7 +55,7 @@ def test_accuracy_of_empty_references(written, expected, monkeypatch):
     "name",
     ["encoder_symbols", *(pytest.param(n, marks=pytest.mark.slow) for n in ("lstm", "adaptive"))],
 )
-def test_evaluation_answers_as_an_export_does(name):
+def test_free_decoding_matches_export(name):
     """Rows of several lengths in a padded batch, for models to which padding is not nothing."""
     model, encoders = export_models.build(name)
     texts = ["1 0 3", "0", "9 8 7 1 2 5", "4 4", "3 9 9 9 9"]

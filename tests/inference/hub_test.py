@@ -93,7 +93,7 @@ def _offline(monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
 
 
-def test_loads_what_a_run_saved_and_only_that(server, run, monkeypatch, tmp_path):
+def test_load_fetches_only_files_of_save(server, run, monkeypatch, tmp_path):
     loaded = ut_keras.load("hf://user/name")
     _assert_same(loaded, run)
     for name, encoder in run.encoders.items():
@@ -104,7 +104,7 @@ def test_loads_what_a_run_saved_and_only_that(server, run, monkeypatch, tmp_path
     _assert_same(ut_keras.load("hf://user/name"), run)
 
 
-def test_what_is_not_there(server, monkeypatch, tmp_path):
+def test_load_rejects_missing_model(server, monkeypatch, tmp_path):
     with pytest.raises(DataError, match="hf://user/other.keras cannot be reached") as raised:
         ut_keras.load("hf://user/other.keras")
     assert "\n" not in str(raised.value)
@@ -113,19 +113,19 @@ def test_what_is_not_there(server, monkeypatch, tmp_path):
         ut_keras.load("hf://user/name")
 
 
-def test_what_is_not_ours(server):
+def test_load_rejects_repository_without_config(server):
     server.files = {"pytorch_model.bin": b"x", "README.md": b"y"}
     with pytest.raises(DataError, match="without config.json"):
         ut_keras.load("hf://user/name")
 
 
-def test_a_config_of_others(server):
+def test_load_rejects_config_of_another_program(server):
     server.files["config.json"] = b'{"architectures": ["Bert"]}'
     with pytest.raises(DataError, match="config.json must .* Received: "):
         ut_keras.load("hf://user/name")
 
 
-def test_a_download_that_breaks_off(server, run, monkeypatch):
+def test_load_rejects_interrupted_download(server, run, monkeypatch):
     """What came of it is not taken, then or later."""
     monkeypatch.setattr(time, "sleep", lambda seconds: None)  # between five tries
     server.longest = 1000
@@ -136,7 +136,7 @@ def test_a_download_that_breaks_off(server, run, monkeypatch):
     _assert_same(ut_keras.load("hf://user/name"), run)
 
 
-def test_weights_that_were_cut_short_on_the_hub(server):
+def test_load_rejects_truncated_weights(server):
     weights = server.files["model.safetensors"]
     server.files["model.safetensors"] = weights[: len(weights) // 2]
     with pytest.raises(DataError, match=r"model.safetensors must be .*Received: ") as raised:
@@ -149,7 +149,7 @@ def test_weights_that_were_cut_short_on_the_hub(server):
 
 @pytest.mark.parametrize("revision", ["", "@" + COMMIT])
 @pytest.mark.parametrize("name", ["vocab.inputs.subwords", "model.safetensors"])
-def test_a_revision_without_a_file_is_named(server, revision, name):
+def test_load_names_revision_with_missing_file(server, revision, name):
     del server.files[name]
     with pytest.raises(DataError, match=f"hf://user/name{revision} must .*{name}") as raised:
         ut_keras.load("hf://user/name" + revision)
@@ -161,12 +161,12 @@ def test_a_revision_without_a_file_is_named(server, revision, name):
 @pytest.mark.parametrize(
     "address", ["hf://", "hf://user", "hf://a/b/c", "hf://../x@", "hf://a/b@ c"]
 )
-def test_an_address_that_is_none(address):
+def test_load_rejects_invalid_address(address):
     with pytest.raises(UsageError, match="must be hf://user/name"):
         ut_keras.load(address)
 
 
-def test_pushes_one_commit_of_the_files_and_a_card(run, monkeypatch):
+def test_push_makes_one_commit_with_card(run, monkeypatch):
     done = {}
 
     class Api:
@@ -195,14 +195,14 @@ def test_pushes_one_commit_of_the_files_and_a_card(run, monkeypatch):
     assert done["card"].startswith("---\nlibrary_name: ut_keras") and "hf://user" in done["card"]
 
 
-def test_pushes_no_revision_and_says_what_the_hub_says(run, server):
+def test_push_rejects_revision_and_reports_hub_error(run, server):
     with pytest.raises(UsageError, match="push .* Received: .*'v1'"):
         run.push("hf://user/name@v1")
     with pytest.raises(DataError, match="the token is that of"):
         run.push("hf://user/name")
 
 
-def test_without_the_library(monkeypatch):
+def test_load_requires_huggingface_hub(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
     with pytest.raises(UsageError, match="pip install"):
         hub.fetch("hf://user/name")

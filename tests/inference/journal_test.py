@@ -12,7 +12,7 @@ def path(tmp_path):
     return str(tmp_path / ".out.ut_keras-partial")
 
 
-def test_goes_on_with_what_is_there(path):
+def test_journal_resumes(path):
     journal = Journal(path, "job")
     journal.add(0, [["eins\u2028"], ["zwei"]])
     journal.add(3, [["drei\n"]])
@@ -22,7 +22,7 @@ def test_goes_on_with_what_is_there(path):
     assert list(Journal(path, "job").finished) == [0, 3, 1]
 
 
-def test_a_full_disk_is_told_with_the_file(path):
+def test_journal_names_file_on_full_disk(path):
     journal = Journal(path, "job")
     with full_disk.full_disk(100), pytest.raises(OSError) as caught:
         journal.add(0, [["x" * 200]])
@@ -30,7 +30,7 @@ def test_a_full_disk_is_told_with_the_file(path):
 
 
 @pytest.mark.parametrize("lost", [1, 5, 30])
-def test_torn_last_line_is_left_out(path, lost):
+def test_journal_ignores_torn_last_line(path, lost):
     journal = Journal(path, "job")
     journal.add(0, ["a"])
     journal.add(1, ["b" * 40])
@@ -44,7 +44,7 @@ def test_torn_last_line_is_left_out(path, lost):
     assert os.path.getsize(f"{path}.copy") == torn  # a copy by hard links has its own end
 
 
-def test_other_job_starts_anew(path):
+def test_journal_of_another_job_starts_again(path):
     journal = Journal(path, "job")
     journal.add(0, ["a"])
     other = Journal(path, "other")
@@ -54,7 +54,7 @@ def test_other_job_starts_anew(path):
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"no journal\n", b'{"job"'])
-def test_what_is_no_journal_is_left(path, content):
+def test_journal_rejects_other_files(path, content):
     with open(path, "wb") as file:
         file.write(content)
     with pytest.raises(UserError, match=f"{path} must be free"):
@@ -64,7 +64,7 @@ def test_what_is_no_journal_is_left(path, content):
 
 
 @pytest.mark.parametrize("line", ["[" * 100_000, "[1]", '{"batch": [], "results": 1}', "\xff"])
-def test_a_line_of_another_shape_ends_what_is_there(path, line):
+def test_journal_ignores_lines_after_invalid_line(path, line):
     journal = Journal(path, "job")
     journal.add(0, ["a"])
     with open(path, "a", encoding="latin-1") as file:

@@ -9,7 +9,7 @@ BYTES = text_encoder.ByteTextEncoder()
 WORDS = text_encoder.TokenTextEncoder(tokens=["a", "b"])
 
 
-def test_sources():
+def test_sources_end_with_eos():
     assert line_encoding.sources("f", [" 0 1", "", "  \t", "3 "], NUMBERS) == [
         [2, 3, 1],
         [],
@@ -18,7 +18,7 @@ def test_sources():
     ]
 
 
-def test_prompts_are_open_at_the_end():
+def test_prompts_have_no_eos():
     """And nothing is taken off, but a mark at the end gets its space, as in T2T."""
     found = line_encoding.prompts("f", [" ab", "", "a.", "a. "], BYTES)
     assert [BYTES.decode(ids) for ids in found] == [" ab", "", "a. ", "a. "]
@@ -32,13 +32,13 @@ def test_prompts_are_open_at_the_end():
         (["a b a", "a ü"], WORDS, "f, line 2 cannot be encoded: .*'ü'"),
     ],
 )
-def test_what_cannot_be_encoded_is_named_by_its_line(lines, encoder, message):
+def test_sources_names_line_that_cannot_be_encoded(lines, encoder, message):
     with pytest.raises(DataError, match=message) as caught:
         line_encoding.sources("f", lines, encoder)
     assert "\n" not in str(caught.value)
 
 
-def test_unknown_characters_are_escaped():
+def test_sources_escapes_unknown_characters():
     subwords = text_encoder.SubwordTextEncoder(
         subtokens=["<pad>", "<EOS>", "a_", "a", *"\\_u;0123456789"]
     )
@@ -46,7 +46,7 @@ def test_unknown_characters_are_escaped():
     assert ids[-1] == 1 and "ü€" in subwords.decode(ids[:-1])
 
 
-def test_pairs():
+def test_pairs_splits_at_tab():
     encoders = {"inputs": NUMBERS, "targets": NUMBERS}
     assert line_encoding.pairs("f", ["0\t1 2 ", "3\t"], encoders) == (
         [[2, 1], [5, 1]],
@@ -57,25 +57,25 @@ def test_pairs():
 
 
 @pytest.mark.parametrize("line", ["0 1", "0\t1\t1", "", "\t"])
-def test_what_is_no_pair_is_named_by_its_line(line):
+def test_pairs_names_line_that_is_not_a_pair(line):
     encoders = {"inputs": NUMBERS, "targets": NUMBERS}
     with pytest.raises(DataError, match="source<TAB>target. Received: f, line 2: "):
         line_encoding.pairs("f", ["0\t1", line], encoders)
 
 
-def test_target_of_a_language_model_has_no_source():
+def test_pairs_of_language_model_rejects_tab():
     with pytest.raises(DataError, match="without a TAB. Received: f, line 1: '0.t1'"):
         line_encoding.pairs("f", ["0\t1"], {"targets": NUMBERS})
 
 
-def test_cut():
+def test_truncate_matches_t2t():
     """As T2T does: the end is kept, and a row without it is one shorter."""
     assert line_encoding.truncate([[5, 6, 7, 1], [5, 1], []], 3) == [[5, 6, 1], [5, 1], []]
     assert line_encoding.truncate([[5, 6, 7, 8], [5, 6, 7]], 3) == [[5, 6], [5, 6]]
     assert line_encoding.truncate([[5, 6, 7, 1]], -1) == [[5, 6, 7, 1]]
 
 
-def test_notes():
+def test_notes_name_empty_and_long_lines():
     rows = [[2, 1], [], [2] * 20 + [1], *[[]] * 12]
     empty, long = line_encoding.notes(rows, longest=10, max_input_size=-1)
     assert empty.startswith("lines 2, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 3 more: ")

@@ -41,7 +41,7 @@ _SLOW = ("act", "act_copy", "basic", "transformer", "relative", "sepconv", "mode
         *(pytest.param(n, 2 - i % 2, marks=pytest.mark.slow) for i, n in enumerate(_SLOW)),
     ],
 )
-def test_writes_what_the_model_writes(variant, beam_size, tmp_path):
+def test_export_writes_the_outputs_of_the_model(variant, beam_size, tmp_path):
     """By the search in it, and for the best symbol step by step."""
     model = _model(variant)
     lite = _exported(model, tmp_path / "m.tflite", LENGTH, decode_length=ROOM, beam_size=beam_size)
@@ -64,7 +64,7 @@ def test_writes_what_the_model_writes(variant, beam_size, tmp_path):
 
 
 @pytest.mark.slow
-def test_what_it_has_no_operation_for_is_named(tmp_path):
+def test_export_names_unsupported_operation(tmp_path):
     """The beams of an LSTM, which reads the whole prefix anew; greedily it goes."""
     model = _model("lstm_plain")
     assert "generate" in _exported(model, tmp_path / "m.tflite", LENGTH).get_signature_list()
@@ -93,7 +93,7 @@ def prompts(tmp_path_factory):
     return path
 
 
-def test_a_language_model_steps_through_its_prompt(prompts):
+def test_step_signature_continues_prompt(prompts):
     model, _ = export_models.build("prompts")
     lite = tf.lite.Interpreter(prompts)
     assert set(lite.get_signature_list()) == {"start", "step"}
@@ -107,14 +107,14 @@ def test_a_language_model_steps_through_its_prompt(prompts):
         state.update(found)
 
 
-def test_a_language_model_without_a_cache(tmp_path):
+def test_export_rejects_language_model_without_cache(tmp_path):
     hp = hparams.get("adaptive_universal_transformer_tiny", f"{cache_test.TINY},act_type=global")
     model = models.get("universal_transformer", hp, vocab_sizes={"targets": 12})
     with pytest.raises(ValueError, match="Received: .* act_type=global"):
         export.export_litert(model, str(tmp_path / "m.tflite"))
 
 
-def test_stores_no_empty_caches(prompts, tmp_path):
+def test_export_stores_no_empty_caches(prompts, tmp_path):
     """Room for more positions is made when it is run, but for a row that says which is which."""
     model, _ = export_models.build("prompts")
     short, long = prompts, tmp_path / "2000.tflite"
@@ -123,7 +123,7 @@ def test_stores_no_empty_caches(prompts, tmp_path):
     assert os.path.getsize(long) - os.path.getsize(short) < 0.05 * caches
 
 
-def test_classes(tmp_path):
+def test_classify_signature(tmp_path):
     model, encoders = export_models.build("story")
     ids = export_models.story_ids(encoders["inputs"], "Mary is in | the garden | where is Mary ?")
     classify = _exported(model, tmp_path / "m.tflite").get_signature_runner("classify")
@@ -132,7 +132,7 @@ def test_classes(tmp_path):
     np.testing.assert_allclose(found, tf.nn.log_softmax(logits), atol=1e-5)
 
 
-def test_stories_whose_blank_rows_would_count(tmp_path):
+def test_export_rejects_stories_whose_padding_matters(tmp_path):
     _, specs = export_models.features("story")
     hp = hparams.get("universal_transformer_tiny", f"{cache_test.TINY},trim_stories=True")
     model = models.from_specs("universal_transformer_encoder", hp, specs)
@@ -141,7 +141,7 @@ def test_stories_whose_blank_rows_would_count(tmp_path):
 
 
 @pytest.mark.slow
-def test_weights_in_fewer_bits(tmp_path):
+def test_quantized_export(tmp_path):
     """A table that embeds and scores is there once, and each row has a scale of its own."""
     encoders, specs = export_models.features("subwords")
     sizes = "hidden_size=64,filter_size=256,num_heads=2"
@@ -187,7 +187,7 @@ def test_weights_in_fewer_bits(tmp_path):
         ),
     ],
 )
-def test_refuses(variant, arguments, options, message, tmp_path, capfd):
+def test_export_rejects_arguments(variant, arguments, options, message, tmp_path, capfd):
     path = tmp_path / "m.tflite"
     with pytest.raises(ValueError, match=message) as caught:
         export.export_litert(_model(variant), str(path), *arguments, **options)

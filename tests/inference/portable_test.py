@@ -32,7 +32,7 @@ def copy(folder, tmp_path):
     return shutil.copytree(folder, tmp_path / "copy")
 
 
-def test_answers_as_the_run_does(run, folder):
+def test_loaded_folder_matches_run(run, folder):
     assert sorted(os.listdir(folder)) == [
         "config.json",
         "model.safetensors",
@@ -47,12 +47,12 @@ def test_answers_as_the_run_does(run, folder):
         np.testing.assert_array_equal(weights[name], variable)
 
 
-def test_a_number_of_steps_is_kept(run, tmp_path):
+def test_save_keeps_num_steps(run, tmp_path):
     portable.save(tmp_path / "two", run.model.with_steps(2), run.encoders)
     assert ut_keras.load(tmp_path / "two").model.num_steps == 2
 
 
-def test_leaves_alone_what_is_there(run, tmp_path):
+def test_save_rejects_existing_folder(run, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     for there in (tmp_path, tmp_path / "notes.txt"):
         with pytest.raises(UserError, match="must be new or empty"):
@@ -138,7 +138,7 @@ MISTAKES = {
 }
 
 
-def test_what_could_not_be_read_again_is_not_written(copy, tmp_path):
+def test_save_rejects_what_load_would_reject(copy, tmp_path):
     run = ut_keras.load(copy)
     with pytest.raises(UserError, match="checkpoint_path must be None for .*'model.ckpt-7'"):
         ut_keras.load(copy, checkpoint_path="model.ckpt-7")
@@ -153,7 +153,7 @@ def test_what_could_not_be_read_again_is_not_written(copy, tmp_path):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_weights_that_are_not_finite_are_named_by_loading_and_saving(copy, tmp_path, value):
+def test_load_and_save_reject_weights_that_are_not_finite(copy, tmp_path, value):
     spoilt = max(safetensors.numpy.load_file(copy / "model.safetensors"))
     run = ut_keras.load(copy)
     _weights(lambda weights: _spoil(weights, value))(copy)
@@ -177,7 +177,7 @@ def test_weights_that_are_not_finite_are_named_by_loading_and_saving(copy, tmp_p
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistakes_end_in_one_line(copy, mistake):
+def test_load_rejects_broken_folder(copy, mistake):
     change, line = MISTAKES[mistake]
     change(copy)
     with pytest.raises(UserError, match=line) as raised:
@@ -185,7 +185,7 @@ def test_mistakes_end_in_one_line(copy, mistake):
     assert "\n" not in str(raised.value)
 
 
-def test_a_run_may_have_a_config_of_others(tmp_path):
+def test_load_ignores_config_in_run(tmp_path):
     run = shutil.copytree(pretrained.folder("reverse40"), tmp_path / "run")
     (run / "config.json").write_text("{}")
     assert ut_keras.load(run).translate(["1 2 3"]) == ["3 2 1"]

@@ -20,7 +20,7 @@ def _global_model():
     return model, encoders
 
 
-def test_rows_of_other_lengths_change_nothing():
+def test_predictor_outputs_do_not_depend_on_the_batch():
     model, encoders = _global_model()
     predictor = Predictor(model)
     assert padding.why_equal_lengths(model)
@@ -37,7 +37,7 @@ def test_rows_of_other_lengths_change_nothing():
 
 
 @pytest.mark.parametrize("pooling", ["mean", "masked_mean"])
-def test_stories_without_blank_rows(pooling):
+def test_predictor_of_trimmed_stories(pooling):
     """In a batch and alone, as text and as ids."""
     encoders, specs = export_models.features("story")
     overrides = f"{cache_test.TINY},trim_stories=True,class_label_pooling={pooling}"
@@ -59,7 +59,7 @@ def test_stories_without_blank_rows(pooling):
         np.testing.assert_allclose(predictor([row])[0].scores, [score], rtol=1e-4)
 
 
-def test_classes_and_scores_are_as_deep_as_what_is_written():
+def test_predictor_uses_num_steps_and_exit_threshold():
     encoders, specs = export_models.features("classes")
     hp = hparams.get("adaptive_universal_transformer_tiny", cache_test.TINY)
     model = models.from_specs("universal_transformer_encoder", hp, specs)
@@ -92,7 +92,7 @@ def test_classes_and_scores_are_as_deep_as_what_is_written():
     np.testing.assert_allclose(graph.encode(texts, **depth).states, states, rtol=1e-4, atol=1e-5)
 
 
-def test_scores_are_those_of_a_graph():
+def test_predictor_scores_match_graph():
     model, encoders = _global_model()
     texts = ["1 0 3", "0", "9 8 7 1 2 5", "4 4 1"]
     targets = ["3 0", "1 2 2 2", "0", "7 7"]

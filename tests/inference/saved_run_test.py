@@ -40,7 +40,7 @@ def loaded(run):
     return ut_keras.load(str(run))
 
 
-def test_translates_as_ut_decoder_does(run, loaded, tmp_path):
+def test_translate_matches_ut_decoder(run, loaded, tmp_path):
     (tmp_path / "source").write_text("\n".join(TEXTS) + "\n")
     argv = [f"--output_dir={run}", f"--data_dir={tmp_path}"]
     argv += [f"--decode_from_file={tmp_path}/source", f"--decode_to_file={tmp_path}/target"]
@@ -52,7 +52,7 @@ def test_translates_as_ut_decoder_does(run, loaded, tmp_path):
     assert len(set(written)) > 1
 
 
-def test_a_text_has_the_room_that_it_has_alone(loaded):
+def test_generate_maximum_length_does_not_depend_on_the_batch(loaded):
     options = {"beam_size": 1, "decode_length": 2, "min_length": 99}  # on and on
 
     def written(texts, **changed):
@@ -69,7 +69,7 @@ def test_a_text_has_the_room_that_it_has_alone(loaded):
     assert len(caught) == 1
 
 
-def test_any_number_of_texts_in_their_order(loaded):
+def test_translate_keeps_order(loaded):
     texts = [" ".join("01"[(number >> i) % 2] for i in range(4)) for number in range(16)]
     alone = [loaded.translate([text], beam_size=1, decode_length=3)[0] for text in texts]
     texts, alone = texts * 9, alone * 9
@@ -79,7 +79,7 @@ def test_any_number_of_texts_in_their_order(loaded):
     assert loaded.translate(iter(texts), beam_size=1, decode_length=3) == together
 
 
-def test_generate_gives_beams(loaded):
+def test_generate_returns_beams(loaded):
     model, encoder = loaded.model, loaded.encoders["targets"]
     ids = [[*loaded.encoders["inputs"].encode(TEXTS[0]), text_encoder.EOS]]
     wanted = model.generate({"inputs": ids}, beam_size=3, decode_length=4, per_example_length=True)
@@ -91,7 +91,7 @@ def test_generate_gives_beams(loaded):
 
 
 @pytest.mark.slow
-def test_other_values_need_no_other_graph(loaded):
+def test_generate_traces_once_for_all_values(loaded):
     """Of numbers; a search that draws is another one, and each gives what the model gives."""
     model = loaded.model
     ids = [[*loaded.encoders["inputs"].encode(TEXTS[0]), text_encoder.EOS]]
@@ -113,7 +113,7 @@ def test_other_values_need_no_other_graph(loaded):
     assert set(traces) == {1}
 
 
-def test_draws_differ_from_batch_to_batch(loaded):
+def test_generate_samples_differ_between_batches(loaded):
     """With a seed they are the same again."""
     texts = TEXTS[:1] * 65
     for seed in ({}, {"seed": 7}):
@@ -123,14 +123,14 @@ def test_draws_differ_from_batch_to_batch(loaded):
     assert again[0] == again[1]
 
 
-def test_is_pickled_with_its_weights(loaded):
+def test_pickle_keeps_weights(loaded):
     copied = pickle.loads(pickle.dumps(loaded))
     assert copied.model is not loaded.model
     options = {"beam_size": 3, "decode_length": 3}
     assert copied.generate(TEXTS, **options) == loaded.generate(TEXTS, **options)
 
 
-def test_a_run_of_which_only_the_folder_is_left(tmp_path):
+def test_load_works_without_data(tmp_path):
     """Trained on subwords from a folder that is gone."""
     data = tmp_path / "data"
     data.mkdir()
@@ -149,7 +149,7 @@ def test_a_run_of_which_only_the_folder_is_left(tmp_path):
     assert isinstance(text, str)
 
 
-def test_classes(tmp_path):
+def test_classify_returns_classes(tmp_path):
     data = tmp_path / "data"
     data.mkdir()
     for split in ("train", "dev"):
@@ -164,7 +164,7 @@ def test_classes(tmp_path):
     assert run.classify(["fine day", "x"])[0] == scores[0][0] == run.translate(["fine day"])[0]
 
 
-def test_observes_what_it_reads_and_writes(loaded):
+def test_observe_shows_inputs_and_outputs(loaded):
     seen = loaded.observe(TEXTS[0])
     assert seen.maps["encoder"].queries == [*TEXTS[0].split(), "<EOS>"]
     assert seen.maps["memory"].keys == seen.maps["encoder"].queries
@@ -173,7 +173,7 @@ def test_observes_what_it_reads_and_writes(loaded):
     assert not without.maps and without.outputs == seen.outputs
 
 
-def test_names_of_runs_that_come_along(loaded, monkeypatch, run):
+def test_load_accepts_names_of_included_runs(loaded, monkeypatch, run):
     with pytest.raises(DataError, match="name of a run that comes along: .*Received: 'no_such'"):
         ut_keras.load("no_such")
     monkeypatch.setattr(pretrained, "_HERE", str(run.parent))
@@ -182,14 +182,14 @@ def test_names_of_runs_that_come_along(loaded, monkeypatch, run):
     assert again.translate(TEXTS, beam_size=1) == loaded.translate(TEXTS, beam_size=1)
 
 
-def test_a_run_without_features_needs_the_problem(tmp_path, problem):
+def test_load_without_features_requires_problem(tmp_path, problem):
     small_run.write(tmp_path)
     with pytest.raises(DataError, match=r"features.json.*problem=problems.get"):
         ut_keras.load(str(tmp_path))
     assert ut_keras.load(str(tmp_path), problem=problem).translate(TEXTS[:1], beam_size=1)
 
 
-def test_mistakes(run, loaded, tmp_path, problem):
+def test_saved_run_rejects_arguments(run, loaded, tmp_path, problem):
     with pytest.raises(DataError, match="must be the folder of a run"):
         ut_keras.load(str(tmp_path / "none"))
     with pytest.raises(DataError, match="must contain hparams.json"):
@@ -218,12 +218,12 @@ def test_mistakes(run, loaded, tmp_path, problem):
         ut_keras.load(str(run), checkpoint_path=str(run / "model.ckpt-7"))
 
 
-def test_importing_loads_nothing():
+def test_import_loads_no_tensorflow():
     program = "import sys, ut_keras; assert not {'tensorflow', 'keras'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_a_run_is_trained_on_with_texts(loaded):
+def test_dataset_trains_run(loaded):
     pairs = [(text, text.upper()) for text in TEXTS * 2]
     data = loaded.dataset(pairs, batch_size=3, seed=1)
     features, targets = next(iter(loaded.dataset(pairs, batch_size=3)))
@@ -247,7 +247,7 @@ def test_a_run_is_trained_on_with_texts(loaded):
             loaded.dataset(wrong)
 
 
-def test_dataset_takes_dicts_by_their_keys(loaded):
+def test_dataset_accepts_keys_of_dicts(loaded):
     """The keys were trained on: every example was "en" -> "de"."""
     rows = [{"en": text, "de": "1"} for text in TEXTS]
     with pytest.raises(ValueError, match="Received: 'en', 'de'"):
@@ -261,7 +261,7 @@ def test_dataset_takes_dicts_by_their_keys(loaded):
         np.testing.assert_array_equal(ours[name], wanted[name])
 
 
-def test_says_that_it_loads_tensorflow_first(monkeypatch, capsys):
+def test_load_prints_that_it_loads_tensorflow(monkeypatch, capsys):
     for _ in range(2):
         with pytest.raises(DataError):
             ut_keras.load("not_there")
@@ -270,14 +270,14 @@ def test_says_that_it_loads_tensorflow_first(monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_what_comes_along_is_ready_for_fit(caplog):
+def test_included_run_is_ready_for_fit(caplog):
     model = (run := ut_keras.load("reverse40")).model
     model.fit(run.dataset([("1 2", "2 1")]), shuffle=False, epochs=2, verbose=0)
     assert float(model.optimizer.learning_rate) == pytest.approx(0.003 * 2 / 200)  # it warms up
     assert "learning_rate_schedule=constant*linear_warmup" in caplog.text
 
 
-def test_classes_are_trained_on_with_texts():
+def test_dataset_trains_classifier():
     run = ut_keras.load("babi_joint")
     pairs = [("Mary got the milk there .|Where is Mary ?", "hallway"), ("John left .|Who ?", "no")]
     features, targets = next(iter(run.dataset(pairs)))
@@ -287,7 +287,7 @@ def test_classes_are_trained_on_with_texts():
     assert run.model.evaluate(run.dataset(pairs), verbose=0, return_dict=True)["loss"] > 0
 
 
-def test_averages_that_are_left_are_said(tmp_path, capsys):
+def test_load_prints_that_averages_are_ignored(tmp_path, capsys):
     run = shutil.copytree(pretrained.folder("reverse40"), tmp_path / "run")
     model = ut_keras.load(run).model
     assert "averages" not in capsys.readouterr().err
@@ -325,7 +325,7 @@ def test_dataset_rejects_arguments_out_of_range(loaded):
     assert len(list(loaded.dataset(pairs, batch_size=np.int64(2), seed=np.int64(1)))) == 2
 
 
-def test_paths_and_flags_of_another_type_are_rejected(loaded, tmp_path):
+def test_saved_run_rejects_paths_and_flags_of_another_type(loaded, tmp_path):
     for value in (None, True, 3, "", b"x", ["x"]):
         calls = {
             "directory": lambda value=value: loaded.save(value),
@@ -354,7 +354,7 @@ def test_paths_and_flags_of_another_type_are_rejected(loaded, tmp_path):
         loaded.push(None)
 
 
-def test_the_word_pad_in_a_prompt_is_no_id(tmp_path):
+def test_prompt_with_pad_word_has_no_padding_id(tmp_path):
     """In a text, in a graph and in a file of prompts alike."""
     words = ["<pad>", "<EOS>", *"abcdefghijk"]
     (tmp_path / "vocab").write_text("\n".join(words) + "\n")
