@@ -63,11 +63,11 @@ def test_export_writes_the_outputs_of_the_model(changes, tmp_path):
     translator = ctranslate2.Translator(str(tmp_path / "of" / "served"))
     ids = np.random.RandomState(2).randint(2, 24, [20, 9])
     ids[:, -1] = 1
-    ids[5:, 6:] = 0  # shorter ones
+    ids[5:, 6:] = 0  # shorter sources
     expected = model.generate({"inputs": ids}, decode_length=11).ids[:, 0].numpy().tolist()
     expected = [row[: row.index(1)] if 1 in row else row for row in expected]
     assert _written(translator, ids, beam_size=1) == expected
-    assert len({tuple(row) for row in expected}) > 1  # not one answer to all
+    assert len({tuple(row) for row in expected}) > 1  # the outputs differ
 
 
 def test_export_rejects_weights_that_are_not_finite(tmp_path):
@@ -79,7 +79,7 @@ def test_export_rejects_weights_that_are_not_finite(tmp_path):
     assert not (tmp_path / "served").exists()
 
 
-@pytest.mark.slow  # the default run has it in full precision
+@pytest.mark.slow  # the default run covers 32 bits
 def test_export_with_int8_weights(tmp_path):
     model = _model()
     sizes = {}
@@ -101,7 +101,7 @@ def test_export_warns_of_wrong_int8_products(tmp_path, monkeypatch, caplog):
 
 
 def test_export_checks_the_files_it_leaves(tmp_path, monkeypatch):
-    """The quantized files, too, and not those that were there before them."""
+    """The export checks the quantized files, not the 32-bit files that they replace."""
     model, other = _model(), _model(",norm_epsilon=9.0")
     spec, rest = ctranslate2_export._spec, [model, other]
     monkeypatch.setattr(ctranslate2_export, "_spec", lambda of, _: spec(of, rest.pop(0)))
@@ -142,7 +142,7 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
 
 def _snippet():
-    """The Python lines of docs/serving.md that call CTranslate2."""
+    """Return the Python lines of docs/serving.md that call CTranslate2."""
     with open(os.path.join(ROOT, "docs", "serving.md"), encoding="utf-8") as file:
         blocks = re.findall(r"```text\n(.*?)```", file.read(), re.DOTALL)
     [snippet] = [block for block in blocks if "ctranslate2.Translator(" in block]
@@ -150,7 +150,7 @@ def _snippet():
 
 
 def _random_model(vocab_size, scale, seed):
-    """A small model of random weights."""
+    """Return a small model with random weights."""
     spec = FeatureSpec(vocab_size)
     changes = "hidden_size=32,filter_size=64,num_heads=4,num_encoder_layers=1,num_decoder_layers=1"
     keras.utils.set_random_seed(1)
@@ -163,7 +163,7 @@ def _random_model(vocab_size, scale, seed):
 
 
 def test_serving_page_snippet_truncates_nothing(tmp_path, monkeypatch):
-    """Texts of more than 1,024 tokens, by the lines of docs/serving.md, score as the model does."""
+    """With the lines of docs/serving.md, texts of over 1,024 tokens score as in the model."""
     encoder = golden.load(golden.VOCABS[0])
     model = _random_model(encoder.vocab_size, 0.1, seed=1)
     export.export_ctranslate2(
@@ -173,7 +173,7 @@ def test_serving_page_snippet_truncates_nothing(tmp_path, monkeypatch):
     options = {}
 
     class Translator(ctranslate2.Translator):
-        """One that remembers how it was called."""
+        """Records its calls."""
 
         def translate_batch(self, *args, **given):
             options.update(given)
@@ -198,7 +198,7 @@ def test_serving_page_snippet_truncates_nothing(tmp_path, monkeypatch):
 
 
 def test_options_give_the_scores_of_the_model(tmp_path):
-    """What docs/serving.md says of the defaults: the first step, and the divisor of a score."""
+    """The statements of docs/serving.md about the defaults: first step and length penalty."""
     model = _random_model(24, 0.3, seed=14)
     export.export_ctranslate2(model, ENCODERS, str(tmp_path / "served"))
     translator = ctranslate2.Translator(str(tmp_path / "served"))
@@ -223,11 +223,11 @@ def test_options_give_the_scores_of_the_model(tmp_path):
         end = _log_probabilities(model, row, [1])[0]
         assert ids[0] != 1
         np.testing.assert_allclose(score, expected.sum() - np.log1p(-np.exp(end)), atol=1e-3)
-    assert 0 < ended < 40  # some end, some are cut
+    assert 0 < ended < 40  # some outputs end, some are truncated
 
 
 def _log_probabilities(model, source, ids):
-    """The model's log probability of each of `ids`."""
+    """Return the model's log probability of each of `ids`."""
     features = {"inputs": source[np.newaxis], "targets": np.int32([ids])}
     logits = model(features, training=False).numpy().reshape(len(ids), -1)
     logits -= logits.max(-1, keepdims=True)

@@ -13,9 +13,9 @@ def test_parse_defaults_match_t2t():
         "extra_length": 100,
     }
     assert (values.pop("batch_size"), values.pop("num_samples")) == (0, -1)
-    assert values.pop("per_example_length")  # which T2T has not
+    assert values.pop("per_example_length")  # T2T does not have it
     ours = decode_hparams.search_options(decode_hparams.parse(""))
-    assert set(ours) == {"beam_size", "alpha", "decode_length"}  # what is left changes nothing
+    assert set(ours) == {"beam_size", "alpha", "decode_length"}  # the others have no effect
 
 
 def test_parse_converts_values():
@@ -93,7 +93,7 @@ def test_search_options_omits_defaults():
     text = "beam_size=1,sampling_temp=0.5,top_k=9,top_p=0.9"
     sampling = {"temperature": 0.5, "top_k": 9, "top_p": 0.9}
     assert options(text).items() >= sampling.items() and "seed" not in options(text)
-    # Every batch draws other numbers.
+    # Every batch samples differently.
     assert options(f"{text},seed=7", batch=2)["seed"] == 9
 
 

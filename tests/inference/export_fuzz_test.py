@@ -1,6 +1,6 @@
-"""Whatever comes as a text, an export answers, and its memory does not grow.
+"""An export accepts any text, and its memory does not grow.
 
-UT_KERAS_FUZZ_INPUTS=10000 tries so many texts instead of two hundred.
+UT_KERAS_FUZZ_INPUTS=10000 tests 10,000 texts instead of 200.
 """
 
 import copy
@@ -15,7 +15,7 @@ from tests.inference import export_models
 from ut_keras import export
 
 NUMBER = int(os.environ.get("UT_KERAS_FUZZ_INPUTS", "200"))
-LONGEST = 24  # ids of a source: a search takes a step for each
+LONGEST = 24  # ids of a source; the search has as many steps
 MEBIBYTE = 2**20
 
 
@@ -31,7 +31,7 @@ def _long(rng):
 
 
 def _characters(*ranges):
-    """Function that makes text of characters of these ranges, and spaces."""
+    """Return a function that makes texts of characters in these ranges and spaces."""
 
     def make(rng):
         text = ""
@@ -58,7 +58,7 @@ KINDS = {
 
 
 def texts(number, seed):
-    """Yields batches of bytes, `number` in all."""
+    """Yield batches of byte strings, `number` in total."""
     rng = random.Random(seed)
     while number > 0:
         batch = [rng.choice(list(KINDS.values()))(rng) for _ in range(rng.randrange(1, 33))]
@@ -73,7 +73,7 @@ def _resident():
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """Function from the name of a model to the signatures of its export."""
+    """Return a function from the name of a model to the signatures of its export."""
 
     def load(name):
         directory = str(tmp_path_factory.mktemp("fuzz") / "1")
@@ -100,11 +100,11 @@ def test_export_accepts_any_text(served, name, number):
             inputs = tf.constant(batch, tf.string)
             _assert_whole(serve(inputs=inputs), len(batch))
             if name != "story":
-                encoder = copy.copy(encoders["inputs"])  # without the words that it has met
+                encoder = copy.copy(encoders["inputs"])  # without its cache of words
                 _assert_encoded(encode(inputs=inputs)["ids"].numpy(), encoder, batch)
         grown.append(_resident() - before)
     print(f"{name}: {number} texts; memory grew by {grown[0]}, then by {grown[1]} bytes")
-    # At first the pools of the allocators fill; oneDNN keeps something for every new shape.
+    # At first the pools of the allocators fill, and oneDNN caches something for every new shape.
     assert grown[1] < 128 * MEBIBYTE, [round(value / MEBIBYTE) for value in grown]
 
 
@@ -113,7 +113,7 @@ def _assert_whole(found, number):
     assert outputs.shape == scores.shape and len(outputs) == number
     assert np.isfinite(scores).all()
     for text in outputs.ravel():
-        text.decode("utf-8")  # JSON has nothing else
+        text.decode("utf-8")  # JSON requires UTF-8
 
 
 def _assert_encoded(ids, encoder, batch):

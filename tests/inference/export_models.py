@@ -1,4 +1,4 @@
-"""Small models of every kind that can be exported, and what they must answer."""
+"""Small models of every kind that can be exported, and their expected outputs."""
 
 import functools
 import zlib
@@ -17,7 +17,7 @@ WORDS = text_encoder.TokenTextEncoder(tokens=["where", "is", "Mary", "?", "in", 
 NUMBERS = text_encoder.IntegerTextEncoder(12)
 LABELS = text_encoder.ClassLabelEncoder(labels=["good", "bad", "neither"])
 
-# What a step of a recurrence may be made of.
+# The parts that a step of a recurrence may have.
 BLOCKS = ("injection", "rotary", "relative_xl", "data_router", "randomized_position")
 # (variant, features); the variants are those of `variant_model`.
 MODELS = {
@@ -37,7 +37,7 @@ TEXTS = ["where is Mary ?", "", "so_ cool \\ 1 2 3", "9 0 7", "\U0001f600 \u05d0
 
 @functools.cache
 def features(kind):
-    """(encoders, specs) of a kind of features."""
+    """Return (encoders, specs) for a kind of features."""
     subwords = golden.load(golden.VOCABS[0])
     encoders = {
         "subwords": {"inputs": subwords, "targets": subwords},
@@ -58,18 +58,18 @@ def features(kind):
 
 @functools.cache
 def build(name):
-    """A model with random weights, and its encoders."""
+    """Return a model with random weights, and its encoders."""
     variant, kind = MODELS[name]
     encoders, specs = features(kind)
     seed = zlib.crc32(name.encode()) % 1000
-    keras.utils.set_random_seed(seed)  # else the first weights depend on what ran before
+    keras.utils.set_random_seed(seed)  # the same weights in any order of tests
     model = variant_model(variant, specs)
     randomize(model, seed)
     return model, encoders
 
 
 def variant_model(variant, specs):
-    """A model of a variant of cache_test, an encoder alone or an LSTM, by its features."""
+    """Return a model of a variant of cache_test, an encoder or an LSTM."""
     if variant == "encoder":
         model_name, set_name = "universal_transformer_encoder", "universal_transformer_tiny"
         overrides = cache_test.STEPS
@@ -102,23 +102,25 @@ _OTHERS = {
 
 
 def randomize(model, seed):
-    """Draws weights that make every input give something else, and are the same in every run."""
+    """Set random weights with which different inputs have different outputs."""
     for number, variable in enumerate(model.variables):
         if "seed_generator" not in variable.path:
             noise = np.random.RandomState([seed, number]).normal(size=variable.shape)
-            start = variable if len(variable.shape) < 2 else 0.0  # kernels start at random
+            start = (
+                variable if len(variable.shape) < 2 else 0.0
+            )  # kernels have random initial values
             variable.assign(start + 0.5 * noise)
 
 
 def rows(encoders, texts):
-    """Lists of ids, by the encoders in Python; what these refuse is left out."""
+    """Return lists of ids from the encoders in Python, without texts that they reject."""
     is_prompt = "inputs" not in encoders
     encoder = encoders["targets" if is_prompt else "inputs"]
     return [_encode(encoder, text) + ([] if is_prompt else [text_encoder.EOS]) for text in texts]
 
 
 def padded(rows):
-    """int32 [B, S]."""
+    """Return int32 [B, S], padded with 0."""
     ids = np.zeros([len(rows), max(map(len, rows))], np.int32)
     for line, row in zip(ids, rows, strict=True):
         line[: len(row)] = row
@@ -126,12 +128,12 @@ def padded(rows):
 
 
 def expected(name, texts, **changed):
-    """[(texts, scores)] that `serving_default` must give, by `model.generate` and the encoders."""
+    """Return the expected [(texts, scores)] of `serving_default`, from `model.generate`."""
     model, encoders = build(name)
     if model.class_labels or model.decoder is None:
         return _expected_classes(model, encoders, texts)
     ids = rows(encoders, texts)
-    # An LSTM's attention sees padding, so that lines of a length are decoded together.
+    # An LSTM attends to padding, so only lines of one length share a batch.
     alone = "inputs" not in encoders or name == "lstm"
     groups = [[i] for i in range(len(ids))] if alone else [range(len(ids))]
     results = {}
@@ -164,7 +166,7 @@ def _expected_classes(model, encoders, texts):
 
 
 def story_ids(encoder, text):
-    """int32 [1, 4, 5]: sentences from the first row on, the question in the last."""
+    """Return int32 [1, 4, 5]: the sentences in the first rows, the question in the last."""
     ids = np.zeros([1, 4, 5], np.int32)
     sentences = [_encode(encoder, part)[:5] for part in text.split("|") if part.strip()]
     *story, question = sentences or [[]]

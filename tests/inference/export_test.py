@@ -1,4 +1,4 @@
-"""What is exported answers as the model does, in a process that has TensorFlow only."""
+"""An export has the outputs of the model, in a process that has only TensorFlow."""
 
 import functools
 import gc
@@ -39,14 +39,14 @@ json.dump(answers, open(sys.argv[2], "w"))
 
 
 def _some_slow(names):
-    """To export takes seconds: three kinds of models in the default run, all in the slow one."""
+    """Mark most models as slow, because an export takes seconds."""
     quick = ("adaptive", "classes", "story")
     return [n if n in quick else pytest.param(n, marks=pytest.mark.slow) for n in names]
 
 
 @pytest.fixture(scope="module")
 def exports(tmp_path_factory):
-    """Function from the name of a model to the folder of its export, made once."""
+    """Return a function from the name of a model to the folder of its export, made once."""
     folder = tmp_path_factory.mktemp("exports")
 
     def get(name, **changed):
@@ -63,7 +63,7 @@ def exports(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def loaded(exports):
-    """Function from the name of a model to its export, loaded once: a second's work."""
+    """Return a function from the name of a model to its export, which takes a second to load."""
     return functools.cache(lambda name, **changed: _load(exports(name, **changed)))
 
 
@@ -72,7 +72,7 @@ def _load(directory):
 
 
 def _batches(name):
-    """Lists of texts: several, one, an empty one, none, broken ones."""
+    """Return lists of texts: several, one, an empty one, none, invalid ones."""
     texts = export_models.TEXTS
     if name == "story":
         texts = [
@@ -100,7 +100,7 @@ def test_export_works_without_ut_keras(exports, tmp_path):
     ]
     (tmp_path / "jobs.json").write_text(json.dumps(jobs))
     (tmp_path / "client.py").write_text(_CLIENT)
-    # Away from the checkout, where this library cannot be imported by chance.
+    # Outside of the checkout, where ut_keras cannot be imported by accident.
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     subprocess.run(
         [sys.executable, "-P", "client.py", "jobs.json", "answers.json"],
@@ -115,7 +115,7 @@ def test_export_works_without_ut_keras(exports, tmp_path):
             texts = [text.decode("utf-8", "replace") for text in batch]
             _assert_same(answer, export_models.expected(name, texts) if texts else [])
             written |= {text for row in answer[0] for text in row}
-    assert len(written) > 40  # they do not all say the same
+    assert len(written) > 40  # the outputs differ
 
 
 @pytest.mark.slow
@@ -275,7 +275,7 @@ def test_max_input_length_truncates_sources(exports):
     _assert_same(answer, export_models.expected("bytes", ["so ve", "short"]))
     encode = _load(exports("prompts", max_input_length=2)).signatures["encode"]
     _, encoders = export_models.build("prompts")
-    wanted = encoders["targets"].encode(texts[0])[-2:]  # what is next to the continuation
+    wanted = encoders["targets"].encode(texts[0])[-2:]  # the end of the prompt
     assert encode(inputs=tf.constant(texts))["ids"][0].numpy().tolist() == wanted
 
 
@@ -312,14 +312,14 @@ def _operations(directory):
 def test_export_runs_no_python_and_reads_no_files(exports, name):
     operations = _operations(exports(name))
     assert {"StatefulPartitionedCall", "RestoreV2"} < operations
-    # Save and restore are of the folder itself.
+    # These operations save and restore the folder itself.
     forbidden = ("Py", "ReadFile", "WriteFile", "MatchingFiles", "Dataset", "Reader", "Print")
     assert not {op for op in operations if any(word in op for word in forbidden)}
 
 
 @pytest.mark.parametrize("name", _some_slow(["adaptive", "prompts", "lstm"]))
 def test_export_serves_concurrent_requests(loaded, name):
-    """The caches of a search are written in place: each request must have its own."""
+    """A search writes its caches in place, so each request must have its own."""
     serve = loaded(name).signatures["serving_default"]
     batches = [[text] for text in export_models.TEXTS] + [export_models.TEXTS, ["1 2", "so", ""]]
     alone = [_answer(serve, batch) for batch in batches]
@@ -347,7 +347,7 @@ def _answer(serve, texts):
 
 @pytest.mark.slow
 def test_export_leaves_model_unchanged(exports):
-    """Neither traces nor weights of an export stay behind."""
+    """An export leaves neither traces nor weights in the model."""
     model, encoders = export_models.build("bytes")
     ids = export_models.padded(export_models.rows(encoders, ["so cool", "4"]))
     before = model.generate({"inputs": ids}, **export_models.SEARCH)

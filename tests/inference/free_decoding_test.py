@@ -10,7 +10,7 @@ from ut_keras.inference import decode_hparams, text_model
 TARGETS = np.array([[5, 6, 7, 1], [5, 6, 1, 0], [5, 1, 0, 0], [5, 6, 7, 1]], np.int32)
 DECODED = np.array(
     [
-        [5, 6, 7, 1, 0],  # right
+        [5, 6, 7, 1, 0],  # correct
         [5, 6, 6, 6, 1],  # too long
         [6, 1, 0, 0, 0],  # wrong
         [5, 6, 1, 0, 0],  # too short
@@ -20,7 +20,7 @@ DECODED = np.array(
 
 
 class Decoded:
-    """A model that writes what it is told to."""
+    """A model with fixed outputs."""
 
     class_labels = False
     encoder = decoder = "some"
@@ -42,7 +42,7 @@ def test_free_decoding_accuracy():
 
 @pytest.mark.parametrize(("written", "expected"), [([1, 0], 1.0), ([5, 1], 0.0)])
 def test_free_decoding_accuracy_with_empty_references(written, expected, monkeypatch):
-    """Of no id, too, is all right that is met."""
+    """If all references are empty, empty outputs are correct."""
     monkeypatch.setitem(globals(), "DECODED", np.array([written] * 2, np.int32))
     targets = np.array([[1, 0], [1, 0]], np.int32)
     dataset = tf.data.Dataset.from_tensors(({"inputs": targets, "targets": targets}, targets))
@@ -56,7 +56,7 @@ def test_free_decoding_accuracy_with_empty_references(written, expected, monkeyp
     ["encoder_symbols", *(pytest.param(n, marks=pytest.mark.slow) for n in ("lstm", "adaptive"))],
 )
 def test_free_decoding_matches_export(name):
-    """Rows of several lengths in a padded batch, for models to which padding is not nothing."""
+    """A padded batch of several lengths, for models whose outputs depend on padding."""
     model, encoders = export_models.build(name)
     texts = ["1 0 3", "0", "9 8 7 1 2 5", "4 4", "3 9 9 9 9"]
     if name == "lstm":

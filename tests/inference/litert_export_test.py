@@ -1,4 +1,4 @@
-"""Searches and single steps in LiteRT, which must write what the model writes."""
+"""Searches and single steps in LiteRT have the outputs of the model."""
 
 import os
 
@@ -42,7 +42,7 @@ _SLOW = ("act", "act_copy", "basic", "transformer", "relative", "sepconv", "mode
     ],
 )
 def test_export_writes_the_outputs_of_the_model(variant, beam_size, tmp_path):
-    """By the search in it, and for the best symbol step by step."""
+    """Both the search and single steps with the best token match the model."""
     model = _model(variant)
     lite = _exported(model, tmp_path / "m.tflite", LENGTH, decode_length=ROOM, beam_size=beam_size)
     operations = {op["op_name"] for op in lite._get_ops_details()}
@@ -65,7 +65,7 @@ def test_export_writes_the_outputs_of_the_model(variant, beam_size, tmp_path):
 
 @pytest.mark.slow
 def test_export_names_unsupported_operation(tmp_path):
-    """The beams of an LSTM, which reads the whole prefix anew; greedily it goes."""
+    """Beam search of an LSTM is not supported; greedy search is."""
     model = _model("lstm_plain")
     assert "generate" in _exported(model, tmp_path / "m.tflite", LENGTH).get_signature_list()
     with pytest.raises(ValueError, match=r"operations .* Received: tf.TensorList\w+\.$"):
@@ -74,7 +74,7 @@ def test_export_names_unsupported_operation(tmp_path):
 
 
 def _greedy(lite, source, length):
-    """The best symbols, as a program without the search would choose them."""
+    """Return the best tokens, chosen by a program without a search."""
     encode, step = map(lite.get_signature_runner, ("encode", "step"))
     state, symbols = encode(inputs=_padded(source)), [0]
     del state["states"]
@@ -87,7 +87,7 @@ def _greedy(lite, source, length):
 
 @pytest.fixture(scope="module")
 def prompts(tmp_path_factory):
-    """The export of a language model that may write 5 symbols."""
+    """Return the export of a language model with 5 positions."""
     path = str(tmp_path_factory.mktemp("prompts") / "m.tflite")
     export.export_litert(export_models.build("prompts")[0], path, decode_length=5)
     return path
@@ -115,7 +115,7 @@ def test_export_rejects_language_model_without_cache(tmp_path):
 
 
 def test_export_stores_no_empty_caches(prompts, tmp_path):
-    """Room for more positions is made when it is run, but for a row that says which is which."""
+    """The file does not grow with the cache, except for one row with the positions."""
     model, _ = export_models.build("prompts")
     short, long = prompts, tmp_path / "2000.tflite"
     start = _exported(model, long, decode_length=2000).get_signature_runner("start")
@@ -142,11 +142,11 @@ def test_export_rejects_stories_whose_padding_matters(tmp_path):
 
 @pytest.mark.slow
 def test_quantized_export(tmp_path):
-    """A table that embeds and scores is there once, and each row has a scale of its own."""
+    """A table that embeds and scores is stored once, and each row has its own scale."""
     encoders, specs = export_models.features("subwords")
     sizes = "hidden_size=64,filter_size=256,num_heads=2"
     model = models.from_specs("transformer", hparams.get("transformer_tiny", sizes), specs)
-    # As most of the numbers are in vocabularies: rows of other sizes.
+    # Most weights are in vocabularies, whose rows have different sizes.
     table = model.target_embedding.embedding
     table.assign(table * np.linspace(0.1, 2, table.shape[0], dtype=np.float32)[:, np.newaxis])
     source = export_models.rows(encoders, ["so cool"])[0]
@@ -163,7 +163,7 @@ def test_quantized_export(tmp_path):
     assert sizes[""] - sizes["float16"] > 0.35 * weights
     assert sizes[""] - sizes["int8"] > 0.5 * weights
     assert errors[""] < 1e-4 < errors["int8"] < 0.3
-    # The process's own searches write in place as before.
+    # Searches in this process write in place as before.
     model.generate({"inputs": [source]}, decode_length=2)
     [search] = model._searches.values()
     assert "InplaceUpdate" in str(search.get_concrete_function().graph.as_graph_def())
@@ -180,7 +180,7 @@ def test_quantized_export(tmp_path):
         ("act", (4,), {"exit_threshold": 0.5}, "Received: exit_threshold"),
         ("act", (4,), {"return_steps": True}, "Received: return_steps"),
         ("global", (4,), {}, "Received: .* act_type=global"),
-        # The default run has it in tests/bin/exporter_test.py.
+        # tests/bin/exporter_test.py covers this in the default run.
         pytest.param(
             *("basic", (4,), {"temperature": 1.0}, "Received: StatelessRandom"),
             marks=pytest.mark.slow,
@@ -192,4 +192,4 @@ def test_export_rejects_arguments(variant, arguments, options, message, tmp_path
     with pytest.raises(ValueError, match=message) as caught:
         export.export_litert(_model(variant), str(path), *arguments, **options)
     assert "\n" not in str(caught.value) and not path.exists()
-    assert "error" not in capfd.readouterr().err  # of the converter's, which are pages
+    assert "error" not in capfd.readouterr().err  # the converter's output is hidden

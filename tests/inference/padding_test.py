@@ -16,7 +16,7 @@ def test_plan_has_every_sequence_once_within_limits():
         assert len(batch) * max(lengths[row] for row in batch) <= 200
     longest = [lengths[batch[0]] for batch in batches]
     assert longest == sorted(longest, reverse=True)
-    # and full: no two neighbours would fit into one
+    # The batches are full: two neighbors would not fit into one.
     for one, other in zip(batches, batches[1:], strict=False):
         assert len(one) == 16 or (len(one) + 1) * lengths[one[0]] > 200, (one, other)
 

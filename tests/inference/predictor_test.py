@@ -1,4 +1,4 @@
-"""Rows of any length, together and alone."""
+"""Sequences of any length, in batches and alone."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from ut_keras.inference.text_model import TextModel
 
 
 def _global_model():
-    """A model to which padding behind source and target makes a difference."""
+    """Return a model whose outputs depend on padding after source and target."""
     encoders, specs = export_models.features("numbers")
     model = export_models.variant_model("global", specs)
     export_models.randomize(model, 7)
@@ -30,7 +30,7 @@ def test_predictor_outputs_do_not_depend_on_the_batch():
     batch = predictor(padding.trim(export_models.padded(rows)), **options)
     for found in (predictor(rows, **options), batch):
         for here, there in zip(found, alone, strict=True):
-            # as many columns as the longest of a batch has
+            # As many columns as the longest output of a batch.
             room = [[0, 0], [0, here.ids.shape[1] - there.ids.shape[1]]]
             np.testing.assert_array_equal(here.ids, np.pad(there.ids, room))
             np.testing.assert_allclose(here.scores, there.scores, rtol=1e-4, atol=1e-5)
@@ -38,7 +38,7 @@ def test_predictor_outputs_do_not_depend_on_the_batch():
 
 @pytest.mark.parametrize("pooling", ["mean", "masked_mean"])
 def test_predictor_of_trimmed_stories(pooling):
-    """In a batch and alone, as text and as ids."""
+    """In a batch and alone, as texts and as ids."""
     encoders, specs = export_models.features("story")
     overrides = f"{cache_test.TINY},trim_stories=True,class_label_pooling={pooling}"
     hp = hparams.get("universal_transformer_tiny", overrides)
@@ -54,7 +54,7 @@ def test_predictor_of_trimmed_stories(pooling):
     found = predictor(rows)
     scores = [beams.scores[0] for beams in found]
     np.testing.assert_allclose(graph.generate(tf.constant(texts)).scores[:, 0], scores, rtol=1e-4)
-    assert graph.ids(tf.constant(texts)).shape == [4, 4, 5]  # with as few rows as the longest has
+    assert graph.ids(tf.constant(texts)).shape == [4, 4, 5]  # as many rows as the longest story
     for row, score in zip(rows, scores, strict=True):
         np.testing.assert_allclose(predictor([row])[0].scores, [score], rtol=1e-4)
 

@@ -28,7 +28,7 @@ def problem():
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory, problem):
-    """The folder of a run, as the commands that make one leave it."""
+    """Return the folder of a run, as the commands write it."""
     folder = tmp_path_factory.mktemp("run")
     small_run.write(folder)
     feature_record.save(str(folder), feature_record.from_problem(problem, None))
@@ -53,7 +53,11 @@ def test_translate_matches_ut_decoder(run, loaded, tmp_path):
 
 
 def test_generate_maximum_length_does_not_depend_on_the_batch(loaded):
-    options = {"beam_size": 1, "decode_length": 2, "min_length": 99}  # on and on
+    options = {
+        "beam_size": 1,
+        "decode_length": 2,
+        "min_length": 99,
+    }  # the outputs never end by themselves
 
     def written(texts, **changed):
         return [beams[0] for beams in loaded.generate(texts, **options, **changed)]
@@ -62,7 +66,7 @@ def test_generate_maximum_length_does_not_depend_on_the_batch(loaded):
     for text, beam in zip(TEXTS, together, strict=True):
         [alone] = written([text])
         assert alone == (beam[0], pytest.approx(beam[1], rel=1e-4))
-    assert written(TEXTS, per_example_length=False) != together  # as T2T has it
+    assert written(TEXTS, per_example_length=False) != together  # as in T2T
     with pytest.warns(DeprecationWarning, match="own_room.*per_example_length") as caught:
         old = written(TEXTS, own_room=False)
     assert old == written(TEXTS, per_example_length=False)
@@ -92,7 +96,7 @@ def test_generate_returns_beams(loaded):
 
 @pytest.mark.slow
 def test_generate_traces_once_for_all_values(loaded):
-    """Of numbers; a search that draws is another one, and each gives what the model gives."""
+    """Sampling needs another trace than searching; each output matches `model.generate`."""
     model = loaded.model
     ids = [[*loaded.encoders["inputs"].encode(TEXTS[0]), text_encoder.EOS]]
 
@@ -114,11 +118,11 @@ def test_generate_traces_once_for_all_values(loaded):
 
 
 def test_generate_samples_differ_between_batches(loaded):
-    """With a seed they are the same again."""
+    """With a seed, a second call gives the same samples."""
     texts = TEXTS[:1] * 65
     for seed in ({}, {"seed": 7}):
         drawn = loaded.generate(texts, temperature=3.0, decode_length=20, **seed)
-        assert drawn[0] != drawn[64]  # the first rows of two batches
+        assert drawn[0] != drawn[64]  # the first examples of two batches
     again = [loaded.generate(texts[:3], temperature=3.0, seed=7, decode_length=9) for _ in "12"]
     assert again[0] == again[1]
 
@@ -131,7 +135,7 @@ def test_pickle_keeps_weights(loaded):
 
 
 def test_load_works_without_data(tmp_path):
-    """Trained on subwords from a folder that is gone."""
+    """The run was trained on subwords from a folder that no longer exists."""
     data = tmp_path / "data"
     data.mkdir()
     lines = "".join(f"number {i}\tis {i}\n" for i in range(40))
@@ -239,7 +243,7 @@ def test_dataset_trains_run(loaded):
     assert np.isfinite(history.history["loss"][0])
     assert any((w.numpy() != b).any() for w, b in zip(model.trainable_weights, before, strict=True))
     for weight, value in zip(model.trainable_weights, before, strict=True):
-        weight.assign(value)  # other tests share it
+        weight.assign(value)  # other tests share the model
     with pytest.raises(ValueError, match="must be a str"):
         loaded.dataset([("a", 1)])
     for wrong in ([], ["ab"], [("a",)], [("a", "b", "c")]):
@@ -248,7 +252,7 @@ def test_dataset_trains_run(loaded):
 
 
 def test_dataset_accepts_keys_of_dicts(loaded):
-    """The keys were trained on: every example was "en" -> "de"."""
+    """A regression: the keys themselves were the texts, "en" -> "de" in every example."""
     rows = [{"en": text, "de": "1"} for text in TEXTS]
     with pytest.raises(ValueError, match="Received: 'en', 'de'"):
         loaded.dataset(rows)
@@ -273,7 +277,7 @@ def test_load_prints_that_it_loads_tensorflow(monkeypatch, capsys):
 def test_included_run_is_ready_for_fit(caplog):
     model = (run := ut_keras.load("reverse40")).model
     model.fit(run.dataset([("1 2", "2 1")]), shuffle=False, epochs=2, verbose=0)
-    assert float(model.optimizer.learning_rate) == pytest.approx(0.003 * 2 / 200)  # it warms up
+    assert float(model.optimizer.learning_rate) == pytest.approx(0.003 * 2 / 200)  # warmup
     assert "learning_rate_schedule=constant*linear_warmup" in caplog.text
 
 
@@ -355,7 +359,7 @@ def test_saved_run_rejects_paths_and_flags_of_another_type(loaded, tmp_path):
 
 
 def test_prompt_with_pad_word_has_no_padding_id(tmp_path):
-    """In a text, in a graph and in a file of prompts alike."""
+    """This holds for texts, in a graph and for files of prompts."""
     words = ["<pad>", "<EOS>", *"abcdefghijk"]
     (tmp_path / "vocab").write_text("\n".join(words) + "\n")
     encoder = text_encoder.TokenTextEncoder(str(tmp_path / "vocab"))

@@ -1,4 +1,4 @@
-"""Texts and pairs, as callers hold them."""
+"""Texts and pairs of texts in the containers of callers."""
 
 import collections
 import csv
@@ -20,7 +20,7 @@ Row = collections.namedtuple("Row", ["de", "en"])
 
 
 class Column:
-    """An iterable of rows that is no list, as `datasets.Column` is."""
+    """An iterable of rows that is not a list, like `datasets.Column`."""
 
     def __init__(self, rows):
         self._rows = rows
@@ -36,7 +36,7 @@ class Column:
 
 
 class Frame:
-    """Iterates over the names of its columns, as `pandas.DataFrame` does."""
+    """Iterates over the names of its columns, like `pandas.DataFrame`."""
 
     ndim = 2
 
