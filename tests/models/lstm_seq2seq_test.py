@@ -122,9 +122,7 @@ def test_table_that_scores_has_the_attentions_width():
     message = "attention_layer_size=12, hidden_size=16, shared_embedding_and_softmax_weights=True"
     with pytest.raises(HParamError, match=message):
         examples.make("lstm_attention", "num_heads=1,shared_embedding_and_softmax_weights=True")
-    with pytest.raises(
-        HParamError, match="one table does both. Received: 32 numbers.*hidden_size=16"
-    ):
+    with pytest.raises(HParamError, match="Received: 32 .*hidden_size=16"):
         examples.make("lstm_bidirectional", "shared_embedding_and_softmax_weights=True")
 
 
