@@ -19,7 +19,7 @@ def _loss(model, **arguments):
     return model.test_on_batch(features, features["targets"], return_dict=True)["loss"]
 
 
-def test_loss_weights():
+def test_compile_loss_weights():
     """They weigh the loss against the ponder cost."""
     model = examples.make("adaptive", QUIET)
     features = examples.features("adaptive")
@@ -35,7 +35,7 @@ def test_loss_weights():
             model.compile(loss_weights=wrong)
 
 
-def test_what_a_loss_of_ones_own_computes():
+def test_compile_calls_user_loss():
     """A subclass of the default loss is asked, too."""
 
     @keras.saving.register_keras_serializable(package="test")
@@ -48,7 +48,7 @@ def test_what_a_loss_of_ones_own_computes():
     assert _loss(model, loss=Twice()) == pytest.approx(2 * plain, rel=1e-5)
 
 
-def test_arguments_are_in_the_order_of_keras():
+def test_compile_arguments_have_order_of_keras():
     ours = [
         name
         for name, each in inspect.signature(keras_model.KerasModel.compile).parameters.items()

@@ -30,7 +30,7 @@ def _both(variant):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_is_the_model_that_was_made_with_it(variant):
+def test_exit_threshold_matches_model_made_with_it(variant):
     model, wanted, features, threshold = _both(variant)
     as_ever = model.inspect(features).encoder.ponder_times
     got = model.forward(features, exit_threshold=threshold)
@@ -43,7 +43,7 @@ def test_is_the_model_that_was_made_with_it(variant):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", [n for n in VARIANTS if VARIANTS[n][0] == "adaptive"])
-def test_decodes_as_the_model_that_was_made_with_it(variant):
+def test_exit_threshold_decodes_like_model_made_with_it(variant):
     model, wanted, features, threshold = _both(variant)
     one, other = (
         model.generate(features, 2, exit_threshold=threshold, decode_length=1, **options)
@@ -59,7 +59,7 @@ def test_decodes_as_the_model_that_was_made_with_it(variant):
     np.testing.assert_allclose(score, wanted.score(features), rtol=1e-4)
 
 
-def test_a_higher_one_goes_deeper():
+def test_higher_exit_threshold_takes_more_steps():
     model = examples.make("adaptive", "act_max_steps=4,act_type=ponder_net,act_epsilon=0.1")
     features = examples.features("adaptive")
     as_ever, deep = (
@@ -69,7 +69,7 @@ def test_a_higher_one_goes_deeper():
     assert np.all(deep >= as_ever) and np.sum(deep) > np.sum(as_ever)
 
 
-def test_refuses():
+def test_exit_threshold_rejects_models_and_values():
     features = examples.features("universal")
     methods = ("generate", "score", "forward")
     for kind, message in {
@@ -91,7 +91,7 @@ def test_refuses():
 @pytest.mark.parametrize(
     "rest", ["", pytest.param(",act_halted_state=copy", marks=pytest.mark.slow)]
 )
-def test_a_rule_of_ones_own_that_does_not_look_at_it_is_refused(monkeypatch, rest):
+def test_exit_threshold_rejects_rule_that_ignores_it(monkeypatch, rest):
     class OwnLimit(halting.ACTHalting):
         def halt(self, step, before):
             p = tf.sigmoid(self(step.x))[..., 0]

@@ -48,7 +48,7 @@ def dataset():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")  # Keras, of any unknown number
-def test_the_end_of_the_data_changes_nothing(dataset):
+def test_fit_makes_no_update_at_end_of_data(dataset):
     """Keras runs the update once more when they end, if it does not know how many there are."""
 
     def batches():
@@ -67,7 +67,7 @@ def test_the_end_of_the_data_changes_nothing(dataset):
         np.testing.assert_array_equal(a, b, err_msg=a.path)
 
 
-def test_an_update_is_traced_once(dataset, monkeypatch):
+def test_fit_traces_update_once(dataset, monkeypatch):
     model, traced = _make(), []
     step = model.train_step
     monkeypatch.setattr(model, "train_step", lambda data: traced.append(data) or step(data))
@@ -77,7 +77,7 @@ def test_an_update_is_traced_once(dataset, monkeypatch):
 
 
 @pytest.mark.slow  # an update that is traced twice
-def test_a_layer_that_the_first_batch_builds_is_trained_too(dataset):
+def test_fit_trains_layer_built_by_first_batch(dataset):
     class Shifted(universal_transformer.UniversalTransformer):
         def forward(self, features, training=None):
             out = super().forward(features, training)
@@ -95,7 +95,7 @@ def test_a_layer_that_the_first_batch_builds_is_trained_too(dataset):
 @pytest.mark.parametrize(
     "hparams_set", ["universal_transformer_tiny", "adaptive_universal_transformer_tiny"]
 )
-def test_fit_equals_the_trainer(hparams_set, dataset):
+def test_fit_matches_trainer(hparams_set, dataset):
     """Same seed, same batches, dropout and clipping included: the same losses and weights."""
     fitted = _make(hparams_set)
     fitted.compile()
@@ -114,7 +114,7 @@ def test_fit_equals_the_trainer(hparams_set, dataset):
 
 
 @pytest.mark.slow
-def test_datasets_of_problems_tell_their_end():
+def test_fit_of_problem_dataset_ends_without_warning():
     """As README has it: no warning (all are errors here), and no update at the end of the data."""
     hp = hparams.get("universal_transformer_tiny", OVERRIDES + ",batch_size=2048,max_length=41")
     problem = problems.get("algorithmic_reverse_binary40")
@@ -127,7 +127,7 @@ def test_datasets_of_problems_tell_their_end():
 
 
 @pytest.mark.slow  # XLA takes its time
-def test_xla_takes_all_positions_where_halted_ones_are_copied():
+def test_xla_computes_all_positions_with_copied_states():
     """It cannot leave out rows; Keras compiles for any number of them."""
     model = examples.make("encoder", "act_halted_state=copy")
     features = examples.features("encoder")
@@ -138,7 +138,7 @@ def test_xla_takes_all_positions_where_halted_ones_are_copied():
 
 
 @pytest.mark.slow  # XLA takes its time
-def test_jit_compile(dataset):
+def test_fit_jit_compile_matches(dataset):
     """The same training; optimizer and metrics may be made in the first step, as Keras does it."""
     results = []
     for jit_compile in (False, True):
@@ -159,7 +159,7 @@ def test_jit_compile(dataset):
         keras.callbacks.ReduceLROnPlateau("accuracy", factor=0.5, patience=1, min_delta=100.0),
     ],
 )
-def test_callbacks_that_set_the_learning_rate(callback, dataset):
+def test_fit_callbacks_that_set_the_learning_rate(callback, dataset):
     """They cannot where there is a schedule, which is said before the first step."""
     model = _make("universal_transformer_tiny")
     model.compile(run_eagerly=True)
@@ -175,7 +175,7 @@ def test_callbacks_that_set_the_learning_rate(callback, dataset):
     assert float(optimizer.learning_rate) <= 0.125
 
 
-def test_a_schedule_that_needs_the_length_of_the_run():
+def test_fit_with_schedule_that_needs_train_steps():
     model = _make("universal_transformer_tiny")
     hp = model.hparams.override("learning_rate_schedule=constant*linear_warmup*linear_decay")
     model = models.get("universal_transformer", hp, vocab_sizes=SIZES)
@@ -188,7 +188,7 @@ def test_a_schedule_that_needs_the_length_of_the_run():
     "method",
     ["evaluate", *(pytest.param(n, marks=pytest.mark.slow) for n in ("fit", "train_on_batch"))],
 )
-def test_data_of_another_form_are_refused_by_a_line(method):
+def test_fit_rejects_data_of_another_form(method):
     features, targets = next(_batches())
     model = _make("universal_transformer_tiny")
     model.compile()
@@ -210,7 +210,7 @@ def test_data_of_another_form_are_refused_by_a_line(method):
     refused(no_targets, features)
 
 
-def test_targets_that_there_are_not():
+def test_fit_requires_targets():
     features, targets = next(_batches())
     model = _make("universal_transformer_tiny")
     size = model.specs["targets"].vocab_size
@@ -222,7 +222,7 @@ def test_targets_that_there_are_not():
 
 
 @pytest.mark.parametrize("method", ["evaluate", pytest.param("fit", marks=pytest.mark.slow)])
-def test_targets_that_are_no_ids(method):
+def test_fit_rejects_targets_that_are_not_ids(method):
     """They would be cut off: 3.9 would be 3."""
     features, targets = next(_batches())
     model = _make("universal_transformer_tiny")
@@ -232,7 +232,7 @@ def test_targets_that_are_no_ids(method):
 
 
 @pytest.mark.parametrize("method", ["__call__", "inspect", "generate", "score", "predict"])
-def test_ids_without_names_are_refused_by_a_line(method):
+def test_fit_rejects_ids_without_names(method):
     model = _make("universal_transformer_tiny")
     with pytest.raises(ValueError, match="^features must .* Received: a tensor of shape .*7.*$"):
         getattr(model, method)(next(_batches())[1])
@@ -250,7 +250,7 @@ def test_evaluate_does_not_smooth_labels(dataset):
     assert 0 <= result["accuracy_per_sequence"] <= result["accuracy"] <= 1
 
 
-def test_own_loss_and_optimizer(dataset):
+def test_compile_keeps_user_loss_and_optimizer(dataset):
     """A notebook user's own choices are taken as they are."""
     model = _make("universal_transformer_tiny")
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -261,7 +261,7 @@ def test_own_loss_and_optimizer(dataset):
 
 
 @pytest.mark.slow
-def test_saved_compiled_model_goes_on(dataset, tmp_path):
+def test_saved_compiled_model_continues_training(dataset, tmp_path):
     """Optimizer, loss and metrics come back with the model."""
     model = _make()
     model.compile()
@@ -276,7 +276,7 @@ def test_saved_compiled_model_goes_on(dataset, tmp_path):
     assert int(loaded.optimizer.iterations) == 12
 
 
-def test_a_model_of_which_nothing_is_trained(dataset):
+def test_fit_without_trainable_weights(dataset):
     model = _make("universal_transformer_tiny")
     model.trainable = False
     model.compile()
@@ -287,7 +287,7 @@ def test_a_model_of_which_nothing_is_trained(dataset):
         np.testing.assert_array_equal(variable, value)
 
 
-def test_what_a_part_cost_by_itself_does_not_count(dataset):
+def test_loss_ignores_separate_losses_of_layers(dataset):
     found = []
     for is_called in (False, True):
         model = _make()
@@ -299,7 +299,7 @@ def test_what_a_part_cost_by_itself_does_not_count(dataset):
     assert found[0] == found[1]
 
 
-def test_the_end_of_the_data_is_no_warning():
+def test_end_of_data_gives_no_warning():
     """Of a dataset that does not know its number of batches; that nothing came is told."""
     model, features = examples.make("universal"), examples.features("universal")
     model.compile("adam", steps_per_execution=2)

@@ -33,7 +33,7 @@ def test_frozen_parts_stay_frozen(kind, tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_part_of_a_frozen_part_is_trained():
+def test_part_of_a_frozen_part_is_trained():
     """And a whole model that is not trained stays so."""
     model = examples.make("adaptive")
     model.encoder.trainable = False
@@ -45,7 +45,7 @@ def test_a_part_of_a_frozen_part_is_trained():
     assert not keras.models.clone_model(model).trainable_variables
 
 
-def test_a_layer_that_is_made_frozen(tmp_path):
+def test_layer_made_with_trainable_false(tmp_path):
     model = keras.Sequential([layers.FeedForward(8, 4, trainable=False), keras.layers.Dense(1)])
     model.build((None, None, 4))
     model.save(tmp_path / "model.keras")

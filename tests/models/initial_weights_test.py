@@ -94,7 +94,7 @@ def _fresh(name, overrides):
 
 
 @pytest.mark.parametrize("name", t2t._configurations("model"))
-def test_formulas_are_t2ts(name):
+def test_formulas_match_t2t(name):
     """T2T's own initial values fit them."""
     setting, arrays = t2t._load("model", name)
     variables = t2t._group(arrays, "var/")
@@ -104,7 +104,7 @@ def test_formulas_are_t2ts(name):
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_fresh_weights(name):
+def test_initial_weights_match_formulas(name):
     model = _fresh(name, {"initializer_gain": 0.5})
     assert _check(t2t_import.export_variables(model), model.hparams)
     drawn = [v.numpy() for v in model.trainable_variables if np.std(v.numpy()) > 0]
@@ -131,7 +131,7 @@ def _kernel(initializer):
         ("xavier", (0.1021, 0.1443), 0.1021 * 3**0.5),
     ],
 )
-def test_initializers(initializer, deviations, bound):
+def test_initializers_match_t2t(initializer, deviations, bound):
     kernel, table = _kernel(initializer)
     assert np.std(kernel) == pytest.approx(deviations[0], rel=0.04)
     assert np.std(table) == pytest.approx(deviations[1], rel=0.08)
@@ -142,7 +142,7 @@ def test_initializers(initializer, deviations, bound):
     )
 
 
-def test_orthogonal():
+def test_orthogonal_initializer():
     kernel, table = _kernel("orthogonal")
     for value in (kernel, table):
         np.testing.assert_allclose(value @ value.T, 0.25 * np.eye(len(value)), atol=1e-5)

@@ -21,7 +21,7 @@ _Q_HALT = "recurrence_type=act,act_type=q_halt,act_epsilon=0.5,act_halted_state=
         ("tagger", _Q_HALT),
     ],
 )
-def test_saved_model_of_any_shape(kind, how, tmp_path):
+def test_export_saved_model_of_any_shape(kind, how, tmp_path):
     model = examples.make(kind, how) if how else examples.shared(kind)
     features = examples.features(kind)
     model.export(tmp_path / "exported", verbose=False)
@@ -34,7 +34,7 @@ def test_saved_model_of_any_shape(kind, how, tmp_path):
 
 @pytest.mark.slow  # the default run has it by step, in tests/inference/litert_export_test.py
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
-def test_litert_of_fixed_shapes(tmp_path):
+def test_export_litert_of_fixed_shapes(tmp_path):
     model = examples.shared("adaptive")
     path = tmp_path / "model.tflite"
     signature = model.input_signature(batch_size=3, inputs=5, targets=4)
@@ -44,7 +44,7 @@ def test_litert_of_fixed_shapes(tmp_path):
     np.testing.assert_allclose(logits, model(FEATURES, training=False), atol=1e-5)
 
 
-def test_input_signature():
+def test_export_input_signature():
     (signature,) = examples.shared("stories").input_signature(batch_size=2, targets=4)
     shapes = {name: spec.shape for name, spec in signature.items()}
     assert shapes == {"inputs": (2, None, 3), "targets": (2, 4)}
@@ -61,7 +61,7 @@ def test_input_signature():
         (lambda model: model.quantize("int8"), "quantize is not implemented.*'int8'"),
     ],
 )
-def test_refuses(call, message):
+def test_export_rejects_arguments(call, message):
     with pytest.raises((ValueError, NotImplementedError), match=message):
         call(examples.shared("adaptive"))
 
@@ -74,7 +74,7 @@ def _policy():
 
 
 @pytest.mark.usefixtures("_policy")
-def test_global_policy(tmp_path):
+def test_models_use_global_dtype_policy(tmp_path):
     plain = examples.make("adaptive")
     keras.config.set_dtype_policy("mixed_bfloat16")
     model = examples.make("adaptive")
@@ -92,7 +92,7 @@ def test_global_policy(tmp_path):
 
 @pytest.mark.usefixtures("_policy")
 @pytest.mark.parametrize("kind", ["transformer", "lstm"])
-def test_global_policy_that_no_model_has(kind):
+def test_models_reject_global_dtype_policy(kind):
     keras.config.set_dtype_policy("mixed_float16")
     with pytest.raises(ValueError, match="float32 or mixed_bfloat16 .*Received: mixed_float16"):
         examples.make(kind)

@@ -78,7 +78,7 @@ def test_save_and_load(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["mixed", "act", "story", "lstm_attention"])
-def test_files_of_weights(name, tmp_path):
+def test_save_and_load_weights(name, tmp_path):
     """Weights alone, as Keras and TensorFlow write them; all variants have a `.keras` file."""
     model = _model(name)
     loaded = type(model).from_config(model.get_config())
@@ -100,7 +100,7 @@ def _assert_same_weights(one, other):
 @pytest.mark.parametrize(
     "name", ["transformer", "act", "classes", "encoder_classes", "lstm_attention"]
 )
-def test_summary(name):
+def test_summary_lists_layers(name):
     model = export_models.variant_model(*MODELS[name])
     lines = []
     model.summary(print_fn=lines.append)
@@ -110,7 +110,7 @@ def test_summary(name):
         assert layer.name[:20] in text
 
 
-def test_a_folder_of_save_is_loaded(tmp_path):
+def test_load_folder_of_save(tmp_path):
     model, features = _model("act"), _features(SYMBOLS)
     model.save(tmp_path / "folder", zipped=False)
     loaded = ut_keras.load(tmp_path / "folder")

@@ -25,7 +25,7 @@ def test_padding_has_no_effect(kind):
     np.testing.assert_allclose(got[:, :-1], want[:, :-1], atol=1e-6)
 
 
-def test_attention_sees_padding_as_t2t_does_unless_told():
+def test_attention_includes_padding_as_in_t2t():
     features = examples.features("lstm_attention")
     wider = {**features, "inputs": np.pad(features["inputs"], PAD)}
     model = examples.shared("lstm_attention")
@@ -34,7 +34,7 @@ def test_attention_sees_padding_as_t2t_does_unless_told():
     np.testing.assert_allclose(masking(wider), masking(features), atol=1e-6)
 
 
-def test_source_is_read_backwards():
+def test_encoder_reads_source_backwards():
     model, features = examples.shared("lstm"), examples.features("lstm")
     encoded = model.encode(features)
     last_read = encoded.stack.output[:, 0]  # the first symbol
@@ -42,7 +42,7 @@ def test_source_is_read_backwards():
     np.testing.assert_array_equal(encoded.stack.output[1, 3:], 0)
 
 
-def test_bidirectional_source_is_read_from_both_ends():
+def test_bidirectional_encoder_reads_both_directions():
     model, features = examples.shared("lstm_bidirectional"), examples.features("lstm")
     encoded = model.encode(features)
     forward, backward = tf.split(encoded.states[-1].output[1], 2)
@@ -54,7 +54,7 @@ def test_bidirectional_source_is_read_from_both_ends():
 
 
 @pytest.mark.parametrize("attention", ["", "_attention"])
-def test_bidirectional_weights_have_t2ts_names(attention):
+def test_bidirectional_weights_have_t2t_names(attention):
     name = f"lstm_seq2seq{attention}_bidirectional_encoder"
     hp = hparams.get("lstm_bahdanau_attention", "hidden_size=4,num_hidden_layers=1")
     hp = hp.override("attention_layer_size=3")
@@ -78,7 +78,7 @@ def test_bidirectional_weights_have_t2ts_names(attention):
     np.testing.assert_allclose(again(features), model(features), atol=1e-6)
 
 
-def test_empty_sentences_before_the_question_are_passed_over():
+def test_encoder_skips_empty_sentences():
     model, features = examples.shared("lstm_stories"), examples.features("lstm_stories")
     stories = features["inputs"]
     encoded = model.encode({"inputs": stories})
@@ -97,7 +97,7 @@ def test_is_causal(kind):
     assert np.abs(got[0, 3] - want[0, 3]).max() > 1e-4
 
 
-def test_attention_weights_are_shown():
+def test_inspect_returns_attention_weights():
     out = examples.shared("lstm_attention").inspect(examples.features("lstm_attention"))
     weights = out.decoder.memory_attention_weights
     assert weights.shape == (1, 3, 2, 4, 5)  # [N, B, H, T, S]
@@ -107,7 +107,7 @@ def test_attention_weights_are_shown():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["lstm", "lstm_attention", "lstm_classifier"])
-def test_fits(kind):
+def test_lstm_learns_in_fit(kind):
     model, features = examples.make(kind, FAST), examples.features(kind)
     model.compile()
     dataset = tf.data.Dataset.from_tensors((features, features["targets"])).repeat(30)
@@ -116,7 +116,7 @@ def test_fits(kind):
     assert history["loss"][1] < 0.8 * history["loss"][0]
 
 
-def test_table_that_scores_has_the_attentions_width():
+def test_softmax_has_attention_layer_size():
     model = examples.make("lstm_attention", "num_heads=1")
     assert model.softmax.embedding.shape == (examples.V, 12)
     message = "attention_layer_size=12, hidden_size=16, shared_embedding_and_softmax_weights=True"
@@ -126,7 +126,7 @@ def test_table_that_scores_has_the_attentions_width():
         examples.make("lstm_bidirectional", "shared_embedding_and_softmax_weights=True")
 
 
-def test_refuses_hparams_of_other_models():
+def test_models_reject_hparams_of_other_models():
     sizes = {"inputs": 9, "targets": 9}
     with pytest.raises(HParamError, match="LSTMSeq2seq .*Received: TransformerHParams"):
         models.get("lstm_seq2seq", hparams.get("transformer_tiny"), vocab_sizes=sizes)
@@ -139,7 +139,7 @@ def test_refuses_hparams_of_other_models():
         )
 
 
-def test_refuses_packed_examples_and_attention_to_nothing():
+def test_lstm_rejects_packed_examples_and_missing_source():
     features = examples.features("lstm")
     packed = {**features, "inputs_segmentation": (features["inputs"] != 0).astype("int32")}
     with pytest.raises(ValueError, match="Received: inputs_segmentation"):

@@ -21,7 +21,7 @@ class _Problem:
         return {"inputs": FeatureSpec(9), "targets": FeatureSpec(3, "class_label")}
 
 
-def test_names():
+def test_names_are_listed():
     assert models.names() == [
         "lstm_seq2seq",
         "lstm_seq2seq_attention",
@@ -34,7 +34,7 @@ def test_names():
     ]
 
 
-def test_listing_loads_no_tensorflow():
+def test_names_loads_no_tensorflow():
     code = (
         "import sys; from ut_keras import models; models.names(); models.check_name('transformer');"
         "sys.exit('tensorflow' in sys.modules or 'keras' in sys.modules)"
@@ -42,12 +42,12 @@ def test_listing_loads_no_tensorflow():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_unknown_name_lists_the_nearest():
+def test_get_lists_nearest_names():
     with pytest.raises(registry.UnknownNameError, match="universal_transformer"):
         models.check_name("universal_transfromer")
 
 
-def test_problem_says_what_its_features_are():
+def test_get_reads_features_of_problem():
     hp = hparams.get("transformer_tiny", "hidden_size=8,num_heads=2")
     model = models.get("transformer", hp, _Problem(), "some/folder")
     assert model.class_labels
@@ -60,7 +60,7 @@ def test_problem_says_what_its_features_are():
 @pytest.mark.parametrize(
     "arguments", [{}, {"problem": _Problem(), "vocab_sizes": {"targets": 3}}], ids=["none", "both"]
 )
-def test_problem_or_vocab_sizes(arguments):
+def test_get_requires_problem_or_vocab_sizes(arguments):
     with pytest.raises(ValueError, match="or vocab_sizes, one of the two. Received: problem="):
         models.get("transformer", hparams.get("transformer_tiny"), **arguments)
 
@@ -85,13 +85,13 @@ _SIZES = {"inputs": 8, "targets": 8}
         (lambda hp: problems.get(None), "Unknown problem: None"),
     ],
 )
-def test_what_is_none_of_ours_is_told_in_a_line(make, said):
+def test_get_rejects_other_objects(make, said):
     with pytest.raises(errors.UserError, match=said) as caught:
         make(hparams.get("transformer_tiny"))
     assert "\n" not in str(caught.value)
 
 
-def test_ids_out_of_range_are_told_in_a_line():
+def test_models_reject_ids_out_of_range():
     hp = hparams.get("transformer_tiny", "hidden_size=8,filter_size=8,num_heads=2")
     model = models.get("transformer", hp, vocab_sizes={"inputs": 8, "targets": 9})
     good, bad = [[2, 3, 1]], [[2, 9, 1]]

@@ -42,7 +42,7 @@ def _run():
 
 
 @pytest.mark.slow
-def test_one_head():
+def test_model_with_one_head_trains():
     """In a process of its own, for it may die."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     done = subprocess.run(

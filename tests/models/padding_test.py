@@ -37,7 +37,7 @@ def _changed_by_padding(model, kind, name):
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_padding_matters(row):
+def test_padding_changes_outputs_as_documented(row):
     kind, overrides, cure, expected = ROWS[row]
     model = examples.make(kind, overrides)
     names = [name for name in examples.features(kind) if not model.class_labels or name == "inputs"]
@@ -50,12 +50,12 @@ def test_padding_matters(row):
         assert not padding.why_equal_lengths(model) + padding.why_equal_lengths(model, scores=True)
 
 
-def test_values_that_look_back_are_masked_too():
+def test_convolved_values_are_masked():
     overrides = f"{_V2},add_relative_to_values=True,relative_mask_future=True"
     assert not _changed_by_padding(examples.make("tagger", overrides), "tagger", "inputs")
 
 
-def test_the_table_is_in_the_docs():
+def test_padding_table_matches_docs():
     with open(DOCS, encoding="utf-8") as file:
         table = file.read().partition("## What padding changes\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (.*?) \| .*? \| (.*?) \|$", table, re.MULTILINE)[1:]
@@ -66,7 +66,7 @@ def test_the_table_is_in_the_docs():
 
 
 @pytest.mark.parametrize("kind", [k for k in examples.KINDS if "stories" not in k])
-def test_rows_that_may_share_a_batch(kind):
+def test_examples_that_may_share_a_batch(kind):
     model = examples.shared(kind)
     encoders = ("encoder", "plain_encoder", "tagger")
     prompts_and_encoders = kind.endswith("language_model") or kind in encoders

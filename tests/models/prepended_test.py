@@ -30,7 +30,7 @@ def _make(mode):
     return examples.make("transformer", f"prepend_mode={mode},{PLAIN}")
 
 
-def test_join():
+def test_join_puts_targets_after_inputs():
     joined = prepended.join({}, tf.constant(INPUTS), tf.constant(TARGETS))
     np.testing.assert_array_equal(joined.ids, JOINED)
     want = np.where(np.arange(10) < [[5], [3], [2]], JOINED, 0)
@@ -42,7 +42,7 @@ def test_join():
         prepended.join({"targets_segmentation": 1}, tf.constant(INPUTS), tf.constant(TARGETS))
 
 
-def test_inputs_see_each_other_as_in_t2t():
+def test_inputs_mask_matches_t2t():
     ids = np.array([[5, 1, 0, 7, 1, 0]])
     got = np.tril(np.ones([6, 6], bool)) | prepended.inputs_mask(tf.constant(ids))[0, 0].numpy()
     # T2T: in_target 0 0 0 1 1 1; target_pos 0 0 0 1 2 3; a key of a greater one is not seen.
@@ -64,7 +64,7 @@ def _log_probs(mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_matches_reference(mode):
+def test_prepend_mode_matches_reference(mode):
     """Logits are those behind inputs and 0; training predicts the inputs under a causal mask."""
     model, features = _make(mode), {"inputs": INPUTS, "targets": TARGETS}
     log_probs = _log_probs(mode)
@@ -90,7 +90,7 @@ def test_matches_reference(mode):
 @pytest.mark.parametrize(
     "mode", [prepended.MASKED, pytest.param(prepended.FULL, marks=pytest.mark.slow)]
 )
-def test_writes_what_it_finds_likely(mode):
+def test_prepend_mode_generates_likely_tokens(mode):
     """Rows of one length; the search, with a cache and without, is teacher forcing."""
     model, given = _make(mode), {"inputs": INPUTS[:1].repeat(2, axis=0)}
     given["inputs"][1, :4] += 1
@@ -106,7 +106,7 @@ def test_writes_what_it_finds_likely(mode):
     assert "prepend_mode=" in model.why_source_padding_matters
 
 
-def test_example_is_as_long_as_both(tmp_path):
+def test_prepend_mode_adds_lengths(tmp_path):
     lengths = [(10, 21), (10, 22), (21, 10), (31, 1)]
     files = small_files.write(tmp_path, [small_files.example(*pair) for pair in lengths])
     chosen = small_files.settings(prepend_mode=prepended.MASKED)
@@ -114,7 +114,7 @@ def test_example_is_as_long_as_both(tmp_path):
     assert kept == [10, 21]  # 32 is the most
 
 
-def test_sets_are_t2ts():
+def test_prepend_sets_match_t2t():
     for version in ("1", "2"):
         got = hparams.get(f"transformer_prepend_v{version}")
         want = hparams.get(f"transformer_base_v{version}", "max_length=0")
@@ -135,12 +135,12 @@ def test_sets_are_t2ts():
         ("lstm", "", "prepend_mode"),
     ],
 )
-def test_what_does_not_go_with_it_is_told_in_a_line(kind, overrides, said):
+def test_prepend_mode_rejects_other_hparams(kind, overrides, said):
     with pytest.raises(HParamError, match=said):
         examples.make(kind, f"prepend_mode={prepended.FULL}{overrides}")
 
 
-def test_refuses_a_vocabulary_that_targets_lack_and_drawing():
+def test_prepend_mode_rejects_larger_inputs_and_pictures():
     hp = hparams.get("transformer_tiny").override(f"prepend_mode={prepended.MASKED}")
     specs = {"inputs": FeatureSpec(14), "targets": FeatureSpec(13)}
     with pytest.raises(HParamError, match="Received: symbols: .*'inputs': 14"):

@@ -231,11 +231,11 @@ def _check(seed):
         raise AssertionError(f"{drawn.model.name} of {drawn.task}: {drawn.overrides}") from error
 
 
-def test_random_model():
+def test_random_model_keeps_invariants():
     _check(0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 16))
-def test_more_random_models(seed):
+def test_more_random_models_keep_invariants(seed):
     _check(seed)

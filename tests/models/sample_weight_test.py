@@ -54,7 +54,7 @@ def _differ(one, other):
 @pytest.mark.parametrize(
     "kind", [pytest.param(k, marks=[pytest.mark.slow] * (k == "universal")) for k in KINDS]
 )
-def test_weights_of_rows(kind):
+def test_sample_weight_of_examples(kind):
     plain = _update(kind)
     _assert_same(_update(kind, sample_weight=np.ones(3)), plain)
     _assert_same(_update(kind, sample_weight=np.ones((3, 1))), plain)
@@ -74,7 +74,7 @@ def test_weights_of_rows(kind):
     _assert_same(_update(kind, kept, sample_weight=ROWS[[0, 2]]), weighted, atol=1e-6)
 
 
-def test_weights_of_tokens():
+def test_sample_weight_of_tokens():
     plain = _update("adaptive")
     _assert_same(_update("adaptive", sample_weight=np.ones((3, 4))), plain)
     weighted = _update("adaptive", sample_weight=TOKENS)
@@ -99,7 +99,7 @@ def _reference(model, features, targets, weights):
 
 
 @pytest.mark.parametrize("weights", [ROWS, TOKENS])
-def test_evaluation_weighs_over_all_batches(weights):
+def test_evaluate_weighs_over_all_batches(weights):
     """Whatever batch a target is in; by `evaluate` and by the trainer."""
     model, start = _compiled("adaptive")
     model.set_weights(start)
@@ -126,7 +126,7 @@ def test_evaluation_weighs_over_all_batches(weights):
     assert results == pytest.approx(without, rel=1e-5)
 
 
-def test_metrics_are_weighted_where_asked():
+def test_weighted_metrics():
     features, targets = _batch("universal")
     model = examples.make("universal")
     model.compile(
@@ -140,7 +140,7 @@ def test_metrics_are_weighted_where_asked():
         assert got[name] == pytest.approx(float(total / count), rel=1e-5)
 
 
-def test_class_weight_is_of_the_ids():
+def test_class_weight_of_ids():
     """Of symbols too, where Keras would take a row for one class."""
     weights = {1: 3.0, 2: 0.0}
     targets = _batch("universal")[1]
@@ -165,7 +165,7 @@ def test_class_weight_is_of_the_ids():
             train(*_batch("universal"), sample_weight=np.ones(3), class_weight=weights)
 
 
-def test_fit_and_the_trainer_take_triples():
+def test_fit_and_trainer_accept_weights_in_dataset():
     """(features, targets, weights) of tf.data: the same update in either loop, now as a graph."""
     model, start = _compiled("language_model")
     model.run_eagerly = False
@@ -193,7 +193,7 @@ def test_fit_and_the_trainer_take_triples():
 
 
 @pytest.mark.parametrize("reduction", ["sum_over_batch_size", "mean_with_sample_weight"])
-def test_losses_of_keras(reduction):
+def test_sample_weight_with_keras_losses(reduction):
     """Rows are weighted as rows, though Keras itself would multiply [B, T] by [B]."""
     model = examples.make("universal")
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=reduction)
@@ -211,7 +211,7 @@ def test_losses_of_keras(reduction):
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (3, 4, 1)])
-def test_weights_that_do_not_fit(shape):
+def test_sample_weight_rejects_shapes(shape):
     with pytest.raises(ValueError, match="Weights must be"):
         _update("universal", sample_weight=np.ones(shape))
 
@@ -225,7 +225,7 @@ def test_weights_that_do_not_fit(shape):
         ("tagger", "act_type=ponder_net", lambda targets: targets[:, 0]),
     ],
 )
-def test_targets_that_do_not_fit(kind, overrides, make):
+def test_fit_rejects_shapes_of_targets(kind, overrides, make):
     model, features = examples.make(kind, overrides), examples.features(kind)
     model.compile("sgd")
     expected = 1 if kind == "encoder" else 5
@@ -233,7 +233,7 @@ def test_targets_that_do_not_fit(kind, overrides, make):
         model.fit({"inputs": features["inputs"]}, make(features["targets"]), verbose=0)
 
 
-def test_a_trace_of_several_ranks():
+def test_sample_weight_of_several_ranks():
     """Keras relaxes the shapes of a function that is called with several, down to none."""
     model, _ = _compiled("encoder")
     features, targets = _batch("encoder")
@@ -251,7 +251,7 @@ def test_a_trace_of_several_ranks():
         np.testing.assert_array_equal(measure(some, weights), expected)
 
 
-def test_classes_without_an_axis():
+def test_targets_of_classes_may_be_vectors():
     """Targets [B] are as good as [B, 1]."""
     features, targets = _batch("encoder")
     flat = ({**features, "targets": targets[:, 0]}, targets[:, 0])

@@ -9,7 +9,7 @@ from ut_keras.inference import padding
 PREFIX = "transformer_encoder/"
 
 
-def test_matches_t2t():
+def test_transformer_encoder_matches_t2t():
     """T2T's `TransformerEncoder` is the encoder of its `Transformer`, under a scope of its own."""
     setting, arrays = t2t._load("model", "transformer_prenorm.a")
     variables = {
@@ -26,14 +26,14 @@ def test_matches_t2t():
     assert t2t_import.export_variables(model).keys() == variables.keys()
 
 
-def test_classes_are_named_as_in_t2t():
+def test_class_weights_have_t2t_names():
     exported = t2t_import.export_variables(examples.shared("plain_encoder"))
     head = PREFIX + "class_label_modality_4_16/class_label_modality_4_16/dense/"
     assert {head + "kernel", head + "bias"} < exported.keys()
 
 
 @pytest.mark.parametrize("kind", ["plain_encoder", "transformer", "tagger"])
-def test_unidirectional_encoder_looks_back_only(kind):
+def test_unidirectional_encoder_is_causal(kind):
     """As T2T's; with segments and without, and whatever is behind a position."""
     model, features = examples.make(kind, "unidirectional_encoder=True"), examples.features(kind)
     changed = {**features, "inputs": features["inputs"].copy()}
@@ -61,7 +61,7 @@ def test_unidirectional_encoder_looks_back_only(kind):
         ),
     ],
 )
-def test_padding_is_not_read(kind, overrides):
+def test_class_ignores_padding(kind, overrides):
     """Neither in a class nor in what it costs."""
     model, features = examples.make(kind, overrides), examples.features(kind)
     assert not padding.why_equal_lengths(model)
@@ -81,7 +81,7 @@ def test_padding_is_not_read(kind, overrides):
     assert "class_label_pooling=mean" in padding.why_equal_lengths(examples.shared(kind))
 
 
-def test_a_decoder_has_no_positions_to_pool():
+def test_decoder_rejects_class_label_pooling():
     pooled = "class_label_pooling=last"
     assert examples.make("plain_encoder", pooled)
     message = "class_label_pooling must be mean .* Received: class_label_pooling=last for a Trans"

@@ -15,7 +15,7 @@ _NO_DROPOUT = {"layer_prepostprocess_dropout": 0.0, "attention_dropout": 0.0, "r
 
 
 @pytest.mark.parametrize("kind", ["transformer", "adaptive_language_model", "encoder", "stories"])
-def test_graph_serves_any_batch_and_length(kind):
+def test_graph_accepts_any_batch_and_length(kind):
     model, features = examples.shared(kind), examples.features(kind)
     free = {  # a story has its own fixed shape
         name: tf.TensorSpec([None, None] if value.ndim == 2 else [None, *value.shape[1:]], tf.int32)
@@ -43,7 +43,7 @@ def test_graph_serves_any_batch_and_length(kind):
     "kind",
     ["adaptive", *(pytest.param(k, marks=pytest.mark.slow) for k in ("transformer", "encoder"))],
 )
-def test_xla_equals_eager(kind):
+def test_xla_matches_eager(kind):
     model, features = examples.shared(kind), examples.features(kind)
     xla = tf.function(
         lambda features: model(features, training=False), jit_compile=True, autograph=False
@@ -103,7 +103,7 @@ def test_bfloat16_trains(kind):
     assert after < before
 
 
-def test_bfloat16_comes_close_to_float32():
+def test_bfloat16_is_close_to_float32():
     features = examples.features("transformer")
     expected = examples.logits("transformer")
     got = examples.make("transformer", "activation_dtype=bfloat16")(features)
@@ -112,7 +112,7 @@ def test_bfloat16_comes_close_to_float32():
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_a_row_of_padding_is_finite(kind):
+def test_example_of_padding_is_finite(kind):
     model, features = examples.shared(kind), examples.features(kind)
     empty = {name: np.concatenate([value, 0 * value[:1]]) for name, value in features.items()}
     out = model.inspect(empty, training=True)
@@ -122,7 +122,7 @@ def test_a_row_of_padding_is_finite(kind):
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_rows_do_not_depend_on_each_other(kind):
+def test_examples_are_independent(kind):
     """One alone, the others in another order."""
     model, features = examples.shared(kind), examples.features(kind)
     for rows in ([1], [2, 0]):
@@ -201,7 +201,7 @@ def test_padding_has_no_effect(kind):
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ALL if "inputs" in examples.features(kind)])
-def test_source_is_read(kind):
+def test_logits_depend_on_source(kind):
     model, features = examples.shared(kind), examples.features(kind)
     changed = {**features, "inputs": np.where(features["inputs"] == 3, 10, features["inputs"])}
     first, second = examples.logits(kind), model(changed, training=False)
@@ -219,7 +219,7 @@ def test_source_is_read(kind):
         ("encoder", True),
     ],
 )
-def test_inspect(kind, graph):
+def test_inspect_returns_shapes_and_losses(kind, graph):
     model, features = examples.shared(kind), examples.features(kind)
     inspect = tf.function(model.inspect) if graph else model.inspect
     out = inspect(features)
@@ -256,7 +256,7 @@ def test_inspect(kind, graph):
             assert stack.memory_attention_weights is None
 
 
-def test_attention_weights_obey_the_masks():
+def test_attention_weights_respect_masks():
     features = examples.features("adaptive")
     out = examples.shared("adaptive").inspect(features)
     real = (features["inputs"] != 0)[None, :, None, None]
@@ -268,7 +268,7 @@ def test_attention_weights_obey_the_masks():
     assert np.all(decoder[..., np.tril_indices(4)[0], np.tril_indices(4)[1]] > 0)
 
 
-def test_labels_are_smoothed_in_training_only():
+def test_label_smoothing_only_in_training():
     model = examples.make("transformer", {**_NO_DROPOUT, "label_smoothing": 0.2})
     features = examples.features("transformer")
     for training, smoothing in ((True, 0.2), (False, 0.0)):
@@ -283,7 +283,7 @@ def test_labels_are_smoothed_in_training_only():
 
 @pytest.mark.parametrize("rate", sorted(_NO_DROPOUT))
 @pytest.mark.parametrize("kind", ["transformer", "universal"])
-def test_each_dropout_is_for_training(kind, rate):
+def test_dropout_only_in_training(kind, rate):
     model, features = examples.make(kind, {**_NO_DROPOUT, rate: 0.5}), examples.features(kind)
     plain = model(features)
     first, second = (model(features, training=True) for _ in range(2))
@@ -292,7 +292,7 @@ def test_each_dropout_is_for_training(kind, rate):
 
 
 @pytest.mark.parametrize("kind", ["transformer", "universal"])
-def test_embeddings_have_a_dropout_of_their_own(kind):
+def test_embedding_dropout_rate(kind):
     for between, embedding in ((0.1, 0.0), (0.0, 0.3)):
         rates = {**_NO_DROPOUT, "layer_prepostprocess_dropout": between}
         plain, model = (
@@ -312,7 +312,7 @@ def test_embeddings_have_a_dropout_of_their_own(kind):
         ("shared_embedding_and_softmax_weights=True", (V, V + 1), 3),  # as T2T unshares them
     ],
 )
-def test_tables_are_shared(overrides, sizes, tables):
+def test_embedding_tables_are_shared(overrides, sizes, tables):
     hp = hparams.get("transformer_tiny", examples.SIZE).override(overrides)
     model = models.get(
         "transformer", hp, vocab_sizes=dict(zip(("inputs", "targets"), sizes, strict=True))
@@ -323,7 +323,7 @@ def test_tables_are_shared(overrides, sizes, tables):
     assert logits.shape == (B, 4, sizes[1])
 
 
-def test_embeddings_are_not_multiplied_where_a_set_says_so():
+def test_multiply_embedding_mode_none():
     overrides = "shared_embedding_and_softmax_weights=False,hidden_size=16,multiply_embedding_mode="
     model, plain = (examples.make("universal", overrides + mode) for mode in ("sqrt_depth", "none"))
     plain.set_weights(model.get_weights())
@@ -343,7 +343,7 @@ def test_number_of_layers(encoder, decoder):
 
 @pytest.mark.parametrize("kind", ALL)
 @pytest.mark.parametrize("missing", ["inputs", "targets"])
-def test_missing_feature(kind, missing):
+def test_models_reject_missing_feature(kind, missing):
     model, features = examples.shared(kind), examples.features(kind)
     if missing not in features:
         pytest.skip("a language model needs no inputs")
@@ -356,14 +356,14 @@ def test_missing_feature(kind, missing):
 
 
 @pytest.mark.parametrize("name", ["inputs", "targets"])
-def test_ids_of_another_rank(name):
+def test_models_reject_ids_of_another_rank(name):
     features = examples.features("transformer")
     features[name] = features[name][:, :, None, None]  # as T2T has them
     with pytest.raises(ValueError, match=rf"{name} must be \[batch, length\]. Received: \(3, "):
         examples.shared("transformer")(features)
 
 
-def test_sentences_of_another_shape():
+def test_models_reject_stories_of_another_shape():
     model, features = examples.shared("stories"), examples.features("stories")
     for wrong in (examples.INPUTS, examples.STORIES[..., :2]):
         with pytest.raises(ValueError, match=r"inputs must be \[batch, sentences, 3\]"):
@@ -371,23 +371,23 @@ def test_sentences_of_another_shape():
 
 
 @pytest.mark.parametrize("kind", ["classifier", "encoder", "plain_encoder", "tagger"])
-def test_generate_needs_a_writing_model(kind):
+def test_generate_requires_decoder_of_tokens(kind):
     with pytest.raises(ValueError, match="^generate .* Received: a model w"):
         examples.shared(kind).generate({"inputs": examples.INPUTS})
 
 
-def test_unsupported_field_is_refused():
+def test_models_reject_unsupported_field():
     hp = hparams.get("transformer_tiny", "norm_type=batch")
     with pytest.raises(hparam.HParamError, match="norm_type='batch'"):
         models.get("transformer", hp, vocab_sizes={"inputs": V, "targets": V})
 
 
-def test_targets_are_needed():
+def test_models_require_targets():
     with pytest.raises(ValueError, match="must be a feature targets. Received: inputs"):
         models.get("transformer", hparams.get("transformer_tiny"), vocab_sizes={"inputs": V})
 
 
-def test_a_call_in_training_is_refused_where_steps_have_losses():
+def test_call_rejects_training_with_losses_of_steps():
     model, features = (
         examples.make("adaptive", "act_type=ponder_net"),
         examples.features("adaptive"),

@@ -13,7 +13,7 @@ def _ponder_times(out):
     return [stack.ponder_times.numpy() for stack in (out.encoder, out.decoder)]
 
 
-def test_act_loss_is_the_mean_of_steps_and_remainders():
+def test_act_loss_is_mean_of_steps_and_remainders():
     """Over all positions, padding included, of the encoder and of the decoder (T2T)."""
     model, features = (
         examples.make("adaptive", "act_loss_weight=0.1"),
@@ -39,7 +39,7 @@ def test_act_loss_is_the_mean_of_steps_and_remainders():
         ),
     ],
 )
-def test_pos_gives_way_to_the_signal_of_every_step(kind, pos):
+def test_pos_has_no_effect_with_step_signals(kind, pos):
     """T2T sets it to None; without that signal it is added, and to a Transformer always."""
     model, plain = examples.make(kind, f"pos={pos}"), examples.shared(kind)
     paths = [[variable.path for variable in each.trainable_variables] for each in (model, plain)]
@@ -53,7 +53,7 @@ def test_pos_gives_way_to_the_signal_of_every_step(kind, pos):
     assert models.get("transformer", hp, vocab_sizes={"targets": 9}).target_position is not None
 
 
-def test_act_loss_leaves_out_padding_that_does_not_ponder():
+def test_act_loss_skips_masked_padding():
     model = examples.make("adaptive", "act_loss_weight=0.1,act_mask_padding=True")
     features = examples.features("adaptive")
     features["targets"] = features["targets"].copy()
@@ -73,7 +73,7 @@ def test_act_loss_leaves_out_padding_that_does_not_ponder():
     "kind",
     ["adaptive", pytest.param("adaptive_language_model", marks=pytest.mark.slow)],  # its decoder
 )
-def test_ponder_cost_is_that_of_the_rows_one_by_one(kind, act_type):
+def test_ponder_cost_matches_single_examples(kind, act_type):
     """Of a padded batch, with and without segments, and with a row of padding alone."""
     overrides = f"act_mask_padding=True,act_type={act_type},act_halting_bias_init=-1"
     model = examples.make(kind, overrides)
@@ -101,7 +101,7 @@ def _ponder_sums(model, batches):
     return np.sum(np.float32(terms), axis=0)
 
 
-def test_padding_that_does_not_ponder_may_be_looked_at():
+def test_masked_padding_may_be_attended_to():
     """Where attention is not masked by it: an encoder that looks back, at empty sentences."""
     overrides = "unidirectional_encoder=True,act_halted_state=copy,act_mask_padding=True"
     model, features = examples.make("stories", overrides), examples.features("stories")
@@ -109,7 +109,7 @@ def test_padding_that_does_not_ponder_may_be_looked_at():
     np.testing.assert_allclose(model(features, training=False), want, atol=1e-5)
 
 
-def test_padding_keeps_no_loop_running():
+def test_padding_does_not_extend_the_loop():
     """Nobody halts early here; the row of padding would go on for longest."""
     model = examples.make("adaptive", "act_mask_padding=True,act_halting_bias_init=20.0")
     features = {name: 0 * ids for name, ids in examples.features("adaptive").items()}
@@ -120,7 +120,7 @@ def test_padding_keeps_no_loop_running():
 
 
 @pytest.mark.parametrize("start", ["step", "random"])
-def test_halted_positions_are_skipped_wherever_positions_start(start):
+def test_halted_positions_are_skipped_for_any_start(start):
     """At inference; the pass that looks at everything computes them all."""
     overrides = f"act_halted_state=copy,position_start_index={start},act_max_steps=5"
     model = examples.make("adaptive", overrides)
@@ -134,7 +134,7 @@ def test_halted_positions_are_skipped_wherever_positions_start(start):
         np.testing.assert_allclose(model(features, training=False), want, atol=1e-5)
 
 
-def test_a_call_adds_the_ponder_cost_to_the_losses_of_keras():
+def test_call_adds_ponder_cost_to_keras_losses():
     model, features = examples.shared("adaptive"), examples.features("adaptive")
     model(features, training=False)
     np.testing.assert_allclose(sum(model.losses), model.inspect(features).losses["act_loss"])
@@ -156,7 +156,7 @@ class _Taxed(recurrence.BasicRecurrence):
 
 
 @pytest.mark.parametrize("mixed", ["", ",mix_with_transformer=before_ut"])
-def test_the_ponder_cost_of_a_recurrence_of_ones_own_is_in_the_loss(monkeypatch, mixed):
+def test_loss_includes_ponder_cost_of_user_recurrence(monkeypatch, mixed):
     def make(hp, side):
         return _Taxed(**recurrence.arguments(hp, side), num_steps=3)
 
@@ -172,7 +172,7 @@ def test_the_ponder_cost_of_a_recurrence_of_ones_own_is_in_the_loss(monkeypatch,
     np.testing.assert_allclose(with_cost, 3.0 + free[0].value(), rtol=1e-6)
 
 
-def test_a_rule_of_ones_own_that_looks_ahead_is_not_cached(monkeypatch):
+def test_user_rule_that_looks_ahead_is_not_cached(monkeypatch):
     class Together(halting.ACTHalting):
         def __init__(self, max_steps):
             super().__init__(max_steps)
@@ -191,7 +191,7 @@ def test_a_rule_of_ones_own_that_looks_ahead_is_not_cached(monkeypatch):
     assert model.forward(examples.features("adaptive")).decoder.ponder_times.shape == (3,)
 
 
-def test_pondering_may_be_free():
+def test_act_loss_weight_zero():
     model = examples.make("adaptive", "act_loss_weight=0.0")
     out = model.inspect(examples.features("adaptive"))
     assert set(out.losses) == {"training", "extra"}
@@ -206,7 +206,7 @@ def test_dwa_decodes_in_bfloat16():
     np.testing.assert_allclose(cached.scores, whole.scores, rtol=0.05)
 
 
-def test_halting_bias_sets_the_depth():
+def test_halting_bias_determines_steps():
     features = examples.features("adaptive")
     for bias, steps in ((20.0, 1), (-20.0, 3)):
         model = examples.make("adaptive", f"act_halting_bias_init={bias}")
@@ -249,7 +249,7 @@ def test_options_reach_the_layers():
 
 # Of "global", tests/models/exit_threshold_test.py has searches, t2t_golden_test.py training.
 @pytest.mark.parametrize("act_type", [pytest.param("global", marks=pytest.mark.slow), "random"])
-def test_other_halting(act_type):
+def test_other_act_types_train(act_type):
     model, features = (
         examples.make("adaptive", f"act_type={act_type}"),
         examples.features("adaptive"),
@@ -264,7 +264,7 @@ def test_other_halting(act_type):
 
 
 @pytest.mark.parametrize("start", ["random", "step"])
-def test_start_index_differs_with_the_length(start):
+def test_start_index_depends_on_length(start):
     model = examples.make("universal", f"position_start_index={start}")
     assert not model.decoder_is_causal
     features = examples.features("universal")
@@ -272,7 +272,7 @@ def test_start_index_differs_with_the_length(start):
     assert model.generate(features, decode_length=1).ids.shape[2] <= 6
 
 
-def test_convolution():
+def test_convolutional_transition():
     model = examples.make("universal", "transformer_ffn_type=sepconv")
     features = examples.features("universal")
     changed = {**features, "targets": features["targets"].copy()}
@@ -283,7 +283,7 @@ def test_convolution():
     np.testing.assert_allclose(logits, model(wider), atol=1e-4)
 
 
-def test_more_steps_change_the_result_by_the_same_weights():
+def test_more_steps_use_the_same_weights():
     features, signal = examples.features("universal"), "add_step_timing_signal=False"
     one, two = (examples.make("universal", f"num_rec_steps={steps},{signal}") for steps in (1, 2))
     for a, b in zip(one.get_weights(), two.get_weights(), strict=True):
@@ -291,7 +291,7 @@ def test_more_steps_change_the_result_by_the_same_weights():
     assert np.abs(one(features) - two(features)).max() > 1e-2
 
 
-def test_classes_average_padding_too():
+def test_class_mean_includes_padding():
     """T2T's mean is over all positions: more padding, other logits."""
     model, features = examples.shared("encoder"), examples.features("encoder")
     wider = {**features, "inputs": np.pad(features["inputs"], [(0, 0), (0, 5)])}
@@ -302,7 +302,7 @@ _NO_DROPOUT = "layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0
 _PONDER_NET = "act_type=ponder_net,act_halting_bias_init=-1,act_loss_weight=0.1"
 
 
-def test_the_loss_of_ponder_net_is_the_mean_of_the_losses_of_all_steps():
+def test_ponder_net_loss_is_expected_loss_over_steps():
     """Those of models that take 1, 2 and 3 steps, each position weighted by its probabilities."""
     kind = "adaptive_language_model"
     common = f"{_NO_DROPOUT},step_timing_signal_type=sinusoid,label_smoothing=0.1"
@@ -341,7 +341,7 @@ def _but_pondering(model):
 
 
 @pytest.mark.parametrize("kind", ["adaptive", "classes"])
-def test_ponder_net_in_fit_and_in_the_trainer(kind):
+def test_ponder_net_in_fit_matches_trainer(kind):
     """The same loss in both, of an encoder with a decoder; a class is one position."""
     overrides = f"{_NO_DROPOUT},{_PONDER_NET}"
     features = examples.features("adaptive")
@@ -365,7 +365,7 @@ def test_ponder_net_in_fit_and_in_the_trainer(kind):
 
 
 @pytest.mark.parametrize("kind", ["encoder", "tagger"])
-def test_ponder_net_of_an_encoder_alone(kind):
+def test_ponder_net_without_decoder(kind):
     """A class is of all positions, and its step as probable as that of their mean."""
     settings = f"recurrence_type=act,act_max_steps=3,{_NO_DROPOUT},{_PONDER_NET},act_mask_padding=1"
     model, features = examples.make(kind, settings), examples.features(kind)
@@ -389,7 +389,7 @@ def test_ponder_net_of_an_encoder_alone(kind):
     assert model.forward(features).encoder.steps is None
 
 
-def test_a_class_is_trained_as_it_is_answered():
+def test_class_loss_matches_prediction():
     """Its mean is over all positions: padding that does not ponder has no state at any step."""
     settings = f"{_NO_DROPOUT},act_type=ponder_net,act_mask_padding=1,act_halting_bias_init=20"
     model, features = examples.make("encoder", settings), examples.features("encoder")
@@ -401,7 +401,7 @@ def test_a_class_is_trained_as_it_is_answered():
 
 
 @pytest.mark.parametrize("kind", ["encoder", "tagger"])
-def test_q_halt(kind):
+def test_q_halt_trains_all_steps_and_confidence(kind):
     """All steps are trained, and to know whether they are right; a row halts, or a position."""
     settings = "recurrence_type=act,act_max_steps=3,act_mask_padding=1,act_loss_weight=0.1"
     settings += f",{_NO_DROPOUT},label_smoothing=0,act_type=q_halt,act_epsilon=0.5"
@@ -443,7 +443,7 @@ def test_q_halt(kind):
     )
 
 
-def test_losses_of_steps_need_a_stack_that_ends_with_the_recurrence(monkeypatch):
+def test_losses_of_steps_require_recurrence_at_the_end(monkeypatch):
     monkeypatch.setattr(halting.ACTHalting, "expected_loss", True)  # as a rule of one's own may
     for kind, more in (
         ("adaptive", "act_type=ponder_net"),
@@ -461,7 +461,7 @@ def test_losses_of_steps_need_a_stack_that_ends_with_the_recurrence(monkeypatch)
     assert np.isfinite(output.losses["training"])
 
 
-def test_refuses():
+def test_universal_transformer_rejects_arguments():
     sizes = {"inputs": 9, "targets": 9}
     with pytest.raises(
         hparam.HParamError, match="UniversalTransformer .*Received: TransformerHParams"

@@ -71,7 +71,7 @@ def _features(name):
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_is_causal_and_length_has_no_effect(name):
+def test_variant_is_causal_and_ignores_length(name):
     """Neither padding behind the source nor room behind the targets; also row by row."""
     model, features = _shared(name), _features(name)
     before = model(features, training=False)
@@ -97,7 +97,7 @@ _KEPT_THERE = (
     "name",
     [pytest.param(n, marks=[pytest.mark.slow] * (n in _KEPT_THERE)) for n in VARIANTS],
 )
-def test_save_and_load(name, tmp_path):
+def test_variant_save_and_load(name, tmp_path):
     model, features = _shared(name), _features(name)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
@@ -107,7 +107,7 @@ def test_save_and_load(name, tmp_path):
 
 
 @pytest.mark.slow
-def test_xla_trains():
+def test_variant_trains_with_xla():
     """A loop over positions within the loop over steps is the hardest for it."""
     model = _shared("sru")
     features = {key: tf.constant(value) for key, value in _features("sru").items()}
@@ -126,7 +126,7 @@ def test_xla_trains():
         np.testing.assert_allclose(got, want, atol=1e-4 * largest, err_msg=variable.path)
 
 
-def test_gates_at_padding():
+def test_gates_carry_padding():
     """Coupled gates carry padding through; gates of their own are not 0 there."""
     for overrides, zero in (("", True), (",couple_carry_transform_gates=0", False)):
         model = examples.make("universal", "recurrence_type=highway" + overrides)
@@ -134,7 +134,7 @@ def test_gates_at_padding():
         assert model.decoder.depth.transform_gate.zero_at_padding is False
 
 
-def test_gates_begin_carrying():
+def test_gates_start_by_carrying():
     hp = hparams.get("universal_transformer_highway_base", examples.SIZE)
     hp = hp.override("transform_bias_init=-2,couple_carry_transform_gates=0")
     model = models.get("universal_transformer", hp, vocab_sizes={"targets": 7})
@@ -143,7 +143,7 @@ def test_gates_begin_carrying():
     np.testing.assert_array_equal(depth.carry_gate.map.bias, np.full(16, 2.0))
 
 
-def test_hard_attention_is_where_it_is_in_t2t():
+def test_hard_attention_layers_match_t2t():
     """Not in causal relative self-attention, but from there to the encoder."""
     overrides = "self_attention_type=dot_product_relative_v2,max_relative_position=2"
     model = examples.make("transformer", overrides + ",hard_attention_k=3")
@@ -153,6 +153,6 @@ def test_hard_attention_is_where_it_is_in_t2t():
 
 
 @pytest.mark.parametrize("recurrence_type", ["gru", "lstm"])
-def test_units_refuse_a_step_signal(recurrence_type):
+def test_recurrent_units_reject_step_signal(recurrence_type):
     with pytest.raises(hparam.HParamError, match="add_step_timing_signal=False.*Received"):
         examples.make("universal", f"recurrence_type={recurrence_type}")

@@ -35,7 +35,7 @@ def _make(kind, overrides, num_steps):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_is_the_model_that_was_made_with_so_many_steps(variant):
+def test_with_steps_matches_model_made_with_them(variant):
     kind, overrides = VARIANTS[variant]
     model, features = _make(kind, overrides, 3), examples.features(kind)
     as_ever = model.forward(features).logits
@@ -59,7 +59,7 @@ def test_is_the_model_that_was_made_with_so_many_steps(variant):
     np.testing.assert_array_equal(model.forward(features).logits, as_ever)
 
 
-def test_weights_are_shared():
+def test_with_steps_shares_weights():
     model, features = _make("universal", _FREE, 2), examples.features("universal")
     deep = model.with_steps(4)
     before = deep(features)
@@ -69,7 +69,7 @@ def test_weights_are_shared():
     np.testing.assert_array_equal(deep.with_steps(2)(features), model(features))
 
 
-def test_saved(tmp_path):
+def test_with_steps_is_saved(tmp_path):
     """With a table of more signals than steps; by each of Keras' ways."""
     model, features = _make("encoder", _LEARNED, 3), examples.features("encoder")
     untouched = _make("encoder", _LEARNED, 3)
@@ -97,7 +97,7 @@ def test_saved(tmp_path):
     loaded.load_weights(file)
 
 
-def test_is_compiled_as_the_model_is():
+def test_with_steps_is_compiled_like_the_model():
     model, features = _make("encoder", _LEARNED, 2), examples.features("encoder")
     view = model.with_steps(1)
     with pytest.raises(ValueError, match="call `compile"):
@@ -113,7 +113,7 @@ def test_is_compiled_as_the_model_is():
     np.testing.assert_allclose(loss, np.mean(wanted) + ponder, rtol=1e-4)
 
 
-def test_steps_that_are_drawn_in_training():
+def test_sampled_steps_only_in_training():
     """With sinusoids as signals; inference and its loss are as ever."""
     model = _make("universal", f"{_FREE},num_rec_steps_sampling=uniform", 2)
     plain = _make("universal", _FREE, 2)
@@ -129,7 +129,7 @@ def test_steps_that_are_drawn_in_training():
     assert 1 <= deep <= 2
 
 
-def test_steps_that_cannot_be_drawn():
+def test_sampled_steps_rejects_hparams():
     message = "not recurrence_type='act'.*Received: num_rec_steps_sampling="
     with pytest.raises(hparam.HParamError, match=message):
         examples.make("adaptive", "num_rec_steps_sampling=uniform")
@@ -138,7 +138,7 @@ def test_steps_that_cannot_be_drawn():
 @pytest.mark.parametrize(
     "kind", [pytest.param("universal", marks=pytest.mark.slow), "encoder", "tagger"]
 )
-def test_losses_of_several_steps(kind):
+def test_losses_of_several_steps_match_shorter_models(kind):
     """Those of the models that end there, and so are the gradients: after 2 and 3 of 3 steps."""
     settings = f"{_FREE},layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0"
     settings += ",recurrence_type=basic,num_rec_steps=3,label_smoothing=0.1"
@@ -173,7 +173,7 @@ def test_losses_of_several_steps(kind):
     np.testing.assert_allclose(got, wanted, rtol=1e-5)
 
 
-def test_losses_of_several_steps_of_those_that_are_drawn():
+def test_losses_of_sampled_steps():
     """Those that were not taken weigh nothing; what goes before the recurrence stays."""
     settings = "recurrence_supervised_every=2,num_rec_steps=5,num_rec_steps_sampling=uniform"
     settings += ",recurrence_type=basic,mix_with_transformer=before_ut"
@@ -199,13 +199,13 @@ def test_losses_of_several_steps_of_those_that_are_drawn():
         "recurrence_type=gru,add_step_timing_signal=False",
     ],
 )
-def test_losses_of_several_steps_that_cannot_be(more):
+def test_losses_of_several_steps_rejects_hparams(more):
     message = "recurrence_supervised_every .*Received: recurrence_type="
     with pytest.raises(hparam.HParamError, match=message):
         examples.make("universal", f"recurrence_supervised_every=2,{more}")
 
 
-def test_refuses():
+def test_with_steps_rejects_models_and_values():
     sizes = {"inputs": 9, "targets": 9}
     for name, hp in (("transformer", "transformer_tiny"), ("lstm_seq2seq", "lstm_seq2seq")):
         model = models.get(name, hparams.get(hp, "hidden_size=8,num_heads=2"), vocab_sizes=sizes)
