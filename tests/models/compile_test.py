@@ -1,4 +1,4 @@
-"""The arguments of `compile`, each with its effect or refused."""
+"""Each argument of `compile` has an effect or raises an error."""
 
 import inspect
 
@@ -20,7 +20,7 @@ def _loss(model, **arguments):
 
 
 def test_compile_loss_weights():
-    """They weigh the loss against the ponder cost."""
+    """The weights weigh the loss against the ponder cost."""
     model = examples.make("adaptive", QUIET)
     features = examples.features("adaptive")
     model(features)
@@ -36,7 +36,7 @@ def test_compile_loss_weights():
 
 
 def test_compile_calls_user_loss():
-    """A subclass of the default loss is asked, too."""
+    """A subclass of the default loss is called, too."""
 
     @keras.saving.register_keras_serializable(package="test")
     class Twice(losses.PaddedCrossEntropy):

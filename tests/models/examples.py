@@ -115,7 +115,7 @@ SEQUENCE_KINDS = tuple(
 
 
 def make(kind, overrides=""):
-    """A new model; its weights are shaken, for initial ones hide mistakes."""
+    """Return a new model with perturbed weights, because initial weights hide mistakes."""
     name, hparams_set, specs, _ = KINDS[kind]
     steps = ",num_rec_steps=3,act_max_steps=3" if "universal" in name else ""
     size = LSTM_SIZE if name.startswith("lstm") else SIZE
@@ -130,23 +130,23 @@ def make(kind, overrides=""):
 
 @functools.cache
 def shared(kind):
-    """The same model for all tests, which leave its weights as they are."""
+    """Return the same model for all tests, which must not change its weights."""
     return make(kind)
 
 
 def features(kind):
-    """A batch for it."""
+    """Return a batch for a kind of model."""
     return dict(KINDS[kind][3])
 
 
 @functools.cache
 def logits(kind):
-    """What the shared model answers to the batch."""
+    """Return the logits of the shared model for the batch."""
     return shared(kind)(features(kind), training=False).numpy()
 
 
 def logits_shape(kind, batch=B):
-    """What its logits must look like."""
+    """Return the expected shape of the logits."""
     _, _, specs, arrays = KINDS[kind]
     if specs["targets"].modality == "class_label":
         return (batch, C)

@@ -1,4 +1,4 @@
-"""Another threshold of halting at inference than in training, with the same weights."""
+"""Another halting threshold at inference than in training, with the same weights."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ VARIANTS = {
 
 
 def _both(variant):
-    """The model, and that which was made with the threshold."""
+    """Return a model, and the model that was made with the threshold."""
     kind, overrides, threshold = VARIANTS[variant]
     model = examples.make(kind, overrides)
     wanted = examples.make(kind, f"{overrides},act_epsilon={1 - threshold}")

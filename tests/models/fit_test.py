@@ -1,4 +1,4 @@
-"""`compile` and `fit`: plain Keras, and the trainer's own numbers."""
+"""`compile` and `fit` work as in Keras and give the numbers of the trainer."""
 
 import os
 import time
@@ -21,7 +21,7 @@ OVERRIDES = (
     "hidden_size=16,filter_size=32,num_heads=2,act_max_steps=3,num_rec_steps=2,"
     "learning_rate_warmup_steps=3,learning_rate_constant=0.5,clip_grad_norm=1.0"
 )
-# XLA draws other numbers.
+# XLA samples other random numbers.
 NO_DROPOUT = ",layer_prepostprocess_dropout=0.0,attention_dropout=0.0,relu_dropout=0.0"
 
 
@@ -47,13 +47,15 @@ def dataset():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # Keras, of any unknown number
+@pytest.mark.filterwarnings(
+    "ignore:Your input ran out of data"
+)  # Keras warns for datasets of unknown size
 def test_fit_makes_no_update_at_end_of_data(dataset):
-    """Keras runs the update once more when they end, if it does not know how many there are."""
+    """For datasets of unknown size, Keras runs the update once more at the end."""
 
     def batches():
         yield from _batches()
-        time.sleep(0.3)  # whatever does not wait for data goes on meanwhile
+        time.sleep(0.3)  # an update that does not wait for data would run now
 
     unknown = tf.data.Dataset.from_generator(batches, output_signature=dataset.element_spec)
     models_fitted = []
@@ -76,7 +78,7 @@ def test_fit_traces_update_once(dataset, monkeypatch):
     assert len(traced) == 1
 
 
-@pytest.mark.slow  # an update that is traced twice
+@pytest.mark.slow  # the update is traced twice
 def test_fit_trains_layer_built_by_first_batch(dataset):
     class Shifted(universal_transformer.UniversalTransformer):
         def forward(self, features, training=None):
@@ -96,7 +98,7 @@ def test_fit_trains_layer_built_by_first_batch(dataset):
     "hparams_set", ["universal_transformer_tiny", "adaptive_universal_transformer_tiny"]
 )
 def test_fit_matches_trainer(hparams_set, dataset):
-    """Same seed, same batches, dropout and clipping included: the same losses and weights."""
+    """With equal seeds and batches, losses and weights are equal, even with dropout."""
     fitted = _make(hparams_set)
     fitted.compile()
     history = fitted.fit(dataset, epochs=1, shuffle=False, verbose=0)
@@ -115,7 +117,7 @@ def test_fit_matches_trainer(hparams_set, dataset):
 
 @pytest.mark.slow
 def test_fit_of_problem_dataset_ends_without_warning():
-    """As README has it: no warning (all are errors here), and no update at the end of the data."""
+    """The example of the README gives no warning and makes no update at the end of the data."""
     hp = hparams.get("universal_transformer_tiny", OVERRIDES + ",batch_size=2048,max_length=41")
     problem = problems.get("algorithmic_reverse_binary40")
     model = models.get("universal_transformer", hp, problem, T2T_DATA_DIR)
@@ -128,7 +130,7 @@ def test_fit_of_problem_dataset_ends_without_warning():
 
 @pytest.mark.slow  # XLA takes its time
 def test_xla_computes_all_positions_with_copied_states():
-    """It cannot leave out rows; Keras compiles for any number of them."""
+    """XLA cannot skip halted positions, because Keras compiles for any number of them."""
     model = examples.make("encoder", "act_halted_state=copy")
     features = examples.features("encoder")
     want = model.predict(features, batch_size=2, verbose=0)
@@ -139,7 +141,7 @@ def test_xla_computes_all_positions_with_copied_states():
 
 @pytest.mark.slow  # XLA takes its time
 def test_fit_jit_compile_matches(dataset):
-    """The same training; optimizer and metrics may be made in the first step, as Keras does it."""
+    """The training is the same; the first step may make optimizer and metrics, as in Keras."""
     results = []
     for jit_compile in (False, True):
         model = _make("universal_transformer_tiny", NO_DROPOUT)
@@ -160,7 +162,7 @@ def test_fit_jit_compile_matches(dataset):
     ],
 )
 def test_fit_callbacks_that_set_the_learning_rate(callback, dataset):
-    """They cannot where there is a schedule, which is said before the first step."""
+    """With a learning rate schedule they cannot; the error comes before the first step."""
     model = _make("universal_transformer_tiny")
     model.compile(run_eagerly=True)
     with pytest.raises(TypeError, match=r"optimizers.get\(model.hparams, learning_rate=0.001\)"):
@@ -206,7 +208,7 @@ def test_fit_rejects_data_of_another_form(method):
         order = {"shuffle": False} if method == "fit" else {}
         refused(no_targets, tf.data.Dataset.from_tensors(features), **order)
         refused(f"{no_dict}.*", tf.data.Dataset.from_tensors((targets, targets)), **order)
-    getattr(model, method)(features, targets)  # right ones are taken afterwards
+    getattr(model, method)(features, targets)  # valid data work afterwards
     refused(no_targets, features)
 
 
@@ -223,7 +225,7 @@ def test_fit_requires_targets():
 
 @pytest.mark.parametrize("method", ["evaluate", pytest.param("fit", marks=pytest.mark.slow)])
 def test_fit_rejects_targets_that_are_not_ids(method):
-    """They would be cut off: 3.9 would be 3."""
+    """A cast would truncate them: 3.9 would be 3."""
     features, targets = next(_batches())
     model = _make("universal_transformer_tiny")
     model.compile()
@@ -251,7 +253,7 @@ def test_evaluate_does_not_smooth_labels(dataset):
 
 
 def test_compile_keeps_user_loss_and_optimizer(dataset):
-    """A notebook user's own choices are taken as they are."""
+    """The loss and the optimizer of the user are used unchanged."""
     model = _make("universal_transformer_tiny")
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer="sgd", loss=loss, metrics=[])
@@ -262,7 +264,7 @@ def test_compile_keeps_user_loss_and_optimizer(dataset):
 
 @pytest.mark.slow
 def test_saved_compiled_model_continues_training(dataset, tmp_path):
-    """Optimizer, loss and metrics come back with the model."""
+    """Loading restores optimizer, loss and metrics."""
     model = _make()
     model.compile()
     model.fit(dataset, verbose=0, shuffle=False)
@@ -300,7 +302,7 @@ def test_loss_ignores_separate_losses_of_layers(dataset):
 
 
 def test_end_of_data_gives_no_warning():
-    """Of a dataset that does not know its number of batches; that nothing came is told."""
+    """The dataset does not know its size. An empty dataset still gives a warning or an error."""
     model, features = examples.make("universal"), examples.features("universal")
     model.compile("adam", steps_per_execution=2)
     rows = tf.data.Dataset.from_tensor_slices(features).filter(lambda row: True)
@@ -308,7 +310,7 @@ def test_end_of_data_gives_no_warning():
     model.fit(pairs.batch(2), epochs=2, shuffle=False, verbose=0)
     model.evaluate(pairs.batch(1), verbose=0)
     assert model.predict(rows.batch(2), verbose=0).shape == (3, 4, 13)
-    with pytest.warns(UserWarning, match="ran out of data"):  # six were asked for
+    with pytest.warns(UserWarning, match="ran out of data"):  # six steps were requested
         model.evaluate(pairs.batch(1), steps=6, verbose=0)
     with pytest.warns(UserWarning, match="before the first batch"):
         model.fit(pairs.take(0).batch(2), shuffle=False, verbose=0)

@@ -1,4 +1,4 @@
-"""Fine-tuning: what is not trained stays so in files and copies."""
+"""Fine-tuning: frozen layers stay frozen in files and copies."""
 
 import keras
 import numpy as np
@@ -15,7 +15,7 @@ def _trained(model):
 
 @pytest.mark.parametrize("kind", ["adaptive", "lstm"])
 def test_frozen_parts_stay_frozen(kind, tmp_path):
-    """In a loaded model, whose optimizer goes on, and in a clone."""
+    """They stay frozen in a loaded model, whose optimizer continues, and in a clone."""
     model = examples.make(kind)
     everything = _trained(model)
     model.encoder.trainable = False
@@ -34,7 +34,7 @@ def test_frozen_parts_stay_frozen(kind, tmp_path):
 
 
 def test_part_of_a_frozen_part_is_trained():
-    """And a whole model that is not trained stays so."""
+    """A frozen model also stays frozen."""
     model = examples.make("adaptive")
     model.encoder.trainable = False
     model.encoder.depth.block.trainable = True
@@ -51,6 +51,6 @@ def test_layer_made_with_trainable_false(tmp_path):
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     for each in (model, loaded, keras.models.clone_model(model)):
-        assert len(_trained(each)) == 2  # those of the last layer
+        assert len(_trained(each)) == 2  # the weights of the last layer
         each.layers[0].trainable = True
         assert len(_trained(each)) == 6

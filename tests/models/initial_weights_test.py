@@ -1,4 +1,4 @@
-"""Fresh weights: as T2T's initializers draw them, by T2T's names and shapes."""
+"""Initial weights have the distributions of T2T's initializers."""
 
 import math
 
@@ -8,7 +8,7 @@ import pytest
 from tests import t2t_golden_test as t2t
 from ut_keras import hparam, models, t2t_import
 
-# Together they have every kind of weight.
+# Together these models have every kind of weight.
 VARIANTS = (
     "aut_basic",
     "lstm_bahdanau_multi",
@@ -25,11 +25,11 @@ VARIANTS = (
     "ut_sru",
 )
 SIZES = {"hidden_size": 64, "filter_size": 128}
-NOISE = 0.1  # of the goldens, on top of T2T's initial values
+NOISE = 0.1  # added to T2T's initial values in the golden files
 
 
 def _constant(name, hp):
-    """What a weight holds that is not drawn, or None."""
+    """Return the constant initial value of a weight, or None for a random one."""
     if name.endswith("layer_norm_scale"):
         return 1.0
     if not name.endswith("bias"):
@@ -43,7 +43,7 @@ def _constant(name, hp):
 
 
 def _deviation(name, shape, hp):
-    """Standard deviation of a weight that is drawn."""
+    """Return the standard deviation of a random initial weight."""
     if "/weights_" in name:
         return hp.hidden_size**-0.5
     if name.endswith("parameter_attention/k"):
@@ -60,7 +60,7 @@ def _deviation(name, shape, hp):
 
 
 def _pooled(variables):
-    """Shards of a table joined; what is left has an entry."""
+    """Join the shards of tables."""
     tables = {}
     for name, value in variables.items():
         tables.setdefault(
@@ -77,7 +77,7 @@ def _check(variables, hp, noise=0.0):
             assert np.abs(value - constant).max() <= 6 * noise, name
             continue
         expected = math.hypot(_deviation(name, value.shape, hp), noise)
-        # Six times the error of an estimated deviation.
+        # Six standard errors of the estimated deviation.
         tolerance = 6 * expected * (2 * value.size) ** -0.5
         assert np.sqrt(np.mean(value**2)) == pytest.approx(expected, abs=tolerance), name
         kinds.add(name.split("/")[-1])
@@ -95,11 +95,11 @@ def _fresh(name, overrides):
 
 @pytest.mark.parametrize("name", t2t._configurations("model"))
 def test_formulas_match_t2t(name):
-    """T2T's own initial values fit them."""
+    """T2T's initial values have the expected deviations."""
     setting, arrays = t2t._load("model", name)
     variables = t2t._group(arrays, "var/")
     for kernel in [key for key in variables if key.endswith("pondering/dense/kernel")]:
-        del variables[kernel]  # shrunk in the goldens
+        del variables[kernel]  # scaled down in the golden files
     _check(variables, hparam.from_dict(t2t._t2t_hparams(setting)), noise=NOISE)
 
 
@@ -136,7 +136,7 @@ def test_initializers_match_t2t(initializer, deviations, bound):
     assert np.std(kernel) == pytest.approx(deviations[0], rel=0.04)
     assert np.std(table) == pytest.approx(deviations[1], rel=0.08)
     assert 0.95 * bound < np.abs(kernel).max() <= 1.001 * bound
-    within_half = np.mean(np.abs(kernel) < bound / 2)  # half of them, where they are uniform
+    within_half = np.mean(np.abs(kernel) < bound / 2)  # 0.5 for a uniform distribution
     assert within_half == pytest.approx(
         0.715 if initializer.startswith("normal") else 0.5, abs=0.03
     )

@@ -32,7 +32,7 @@ def test_export_saved_model_of_any_shape(kind, how, tmp_path):
         np.testing.assert_allclose(loaded.serve(some), want, atol=1e-5)
 
 
-@pytest.mark.slow  # the default run has it by step, in tests/inference/litert_export_test.py
+@pytest.mark.slow  # tests/inference/litert_export_test.py covers steps in the default run
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
 def test_export_litert_of_fixed_shapes(tmp_path):
     model = examples.shared("adaptive")
@@ -81,7 +81,7 @@ def test_models_use_global_dtype_policy(tmp_path):
     assert model.hparams.activation_dtype == "bfloat16"
     assert {v.dtype for v in model.trainable_variables} == {"float32"}
     assert model.encoder.compute_dtype == "bfloat16"
-    # A file keeps what it was made with, whatever the policy is when it is read.
+    # A file keeps its dtype policy, whatever the global policy is at loading.
     for made, expected in ((plain, "float32"), (model, "bfloat16")):
         made.save(tmp_path / "model.keras")
         for policy in ("float32", "mixed_bfloat16"):

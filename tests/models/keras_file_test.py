@@ -1,4 +1,4 @@
-"""`.keras` files of every variant, read as a file that one does not trust; files of weights."""
+"""`.keras` files of every variant, loaded as untrusted files, and files of weights."""
 
 import keras
 import numpy as np
@@ -18,7 +18,7 @@ STORY = {
     "targets": FeatureSpec(9, "class_label"),
 }
 PROMPTS = {"targets": FeatureSpec(9)}
-# What halted positions keep (`act_copy_…`) is no variable.
+# The states of halted positions (`act_copy_…`) are not variables.
 _VARIANTS = [
     name
     for name in (*cache_test.VARIANTS, *cache_test.NOT_CACHED)
@@ -36,7 +36,7 @@ _KINDS = {
     "lstm_attention": ("lstm_attention", SYMBOLS),
 }
 MODELS = {**{name: (name, SYMBOLS) for name in _VARIANTS}, **_KINDS}
-# Their variables are those of "act" and of "classes", which is basic.
+# These have the variables of "act" and of "classes", which is basic.
 _NO_OTHER_VARIABLES = ("act_copy", "stick_breaking_copy", "basic")
 
 
@@ -79,7 +79,7 @@ def test_save_and_load(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["mixed", "act", "story", "lstm_attention"])
 def test_save_and_load_weights(name, tmp_path):
-    """Weights alone, as Keras and TensorFlow write them; all variants have a `.keras` file."""
+    """Files with only weights, from Keras and TensorFlow; all variants have `.keras` files."""
     model = _model(name)
     loaded = type(model).from_config(model.get_config())
     saved = tf.train.Checkpoint(model=model).save(tmp_path / "checkpoint")

@@ -12,7 +12,7 @@ from ut_keras.data.features import FeatureSpec
 
 
 class _Problem:
-    """As much of a `Problem` as a model asks for."""
+    """The part of a `Problem` that a model uses."""
 
     target_space_id = 7
 

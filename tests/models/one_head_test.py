@@ -1,4 +1,4 @@
-"""Models of one head: a product that spreads one matrix over a batch would end the process."""
+"""Models with one head: broadcasting one matrix over a batch would crash the process."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ _OVERRIDES = {
 
 
 def _run():
-    """Rows of a batch of 6 are as they are alone, and every weight has a gradient."""
+    """Check that a batch of 6 matches single examples and every weight has a gradient."""
     for name, overrides in _OVERRIDES.items():
         for kind in ("transformer", "language_model"):
             model = examples.make(kind, f"num_heads=1,num_hidden_layers=1,{overrides}")
@@ -43,7 +43,7 @@ def _run():
 
 @pytest.mark.slow
 def test_model_with_one_head_trains():
-    """In a process of its own, for it may die."""
+    """Run in a separate process, which may crash."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     done = subprocess.run(
         [sys.executable, "-m", "tests.models.one_head_test"],

@@ -1,4 +1,4 @@
-"""What padding changes, and what masks it: the table of docs/decoding.md."""
+"""The table of docs/decoding.md: where padding changes outputs, and which hparam prevents it."""
 
 import os
 import re
@@ -13,13 +13,13 @@ DOCS = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "decoding.md"
 _V2 = "self_attention_type=dot_product_relative_v2,max_relative_position=3"
 _STEP = "position_start_index=step"
 
-# A row of the table for each: kind of example, overrides, those of the cure ("" for none), and
-# which of the features may not be padded.
+# For each row of the table: kind of example, overrides, overrides that prevent the effect ("" for
+# none), and the features that may not be padded.
 ROWS = {
     "dot_product_relative_v2": ("transformer", _V2, "relative_mask_future=True", "inputs"),
     "global": ("adaptive", "act_type=global", "act_mask_padding=True", "inputs targets"),
     "position_start_index": ("universal", _STEP, "", "inputs targets"),
-    # By teacher forcing nothing is padded there; what is written goes on behind the padding.
+    # Teacher forcing pads nothing here; generated tokens come after the padding.
     "prepend_mode": ("transformer", "prepend_mode=prepend_inputs_masked_attention", "", ""),
     "lstm_seq2seq_attention": ("lstm_attention", "", "attention_mask_padding=True", "inputs"),
     "universal_transformer_encoder": ("encoder", "", 'class_label_pooling="last"', "inputs"),

@@ -1,4 +1,4 @@
-"""The inputs before the targets; everything is worked out anew with a plain Transformer."""
+"""`prepend_mode`, compared with a plain Transformer."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ MODES = (prepended.MASKED, prepended.FULL)
 PLAIN = (
     "label_smoothing=0.0,attention_dropout=0.0,relu_dropout=0.0,layer_prepostprocess_dropout=0.0"
 )
-INPUTS, TARGETS = examples.INPUTS, examples.TARGETS  # of 5, 3, 2 and of 4, 2, 3 symbols
+INPUTS, TARGETS = examples.INPUTS, examples.TARGETS  # 5, 3, 2 and 4, 2, 3 tokens
 JOINED = np.array(
     [
         [5, 3, 7, 2, 1, 0, 3, 8, 2, 1],
@@ -45,13 +45,13 @@ def test_join_puts_targets_after_inputs():
 def test_inputs_mask_matches_t2t():
     ids = np.array([[5, 1, 0, 7, 1, 0]])
     got = np.tril(np.ones([6, 6], bool)) | prepended.inputs_mask(tf.constant(ids))[0, 0].numpy()
-    # T2T: in_target 0 0 0 1 1 1; target_pos 0 0 0 1 2 3; a key of a greater one is not seen.
+    # T2T: in_target 0 0 0 1 1 1; target_pos 0 0 0 1 2 3; keys with a greater one are masked.
     position = np.array([0, 0, 0, 1, 2, 3])
     np.testing.assert_array_equal(got, position[np.newaxis] <= position[:, np.newaxis])
 
 
 def _log_probs(mode):
-    """Of the joined rows, [B, L, V], by a model without the mode; its mask is put in."""
+    """Return logits [B, L, V] of joined sequences from a model without the mode, with its mask."""
     plain = examples.make("transformer", PLAIN)
     if mode == prepended.FULL:
         mask = prepended.inputs_mask(tf.constant(JOINED))
@@ -65,7 +65,7 @@ def _log_probs(mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_prepend_mode_matches_reference(mode):
-    """Logits are those behind inputs and 0; training predicts the inputs under a causal mask."""
+    """The logits are those after inputs and 0; with a causal mask, training predicts inputs."""
     model, features = _make(mode), {"inputs": INPUTS, "targets": TARGETS}
     log_probs = _log_probs(mode)
     places = np.array([[6, 7, 8, 9], [4, 5, 6, 7], [3, 4, 5, 6]])
@@ -91,7 +91,7 @@ def test_prepend_mode_matches_reference(mode):
     "mode", [prepended.MASKED, pytest.param(prepended.FULL, marks=pytest.mark.slow)]
 )
 def test_prepend_mode_generates_likely_tokens(mode):
-    """Rows of one length; the search, with a cache and without, is teacher forcing."""
+    """For sequences of one length, the search matches teacher forcing, with and without a cache."""
     model, given = _make(mode), {"inputs": INPUTS[:1].repeat(2, axis=0)}
     given["inputs"][1, :4] += 1
     found = model.generate(given, beam_size=1, decode_length=3)
@@ -111,7 +111,7 @@ def test_prepend_mode_adds_lengths(tmp_path):
     files = small_files.write(tmp_path, [small_files.example(*pair) for pair in lengths])
     chosen = small_files.settings(prepend_mode=prepended.MASKED)
     kept = sorted(map(len, small_files.rows(small_files.batches(files, True, settings=chosen))))
-    assert kept == [10, 21]  # 32 is the most
+    assert kept == [10, 21]  # the maximum is 32
 
 
 def test_prepend_sets_match_t2t():

@@ -1,7 +1,12 @@
-"""Models with hparams drawn at random: what every one of them must hold.
+"""Invariants of models with random hparams.
 
-A graph answers as eager calls do, a row as it does alone, padding changes nothing unless the model
-says so, symbol by symbol with a cache comes out what comes out at once, and gradients are finite.
+Each model has these properties:
+
+- A graph gives the outputs of eager calls.
+- The outputs of an example do not depend on its batch.
+- Padding has no effect, unless the model's properties give a reason.
+- Decoding token by token with a cache matches a full forward pass.
+- The gradients are finite.
 """
 
 import numpy as np
@@ -30,11 +35,11 @@ _HALTINGS = ("basic", "accumulated", "global", "stick_breaking", "convergence")
 _RECURRENCES = ("act", "act", "act", "basic", "highway", "skip", "dwa", "gru", "lstm")
 
 
-class Drawn:
-    """A model, its batch, and what it was made of.
+class RandomModel:
+    """Return a model, its batch, and its description.
 
     Args:
-        seed: int, of everything.
+        seed: int, the seed of all random choices.
     """
 
     def __init__(self, seed):
@@ -113,7 +118,7 @@ class Drawn:
 
     def _attention(self, heads):
         chosen = self._pick(*_ATTENTIONS)
-        if "dot_product_relative," not in chosen:  # whose keys and values are as wide
+        if "dot_product_relative," not in chosen:  # its keys and values have equal sizes
             chosen += f",attention_key_channels={self._pick(0, 4 * heads)}"
         if "relative_v2" in chosen:
             values = self._pick(True, False)
@@ -186,7 +191,7 @@ def _check_gradients(drawn):
 
 
 def _check_cache(drawn):
-    """Two beams, which change places, of three symbols."""
+    """Compare two beams of three tokens, which are reordered."""
     model, beams, room = drawn.model, 2, 3
     if model.class_labels or model.decoder is None or model.why_not_cached:
         return
@@ -223,7 +228,7 @@ def _assert_close(got, want):
 
 
 def _check(seed):
-    drawn = Drawn(seed)
+    drawn = RandomModel(seed)
     try:
         for check in (_check_graph, _check_rows_and_padding, _check_gradients, _check_cache):
             check(drawn)

@@ -1,4 +1,4 @@
-"""Weights of the data, in `fit`, `evaluate` and the trainer: sum(weights * loss) / sum(weights)."""
+"""Sample weights in `fit`, `evaluate` and the trainer: sum(weights * loss) / sum(weights)."""
 
 import functools
 
@@ -14,14 +14,14 @@ from ut_keras.training import evaluation, train_step
 
 KINDS = ("universal", "adaptive", "encoder", "lstm_classifier")
 NO_DROPOUT = "layer_prepostprocess_dropout=0.0,attention_dropout=0.0,relu_dropout=0.0"
-# Targets are [3, 8, 2, 1], [6, 1, 0, 0], [2, 12, 1, 0]; what padding weighs must not matter.
+# Targets are [3, 8, 2, 1], [6, 1, 0, 0], [2, 12, 1, 0]. Weights of padding must have no effect.
 ROWS = np.float32([2, 0, 0.5])
 TOKENS = np.float32([[1, 0, 3, 1], [0.5, 2, 9, 9], [0, 0, 0, 9]])
 
 
 @functools.cache
 def _compiled(kind):
-    """A model and the weights that it starts from. Eager: tracing takes most of the time."""
+    """Return a model and its initial weights; it runs eagerly, because tracing is slow."""
     size = "dropout=0.0" if "lstm" in kind else NO_DROPOUT
     model = examples.make(kind, size + ",label_smoothing=0.1")
     model.compile(optimizer=keras.optimizers.SGD(0.5), run_eagerly=True)
@@ -34,7 +34,7 @@ def _batch(kind):
 
 
 def _update(kind, batch=None, **weights):
-    """What `train_on_batch` reports, and the variables behind it."""
+    """Return the results of `train_on_batch`, and the variables after it."""
     model, start = _compiled(kind)
     model.set_weights(start)
     logs = model.train_on_batch(*(batch or _batch(kind)), return_dict=True, **weights)
@@ -63,7 +63,7 @@ def test_sample_weight_of_examples(kind):
     weighted = _update(kind, sample_weight=ROWS)
     assert _differ(weighted, plain)
     assert _differ(weighted, _update(kind, sample_weight=ROWS[::-1].copy()))
-    # The row of weight 0 is as good as absent: with other ids, and without it.
+    # An example with weight 0 has no effect: it may have other ids, or be absent.
     features, targets = ({**_batch(kind)[0]}, _batch(kind)[1].copy())
     targets[1] = targets[0]
     changed = {name: ids.copy() for name, ids in features.items()}
@@ -84,7 +84,7 @@ def test_sample_weight_of_tokens():
 
 
 def _reference(model, features, targets, weights):
-    """(losses of the targets, weights of the real ones, ponder costs) as numpy computes them."""
+    """Return (losses of the targets, weights of real targets, ponder costs), from NumPy."""
     output = model.forward(features, training=False)
     log_probs = np.float64(tf.nn.log_softmax(output.logits))
     values = -np.take_along_axis(log_probs, targets[..., np.newaxis], -1)[..., 0]
@@ -100,7 +100,7 @@ def _reference(model, features, targets, weights):
 
 @pytest.mark.parametrize("weights", [ROWS, TOKENS])
 def test_evaluate_weighs_over_all_batches(weights):
-    """Whatever batch a target is in; by `evaluate` and by the trainer."""
+    """The result of `evaluate` and the trainer does not depend on the batch of a target."""
     model, start = _compiled("adaptive")
     model.set_weights(start)
     assert model.hparams.act_loss_weight == 0.01
@@ -117,7 +117,7 @@ def test_evaluate_weighs_over_all_batches(weights):
     evaluate = evaluation.Evaluator(model, tf.distribute.get_strategy(), functions)
     results = evaluate(dataset)
     assert {name: results[name] for name in expected} == pytest.approx(expected, rel=1e-5)
-    # Whatever the metric, a row of weight 0 is as good as absent (BLEU is one of batches).
+    # For every metric, an example with weight 0 has no effect (BLEU is a metric of batches).
     real = (by_token * (targets != 0)).any(axis=1)
     kept = tf.nest.map_structure(lambda x: x[real], (features, targets, weights))
     without = evaluate(tf.data.Dataset.from_tensors(kept))
@@ -141,13 +141,13 @@ def test_weighted_metrics():
 
 
 def test_class_weight_of_ids():
-    """Of symbols too, where Keras would take a row for one class."""
+    """This also holds for tokens, where Keras would treat an example as one class."""
     weights = {1: 3.0, 2: 0.0}
     targets = _batch("universal")[1]
     by_token = np.select([targets == 1, targets == 2], [3.0, 0.0], 1.0)
     expected = _update("universal", sample_weight=by_token)
     _assert_same(_update("universal", class_weight=weights), expected)
-    # Keras' own fails on a class that it is not told of.
+    # Keras fails for a class without a weight.
     classes = examples.CLASSES[:, 0]
     expected = _update("encoder", sample_weight=np.where(classes == 0, 5.0, 1.0))
     _assert_same(_update("encoder", class_weight={0: 5.0}), expected)
@@ -166,7 +166,7 @@ def test_class_weight_of_ids():
 
 
 def test_fit_and_trainer_accept_weights_in_dataset():
-    """(features, targets, weights) of tf.data: the same update in either loop, now as a graph."""
+    """A dataset of (features, targets, weights) gives the same update in fit and trainer."""
     model, start = _compiled("language_model")
     model.run_eagerly = False
     model.train_function = None
@@ -194,12 +194,14 @@ def test_fit_and_trainer_accept_weights_in_dataset():
 
 @pytest.mark.parametrize("reduction", ["sum_over_batch_size", "mean_with_sample_weight"])
 def test_sample_weight_with_keras_losses(reduction):
-    """Rows are weighted as rows, though Keras itself would multiply [B, T] by [B]."""
+    """Weights apply to examples, although Keras would multiply [B, T] by [B]."""
     model = examples.make("universal")
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=reduction)
     model.compile(loss=loss, metrics=[], run_eagerly="weight" in reduction)  # and as a graph
     features, _ = _batch("universal")
-    square = {name: ids[[0, 1, 2, 0]] for name, ids in features.items()}  # as many rows as columns
+    square = {
+        name: ids[[0, 1, 2, 0]] for name, ids in features.items()
+    }  # as many examples as positions
     rows, tokens = np.float32([2, 0, 0.5, 1]), np.concatenate([TOKENS, TOKENS[:1]])
     log_probs = np.float64(tf.nn.log_softmax(model(square)))
     values = -np.take_along_axis(log_probs, square["targets"][..., np.newaxis], -1)[..., 0]
@@ -234,7 +236,7 @@ def test_fit_rejects_shapes_of_targets(kind, overrides, make):
 
 
 def test_sample_weight_of_several_ranks():
-    """Keras relaxes the shapes of a function that is called with several, down to none."""
+    """Keras relaxes the shapes of a function that is called with several, even the rank."""
     model, _ = _compiled("encoder")
     features, targets = _batch("encoder")
     logits = model(features)
@@ -252,7 +254,7 @@ def test_sample_weight_of_several_ranks():
 
 
 def test_targets_of_classes_may_be_vectors():
-    """Targets [B] are as good as [B, 1]."""
+    """Targets [B] and [B, 1] give the same result."""
     features, targets = _batch("encoder")
     flat = ({**features, "targets": targets[:, 0]}, targets[:, 0])
     _assert_same(_update("encoder", flat), _update("encoder"))

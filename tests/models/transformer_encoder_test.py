@@ -10,7 +10,7 @@ PREFIX = "transformer_encoder/"
 
 
 def test_transformer_encoder_matches_t2t():
-    """T2T's `TransformerEncoder` is the encoder of its `Transformer`, under a scope of its own."""
+    """T2T's `TransformerEncoder` is the encoder of its `Transformer` in another variable scope."""
     setting, arrays = t2t._load("model", "transformer_prenorm.a")
     variables = {
         name.replace("transformer/", PREFIX, 1): value
@@ -34,7 +34,7 @@ def test_class_weights_have_t2t_names():
 
 @pytest.mark.parametrize("kind", ["plain_encoder", "transformer", "tagger"])
 def test_unidirectional_encoder_is_causal(kind):
-    """As T2T's; with segments and without, and whatever is behind a position."""
+    """As in T2T, later positions have no effect, with and without segments."""
     model, features = examples.make(kind, "unidirectional_encoder=True"), examples.features(kind)
     changed = {**features, "inputs": features["inputs"].copy()}
     changed["inputs"][:, 2:] = 11
@@ -62,7 +62,7 @@ def test_unidirectional_encoder_is_causal(kind):
     ],
 )
 def test_class_ignores_padding(kind, overrides):
-    """Neither in a class nor in what it costs."""
+    """Padding changes neither the class nor the loss."""
     model, features = examples.make(kind, overrides), examples.features(kind)
     assert not padding.why_equal_lengths(model)
 

@@ -1,4 +1,4 @@
-"""What holds for every model, whatever its depth is made of."""
+"""Properties of every model, for every kind of depth."""
 
 import keras
 import numpy as np
@@ -17,7 +17,7 @@ _NO_DROPOUT = {"layer_prepostprocess_dropout": 0.0, "attention_dropout": 0.0, "r
 @pytest.mark.parametrize("kind", ["transformer", "adaptive_language_model", "encoder", "stories"])
 def test_graph_accepts_any_batch_and_length(kind):
     model, features = examples.shared(kind), examples.features(kind)
-    free = {  # a story has its own fixed shape
+    free = {  # stories have a fixed shape
         name: tf.TensorSpec([None, None] if value.ndim == 2 else [None, *value.shape[1:]], tf.int32)
         for name, value in features.items()
     }
@@ -38,7 +38,7 @@ def test_graph_accepts_any_batch_and_length(kind):
     assert examples.logits(kind).shape == examples.logits_shape(kind)
 
 
-# All layers are compiled in their own tests, an encoder alone in fit_test.py.
+# Tests of layers compile all layers with XLA, and fit_test.py an encoder.
 @pytest.mark.parametrize(
     "kind",
     ["adaptive", *(pytest.param(k, marks=pytest.mark.slow) for k in ("transformer", "encoder"))],
@@ -63,7 +63,7 @@ def test_one_gradient_step_reaches_all_weights(kind):
         assert gradient is not None, variable.path
         gradient = tf.convert_to_tensor(gradient).numpy()
         assert np.isfinite(gradient).all(), variable.path
-        # The decoder of a classifier sees nothing of the target, so it has nothing to attend to.
+        # The decoder of a classifier has one position, so its self-attention has no effect.
         assert gradient.any() or (kind == "classifier" and "self_attention" in variable.path)
 
 
@@ -123,7 +123,7 @@ def test_example_of_padding_is_finite(kind):
 
 @pytest.mark.parametrize("kind", ALL)
 def test_examples_are_independent(kind):
-    """One alone, the others in another order."""
+    """Compare one example alone, and the others in another order."""
     model, features = examples.shared(kind), examples.features(kind)
     for rows in ([1], [2, 0]):
         got = model({name: ids[rows] for name, ids in features.items()}, training=False)
@@ -157,7 +157,7 @@ _QUICK = ("transformer", "language_model", "adaptive", "copy", "lstm", "relative
     "name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in _QUICK)) for n in _EMPTY]
 )
 def test_sequences_without_positions(name):
-    """Eagerly, and in a graph that does not know that there are none."""
+    """Both eagerly, and in a graph of unknown lengths."""
     kind, overrides = _EMPTY[name]
     model = examples.make(kind, overrides) if overrides else examples.shared(kind)
     features = examples.features(kind)
@@ -167,7 +167,7 @@ def test_sequences_without_positions(name):
     )
     for empty in features:
         if empty == "targets" and model.class_labels or kind.endswith("encoder"):
-            continue  # a mean over no positions
+            continue  # the mean over no positions is not a number
         batch = {**features, empty: features[empty][:, :0]}
         shape = (B, batch["targets"].shape[1], V) if not model.class_labels else (B, C)
         for call in (lambda batch: model(batch, training=False), graph):
@@ -186,7 +186,7 @@ def test_is_causal(kind):
     assert np.all(np.abs(first[:, 2:] - second[:, 2:]).max(axis=-1) > 1e-4)
 
 
-# As in T2T, the LSTM's attention sees padding (`attention_mask_padding` is our option).
+# As in T2T, the LSTM attends to padding (`attention_mask_padding` is an option of ut_keras).
 @pytest.mark.parametrize(
     "kind", sorted(set(examples.SEQUENCE_KINDS) - {"lstm_attention", "lstm_bidirectional"})
 )
@@ -239,7 +239,7 @@ def test_inspect_returns_shapes_and_losses(kind, graph):
         length = feature.shape[1]
         assert stack.output.shape == (B, length, 16 * getattr(model, "directions", 1))
         steps = depth
-        if kind.startswith("lstm"):  # attends to the encoder alone, and keeps no record
+        if kind.startswith("lstm"):  # it attends only to the encoder, and records nothing
             assert stack.attention_weights is None
             continue
         if adaptive:
@@ -309,7 +309,7 @@ def test_embedding_dropout_rate(kind):
         ("shared_embedding_and_softmax_weights=True", (V, V), 1),
         ("shared_embedding_and_softmax_weights=False", (V, V), 3),
         ("shared_embedding_and_softmax_weights=False,shared_embedding=True", (V, V), 2),
-        ("shared_embedding_and_softmax_weights=True", (V, V + 1), 3),  # as T2T unshares them
+        ("shared_embedding_and_softmax_weights=True", (V, V + 1), 3),  # as in T2T, not shared
     ],
 )
 def test_embedding_tables_are_shared(overrides, sizes, tables):
@@ -348,7 +348,7 @@ def test_models_reject_missing_feature(kind, missing):
     if missing not in features:
         pytest.skip("a language model needs no inputs")
     del features[missing]
-    if model.decoder is None and missing == "targets":  # an encoder's logits need none
+    if model.decoder is None and missing == "targets":  # an encoder does not use targets
         assert model(features).shape == examples.logits_shape(kind)
         return
     with pytest.raises(ValueError, match="features must .*Received: "):
@@ -358,7 +358,7 @@ def test_models_reject_missing_feature(kind, missing):
 @pytest.mark.parametrize("name", ["inputs", "targets"])
 def test_models_reject_ids_of_another_rank(name):
     features = examples.features("transformer")
-    features[name] = features[name][:, :, None, None]  # as T2T has them
+    features[name] = features[name][:, :, None, None]  # as in T2T
     with pytest.raises(ValueError, match=rf"{name} must be \[batch, length\]. Received: \(3, "):
         examples.shared("transformer")(features)
 

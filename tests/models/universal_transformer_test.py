@@ -14,7 +14,7 @@ def _ponder_times(out):
 
 
 def test_act_loss_is_mean_of_steps_and_remainders():
-    """Over all positions, padding included, of the encoder and of the decoder (T2T)."""
+    """As in T2T, the mean is over all positions of encoder and decoder, including padding."""
     model, features = (
         examples.make("adaptive", "act_loss_weight=0.1"),
         examples.features("adaptive"),
@@ -40,7 +40,7 @@ def test_act_loss_is_mean_of_steps_and_remainders():
     ],
 )
 def test_pos_has_no_effect_with_step_signals(kind, pos):
-    """T2T sets it to None; without that signal it is added, and to a Transformer always."""
+    """T2T sets pos=None then. Without step signals, and in a Transformer, pos has an effect."""
     model, plain = examples.make(kind, f"pos={pos}"), examples.shared(kind)
     paths = [[variable.path for variable in each.trainable_variables] for each in (model, plain)]
     assert paths[0] == paths[1]
@@ -57,7 +57,7 @@ def test_act_loss_skips_masked_padding():
     model = examples.make("adaptive", "act_loss_weight=0.1,act_mask_padding=True")
     features = examples.features("adaptive")
     features["targets"] = features["targets"].copy()
-    features["targets"][0, 1] = 0  # written between others, it is no padding
+    features["targets"][0, 1] = 0  # a 0 between other tokens is not padding
     out = model.inspect(features)
     real_targets = np.arange(4) < [[4], [2], [3]]
     expected = 0.0
@@ -71,10 +71,10 @@ def test_act_loss_skips_masked_padding():
 @pytest.mark.parametrize("act_type", ["basic", "global"])
 @pytest.mark.parametrize(
     "kind",
-    ["adaptive", pytest.param("adaptive_language_model", marks=pytest.mark.slow)],  # its decoder
+    ["adaptive", pytest.param("adaptive_language_model", marks=pytest.mark.slow)],  # the decoder
 )
 def test_ponder_cost_matches_single_examples(kind, act_type):
-    """Of a padded batch, with and without segments, and with a row of padding alone."""
+    """This holds for padded batches, with segments, and with an example of only padding."""
     overrides = f"act_mask_padding=True,act_type={act_type},act_halting_bias_init=-1"
     model = examples.make(kind, overrides)
     features = examples.features(kind)
@@ -93,7 +93,7 @@ def test_ponder_cost_matches_single_examples(kind, act_type):
 
 
 def _ponder_sums(model, batches):
-    """Numerator and denominator of each stack, [stacks, 2]."""
+    """Return numerator and denominator of each stack, [stacks, 2]."""
     terms = [
         model.loss_terms(model.forward(features), features["targets"], False)["act_loss"]
         for features in batches
@@ -102,7 +102,7 @@ def _ponder_sums(model, batches):
 
 
 def test_masked_padding_may_be_attended_to():
-    """Where attention is not masked by it: an encoder that looks back, at empty sentences."""
+    """A unidirectional encoder attends to empty sentences, which attention does not mask."""
     overrides = "unidirectional_encoder=True,act_halted_state=copy,act_mask_padding=True"
     model, features = examples.make("stories", overrides), examples.features("stories")
     want = model.inspect(features).logits
@@ -110,7 +110,7 @@ def test_masked_padding_may_be_attended_to():
 
 
 def test_padding_does_not_extend_the_loop():
-    """Nobody halts early here; the row of padding would go on for longest."""
+    """No position halts early; the example of padding would take the most steps."""
     model = examples.make("adaptive", "act_mask_padding=True,act_halting_bias_init=20.0")
     features = {name: 0 * ids for name, ids in examples.features("adaptive").items()}
     out = model.inspect(features)
@@ -121,7 +121,7 @@ def test_padding_does_not_extend_the_loop():
 
 @pytest.mark.parametrize("start", ["step", "random"])
 def test_halted_positions_are_skipped_for_any_start(start):
-    """At inference; the pass that looks at everything computes them all."""
+    """This holds at inference; `inspect` computes all positions."""
     overrides = f"act_halted_state=copy,position_start_index={start},act_max_steps=5"
     model = examples.make("adaptive", overrides)
     features = examples.features("adaptive")
@@ -144,7 +144,7 @@ def test_call_adds_ponder_cost_to_keras_losses():
 
 
 class _Taxed(recurrence.BasicRecurrence):
-    """Takes as many steps as ever, and has them cost something."""
+    """A recurrence with a fixed number of steps and a ponder cost."""
 
     def forward(self, state, inputs):
         result = super().forward(state, inputs)
@@ -199,7 +199,7 @@ def test_act_loss_weight_zero():
 
 
 def test_dwa_decodes_in_bfloat16():
-    """Its embedding of the steps is read outside of a Keras call there."""
+    """The embedding of the steps is used outside of a Keras call."""
     model = examples.make("universal", "recurrence_type=dwa,activation_dtype=bfloat16")
     inputs = {"inputs": examples.INPUTS}
     cached, whole = (model.generate(inputs, decode_length=2, cache=use) for use in (True, False))
@@ -242,12 +242,12 @@ def test_options_reach_the_layers():
         assert {layer.epsilon for layer in stack.depth.block.layers} == {0.1}
     out = model.inspect(examples.features("adaptive"))
     assert np.isfinite(out.logits).all()
-    # Nothing is cut off: weights of every real position sum to 1, so the last step has a remainder.
+    # The weights of every real position sum to 1, so the last step has a remainder.
     real = examples.INPUTS != 0
     assert np.all(out.encoder.remainders.numpy()[real] > 0)
 
 
-# Of "global", tests/models/exit_threshold_test.py has searches, t2t_golden_test.py training.
+# For "global", exit_threshold_test.py covers searches, and t2t_golden_test.py training.
 @pytest.mark.parametrize("act_type", [pytest.param("global", marks=pytest.mark.slow), "random"])
 def test_other_act_types_train(act_type):
     model, features = (
@@ -292,7 +292,7 @@ def test_more_steps_use_the_same_weights():
 
 
 def test_class_mean_includes_padding():
-    """T2T's mean is over all positions: more padding, other logits."""
+    """T2T's mean is over all positions, so padding changes the logits."""
     model, features = examples.shared("encoder"), examples.features("encoder")
     wider = {**features, "inputs": np.pad(features["inputs"], [(0, 0), (0, 5)])}
     assert np.abs(examples.logits("encoder") - model(wider)).max() > 1e-3
@@ -303,7 +303,7 @@ _PONDER_NET = "act_type=ponder_net,act_halting_bias_init=-1,act_loss_weight=0.1"
 
 
 def test_ponder_net_loss_is_expected_loss_over_steps():
-    """Those of models that take 1, 2 and 3 steps, each position weighted by its probabilities."""
+    """The losses are those of models with 1, 2 and 3 steps, weighted by halting probabilities."""
     kind = "adaptive_language_model"
     common = f"{_NO_DROPOUT},step_timing_signal_type=sinusoid,label_smoothing=0.1"
     model = examples.make(kind, f"{common},{_PONDER_NET}")
@@ -329,7 +329,7 @@ def test_ponder_net_loss_is_expected_loss_over_steps():
     (cost,) = terms["act_loss"]
     by_row = 0.1 * output.decoder.ponder_cost.numpy().sum(1)
     np.testing.assert_allclose(cost.numerator, np.sum(rows * by_row), rtol=1e-5)
-    # What T2T calls EVAL has the one loss of what is answered.
+    # In T2T's EVAL mode there is one loss, that of the prediction.
     output = model.forward(features, training=False)
     (term,) = model.loss_terms(output, targets, False)["training"]
     want = losses.target_term(output.logits, targets, 0.0, False)
@@ -342,7 +342,7 @@ def _but_pondering(model):
 
 @pytest.mark.parametrize("kind", ["adaptive", "classes"])
 def test_ponder_net_in_fit_matches_trainer(kind):
-    """The same loss in both, of an encoder with a decoder; a class is one position."""
+    """Both have the same loss for an encoder with a decoder; a class is one position."""
     overrides = f"{_NO_DROPOUT},{_PONDER_NET}"
     features = examples.features("adaptive")
     model = examples.make("adaptive", overrides)
@@ -366,7 +366,7 @@ def test_ponder_net_in_fit_matches_trainer(kind):
 
 @pytest.mark.parametrize("kind", ["encoder", "tagger"])
 def test_ponder_net_without_decoder(kind):
-    """A class is of all positions, and its step as probable as that of their mean."""
+    """A class depends on all positions, and the mean of their probabilities weighs its steps."""
     settings = f"recurrence_type=act,act_max_steps=3,{_NO_DROPOUT},{_PONDER_NET},act_mask_padding=1"
     model, features = examples.make(kind, settings), examples.features(kind)
     targets = features["targets"]
@@ -390,10 +390,10 @@ def test_ponder_net_without_decoder(kind):
 
 
 def test_class_loss_matches_prediction():
-    """Its mean is over all positions: padding that does not ponder has no state at any step."""
+    """The mean is over all positions; masked padding has no state at any step."""
     settings = f"{_NO_DROPOUT},act_type=ponder_net,act_mask_padding=1,act_halting_bias_init=20"
     model, features = examples.make("encoder", settings), examples.features("encoder")
-    trained, answered = (  # of one step
+    trained, answered = (  # one step
         model.loss_terms(model.forward(features, training), features["targets"], False)["training"]
         for training in (True, False)
     )
@@ -402,7 +402,7 @@ def test_class_loss_matches_prediction():
 
 @pytest.mark.parametrize("kind", ["encoder", "tagger"])
 def test_q_halt_trains_all_steps_and_confidence(kind):
-    """All steps are trained, and to know whether they are right; a row halts, or a position."""
+    """All steps and their confidence are trained; an example halts, or a position."""
     settings = "recurrence_type=act,act_max_steps=3,act_mask_padding=1,act_loss_weight=0.1"
     settings += f",{_NO_DROPOUT},label_smoothing=0,act_type=q_halt,act_epsilon=0.5"
     of_rows = kind == "encoder"
@@ -428,7 +428,7 @@ def test_q_halt_trains_all_steps_and_confidence(kind):
     np.testing.assert_allclose(term.numerator, 0.1 * np.sum(counted * missed) / 3, rtol=1e-5)
     np.testing.assert_allclose(term.denominator, counted.sum())
 
-    # What is answered at inference is one of the answers that were trained.
+    # The prediction at inference is that of one of the trained steps.
     answer = model.forward(features)
     taken = np.int64(answer.encoder.ponder_times)
     units = np.ones(examples.B, bool) if of_rows else real
@@ -444,7 +444,7 @@ def test_q_halt_trains_all_steps_and_confidence(kind):
 
 
 def test_losses_of_steps_require_recurrence_at_the_end(monkeypatch):
-    monkeypatch.setattr(halting.ACTHalting, "expected_loss", True)  # as a rule of one's own may
+    monkeypatch.setattr(halting.ACTHalting, "expected_loss", True)  # as in a user's rule
     for kind, more in (
         ("adaptive", "act_type=ponder_net"),
         ("encoder", "act_type=ponder_net"),

@@ -1,4 +1,4 @@
-"""Every variant as a whole model; `tests/t2t_golden_test.py` says that it computes what T2T did."""
+"""Every variant as a complete model; `tests/t2t_golden_test.py` compares them with T2T."""
 
 import functools
 
@@ -72,7 +72,7 @@ def _features(name):
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_variant_is_causal_and_ignores_length(name):
-    """Neither padding behind the source nor room behind the targets; also row by row."""
+    """Padding after source and targets has no effect; single examples match the batch."""
     model, features = _shared(name), _features(name)
     before = model(features, training=False)
     assert model.decoder_is_causal
@@ -87,7 +87,7 @@ def test_variant_is_causal_and_ignores_length(name):
     np.testing.assert_allclose(model(row)[0], before[1], atol=1e-5)
 
 
-# Those that have their like in the default run of tests/models/keras_file_test.py are slow.
+# These are slow, because keras_file_test.py covers similar models in the default run.
 _KEPT_THERE = (
     *("dwa", "gru", "mixed", "sru", "local", "local_causal", "injection", "rotary", "modern"),
 )
@@ -108,7 +108,7 @@ def test_variant_save_and_load(name, tmp_path):
 
 @pytest.mark.slow
 def test_variant_trains_with_xla():
-    """A loop over positions within the loop over steps is the hardest for it."""
+    """A loop over positions inside the loop over steps is the most difficult case for XLA."""
     model = _shared("sru")
     features = {key: tf.constant(value) for key, value in _features("sru").items()}
 
@@ -127,7 +127,7 @@ def test_variant_trains_with_xla():
 
 
 def test_gates_carry_padding():
-    """Coupled gates carry padding through; gates of their own are not 0 there."""
+    """Coupled gates are 0 at padding and carry it through; separate gates are not."""
     for overrides, zero in (("", True), (",couple_carry_transform_gates=0", False)):
         model = examples.make("universal", "recurrence_type=highway" + overrides)
         assert model.encoder.depth.transform_gate.zero_at_padding is zero
@@ -144,7 +144,7 @@ def test_gates_start_by_carrying():
 
 
 def test_hard_attention_layers_match_t2t():
-    """Not in causal relative self-attention, but from there to the encoder."""
+    """Causal relative self-attention has none, but the attention to the encoder does."""
     overrides = "self_attention_type=dot_product_relative_v2,max_relative_position=2"
     model = examples.make("transformer", overrides + ",hard_attention_k=3")
     out = model.inspect(examples.features("transformer"))

@@ -14,7 +14,7 @@ from ut_keras.metrics import losses
 
 _FREE = "step_timing_signal_type=sinusoid"
 _LEARNED = "step_timing_signal_type=learned"
-# Kind of example, overrides that do not say how many steps there are.
+# Kind of example, overrides without the number of steps.
 VARIANTS = {
     "basic": ("universal", _FREE),
     "gru": ("universal", "recurrence_type=gru,add_step_timing_signal=False"),
@@ -70,7 +70,7 @@ def test_with_steps_shares_weights():
 
 
 def test_with_steps_is_saved(tmp_path):
-    """With a table of more signals than steps; by each of Keras' ways."""
+    """The table has more signals than steps; all formats of Keras are tested."""
     model, features = _make("encoder", _LEARNED, 3), examples.features("encoder")
     untouched = _make("encoder", _LEARNED, 3)
     view = model.with_steps(2)
@@ -84,7 +84,7 @@ def test_with_steps_is_saved(tmp_path):
         assert other.num_steps == 2
         np.testing.assert_array_equal(other(features), want)
         np.testing.assert_array_equal(other.with_steps(3)(features), model(features))
-    # A file of weights is that of the model, whoever writes it.
+    # Both models write the same file of weights.
     names = []
     for number, saved in enumerate((untouched, model, view)):
         file = tmp_path / f"{number}.weights.h5"
@@ -114,7 +114,7 @@ def test_with_steps_is_compiled_like_the_model():
 
 
 def test_sampled_steps_only_in_training():
-    """With sinusoids as signals; inference and its loss are as ever."""
+    """The signals are sinusoids; inference and its loss do not change."""
     model = _make("universal", f"{_FREE},num_rec_steps_sampling=uniform", 2)
     plain = _make("universal", _FREE, 2)
     features = examples.features("universal")
@@ -139,7 +139,7 @@ def test_sampled_steps_rejects_hparams():
     "kind", [pytest.param("universal", marks=pytest.mark.slow), "encoder", "tagger"]
 )
 def test_losses_of_several_steps_match_shorter_models(kind):
-    """Those of the models that end there, and so are the gradients: after 2 and 3 of 3 steps."""
+    """Losses and gradients after 2 and 3 of 3 steps match models with 2 and 3 steps."""
     settings = f"{_FREE},layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0"
     settings += ",recurrence_type=basic,num_rec_steps=3,label_smoothing=0.1"
     model = examples.make(kind, f"{settings},recurrence_supervised_every=2")
@@ -155,18 +155,18 @@ def test_losses_of_several_steps_match_shorter_models(kind):
         return [loss, *map(tf.convert_to_tensor, gradients)]
 
     side = "decoder" if kind == "universal" else "encoder"
-    if side == "decoder":  # whose steps alone have losses
+    if side == "decoder":  # only its steps have losses
         encode = plain.encoder.forward
         plain.encoder.forward = lambda x, inputs: encode(x, inputs._replace(num_steps=None))
     wanted = [loss_of(plain, num_steps) for num_steps in (2, 3)]
     for got, *want in zip(tf.function(loss_of, autograph=False)(model), *wanted, strict=True):
         np.testing.assert_allclose(got, np.mean(want, axis=0), rtol=1e-3, atol=1e-5)
     assert abs(wanted[0][0] - wanted[1][0]) > 1e-3
-    # Of what is answered, without training, there is one loss, and `fit` has the trainer's.
+    # Without training there is one loss, of the prediction; `fit` has the trainer's loss.
     assert getattr(model.forward(features), side).steps is None
     np.testing.assert_array_equal(model(features), plain(features))
     output = model.forward(features, training=True)
-    assert side == "encoder" or output.encoder.steps is None  # which a decoder attends to
+    assert side == "encoder" or output.encoder.steps is None  # a decoder attends to it
     wanted = losses.total(model.loss_terms(output, targets, True))
     model.compile(run_eagerly=True)
     got = model.train_on_batch(features, targets, return_dict=True)["loss"]
@@ -174,7 +174,7 @@ def test_losses_of_several_steps_match_shorter_models(kind):
 
 
 def test_losses_of_sampled_steps():
-    """Those that were not taken weigh nothing; what goes before the recurrence stays."""
+    """Steps that were not taken have weight 0; layers before the recurrence always count."""
     settings = "recurrence_supervised_every=2,num_rec_steps=5,num_rec_steps_sampling=uniform"
     settings += ",recurrence_type=basic,mix_with_transformer=before_ut"
     model = examples.make("adaptive_language_model", f"{_FREE},{settings}")
