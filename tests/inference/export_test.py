@@ -32,8 +32,8 @@ for name, directory, batches in json.load(open(sys.argv[1])):
         assert found["outputs"].dtype == tf.string and found["scores"].dtype == tf.float32
         outputs = [[text.decode() for text in row] for row in found["outputs"].numpy().tolist()]
         answers[name].append([outputs, found["scores"].numpy().tolist()])
-ours = [name for name in sys.modules if name.startswith(("ut_keras", "problems", "hparams"))]
-assert not ours, ours
+imported = [name for name in sys.modules if name.startswith(("ut_keras", "problems", "hparams"))]
+assert not imported, imported
 json.dump(answers, open(sys.argv[2], "w"))
 """
 
