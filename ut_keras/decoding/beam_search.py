@@ -48,7 +48,7 @@ class Decoded(NamedTuple):
 
 
 class Task(NamedTuple):
-    """The function that a search maximizes, and the limits of the search."""
+    """The function that scores tokens, and the limits of the search."""
 
     next_logits: Callable  # see the docstring of the module
     cache: tuple  # nest of tensors, passed to the first call of `next_logits`
