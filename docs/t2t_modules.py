@@ -45,12 +45,13 @@ _OTHERS = {*sys.stdlib_module_names, "absl", "numpy", "six", "tensorflow"}
 _IMPORTS = os.path.join(os.path.dirname(HERE), "ut_keras", "t2t", "imports.py")
 _IMPORTS_HEAD = '''"""What each module of T2T imports, and so what a package can reach through it.
 
-Written by `docs/t2t_modules.py --source=…` from the source of tensor2tensor 1.15.7.
+`docs/t2t_modules.py --source=…` writes this file from the source of tensor2tensor 1.15.7.
 
     translate_envi.problem.DatasetSplit.TRAIN        data_generators.problem, through another module
 
-TARGETS says for a name what it stands for: a module of T2T, without "tensor2tensor.", begins with a
-dot. OF lists the names by module; NAME=TARGET is a name that stands for something else there.
+TARGETS maps a name to what it usually stands for. A target that begins with a dot is a module of
+T2T, without "tensor2tensor". BY_MODULE lists the names by module. There, NAME=TARGET marks a name
+that stands for something else than in TARGETS.
 """
 '''
 
@@ -131,7 +132,7 @@ def imports_text(found):
     usual = {name: max(counts[name], key=counts[name].get) for name in sorted(counts)}
     words = " ".join(f"{name}={target}" for name, target in usual.items())
     lines = [_IMPORTS_HEAD, '_TARGETS = """', *textwrap.wrap(words, 99, break_on_hyphens=False)]
-    lines += ['"""', '_OF = """']
+    lines += ['"""', '_BY_MODULE = """']
     for module, names in found.items():
         words = (n if target == usual[n] else f"{n}={target}" for n, target in names.items())
         line = f"{module}: {' '.join(words)}".rstrip()
@@ -157,7 +158,7 @@ def _read(text):
     }
 
 
-OF = _read(_OF)
+BY_MODULE = _read(_BY_MODULE)
 '''
 
 
@@ -184,7 +185,7 @@ def page(names):
             counts = [counts[0] + len(works), counts[1] + len(refused)]
             lines.append(f"- `{module}`")
             lines += [f"    - works: {_listed(works)}"] * bool(works)
-            carried = [name for name in imports.OF.get(module, ()) if is_here(module, name)]
+            carried = [name for name in imports.BY_MODULE.get(module, ()) if is_here(module, name)]
             lines += [f"    - imports: {_listed(carried)}"] * bool(carried)
             by_reason = {}
             for name in refused:

@@ -19,7 +19,7 @@ from ut_keras.files import json_file
 from ut_keras.ops import finite
 
 # From the path of a weight to T2T's name within the model's scope; applied in this order.
-_RULES = (
+_RENAMING_RULES = (
     (r"/depth/(before|recurrence|after)/", r"/depth/"),
     (r"/depth/(signals/)?timing/dense/", r"/depth/{timing_dense}/"),
     (r"^(encoder|decoder)/depth/", r"body/\1/{depth}"),
@@ -85,7 +85,7 @@ def build_model(
     Raises:
         ValueError: lists the variables that have no place here, and the weights that got none.
     """
-    hp = hparam.from_dict(_read_by_t2t(model_name, t2t_hparams))
+    hp = hparam.from_dict(_without_ignored_hparams(model_name, t2t_hparams))
     specs = _read_specs(model_name, variables)
     model = models.from_specs(model_name, hp, specs, target_space_id)
     entries = weight_entries(model)
@@ -97,7 +97,7 @@ def build_model(
             f"Not found there: {sorted(expected - set(variables))}."
         )
     for entry in entries:
-        entry.variable.assign(_join(entry, variables))
+        entry.variable.assign(_merge_shards(entry, variables))
     return model
 
 
@@ -117,7 +117,7 @@ def export_variables(
         values = model.trainable_variables
     exported = {}
     for entry, value in zip(weight_entries(model), values, strict=True):
-        exported.update(_split(entry, np.asarray(tf.convert_to_tensor(value))))
+        exported.update(_split_into_shards(entry, np.asarray(tf.convert_to_tensor(value))))
     return exported
 
 
@@ -163,7 +163,7 @@ def _lstm_scope(model_name):
     return model_name.replace("bidirectional", "bid")
 
 
-def _read_by_t2t(model_name, t2t_hparams):
+def _without_ignored_hparams(model_name, t2t_hparams):
     """Without what T2T's model lets lie, so that what is made is what T2T had."""
     if _is_lstm(model_name):  # its plain set has nothing that tells it from a Transformer's
         return {"attention_mask_padding": False, **t2t_hparams}
@@ -220,7 +220,7 @@ def _entry(model, variable):
             timing_dense = "dense_1"
     classes = f"{model.specs['targets'].vocab_size}_{model.hparams.hidden_size}"
     name = variable.path
-    for pattern, replacement in _RULES:
+    for pattern, replacement in _RENAMING_RULES:
         name = re.sub(pattern, replacement, name)
     name = name.format(
         depth=depth,
@@ -255,7 +255,7 @@ def _table_entry(model, variable):
     )
 
 
-def _join(entry, variables):
+def _merge_shards(entry, variables):
     """The value of our weight, from T2T's variables."""
     parts = [np.asarray(variables[name]) for name in entry.names]
     for name, part, shape in zip(entry.names, parts, entry.shapes, strict=True):
@@ -271,7 +271,7 @@ def check_finite(names: Iterable[str], variables: Mapping[str, np.ndarray]) -> N
         raise ValueError(f"T2T's variables must be finite. Received: {name}, with NaN or inf.")
 
 
-def _split(entry, value):
+def _split_into_shards(entry, value):
     """T2T's variables, from the value of our weight."""
     if len(entry.names) == 1:
         return {entry.names[0]: value.reshape(entry.shapes[0])}

@@ -67,23 +67,24 @@ def test_imports_are_those_at_the_top_of_a_module(tmp_path):
     assert found == {"layers.other": {"registry": ".layers.registry"}, "layers.some": expected}
     written = {}
     exec(SCRIPT.imports_text(found), written)
-    assert written["OF"] == found
+    assert written["BY_MODULE"] == found
 
 
 def test_table_of_imports_is_as_the_script_writes_it():
-    assert imports.OF.keys() >= NAMES.keys() and sum(map(len, imports.OF.values())) > 1500
+    assert imports.BY_MODULE.keys() >= NAMES.keys()
+    assert sum(map(len, imports.BY_MODULE.values())) > 1500
     with open(imports.__file__, encoding="utf-8") as file:
-        assert file.read() == SCRIPT.imports_text(imports.OF)
+        assert file.read() == SCRIPT.imports_text(imports.BY_MODULE)
 
 
 def test_every_module_within_a_module_has_its_own_names():
     """A package may reach each of T2T's names through another module."""
     walked = 0
-    for module, names in imports.OF.items():
+    for module, names in imports.BY_MODULE.items():
         for name, target in names.items():
             found = getattr(modules.find(module), name)
             inner = target.removeprefix(".")
-            if inner not in imports.OF or not target.startswith("."):
+            if inner not in imports.BY_MODULE or not target.startswith("."):
                 continue
             assert found is modules.find(inner), f"{module}.{name}"
             assert isinstance(found, types.ModuleType)
@@ -105,8 +106,8 @@ def test_a_package_can_import_every_name(tmp_path):
             f"import tensor2tensor.{module}",
             f"import tensor2tensor.{module} as short",
             f"from tensor2tensor.{folder} import {last}",
-            f"from tensor2tensor.{module} import {', '.join([*names, *imports.OF[module]])}",
-            *(f"short.{name}, {last}.{name}" for name in imports.OF[module]),
+            f"from tensor2tensor.{module} import {', '.join([*names, *imports.BY_MODULE[module]])}",
+            *(f"short.{name}, {last}.{name}" for name in imports.BY_MODULE[module]),
             *(f"tensor2tensor.{module}.{name}, short.{name}, {last}.{name}" for name in names),
         ]
     (tmp_path / "__init__.py").write_text("\n".join(lines))

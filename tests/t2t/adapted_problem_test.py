@@ -118,7 +118,7 @@ class Mine(Base, text_problems.Text2ClassProblem):
     labels = [record["targets"] for record in make.records(problem, "dev")]
     assert labels == [[0], [1], [0], [1]]
     problem.t2t.feature_encoders = lambda data_dir: {"inputs": text_encoder.ByteTextEncoder()}
-    problem._known.clear()
+    problem._cache.clear()
     assert problem.feature_encoders(make.data_dir)["targets"].decode([1]) == "1"  # T2T needs none
     assert problem.eval_metrics == ("accuracy",)
     said = "note: of mine, whose targets are classes, are left out: two_class_accuracy"

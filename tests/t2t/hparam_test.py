@@ -16,7 +16,7 @@ def test_a_set_that_is_changed_comes_back_as_ours():
     changed.set_hparam("filter_size", 256)
     changed.override_from_dict({"label_smoothing": 0.0})
     changed.parse("num_hidden_layers=2,pos=none,use_pad_remover=False")
-    hp = hparam.finished(changed, "set")
+    hp = hparam.to_dataclass(changed, "set")
     assert type(hp) is TransformerHParams
     assert hp == hparams.get(
         "transformer_base",
@@ -27,20 +27,20 @@ def test_a_set_that_is_changed_comes_back_as_ours():
 
 @pytest.mark.parametrize("name", ["transformer_big", "adaptive_universal_transformer_tiny"])
 def test_a_set_that_is_not_changed_stays_what_it_is(name):
-    assert hparam.finished(getattr(models, name)(), name) == hparams.get(name)
+    assert hparam.to_dataclass(getattr(models, name)(), name) == hparams.get(name)
 
 
 def test_the_fields_say_what_it_is():
-    assert type(hparam.finished(models.lstm_seq2seq(), "set")) is LSTMHParams
+    assert type(hparam.to_dataclass(models.lstm_seq2seq(), "set")) is LSTMHParams
     made = models.transformer_tiny()
     models.update_hparams_for_universal_transformer(made)
     made.add_hparam("gates_inputs", "s")  # T2T's sets lack it
-    hp = hparam.finished(made, "set")
+    hp = hparam.to_dataclass(made, "set")
     assert type(hp) is UniversalTransformerHParams
     assert (hp.num_rec_steps, hp.act_max_steps, hp.pos, hp.gates_inputs) == (2, 4, None, "s")
     basic = models.basic_params1()
     basic.add_hparam("filter_size", 64)
-    hp = hparam.finished(basic, "set")
+    hp = hparam.to_dataclass(basic, "set")
     assert (type(hp), hp.hidden_size, hp.filter_size) == (TransformerHParams, 64, 64)
     assert (hp.initializer, hp.learning_rate_schedule) == ("orthogonal", "legacy")
 
@@ -48,14 +48,14 @@ def test_the_fields_say_what_it_is():
 @pytest.mark.parametrize("name", ["transformer_big", "transformer_small", "transformer_clean_big"])
 def test_a_set_is_fitted_for_tpus_as_those_of_t2t(name):
     made = models.update_hparams_for_tpu(getattr(models, name)())
-    assert hparam.finished(made, "set") == hparams.get(f"{name}_tpu")
+    assert hparam.to_dataclass(made, "set") == hparams.get(f"{name}_tpu")
 
 
 def test_a_field_that_nothing_reads_is_said_once(capsys):
     for _ in range(2):
         changed = models.transformer_tiny()
         changed.add_hparam("made_up_by_hparam_test", 3)
-        hp = hparam.finished(changed, "hparams set mine")
+        hp = hparam.to_dataclass(changed, "hparams set mine")
     assert vars(hp) == {**vars(hparams.get("transformer_tiny")), "made_up_by_hparam_test": 3}
     said = "note: hparams set mine adds made_up_by_hparam_test, which nothing of ours reads"
     assert capsys.readouterr().out.splitlines() == [said]
@@ -87,14 +87,14 @@ def test_added_fields_are_hparams_like_others(tmp_path):
         added = {"noise": 0.5, "cuts": (3, 4), "style": None, "draw": len, "turn": True}
         for name, value in added.items():
             values.add_hparam(name, value)
-        return hparam.finished(values, "hparams set mine")
+        return hparam.to_dataclass(values, "hparams set mine")
 
     hp = made().override("noise=1,cuts=[5,.5],turn=False,hidden_size=32")
     assert (hp.noise, hp.cuts, hp.style, hp.turn) == (1.0, [5, 0.5], None, False)
     assert not hasattr(hp, "draw")  # which no file can keep
     hparam_lib.save(hp, str(tmp_path / "hparams.json"))
     assert hparam_lib.load(str(tmp_path / "hparams.json")) == hp == pickle.loads(pickle.dumps(hp))
-    assert hparam.of(hp).cuts == [5, 0.5]
+    assert hparam.from_dataclass(hp).cuts == [5, 0.5]
     with pytest.raises(HParamError, match="noise must be a number or None. Received: noise='loud'"):
         made().override({"noise": "loud"})
     for name in ("architecture", "class"):  # a method of ours, a word of Python's
@@ -118,7 +118,7 @@ def test_values_are_checked():
     changed = models.transformer_tiny()
     changed.hidden_size = "wide"
     with pytest.raises(HParamError, match="hidden_size must be an int"):
-        hparam.finished(changed, "set")
+        hparam.to_dataclass(changed, "set")
     with pytest.raises(ValueError, match="Received: no_such"):
         changed.set_hparam("no_such", 1)
     with pytest.raises(AttributeError):

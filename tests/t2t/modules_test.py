@@ -56,7 +56,7 @@ def test_what_is_not_here_can_be_imported_and_is_refused_when_it_is_used(name, n
 
 def test_what_a_package_makes_of_it_at_import_is_refused_later(capsys, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(missing, "loading", 1)
+        patch.setattr(missing, "packages_loading", 1)
         absent = modules.find("utils.expert_utils").add_var_scope("x")
         made = absent(lambda: 1) + 2
     assert "note: A package may use" in capsys.readouterr().out
@@ -67,7 +67,7 @@ def test_what_a_package_makes_of_it_at_import_is_refused_later(capsys, monkeypat
 
 
 def test_absent_name_raises_when_compared_during_import(monkeypatch):
-    monkeypatch.setattr(missing, "loading", 1)
+    monkeypatch.setattr(missing, "packages_loading", 1)
     absent = modules.find("utils.registry").Nowhere
     for use in (lambda: absent == 1, lambda: bool(absent), lambda: {absent: 1}, lambda: [*absent]):
         with pytest.raises(Missing, match="utils.registry.Nowhere"):
@@ -227,5 +227,5 @@ def test_own_samples_do_not_change_what_a_translations_vocabulary_is_of(monkeypa
             raise AssertionError
 
     problem = Mine()
-    monkeypatch.setattr(type(problem._ours), "texts_for_vocab", lambda *args: ["theirs"])
+    monkeypatch.setattr(type(problem._built_in), "texts_for_vocab", lambda *args: ["theirs"])
     assert list(problem.generate_text_for_vocab("", "")) == ["theirs"]

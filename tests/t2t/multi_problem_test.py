@@ -146,9 +146,11 @@ def test_examples_are_those_of_t2t(package):
     parts = [*map(tfrecords.serialize, records)]
     for expected, most in ((whole, (-1, -1)), (cut, (2, 1))):
         hp = _hp().override(dict(zip(_CUTS, most, strict=True)))
-        made = multi_problem.Joined(t2t, hp).parse(files, parts)
+        made = multi_problem.JointExampleParser(t2t, hp).parse(files, parts)
         assert made["targets"].to_list() == list(expected)
-    short = multi_problem.Joined(t2t, _hp("multiproblem_fixed_train_length=3")).parse(files, parts)
+    short = multi_problem.JointExampleParser(t2t, _hp("multiproblem_fixed_train_length=3")).parse(
+        files, parts
+    )
     assert short["targets"].to_list() == [row[:3] for row in whole]
 
 
@@ -160,7 +162,7 @@ def test_what_targets_weigh_is_as_in_t2t(package):
     files = [f"some/folder/{name}-train-00000-of-00002" for name in names]
     hp = _hp("multiproblem_reweight_label_loss=True,multiproblem_label_weight=0.9")
     parts = [*map(tfrecords.serialize, records)]
-    made = multi_problem.Joined(t2t, hp, training=True).parse(files, parts)
+    made = multi_problem.JointExampleParser(t2t, hp, training=True).parse(files, parts)
     weights = made["weights"].to_list()
     loss = sum(np.dot(row, own) for row, own in zip(rows, weights, strict=True))
     loss /= sum(map(sum, weights))
@@ -170,7 +172,9 @@ def test_what_targets_weigh_is_as_in_t2t(package):
     title, text = np.mean([8, 9, 1]), np.mean([5, 6, 7, 84])
     expected = tale + 0.9 * label + 0.1 * before + 0.9 * title + 0.1 * text
     assert loss == pytest.approx(expected / 3, rel=1e-6)
-    assert set(multi_problem.Joined(t2t, hp).parse(files, parts)) == {"targets"}  # evaluation
+    assert set(multi_problem.JointExampleParser(t2t, hp).parse(files, parts)) == {
+        "targets"
+    }  # evaluation
 
 
 def test_examples_of_every_problem(made):

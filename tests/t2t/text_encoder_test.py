@@ -35,7 +35,7 @@ def test_a_class_is_one_id_and_not_a_list_of_one():
     assert encoder.encode("pos") == 1
     for ids in (1, [1], np.array([[1]])):
         assert encoder.decode(ids) == encoder.decode(ids, strip_extraneous=True) == "pos"
-    assert text_encoder.plain(encoder).encode("pos") == [1]
+    assert text_encoder.to_built_in(encoder).encode("pos") == [1]
 
 
 def test_bytes_that_are_no_text():
@@ -55,13 +55,13 @@ def test_what_a_packages_encoder_decodes_is_text():
         def decode(self, ids):
             return [str(i) for i in ids]
 
-    assert text_encoder.plain(Characters()).decode([3, 4]) == "3 4"
+    assert text_encoder.to_built_in(Characters()).decode([3, 4]) == "3 4"
 
 
 def test_reserved_ids_of_a_package_that_has_none():
-    encoder = text_encoder.plain(text_encoder.TextEncoder(num_reserved_ids=0), 9)
+    encoder = text_encoder.to_built_in(text_encoder.TextEncoder(num_reserved_ids=0), 9)
     assert (encoder.encode("3 4"), encoder.decode([3, 4]), encoder.vocab_size) == ([3, 4], "3 4", 9)
-    assert text_encoder.plain(text_encoder.TextEncoder(), 9).encode("3") == [5]
+    assert text_encoder.to_built_in(text_encoder.TextEncoder(), 9).encode("3") == [5]
 
 
 def test_export_of_a_packages_encoder_names_its_class():
@@ -69,4 +69,4 @@ def test_export_of_a_packages_encoder_names_its_class():
         vocab_size = 300
 
     with pytest.raises(ValueError, match="Received: MyCharacters"):
-        text_encoder_op.make(text_encoder.plain(MyCharacters()))
+        text_encoder_op.make(text_encoder.to_built_in(MyCharacters()))

@@ -65,7 +65,7 @@ def test_a_context_that_no_model_is_shown_is_dropped_and_said(make, capsys):
 def test_context_is_said_to_be_unshown_only_where_preprocess_example_does_not_read_it(
     make, capsys, monkeypatch, body, is_said
 ):
-    monkeypatch.setattr(missing, "_said", set())
+    monkeypatch.setattr(missing, "_printed", set())
     problem = make(
         _CONTEXT
         + f"""

@@ -67,7 +67,7 @@ def test_a_package_knows_itself_and_its_neighbours(load, tmp_path):
     )
     try:
         usr_dir.load(str(tmp_path / "kept"))
-        package = sys.modules[usr_dir._own_name(str(tmp_path / "kept"))]
+        package = sys.modules[usr_dir._module_name(str(tmp_path / "kept"))]
         assert package.later() == ("beside", "inside", True)
     finally:
         for name in ("neighbour", "shelf.problems.kind", "shelf.problems", "shelf"):
@@ -139,7 +139,7 @@ def test_tensorflow_has_the_names_of_both_its_versions(load):
         tf.train.Nothing
         """
     )
-    package = sys.modules[usr_dir._own_name(str(folder))]
+    package = sys.modules[usr_dir._module_name(str(folder))]
     assert package.SPLIT == ("eval", "train")
     exists, same, field = package.later(str(folder / "file.txt"))
     assert exists and same and field.dtype == "int64"
@@ -205,7 +205,7 @@ def test_what_is_not_here_is_refused_in_one_line_when_it_is_used(load):
             return slim.conv2d(1)
         """
     )
-    package = sys.modules[usr_dir._own_name(os.path.realpath(folder))]
+    package = sys.modules[usr_dir._module_name(os.path.realpath(folder))]
     names = {"": "contrib.layers.dense", "_slim": "contrib.slim", "_estimator": "estimator.Est"}
     for use, name in ((getattr(package, f"use{which}"), names[which]) for which in names):
         with pytest.raises(Missing, match=f"tf.{name}.* has gone with TensorFlow 1"):
@@ -286,7 +286,7 @@ def test_other_processes_load_the_package_too(load):
         """,
         folder="gcp/trainer",
     )
-    work = sys.modules[usr_dir._own_name(str(folder))].work
+    work = sys.modules[usr_dir._module_name(str(folder))].work
     assert process_pool.run(work, [1, 2], num_processes=2) == [201, 202]
 
 
@@ -298,7 +298,7 @@ def test_a_package_that_fails_leaves_nothing_behind(tmp_path, registries):
     with pytest.raises(ZeroDivisionError):
         usr_dir.load(str(package))
     assert sys.path == path and process_pool._preparations == first
-    assert usr_dir._own_name(str(package)) not in sys.modules
+    assert usr_dir._module_name(str(package)) not in sys.modules
 
 
 _WITH_FLAGS = """
@@ -336,7 +336,7 @@ def test_flags_that_a_package_defines_and_reads(tmp_path, registries, capsys):
     assert tfrecords.is_complete(str(tmp_path / "data"), "flagged_lines", "dev")
     paths = tfrecords.find(str(tmp_path / "data"), "flagged_lines", "dev")
     assert sum(1 for path in paths for _ in tfrecords.read(path)) == 7
-    loaded = sys.modules[usr_dir._own_name(os.path.realpath(package))]
+    loaded = sys.modules[usr_dir._module_name(os.path.realpath(package))]
     assert str(tmp_path / "data") == loaded.SEEN_AT_IMPORT
     capsys.readouterr()
     for wrong, said in (

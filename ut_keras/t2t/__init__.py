@@ -2,7 +2,7 @@
 
     usr_dir             loads it, by path
     modules             T2T's modules by name: those of ours that stand in for them, and the others
-    tensorflow_face     the `tf` of TensorFlow 1 that such packages have
+    tf1_compat     the `tf` of TensorFlow 1 that such packages have
     registry, problem, text_problems, …    the stand-ins themselves, by T2T's names
     adapted_problem     a Problem of T2T's kind behind the contract of problems/problem.py
 

@@ -25,7 +25,7 @@ from ut_keras.errors import DataError
 from ut_keras.problems import perplexity, problem
 from ut_keras.t2t import (
     example_features,
-    kinds,
+    feature_modalities,
     missing,
     one_pass,
     overridden,
@@ -40,16 +40,21 @@ from ut_keras.text import sacre_bleu
 
 _ANY_NUMBER = features.FeatureSpec(2**31 - 1)
 # Of T2T's `hparams` of a problem. Every search here stops at EOS.
-_READ = {
+_USED_HPARAMS = {
     *("modality", "vocab_size", "input_modality", "target_modality"),
     *("input_space_id", "target_space_id", "stop_at_eos"),
 }
-_OF_CLASSES = ("accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_perplexity")
+_CLASSIFICATION_METRICS = (
+    "accuracy",
+    "accuracy_top5",
+    "accuracy_per_sequence",
+    "neg_log_perplexity",
+)
 
 
 def adapt(t2t: t2t_problem.Problem) -> "Adapted":
     """Makes a `problems.Problem` of a problem of T2T's kind, `ut_keras.t2t.problem.Problem`."""
-    own_ids = not overridden.is_ours(t2t, "generate_encoded_samples")
+    own_ids = not overridden.is_unchanged(t2t, "generate_encoded_samples")
     return (AdaptedWithIds if own_ids else Adapted)(t2t)
 
 
@@ -62,18 +67,18 @@ class Adapted(problem.Problem):
         self.t2t: Any = t2t  # what it has beyond the base class is the package's to say
         t2t.adapted = self
         self.name = t2t.name
-        self._hp: hparam.BasicHParams | None = None  # of a run, once they are known
+        self._run_hparams: hparam.BasicHParams | None = None  # of a run, once they are known
         self._mode = ""  # of a dataset that is read
         self._class_features: list[str] = []  # while data are generated
         self._pass: one_pass.OnePass | None = None
         self._tmp_dir: str | None = None  # while data are generated, as the next
         self._encoder: Any = None
         # data_dir -> (encoders, T2T's hparams of the problem)
-        self._known: dict[str | None, tuple[problem.Encoders, t2t_hparam.HParams]] = {}
+        self._cache: dict[str | None, tuple[problem.Encoders, t2t_hparam.HParams]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         # For another process.
-        return {**self.__dict__, "_pass": None, "_known": {}, "_encoder": None}
+        return {**self.__dict__, "_pass": None, "_cache": {}, "_encoder": None}
 
     # What it says about itself.
 
@@ -93,17 +98,19 @@ class Adapted(problem.Problem):
         names = tuple(self.t2t.eval_metrics())
         if not isinstance(self.t2t, text_problems.Text2ClassProblem):
             return names
-        others = [name for name in names if name not in _OF_CLASSES]
-        if others and not overridden.is_ours(self.t2t, "eval_metrics"):  # ours are those of texts
-            missing.say_once(
+        others = [name for name in names if name not in _CLASSIFICATION_METRICS]
+        if others and not overridden.is_unchanged(
+            self.t2t, "eval_metrics"
+        ):  # ours are those of texts
+            missing.print_once(
                 f"note: of {self.name}, whose targets are classes, are left out: "
                 f"{', '.join(others)}"
             )
-        return tuple(name for name in names if name in _OF_CLASSES)
+        return tuple(name for name in names if name in _CLASSIFICATION_METRICS)
 
     def _space_id(self, name):
         with contextlib.suppress(DataError):  # where there is no vocabulary yet
-            return self._about(next(iter(self._known), None))[1].get(name)
+            return self._encoders_and_hparams(next(iter(self._cache), None))[1].get(name)
         return 0
 
     target_space_id: Any = property(lambda self: self._space_id("target_space_id"))
@@ -112,25 +119,27 @@ class Adapted(problem.Problem):
     @property
     def max_length(self) -> int | None:  # type: ignore[override]
         chopped = isinstance(self.t2t, text_problems.ChoppedTextProblem)
-        if self._hp is None or (overridden.is_ours(self.t2t, "max_length") and not chopped):
+        if self._run_hparams is None or (
+            overridden.is_unchanged(self.t2t, "max_length") and not chopped
+        ):
             return getattr(self.t2t, "packed_length", None)
         longest = self.t2t.max_length(t2t_hparam.of(self._hp))
         return contract.validated(longest, contract.MAX_LENGTH, f"max_length of {self.name}")
 
     def feature_encoders(self, data_dir: str | None) -> problem.Encoders:
-        return dict(self._about(data_dir)[0])
+        return dict(self._encoders_and_hparams(data_dir)[0])
 
     def feature_specs(self, data_dir: str | None) -> problem.Specs:
-        encoders, hparams = self._about(data_dir)
+        encoders, hparams = self._encoders_and_hparams(data_dir)
         specs = {}
-        for name, kind in kinds.of(hparams).items():
+        for name, kind in feature_modalities.by_feature(hparams).items():
             if kind == ModalityType.IDENTITY:  # what packing adds
                 continue
             if name not in ("inputs", "targets"):
                 if not self.preprocess_needs_hparams:  # which may put it into another
-                    self._say_unshown(name)
+                    self._note_unused_feature(name)
                 continue
-            modality = kinds.word(name, kind, self.name)
+            modality = feature_modalities.modality(name, kind, self.name)
             size = hparams.vocab_size.get(name) or encoders[name].vocab_size
             specs[name] = features.FeatureSpec(size, modality)
         if "targets" not in specs or "targets" not in encoders:
@@ -146,21 +155,25 @@ class Adapted(problem.Problem):
         if getattr(self.t2t, "packed_length", None):
             parts = (f"{name}_{part}" for name in specs for part in ("segmentation", "position"))
             specs |= dict.fromkeys(parts, _ANY_NUMBER)
-        if not overridden.is_ours(self.t2t, "preprocess_example"):
+        if not overridden.is_unchanged(self.t2t, "preprocess_example"):
             for name in self._stored() - specs.keys():
                 specs[name] = _ANY_NUMBER
         return specs
 
-    def _say_unshown(self, name):
-        missing.say_once(f"note: no model is shown the feature {name!r} of {self.name}")
+    def _note_unused_feature(self, name):
+        missing.print_once(f"note: no model is shown the feature {name!r} of {self.name}")
 
-    def _check_kinds(self, data_dir):
+    def _check_modalities(self, data_dir):
         """Raises DataError for features of a kind that no model reads, before there are data.
 
         What they are cannot always be told before there is a vocabulary; then it is checked later.
         """
-        shown = kinds.without_vocabulary(self.t2t, data_dir).items()
-        words = {n: kinds.word(n, k, self.name) for n, k in shown if n in ("inputs", "targets")}
+        shown = feature_modalities.by_feature_without_vocabulary(self.t2t, data_dir).items()
+        words = {
+            n: feature_modalities.modality(n, k, self.name)
+            for n, k in shown
+            if n in ("inputs", "targets")
+        }
         self._class_features = [name for name, word in words.items() if word == "class_label"]
 
     def feature_metrics(self, data_dir: str | None) -> problem.Metrics:
@@ -185,11 +198,11 @@ class Adapted(problem.Problem):
             languages["targets"] = "zh"
         return languages
 
-    def _about(self, data_dir):
+    def _encoders_and_hparams(self, data_dir):
         """The encoders, and what T2T's `hparams` of the problem says."""
-        if data_dir not in self._known:
+        if data_dir not in self._cache:
             self.t2t._encoders = self.t2t._hparams = None
-            of_run = self._hp and t2t_hparam.of(self._hp)
+            of_run = self._run_hparams and t2t_hparam.from_dataclass(self._run_hparams)
             model_hparams = of_run or t2t_problem.default_model_hparams()
             model_hparams.data_dir = data_dir
             theirs = self.t2t.get_feature_encoders(data_dir)
@@ -202,7 +215,7 @@ class Adapted(problem.Problem):
             hparams = self.t2t.get_hparams(model_hparams)
             for name, value in model_hparams.values().items():
                 if name not in given or value != given[name]:
-                    missing.say_once(
+                    missing.print_once(
                         f"note: {name}, which hparams of {self.name} sets in model_hparams, has no "
                         "effect here; --hparams_set and --hparams say it"
                     )
@@ -211,14 +224,14 @@ class Adapted(problem.Problem):
             encoders, made = {}, {}
             for name, encoder in theirs.items():
                 if id(encoder) not in made:  # what inputs and targets share stays one
-                    made[id(encoder)] = text_encoder.plain(encoder, sizes.get(name))
+                    made[id(encoder)] = text_encoder.to_built_in(encoder, sizes.get(name))
                 encoders[name] = made[id(encoder)]
             before = t2t_problem.default_hparams()
             for name, value in hparams.values().items():
-                if name not in _READ and value != before.get(name):
-                    missing.say_once(f"note: {name} of {self.name} has no effect here")
-            self._known[data_dir] = encoders, hparams
-        return self._known[data_dir]
+                if name not in _USED_HPARAMS and value != before.get(name):
+                    missing.print_once(f"note: {name} of {self.name} has no effect here")
+            self._cache[data_dir] = encoders, hparams
+        return self._cache[data_dir]
 
     # Generation.
 
@@ -235,7 +248,7 @@ class Adapted(problem.Problem):
         t2t = self.t2t
         methods = ("feature_encoders", "get_or_create_vocab", "generate_encoded_samples")
         of_texts = isinstance(t2t, text_problems.Text2TextProblem)
-        if not of_texts or not overridden.is_ours(t2t, *methods):
+        if not of_texts or not overridden.is_unchanged(t2t, *methods):
             return ()
         return () if t2t.vocab_type == text_problems.VocabType.CHARACTER else (t2t.vocab_filename,)
 
@@ -252,8 +265,8 @@ class Adapted(problem.Problem):
         if tmp_dir:
             os.makedirs(tmp_dir, exist_ok=True)  # as t2t-datagen does
         os.makedirs(data_dir, exist_ok=True)
-        self._check_kinds(data_dir)
-        if self.deals_out:
+        self._check_modalities(data_dir)
+        if self.writes_in_turn:
             how = {"tasks": tasks, "num_processes": num_processes, "max_cases": max_cases}
             return self.generate_by_split(data_dir, tmp_dir, seed, **how)
         if max_cases:
@@ -261,10 +274,10 @@ class Adapted(problem.Problem):
                 "max_cases must be of a problem that yields samples. Received: "
                 f"{max_cases} for {self.name}, which has a generate_data of its own."
             )
-        return self._let_generate(data_dir, tmp_dir, seed, tasks)
+        return self._call_generate_data(data_dir, tmp_dir, seed, tasks)
 
     @property
-    def deals_out(self) -> bool:
+    def writes_in_turn(self) -> bool:
         """Whether samples go to files in turn: a `generate_data` of its own may leave one empty."""
         return type(self.t2t).generate_data is text_problems.Text2TextProblem.generate_data
 
@@ -277,13 +290,13 @@ class Adapted(problem.Problem):
         try:
             return super().generate_data(data_dir, tmp_dir, seed, **how)
         finally:
-            self._known.clear()
+            self._cache.clear()
             self._encoder = None
             if self._pass:
                 self._pass.close()
                 self._pass = None
 
-    def _let_generate(self, data_dir, tmp_dir, seed, tasks):
+    def _call_generate_data(self, data_dir, tmp_dir, seed, tasks):
         """Calls the `generate_data` of the package."""
         wanted = [split for split in self.splits if split != "test"] or self.splits
         if all(tfrecords.is_complete(data_dir, self.filename, split) for split in wanted):
@@ -303,7 +316,7 @@ class Adapted(problem.Problem):
         every = range(self.t2t.num_generate_tasks) if by_tasks and tasks is None else [-1]
         for task in every if tasks is None else tasks:
             self.t2t.generate_data(data_dir, tmp_dir, task)
-        self._known.clear()
+        self._cache.clear()
         if tasks is None:
             for split in wanted:
                 tfrecords.find(data_dir, self.filename, split)
@@ -318,7 +331,7 @@ class Adapted(problem.Problem):
         samples: Any = ()
         if of_texts or not t2t.is_generate_per_split:
             samples = self._samples("train", data_dir, tmp_dir)
-        if of_texts and not overridden.is_ours(t2t, "get_or_create_vocab"):
+        if of_texts and not overridden.is_unchanged(t2t, "get_or_create_vocab"):
             self._find_encoder(data_dir)
         if not t2t.is_generate_per_split:
             drawn = (sample for sample in samples if sample is not None)
@@ -326,7 +339,7 @@ class Adapted(problem.Problem):
             self._pass = one_pass.OnePass(read, self._shards, data_dir, self.filename)
             self._pass.check_same()
         elif of_texts and t2t.vocab_type == text_problems.VocabType.TOKEN:
-            _begun(samples)
+            _with_first_sample_made(samples)
         if of_texts:
             _set_seeds(self._seed)
             self._find_encoder(data_dir)
@@ -335,7 +348,7 @@ class Adapted(problem.Problem):
             with contextlib.suppress(OSError, NotImplementedError, t2t_hparam.NoSuchHParam):
                 self.feature_specs(data_dir)  # refuses what no model reads, before long work
         if self._pass:
-            self._pass.keep()
+            self._pass.write_record()
 
     def _find_encoder(self, data_dir):
         """The one encoder that encodes; each process asks for it once."""
@@ -355,10 +368,14 @@ class Adapted(problem.Problem):
         if self._pass:
             return self._pass.read(split)
         _set_seeds(seed)
-        return _begun(self._samples(t2t_problem.SPLIT_OF_T2T[split], data_dir, tmp_dir))
+        return _with_first_sample_made(
+            self._samples(t2t_problem.SPLIT_OF_T2T[split], data_dir, tmp_dir)
+        )
 
     def _samples(self, word, data_dir, tmp_dir):
-        return self._yielded("generate_samples", self.t2t.samples_of(data_dir, tmp_dir, word))
+        return self._checked_samples(
+            "generate_samples", self.t2t.samples_of(data_dir, tmp_dir, word)
+        )
 
     def _yielded(self, name, samples):
         return contract.validated(samples, contract.SAMPLES, f"What {name} of {self.name} returns")
@@ -403,10 +420,10 @@ class Adapted(problem.Problem):
 
     def with_hparams(self, hparams: Any, split: str | None = None) -> "Adapted":
         other = copy.copy(self)
-        other._hp = hparams if isinstance(hparams, hparam.BasicHParams) else None
+        other._run_hparams = hparams if isinstance(hparams, hparam.BasicHParams) else None
         other._mode = "train" if split == "train" else "eval"
-        if other._hp == self._hp:
-            other._known = self._known  # which a copy leaves behind
+        if other._run_hparams == self._run_hparams:
+            other._cache = self._cache  # which a copy leaves behind
         return other
 
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
@@ -414,7 +431,7 @@ class Adapted(problem.Problem):
 
     @property
     def preprocess_needs_hparams(self) -> bool:
-        return not overridden.is_ours(self.t2t, "preprocess_example")
+        return not overridden.is_unchanged(self.t2t, "preprocess_example")
 
     @property
     def preprocess_key(self) -> str:
@@ -423,22 +440,22 @@ class Adapted(problem.Problem):
             return ""
         code = type(self.t2t).preprocess_example.__code__
         of_code = (code.co_code, code.co_consts, code.co_names)
-        said = repr((self._mode, self._hp, *of_code))
+        said = repr((self._mode, self._run_hparams, *of_code))
         return f"preprocess_example {zlib.crc32(said.encode()):08x}"
 
     def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
         if not self.preprocess_needs_hparams:
             return records
-        if self._hp is None:
+        if self._run_hparams is None:
             raise DataError(
                 "A problem with a preprocess_example must be read with hparams of a set. "
                 f"Received: {self.name} without."
             )
         import tensorflow as tf
 
-        hp = t2t_hparam.of(self._hp)
+        hp = t2t_hparam.from_dataclass(self._run_hparams)
         code = type(self.t2t).preprocess_example.__code__
-        known = kinds.of(next(iter(self._known.values()))[1])
+        known = feature_modalities.by_feature(next(iter(self._cache.values()))[1])
         names = tuple(name for name in known if name in ("inputs", "targets"))
         fixed = [name for name, rows in records.items() if not isinstance(rows, tf.RaggedTensor)]
         ragged = tf.RaggedTensorSpec([None], tf.int32, ragged_rank=0)
@@ -448,7 +465,7 @@ class Adapted(problem.Problem):
             example = example_features.Example(example)
             made = self.t2t.preprocess_example(example, self._mode, hp)
             for name in known.keys() & example.keys() - example.read - {*names}:
-                self._say_unshown(name)
+                self._note_unused_feature(name)
             return {**made} if made is example else made
 
         def process(example):
@@ -476,7 +493,7 @@ class AdaptedWithIds(Adapted):
 
     def _samples(self, word, data_dir, tmp_dir):
         samples = self.t2t.generate_encoded_samples(data_dir, tmp_dir, word)
-        return self._yielded("generate_encoded_samples", samples)
+        return self._checked_samples("generate_encoded_samples", samples)
 
     def generate_encoded_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
@@ -484,7 +501,7 @@ class AdaptedWithIds(Adapted):
         return self._records(self.generate_samples(split, data_dir, tmp_dir, seed))
 
 
-def _begun(samples):
+def _with_first_sample_made(samples):
     """The samples, the first of them made now: before there are files that it might list."""
     samples = iter(samples)
     return itertools.chain(list(itertools.islice(samples, 1)), samples)

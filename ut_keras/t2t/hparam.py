@@ -4,8 +4,8 @@
     hparams.hidden_size = 128
     hparams.add_hparam("filter_size", 512)
 
-`finished` makes the frozen dataclass of it, and says which fields only the package can read: they
-are fields like ours, which `--hparams` changes and hparams.json keeps.
+`to_dataclass` converts it to the frozen dataclass and reports fields that only the package reads.
+Such fields are hparams like others: `--hparams` changes them and hparams.json stores them.
 
 References: tensor2tensor/utils/hparam.py.
 """
@@ -66,7 +66,7 @@ class HParams:
         """
         for name, value in hparam_overrides.parse(values).items():
             try:
-                self.set_hparam(name, _like(getattr(self, name, None), value))
+                self.set_hparam(name, _cast_like(getattr(self, name, None), value))
             except (KeyError, TypeError) as error:
                 kind = type(getattr(self, name)).__name__
                 raise ValueError(
@@ -105,12 +105,12 @@ class HParams:
         return f"HParams({self.__dict__})"
 
 
-def of(hp: hparam_lib.BasicHParams) -> HParams:
+def from_dataclass(hp: hparam_lib.BasicHParams) -> HParams:
     """The HParams with the values of one of our dataclasses."""
     return HParams(**vars(hp), **{name: {} for name in saved.T2T_FUNCTION_TABLES})
 
 
-def finished(hparams: HParams | BasicHParams, title: str) -> BasicHParams:
+def to_dataclass(hparams: HParams | BasicHParams, title: str) -> BasicHParams:
     """The dataclass that a set comes to.
 
     Args:
@@ -128,13 +128,13 @@ def finished(hparams: HParams | BasicHParams, title: str) -> BasicHParams:
     known = {name for cls in hparam_lib.classes() for name in specs(cls)} | _IGNORED
     added = {name: values[name] for name in sorted(values.keys() - known)}
     if added:
-        missing.say_once(f"note: {title} adds {', '.join(added)}, which nothing of ours reads")
+        missing.print_once(f"note: {title} adds {', '.join(added)}, which nothing of ours reads")
     ours = {name: values[name] for name in values if name in known}
     kept = json.loads(HParams(**added).to_json())  # as they come back from a file
     return hparam_lib.from_dict({**ours, "added": kept})
 
 
-def _like(old, value):
+def _cast_like(old, value):
     """A word of `parse` in the type of the value that it takes the place of."""
     if isinstance(value, list):
         return [_like(old[0] if old else None, item) for item in value]

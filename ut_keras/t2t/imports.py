@@ -1,11 +1,12 @@
 """What each module of T2T imports, and so what a package can reach through it.
 
-Written by `docs/t2t_modules.py --source=…` from the source of tensor2tensor 1.15.7.
+`docs/t2t_modules.py --source=…` writes this file from the source of tensor2tensor 1.15.7.
 
     translate_envi.problem.DatasetSplit.TRAIN        data_generators.problem, through another module
 
-TARGETS says for a name what it stands for: a module of T2T, without "tensor2tensor.", begins with a
-dot. OF lists the names by module; NAME=TARGET is a name that stands for something else there.
+TARGETS maps a name to what it usually stands for. A target that begins with a dot is a module of
+T2T, without "tensor2tensor". BY_MODULE lists the names by module. There, NAME=TARGET marks a name
+that stands for something else than in TARGETS.
 """
 
 _TARGETS = """
@@ -104,7 +105,7 @@ vqa_utils=.data_generators.vqa_utils wave=wave wiki_lm=.data_generators.wiki_lm
 wiki_revision_utils=.data_generators.wiki_revision_utils wikisum=.data_generators.wikisum.wikisum
 yellowfin=.utils.yellowfin zip=six.moves.zip zipfile=zipfile
 """
-_OF = """
+_BY_MODULE = """
 data_generators.algorithmic: metrics modalities np os problem range registry shutil text_encoder tf
     utils=.data_generators.generator_utils
 data_generators.algorithmic_math: namedtuple random range six
@@ -468,4 +469,4 @@ def _read(text):
     }
 
 
-OF = _read(_OF)
+BY_MODULE = _read(_BY_MODULE)

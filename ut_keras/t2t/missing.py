@@ -5,14 +5,14 @@ from typing import Any, NoReturn
 
 from ut_keras.errors import UserError
 
-loading = 0  # packages that are being imported; see `usr_dir.load`
-_said: set[str] = set()
+packages_loading = 0  # packages that are being imported; see `usr_dir.load`
+_printed: set[str] = set()
 
 
-def say_once(line: str) -> None:
+def print_once(line: str) -> None:
     """Prints a line about a package, whose sets and problems a command makes several times."""
-    if line not in _said:
-        _said.add(line)
+    if line not in _printed:
+        _printed.add(line)
         print(line, flush=True)
 
 
@@ -39,33 +39,36 @@ class Absent:
         return Absent(f"{self._name}.{name}", self._error)
 
     def __call__(self, *args: Any, **kwargs: Any) -> "Absent":
-        if not loading:
-            self._refuse()
-        say_once(f"note: {self._error(self._name)} What is made of it cannot be used.")
+        if not packages_loading:
+            self._raise_missing()
+        print_once(f"note: {self._error(self._name)} What is made of it cannot be used.")
         return self
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type]:
         # `__new__`, which no base before it in a class of the package takes the place of.
-        return (type("Absent", (), {"__new__": lambda *args, **kwargs: self._refuse()}),)
+        return (type("Absent", (), {"__new__": lambda *args, **kwargs: self._raise_missing()}),)
 
     def __instancecheck__(self, instance: Any) -> bool:
         return False
 
     __subclasscheck__ = __instancecheck__
 
-    def _refuse(self, *args: Any) -> NoReturn:
+    def _raise_missing(self, *args: Any) -> NoReturn:
         raise self._error(self._name)
 
 
-_REFUSED = (
+_RAISING_OPERATORS = (
     *("iter", "next", "len", "getitem", "setitem", "contains", "enter", "fspath"),
     *("int", "float", "index", "bool", "str", "format", "hash", "eq", "ne"),
 )
-_RECKONED = (
+_ARITHMETIC_OPERATORS = (
     *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "matmul"),
     *("radd", "rsub", "rmul", "rtruediv", "rfloordiv", "rmod", "rpow", "rand", "ror", "rmatmul"),
     *("lt", "le", "gt", "ge", "neg", "pos", "abs", "invert"),
 )
-for _names, _method in ((_REFUSED, Absent._refuse), (_RECKONED, Absent.__call__)):
+for _names, _method in (
+    (_RAISING_OPERATORS, Absent._raise_missing),
+    (_ARITHMETIC_OPERATORS, Absent.__call__),
+):
     for _name in _names:
         setattr(Absent, f"__{_name}__", _method)

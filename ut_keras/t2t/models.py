@@ -21,19 +21,19 @@ from ut_keras.t2t import hparam, naming
 class T2TModel:
     """What models of T2T derive from."""
 
-    OURS: str | None = None
+    BUILT_IN_NAME: str | None = None
 
 
 for _name in models.names():  # Transformer, LSTMSeq2seqAttention, …
     _class = naming.snakecase_to_camelcase(_name).replace("Lstm", "LSTM")
-    globals()[_class] = type(_class, (T2TModel,), {"OURS": _name})
+    globals()[_class] = type(_class, (T2TModel,), {"BUILT_IN_NAME": _name})
 
 
-def ours(model_class: type) -> str | None:
+def built_in_name(model_class: type) -> str | None:
     """The name of our model that a class is, with nothing of its own; None if it is another."""
     for cls in model_class.__mro__:
         if cls.__module__ == __name__:
-            return getattr(cls, "OURS", None)
+            return getattr(cls, "BUILT_IN_NAME", None)
         if any(name == "__init__" or not name.startswith("__") for name in vars(cls)):
             return None
     return None
@@ -41,7 +41,7 @@ def ours(model_class: type) -> str | None:
 
 def basic_params1() -> hparam.HParams:
     """T2T's `basic_1`, as values to change; what it becomes, its fields say at the end."""
-    return hparam.of(BasicHParams().override(BASIC))
+    return hparam.from_dataclass(BasicHParams().override(BASIC))
 
 
 def update_hparams_for_universal_transformer(hparams: hparam.HParams) -> hparam.HParams:
@@ -70,7 +70,7 @@ def __getattr__(name: str) -> Callable[..., Any]:
         return RANGES.get(name)
     if name not in hparams_lib.names():
         raise AttributeError(name)
-    return lambda: hparam.of(hparams_lib.get(name))
+    return lambda: hparam.from_dataclass(hparams_lib.get(name))
 
 
 def __dir__() -> list[str]:

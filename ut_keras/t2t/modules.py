@@ -19,8 +19,8 @@ from typing import Any
 from ut_keras import models
 from ut_keras.hparams.registry import SETS
 from ut_keras.problems.problem import REGISTRY as PROBLEMS
-from ut_keras.t2t import imports, naming, problem_classes, tensorflow_face
-from ut_keras.t2t.missing import Absent, Missing, say_once
+from ut_keras.t2t import imports, naming, problem_classes, tf1_compat
+from ut_keras.t2t.missing import Absent, Missing, print_once
 
 STAND_INS = {
     "data_generators.generator_utils": "generator_utils",
@@ -82,17 +82,17 @@ _WHY_NOT: dict[str, tuple[Callable, ...]] = {
     "models": (models.why_not, SETS.unsupported_reason),
 }
 # What has no effect here, and may be called; seeds are those of --random_seed.
-_WITHOUT_EFFECT = ("utils.trainer_lib.set_random_seed", "utils.mlperf_log.transformer_print")
+_NO_OP_FUNCTIONS = ("utils.trainer_lib.set_random_seed", "utils.mlperf_log.transformer_print")
 
 
-def _above(names):
+def _parent_packages(names):
     """The folders of modules, up to "", that of T2T itself."""
     parts = (name.split(".") for name in names)
     return {".".join(some[:number]) for some in parts for number in range(len(some))}
 
 
-_FOLDERS = _above([*STAND_INS, *imports.OF]) | {"visualization"}
-_MODULES = _FOLDERS | STAND_INS.keys() | imports.OF.keys()
+_FOLDERS = _parent_packages([*STAND_INS, *imports.BY_MODULE]) | {"visualization"}
+_MODULES = _FOLDERS | STAND_INS.keys() | imports.BY_MODULE.keys()
 
 
 @functools.cache
@@ -129,7 +129,7 @@ class _Module(types.ModuleType):
         full = f"{self._name}.{name}".lstrip(".")
         if full in _MODULES:
             return find(full)
-        if full in _WITHOUT_EFFECT:
+        if full in _NO_OP_FUNCTIONS:
             return lambda *args, **kwargs: None
         if self._name in STAND_INS:
             found = getattr(self._stand_in(), name, None)
@@ -140,11 +140,11 @@ class _Module(types.ModuleType):
             if made:
                 return made
         target = self._imports().get(name)
-        return Absent(full, missing) if target is None else _imported(full, target)
+        return Absent(full, missing) if target is None else _resolve_import(full, target)
 
     def _imports(self) -> Mapping[str, str]:
         """What the module of T2T imports; one that T2T 1.15 lacks may import all that is here."""
-        return imports.OF.get(self._name, _OF_OTHERS)
+        return imports.BY_MODULE.get(self._name, _DEFAULT_IMPORTS)
 
     def _stand_in(self) -> types.ModuleType:
         return importlib.import_module(f".{STAND_INS[self._name]}", "ut_keras.t2t")
@@ -153,24 +153,24 @@ class _Module(types.ModuleType):
         """What `import *` takes: what there is of ours, and what T2T's module imports."""
         if self._name in _FOLDERS:
             return []
-        carried = [*imports.OF.get(self._name, ())]
+        carried = [*imports.BY_MODULE.get(self._name, ())]
         if self._name not in STAND_INS:
-            say_once(f"note: {missing(f'{self._name}.*')}")
+            print_once(f"note: {missing(f'{self._name}.*')}")
             return carried
         module = self._stand_in()
         values = ((name, getattr(module, name)) for name in dir(module) if name[0] != "_")
-        return [*(name for name, value in values if _is_ours(value)), *carried]
+        return [*(name for name, value in values if _is_own_definition(value)), *carried]
 
 
 # Modules that stand-ins are of, by their last name.
-_OF_OTHERS = {
+_DEFAULT_IMPORTS = {
     name: target
     for name, target in imports.TARGETS.items()
     if target.removeprefix(".") in STAND_INS
 }
 
 
-def _imported(full, target):
+def _resolve_import(full, target):
     """What a module of T2T imports: a module, or a name in one; `Absent` where it is not here."""
     folder, _, name = target.rpartition(".")
     if target.startswith("."):
@@ -178,7 +178,7 @@ def _imported(full, target):
         return find(target) if target in _MODULES else getattr(find(folder.removeprefix(".")), name)
     with contextlib.suppress(ImportError, AttributeError):
         if target.startswith("tensorflow"):
-            return tensorflow_face.find(target, (name,))
+            return tf1_compat.find(target, (name,))
         try:
             return importlib.import_module(target)
         except ModuleNotFoundError:
@@ -186,7 +186,7 @@ def _imported(full, target):
     return Absent(full, missing)
 
 
-def _is_ours(value):
+def _is_own_definition(value):
     """Whether something in a module is no module, nor of another library."""
     made_in = getattr(getattr(value, "func", value), "__module__", "ut_keras")  # of a partial
     return not isinstance(value, types.ModuleType) and made_in.startswith("ut_keras")

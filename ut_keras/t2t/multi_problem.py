@@ -34,7 +34,7 @@ from ut_keras.t2t.naming import Metrics
 from ut_keras.text import text_encoder
 from ut_keras.text.subword_vocabulary import escape_token
 
-_UNCUT = 2**31 - 1
+_NO_LIMIT = 2**31 - 1
 
 
 class MultiProblem(t2t_problem.Problem):
@@ -74,7 +74,7 @@ class AdaptedMulti(problem.Problem):
         self.t2t = t2t
         self.name = t2t.name
         _check_tasks(t2t)
-        self._read = self.tasks = [adapted_problem.adapt(task) for task in t2t.task_list]
+        self._tasks_to_read = self.tasks = [adapted_problem.adapt(task) for task in t2t.task_list]
         self._encoders: dict[str | None, text_encoder.SubwordTextEncoder] = {}
 
     def check(self) -> None:
@@ -155,11 +155,11 @@ class AdaptedMulti(problem.Problem):
         return dict(counts)
 
     def split_files(self, split: str, data_dir: str) -> list[str]:
-        return [path for task in self._read for path in task.split_files(split, data_dir)]
+        return [path for task in self._tasks_to_read for path in task.split_files(split, data_dir)]
 
     def check_counts(self, split: str, data_dir: str, counts: Sequence[int]) -> None:
         rest = list(counts)
-        for task in self._read:
+        for task in self._tasks_to_read:
             number = len(task.split_files(split, data_dir))
             task.check_counts(split, data_dir, rest[:number])
             rest = rest[number:]
@@ -167,9 +167,11 @@ class AdaptedMulti(problem.Problem):
     def with_hparams(self, hparams: Any, split: str | None = None) -> "AdaptedMulti":
         _mixture(hparams, len(self.t2t.task_list))  # refuses
         other = copy.copy(self)
-        other._read = other.tasks = [task.with_hparams(hparams, split) for task in self.tasks]
+        other._tasks_to_read = other.tasks = [
+            task.with_hparams(hparams, split) for task in self.tasks
+        ]
         if split in ("dev", "test") and hparams.multiproblem_target_eval_only:
-            other._read = other.tasks[1:2]
+            other._tasks_to_read = other.tasks[1:2]
         return other
 
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
@@ -181,7 +183,7 @@ class AdaptedMulti(problem.Problem):
         }
 
 
-class Joined:
+class JointExampleParser:
     """Makes records of all problems examples of the one language model.
 
     Args:
@@ -198,7 +200,7 @@ class Joined:
         self._offsets = [first_class if _has_classes(task) else 0 for task in tasks]
         # By task, of inputs and of targets.
         self._most = [
-            [n if n > 0 and task.has_inputs and not _has_classes(task) else _UNCUT for n in most]
+            [n if n > 0 and task.has_inputs and not _has_classes(task) else _NO_LIMIT for n in most]
             for task in tasks
         ]
         self._first_task = tasks[0].task_id
@@ -289,7 +291,7 @@ def _check_tasks(t2t):
     subwords = all(task.vocab_type == text_problems.VocabType.SUBWORD for task in tasks)
     check(subwords, "problems whose vocab_type is subwords")
     check(not any(task.packed_length for task in tasks), "problems that are not packed")
-    is_ours = all(overridden.is_ours(task, "preprocess_example") for task in tasks)
+    is_ours = all(overridden.is_unchanged(task, "preprocess_example") for task in tasks)
     check(is_ours, "problems without a preprocess_example of their own")
     check(len({task.dataset_filename() for task in tasks}) == len(tasks), "different problems")
     one = len({task.vocab_filename for task in tasks}) == 1

@@ -25,7 +25,7 @@ class NoSuchName(DataError, AttributeError):
     """A package asks a class of names for one that T2T 1.15 lacks."""
 
 
-class _Names(types.SimpleNamespace):
+class _NameTable(types.SimpleNamespace):
     """A class of T2T's that holds names."""
 
     def __getattr__(self, name: str) -> Any:
@@ -34,14 +34,14 @@ class _Names(types.SimpleNamespace):
         raise NoSuchName(f"{self._title} must have the name that is asked for. Received: {name}.")
 
 
-def _named(title: str, words: str, **others: str) -> Any:
+def _name_table(title: str, words: str, **others: str) -> Any:
     """A class of T2T's, TITLE, of which NAME is "name", and some are otherwise."""
     values = {word.upper(): word for word in words.split()} | others
-    return _Names(_title=f"{title} of T2T 1.15", **values)
+    return _NameTable(_title=f"{title} of T2T 1.15", **values)
 
 
 # Here work SYMBOL and CLASS_LABEL.
-ModalityType = _named(
+ModalityType = _name_table(
     "ModalityType",
     """
     audio audio_spectral class_label ctc_symbol identity identity_symbol image
@@ -56,9 +56,9 @@ ModalityType = _named(
     REAL_LOG_POISSON_LOSS="real_log_poisson",
 )
 # T2T's registry.Modalities, the kinds of features that its older problems give.
-Modalities = _named("Modalities", "symbol class_label generic image audio real video")
+Modalities = _name_table("Modalities", "symbol class_label generic image audio real video")
 # Those that are not here are left out of an evaluation, which says so.
-Metrics = _named(
+Metrics = _name_table(
     "Metrics",
     """
     neg_log_perplexity masked_neg_log_perplexity rmse unpadded_mse log_poisson pearson

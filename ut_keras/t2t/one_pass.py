@@ -74,7 +74,7 @@ class OnePass:
                 f"{'of another pass' if known else 'of an unknown one'}; remove those files."
             )
 
-    def keep(self) -> None:
+    def write_record(self) -> None:
         """Writes what the pass is, for a run that goes on where this one was stopped."""
         own_files.write(self._data_dir, self._record, self._identity, self._identity, indent=None)
 

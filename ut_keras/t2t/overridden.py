@@ -8,9 +8,9 @@ from ut_keras.data import contract
 from ut_keras.errors import DataError
 from ut_keras.t2t import missing, problem, text_problems
 
-_OURS = "ut_keras.t2t."
+_STAND_INS = "ut_keras.t2t."
 # What a problem may override in T2T and what is read here: without it, data would be others.
-_REFUSED = {
+_UNSUPPORTED = {
     "dataset": "preprocess_example",
     "decode_example": "example_reading_spec",
     "eval_metric_fns": "eval_metrics",
@@ -22,7 +22,7 @@ _REFUSED = {
     "_pack_fn": "packed_length",
 }
 # What has no effect on data and results.
-_UNREAD = {
+_IGNORED = {
     "decode_hooks": "scores of what is decoded are those of ut-bleu",
     "eval_hooks": "the trainer writes its own summaries",
     "all_metrics_fns": "eval_metrics names those that are here",
@@ -30,7 +30,7 @@ _UNREAD = {
     "serving_input_fn": "what ut-exporter writes takes text",
 }
 # The methods that T2T calls, and their arguments.
-_CALLED = {
+_T2T_ARGUMENTS = {
     "class_labels": "data_dir",
     "dataset_filename": "",
     "dev_text_filepaths": "tmp_dir",
@@ -58,7 +58,7 @@ _CALLED = {
     "update_task_ids": "encoder_vocab_size",
     "vocab_data_files": "",
 }
-TURNED = {"was_reversed": False, "was_copy": False}  # T2T makes a problem by these
+INIT_ARGUMENTS = {"was_reversed": False, "was_copy": False}  # T2T makes a problem by these
 
 
 def check(t2t: problem.Problem) -> None:
@@ -70,8 +70,8 @@ def check(t2t: problem.Problem) -> None:
     """
     class_name = type(t2t).__name__
     _check_signatures(t2t)
-    for name, instead in _REFUSED.items():
-        if not is_ours(t2t, name):
+    for name, instead in _UNSUPPORTED.items():
+        if not is_unchanged(t2t, name):
             raise DataError(
                 f"{class_name} must say by {instead} what {name} says in T2T. "
                 f"Received: one of its own for {name}, which nothing here reads."
@@ -85,15 +85,15 @@ def check(t2t: problem.Problem) -> None:
 
 def _check_signatures(t2t):
     cls = type(t2t)
-    for name, arguments in _CALLED.items():
-        if is_ours(t2t, name):
+    for name, arguments in _T2T_ARGUMENTS.items():
+        if is_unchanged(t2t, name):
             continue
         words = arguments.split()
         if name == "generate_samples" and isinstance(
             t2t, text_problems.DistributedText2TextProblem
         ):
             words.append("input_files")
-        if name == "get_or_create_vocab" and is_ours(t2t, "feature_encoders"):
+        if name == "get_or_create_vocab" and is_unchanged(t2t, "feature_encoders"):
             words.append("force_get")  # by which T2T's own feature_encoders calls it
         found = inspect.getattr_static(t2t, name)
         title = f"{cls.__name__}.{name}"
@@ -102,7 +102,7 @@ def _check_signatures(t2t):
                 f"{name} of {cls.__name__} must be a method, as T2T's "
                 f"{name}(self{_listed(words)}). Received: {contract.shortened(found)}."
             )
-        check_call(getattr(t2t, name), title, words, f"{name}(self{_listed(words)})")
+        check_call(getattr(t2t, name), title, words, f"{name}(self{_join_arguments(words)})")
 
 
 def check_call(
@@ -138,7 +138,7 @@ def check_call(
         ) from None
 
 
-def _listed(words):
+def _join_arguments(words):
     return "".join(f", {word}" for word in words)
 
 
@@ -152,10 +152,10 @@ def _check_vocabulary(t2t):
             _check_vocabulary(t2t.use_vocab_from_other_problem)
 
 
-def is_ours(t2t: Any, *names: str) -> bool:
+def is_unchanged(t2t: Any, *names: str) -> bool:
     """Whether methods or properties are those of stand-ins, or not there at all."""
     for name in names:
         cls = next((cls for cls in type(t2t).__mro__ if name in vars(cls)), None)
-        if cls and not cls.__module__.startswith(_OURS):
+        if cls and not cls.__module__.startswith(_STAND_INS):
             return False
     return True

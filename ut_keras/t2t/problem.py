@@ -75,7 +75,7 @@ def preprocess_example_common(example: dict[str, Any], mode: str, hparams: Any) 
     return example
 
 
-class Unsaid:
+class RequiredAttribute:
     """What a class must say: an attribute that raises a DataError where a class does not."""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -115,10 +115,10 @@ class Problem:
 
     # Generation.
 
-    generate_data: Any = Unsaid()  # (data_dir, tmp_dir, task_id=-1)
+    generate_data: Any = RequiredAttribute()  # (data_dir, tmp_dir, task_id=-1)
     multiprocess_generate = False  # and if True, the next
-    num_generate_tasks: Any = Unsaid()  # int
-    prepare_to_generate: Any = Unsaid()  # (data_dir, tmp_dir)
+    num_generate_tasks: Any = RequiredAttribute()  # int
+    prepare_to_generate: Any = RequiredAttribute()  # (data_dir, tmp_dir)
 
     def dataset_filename(self) -> str:
         return self.name

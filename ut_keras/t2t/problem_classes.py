@@ -41,7 +41,7 @@ def find(class_name: str) -> type | None:
     if type(ours).generate_encoded_samples is not Problem.generate_encoded_samples:
         return None  # its samples are not of texts alone
     said = ("approx_vocab_size", "max_samples_for_vocab", "oov_token", "packed_length")
-    values = {"_ours": ours, "name": name} | {name: getattr(ours, name, None) for name in said}
+    values = {"_built_in": ours, "name": name} | {name: getattr(ours, name, None) for name in said}
     values["vocab_type"] = ours.vocab_type.replace("characters", "character")  # T2T's word
     if isinstance(ours, our_text.Text2ClassProblem):
         labels = list(ours.class_labels or ())
@@ -50,34 +50,34 @@ def find(class_name: str) -> type | None:
         values["num_classes"] = len(labels)
         values["class_labels"] = lambda self, data_dir: list(labels)
     base = next(_BASES[cls] for cls in type(ours).__mro__ if cls in _BASES)
-    return type(class_name, (_OnOurs, base), values)
+    return type(class_name, (_BuiltInProblem, base), values)
 
 
-class _OnOurs:
+class _BuiltInProblem:
     """What a problem of ours says, by T2T's methods; a class of a package may say otherwise."""
 
-    _ours: Any
+    _built_in: Any
     is_generate_per_split = True
 
     @property
     def dataset_splits(self) -> list[dict[str, Any]]:
-        shards = {name: self._ours.num_shards(name) for name in self._ours.splits}
-        own_text = not overridden.is_ours(self, "source_data_files", "generate_samples")
+        shards = {name: self._built_in.num_shards(name) for name in self._built_in.splits}
+        own_text = not overridden.is_unchanged(self, "source_data_files", "generate_samples")
         if own_text and isinstance(self, translate.TranslateProblem):
             shards.pop("test", None)  # which T2T's have not, and a package's text need not
         return [{"split": SPLIT_OF_T2T[name], "shards": shards[name]} for name in shards]
 
     @property
     def vocab_filename(self) -> str:
-        ours = type(self._ours)
+        ours = type(self._built_in)
         is_said = ours.vocab_filename is not our_text.Text2TextProblem.vocab_filename
-        said_by: Any = self._ours if is_said or ours.vocab_name else super()
+        said_by: Any = self._built_in if is_said or ours.vocab_name else super()
         return said_by.vocab_filename
 
     def generate_samples(self, data_dir: str, tmp_dir: str | None, dataset_split: str) -> Samples:
-        if not overridden.is_ours(self, "source_data_files"):
+        if not overridden.is_unchanged(self, "source_data_files"):
             return super().generate_samples(data_dir, tmp_dir, dataset_split)  # type: ignore[misc]
-        ours = self._ours
+        ours = self._built_in
         split = SPLIT_OF_FILES[dataset_split]
         if split not in ours.splits:  # T2T's ask whether it is the training split
             split = "dev"
@@ -99,10 +99,10 @@ class _OnOurs:
         sources = ["source_data_files", "vocab_data_files"]
         if not isinstance(self, translate.TranslateProblem):  # whose vocabulary is of files
             sources.append("generate_samples")
-        if not overridden.is_ours(self, *sources):
+        if not overridden.is_unchanged(self, *sources):
             return super().generate_text_for_vocab(data_dir, tmp_dir)  # type: ignore[misc]
-        return self._ours.texts_for_vocab(data_dir, tmp_dir)
+        return self._built_in.texts_for_vocab(data_dir, tmp_dir)
 
     def hparams(self, defaults: hparam.HParams, model_hparams: hparam.HParams) -> None:
         super().hparams(defaults, model_hparams)  # type: ignore[misc]
-        defaults.target_space_id = self._ours.target_space_id
+        defaults.target_space_id = self._built_in.target_space_id

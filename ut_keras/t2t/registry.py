@@ -29,7 +29,7 @@ def default_name(class_or_function: Callable) -> str:
     return naming.camelcase_to_snakecase(class_or_function.__name__)
 
 
-def _registering(function):
+def _decorator_for(function):
     """A decorator with or without a name, of a function of a name and what is registered."""
 
     def register(given=None):
@@ -44,31 +44,31 @@ def _registering(function):
     return register
 
 
-@_registering
+@_decorator_for
 def register_problem(name: str, problem_class: type[t2t_problem.Problem]) -> None:
     problem_class.name = name
 
     def made():
-        turned = overridden.TURNED
-        expected = f"__init__(self, {', '.join(f'{key}=False' for key in turned)})"
+        arguments = overridden.INIT_ARGUMENTS
+        expected = f"__init__(self, {', '.join(f'{key}=False' for key in arguments)})"
         title = f"{problem_class.__name__}.__init__"
-        overridden.check_call(problem_class, title, turned, expected, by_name=True)
-        return multi_problem.adapt(problem_class(**turned))
+        overridden.check_call(problem_class, title, arguments, expected, by_name=True)
+        return multi_problem.adapt(problem_class(**arguments))
 
     _add(PROBLEMS, name, made)
 
 
-@_registering
+@_decorator_for
 def register_hparams(name: str, function: Callable) -> None:
     @functools.wraps(function)
     def finished():
         overridden.check_call(function, f"hparams set {name}", (), f"{function.__name__}()")
-        return hparam.finished(function(), f"hparams set {name}")
+        return hparam.to_dataclass(function(), f"hparams set {name}")
 
     _add(SETS, name, finished)
 
 
-@_registering
+@_decorator_for
 def register_ranged_hparams(name: str, function: Callable) -> None:
     @functools.wraps(function)
     def checked(ranges):
@@ -79,9 +79,9 @@ def register_ranged_hparams(name: str, function: Callable) -> None:
     _add(RANGES, name, checked)
 
 
-@_registering
+@_decorator_for
 def register_model(name: str, model_class: type) -> None:
-    ours = t2t_models.ours(model_class)
+    ours = t2t_models.built_in_name(model_class)
     if ours is not None:
         models.register_alias(name, ours)
         return
@@ -96,7 +96,7 @@ def register_model(name: str, model_class: type) -> None:
 register_base_problem = register_problem
 
 
-def _unread(kind, instead):
+def _ignored_registration(kind, instead):
     """A decorator of what T2T's trainer would look up and ours does not; the rest can be used."""
 
     def say(name, thing):
@@ -104,14 +104,16 @@ def _unread(kind, instead):
             f"note: the {kind} {name} of the package cannot be chosen here; {instead}", flush=True
         )
 
-    return _registering(say)
+    return _decorator_for(say)
 
 
-register_optimizer = _unread(
+register_optimizer = _ignored_registration(
     "optimizer", "--hparams=optimizer=… takes those of docs/t2t_hparams.md"
 )
-register_attack = register_attack_params = _unread("attack", "there are none")
-register_pruning_strategy = register_pruning_params = _unread("pruning", "there is none")
+register_attack = register_attack_params = _ignored_registration("attack", "there are none")
+register_pruning_strategy = register_pruning_params = _ignored_registration(
+    "pruning", "there is none"
+)
 
 
 def problem(problem_name: str, **kwargs: Any) -> Any:
@@ -126,7 +128,7 @@ def hparams(name: str) -> hparam.HParams:
     function = getattr(function, "__wrapped__", function)  # a package's, before it is finished
     overridden.check_call(function, f"hparams set {name}", (), f"{function.__name__}()")
     values = function()
-    return values if isinstance(values, hparam.HParams) else hparam.of(values)
+    return values if isinstance(values, hparam.HParams) else hparam.from_dataclass(values)
 
 
 list_models = models.names

@@ -56,7 +56,7 @@ def assign(
             present = [name for name in names if name in variables]
             used.update(present)
             if present:
-                values.append((slot, _join(slot, entry, names, variables)))
+                values.append((slot, _merge_shards(slot, entry, names, variables)))
     expected = {name for name in variables if name.startswith(_SCOPE)} - used
     unknown = sorted(name for name in expected if not _DERIVED.fullmatch(name.removeprefix(_SCOPE)))
     if unknown:
@@ -70,7 +70,7 @@ def assign(
     return int(variables["global_step"])
 
 
-def _join(slot, entry, names, variables):
+def _merge_shards(slot, entry, names, variables):
     """One statistic of a weight; of a table, from its shards, the empty ones left out."""
     shapes = zip(names, entry.shapes, strict=True)
     present = [name for name, shape in shapes if shape[0] > 0]

@@ -1,6 +1,6 @@
 """T2T's data_generators.text_encoder: our encoders, made with T2T's arguments.
 
-`plain` makes one of ours of them again, which is what a run keeps.
+`to_built_in` makes one of ours of them again, which is what a run keeps.
 
 References: tensor2tensor/data_generators/text_encoder.py.
 """
@@ -43,7 +43,7 @@ def strip_ids(ids: Iterable[int], ids_to_strip: Sequence[int]) -> list[int]:
     return ids
 
 
-class _Decoding(text_encoder.TextEncoder):
+class _T2TDecoding(text_encoder.TextEncoder):
     """Decodes by T2T's arguments."""
 
     def decode(self, ids: Iterable[int], strip_extraneous: bool = False) -> str:
@@ -51,7 +51,7 @@ class _Decoding(text_encoder.TextEncoder):
         return super().decode(strip_ids(ids, (PAD_ID, EOS_ID)) if strip_extraneous else ids)
 
     def decode_list(self, ids: Iterable[int]) -> list[str]:
-        return [super(_Decoding, self).decode([int(i)]) for i in ids]
+        return [super(_T2TDecoding, self).decode([int(i)]) for i in ids]
 
     num_reserved_ids = NUM_RESERVED_TOKENS
 
@@ -105,20 +105,20 @@ class RealEncoder:
         return " ".join(map(str, ids))
 
 
-class ByteTextEncoder(_Decoding, text_encoder.ByteTextEncoder):
+class ByteTextEncoder(_T2TDecoding, text_encoder.ByteTextEncoder):
     def __init__(self, num_reserved_ids: int = NUM_RESERVED_TOKENS) -> None:
         if num_reserved_ids != NUM_RESERVED_TOKENS:
             raise ValueError(f"num_reserved_ids must be 2. Received: {num_reserved_ids}.")
         super().__init__()
 
 
-class ClassLabelEncoder(_Decoding, text_encoder.ClassLabelEncoder):
+class ClassLabelEncoder(_T2TDecoding, text_encoder.ClassLabelEncoder):
     def __init__(
         self, class_labels: Iterable[str] | None = None, class_labels_fname: str | None = None
     ) -> None:
         super().__init__(labels=class_labels, filename=class_labels_fname)
 
-    # Ours gives a list of one, which `plain` makes it again.
+    # Ours gives a list of one, which `to_built_in` makes it again.
     def encode(self, s: str) -> int:  # type: ignore[override]
         return super().encode(s)[0]
 
@@ -127,7 +127,7 @@ class ClassLabelEncoder(_Decoding, text_encoder.ClassLabelEncoder):
         return super().decode(np.ravel(ids).tolist())
 
 
-class TokenTextEncoder(_Decoding, text_encoder.TokenTextEncoder):
+class TokenTextEncoder(_T2TDecoding, text_encoder.TokenTextEncoder):
     def __init__(
         self,
         vocab_filename: str | None,
@@ -145,7 +145,7 @@ class TokenTextEncoder(_Decoding, text_encoder.TokenTextEncoder):
         super().__init__(filename=filename, tokens=vocab_list, replace_oov=replace_oov)
 
 
-class SubwordTextEncoder(_Decoding, text_encoder.SubwordTextEncoder):
+class SubwordTextEncoder(_T2TDecoding, text_encoder.SubwordTextEncoder):
     @classmethod
     def build_from_generator(
         cls,
@@ -167,12 +167,12 @@ class SubwordTextEncoder(_Decoding, text_encoder.SubwordTextEncoder):
         return set(self.subtokens)
 
 
-def plain(encoder: Any, vocab_size: int | None = None) -> text_encoder.TextEncoder:
+def to_built_in(encoder: Any, vocab_size: int | None = None) -> text_encoder.TextEncoder:
     """One of our encoders for one of a package; T2T's TextEncoder knows no `vocab_size`."""
     if type(encoder) is TextEncoder:
         if vocab_size and encoder.num_reserved_ids == NUM_RESERVED_TOKENS:
             return text_encoder.IntegerTextEncoder(vocab_size)
-        return Foreign(encoder, vocab_size)
+        return PackageEncoder(encoder, vocab_size)
     for cls in type(encoder).__mro__[1:]:
         if type(encoder).__module__ == __name__ and cls.__module__ not in (__name__, "builtins"):
             ours: Any = object.__new__(cls)
@@ -180,10 +180,10 @@ def plain(encoder: Any, vocab_size: int | None = None) -> text_encoder.TextEncod
             return ours
     if isinstance(encoder, text_encoder.TextEncoder) and type(encoder).__module__ != __name__:
         return encoder
-    return Foreign(encoder, vocab_size)
+    return PackageEncoder(encoder, vocab_size)
 
 
-class Foreign(text_encoder.TextEncoder):
+class PackageEncoder(text_encoder.TextEncoder):
     """An encoder of a package, which has T2T's methods."""
 
     def __init__(self, encoder: Any, vocab_size: int | None = None) -> None:

@@ -40,8 +40,10 @@ class Text2TextProblem(problem.Problem):
             {"split": problem.DatasetSplit.EVAL, "shards": 1},
         ]
 
-    is_generate_per_split: Any = problem.Unsaid()  # bool
-    generate_samples: Any = problem.Unsaid()  # (data_dir, tmp_dir, dataset_split) -> Samples
+    is_generate_per_split: Any = problem.RequiredAttribute()  # bool
+    generate_samples: Any = (
+        problem.RequiredAttribute()
+    )  # (data_dir, tmp_dir, dataset_split) -> Samples
     vocab_type = VocabType.SUBWORD
     approx_vocab_size = 2**15
     additional_reserved_tokens: list[str] = []
@@ -188,9 +190,9 @@ class ChoppedTextProblem(Text2SelfProblem):
     max_chars_for_vocab = 10**7
     max_dev_chars = 10**7
 
-    train_text_filepaths: Any = problem.Unsaid()  # (tmp_dir) -> list[str]
-    dev_text_filepaths: Any = problem.Unsaid()  # (tmp_dir) -> list[str]
-    sequence_length: Any = problem.Unsaid()  # int
+    train_text_filepaths: Any = problem.RequiredAttribute()  # (tmp_dir) -> list[str]
+    dev_text_filepaths: Any = problem.RequiredAttribute()  # (tmp_dir) -> list[str]
+    sequence_length: Any = problem.RequiredAttribute()  # int
 
     @property
     def num_train_shards(self) -> int:
@@ -277,7 +279,7 @@ class ChoppedTextProblem(Text2SelfProblem):
 class Text2ClassProblem(Text2TextProblem):
     """Text to the number of a class; samples have "inputs" and "label"."""
 
-    num_classes: Any = problem.Unsaid()  # int
+    num_classes: Any = problem.RequiredAttribute()  # int
 
     def class_labels(self, data_dir: str | None) -> list[str]:
         return [f"ID_{number}" for number in range(self.num_classes)]
@@ -371,8 +373,8 @@ class QuestionAndContext2TextProblem(Text2TextProblem):
 class DistributedText2TextProblem(Text2TextProblem):
     """Text to text, whose `generate_samples` is given the raw files of a split besides."""
 
-    input_files: Any = problem.Unsaid()  # (dataset_split="train") -> list[str]
-    num_output_shards: Any = problem.Unsaid()  # {split: int}
+    input_files: Any = problem.RequiredAttribute()  # (dataset_split="train") -> list[str]
+    num_output_shards: Any = problem.RequiredAttribute()  # {split: int}
     is_generate_per_split = True
 
     @property

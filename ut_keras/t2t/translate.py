@@ -28,7 +28,7 @@ class TranslateProblem(text_problems.Text2TextProblem):
     datatypes_to_clean: list[str] | None = None
 
     # (dataset_split) -> list of [URL or archive, [source file, target file]]
-    source_data_files: Any = problem.Unsaid()
+    source_data_files: Any = problem.RequiredAttribute()
 
     def vocab_data_files(self) -> list[Any]:
         return self.source_data_files(problem.DatasetSplit.TRAIN)

@@ -24,12 +24,12 @@ from typing import Any
 from ut_keras import errors
 from ut_keras.data.writing import process_pool
 from ut_keras.process import short_names
-from ut_keras.t2t import missing, modules, tensorflow_face
+from ut_keras.t2t import missing, modules, tf1_compat
 
 # Names that stand for ours even in a package that is called so.
-_OURS = ("ut_keras", "problems", "hparams")
+_BUILT_IN_PACKAGES = ("ut_keras", "problems", "hparams")
 _folders: dict[str, str] = {}  # name of a loaded package -> its folder
-_others: set[str] = set()  # names at top level that are of no package
+_unrelated_names: set[str] = set()  # names at top level that are of no package
 
 
 def load(
@@ -48,9 +48,9 @@ def load(
     Raises:
         whatever the package raises.
     """
-    tensorflow_face.fill_flags(flags or {})
+    tf1_compat.fill_flags(flags or {})
     folder = os.path.realpath(directory)
-    name = _own_name(folder)
+    name = _module_name(folder)
     if not _folders:
         sys.meta_path.insert(0, _Finder())
     _folders[name] = folder
@@ -59,28 +59,28 @@ def load(
     parent = os.path.dirname(folder)
     sys.path.append(parent)  # for its neighbours, as in T2T
     short_names.alias_missing()
-    missing.loading += 1
+    missing.packages_loading += 1
     try:
         importlib.import_module(name)
     finally:
-        missing.loading -= 1
+        missing.packages_loading -= 1
         sys.path.remove(parent)
-    shared = {name: value for name, value in (flags or {}).items() if name in tensorflow_face.FLAGS}
+    shared = {name: value for name, value in (flags or {}).items() if name in tf1_compat.FLAGS}
     process_pool.prepare(functools.partial(load, folder, shared, words))
-    rest = tensorflow_face.parse_flags(words)
-    if rest and any("argparse" in vars(module) for module in _modules()):
-        missing.say_once(f"note: left to the package, which imports argparse: {' '.join(rest)}")
+    rest = tf1_compat.parse_flags(words)
+    if rest and any("argparse" in vars(module) for module in _loaded_modules()):
+        missing.print_once(f"note: left to the package, which imports argparse: {' '.join(rest)}")
         return []
     return rest
 
 
-def _modules():
+def _loaded_modules():
     """Those of loaded packages."""
     loaded = list(sys.modules.values())
     return [m for m in loaded if isinstance(getattr(m, "__loader__", None), _Loader)]
 
 
-def _own_name(folder):
+def _module_name(folder):
     base = os.path.basename(folder)
     word = "".join(character if character.isalnum() else "_" for character in base)
     return f"t2t_usr_dir_{word}_{zlib.crc32(os.fsencode(folder)):08x}"
@@ -101,20 +101,20 @@ class _Finder(importlib.abc.MetaPathFinder):
                 loader=_Loader(fullname, file, top),
                 submodule_search_locations=[_folders[top]],
             )
-        if top in _others:
+        if top in _unrelated_names:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
-        package = top if top in _folders else _package_with(top, spec)
+        package = top if top in _folders else _package_of(top, spec)
         if package is None:
             if spec is None or spec.origin:  # a folder without `__init__.py` has none
-                _others.add(top)
+                _unrelated_names.add(top)
             return None
         if spec and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
             spec.loader = _Loader(fullname, spec.loader.path, package)
         return spec
 
 
-def _package_with(top, spec):
+def _package_of(top, spec):
     """The loaded package that a module is in or beside; None if there is none."""
     origin = os.path.realpath(spec.origin) if spec and spec.origin else ""
     for name, folder in _folders.items():
@@ -122,7 +122,7 @@ def _package_with(top, spec):
         beside = os.path.join(parent, top)
         if origin.startswith(folder + os.sep):
             return name
-        if origin.startswith((beside + os.sep, f"{beside}.py")) and top not in _OURS:
+        if origin.startswith((beside + os.sep, f"{beside}.py")) and top not in _BUILT_IN_PACKAGES:
             return None if parent.endswith("-packages") else name
     return None
 
@@ -150,7 +150,7 @@ def _import(package, folder_name, name, globals=None, locals=None, fromlist=(), 
         module = modules.find(rest)
         return module if fromlist else modules.find("")
     elif top == "tensorflow":
-        return tensorflow_face.find(name, fromlist)
-    elif top == folder_name and top not in _OURS:
+        return tf1_compat.find(name, fromlist)
+    elif top == folder_name and top not in _BUILT_IN_PACKAGES:
         name = f"{package}.{rest}" if rest else package
     return builtins.__import__(name, globals, locals, fromlist, level)

@@ -24,18 +24,18 @@ _MODES = types.SimpleNamespace(TRAIN="train", EVAL="eval", PREDICT="infer")
 
 def find(name: str, fromlist: Sequence[str] | None) -> Any:
     """What `import` gives for `tensorflow` or a module in it; arguments as of `__import__`."""
-    if name in _FACES:
-        found: Any = _FACES[name]
+    if name in _COMPAT_MODULES:
+        found: Any = _COMPAT_MODULES[name]
     elif name.startswith("tensorflow.contrib."):
-        found = operator.attrgetter(name.removeprefix("tensorflow."))(_FACES["tensorflow"])
+        found = operator.attrgetter(name.removeprefix("tensorflow."))(_COMPAT_MODULES["tensorflow"])
     elif name.startswith("tensorflow.python") and list(fromlist or ()) != ["*"]:
-        found = _Face(name, (name,), {})  # whose private names come and go
+        found = _CompatModule(name, (name,), {})  # whose private names come and go
     else:
         found = importlib.import_module(name)
-    return found if fromlist else _FACES["tensorflow"]
+    return found if fromlist else _COMPAT_MODULES["tensorflow"]
 
 
-class _Face(types.ModuleType):
+class _CompatModule(types.ModuleType):
     """A module that looks for its names in others, in turn."""
 
     def __init__(self, name: str, sources: Sequence[str], own: Mapping[str, Any]) -> None:
@@ -51,12 +51,14 @@ class _Face(types.ModuleType):
         found = self._found(name)
         first = next(found, None)
         if first is None:
-            return Absent(f"{self.__name__}.{name}".removeprefix("tensorflow."), _gone)
+            return Absent(
+                f"{self.__name__}.{name}".removeprefix("tensorflow."), _removed_name_error
+            )
         if not isinstance(first, types.ModuleType) or "._api." not in first.__name__:
             return first
         # tf.train of TensorFlow 2, and behind it that of TensorFlow 1.
         sources = [module.__name__ for module in (first, *found)]
-        return vars(self).setdefault(name, _Face(f"{self.__name__}.{name}", sources, {}))
+        return vars(self).setdefault(name, _CompatModule(f"{self.__name__}.{name}", sources, {}))
 
     def _found(self, name):
         for source in self._sources:
@@ -75,13 +77,13 @@ def fill_flags(values: Mapping[str, Any]) -> None:
     """Gives `tf.flags`, which are absl's, the values of a command's flags."""
     from absl import flags
 
-    class AsItIs(flags.ArgumentParser):
+    class Unchanged(flags.ArgumentParser):
         def parse(self, argument: Any) -> Any:
             return argument
 
     for name in FLAGS:
         if name not in flags.FLAGS:
-            flags.DEFINE(AsItIs(), name, None, "see the command")
+            flags.DEFINE(Unchanged(), name, None, "see the command")
         if name in values:
             flags.FLAGS[name].value = values[name]
     flags.FLAGS.mark_as_parsed()
@@ -103,7 +105,7 @@ def parse_flags(words: Sequence[str]) -> list[str]:
         raise UsageError(f"A flag of the package cannot be read: {error}") from error
 
 
-def _gone(name):
+def _removed_name_error(name):
     return Missing(
         f"tf.{name} has gone with TensorFlow 1; see docs/t2t_package.md. "
         f"Received: a package that asks for it."
@@ -111,28 +113,28 @@ def _gone(name):
 
 
 _CONTRIB = {
-    "learn": _Face("tensorflow.contrib.learn", (), {"ModeKeys": _MODES}),
-    "training": _Face("tensorflow.contrib.training", (), {"HParams": hparam.HParams}),
+    "learn": _CompatModule("tensorflow.contrib.learn", (), {"ModeKeys": _MODES}),
+    "training": _CompatModule("tensorflow.contrib.training", (), {"HParams": hparam.HParams}),
 }
 _OWN = {
-    "estimator": _Face("tensorflow.estimator", (), {"ModeKeys": _MODES}),
-    "contrib": _Face("tensorflow.contrib", (), _CONTRIB),
-    "flags": _Face("tensorflow.flags", ("absl.flags",), {}),  # without TensorFlow
+    "estimator": _CompatModule("tensorflow.estimator", (), {"ModeKeys": _MODES}),
+    "contrib": _CompatModule("tensorflow.contrib", (), _CONTRIB),
+    "flags": _CompatModule("tensorflow.flags", ("absl.flags",), {}),  # without TensorFlow
     # What there is of both does not go with Keras 3.
-    "layers": Absent("layers", _gone),
-    "nn": _Face(
+    "layers": Absent("layers", _removed_name_error),
+    "nn": _CompatModule(
         "tensorflow.nn",
         ("tensorflow.nn", "tensorflow.compat.v1.nn"),
-        {"rnn_cell": Absent("nn.rnn_cell", _gone)},
+        {"rnn_cell": Absent("nn.rnn_cell", _removed_name_error)},
     ),
 }
-_V1 = _Face("tensorflow.compat.v1", ("tensorflow.compat.v1",), _OWN)
-_COMPAT = _Face("tensorflow.compat", ("tensorflow.compat",), {"v1": _V1})
-_FACES = {
-    "tensorflow": _Face(
+_V1 = _CompatModule("tensorflow.compat.v1", ("tensorflow.compat.v1",), _OWN)
+_COMPAT = _CompatModule("tensorflow.compat", ("tensorflow.compat",), {"v1": _V1})
+_COMPAT_MODULES = {
+    "tensorflow": _CompatModule(
         "tensorflow", ("tensorflow", "tensorflow.compat.v1"), {**_OWN, "compat": _COMPAT}
     ),
     "tensorflow.compat": _COMPAT,
-    **{face.__name__: face for face in _OWN.values() if isinstance(face, _Face)},
+    **{face.__name__: face for face in _OWN.values() if isinstance(face, _CompatModule)},
     "tensorflow.compat.v1": _V1,
 }

@@ -1,7 +1,7 @@
 """Of which kind the features of a package's problem are: T2T's modalities, and our words for them.
 
-of(hparams)                               {"inputs": "symbol", "targets": "multi_label"}
-word("targets", "multi_label", "mine")    DataError: no model reads it
+by_feature(hparams)                       {"inputs": "symbol", "targets": "multi_label"}
+modality("targets", "multi_label", "mine")    DataError: no model reads it
 """
 
 import collections
@@ -18,7 +18,7 @@ _MODALITIES: dict[str, features.Modality] = {
 }
 
 
-def word(feature: str, kind: str, title: str) -> features.Modality:
+def modality(feature: str, kind: str, title: str) -> features.Modality:
     """Our word for the kind of a feature; raises DataError, of problem `title`, without one."""
     if kind not in _MODALITIES:
         raise DataError(
@@ -28,7 +28,7 @@ def word(feature: str, kind: str, title: str) -> features.Modality:
     return _MODALITIES[kind]
 
 
-def without_vocabulary(t2t: problem.Problem, data_dir: str | None) -> dict[str, str]:
+def by_feature_without_vocabulary(t2t: problem.Problem, data_dir: str | None) -> dict[str, str]:
     """The kinds before there is a vocabulary; {} where they cannot be told.
 
     `hparams` of the package is called with encoders that stand for those which are not there yet.
@@ -39,12 +39,12 @@ def without_vocabulary(t2t: problem.Problem, data_dir: str | None) -> dict[str, 
     model_hparams.data_dir = data_dir
     try:
         t2t.hparams(hparams, model_hparams)
-        return dict(of(hparams))
+        return dict(by_feature(hparams))
     except Exception:  # it may need a vocabulary, or a run
         return {}
 
 
-def of(hparams: hparam.HParams) -> dict[str, str]:
+def by_feature(hparams: hparam.HParams) -> dict[str, str]:
     """{feature: kind}; T2T's older problems say it together with the vocabulary's size."""
     if hparams.modality or not hparams.target_modality:
         return hparams.modality
