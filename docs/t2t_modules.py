@@ -203,7 +203,7 @@ def is_here(module, name):
 
 
 def _reason(name):
-    return str(modules.missing(name)).partition("which is not here; ")[2].removesuffix(".")
+    return str(modules.missing(name)).partition("which is not supported; ")[2].removesuffix(".")
 
 
 def _listed(names):

@@ -49,10 +49,10 @@ def test_lists_what_is_left_over_on_either_side(variables):
     with pytest.raises(ValueError) as error:
         _build(changed)
     message = str(error.value)
-    assert "Without a place here: ['universal_transformer/body/more']" in message
-    assert f"Not found there: ['{scale}']" in message
+    assert "unknown variables ['universal_transformer/body/more']" in message
+    assert f"missing variables ['{scale}']" in message
     changed[scale] = variables[scale]
-    with pytest.raises(ValueError, match=r"body/more'\]. Not found there: \[\]"):
+    with pytest.raises(ValueError, match=r"body/more'\], .*\[\]"):
         _build(changed)
 
 
@@ -80,7 +80,7 @@ def test_what_t2t_lets_lie_has_no_effect():
 
 
 def test_no_embedding():
-    with pytest.raises(ValueError, match="variables must hold an embedding of transformer"):
+    with pytest.raises(ValueError, match="variables .*embedding of transformer"):
         t2t_import.build_model("transformer", {}, {"transformer/body/x": np.zeros(3)})
 
 

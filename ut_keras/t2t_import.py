@@ -92,9 +92,9 @@ def build_model(
     expected = {name for entry in entries for name in entry.names}
     if expected != set(variables):
         raise ValueError(
-            "T2T's variables do not fit the model. "
-            f"Without a place here: {sorted(set(variables) - expected)}. "
-            f"Not found there: {sorted(expected - set(variables))}."
+            "variables must be those of the model. "
+            f"Received: unknown variables {sorted(set(variables) - expected)}, "
+            f"missing variables {sorted(expected - set(variables))}."
         )
     for entry in entries:
         entry.variable.assign(_merge_shards(entry, variables))
@@ -143,7 +143,7 @@ def read_checkpoint(t2t_output_dir: str, *beginnings: str) -> dict[str, np.ndarr
         is_folder = os.path.isdir(t2t_output_dir)
         there = sorted(os.listdir(t2t_output_dir))[:5] if is_folder else "no such folder"
         raise ValueError(
-            "t2t_output_dir must hold hparams.json and a checkpoint. "
+            "t2t_output_dir must contain hparams.json and a checkpoint. "
             f"Received: {t2t_output_dir} with {there}."
         )
     reader = tf.train.load_checkpoint(path)
@@ -193,7 +193,8 @@ def _read_specs(model_name, variables):
         specs["targets"] = FeatureSpec(min(targets))
     else:
         raise ValueError(
-            f"variables must hold an embedding of {model_name}. Received: {sorted(variables)[:3]}."
+            f"variables must contain an embedding of {model_name}. "
+            f"Received: {sorted(variables)[:3]}."
         )
     scope = f"{_lstm_scope(model_name)}/" if _is_lstm(model_name) else ""
     encoder = f"{model_name}/body/{scope}encoder/"

@@ -153,8 +153,8 @@ def test_import_accepts_rate_that_depends_on_train_steps(tmp_path):
     [
         (lambda hp: {**hp, "hiden_size": 3}, "hiden_size.*hidden_size"),
         (lambda hp: {**hp, "norm_type": "batch"}, "norm_type"),
-        (lambda hp: {**hp, "num_hidden_layers": 3}, "Not found there: .*layer_2"),
-        (lambda hp: {**hp, "hidden_size": 64}, "must have the shape|do not fit"),
+        (lambda hp: {**hp, "num_hidden_layers": 3}, "missing variables .*layer_2"),
+        (lambda hp: {**hp, "hidden_size": 64}, "must have the shape|those of the model"),
         (lambda hp: [hp], "must hold a JSON object"),
     ],
 )

@@ -84,7 +84,7 @@ class Mine(Base):
     said = capsys.readouterr().out
     assert "shown as stored, before preprocess_example" in said and "turns" in said
     problem.t2t.packed_length = 8
-    with pytest.raises(DataError, match="packed_length must be None. Received: 8 of Mine"):
+    with pytest.raises(DataError, match="packed_length .*Received: 8 in Mine"):
         problem.t2t._pack_fn()
     (row,) = problem.t2t._maybe_pack_examples([{"inputs": [2, 1], "targets": [3, 1]}] * 2)
     assert row["targets"] == [3, 1, 3, 1] and row["targets_segmentation"] == [1, 1, 2, 2]
@@ -121,8 +121,8 @@ class Mine(Base, text_problems.Text2ClassProblem):
     problem._cache.clear()
     assert problem.feature_encoders(make.data_dir)["targets"].decode([1]) == "1"  # T2T needs none
     assert problem.eval_metrics == ("accuracy",)
-    said = "note: of mine, whose targets are classes, are left out: two_class_accuracy"
-    assert capsys.readouterr().out.splitlines().count(said) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("mine" in line and "two_class_accuracy" in line for line in lines) == 1
     hp = hparams.get("transformer_tiny", "batch_size=64")
     features, targets = next(iter(problem.dataset("dev", make.data_dir, hp)))
     assert targets.shape == (4, 1) and features["inputs"].shape[0] == 4
@@ -145,7 +145,7 @@ class Mine(Base):
     assert problem.side_files() == ("vocab.mine.tokens",)
     assert _texts(make, problem, "train", "targets").count("word UNK") == 5
     os.remove(os.path.join(make.data_dir, "vocab.mine.tokens"))
-    with pytest.raises(DataError, match="words of Mine must be put, one a line, at .*mine.tokens"):
+    with pytest.raises(DataError, match="mine.tokens .*words of Mine"):
         problem.t2t.get_or_create_vocab(make.data_dir, None)
 
 
@@ -221,8 +221,8 @@ class Mine(problem.Problem):
     assert problem.feature_specs(make.data_dir)["targets"].vocab_size == 12
     assert problem.target_space_id == 11 and problem.eval_metrics == ("accuracy_per_sequence",)
     assert problems.get("mine_rev").target_space_id == 10
-    said = "note: batch_size_multiplier of mine has no effect here"
-    assert capsys.readouterr().out.splitlines().count(said) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("batch_size_multiplier of mine" in line for line in lines) == 1
     assert problem.feature_encoders(make.data_dir)["inputs"].encode("0 9") == [2, 11]
 
 
@@ -308,9 +308,8 @@ class Mine(Base):
         model_hparams.batch_size = model_hparams.batch_size
 """
     )
-    said = "note: shared_embedding_and_softmax_weights, which hparams of mine sets in model_hparams"
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "model_hparams" in line]
-    assert line.startswith(said)
+    assert "shared_embedding_and_softmax_weights" in line and "mine" in line
 
 
 def test_a_slip_in_hparams_is_told_before_records_are_written(make, tmp_path):
@@ -390,7 +389,7 @@ def test_splits_of_two_passes_are_never_mixed(make, monkeypatch, tmp_path):
     before = dev.read_bytes()
     # As it was broken off: what is missing may be made of the same samples only.
     dev.unlink()
-    with pytest.raises(DataError, match="one pass over its samples"):
+    with pytest.raises(DataError, match="mine .*one pass"):
         problem.generate_data(data_dir, str(tmp_path))
     assert not dev.exists()
     for path in (tmp_path / "data").glob("mine-*"):
@@ -400,7 +399,7 @@ def test_splits_of_two_passes_are_never_mixed(make, monkeypatch, tmp_path):
         problem.generate_data(data_dir, str(tmp_path))
     monkeypatch.undo()
     monkeypatch.setenv("MINE_SEED", "2")
-    with pytest.raises(DataError, match="of another pass"):
+    with pytest.raises(DataError, match="mine .*another pass"):
         problem.generate_data(data_dir, str(tmp_path))
     monkeypatch.setenv("MINE_SEED", "1")
     problem.generate_data(data_dir, str(tmp_path))
@@ -485,7 +484,7 @@ class Mine(Base):
 """
     )
     assert make.records(problem, "train")
-    with pytest.raises(DataError, match="Letters must say its vocab_size"):
+    with pytest.raises(DataError, match="Letters .*vocab_size"):
         problem.feature_specs(make.data_dir)
 
 

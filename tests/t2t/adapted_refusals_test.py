@@ -14,8 +14,8 @@ from ut_keras.t2t import missing, registry
 @pytest.mark.parametrize(
     "body, said",
     [
-        ("def input_fn(self, *args): pass", "by preprocess_example what input_fn says"),
-        ("def _pack_fn(self): pass", "by packed_length what _pack_fn says"),
+        ("def input_fn(self, *args): pass", "Mine .*preprocess_example.* input_fn"),
+        ("def _pack_fn(self): pass", "Mine .*packed_length.* _pack_fn"),
         ("packed_spacing = 2", "packed_spacing of Mine must be 0. Received: 2"),
     ],
 )
@@ -26,7 +26,7 @@ def test_what_nothing_reads_is_refused_before_anything_is_written(make, tmp_path
 
 
 def test_what_is_not_here_is_refused_before_a_generate_data_of_ones_own(make, tmp_path):
-    with pytest.raises(missing.Missing, match="DNAEncoder, which is not here"):
+    with pytest.raises(missing.Missing, match="DNAEncoder"):
         make(
             """
 from tensor2tensor.data_generators import dna_encoder
@@ -67,22 +67,22 @@ def test_overrides_without_effect_are_said_once(make, capsys):
         generated=False,
     )
     problems.get("mine")
-    said = "note: decode_hooks of Mine has no effect here: scores of what is decoded are those of"
-    assert capsys.readouterr().out.count(said) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("decode_hooks of Mine" in line and "ut-bleu" in line for line in lines) == 1
 
 
 @pytest.mark.parametrize(
     "body, said",
     [
-        ("", "Mine must say generate_samples. Received: a class without it"),
-        ("is_generate_per_split = True", "Mine must say generate_samples"),
-        ("generator = None", "a class without it, but with a `generator` of T2T before 1.4"),
+        ("", "Mine .*generate_samples.*Received: a class without it"),
+        ("is_generate_per_split = True", "Mine .*generate_samples"),
+        ("generator = None", "a class without it, .*`generator`.*1.4"),
         ('samples = [{"inputs": 3, "targets": "x"}]', "a text 'inputs'. Received: {'inputs': 3"),
         ('samples = [{"inputs": "x"}]', "a dict with a text 'targets'. Received: {'inputs': 'x'}"),
         ('samples = ["x"]', "a dict with a text 'inputs'. Received: 'x'"),
         (
             'samples = [{"inputs": "x", "label": 0}]\n    kind = "class"',
-            "Mine must say num_classes",
+            "Mine .*num_classes",
         ),
         *(
             (
@@ -130,9 +130,7 @@ class Mine(Base):
 
 
 def test_real_numbers_are_refused_before_anything_is_written(make, tmp_path):
-    with pytest.raises(
-        DataError, match="inputs and targets of ints .*Text2ClassProblem, of ranges"
-    ):
+    with pytest.raises(DataError, match="inputs and targets of ints .*Text2ClassProblem"):
         make(
             """
 import tensorflow as tf
@@ -296,7 +294,7 @@ class Mine(Several):
             False,
             "Received: targets, class_label:multi_label",
         ),
-        ("pass", False, r"one class a record.* Received: \[0, 0\]"),
+        ("pass", False, r"targets of mine .*class_label.* Received: \[0, 0\]"),
     ],
 )
 def test_several_labels_are_refused_before_there_are_data(make, hparams_of, own_data, said):

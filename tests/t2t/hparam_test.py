@@ -57,8 +57,8 @@ def test_a_field_that_nothing_reads_is_said_once(capsys):
         changed.add_hparam("made_up_by_hparam_test", 3)
         hp = hparam.to_dataclass(changed, "hparams set mine")
     assert vars(hp) == {**vars(hparams.get("transformer_tiny")), "made_up_by_hparam_test": 3}
-    said = "note: hparams set mine adds made_up_by_hparam_test, which nothing of ours reads"
-    assert capsys.readouterr().out.splitlines() == [said]
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "hparams set mine" in line and "made_up_by_hparam_test" in line
 
 
 def test_a_set_derived_by_its_name_has_the_fields_that_the_other_adds(load):

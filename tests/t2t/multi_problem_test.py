@@ -354,9 +354,9 @@ def test_from_generation_to_decoding(package, registries, tmp_path, capsys, monk
 @pytest.mark.parametrize(
     "changes, said",
     [
-        ("multiproblem_per_task_threshold='1,2'", "must be 3 weights"),
-        ("multiproblem_per_task_threshold='1,-2,1'", "must be 3 weights"),
-        ("multiproblem_per_task_threshold='0,0,0'", "must be 3 weights"),
+        ("multiproblem_per_task_threshold='1,2'", "multiproblem_per_task_threshold .*3 weights"),
+        ("multiproblem_per_task_threshold='1,-2,1'", "multiproblem_per_task_threshold .*3 weights"),
+        ("multiproblem_per_task_threshold='0,0,0'", "multiproblem_per_task_threshold .*3 weights"),
     ],
 )
 def test_hparams_that_are_refused(made, changes, said):
@@ -383,24 +383,24 @@ def test_hparams_are_refused_before_data_are_made(package, registries, tmp_path,
 @pytest.mark.parametrize(
     "body, said",
     [
-        ("self.task_list = []", "must be a Text2SelfProblem and others behind it. Received: none"),
-        ("self.task_list = [Tales()]", "others behind it. Received: Tales"),
+        ("self.task_list = []", "a Text2SelfProblem .*Received: none"),
+        ("self.task_list = [Tales()]", "a Text2SelfProblem .*Received: Tales"),
         ("self.task_list = [Titles(), Tales()]", "Received: Titles, Tales"),
         (
             "self.task_list = [Tales(), problem.Problem()]",
-            "must be problems of text_problems. Received: Tales, Problem",
+            "text_problems.* Received: Tales, Problem",
         ),
-        ("self.task_list = [Tales(), Tales()]", "must be different problems"),
+        ("self.task_list = [Tales(), Tales()]", "different .*Received: Tales, Tales"),
         (
             "self.task_list = [Tales(), Other()]",
-            "must be problems of one vocabulary, by use_vocab_from_",
+            "use_vocab_from_other_problem.* Received: Tales, Other",
         ),
         (
             "self.task_list = [Tales(), Bytes()]",
-            "must be problems whose vocab_type is subwords. Received: Tales, Bytes",
+            "vocab_type.* Received: Tales, Bytes",
         ),
-        ("self.task_list = [Tales(), Packed()]", "that are not packed"),
-        ("self.task_list = [Tales(), Shown()]", "without a preprocess_example of their own"),
+        ("self.task_list = [Tales(), Packed()]", "packed. Received: Tales, Packed"),
+        ("self.task_list = [Tales(), Shown()]", "preprocess_example.* Received: Tales, Shown"),
     ],
 )
 def test_lists_of_problems_that_are_refused(load, body, said):

@@ -55,7 +55,7 @@ def test_weight_without_statistics_keeps_its_own(model):
 
 
 def test_other_optimizer_is_told(model):
-    with pytest.raises(ValueError, match="must be that of the T2T run. Received: Adafactor, which"):
+    with pytest.raises(ValueError, match="Received: Adafactor, "):
         slots.assign(model, adafactor.Adafactor(table_shards=16), _training(_variables()))
 
 
@@ -63,7 +63,7 @@ def test_wrong_shape_changes_nothing(model):
     variables = _training(_variables())
     name = "training/transformer/body/target_space_embedding/kernel/Adam_1"
     optimizer = adam.Adam()
-    with pytest.raises(ValueError, match=f"{name} must have 1024 numbers.*Received: 992"):
+    with pytest.raises(ValueError, match=f"{name} .* 1024 .*Received: 992"):
         slots.assign(model, optimizer, {**variables, name: variables[name][:-1]})
     assert int(optimizer.iterations) == 0
     assert not np.any(
@@ -95,7 +95,7 @@ def test_adafactor_with_fewer_rows_than_shards(model):
 
 
 def test_no_checkpoint(model, tmp_path):
-    with pytest.raises(ValueError, match="must hold hparams.json and a checkpoint. Received"):
+    with pytest.raises(ValueError, match="t2t_output_dir .*hparams.json .*Received"):
         slots.load_optimizer(str(tmp_path), model, adam.Adam())
 
 

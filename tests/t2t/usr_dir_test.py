@@ -181,7 +181,7 @@ def test_what_is_not_here_leaves_the_rest_of_the_package(load):
         """
     )
     assert hparams.get("kept_set").hidden_size == 128
-    with pytest.raises(Missing, match="librispeech.Librispeech, which is not here"):
+    with pytest.raises(Missing, match="tensor2tensor.data_generators.librispeech.Librispeech,"):
         problems.get("heard")
 
 
@@ -208,7 +208,7 @@ def test_what_is_not_here_is_refused_in_one_line_when_it_is_used(load):
     package = sys.modules[usr_dir._module_name(os.path.realpath(folder))]
     names = {"": "contrib.layers.dense", "_slim": "contrib.slim", "_estimator": "estimator.Est"}
     for use, name in ((getattr(package, f"use{which}"), names[which]) for which in names):
-        with pytest.raises(Missing, match=f"tf.{name}.* has gone with TensorFlow 1"):
+        with pytest.raises(Missing, match=f"tf.{name}.*TensorFlow 1"):
             use()
 
 
@@ -270,8 +270,9 @@ def test_what_the_trainer_of_t2t_alone_looks_up_does_not_end_a_package(load, cap
         """
     )
     out = capsys.readouterr().out
-    assert "note: the optimizer my_sgd of the package cannot be chosen here; --hparams=opt" in out
-    assert "note: the attack fgsm of the package" in out
+    lines = [line for line in out.splitlines() if line.startswith("note: ")]
+    assert any("my_sgd" in line and "--hparams=optimizer=" in line for line in lines)
+    assert any("attack" in line and "fgsm" in line for line in lines)
     assert hparams.get("beside_an_optimizer").hidden_size == 128
 
 
@@ -340,7 +341,7 @@ def test_flags_that_a_package_defines_and_reads(tmp_path, registries, capsys):
     assert str(tmp_path / "data") == loaded.SEEN_AT_IMPORT
     capsys.readouterr()
     for wrong, said in (
-        ("--number_of_lines=many", "A flag of the package cannot be read"),
+        ("--number_of_lines=many", "--number_of_lines=many"),
         ("--number_of_linse=7", "Unknown flag: '--number_of_linse'"),
     ):
         assert datagen.main([*words, wrong]) == 2
@@ -371,5 +372,5 @@ def test_what_a_package_reads_by_argparse_is_left_to_it(tmp_path, registries, ca
     ]
     monkeypatch.setattr(sys, "argv", ["ut-datagen", *words])
     assert datagen.main(words) == 0
-    said = "note: left to the package, which imports argparse: --language=cs"
-    assert said in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    assert any("argparse" in line and line.endswith("--language=cs") for line in lines)

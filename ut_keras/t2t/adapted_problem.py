@@ -103,7 +103,7 @@ class Adapted(problem.Problem):
             self.t2t, "eval_metrics"
         ):  # ours are those of texts
             missing.print_once(
-                f"note: of {self.name}, whose targets are classes, are left out: "
+                f"note: {self.name}, whose targets are classes, skips the metrics "
                 f"{', '.join(others)}"
             )
         return tuple(name for name in names if name in _CLASSIFICATION_METRICS)
@@ -161,7 +161,7 @@ class Adapted(problem.Problem):
         return specs
 
     def _note_unused_feature(self, name):
-        missing.print_once(f"note: no model is shown the feature {name!r} of {self.name}")
+        missing.print_once(f"note: no model reads the feature {name!r} of {self.name}")
 
     def _check_modalities(self, data_dir):
         """Raises DataError for features of a kind that no model reads, before there are data.
@@ -216,8 +216,8 @@ class Adapted(problem.Problem):
             for name, value in model_hparams.values().items():
                 if name not in given or value != given[name]:
                     missing.print_once(
-                        f"note: {name}, which hparams of {self.name} sets in model_hparams, has no "
-                        "effect here; --hparams_set and --hparams say it"
+                        f"note: hparams of {self.name} sets model_hparams.{name}, which has no "
+                        "effect in ut_keras; use --hparams_set or --hparams"
                     )
             contract.check(hparams, contract.T2T_HPARAMS_FIELDS)
             sizes = {name: hparams.vocab_size.get(name) for name in kinds.of(hparams)}
@@ -229,7 +229,7 @@ class Adapted(problem.Problem):
             before = t2t_problem.default_hparams()
             for name, value in hparams.values().items():
                 if name not in _USED_HPARAMS and value != before.get(name):
-                    missing.print_once(f"note: {name} of {self.name} has no effect here")
+                    missing.print_once(f"note: {name} of {self.name} has no effect in ut_keras")
             self._cache[data_dir] = encoders, hparams
         return self._cache[data_dir]
 
@@ -271,8 +271,8 @@ class Adapted(problem.Problem):
             return self.generate_by_split(data_dir, tmp_dir, seed, **how)
         if max_cases:
             raise DataError(
-                "max_cases must be of a problem that yields samples. Received: "
-                f"{max_cases} for {self.name}, which has a generate_data of its own."
+                "max_cases requires a problem that yields samples. Received: "
+                f"max_cases={max_cases} for {self.name}, which overrides generate_data."
             )
         return self._call_generate_data(data_dir, tmp_dir, seed, tasks)
 
@@ -320,7 +320,7 @@ class Adapted(problem.Problem):
         if tasks is None:
             for split in wanted:
                 tfrecords.find(data_dir, self.filename, split)
-        print(f"{self.name}: wrote its data to {data_dir}")
+        print(f"{self.name}: wrote data to {data_dir}")
         return {}
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
@@ -390,8 +390,8 @@ class Adapted(problem.Problem):
             ids = contract.ids(f"feature {name!r}", values)
             if name in self._class_features and len(ids) != 1:
                 raise DataError(
-                    f"The {name} of {self.name} must be one class a record, as of the kind "
-                    f"class_label; several labels are not supported. Received: {ids}."
+                    f"The {name} of {self.name} must be one class per record, because their "
+                    f"modality is class_label; several labels are not supported. Received: {ids}."
                 )
             return ids
 
@@ -411,7 +411,7 @@ class Adapted(problem.Problem):
         fields, decoders = self.t2t.example_reading_spec()
         if decoders:
             raise DataError(
-                f"example_reading_spec of {self.name} must give fields of ints only. "
+                f"example_reading_spec of {self.name} must return fields of ints only. "
                 f"Received: decoders of {', '.join(decoders)}."
             )
         return set(fields)
@@ -448,8 +448,8 @@ class Adapted(problem.Problem):
             return records
         if self._run_hparams is None:
             raise DataError(
-                "A problem with a preprocess_example must be read with hparams of a set. "
-                f"Received: {self.name} without."
+                f"hparams must be of a registered set, because {self.name} overrides "
+                "preprocess_example. Received: other hparams."
             )
         import tensorflow as tf
 

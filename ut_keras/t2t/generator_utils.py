@@ -86,7 +86,9 @@ def generate_files(
 def shuffle_dataset(filenames: list[str], extra_fn: Callable | None = None) -> None:
     """Shuffles each file, and gives it its name without "-unshuffled"."""
     if extra_fn is not None:
-        raise DataError("extra_fn must be None: packing is by packed_length. Received: a function.")
+        raise DataError(
+            "extra_fn must be None; packed_length packs examples. Received: a function."
+        )
     if outputs_exist(filenames):  # as without the suffix, which T2T does not shuffle
         return
     for name in filenames:
@@ -120,7 +122,7 @@ def pack_examples(
     """Several examples in one, as T2T's problems have it, without spacing."""
     del has_inputs, chop_long_sequences  # the examples say it
     if spacing:
-        raise DataError(f"spacing must be 0 between examples. Received: {spacing}.")
+        raise DataError(f"spacing must be 0. Received: {spacing}.")
     return packing.pack(examples, packed_length, queue_size)
 
 
@@ -249,7 +251,8 @@ def archived(tmp_dir: str, url: str, name: str) -> str:
             path = os.path.join(unpacked(raw), name)
             if not os.path.exists(path):
                 raise DataError(
-                    f"{os.path.basename(url)} must hold {name}. Received: not in {unpacked(raw)}."
+                    f"{os.path.basename(url)} must contain {name}. "
+                    f"Received: none in {unpacked(raw)}."
                 )
     if path.endswith(".gz"):
         gunzip_file(path, path.removesuffix(".gz"))

@@ -51,7 +51,7 @@ class HParams:
     def set_hparam(self, name: str, value: Any) -> None:
         """Sets a field; raises ValueError if it is not there."""
         if name not in self.__dict__:
-            raise ValueError(f"Expected one of {', '.join(self.__dict__)}. Received: {name}.")
+            raise ValueError(f"name must be one of {', '.join(self.__dict__)}. Received: {name}.")
         self.__dict__[name] = value
 
     def del_hparam(self, name: str) -> None:
@@ -128,7 +128,9 @@ def to_dataclass(hparams: HParams | BasicHParams, title: str) -> BasicHParams:
     known = {name for cls in hparam_lib.classes() for name in specs(cls)} | _IGNORED
     added = {name: values[name] for name in sorted(values.keys() - known)}
     if added:
-        missing.print_once(f"note: {title} adds {', '.join(added)}, which nothing of ours reads")
+        missing.print_once(
+            f"note: {title} adds {', '.join(added)}, which only the package can read"
+        )
     ours = {name: values[name] for name in values if name in known}
     kept = json.loads(HParams(**added).to_json())  # as they come back from a file
     return hparam_lib.from_dict({**ours, "added": kept})

@@ -41,7 +41,7 @@ class Absent:
     def __call__(self, *args: Any, **kwargs: Any) -> "Absent":
         if not packages_loading:
             self._raise_missing()
-        print_once(f"note: {self._error(self._name)} What is made of it cannot be used.")
+        print_once(f"note: {self._error(self._name)} The result of this call cannot be used.")
         return self
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type]:

@@ -44,18 +44,18 @@ STAND_INS = {
 }
 # What is nearest to what is not here, by the beginning of the name.
 _NEAREST = {
-    "bin": "the commands, docs/t2t.md",
+    "bin": "the commands that docs/t2t.md lists",
     "data_generators.algorithmic": "ut_keras.problems.algorithmic",
     "data_generators.babi_qa": "ut_keras.problems.babi_qa",
     "data_generators.lambada": "ut_keras.problems.lambada",
     "data_generators.lm1b": "ut_keras.problems.lm1b",
     "data_generators.problem.Text2Text": "data_generators.text_problems.Text2TextProblem",
     "data_generators.ptb": "ut_keras.problems.ptb",
-    "data_generators.text_problems.Text2Real": "a Text2ClassProblem, of ranges",
+    "data_generators.text_problems.Text2Real": "a Text2ClassProblem whose classes are ranges",
     "data_generators.translate": "ut_keras.problems.translate",
     "data_generators.wikitext103": "ut_keras.problems.wikitext",
     "data_generators.wsj_parsing": "ut_keras.problems.wsj_parsing",
-    "data_generators": "a Text2TextProblem of your own",
+    "data_generators": "your own subclass of Text2TextProblem",
     "layers": "ut_keras.layers",
     "layers.common_attention": "ut_keras.layers.attention.attention",
     "layers.common_layers": "keras.layers and ut_keras.layers",
@@ -72,7 +72,7 @@ _NEAREST = {
     "utils.learning_rate": "ut_keras.optimizers.learning_rate",
     "utils.metrics_hook": "ut_keras.training.early_stopping",
     "utils.optimize": "ut_keras.optimizers",
-    "utils.quantization": "nothing",
+    "utils.quantization": "activation_dtype=bfloat16",
     "utils.trainer_lib": "ut_keras.training.trainer",
     "visualization": "ut-visualize",
 }
@@ -107,10 +107,10 @@ def missing(name: str) -> Missing:
     reasons = (why_not(registered) for why_not in _WHY_NOT.get(name.partition(".")[0], ()))
     fitting = [key for key in _NEAREST if name.startswith(key)]
     nearest = _NEAREST[max(fitting, key=len)] if fitting else "docs/t2t.md"
-    reason = next(filter(None, reasons), f"the nearest: {nearest}")
+    reason = next(filter(None, reasons), f"use {nearest}")
     return Missing(
-        "A package may use what docs/t2t_modules.md lists of T2T. "
-        f"Received: tensor2tensor.{name}, which is not here; {reason}."
+        "A package must use names of T2T that work, see docs/t2t_modules.md. "
+        f"Received: tensor2tensor.{name}, which is not supported; {reason}."
     )
 
 

@@ -109,7 +109,7 @@ class AdaptedMulti(problem.Problem):
         encoder = self.tasks[0].feature_encoders(data_dir)["targets"]
         if not isinstance(encoder, text_encoder.SubwordTextEncoder):
             raise DataError(
-                f"The first problem of {self.name} must have an encoder of T2T's subwords. "
+                f"The first problem of {self.name} must have a SubwordTextEncoder. "
                 f"Received: {encoder.kind}."
             )
         self.t2t.update_task_ids(encoder.vocab_size)
@@ -285,17 +285,17 @@ def _check_tasks(t2t):
             raise DataError(f"task_list of {t2t.name} must be {expected}. Received: {names}.")
 
     is_first_self = tasks and isinstance(tasks[0], text_problems.Text2SelfProblem)
-    check(is_first_self and len(tasks) > 1, "a Text2SelfProblem and others behind it")
+    check(is_first_self and len(tasks) > 1, "a Text2SelfProblem and at least one other problem")
     is_text = all(isinstance(task, text_problems.Text2TextProblem) for task in tasks)
-    check(is_text, "problems of text_problems")
+    check(is_text, "problems that derive from text_problems.Text2TextProblem")
     subwords = all(task.vocab_type == text_problems.VocabType.SUBWORD for task in tasks)
     check(subwords, "problems whose vocab_type is subwords")
     check(not any(task.packed_length for task in tasks), "problems that are not packed")
     is_ours = all(overridden.is_unchanged(task, "preprocess_example") for task in tasks)
-    check(is_ours, "problems without a preprocess_example of their own")
+    check(is_ours, "problems that do not override preprocess_example")
     check(len({task.dataset_filename() for task in tasks}) == len(tasks), "different problems")
     one = len({task.vocab_filename for task in tasks}) == 1
-    check(one, "problems of one vocabulary, by use_vocab_from_other_problem")
+    check(one, "problems that share one vocabulary by use_vocab_from_other_problem")
 
 
 def _mixture(hp, number):
@@ -308,7 +308,7 @@ def _mixture(hp, number):
         weights = [float(word) for word in words] if are_weights else []
         if len(weights) != number or not sum(weights):
             raise DataError(
-                f"multiproblem_per_task_threshold must be {number} weights, not all of them 0. "
+                f"multiproblem_per_task_threshold must be {number} weights that are not all 0. "
                 f"Received: {hp.multiproblem_per_task_threshold}."
             )
         return example_order.Mixture([weight / sum(weights) for weight in weights])

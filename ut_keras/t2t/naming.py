@@ -31,7 +31,7 @@ class _NameTable(types.SimpleNamespace):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise NoSuchName(f"{self._title} must have the name that is asked for. Received: {name}.")
+        raise NoSuchName(f"A package must use names that {self._title} has. Received: {name}.")
 
 
 def _name_table(title: str, words: str, **others: str) -> Any:

@@ -68,10 +68,10 @@ class OnePass:
         known = json_file.read_own(path, self._identity)
         if there and known != self._identity:
             raise DataError(
-                f"All splits of {self._filename} must be made of one pass over its samples, or "
-                f"training sees what is evaluated on. Received: {', '.join(there)} in "
+                f"All splits of {self._filename} must come from one pass over its samples, or "
+                f"training sees evaluation data. Received: {', '.join(there)} in "
                 f"{self._data_dir!r}, "
-                f"{'of another pass' if known else 'of an unknown one'}; remove those files."
+                f"{'from another pass' if known else 'from an unknown pass'}. Remove these files."
             )
 
     def write_record(self) -> None:

@@ -23,11 +23,11 @@ _UNSUPPORTED = {
 }
 # What has no effect on data and results.
 _IGNORED = {
-    "decode_hooks": "scores of what is decoded are those of ut-bleu",
+    "decode_hooks": "use ut-bleu to score decoded text",
     "eval_hooks": "the trainer writes its own summaries",
-    "all_metrics_fns": "eval_metrics names those that are here",
-    "export_assets": "ut-exporter writes what a model needs",
-    "serving_input_fn": "what ut-exporter writes takes text",
+    "all_metrics_fns": "eval_metrics selects the metrics",
+    "export_assets": "ut-exporter writes the files that a model needs",
+    "serving_input_fn": "the models that ut-exporter writes take text",
 }
 # The methods that T2T calls, and their arguments.
 _T2T_ARGUMENTS = {
@@ -73,8 +73,8 @@ def check(t2t: problem.Problem) -> None:
     for name, instead in _UNSUPPORTED.items():
         if not is_unchanged(t2t, name):
             raise DataError(
-                f"{class_name} must say by {instead} what {name} says in T2T. "
-                f"Received: one of its own for {name}, which nothing here reads."
+                f"{class_name} must override {instead} and not {name}. "
+                f"Received: an override of {name}, which is not supported."
             )
     for name, reason in _UNREAD.items():
         if not is_ours(t2t, name):

@@ -85,8 +85,12 @@ class RequiredAttribute:
         if problem is None:
             return self
         cls = type(problem)
-        old = ", but with a `generator` of T2T before 1.4" if hasattr(cls, "generator") else ""
-        raise DataError(f"{cls.__name__} must say {self._name}. Received: a class without it{old}.")
+        old = (
+            ", but with `generator`, which T2T had before 1.4" if hasattr(cls, "generator") else ""
+        )
+        raise DataError(
+            f"{cls.__name__} must define {self._name}. Received: a class without it{old}."
+        )
 
 
 class Problem:

@@ -87,9 +87,9 @@ def register_model(name: str, model_class: type) -> None:
         return
     models.refuse(
         name,
-        f"{model_class.__name__} in {inspect.getsourcefile(model_class)} is a model of TensorFlow "
-        'layers as T2T has them; docs/t2t.md, "Models and parts of your own", shows it as a '
-        "registered part",
+        f"{model_class.__name__} in {inspect.getsourcefile(model_class)} consists of "
+        "TensorFlow 1 layers, which are not supported; docs/t2t.md shows under "
+        '"Models and parts of your own" how to register it as a part',
     )
 
 
@@ -100,19 +100,19 @@ def _ignored_registration(kind, instead):
     """A decorator of what T2T's trainer would look up and ours does not; the rest can be used."""
 
     def say(name, thing):
-        print(
-            f"note: the {kind} {name} of the package cannot be chosen here; {instead}", flush=True
-        )
+        print(f"note: the {kind} {name} of the package cannot be selected; {instead}", flush=True)
 
     return _decorator_for(say)
 
 
 register_optimizer = _ignored_registration(
-    "optimizer", "--hparams=optimizer=… takes those of docs/t2t_hparams.md"
+    "optimizer", "--hparams=optimizer=… accepts those of docs/t2t_hparams.md"
 )
-register_attack = register_attack_params = _ignored_registration("attack", "there are none")
+register_attack = register_attack_params = _ignored_registration(
+    "attack", "attacks are not supported"
+)
 register_pruning_strategy = register_pruning_params = _ignored_registration(
-    "pruning", "there is none"
+    "pruning", "pruning is not supported"
 )
 
 

@@ -61,8 +61,8 @@ def assign(
     unknown = sorted(name for name in expected if not _DERIVED.fullmatch(name.removeprefix(_SCOPE)))
     if unknown:
         raise ValueError(
-            f"The optimizer must be that of the T2T run. Received: {type(optimizer).__name__}, "
-            f"which has no place for {len(unknown)} variables, such as {unknown[0]}."
+            f"The optimizer must be the one of the T2T run. Received: {type(optimizer).__name__}, "
+            f"which cannot hold {len(unknown)} variables, such as {unknown[0]}."
         )
     for slot, value in values:
         slot.assign(value)
@@ -79,7 +79,7 @@ def _merge_shards(slot, entry, names, variables):
     size = sum(part.size for part in filled)
     if size != np.prod(slot.shape):
         raise ValueError(
-            f"{names[0]} must have {np.prod(slot.shape)} numbers, with what else belongs to "
-            f"{slot.path}. Received: {size}."
+            f"{names[0]} and the other shards of {slot.path} must have {np.prod(slot.shape)} "
+            f"numbers in total. Received: {size}."
         )
     return np.concatenate([part.ravel() for part in filled]).reshape(slot.shape)

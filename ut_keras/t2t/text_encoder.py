@@ -72,14 +72,16 @@ class TextEncoder(text_encoder.TextEncoder):
 
     @property
     def vocab_size(self) -> int:
-        raise _NoSizeError(f"{type(self).__name__} must say its vocab_size. Received: none.")
+        raise _NoSizeError(
+            f"{type(self).__name__} must define vocab_size. Received: a class without it."
+        )
 
     def encode(self, s: str) -> list[int]:
         # Those alone that an export's encoder takes, too: `int` takes "1_0" and "\u0663".
         for word in s.split():
             if not _NUMBER.fullmatch(word):
                 raise DataError(
-                    "Numbers must be up to 9 of the digits 0 to 9, with spaces between them. "
+                    "Numbers must have 1 to 9 digits and be separated by spaces. "
                     f"Received: {word[:80]!r}."
                 )
         return [int(word) + self._num_reserved_ids for word in s.split()]
@@ -138,7 +140,7 @@ class TokenTextEncoder(_T2TDecoding, text_encoder.TokenTextEncoder):
     ) -> None:
         if reverse or num_reserved_ids != NUM_RESERVED_TOKENS:
             raise ValueError(
-                "reverse must be False and num_reserved_ids 2. "
+                "reverse must be False and num_reserved_ids must be 2. "
                 f"Received: reverse={reverse}, num_reserved_ids={num_reserved_ids}."
             )
         filename = vocab_filename if vocab_list is None else None

@@ -78,8 +78,8 @@ class Text2TextProblem(problem.Problem):
         if self.vocab_type == VocabType.TOKEN:
             if not force_get and not os.path.isfile(path):
                 raise DataError(
-                    f"The words of {type(self).__name__} must be put, one a line, at {path}: "
-                    "nothing makes that file. Received: none."
+                    f"{path} must contain the words of {type(self).__name__}, one per line; "
+                    "ut_keras does not create it. Received: no such file."
                 )
             return text_encoder.TokenTextEncoder(path, replace_oov=self.oov_token)
         if force_get:
@@ -145,9 +145,9 @@ class Text2TextProblem(problem.Problem):
     def _pack_fn(self) -> None:
         # A generate_data written after T2T's hands it to shuffle_dataset.
         if self.packed_length:
-            name = f"{type(self).__name__}, which has a generate_data of its own"
+            name = f"{type(self).__name__}, which overrides generate_data"
             raise DataError(
-                f"packed_length must be None. Received: {self.packed_length} of {name}."
+                f"packed_length must be None. Received: {self.packed_length} in {name}."
             )
 
     # What it says about its features.
@@ -317,7 +317,8 @@ class Text2ClassProblem(Text2TextProblem):
         contract.validated(labels, contract.CLASS_LABELS, title)
         if len(labels) != self.num_classes:
             raise DataError(
-                f"{title} must be num_classes={self.num_classes} names. Received: {len(labels)}."
+                f"{title} must be num_classes={self.num_classes} names. "
+                f"Received: {len(labels)} names."
             )
         return text_encoder.ClassLabelEncoder(labels)
 

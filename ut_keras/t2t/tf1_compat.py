@@ -83,7 +83,7 @@ def fill_flags(values: Mapping[str, Any]) -> None:
 
     for name in FLAGS:
         if name not in flags.FLAGS:
-            flags.DEFINE(Unchanged(), name, None, "see the command")
+            flags.DEFINE(Unchanged(), name, None, "see the --help of the command")
         if name in values:
             flags.FLAGS[name].value = values[name]
     flags.FLAGS.mark_as_parsed()
@@ -102,13 +102,15 @@ def parse_flags(words: Sequence[str]) -> list[str]:
     try:
         return flags.FLAGS(["", *words], known_only=True)[1:]
     except flags.Error as error:
-        raise UsageError(f"A flag of the package cannot be read: {error}") from error
+        raise UsageError(
+            f"A flag of the package must have a valid value. Received: {error}"
+        ) from error
 
 
 def _removed_name_error(name):
     return Missing(
-        f"tf.{name} has gone with TensorFlow 1; see docs/t2t_package.md. "
-        f"Received: a package that asks for it."
+        f"A package must use names of TensorFlow 2, see docs/t2t_package.md. "
+        f"Received: tf.{name}, which only TensorFlow 1 has."
     )
 
 

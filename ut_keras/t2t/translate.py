@@ -95,7 +95,7 @@ def compile_data(
     """
     if datatypes_to_clean:
         raise DataError(
-            "datatypes_to_clean must be empty: there is no cleaning of sentences here. "
+            "datatypes_to_clean must be empty, because cleaning is not supported. "
             f"Received: {datatypes_to_clean}."
         )
     base = os.path.join(tmp_dir, filename)
@@ -110,14 +110,16 @@ def compile_data(
                 targets.write(f"{target}\n")
                 count += 1
         if not count:  # whoever mends the data begins anew
-            raise DataError(f"{filename} must be made of pairs of sentences. Received: none.")
+            raise DataError(f"{filename} must have at least one pair of sentences. Received: none.")
     return base
 
 
 def _pairs(tmp_dir, dataset):
     url, files = dataset[0], dataset[1]
     if files[0] == "tmx":
-        raise DataError(f"Files of sentences must be text or tsv. Received: {files[1]}, a tmx.")
+        raise DataError(
+            f"Files of sentences must be text or tsv. Received: {files[1]}, a tmx file."
+        )
     if files[0] == "tsv":
         yield from _columns(tmp_dir, url, *files[1:])
         return

@@ -69,7 +69,9 @@ def load(
     process_pool.prepare(functools.partial(load, folder, shared, words))
     rest = tf1_compat.parse_flags(words)
     if rest and any("argparse" in vars(module) for module in _loaded_modules()):
-        missing.print_once(f"note: left to the package, which imports argparse: {' '.join(rest)}")
+        missing.print_once(
+            f"note: flags left to the package, which imports argparse: {' '.join(rest)}"
+        )
         return []
     return rest
 
