@@ -9,14 +9,14 @@ from ut_keras import pretrained
 LARGEST = 15_000_000  # bytes, of all together
 
 
-def test_they_are_small():
+def test_pretrained_runs_are_small():
     folders = [pretrained.folder(name) for name in pretrained.names()]
     files = [os.path.join(folder, file) for folder in folders for file in os.listdir(folder)]
     assert 0 < sum(map(os.path.getsize, files)) < LARGEST
 
 
 @pytest.mark.parametrize("name", pretrained.names())
-def test_each_has_a_card(name):
+def test_pretrained_run_has_card(name):
     with open(os.path.join(pretrained.folder(name), "README.md"), encoding="utf-8") as file:
         card = file.read()
     assert f'ut_keras.load("{name}")' in card and "assert" in card
@@ -24,6 +24,6 @@ def test_each_has_a_card(name):
         assert f"| {row} |" in card
 
 
-def test_there_is_none_of_another_name():
+def test_folder_rejects_unknown_name():
     with pytest.raises(ValueError, match="come along are .*reverse40.* Received: '../tests'"):
         pretrained.folder("../tests")

@@ -32,7 +32,7 @@ def _build(variables):
     )
 
 
-def test_exports_values_of_the_variables(variables):
+def test_export_variables_uses_given_values(variables):
     model = _build(variables)
     doubled = [2 * variable.numpy() for variable in model.trainable_variables]
     for key, value in t2t_import.export_variables(model, doubled).items():
@@ -41,7 +41,7 @@ def test_exports_values_of_the_variables(variables):
         t2t_import.export_variables(model, doubled[:-1])
 
 
-def test_lists_what_is_left_over_on_either_side(variables):
+def test_build_model_lists_unknown_and_missing_variables(variables):
     changed = dict(variables)
     scale = "universal_transformer/body/encoder/layer_prepostprocess/layer_norm/layer_norm_scale"
     del changed[scale]
@@ -56,7 +56,7 @@ def test_lists_what_is_left_over_on_either_side(variables):
         _build(changed)
 
 
-def test_wrong_shape(variables):
+def test_build_model_rejects_wrong_shape(variables):
     name = "universal_transformer/body/target_space_embedding/kernel"
     changed = {**variables, name: variables[name][:, :-1]}
     with pytest.raises(ValueError, match=rf"{name} must have the shape \(32, 16\). Received"):
@@ -64,14 +64,14 @@ def test_wrong_shape(variables):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_variable_that_is_not_finite_is_named(variables, value):
+def test_build_model_names_variable_that_is_not_finite(variables, value):
     name = "universal_transformer/body/target_space_embedding/kernel"
     changed = {**variables, name: np.where(variables[name] == variables[name].max(), value, 0)}
     with pytest.raises(ValueError, match=f"Received: {name},"):
         _build(changed)
 
 
-def test_what_t2t_lets_lie_has_no_effect():
+def test_hparams_ignored_by_t2t_have_no_effect():
     """Its models hand block_length to no layer: restricted attention takes 128 always."""
     setting, arrays = t2t._load("model", "transformer_lm_local_mask_right.a")
     assert t2t._t2t_hparams(setting)["block_length"] == 4
@@ -79,12 +79,12 @@ def test_what_t2t_lets_lie_has_no_effect():
     assert model.hparams.block_length == 128
 
 
-def test_no_embedding():
+def test_build_model_requires_embedding():
     with pytest.raises(ValueError, match="variables .*embedding of transformer"):
         t2t_import.build_model("transformer", {}, {"transformer/body/x": np.zeros(3)})
 
 
-def test_unknown_model(variables):
+def test_build_model_rejects_unknown_model(variables):
     renamed = {name.replace("universal_", "other_"): value for name, value in variables.items()}
     with pytest.raises(registry.UnknownNameError, match="other_transformer"):
         t2t_import.build_model("other_transformer", {}, renamed)
@@ -125,7 +125,7 @@ def test_checkpoint_exports_its_variables():
         np.testing.assert_array_equal(exported[name], reader.get_tensor(name))
 
 
-def test_newest_checkpoint_is_taken(tmp_path):
+def test_load_checkpoint_reads_newest(tmp_path):
     folder = shutil.copytree(_folder("transformer"), tmp_path / "run")
     newest = t2t_import.load_checkpoint(str(folder), "transformer", DIGIT_1).get_weights()
     (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-0"\n')
@@ -133,7 +133,7 @@ def test_newest_checkpoint_is_taken(tmp_path):
     assert any(np.any(a != b) for a, b in zip(newest, oldest, strict=True))
 
 
-def test_folder_without_checkpoint(tmp_path):
+def test_load_checkpoint_rejects_folder_without_checkpoint(tmp_path):
     with pytest.raises(ValueError, match=r"hparams.json and a checkpoint.*with \[\]"):
         t2t_import.load_checkpoint(str(tmp_path), "transformer")
     with pytest.raises(ValueError, match="no such folder"):

@@ -30,12 +30,12 @@ def _page():
 NAMES = SCRIPT.read_page(_page())
 
 
-def test_page_is_up_to_date():
+def test_page_matches_script():
     assert len(NAMES) > 200 and sum(map(len, NAMES.values())) > 2900
     assert _page() == SCRIPT.page(NAMES), "run: python docs/t2t_modules.py"
 
 
-def test_names_are_those_that_a_module_defines(tmp_path):
+def test_read_source_returns_defined_names(tmp_path):
     folder = tmp_path / "layers" / "deep"
     folder.mkdir(parents=True)
     (folder / "some.py").write_text(
@@ -46,7 +46,7 @@ def test_names_are_those_that_a_module_defines(tmp_path):
     assert SCRIPT.read_source(str(tmp_path)) == {"layers.deep.some": ["A", "B", "E", "H", "f"]}
 
 
-def test_imports_are_those_at_the_top_of_a_module(tmp_path):
+def test_read_imports_returns_top_level_imports(tmp_path):
     folder = tmp_path / "layers"
     folder.mkdir()
     (folder / "some.py").write_text(
@@ -70,14 +70,14 @@ def test_imports_are_those_at_the_top_of_a_module(tmp_path):
     assert written["BY_MODULE"] == found
 
 
-def test_table_of_imports_is_as_the_script_writes_it():
+def test_imports_module_matches_script():
     assert imports.BY_MODULE.keys() >= NAMES.keys()
     assert sum(map(len, imports.BY_MODULE.values())) > 1500
     with open(imports.__file__, encoding="utf-8") as file:
         assert file.read() == SCRIPT.imports_text(imports.BY_MODULE)
 
 
-def test_every_module_within_a_module_has_its_own_names():
+def test_module_reached_through_another_has_its_names():
     """A package may reach each of T2T's names through another module."""
     walked = 0
     for module, names in imports.BY_MODULE.items():
@@ -95,7 +95,7 @@ def test_every_module_within_a_module_has_its_own_names():
     assert walked > 10_000
 
 
-def test_a_package_can_import_every_name(tmp_path):
+def test_package_can_import_every_name(tmp_path):
     """In each form that there is of `import`."""
     from ut_keras.t2t import usr_dir
 
@@ -114,7 +114,7 @@ def test_a_package_can_import_every_name(tmp_path):
     usr_dir.load(str(tmp_path))
 
 
-def test_what_does_not_work_is_refused_in_one_line():
+def test_unsupported_name_raises_one_line():
     refused = [(m, name) for m in NAMES for name in NAMES[m] if not SCRIPT.is_here(m, name)]
     for module, name in refused:
         with pytest.raises(Missing, match=rf"{module}\.{name}, .+; .+\.$"):

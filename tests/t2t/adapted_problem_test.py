@@ -23,7 +23,7 @@ def _texts(make, problem, split, name="inputs"):
     )
 
 
-def test_each_split_has_its_own_samples_files_and_vocabulary(make, tmp_path):
+def test_adapted_problem_writes_split_files_and_vocabulary(make, tmp_path):
     problem = make(
         "@registry.register_problem\nclass Mine(Base):\n    inputs_prefix = 'translate '\n"
     )
@@ -44,7 +44,7 @@ def test_each_split_has_its_own_samples_files_and_vocabulary(make, tmp_path):
     assert feature_record.load(str(tmp_path / "run")).specs == record.specs
 
 
-def test_a_feature_of_numbers_and_a_generate_data_written_after_t2ts(make, capsys):
+def test_package_adds_feature_of_numbers_and_copies_generate_data(make, capsys):
     problem = make(
         """
 from tensor2tensor.data_generators import generator_utils
@@ -128,7 +128,7 @@ class Mine(Base, text_problems.Text2ClassProblem):
     assert targets.shape == (4, 1) and features["inputs"].shape[0] == 4
 
 
-def test_words_of_a_vocabulary_that_the_package_puts_there(make):
+def test_token_vocabulary_written_by_package_is_used(make):
     problem = make(
         """
 import os
@@ -149,7 +149,7 @@ class Mine(Base):
         problem.t2t.get_or_create_vocab(make.data_dir, None)
 
 
-def test_packed_rows(make):
+def test_packed_length_packs_examples(make):
     problem = make("@registry.register_problem\nclass Mine(Base):\n    packed_length = 64\n")
     [row] = make.records(problem, "dev")
     assert max(row["targets_segmentation"]) == 3 and len(row["inputs"]) > 9
@@ -163,7 +163,7 @@ def test_packed_rows(make):
     }
 
 
-def test_ids_that_the_package_makes_itself(make):
+def test_package_encodes_its_own_samples(make):
     problem = make(
         """
 class Letters:
@@ -189,7 +189,7 @@ class Mine(Base):
     assert problem.feature_specs(make.data_dir)["inputs"].vocab_size == 130
 
 
-def test_a_problem_that_generates_all_by_itself(make, capsys):
+def test_package_overrides_generate_data(make, capsys):
     problem = make(
         """
 import numpy as np
@@ -226,7 +226,7 @@ class Mine(problem.Problem):
     assert problem.feature_encoders(make.data_dir)["inputs"].encode("0 9") == [2, 11]
 
 
-def test_stored_records_are_shown_turned(make, capsys):
+def test_inspect_exchanges_stored_records_of_reversed_problem(make, capsys):
     make(
         """
 @registry.register_problem
@@ -241,7 +241,7 @@ class Mine(Base):
     assert line.split()[0] == "targets"
 
 
-def test_preprocess_example_is_applied_by_mode_and_hparams(make):
+def test_preprocess_example_depends_on_mode_and_hparams(make):
     problem = make(
         """
 import tensorflow as tf
@@ -267,7 +267,7 @@ class Mine(Base):
             assert targets.shape[1] == length and np.all(targets.numpy()[:, -1] == 1)
 
 
-def test_a_problem_reads_what_a_set_of_the_package_adds(make):
+def test_problem_reads_hparam_added_by_set(make):
     problem = make(
         """
 from tensor2tensor.models import transformer
@@ -296,7 +296,7 @@ class Mine(Base):
         assert models.get("transformer", hp, problem, make.data_dir).target_space_id == cut
 
 
-def test_what_hparams_sets_of_the_model_is_said(make, capsys):
+def test_hparams_changing_model_hparams_prints_note(make, capsys):
     make(
         """
 @registry.register_problem
@@ -312,7 +312,7 @@ class Mine(Base):
     assert "shared_embedding_and_softmax_weights" in line and "mine" in line
 
 
-def test_a_slip_in_hparams_is_told_before_records_are_written(make, tmp_path):
+def test_error_in_hparams_precedes_records(make, tmp_path):
     with pytest.raises(AttributeError, match="nothing_there"):
         make(
             """
@@ -328,7 +328,7 @@ class Mine(Base):
 
 @pytest.mark.slow  # the default run has lengths that are not drawn
 @pytest.mark.parametrize("name", ["mine", "mine_rev"])
-def test_preprocess_example_may_draw_lengths(make, name):
+def test_preprocess_example_can_sample_lengths(make, name):
     make(
         """
 import tensorflow as tf
@@ -345,7 +345,7 @@ class Mine(Base):
     assert len({np.count_nonzero(row[side]) for _ in range(9) for row, _ in dataset}) > 1
 
 
-def test_max_length_of_the_package_is_read(make):
+def test_max_length_of_package_limits_training(make):
     make(
         """
 @registry.register_problem
@@ -378,7 +378,7 @@ class Mine(Base):
 """
 
 
-def test_splits_of_two_passes_are_never_mixed(make, monkeypatch, tmp_path):
+def test_splits_of_two_passes_are_not_mixed(make, monkeypatch, tmp_path):
     monkeypatch.setenv("MINE_SEED", "1")
     problem = make(_RANDOM)
     data_dir = make.data_dir
@@ -416,7 +416,7 @@ def _only_train(write):
     return writing
 
 
-def test_data_that_t2t_wrote_are_read(make, tmp_path):
+def test_adapted_problem_reads_data_of_t2t(make, tmp_path):
     """tests/testdata/t2t/data_dir, by a problem of a package in place of ours."""
     shutil.copytree(_T2T_DATA, tmp_path / "data")
     problem = make(
@@ -439,7 +439,7 @@ class AlgorithmicReverseBinary40(problem.Problem):
         assert source == target[::-1] and len(source) > 0
 
 
-def test_an_encoder_of_the_package_is_asked_for_once_before_samples_are_drawn(make):
+def test_package_encoder_is_requested_once_before_samples(make):
     """And it is the one that encodes."""
     problem = make(
         """
@@ -463,7 +463,7 @@ class Mine(Base):
     assert len(problem.t2t.asked) == 1 and problem.t2t.asked[0]
 
 
-def test_log_lines_of_mlperf_and_an_encoder_that_does_not_say_its_size(make):
+def test_encoder_without_vocab_size_generates_data_only(make):
     """What copies of T2T's `generate_encoded_samples` begin with, and what T2T needs to train."""
     problem = make(
         """
@@ -512,7 +512,7 @@ class Mine(text_problems.Text2TextProblem):
 
 
 @pytest.mark.parametrize("per_split", [True, False])
-def test_package_that_reads_every_file_finds_its_own_only(make, tmp_path, per_split):
+def test_package_reading_every_file_finds_no_files_of_ut_keras(make, tmp_path, per_split):
     """T2T's files apart, which stand there in T2T, too; also while another process writes there."""
     lines = [f"text {number}" for number in range(120)]
     for folder in ("data", "tmp"):

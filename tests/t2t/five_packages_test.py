@@ -60,7 +60,7 @@ def _examples(world, folder, problem, split):
 
 
 @pytest.mark.slow
-def test_data_are_made_and_dev_is_not_in_train(world, registries, capsys):
+def test_packages_generate_disjoint_train_and_dev_data(world, registries, capsys):
     for folder, problem, sizes, _ in _ALL:
         assert datagen.main([*_flags(world, folder, problem), "--inspect=1"]) == 0
         out = capsys.readouterr().out
@@ -87,7 +87,7 @@ def test_data_are_made_and_dev_is_not_in_train(world, registries, capsys):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("folder, problem, sizes, hparams_set", _ALL)
-def test_each_is_trained_decoded_and_evaluated(
+def test_packages_train_decode_and_evaluate(
     world, registries, capsys, folder, problem, sizes, hparams_set
 ):
     run = world / f"run_{problem}"

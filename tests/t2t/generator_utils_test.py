@@ -26,7 +26,7 @@ def _archive(folder):
 
 
 @pytest.mark.parametrize("name", ["a.txt", "b.txt.gz"])
-def test_an_archive_is_unpacked_beside_it(tmp_path, name):
+def test_archive_is_unpacked_beside_itself(tmp_path, name):
     _archive(tmp_path)
     path = generator_utils.archived(str(tmp_path), "http://nowhere/corpus.tgz", name)
     assert path == f"{tmp_path}/corpus.tgz.unpacked/{name.removesuffix('.gz')}"
@@ -61,7 +61,7 @@ def _other_files(path):
         (lambda path: path.symlink_to("nowhere"), "must be a folder, to which"),
     ],
 )
-def test_what_a_user_has_in_its_place_stays(tmp_path, make, said, name):
+def test_users_file_is_not_replaced(tmp_path, make, said, name):
     _archive(tmp_path)
     make(tmp_path / "corpus.tgz.unpacked")
     before = _content(tmp_path)
@@ -73,7 +73,7 @@ def test_what_a_user_has_in_its_place_stays(tmp_path, make, said, name):
     assert _content(tmp_path) == before
 
 
-def test_a_file_is_copied_from_its_path_or_address(tmp_path):
+def test_maybe_download_copies_from_path_or_file_url(tmp_path):
     (tmp_path / "there.txt").write_text("lines")
     for name, scheme in {"a": "", "b": "file://"}.items():
         uri = f"{scheme}{tmp_path}/there.txt"
@@ -82,7 +82,7 @@ def test_a_file_is_copied_from_its_path_or_address(tmp_path):
             assert file.read() == "lines"
 
 
-def test_a_folder_may_be_called_unshuffled(tmp_path):
+def test_folder_named_unshuffled_keeps_its_name(tmp_path):
     folder = tmp_path / "my-unshuffled"
     folder.mkdir()
     paths = generator_utils.train_data_filenames("p", str(folder), 1)
@@ -92,7 +92,7 @@ def test_a_folder_may_be_called_unshuffled(tmp_path):
     assert sorted(os.listdir(folder)) == ["dev", "p-train-00000-of-00001"]
 
 
-def test_files_that_are_there_stay_in_their_order(tmp_path):
+def test_existing_files_are_not_shuffled(tmp_path):
     """T2T passes over files with their final names, made before or just now."""
     path = str(tmp_path / "p-train-00000-of-00001")
     tfrecords.write([{"targets": [i]} for i in range(20)], [path])

@@ -9,7 +9,7 @@ from ut_keras.hparam.field import HParamError
 from ut_keras.t2t import hparam, models
 
 
-def test_a_set_that_is_changed_comes_back_as_ours():
+def test_changed_hparams_become_dataclass():
     changed = models.transformer_base()
     changed.hidden_size = 128
     changed.num_heads += 8
@@ -26,11 +26,11 @@ def test_a_set_that_is_changed_comes_back_as_ours():
 
 
 @pytest.mark.parametrize("name", ["transformer_big", "adaptive_universal_transformer_tiny"])
-def test_a_set_that_is_not_changed_stays_what_it_is(name):
+def test_unchanged_hparams_equal_built_in_set(name):
     assert hparam.to_dataclass(getattr(models, name)(), name) == hparams.get(name)
 
 
-def test_the_fields_say_what_it_is():
+def test_fields_select_the_dataclass():
     assert type(hparam.to_dataclass(models.lstm_seq2seq(), "set")) is LSTMHParams
     made = models.transformer_tiny()
     models.update_hparams_for_universal_transformer(made)
@@ -46,12 +46,12 @@ def test_the_fields_say_what_it_is():
 
 
 @pytest.mark.parametrize("name", ["transformer_big", "transformer_small", "transformer_clean_big"])
-def test_a_set_is_fitted_for_tpus_as_those_of_t2t(name):
+def test_update_hparams_for_tpu_matches_t2t(name):
     made = models.update_hparams_for_tpu(getattr(models, name)())
     assert hparam.to_dataclass(made, "set") == hparams.get(f"{name}_tpu")
 
 
-def test_a_field_that_nothing_reads_is_said_once(capsys):
+def test_added_field_prints_one_note(capsys):
     for _ in range(2):
         changed = models.transformer_tiny()
         changed.add_hparam("made_up_by_hparam_test", 3)
@@ -61,7 +61,7 @@ def test_a_field_that_nothing_reads_is_said_once(capsys):
     assert "hparams set mine" in line and "made_up_by_hparam_test" in line
 
 
-def test_a_set_derived_by_its_name_has_the_fields_that_the_other_adds(load):
+def test_derived_set_keeps_added_fields(load):
     load("""
         from tensor2tensor.models import transformer
         from tensor2tensor.utils import registry
@@ -81,7 +81,7 @@ def test_a_set_derived_by_its_name_has_the_fields_that_the_other_adds(load):
     assert (hparams.get("parent").noise, hparams.get("child").noise) == (0.25, 0.5)
 
 
-def test_added_fields_are_hparams_like_others(tmp_path):
+def test_added_field_can_be_overridden_and_saved(tmp_path):
     def made():
         values = models.transformer_tiny()
         added = {"noise": 0.5, "cuts": (3, 4), "style": None, "draw": len, "turn": True}
@@ -114,7 +114,7 @@ def test_added_fields_are_hparams_like_others(tmp_path):
         hparam_lib.check_same_architecture(hp, hparams.get("universal_transformer_tiny"))
 
 
-def test_values_are_checked():
+def test_invalid_value_raises():
     changed = models.transformer_tiny()
     changed.hidden_size = "wide"
     with pytest.raises(HParamError, match="hidden_size must be an int"):
@@ -125,7 +125,7 @@ def test_values_are_checked():
         models.transformer_no_such  # noqa: B018
 
 
-def test_t2ts_own_methods():
+def test_hparams_has_t2ts_methods():
     values = hparam.HParams(a=1, b=[2.0], c="text", d=True)
     values.parse("a=2,b=[3,4],c=other,d=False")
     assert values.values() == {"a": 2, "b": [3.0, 4.0], "c": "other", "d": False}

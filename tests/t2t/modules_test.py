@@ -10,7 +10,7 @@ from ut_keras.t2t import adapted_problem, missing, modules, registry, text_probl
 from ut_keras.t2t.missing import Missing
 
 
-def test_every_stand_in_is_there():
+def test_every_stand_in_can_be_imported():
     for name, ours in modules.STAND_INS.items():
         assert importlib.import_module(f".{ours}", "ut_keras.t2t").__doc__
         assert modules.find(name) is modules.find(name)
@@ -33,7 +33,7 @@ def test_every_stand_in_is_there():
         ("no.such.thing", "docs/t2t.md"),
     ],
 )
-def test_what_is_not_here_can_be_imported_and_is_refused_when_it_is_used(name, nearest):
+def test_unsupported_name_can_be_imported_and_raises_when_used(name, nearest):
     module, _, thing = name.rpartition(".")
     absent = getattr(modules.find(module), thing)
     said = rf"{re.escape(f'tensor2tensor.{name},')} .*{re.escape(nearest or 'text2text_tsv')}"
@@ -56,7 +56,7 @@ def test_what_is_not_here_can_be_imported_and_is_refused_when_it_is_used(name, n
         absent.deeper()
 
 
-def test_what_a_package_makes_of_it_at_import_is_refused_later(capsys, monkeypatch):
+def test_result_of_unsupported_call_during_import_raises_when_used(capsys, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(missing, "packages_loading", 1)
         absent = modules.find("utils.expert_utils").add_var_scope("x")
@@ -79,7 +79,7 @@ def test_absent_name_raises_when_compared_during_import(monkeypatch):
 @pytest.mark.parametrize(
     "module", ["translate_envi", "translate_ende", "imdb", "text_problems", "squad"]
 )
-def test_module_within_a_module_is_that_module(module):
+def test_module_reached_through_another_is_the_same(module):
     found = modules.find(f"data_generators.{module}")
     assert found.problem is modules.find("data_generators.problem")
     assert found.registry is modules.find("utils.registry")
@@ -87,7 +87,7 @@ def test_module_within_a_module_is_that_module(module):
     assert found.problem.DatasetSplit.EVAL == "eval"
 
 
-def test_module_of_an_older_t2t_has_the_modules_that_are_here():
+def test_unknown_module_imports_the_stand_ins():
     """T2T before 1.4 has data_generators.wmt; what it imported is not known."""
     older = modules.find("data_generators.wmt")
     assert older.problem.DatasetSplit.TRAIN == "train"
@@ -100,7 +100,7 @@ def test_unknown_name_in_a_folder_raises_when_compared():
             assert modules.find(folder).TRAIN == "train"
 
 
-def test_package_that_asks_the_split_of_another_module_trains_on_its_train_files(load, tmp_path):
+def test_split_name_of_another_module_selects_train_files(load, tmp_path):
     load(
         """
         from tensor2tensor.data_generators import text_problems, translate_envi
@@ -120,7 +120,7 @@ def test_package_that_asks_the_split_of_another_module_trains_on_its_train_files
     assert counts == {"train": 100, "dev": 12}
 
 
-def test_problems_of_t2t_are_classes_to_derive_from():
+def test_package_can_derive_from_t2t_problem():
     reviews = modules.find("data_generators.imdb").SentimentIMDB
     assert modules.find("data_generators").imdb.SentimentIMDB is reviews
 
@@ -138,7 +138,7 @@ def test_problems_of_t2t_are_classes_to_derive_from():
     assert translate().approx_vocab_size == 2**15
 
 
-def test_a_translation_of_a_packages_own_text_has_t2ts_splits():
+def test_translation_with_own_text_has_t2ts_splits():
     theirs = modules.find("data_generators.translate_ende").TranslateEndeWmt32k
     for name in ("source_data_files", "generate_samples"):
         mine = type("Mine", (theirs,), {name: lambda self, *args: []})()
@@ -146,7 +146,7 @@ def test_a_translation_of_a_packages_own_text_has_t2ts_splits():
     assert [split["split"] for split in theirs().dataset_splits] == ["train", "eval", "test"]
 
 
-def test_a_vocabulary_that_t2t_names_keeps_its_name():
+def test_derived_problem_keeps_t2ts_vocabulary_name():
     ptb = modules.find("data_generators.ptb").LanguagemodelPtb10k
     wnli = modules.find("data_generators.wnli").WinogradNLI
     for theirs, expected in ((ptb, "vocab.lmptb.10000"), (wnli, "vocab.wnli.8192")):
@@ -155,7 +155,7 @@ def test_a_vocabulary_that_t2t_names_keeps_its_name():
         assert mine.vocab_filename == expected
 
 
-def test_a_class_on_a_problem_of_words_makes_its_vocabulary(tmp_path, registries):
+def test_problem_derived_from_word_problem_builds_vocabulary(tmp_path, registries):
     ptb_test.write_archive(tmp_path)
     registry.register_problem(
         type("MyPtb", (modules.find("data_generators.ptb").LanguagemodelPtb10k,), {})
@@ -167,7 +167,7 @@ def test_a_class_on_a_problem_of_words_makes_its_vocabulary(tmp_path, registries
     assert encoder.decode(dev) == "the group is dutch <EOS>"
 
 
-def test_a_class_on_a_problem_of_ours_has_its_samples(tmp_path):
+def test_derived_problem_has_built_in_samples(tmp_path):
     for part in ("train", "test"):
         for label in ("neg", "pos"):
             folder = tmp_path / "aclImdb" / part / label
@@ -183,7 +183,7 @@ def test_a_class_on_a_problem_of_ours_has_its_samples(tmp_path):
     assert sorted(texts) == ["train neg", "train pos"]
 
 
-def test_a_class_may_take_the_name_of_the_problem_that_it_derives_from(monkeypatch):
+def test_derived_problem_can_replace_its_base(monkeypatch):
     monkeypatch.setattr(problem_lib.REGISTRY, "_entries", dict(problem_lib.REGISTRY._entries))
     reviews = modules.find("data_generators.imdb").SentimentIMDB
     registry.register_problem(type("SentimentIMDB", (reviews,), {}))
@@ -191,7 +191,7 @@ def test_a_class_may_take_the_name_of_the_problem_that_it_derives_from(monkeypat
     assert problems.get("sentiment_imdb").num_shards("train") == 10
 
 
-def test_import_of_all_that_a_module_has(load, capsys):
+def test_import_star_gives_public_names(load, capsys):
     load(
         """
         from tensor2tensor.data_generators.text_problems import *
@@ -209,7 +209,7 @@ def test_import_of_all_that_a_module_has(load, capsys):
     assert "tensor2tensor.layers.common_layers.*," in capsys.readouterr().out
 
 
-def test_a_split_that_ours_has_not_is_what_is_no_training(tmp_path):
+def test_unknown_split_reads_evaluation_files(tmp_path):
     (tmp_path / "aclImdb" / "test" / "pos").mkdir(parents=True)
     (tmp_path / "aclImdb" / "test" / "pos" / "1.txt").write_text("good")
     (tmp_path / "aclImdb" / "test" / "neg").mkdir()
@@ -221,7 +221,7 @@ def test_a_split_that_ours_has_not_is_what_is_no_training(tmp_path):
     assert found[0] == found[1] and len(found[0]) == 2
 
 
-def test_own_samples_do_not_change_what_a_translations_vocabulary_is_of(monkeypatch):
+def test_own_samples_keep_translation_vocabulary_source(monkeypatch):
     ende = modules.find("data_generators.translate_ende").TranslateEndeWmt32k
 
     class Mine(ende):

@@ -103,7 +103,7 @@ def _rows(dataset):
     ]
 
 
-def test_task_of_an_id_is_its_problem(made):
+def test_task_of_returns_problem_of_id(made):
     problem, data_dir = made
     size = problem.feature_encoders(data_dir)["targets"].vocab_size
     ids = [task.t2t.task_id for task in problem.tasks]
@@ -138,7 +138,7 @@ _OF_T2T = [
 ]
 
 
-def test_examples_are_those_of_t2t(package):
+def test_joint_examples_match_t2t(package):
     t2t = problems.get("all_of_them").t2t
     t2t.update_task_ids(82)
     names, records, whole, cut = zip(*_OF_T2T, strict=True)
@@ -154,7 +154,7 @@ def test_examples_are_those_of_t2t(package):
     assert short["targets"].to_list() == [row[:3] for row in whole]
 
 
-def test_what_targets_weigh_is_as_in_t2t(package):
+def test_target_weights_match_t2t(package):
     """`aggregate_task_losses` of T2T, with losses that are the ids."""
     t2t = problems.get("all_of_them").t2t
     t2t.update_task_ids(82)
@@ -177,7 +177,7 @@ def test_what_targets_weigh_is_as_in_t2t(package):
     }  # evaluation
 
 
-def test_examples_of_every_problem(made):
+def test_dataset_has_examples_of_every_problem(made):
     problem, data_dir = made
     # First of all: of what is read alone, the vocabulary has the entries of all problems.
     only = _rows(problem.dataset("dev", data_dir, _hp("multiproblem_target_eval_only=True")))
@@ -207,7 +207,7 @@ def test_examples_of_every_problem(made):
     assert _tasks(_rows(problem.dataset("dev", data_dir, few).take(2)), problem) == [2, 1, 1]
 
 
-def test_files_vocabulary_and_names(made, generated):
+def test_multi_problem_writes_files_and_shares_vocabulary(made, generated):
     problem, data_dir = made
     names = sorted(path.name for path in generated.iterdir())
     assert [name for name in names if name.startswith("vocab.")] == ["vocab.tales.256.subwords"]
@@ -237,7 +237,7 @@ def test_files_vocabulary_and_names(made, generated):
         ),
     ],
 )
-def test_a_pass_has_the_shares_that_hparams_say(made, changes, shares):
+def test_pass_has_shares_of_hparams(made, changes, shares):
     problem, data_dir = made
     passes = problem.dataset("train", data_dir, _hp(changes), seed=lambda number: number)
     size = passes.num_batches
@@ -259,7 +259,7 @@ def test_a_pass_has_the_shares_that_hparams_say(made, changes, shares):
         ("exponential", lambda examples: 0.5 * 1e-4 ** np.maximum(0, 1 - examples / 245)),
     ],
 )
-def test_shares_that_change(made, schedule, others):
+def test_shares_change_with_schedule(made, schedule, others):
     problem, data_dir = made
     changes = f"multiproblem_mixing_schedule={schedule},multiproblem_schedule_max_examples=245"
     passes = problem.dataset("train", data_dir, _hp(changes), seed=lambda number: number)
@@ -281,7 +281,7 @@ def test_shares_that_change(made, schedule, others):
     assert prints[0] != prints[1]
 
 
-def test_every_example_comes_in_time():
+def test_mixture_uses_every_example():
     lengths = np.array([3] * 50 + [9] * 3 + [4] * 5)
     groups = np.array([0] * 53 + [1] * 5)
     mixture = example_order.Mixture([0.25, 0.75])
@@ -299,7 +299,9 @@ def test_every_example_comes_in_time():
 
 
 @pytest.mark.slow
-def test_from_generation_to_decoding(package, registries, tmp_path, capsys, monkeypatch):
+def test_multi_problem_generates_trains_and_decodes(
+    package, registries, tmp_path, capsys, monkeypatch
+):
     flags = [
         f"--t2t_usr_dir={package}",
         "--problem=all_of_them",
@@ -359,14 +361,14 @@ def test_from_generation_to_decoding(package, registries, tmp_path, capsys, monk
         ("multiproblem_per_task_threshold='0,0,0'", "multiproblem_per_task_threshold .*3 weights"),
     ],
 )
-def test_hparams_that_are_refused(made, changes, said):
+def test_invalid_threshold_raises(made, changes, said):
     problem, data_dir = made
     for refused in (lambda hp: problem.dataset("train", data_dir, hp), problem.with_hparams):
         with pytest.raises(DataError, match=said):
             refused(_hp(changes))
 
 
-def test_hparams_are_refused_before_data_are_made(package, registries, tmp_path, capsys):
+def test_invalid_threshold_raises_before_data(package, registries, tmp_path, capsys):
     words = [
         f"--t2t_usr_dir={package}",
         "--problem=all_of_them",
@@ -403,7 +405,7 @@ def test_hparams_are_refused_before_data_are_made(package, registries, tmp_path,
         ("self.task_list = [Tales(), Shown()]", "preprocess_example.* Received: Tales, Shown"),
     ],
 )
-def test_lists_of_problems_that_are_refused(load, body, said):
+def test_invalid_task_list_raises(load, body, said):
     load(
         f"""{_PACKAGE}
 @registry.register_problem
@@ -430,7 +432,7 @@ class Wrong(multi_problem.MultiProblem):
         problems.get("wrong")
 
 
-def test_problems_of_t2t_can_be_among_them(load):
+def test_task_list_can_contain_t2t_problems(load):
     load(
         """
 from tensor2tensor.data_generators import imdb, lm1b, multi_problem

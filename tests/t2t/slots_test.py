@@ -27,7 +27,7 @@ def _variables(path=FOLDER):
 @pytest.mark.parametrize(
     ("folder", "name"), [(FOLDER, "transformer"), (ADAPTIVE, "universal_transformer")]
 )
-def test_checkpoint_goes_on(folder, name):
+def test_training_resumes_from_t2t_checkpoint(folder, name):
     model = t2t_import.load_checkpoint(folder, name, target_space_id=11)
     optimizer = optimizers.get(model.hparams)
     assert slots.load_optimizer(folder, model, optimizer) == 20
@@ -43,7 +43,7 @@ def test_checkpoint_goes_on(folder, name):
     assert np.abs(kept[0].numpy()).max() > 0
 
 
-def test_weight_without_statistics_keeps_its_own(model):
+def test_weight_without_slots_keeps_initial_slots(model):
     variables = _variables()
     scale = "training/transformer/body/encoder/layer_prepostprocess/layer_norm/layer_norm_scale"
     for suffix in ("Adam", "Adam_1"):
@@ -54,12 +54,12 @@ def test_weight_without_statistics_keeps_its_own(model):
     assert not np.any([slot.numpy() for slot in kept])
 
 
-def test_other_optimizer_is_told(model):
+def test_other_optimizer_raises(model):
     with pytest.raises(ValueError, match="Received: Adafactor, "):
         slots.assign(model, adafactor.Adafactor(table_shards=16), _training(_variables()))
 
 
-def test_wrong_shape_changes_nothing(model):
+def test_wrong_shape_raises_and_changes_nothing(model):
     variables = _training(_variables())
     name = "training/transformer/body/target_space_embedding/kernel/Adam_1"
     optimizer = adam.Adam()
@@ -74,7 +74,7 @@ def test_wrong_shape_changes_nothing(model):
     )
 
 
-def test_adafactor_with_fewer_rows_than_shards(model):
+def test_adafactor_loads_empty_shards(model):
     """T2T's empty shards have columns that are not numbers; vocabulary 4, shards 16."""
     table = "training/transformer/symbol_modality_4_32/shared/weights_{}/Adafactor"
     optimizer = adafactor.Adafactor(table_shards=16)
@@ -94,12 +94,12 @@ def test_adafactor_with_fewer_rows_than_shards(model):
         slots.assign(model, optimizer, variables)
 
 
-def test_no_checkpoint(model, tmp_path):
+def test_missing_checkpoint_raises(model, tmp_path):
     with pytest.raises(ValueError, match="t2t_output_dir .*hparams.json .*Received"):
         slots.load_optimizer(str(tmp_path), model, adam.Adam())
 
 
-def test_run_of_an_unknown_optimizer_can_be_used(tmp_path):
+def test_run_with_unsupported_optimizer_can_be_imported(tmp_path):
     for name in os.listdir(FOLDER):
         shutil.copy(os.path.join(FOLDER, name), tmp_path)
     path = tmp_path / "hparams.json"

@@ -6,7 +6,7 @@ from ut_keras.t2t import text_encoder
 from ut_keras.text import text_encoder_op
 
 
-def test_reserved_tokens_of_a_package_are_those_of_t2t():
+def test_reserved_tokens_must_begin_with_t2ts():
     """Of T2T's own `build_from_generator`: escaped, with their characters in the alphabet."""
     texts = ["a SEP b", "b SEP c a_b"] * 3
     reserved = [*text_encoder.RESERVED_TOKENS, "SEP", "<Q>", "a_b"]
@@ -23,14 +23,14 @@ def test_reserved_tokens_of_a_package_are_those_of_t2t():
 
 
 @pytest.mark.parametrize("word", ["1_0", "\u0663", "\uff10\uff13", "1" * 5000, "one"])
-def test_numbers_are_of_ascii_digits_as_in_an_export(word):
+def test_text_encoder_accepts_ascii_digits_only(word):
     encoder = text_encoder.TextEncoder()
     assert encoder.encode("3 -1 +4 007") == [5, 1, 6, 9]
     with pytest.raises(DataError, match="Received: '"):
         encoder.encode(f"3 {word}")
 
 
-def test_a_class_is_one_id_and_not_a_list_of_one():
+def test_class_label_encoder_returns_int():
     encoder = text_encoder.ClassLabelEncoder(["neg", "pos"])
     assert encoder.encode("pos") == 1
     for ids in (1, [1], np.array([[1]])):
@@ -38,14 +38,14 @@ def test_a_class_is_one_id_and_not_a_list_of_one():
     assert text_encoder.to_built_in(encoder).encode("pos") == [1]
 
 
-def test_bytes_that_are_no_text():
+def test_to_unicode_handles_invalid_bytes():
     assert text_encoder.to_unicode_ignore_errors(b"a\xff") == "a"
     assert text_encoder.to_unicode(b"a\xff", ignore_errors=True) == "a"
     with pytest.raises(UnicodeDecodeError):
         text_encoder.to_unicode(b"a\xff")
 
 
-def test_what_a_packages_encoder_decodes_is_text():
+def test_package_encoder_decodes_to_text():
     class Characters:
         vocab_size = 9
 
@@ -58,13 +58,13 @@ def test_what_a_packages_encoder_decodes_is_text():
     assert text_encoder.to_built_in(Characters()).decode([3, 4]) == "3 4"
 
 
-def test_reserved_ids_of_a_package_that_has_none():
+def test_text_encoder_without_reserved_ids():
     encoder = text_encoder.to_built_in(text_encoder.TextEncoder(num_reserved_ids=0), 9)
     assert (encoder.encode("3 4"), encoder.decode([3, 4]), encoder.vocab_size) == ([3, 4], "3 4", 9)
     assert text_encoder.to_built_in(text_encoder.TextEncoder(), 9).encode("3") == [5]
 
 
-def test_export_of_a_packages_encoder_names_its_class():
+def test_export_of_package_encoder_names_its_class():
     class MyCharacters(text_encoder.TextEncoder):
         vocab_size = 300
 

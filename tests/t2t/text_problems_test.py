@@ -17,7 +17,7 @@ class Mine(text_problems.QuestionAndContext2TextProblem):
 """
 
 
-def test_a_context_is_put_into_the_inputs_as_squad_concat_does(make):
+def test_preprocess_example_adds_context_to_inputs(make):
     problem = make(
         _CONTEXT
         + """
@@ -42,7 +42,7 @@ def test_a_context_is_put_into_the_inputs_as_squad_concat_does(make):
     assert question == "Who 0?<EOS>" and story.startswith("A text of 0.<EOS>")
 
 
-def test_a_context_that_no_model_is_shown_is_dropped_and_said(make, capsys):
+def test_unused_context_is_dropped_with_note(make, capsys):
     problem = make(_CONTEXT)
     assert set(problem.feature_specs(make.data_dir)) == {"inputs", "targets"}
     assert "the feature 'context' of mine" in capsys.readouterr().out
@@ -62,7 +62,7 @@ def test_a_context_that_no_model_is_shown_is_dropped_and_said(make, capsys):
         ("pass", True),
     ],
 )
-def test_context_is_said_to_be_unshown_only_where_preprocess_example_does_not_read_it(
+def test_note_on_context_only_if_preprocess_example_ignores_it(
     make, capsys, monkeypatch, body, is_said
 ):
     monkeypatch.setattr(missing, "_printed", set())
@@ -81,7 +81,7 @@ def test_context_is_said_to_be_unshown_only_where_preprocess_example_does_not_re
     assert (said in capsys.readouterr().out) == is_said
 
 
-def test_whole_files_are_chopped_as_t2t_does(make, tmp_path):
+def test_chopped_text_matches_t2t(make, tmp_path):
     for name, text in {"a": "one two three ", "b": "four five ", "c": "one two three four"}.items():
         (tmp_path / f"{name}.txt").write_text(text * 3)
     problem = make(f'''
@@ -123,7 +123,7 @@ class Mine(text_problems.ChoppedTextProblem):
     assert targets.shape[1] == 10 and "inputs" not in features
 
 
-def test_a_file_of_a_task_without_texts_is_empty_as_in_t2t(make, tmp_path):
+def test_task_without_texts_writes_empty_file(make, tmp_path):
     (tmp_path / "a.txt").write_text("one two three " * 20)
     problem = make(f'''
 @registry.register_problem
@@ -140,7 +140,7 @@ class Mine(text_problems.ChoppedTextProblem):
     assert len(problem.dataset("train", make.data_dir, hp)) == 7
 
 
-def test_foreign_vocabulary_of_a_package_is_named(load, tmp_path, capsys):
+def test_sentencepiece_vocabulary_prints_notes(load, tmp_path, capsys):
     """Lines of sentencepiece, which T2T reads as words."""
     load(
         """

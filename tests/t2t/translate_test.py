@@ -30,7 +30,7 @@ class Mine(translate.TranslateProblem):
 """
 
 
-def test_every_split_is_of_its_own_files_line_by_line(load, tmp_path):
+def test_split_reads_its_own_files_line_by_line(load, tmp_path):
     """Not T2T's "test", which has the sentences of "dev"; a carriage return ends no line."""
     for split in ("train", "eval", "test"):
         (tmp_path / f"{split}.en").write_bytes(f"{split}\none\rtwo\nend\r\n".encode())
@@ -56,7 +56,7 @@ def test_every_split_is_of_its_own_files_line_by_line(load, tmp_path):
         ("TranslateMine", ("tsv", 1, 0, "?.tsv"), "13a"),
     ],
 )
-def test_bleu_takes_the_tokenizer_of_the_target_language(load, class_name, files, tokenizer):
+def test_bleu_uses_tokenizer_of_target_language(load, class_name, files, tokenizer):
     source = _PACKAGE.replace("class Mine", f"class {class_name}")
     load(source.replace('(f"{dataset_split}.en", f"{dataset_split}.de")', repr(files)))
     name = "mine" if class_name == "Mine" else re.sub("(?=[A-Z])", "_", class_name)[1:].lower()
@@ -69,7 +69,7 @@ def test_bleu_takes_the_tokenizer_of_the_target_language(load, class_name, files
         assert scores == {"bleu": 0}
 
 
-def test_target_space_says_chinese(load, tmp_path):
+def test_target_space_id_selects_chinese(load, tmp_path):
     method = """
     def hparams(self, defaults, unused_model_hparams):
         super().hparams(defaults, unused_model_hparams)
@@ -80,7 +80,7 @@ def test_target_space_says_chinese(load, tmp_path):
     assert mine.feature_languages() == {"inputs": "", "targets": "zh"}
 
 
-def test_columns_of_tables(tmp_path):
+def test_tsv_columns_are_read(tmp_path):
     """Which may be packed; a pair without one of its sides is left out."""
     table = "\tno source\tx\nzwei\ttwo\tx\ndrei\n vier\tfour \n"
     (tmp_path / "a.tsv").write_text(table)
@@ -99,7 +99,7 @@ def test_columns_of_tables(tmp_path):
         (b"\xe4\n", None, "Text must be UTF-8. Received: .*labels, line 1"),
     ],
 )
-def test_labels_are_numbers_or_names_that_were_said(tmp_path, labels, classes, said):
+def test_unknown_label_raises(tmp_path, labels, classes, said):
     (tmp_path / "texts").write_text("one\ntwo\n")
     (tmp_path / "labels").write_bytes(labels if isinstance(labels, bytes) else labels.encode())
     paths = [str(tmp_path / name) for name in ("texts", "labels")]
@@ -107,7 +107,7 @@ def test_labels_are_numbers_or_names_that_were_said(tmp_path, labels, classes, s
         list(text_problems.text2class_txt_iterator(*paths, classes))
 
 
-def test_entities_of_sgm_files_stay_as_t2t_leaves_them(tmp_path):
+def test_sgm_entities_stay_as_in_t2t(tmp_path):
     """docs/t2t.md lists it: the product's own problems resolve them."""
     for name in ("a.sgm", "b.sgm"):
         (tmp_path / name).write_text('<doc>\n<seg id="1"> one &amp; two &lt;3 </seg>\n</doc>\n')

@@ -15,7 +15,7 @@ from ut_keras.t2t.missing import Missing
 
 
 @pytest.mark.parametrize("folder", ["trainer", "problems", "hparams", "json", "my-package"])
-def test_a_package_is_found_by_its_path_whatever_it_is_called(load, folder):
+def test_package_of_any_folder_name_is_loaded(load, folder):
     """It hides no module, and no module hides it."""
     hidden = {name: sys.modules.get(name) for name in ("trainer", "problems", "hparams", "json")}
     path = list(sys.path)
@@ -42,7 +42,7 @@ def test_a_package_is_found_by_its_path_whatever_it_is_called(load, folder):
     assert sys.path == path
 
 
-def test_a_package_knows_itself_and_its_neighbours(load, tmp_path):
+def test_package_imports_itself_and_its_neighbours(load, tmp_path):
     (tmp_path / "neighbour.py").write_text(
         "import tensorflow as tf\n"
         "from shelf.problems import kind\n"
@@ -76,7 +76,7 @@ def test_a_package_knows_itself_and_its_neighbours(load, tmp_path):
         importlib.import_module("kept")
 
 
-def test_a_package_that_is_on_its_own_path(registries, tmp_path, monkeypatch):
+def test_package_is_found_on_its_own_path(registries, tmp_path, monkeypatch):
     """As PYTHONPATH=my_package has it."""
     parts = tmp_path / "package" / "parts_of_it"
     parts.mkdir(parents=True)
@@ -94,7 +94,7 @@ def test_a_package_that_is_on_its_own_path(registries, tmp_path, monkeypatch):
     assert hparams.get("by_its_own_path").hidden_size == 128
 
 
-def test_the_stand_ins_are_for_the_package_only(load):
+def test_stand_ins_are_visible_to_the_package_only(load):
     load(
         """
         import tensor2tensor.data_generators.text_problems as by_path
@@ -117,7 +117,7 @@ def test_the_stand_ins_are_for_the_package_only(load):
         importlib.import_module("tensor2tensor")
 
 
-def test_tensorflow_has_the_names_of_both_its_versions(load):
+def test_tf_of_package_has_names_of_both_versions(load):
     folder = load(
         """
         import tensorflow as tf
@@ -148,7 +148,7 @@ def test_tensorflow_has_the_names_of_both_its_versions(load):
     assert not hasattr(tf, "gfile")
 
 
-def test_what_is_not_here_leaves_the_rest_of_the_package(load):
+def test_unsupported_names_leave_the_rest_usable(load):
     load(
         """
         import tensorflow as tf
@@ -185,7 +185,7 @@ def test_what_is_not_here_leaves_the_rest_of_the_package(load):
         problems.get("heard")
 
 
-def test_what_is_not_here_is_refused_in_one_line_when_it_is_used(load):
+def test_tensorflow_1_name_raises_when_used(load):
     folder = load(
         """
         import tensorflow as tf
@@ -212,7 +212,7 @@ def test_what_is_not_here_is_refused_in_one_line_when_it_is_used(load):
             use()
 
 
-def test_the_command_says_it_in_one_line(tmp_path, registries, capsys):
+def test_unsupported_name_ends_command_with_one_line(tmp_path, registries, capsys):
     package = tmp_path / "package"
     package.mkdir()
     (package / "__init__.py").write_text("\nfrom tensor2tensor.rl import ppo\nint(ppo)\n")
@@ -221,7 +221,7 @@ def test_the_command_says_it_in_one_line(tmp_path, registries, capsys):
     assert "tensor2tensor.rl" in line and "__init__.py, line 3" in line
 
 
-def test_a_model_of_t2t_is_refused_when_it_is_asked_for(load, tmp_path, capsys):
+def test_t2t_model_raises_when_selected(load, tmp_path, capsys):
     folder = load(
         """
         from tensor2tensor.layers import common_layers
@@ -250,7 +250,7 @@ def test_a_model_of_t2t_is_refused_when_it_is_asked_for(load, tmp_path, capsys):
     assert "with_a_body" not in models.names() and "renamed" in models.names()
 
 
-def test_what_the_trainer_of_t2t_alone_looks_up_does_not_end_a_package(load, capsys):
+def test_unused_registrations_print_notes(load, capsys):
     load(
         """
         from tensor2tensor.models import transformer
@@ -277,7 +277,7 @@ def test_what_the_trainer_of_t2t_alone_looks_up_does_not_end_a_package(load, cap
 
 
 @pytest.mark.slow  # they take their time to start
-def test_other_processes_load_the_package_too(load):
+def test_worker_processes_load_the_package(load):
     folder = load(
         """
         from tensor2tensor.data_generators import text_problems
@@ -291,7 +291,7 @@ def test_other_processes_load_the_package_too(load):
     assert process_pool.run(work, [1, 2], num_processes=2) == [201, 202]
 
 
-def test_a_package_that_fails_leaves_nothing_behind(tmp_path, registries):
+def test_failing_package_leaves_no_state(tmp_path, registries):
     package = tmp_path / "package"
     package.mkdir()
     (package / "__init__.py").write_text("1 / 0\n")
@@ -323,7 +323,7 @@ class FlaggedLines(text_problems.Text2TextProblem):
 """
 
 
-def test_flags_that_a_package_defines_and_reads(tmp_path, registries, capsys):
+def test_package_defines_and_reads_flags(tmp_path, registries, capsys):
     package = tmp_path / "package"
     package.mkdir()
     (package / "__init__.py").write_text(_WITH_FLAGS.format(name="number_of_lines"))
@@ -351,7 +351,7 @@ def test_flags_that_a_package_defines_and_reads(tmp_path, registries, capsys):
     assert "Unknown flag" in capsys.readouterr().err
 
 
-def test_what_a_package_reads_by_argparse_is_left_to_it(tmp_path, registries, capsys, monkeypatch):
+def test_argparse_flags_are_left_to_the_package(tmp_path, registries, capsys, monkeypatch):
     package = tmp_path / "package"
     package.mkdir()
     source = _WITH_FLAGS.format(name="of_argparse").replace("flagged_lines", "parsed_lines")

@@ -19,13 +19,13 @@ from ut_keras.t2t import missing, registry
         ("packed_spacing = 2", "packed_spacing of Mine must be 0. Received: 2"),
     ],
 )
-def test_what_nothing_reads_is_refused_before_anything_is_written(make, tmp_path, body, said):
+def test_unsupported_override_raises_before_writing(make, tmp_path, body, said):
     with pytest.raises(DataError, match=said):
         make(f"@registry.register_problem\nclass Mine(Base):\n    {body}\n")
     assert not (tmp_path / "data").exists()
 
 
-def test_what_is_not_here_is_refused_before_a_generate_data_of_ones_own(make, tmp_path):
+def test_missing_encoder_raises_before_own_generate_data(make, tmp_path):
     with pytest.raises(missing.Missing, match="DNAEncoder"):
         make(
             """
@@ -41,7 +41,7 @@ class Mine(Base):
         )
 
 
-def test_features_that_no_model_reads_are_refused(make):
+def test_unsupported_modality_raises(make):
     problem = make(
         """
 @registry.register_problem
@@ -61,7 +61,7 @@ class Mine(Base):
     assert not os.listdir(make.data_dir)
 
 
-def test_overrides_without_effect_are_said_once(make, capsys):
+def test_override_without_effect_prints_one_note(make, capsys):
     make(
         "@registry.register_problem\nclass Mine(Base):\n    decode_hooks = [print]\n",
         generated=False,
@@ -94,7 +94,7 @@ def test_overrides_without_effect_are_said_once(make, capsys):
         ),
     ],
 )
-def test_what_a_class_or_sample_lacks_is_one_line(load, tmp_path, body, said):
+def test_incomplete_class_or_sample_raises_one_line(load, tmp_path, body, said):
     base = "Text2ClassProblem" if "class" in body else "Text2TextProblem"
     generate = "    def generate_samples(self, *where):\n        yield from self.samples\n"
     load(
@@ -111,7 +111,7 @@ def test_what_a_class_or_sample_lacks_is_one_line(load, tmp_path, body, said):
     assert "\n" not in str(error.value)
 
 
-def test_a_problem_without_an_encoder_of_targets_is_refused(make):
+def test_problem_without_targets_encoder_raises(make):
     problem = make(
         """
 @registry.register_problem
@@ -129,7 +129,7 @@ class Mine(Base):
         problem.feature_specs(make.data_dir)
 
 
-def test_real_numbers_are_refused_before_anything_is_written(make, tmp_path):
+def test_real_valued_feature_raises_before_writing(make, tmp_path):
     with pytest.raises(DataError, match="inputs and targets of ints .*Text2ClassProblem"):
         make(
             """
@@ -146,7 +146,7 @@ class Mine(Base):
 
 
 @pytest.mark.parametrize("by_tasks", [False, True])
-def test_the_number_of_tasks_matters_where_there_are_tasks(make, by_tasks):
+def test_num_generate_tasks_is_checked_with_multiprocess_generate(make, by_tasks):
     problem = make(
         f"""
 @registry.register_problem
@@ -182,7 +182,7 @@ class Mine(Base):
         ("class_labels", "data_dir", "self"),
     ],
 )
-def test_method_with_other_arguments_is_one_line(make, tmp_path, method, arguments, received):
+def test_method_with_other_arguments_raises_one_line(make, tmp_path, method, arguments, received):
     with pytest.raises(DataError) as error:
         make(f"@registry.register_problem\nclass Mine(Base):\n    def {method}({received}): pass\n")
     said = str(error.value)
@@ -204,12 +204,12 @@ def test_method_with_other_arguments_is_one_line(make, tmp_path, method, argumen
         "def get_or_create_vocab(self, a, b): pass\n    def feature_encoders(self, data_dir): pass",
     ],
 )
-def test_method_that_can_be_called_as_t2t_does_is_accepted(make, body):
+def test_method_accepting_t2ts_arguments_is_valid(make, body):
     make(f"@registry.register_problem\nclass Mine(Base):\n    {body}\n", generated=False)
 
 
 @pytest.mark.parametrize("kind", ["property", "list"])
-def test_value_in_place_of_a_method_is_one_line(make, kind):
+def test_value_instead_of_method_raises_one_line(make, kind):
     body = {
         "property": "@property\n    def eval_metrics(self): return ['accuracy']",
         "list": "eval_metrics = ['accuracy']",
@@ -221,7 +221,7 @@ def test_value_in_place_of_a_method_is_one_line(make, kind):
 
 
 @pytest.mark.parametrize("received", ["self, a, b", "self", "self, was_reversed"])
-def test_initializer_with_other_arguments_is_one_line(make, received):
+def test_init_with_other_arguments_raises_one_line(make, received):
     with pytest.raises(DataError) as error:
         make(
             f"@registry.register_problem\nclass Mine(Base):\n    def __init__({received}): pass\n",
@@ -232,7 +232,7 @@ def test_initializer_with_other_arguments_is_one_line(make, received):
     assert f"Received: __init__({received})." in said
 
 
-def test_set_function_with_an_argument_is_one_line(load):
+def test_set_function_with_argument_raises_one_line(load):
     load(
         """
         from tensor2tensor.utils import registry
@@ -297,7 +297,7 @@ class Mine(Several):
         ("pass", False, r"targets of mine .*class_label.* Received: \[0, 0\]"),
     ],
 )
-def test_several_labels_are_refused_before_there_are_data(make, hparams_of, own_data, said):
+def test_multi_label_problem_raises_before_data(make, hparams_of, own_data, said):
     problem = make(
         _SEVERAL_LABELS
         + f"""
@@ -313,7 +313,7 @@ def test_several_labels_are_refused_before_there_are_data(make, hparams_of, own_
     assert not [name for name in os.listdir(make.data_dir) if name.startswith("mine-")]
 
 
-def test_old_kind_by_default_is_the_kind_itself(make):
+def test_modality_with_default_suffix_is_the_modality(make):
     problem = make(
         """
 @registry.register_problem
@@ -332,7 +332,7 @@ class Mine(Base):
 
 
 @pytest.mark.parametrize("body", ["return [metrics.Metrics.NOWHERE]", "raise KeyError('later')"])
-def test_metrics_are_not_asked_for_while_data_are_made(make, body):
+def test_data_generation_does_not_read_eval_metrics(make, body):
     """As in T2T, which has its own error for a name that it lacks, when it trains."""
     problem = make(
         "@registry.register_problem\nclass Mine(Base):\n"
