@@ -1,4 +1,4 @@
-"""What a problem of a package lacks, or has and nothing reads: it is refused or said, in a line."""
+"""Errors and notes for incomplete or unsupported problems of a package."""
 
 import contextlib
 import os
@@ -333,7 +333,7 @@ class Mine(Base):
 
 @pytest.mark.parametrize("body", ["return [metrics.Metrics.NOWHERE]", "raise KeyError('later')"])
 def test_data_generation_does_not_read_eval_metrics(make, body):
-    """As in T2T, which has its own error for a name that it lacks, when it trains."""
+    """T2T reads eval_metrics when it trains, and raises an error for an unknown name then."""
     problem = make(
         "@registry.register_problem\nclass Mine(Base):\n"
         f"    approx_vocab_size = 2**8\n    def eval_metrics(self): {body}\n"

@@ -417,7 +417,7 @@ def _only_train(write):
 
 
 def test_adapted_problem_reads_data_of_t2t(make, tmp_path):
-    """tests/testdata/t2t/data_dir, by a problem of a package in place of ours."""
+    """A package's problem replaces the built-in one and reads tests/testdata/t2t/data_dir."""
     shutil.copytree(_T2T_DATA, tmp_path / "data")
     problem = make(
         """
@@ -440,7 +440,7 @@ class AlgorithmicReverseBinary40(problem.Problem):
 
 
 def test_package_encoder_is_requested_once_before_samples(make):
-    """And it is the one that encodes."""
+    """The requested encoder encodes the samples."""
     problem = make(
         """
 class Shifted(text_encoder.ByteTextEncoder):
@@ -464,7 +464,7 @@ class Mine(Base):
 
 
 def test_encoder_without_vocab_size_generates_data_only(make):
-    """What copies of T2T's `generate_encoded_samples` begin with, and what T2T needs to train."""
+    """Copies of T2T's `generate_encoded_samples` begin with a log line for MLPerf."""
     problem = make(
         """
 from tensor2tensor.utils import mlperf_log
@@ -513,7 +513,7 @@ class Mine(text_problems.Text2TextProblem):
 
 @pytest.mark.parametrize("per_split", [True, False])
 def test_package_reading_every_file_finds_no_files_of_ut_keras(make, tmp_path, per_split):
-    """T2T's files apart, which stand there in T2T, too; also while another process writes there."""
+    """Except for T2T's own files, also while another process writes to the folder."""
     lines = [f"text {number}" for number in range(120)]
     for folder in ("data", "tmp"):
         (tmp_path / folder).mkdir()

@@ -1,4 +1,4 @@
-"""The packages of tests/testdata/t2t_packages, written for T2T, from generation to decoding."""
+"""Five packages for T2T (tests/testdata/t2t_packages) work from generation to decoding."""
 
 import json
 import os
@@ -27,7 +27,7 @@ _SMALL = "batch_size=64,hidden_size=16,filter_size=16,num_heads=2,num_hidden_lay
 
 @pytest.fixture
 def world(tmp_path):
-    """A folder with copies of the packages, and raw data where each looks for them."""
+    """A folder with copies of the packages and their raw data."""
     shutil.copytree(_PACKAGES, tmp_path / "packages")
     for folder in ("tmp", "data", "data/corrections"):
         (tmp_path / folder).mkdir()
@@ -70,12 +70,12 @@ def test_packages_generate_disjoint_train_and_dev_data(world, registries, capsys
         assert not set(examples["train"]) & set(examples["dev"])
         left = list((world / "data").rglob("*-splits.json"))
         assert left == []
-    # As T2T deals the samples out, the last of 4 files is dev's.
+    # T2T distributes the samples in turn, so the last of 4 files is the dev split.
     encoder = problems.get("verse_pairs").feature_encoders(str(world / "data"))["inputs"]
     dev = [json.loads(example) for example in _examples(world, "gcp/trainer", "verse_pairs", "dev")]
     assert encoder.decode(dev[0]["inputs"][:-1]).startswith("line 3 of forty")
     assert encoder.decode(dev[1]["inputs"][:-1]).startswith("line 7 of forty")
-    # Their sets are ours.
+    # They use built-in sets.
     hp = hparams.get("transformer_verse", "num_heads=4")
     assert (hp.hidden_size, hp.num_heads, hp.attention_dropout) == (16, 4, 0.6)
     assert hparams.get("transformer_verse_tpu").optimizer == "Adafactor"
@@ -98,7 +98,7 @@ def test_packages_train_decode_and_evaluate(
     assert trainer.main([*flags, *train, schedule, "--generate_data", "--eval_steps=1"]) == 0
     assert "evaluation at step 2" in capsys.readouterr().out
     decoding = "--decode_hparams=beam_size=1,extra_length=2,num_samples=2"
-    if problem == "sentence_model":  # a language model goes on from lines
+    if problem == "sentence_model":  # a language model continues lines
         lines = (world / "tmp" / "raw.txt").read_text().splitlines()[:2]
         (world / "lines.txt").write_text("\n".join(lines) + "\n")
         files = [f"--decode_from_file={world}/lines.txt", f"--decode_to_file={world}/decoded.txt"]

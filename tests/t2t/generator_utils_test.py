@@ -93,7 +93,7 @@ def test_folder_named_unshuffled_keeps_its_name(tmp_path):
 
 
 def test_existing_files_are_not_shuffled(tmp_path):
-    """T2T passes over files with their final names, made before or just now."""
+    """T2T does not shuffle files that already have their final names."""
     path = str(tmp_path / "p-train-00000-of-00001")
     tfrecords.write([{"targets": [i]} for i in range(20)], [path])
     before = _content(tmp_path)

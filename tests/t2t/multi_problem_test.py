@@ -1,4 +1,4 @@
-"""Several problems in one run: tensor2tensor.data_generators.multi_problem."""
+"""Training on several problems: tensor2tensor.data_generators.multi_problem."""
 
 import json
 import re
@@ -80,13 +80,13 @@ def package(load):
 
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory):
-    """A folder that the first test fills, and that none changes then."""
+    """A folder that the first test fills and no later test changes."""
     return tmp_path_factory.mktemp("generated")
 
 
 @pytest.fixture
 def made(package, generated, tmp_path):
-    """(the problem, the folder with its data)"""
+    """The tuple (problem, folder of its data)."""
     problem = problems.get("all_of_them")
     if not any(generated.iterdir()):
         problem.generate_data(str(generated), str(tmp_path / "tmp"))
@@ -118,7 +118,7 @@ def _records(data_dir, name, split):
 
 
 def _tasks(rows, problem):
-    """How many rows are of each problem."""
+    """Return the number of examples of each problem."""
     ids = [task.t2t.task_id for task in problem.tasks]
     return [sum(task in row for row in rows) for task in ids]
 
@@ -155,7 +155,7 @@ def test_joint_examples_match_t2t(package):
 
 
 def test_target_weights_match_t2t(package):
-    """`aggregate_task_losses` of T2T, with losses that are the ids."""
+    """The reference is T2T's `aggregate_task_losses` with the ids as losses."""
     t2t = problems.get("all_of_them").t2t
     t2t.update_task_ids(82)
     names, records, rows, _ = zip(*_OF_T2T, strict=True)
@@ -321,7 +321,7 @@ def test_multi_problem_generates_trains_and_decodes(
 
     said = [train("stopped", 15), train("stopped", 40), train("whole", 40)]
     results = [re.findall(r"evaluation at step 40: (.*)", text)[0] for text in said[1:]]
-    assert results[0] == results[1]  # goes on exactly
+    assert results[0] == results[1]  # resumed exactly
     names = {word.partition("=")[0] for word in results[0].split()}
     wanted = {f"{m}_{t}" for m in ("accuracy", "neg_log_perplexity") for t in ("tales", "reviews")}
     assert wanted | {"accuracy", "accuracy_titles"} <= names

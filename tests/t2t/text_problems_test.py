@@ -1,4 +1,4 @@
-"""T2T's kinds of text beyond pairs: a question with its context, whole files that are chopped."""
+"""T2T's other text problems: questions with a context, and files that are cut into parts."""
 
 import pytest
 
@@ -57,7 +57,7 @@ def test_unused_context_is_dropped_with_note(make, capsys):
         ("example['inputs'] = tf.concat([example['inputs'], example['context']], 0)", False),
         ("example['inputs'] = tf.concat([example[n] for n in ('context', 'inputs')], 0)", False),
         ("example = {**example, 'inputs': example.pop('context')}", False),
-        ("example = dict(example)", False),  # nobody knows what becomes of the copy
+        ("example = dict(example)", False),  # the use of the copy is unknown
         ("example['inputs'] = example['inputs'][:3]", True),
         ("pass", True),
     ],
@@ -141,7 +141,7 @@ class Mine(text_problems.ChoppedTextProblem):
 
 
 def test_sentencepiece_vocabulary_prints_notes(load, tmp_path, capsys):
-    """Lines of sentencepiece, which T2T reads as words."""
+    """T2T reads the lines of a sentencepiece vocabulary as words."""
     load(
         """
         from tensor2tensor.data_generators import problem, text_problems

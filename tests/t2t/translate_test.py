@@ -1,4 +1,4 @@
-"""What a `TranslateProblem` of a package makes of the files that it names."""
+"""A `TranslateProblem` of a package reads the files that it names."""
 
 import gzip
 import re
@@ -31,7 +31,7 @@ class Mine(translate.TranslateProblem):
 
 
 def test_split_reads_its_own_files_line_by_line(load, tmp_path):
-    """Not T2T's "test", which has the sentences of "dev"; a carriage return ends no line."""
+    """Unlike in T2T, "test" differs from "dev". A carriage return does not end a line."""
     for split in ("train", "eval", "test"):
         (tmp_path / f"{split}.en").write_bytes(f"{split}\none\rtwo\nend\r\n".encode())
         (tmp_path / f"{split}.de").write_text(f"{split}er\neinszwei\nEnde\n")
@@ -81,7 +81,7 @@ def test_target_space_id_selects_chinese(load, tmp_path):
 
 
 def test_tsv_columns_are_read(tmp_path):
-    """Which may be packed; a pair without one of its sides is left out."""
+    """The tables may be in an archive. Pairs with an empty side are skipped."""
     table = "\tno source\tx\nzwei\ttwo\tx\ndrei\n vier\tfour \n"
     (tmp_path / "a.tsv").write_text(table)
     (tmp_path / "b.tsv.gz").write_bytes(gzip.compress(table.replace("two", "2").encode()))
@@ -108,7 +108,7 @@ def test_unknown_label_raises(tmp_path, labels, classes, said):
 
 
 def test_sgm_entities_stay_as_in_t2t(tmp_path):
-    """docs/t2t.md lists it: the product's own problems resolve them."""
+    """docs/t2t.md lists this difference: the built-in problems decode entities."""
     for name in ("a.sgm", "b.sgm"):
         (tmp_path / name).write_text('<doc>\n<seg id="1"> one &amp; two &lt;3 </seg>\n</doc>\n')
     base = translate.compile_data(str(tmp_path), [["", ("a.sgm", "b.sgm")]], "out")

@@ -16,7 +16,7 @@ from ut_keras.t2t.missing import Missing
 
 @pytest.mark.parametrize("folder", ["trainer", "problems", "hparams", "json", "my-package"])
 def test_package_of_any_folder_name_is_loaded(load, folder):
-    """It hides no module, and no module hides it."""
+    """The package hides no module, and no module hides the package."""
     hidden = {name: sys.modules.get(name) for name in ("trainer", "problems", "hparams", "json")}
     path = list(sys.path)
     load(
@@ -77,7 +77,7 @@ def test_package_imports_itself_and_its_neighbours(load, tmp_path):
 
 
 def test_package_is_found_on_its_own_path(registries, tmp_path, monkeypatch):
-    """As PYTHONPATH=my_package has it."""
+    """The package's folder is on the path, as with PYTHONPATH=my_package."""
     parts = tmp_path / "package" / "parts_of_it"
     parts.mkdir(parents=True)
     (parts / "__init__.py").write_text("")
