@@ -1,7 +1,11 @@
-"""T2T's variables and checkpoints, to our weights and back.
+"""Conversion of T2T's variables and checkpoints to models of ut_keras, and back.
 
-Our layers carry the names of T2T's scopes, so that most of a T2T name is the path of the weight;
-the rules below say the rest. Embedding tables are cut into shards there, and are whole here.
+    model = t2t_import.load_checkpoint("t2t_run", "transformer")
+    variables = t2t_import.export_variables(model)         {T2T's variable name: array}
+
+The layers have the names of T2T's scopes, so the path of a weight is nearly T2T's variable name.
+The rules below make the remaining changes. T2T splits an embedding table into shards; here it is
+one weight.
 """
 
 import os
@@ -18,7 +22,7 @@ from ut_keras.data.features import FeatureSpec
 from ut_keras.files import json_file
 from ut_keras.ops import finite
 
-# From the path of a weight to T2T's name within the model's scope; applied in this order.
+# Rules from the path of a weight to T2T's name within the model's scope, applied in this order.
 _RENAMING_RULES = (
     (r"/depth/(before|recurrence|after)/", r"/depth/"),
     (r"/depth/(signals/)?timing/dense/", r"/depth/{timing_dense}/"),
@@ -60,11 +64,11 @@ _RENAMING_RULES = (
 
 
 class _Entry(NamedTuple):
-    """Where one of our weights is in T2T."""
+    """The T2T variables that contain one weight."""
 
     variable: object  # Keras variable
-    names: tuple  # T2T's variables; more than one for the shards of a table
-    shapes: tuple  # theirs
+    names: tuple  # names of T2T's variables, several for a table with shards
+    shapes: tuple  # shapes of T2T's variables
 
 
 def build_model(
@@ -73,17 +77,23 @@ def build_model(
     variables: Mapping[str, np.ndarray],
     target_space_id: int = 0,
 ) -> keras.Model:
-    """Makes one of our models with T2T's weights.
+    """Return a model with the values of T2T's variables.
 
-    Vocabulary sizes, class or symbol targets and missing inputs are read off the variables.
+    The variables determine the vocabulary sizes, whether targets are classes or symbols, and
+    whether there are inputs.
 
     Args:
-        model_name: str, T2T's name of the model.
+        model_name: str. T2T's name of the model.
         t2t_hparams: dict of T2T's hparams.
         variables: dict from T2T's variable name to array.
-        target_space_id: int. The problem's, which is in no variable.
+        target_space_id: int. The problem's id of the target text, which no variable contains.
+
+    Returns:
+        keras.Model.
+
     Raises:
-        ValueError: lists the variables that have no place here, and the weights that got none.
+        ValueError: if the variables are not exactly those of the model, or a shape or value is
+            wrong.
     """
     hp = hparam.from_dict(_without_ignored_hparams(model_name, t2t_hparams))
     specs = _read_specs(model_name, variables)
@@ -104,12 +114,13 @@ def build_model(
 def export_variables(
     model: keras.Model, values: Iterable[Any] | None = None
 ) -> dict[str, np.ndarray]:
-    """The inverse of `build_model`.
+    """Return the weights of a model as T2T's variables, the inverse of `build_model`.
 
     Args:
-        model: one of our models.
-        values: arrays in the order of `model.trainable_variables`, such as gradients. By default
-            the weights.
+        model: a model of ut_keras.
+        values: arrays in the order of `model.trainable_variables`, such as gradients. The default
+            is the weights.
+
     Returns:
         dict from T2T's variable name to array.
     """
@@ -122,14 +133,18 @@ def export_variables(
 
 
 def load_checkpoint(t2t_output_dir: str, model_name: str, target_space_id: int = 0) -> keras.Model:
-    """Makes a model from the newest checkpoint of a T2T run.
+    """Return a model with the weights of the newest checkpoint of a T2T run.
 
     Args:
-        t2t_output_dir: str, with `hparams.json` and `model.ckpt-*`.
-        model_name: str, T2T's name of the model.
-        target_space_id: int. The problem's.
+        t2t_output_dir: str. Folder with `hparams.json` and `model.ckpt-*`.
+        model_name: str. T2T's name of the model.
+        target_space_id: int. The problem's id of the target text.
+
+    Returns:
+        keras.Model.
+
     Raises:
-        ValueError: if there is no checkpoint, or it does not fit.
+        ValueError: if there is no checkpoint, or its variables are not those of the model.
     """
     variables = read_checkpoint(t2t_output_dir, f"{model_name}/")
     t2t_hparams = json_file.read(os.path.join(t2t_output_dir, "hparams.json"))
@@ -137,7 +152,18 @@ def load_checkpoint(t2t_output_dir: str, model_name: str, target_space_id: int =
 
 
 def read_checkpoint(t2t_output_dir: str, *beginnings: str) -> dict[str, np.ndarray]:
-    """The variables of a T2T run whose names begin so; arguments, errors as `load_checkpoint`."""
+    """Return the variables of a T2T run whose names have one of the beginnings.
+
+    Args:
+        t2t_output_dir: str. Folder with `hparams.json` and `model.ckpt-*`.
+        *beginnings: str. Beginnings of names.
+
+    Returns:
+        dict from T2T's variable name to array.
+
+    Raises:
+        ValueError: if there is no checkpoint.
+    """
     path = tf.train.latest_checkpoint(t2t_output_dir)
     if path is None or not os.path.exists(os.path.join(t2t_output_dir, "hparams.json")):
         is_folder = os.path.isdir(t2t_output_dir)
@@ -164,17 +190,17 @@ def _lstm_scope(model_name):
 
 
 def _without_ignored_hparams(model_name, t2t_hparams):
-    """Without what T2T's model lets lie, so that what is made is what T2T had."""
-    if _is_lstm(model_name):  # its plain set has nothing that tells it from a Transformer's
+    """Return the hparams without fields that T2T's model ignores and ut_keras does not."""
+    if _is_lstm(model_name):  # this field selects LSTMHParams; T2T's set has no such field
         return {"attention_mask_padding": False, **t2t_hparams}
-    ignored = {"block_length"}  # its attention always takes 128
+    ignored = {"block_length"}  # T2T's attention always uses 128
     if _is_universal(model_name):
         ignored |= {"heads_share_relative_embedding", "add_relative_to_values"}
     return {name: value for name, value in t2t_hparams.items() if name not in ignored}
 
 
 def _read_specs(model_name, variables):
-    """Feature specs, off names such as symbol_modality_24_16/input_emb/weights_0."""
+    """Return the feature specs from names like symbol_modality_24_16/input_emb/weights_0."""
     tables: dict[str, set[int]] = {}  # from kind ("shared", "input_emb", ...) to vocabulary sizes
     classes = None
     for name in variables:
@@ -200,13 +226,13 @@ def _read_specs(model_name, variables):
     encoder = f"{model_name}/body/{scope}encoder/"
     if any(name.startswith(encoder) for name in variables):
         sizes = tables.get("input_emb") or shared
-        # Two shared tables: the one that is not the softmax's is the source's.
+        # With two shared tables, the softmax uses one and the inputs the other.
         specs["inputs"] = FeatureSpec(min(sizes - targets if len(sizes) > 1 else sizes))
     return specs
 
 
 def weight_entries(model: keras.Model) -> list[Any]:
-    """Where each of `model.trainable_variables` is in T2T: a list of `_Entry`."""
+    """Return a list with the `_Entry` of each of `model.trainable_variables`."""
     return [
         _table_entry(model, variable) or _entry(model, variable)
         for variable in model.trainable_variables
@@ -217,7 +243,7 @@ def _entry(model, variable):
     depth, timing_dense = "", "dense"
     if _is_universal(model.name):
         depth = f"universal_transformer_{model.hparams.recurrence_type}/"
-        if model.hparams.recurrence_type == "dwa":  # which makes a "dense" of its own before
+        if model.hparams.recurrence_type == "dwa":  # its first "dense" is another layer
             timing_dense = "dense_1"
     classes = f"{model.specs['targets'].vocab_size}_{model.hparams.hidden_size}"
     name = variable.path
@@ -237,7 +263,7 @@ def _entry(model, variable):
 
 
 def _table_entry(model, variable):
-    """The shards of an embedding table, or None for any other weight."""
+    """Return the entry of an embedding table, or None for any other weight."""
     kinds = {"source_embedding": "input_emb", "target_embedding": "target_emb"}
     owner = variable.path.split("/")[0]
     if variable.path != f"{owner}/weights":
@@ -257,7 +283,7 @@ def _table_entry(model, variable):
 
 
 def _merge_shards(entry, variables):
-    """The value of our weight, from T2T's variables."""
+    """Return the value of a weight from T2T's variables."""
     parts = [np.asarray(variables[name]) for name in entry.names]
     for name, part, shape in zip(entry.names, parts, entry.shapes, strict=True):
         if part.shape != shape:
@@ -273,7 +299,7 @@ def check_finite(names: Iterable[str], variables: Mapping[str, np.ndarray]) -> N
 
 
 def _split_into_shards(entry, value):
-    """T2T's variables, from the value of our weight."""
+    """Return T2T's variables from the value of a weight."""
     if len(entry.names) == 1:
         return {entry.names[0]: value.reshape(entry.shapes[0])}
     ends = np.cumsum([shape[0] for shape in entry.shapes])

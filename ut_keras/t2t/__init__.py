@@ -1,11 +1,11 @@
-"""A package that was written for T2T, as it is: what `--t2t_usr_dir` imports.
+"""Support for unmodified T2T packages, which `--t2t_usr_dir` loads.
 
-    usr_dir             loads it, by path
-    modules             T2T's modules by name: those of ours that stand in for them, and the others
-    tf1_compat     the `tf` of TensorFlow 1 that such packages have
-    registry, problem, text_problems, …    the stand-ins themselves, by T2T's names
-    adapted_problem     a Problem of T2T's kind behind the contract of problems/problem.py
+    usr_dir             loads a package by its path
+    modules             maps T2T's module names to stand-ins or to unsupported names
+    tf1_compat          the TensorFlow 1 names of `tf` that such packages use
+    registry, problem, text_problems, …    the stand-ins, under T2T's names
+    adapted_problem     wraps a T2T problem in the interface of problems/problem.py
 
-Nothing here is T2T's code. The stand-ins are seen by the user's package only, and nothing else of
-ut_keras imports them.
+This folder contains no code from T2T. Only the user's package sees the stand-ins; the rest of
+ut_keras does not import them.
 """

@@ -1,11 +1,11 @@
-"""A Problem of T2T's kind behind the contract of problems/problem.py.
+"""Wraps a T2T problem in the interface of problems/problem.py.
 
     class PoetryLines(text_problems.Text2TextProblem): …     T2T's methods, in the user's package
-    adapt(PoetryLines)                                       a `problems.Problem`
+    adapt(PoetryLines())                                     a `problems.Problem`
 
-Files, names, vocabulary and splits are T2T's; how data are encoded, shuffled, read and batched is
-ours. What a package overrides and nothing here would read ends the command, or is said, by `adapt`:
-before anything is written (`overridden`).
+Files, names, vocabulary and splits are the same as in T2T. ut_keras encodes, shuffles, reads and
+batches the data. `Adapted.check` raises an error or prints a note if the package overrides a method
+that ut_keras does not call. This happens before any file is written (see `overridden`).
 """
 
 import contextlib
@@ -39,7 +39,7 @@ from ut_keras.t2t.naming import ModalityType
 from ut_keras.text import sacre_bleu
 
 _ANY_NUMBER = features.FeatureSpec(2**31 - 1)
-# Of T2T's `hparams` of a problem. Every search here stops at EOS.
+# The fields of a T2T problem's `hparams` that ut_keras uses. Decoding always stops at EOS.
 _USED_HPARAMS = {
     *("modality", "vocab_size", "input_modality", "target_modality"),
     *("input_space_id", "target_space_id", "stop_at_eos"),
@@ -53,34 +53,38 @@ _CLASSIFICATION_METRICS = (
 
 
 def adapt(t2t: t2t_problem.Problem) -> "Adapted":
-    """Makes a `problems.Problem` of a problem of T2T's kind, `ut_keras.t2t.problem.Problem`."""
+    """Return a T2T problem (`ut_keras.t2t.problem.Problem`) as a `problems.Problem`."""
     own_ids = not overridden.is_unchanged(t2t, "generate_encoded_samples")
     return (AdaptedWithIds if own_ids else Adapted)(t2t)
 
 
 class Adapted(problem.Problem):
-    """A problem whose samples are texts; `t2t` is the `ut_keras.t2t.problem.Problem`."""
+    """A T2T problem whose samples are texts.
+
+    Args:
+        t2t: `ut_keras.t2t.problem.Problem`. The problem of the package.
+    """
 
     other_results = ("per_word_perplexity", "decode/bleu")
 
     def __init__(self, t2t: t2t_problem.Problem) -> None:
-        self.t2t: Any = t2t  # what it has beyond the base class is the package's to say
+        self.t2t: Any = t2t  # Any: the package may define attributes that the base class lacks
         t2t.adapted = self
         self.name = t2t.name
-        self._run_hparams: hparam.BasicHParams | None = None  # of a run, once they are known
-        self._mode = ""  # of a dataset that is read
-        self._class_features: list[str] = []  # while data are generated
+        self._run_hparams: hparam.BasicHParams | None = None  # hparams of the run, once known
+        self._mode = ""  # T2T's mode of the dataset that is read
+        self._class_features: list[str] = []  # known while data are generated
         self._pass: one_pass.OnePass | None = None
-        self._tmp_dir: str | None = None  # while data are generated, as the next
+        self._tmp_dir: str | None = None  # known while data are generated, like _encoder
         self._encoder: Any = None
-        # data_dir -> (encoders, T2T's hparams of the problem)
+        # From data_dir to (encoders, the problem's T2T hparams).
         self._cache: dict[str | None, tuple[problem.Encoders, t2t_hparam.HParams]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        # For another process.
+        # Another process computes these again.
         return {**self.__dict__, "_pass": None, "_cache": {}, "_encoder": None}
 
-    # What it says about itself.
+    # Properties of the problem.
 
     def check(self) -> None:
         overridden.check(self.t2t)
@@ -101,7 +105,7 @@ class Adapted(problem.Problem):
         others = [name for name in names if name not in _CLASSIFICATION_METRICS]
         if others and not overridden.is_unchanged(
             self.t2t, "eval_metrics"
-        ):  # ours are those of texts
+        ):  # the default is for text targets
             missing.print_once(
                 f"note: {self.name}, whose targets are classes, skips the metrics "
                 f"{', '.join(others)}"
@@ -109,7 +113,7 @@ class Adapted(problem.Problem):
         return tuple(name for name in names if name in _CLASSIFICATION_METRICS)
 
     def _space_id(self, name):
-        with contextlib.suppress(DataError):  # where there is no vocabulary yet
+        with contextlib.suppress(DataError):  # there may be no vocabulary yet
             return self._encoders_and_hparams(next(iter(self._cache), None))[1].get(name)
         return 0
 
@@ -133,10 +137,10 @@ class Adapted(problem.Problem):
         encoders, hparams = self._encoders_and_hparams(data_dir)
         specs = {}
         for name, kind in feature_modalities.by_feature(hparams).items():
-            if kind == ModalityType.IDENTITY:  # what packing adds
+            if kind == ModalityType.IDENTITY:  # packing adds these features
                 continue
             if name not in ("inputs", "targets"):
-                if not self.preprocess_needs_hparams:  # which may put it into another
+                if not self.preprocess_needs_hparams:  # preprocess_example may read it
                     self._note_unused_feature(name)
                 continue
             modality = feature_modalities.modality(name, kind, self.name)
@@ -164,9 +168,13 @@ class Adapted(problem.Problem):
         missing.print_once(f"note: no model reads the feature {name!r} of {self.name}")
 
     def _check_modalities(self, data_dir):
-        """Raises DataError for features of a kind that no model reads, before there are data.
+        """Check the modalities of inputs and targets before data are generated.
 
-        What they are cannot always be told before there is a vocabulary; then it is checked later.
+        If `hparams` of the package needs a vocabulary that does not exist yet, `feature_specs`
+        checks them later.
+
+        Raises:
+            DataError: if no model supports a modality.
         """
         shown = feature_modalities.by_feature_without_vocabulary(self.t2t, data_dir).items()
         words = {
@@ -199,7 +207,7 @@ class Adapted(problem.Problem):
         return languages
 
     def _encoders_and_hparams(self, data_dir):
-        """The encoders, and what T2T's `hparams` of the problem says."""
+        """Return the encoders and the problem's T2T hparams for a data_dir."""
         if data_dir not in self._cache:
             self.t2t._encoders = self.t2t._hparams = None
             of_run = self._run_hparams and t2t_hparam.from_dataclass(self._run_hparams)
@@ -223,7 +231,7 @@ class Adapted(problem.Problem):
             sizes = {name: hparams.vocab_size.get(name) for name in kinds.of(hparams)}
             encoders, made = {}, {}
             for name, encoder in theirs.items():
-                if id(encoder) not in made:  # what inputs and targets share stays one
+                if id(encoder) not in made:  # inputs and targets may share an encoder
                     made[id(encoder)] = text_encoder.to_built_in(encoder, sizes.get(name))
                 encoders[name] = made[id(encoder)]
             before = t2t_problem.default_hparams()
@@ -233,11 +241,11 @@ class Adapted(problem.Problem):
             self._cache[data_dir] = encoders, hparams
         return self._cache[data_dir]
 
-    # Generation.
+    # Data generation.
 
     @property
     def _shards(self):
-        """{"train": number of files, …} in the order of `dataset_splits`."""
+        """{"train": number of files, …}, in the order of `dataset_splits`."""
         splits = getattr(self.t2t, "dataset_splits", ())
         return {t2t_problem.SPLIT_OF_FILES[split["split"]]: split["shards"] for split in splits}
 
@@ -278,13 +286,16 @@ class Adapted(problem.Problem):
 
     @property
     def writes_in_turn(self) -> bool:
-        """Whether samples go to files in turn: a `generate_data` of its own may leave one empty."""
+        """Whether samples are written to the files in turn, so that no file is empty by mistake.
+
+        A package that overrides `generate_data` may leave a file empty.
+        """
         return type(self.t2t).generate_data is text_problems.Text2TextProblem.generate_data
 
     def generate_by_split(
         self, data_dir: str, tmp_dir: str | None, seed: int = problem.DEFAULT_SEED, **how: Any
     ) -> dict[str, int]:
-        """Writes the files of T2T's `dataset_splits`; arguments as of `generate_data`."""
+        """Write the files of T2T's `dataset_splits`; for the arguments see `generate_data`."""
         self._seed, self._tmp_dir, self._encoder = seed, tmp_dir, None
         self.t2t._max_cases = how.get("max_cases")
         try:
@@ -297,17 +308,17 @@ class Adapted(problem.Problem):
                 self._pass = None
 
     def _call_generate_data(self, data_dir, tmp_dir, seed, tasks):
-        """Calls the `generate_data` of the package."""
+        """Call the package's own `generate_data`."""
         wanted = [split for split in self.splits if split != "test"] or self.splits
         if all(tfrecords.is_complete(data_dir, self.filename, split) for split in wanted):
             print(f"{self.name}: data found in {data_dir}, nothing to generate")
             return {}
         try:
-            self.feature_specs(data_dir)  # refuses what is not here, before long work
+            self.feature_specs(data_dir)  # raises `Missing` before long work
         except missing.Missing:
             raise
         except Exception:
-            pass  # what it reads may be made with the data
+            pass  # the files that it reads may be generated with the data
         _set_seeds(seed)
         by_tasks = self.t2t.multiprocess_generate
         if by_tasks:
@@ -326,8 +337,9 @@ class Adapted(problem.Problem):
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         t2t, of_texts = self.t2t, type(self) is Adapted
         _set_seeds(self._seed)
-        # As in T2T the samples are asked for, which may put a vocabulary there, then an encoder of
-        # the package's own; then they are drawn, before there are files of ours among theirs.
+        # The order is T2T's. First generate_samples is called, which may write a vocabulary file.
+        # Then the package's own encoder is requested. Then the samples are read, before ut_keras
+        # writes files beside the package's files.
         samples: Any = ()
         if of_texts or not t2t.is_generate_per_split:
             samples = self._samples("train", data_dir, tmp_dir)
@@ -343,15 +355,15 @@ class Adapted(problem.Problem):
         if of_texts:
             _set_seeds(self._seed)
             self._find_encoder(data_dir)
-            # What comes with the samples is not there yet, nor is a run, whose fields `hparams` may
-            # read; and what an encoder lacks is told later.
+            # `hparams` may need files that come with the samples or fields of a run. Neither exists
+            # yet. Missing attributes of an encoder are reported later.
             with contextlib.suppress(OSError, NotImplementedError, t2t_hparam.NoSuchHParam):
-                self.feature_specs(data_dir)  # refuses what no model reads, before long work
+                self.feature_specs(data_dir)  # raises for unsupported modalities before long work
         if self._pass:
             self._pass.write_record()
 
     def _find_encoder(self, data_dir):
-        """The one encoder that encodes; each process asks for it once."""
+        """Return the encoder of the data; each process requests it once from the package."""
         if self._encoder is None:
             encoder = self.t2t.get_or_create_vocab(data_dir, self._tmp_dir)
             contract.validated(encoder, contract.ENCODER, f"get_or_create_vocab of {self.name}")
@@ -407,7 +419,7 @@ class Adapted(problem.Problem):
         return packing.pack(records, packed_length) if packed_length else records
 
     def _stored(self):
-        """The names of the features in the files."""
+        """Return the names of the features in the files."""
         fields, decoders = self.t2t.example_reading_spec()
         if decoders:
             raise DataError(
@@ -416,14 +428,14 @@ class Adapted(problem.Problem):
             )
         return set(fields)
 
-    # Reading.
+    # Data reading.
 
     def with_hparams(self, hparams: Any, split: str | None = None) -> "Adapted":
         other = copy.copy(self)
         other._run_hparams = hparams if isinstance(hparams, hparam.BasicHParams) else None
         other._mode = "train" if split == "train" else "eval"
         if other._run_hparams == self._run_hparams:
-            other._cache = self._cache  # which a copy leaves behind
+            other._cache = self._cache  # the same hparams give the same values
         return other
 
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
@@ -435,7 +447,7 @@ class Adapted(problem.Problem):
 
     @property
     def preprocess_key(self) -> str:
-        """As far as it can be told."""
+        """A key of the code and hparams of `preprocess_example`, without helper functions."""
         if not self.preprocess_needs_hparams:
             return ""
         code = type(self.t2t).preprocess_example.__code__
@@ -460,7 +472,7 @@ class Adapted(problem.Problem):
         fixed = [name for name, rows in records.items() if not isinstance(rows, tf.RaggedTensor)]
         ragged = tf.RaggedTensorSpec([None], tf.int32, ragged_rank=0)
 
-        @tf.function  # by AutoGraph: an `if` of the package may ask a tensor
+        @tf.function  # AutoGraph converts an `if` on a tensor in the package
         def theirs(example):
             example = example_features.Example(example)
             made = self.t2t.preprocess_example(example, self._mode, hp)
@@ -472,7 +484,7 @@ class Adapted(problem.Problem):
             example = {name: tf.cast(ids, tf.int64) for name, ids in example.items()}
             try:
                 made = theirs(example)
-            except SystemExit as error:  # in AutoGraph's copy of the package's code
+            except SystemExit as error:  # raised in AutoGraph's copy of the package's code
                 made = f"SystemExit: {error} ({code.co_filename}, line {code.co_firstlineno})"
             if not isinstance(made, dict) or not made.keys() >= set(names):
                 raise DataError(
@@ -489,7 +501,7 @@ class Adapted(problem.Problem):
 
 
 class AdaptedWithIds(Adapted):
-    """A problem that makes the ids itself, in one process."""
+    """A T2T problem that encodes its samples itself, in one process."""
 
     def _samples(self, word, data_dir, tmp_dir):
         samples = self.t2t.generate_encoded_samples(data_dir, tmp_dir, word)
@@ -502,13 +514,13 @@ class AdaptedWithIds(Adapted):
 
 
 def _with_first_sample_made(samples):
-    """The samples, the first of them made now: before there are files that it might list."""
+    """Return the samples; the first one is made now, before any data file exists."""
     samples = iter(samples)
     return itertools.chain(list(itertools.islice(samples, 1)), samples)
 
 
 def _set_seeds(seed):
-    """As t2t-datagen does before it calls a problem."""
+    """Set the seeds that t2t-datagen sets before it calls a problem."""
     import numpy as np
 
     random.seed(seed)

@@ -1,4 +1,4 @@
-"""The example that `preprocess_example` of a package is called with.
+"""The dict that ut_keras passes to `preprocess_example` of a package.
 
 example["context"]      example.read == {"context"}
 """
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Example(dict[str, Any]):
-    """An example that remembers in `read` which of its features were read."""
+    """An example that records in `read` which of its features were accessed."""
 
     def __init__(self, features: Mapping[str, Any]) -> None:
         super().__init__(features)
@@ -18,7 +18,7 @@ class Example(dict[str, Any]):
         self.read.add(name)
         return super().__getitem__(name)
 
-    # By which `dict(example)` and `{**example}` take every feature from the method above.
+    # Because of this method `dict(example)` and `{**example}` call __getitem__ for each feature.
     def __iter__(self) -> Iterator[str]:
         return super().__iter__()
 

@@ -1,4 +1,4 @@
-"""Of which kind the features of a package's problem are: T2T's modalities, and our words for them.
+"""The modalities of a package's features: T2T's names and their names in ut_keras.
 
 by_feature(hparams)                       {"inputs": "symbol", "targets": "multi_label"}
 modality("targets", "multi_label", "mine")    DataError: no model reads it
@@ -19,7 +19,16 @@ _MODALITIES: dict[str, features.Modality] = {
 
 
 def modality(feature: str, kind: str, title: str) -> features.Modality:
-    """Our word for the kind of a feature; raises DataError, of problem `title`, without one."""
+    """Return the modality of a feature in ut_keras.
+
+    Args:
+        feature: str. Name of the feature, for the error.
+        kind: str. T2T's name of the modality.
+        title: str. Name of the problem, for the error.
+
+    Raises:
+        DataError: if no model supports the modality.
+    """
     if kind not in _MODALITIES:
         raise DataError(
             f"The inputs and targets of {title} must be {' or '.join(_MODALITIES)}. "
@@ -29,9 +38,9 @@ def modality(feature: str, kind: str, title: str) -> features.Modality:
 
 
 def by_feature_without_vocabulary(t2t: problem.Problem, data_dir: str | None) -> dict[str, str]:
-    """The kinds before there is a vocabulary; {} where they cannot be told.
+    """Return {feature: T2T's modality} before there is a vocabulary, or {} if that fails.
 
-    `hparams` of the package is called with encoders that stand for those which are not there yet.
+    This calls `hparams` of the package with placeholders for encoders that do not exist yet.
     """
     t2t = copy.copy(t2t)
     t2t._encoders = collections.defaultdict(text_encoder.ByteTextEncoder)
@@ -40,16 +49,20 @@ def by_feature_without_vocabulary(t2t: problem.Problem, data_dir: str | None) ->
     try:
         t2t.hparams(hparams, model_hparams)
         return dict(by_feature(hparams))
-    except Exception:  # it may need a vocabulary, or a run
+    except Exception:  # it may need a vocabulary or the hparams of a run
         return {}
 
 
 def by_feature(hparams: hparam.HParams) -> dict[str, str]:
-    """{feature: kind}; T2T's older problems say it together with the vocabulary's size."""
+    """Return {feature: T2T's modality}.
+
+    T2T's older problems store it together with the vocabulary size. Then this function moves both
+    to `hparams.modality` and `hparams.vocab_size`.
+    """
     if hparams.modality or not hparams.target_modality:
         return hparams.modality
     pairs = {**hparams.input_modality, "targets": hparams.target_modality}
     hparams.vocab_size = {name: size for name, (_, size) in pairs.items()}
-    # "class_label:multi_label" is another kind than "class_label".
+    # "class_label:multi_label" is a different modality from "class_label".
     hparams.modality = {n: kind.removesuffix(":default") for n, (kind, _) in pairs.items()}
     return hparams.modality

@@ -1,4 +1,4 @@
-"""T2T's data_generators.generator_utils: vocabularies, downloads and files of examples.
+"""Stand-in for data_generators.generator_utils: vocabularies, downloads, example files.
 
 References: tensor2tensor/data_generators/generator_utils.py.
 """
@@ -21,11 +21,11 @@ from ut_keras.t2t import text_encoder, text_files
 from ut_keras.text.text_encoder import store_new
 
 UNSHUFFLED_SUFFIX = "-unshuffled"
-_VOCAB_BUDGET = 1e6  # characters of each file that a vocabulary is built from
-_MOST_UNPACKED = 200 * 10**9  # bytes of an archive
+_VOCAB_BUDGET = 1e6  # characters of each file that are read to build a vocabulary
+_MOST_UNPACKED = 200 * 10**9  # largest unpacked size of an archive, in bytes
 
 
-# Names of files.
+# File names.
 
 
 def train_data_filenames(problem: str, output_dir: str, num_shards: int) -> list[str]:
@@ -49,17 +49,17 @@ def shard_filepath(fname: str, num_shards: int) -> list[str]:
 
 
 def outputs_exist(filenames: list[str]) -> str | None:
-    """The first of the files that is there, shuffled; None without one."""
+    """Return the first of the shuffled files that exists, or None."""
     return next((name for name in map(_final, filenames) if os.path.exists(name)), None)
 
 
 def _final(path):
-    """A path without the suffix in its file's name."""
+    """Return the path without "-unshuffled" in the file name."""
     folder, name = os.path.split(path)
     return os.path.join(folder, name.replace(UNSHUFFLED_SUFFIX, ""))
 
 
-# Files of examples.
+# Example files.
 
 
 def generate_files(
@@ -68,10 +68,10 @@ def generate_files(
     max_cases: int | None = None,
     cycle_every_n: int = 1,
 ) -> None:
-    """Writes examples to files, in turn; nothing if there are files.
+    """Write examples to the files in turn, unless one of the files exists.
 
     Raises:
-        DataError: if a case is no dict of lists of ints.
+        DataError: if an example is not a dict of lists of ints.
     """
     if outputs_exist(output_filenames):
         print(f"found {outputs_exist(output_filenames)}, nothing to generate", flush=True)
@@ -84,12 +84,12 @@ def generate_files(
 
 
 def shuffle_dataset(filenames: list[str], extra_fn: Callable | None = None) -> None:
-    """Shuffles each file, and gives it its name without "-unshuffled"."""
+    """Shuffle each file and remove "-unshuffled" from its name."""
     if extra_fn is not None:
         raise DataError(
             "extra_fn must be None; packed_length packs examples. Received: a function."
         )
-    if outputs_exist(filenames):  # as without the suffix, which T2T does not shuffle
+    if outputs_exist(filenames):  # T2T does not shuffle files without the suffix either
         return
     for name in filenames:
         examples = list(tfrecords.read(name))
@@ -119,8 +119,8 @@ def pack_examples(
     queue_size: int = 10,
     chop_long_sequences: bool = False,
 ) -> Samples:
-    """Several examples in one, as T2T's problems have it, without spacing."""
-    del has_inputs, chop_long_sequences  # the examples say it
+    """Pack several examples into one, without spacing, as T2T's problems do."""
+    del has_inputs, chop_long_sequences  # the examples show both
     if spacing:
         raise DataError(f"spacing must be 0. Received: {spacing}.")
     return packing.pack(examples, packed_length, queue_size)
@@ -137,7 +137,7 @@ def get_or_generate_vocab_inner(
     max_subtoken_length: int | None = None,
     reserved_tokens: Sequence[str] | None = None,
 ) -> text_encoder.SubwordTextEncoder:
-    """The subword vocabulary of a file, which is written if it is not there."""
+    """Return the subword vocabulary of a file, which is built and written if it is missing."""
     path = None
     if data_dir and vocab_filename:
         contract.validated(vocab_filename, contract.RELATIVE_FILE, "vocab_filename")
@@ -172,10 +172,12 @@ def get_or_generate_vocab(
 def generate_lines_for_vocab(
     tmp_dir: str, sources: list[Any], file_byte_budget: float = _VOCAB_BUDGET
 ) -> Iterator[str]:
-    """Yields lines of files, evenly spread, about a budget of each.
+    """Yield evenly spaced lines of each file, about `file_byte_budget` characters in total.
 
     Args:
+        tmp_dir: str. Folder of the raw files.
         sources: list of [URL or name in tmp_dir, names of the files in that archive].
+        file_byte_budget: float. About how many characters of each file are read.
     """
     for url, names, *_ in sources:
         for name in names:
@@ -204,11 +206,11 @@ def get_or_generate_txt_vocab(
     return get_or_generate_vocab_inner(data_dir, vocab_filename, vocab_size, texts)
 
 
-# Raw files.
+# Raw data files.
 
 
 def maybe_download(directory: str, filename: str, uri: str) -> str:
-    """The path of a file in a folder; downloads it, or copies it, if it is not there."""
+    """Return the path of a file in a folder; download or copy it if it is missing."""
     path = os.path.join(directory, filename)
     if os.path.exists(path):
         return path
@@ -226,7 +228,7 @@ def maybe_download_from_drive(directory: str, filename: str, url: str) -> str:
 
 
 def gunzip_file(gz_path: str, new_path: str) -> None:
-    """Unpacks a file, if the new one is not there."""
+    """Unpack a gzip file, unless the unpacked file exists."""
     if os.path.exists(new_path):
         return
     with gzip.open(gz_path, "rb") as source, whole_file.writing(new_path, binary=True) as target:
@@ -234,15 +236,16 @@ def gunzip_file(gz_path: str, new_path: str) -> None:
 
 
 def archived(tmp_dir: str, url: str, name: str) -> str:
-    """The path of a file, perhaps of an archive.
+    """Return the path of a raw file, which may have to be unpacked from an archive.
 
     Args:
-        url: str. Of the archive or file, which is downloaded if need be; or its path, from which it
-            is copied; or its name in tmp_dir.
-        name: str. Of the file in the archive, or in tmp_dir.
+        tmp_dir: str. Folder of the raw files.
+        url: str. URL of the archive or file, which is downloaded if it is missing. Or its path,
+            from which it is copied. Or its name in tmp_dir.
+        name: str. Name of the file in the archive or in tmp_dir.
 
     Raises:
-        DataError: if it is in neither.
+        DataError: if neither contains the file.
     """
     path = os.path.join(tmp_dir, name)
     if not os.path.exists(path):
@@ -260,5 +263,5 @@ def archived(tmp_dir: str, url: str, name: str) -> str:
 
 
 def unpacked(path: str) -> str:
-    """The folder with what an archive holds; a whole one or none, as it is not in T2T."""
+    """Return the folder of an unpacked archive; unlike in T2T it is never incomplete."""
     return unpacking.unpack(path, f"{path}.unpacked", ("*",), _MOST_UNPACKED)

@@ -1,6 +1,6 @@
-"""T2T's HParams: a set while its function changes it.
+"""Stand-in for T2T's HParams: the values of a set while its function changes them.
 
-    hparams = transformer.transformer_base()      an HParams with the values of our dataclass
+    hparams = transformer.transformer_base()      an HParams with the values of the dataclass
     hparams.hidden_size = 128
     hparams.add_hparam("filter_size", 512)
 
@@ -25,13 +25,13 @@ _IGNORED = saved.T2T_BOOKKEEPING | saved.T2T_FUNCTION_TABLES | set(saved.RETIRED
 
 
 class NoSuchHParam(AttributeError):
-    """A field is read that is not there."""
+    """A field that does not exist is read."""
 
 
 class HParams:
-    """Names and values; attributes can be read and set.
+    """Named values, which can be read and set as attributes.
 
-    Setting a name that is not there makes it: T2T's own functions do so.
+    Setting a name that does not exist adds it, because functions of T2T's sets rely on this.
     """
 
     def __init__(self, model_structure: Any = None, **values: Any) -> None:
@@ -45,24 +45,24 @@ class HParams:
         def __setattr__(self, name: str, value: Any) -> None: ...
 
     def add_hparam(self, name: str, value: Any) -> None:
-        """Adds a field; one that is there is set, for our sets have fields that T2T's lack."""
+        """Add a field, or set it if it exists: ut_keras' sets have fields that T2T's lack."""
         self.__dict__[name] = value
 
     def set_hparam(self, name: str, value: Any) -> None:
-        """Sets a field; raises ValueError if it is not there."""
+        """Set a field; raise ValueError if it does not exist."""
         if name not in self.__dict__:
             raise ValueError(f"name must be one of {', '.join(self.__dict__)}. Received: {name}.")
         self.__dict__[name] = value
 
     def del_hparam(self, name: str) -> None:
-        """Removes a field, if it is there."""
+        """Remove a field if it exists."""
         self.__dict__.pop(name, None)
 
     def parse(self, values: str) -> "HParams":
-        """Sets what "name=value,other_name=value" says, and returns itself.
+        """Set the fields that "name=value,other_name=value" lists, and return self.
 
         Raises:
-            ValueError: if a name is not there, or a word is none of its field's type.
+            ValueError: if a field does not exist, or a value does not have the field's type.
         """
         for name, value in hparam_overrides.parse(values).items():
             try:
@@ -91,7 +91,7 @@ class HParams:
         separators: tuple[str, str] | None = None,
         sort_keys: bool = False,
     ) -> str:
-        """Returns the text of a JSON object; functions are left out."""
+        """Return the values as a JSON object, without functions."""
         values = {name: value for name, value in self.__dict__.items() if not callable(value)}
         return json.dumps(values, indent=indent, separators=separators, sort_keys=sort_keys)
 
@@ -106,18 +106,19 @@ class HParams:
 
 
 def from_dataclass(hp: hparam_lib.BasicHParams) -> HParams:
-    """The HParams with the values of one of our dataclasses."""
+    """Return an HParams with the values of a hparams dataclass."""
     return HParams(**vars(hp), **{name: {} for name in saved.T2T_FUNCTION_TABLES})
 
 
 def to_dataclass(hparams: HParams | BasicHParams, title: str) -> BasicHParams:
-    """The dataclass that a set comes to.
+    """Convert the result of a set's function to the frozen dataclass.
 
     Args:
-        hparams: `HParams`, or one of our dataclasses already.
-        title: str, such as "hparams set my_set", for the line about fields that ours lack.
+        hparams: `HParams`, or a dataclass, which is returned unchanged.
+        title: str, such as "hparams set my_set". It names the set in the note about added fields.
 
     Raises:
+        UserError: if `hparams` is neither.
         HParamError: if a value has the wrong type or is out of range, or a function is replaced.
     """
     if not isinstance(hparams, HParams):
@@ -132,12 +133,12 @@ def to_dataclass(hparams: HParams | BasicHParams, title: str) -> BasicHParams:
             f"note: {title} adds {', '.join(added)}, which only the package can read"
         )
     ours = {name: values[name] for name in values if name in known}
-    kept = json.loads(HParams(**added).to_json())  # as they come back from a file
+    kept = json.loads(HParams(**added).to_json())  # as hparams.json returns them
     return hparam_lib.from_dict({**ours, "added": kept})
 
 
 def _cast_like(old, value):
-    """A word of `parse` in the type of the value that it takes the place of."""
+    """Convert a word of `parse` to the type of the old value."""
     if isinstance(value, list):
         return [_like(old[0] if old else None, item) for item in value]
     if not isinstance(value, hparam_overrides.UnquotedWord):

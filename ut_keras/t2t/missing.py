@@ -1,32 +1,37 @@
-"""What a user's package asks for and does not get: said in one line, when it is used."""
+"""Placeholders for names that a user's package imports and ut_keras does not have."""
 
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ut_keras.errors import UserError
 
-packages_loading = 0  # packages that are being imported; see `usr_dir.load`
+packages_loading = 0  # number of packages that are being imported, see `usr_dir.load`
 _printed: set[str] = set()
 
 
 def print_once(line: str) -> None:
-    """Prints a line about a package, whose sets and problems a command makes several times."""
+    """Print a line unless it was printed before; a command creates a problem several times."""
     if line not in _printed:
         _printed.add(line)
         print(line, flush=True)
 
 
 class Missing(UserError, ImportError):
-    """Something of T2T, or of TensorFlow 1, that is not here; the message names the nearest."""
+    """A name of T2T or TensorFlow 1 is not supported; the message names an alternative."""
 
 
 class Absent:
-    """A function, class or value that is not here, and whatever is taken of it.
+    """A placeholder for an unsupported function, class or value.
 
-    It can be imported, named, derived from, and, while its package is imported, called, as by a
-    decorator, or reckoned with: what comes of it is absent, too. Nothing is an instance of it. Any
-    other use raises `Missing`, comparisons included: what compares as unequal to everything would
-    let a package go the wrong way without a word.
+    A package can import it, access its attributes and derive classes from it. While the package is
+    imported, it can also be called (for example as a decorator) and used in arithmetic. The result
+    is the placeholder again. No object is an instance of it. Any other use raises `Missing`. This
+    includes `==`: if the placeholder were unequal to everything, a package could silently take the
+    wrong branch.
+
+    Args:
+        name: str. The unsupported name.
+        error: function from a name to the `Missing` to raise.
     """
 
     def __init__(self, name: str, error: Callable[[str], Missing]) -> None:
@@ -45,7 +50,7 @@ class Absent:
         return self
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type]:
-        # `__new__`, which no base before it in a class of the package takes the place of.
+        # `__new__`, because bases before it in a class of the package do not override it.
         return (type("Absent", (), {"__new__": lambda *args, **kwargs: self._raise_missing()}),)
 
     def __instancecheck__(self, instance: Any) -> bool:

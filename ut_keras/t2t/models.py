@@ -1,7 +1,8 @@
-"""T2T's modules of models and sets: classes to derive from, and the functions of its sets.
+"""Stand-in for T2T's model modules: model classes to derive from, and functions of sets.
 
-A class with methods of its own is a model of TensorFlow 1 and is refused by its name; one without
-is one of ours under another name. The function of a set gives ours, by name, as values to change.
+A subclass that defines methods is a TensorFlow 1 model, which is not supported. A subclass without
+methods is an alias of a built-in model. The function of a set returns the built-in set of that name
+as an `HParams`, whose values can be changed.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from ut_keras.t2t import hparam, naming
 
 
 class T2TModel:
-    """What models of T2T derive from."""
+    """The base class of T2T's models."""
 
     BUILT_IN_NAME: str | None = None
 
@@ -30,7 +31,7 @@ for _name in models.names():  # Transformer, LSTMSeq2seqAttention, …
 
 
 def built_in_name(model_class: type) -> str | None:
-    """The name of our model that a class is, with nothing of its own; None if it is another."""
+    """Return the built-in model that a class is an alias of; None if it defines methods."""
     for cls in model_class.__mro__:
         if cls.__module__ == __name__:
             return getattr(cls, "BUILT_IN_NAME", None)
@@ -40,12 +41,12 @@ def built_in_name(model_class: type) -> str | None:
 
 
 def basic_params1() -> hparam.HParams:
-    """T2T's `basic_1`, as values to change; what it becomes, its fields say at the end."""
+    """Return T2T's `basic_1`; its fields decide later which dataclass it becomes."""
     return hparam.from_dataclass(BasicHParams().override(BASIC))
 
 
 def update_hparams_for_universal_transformer(hparams: hparam.HParams) -> hparam.HParams:
-    """Gives the hparams of a Transformer the fields of a Universal Transformer."""
+    """Add the fields of a Universal Transformer to the hparams of a Transformer."""
     universal, transformer = specs(UniversalTransformerHParams), specs(TransformerHParams)
     for name in universal:
         if name not in transformer:
@@ -58,14 +59,14 @@ def update_hparams_for_universal_transformer(hparams: hparam.HParams) -> hparam.
 
 
 def update_hparams_for_tpu(hparams: hparam.HParams) -> hparam.HParams:
-    """Gives the hparams of a Transformer what T2T's sets for TPUs have."""
+    """Set the fields of a Transformer to the values of T2T's TPU sets."""
     before = TransformerHParams(batch_size=hparams.batch_size)
     changed = set(fit_for_tpu(before).to_dict().items()) - set(before.to_dict().items())
     return hparams.override_from_dict(dict(changed))
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    """The function of a set, which returns an `HParams`, or of a range."""
+    """Return the function of a set, which returns an `HParams`, or of a range."""
     if name in RANGES:
         return RANGES.get(name)
     if name not in hparams_lib.names():

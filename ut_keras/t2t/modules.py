@@ -1,10 +1,10 @@
-"""T2T's modules by name: which of ours stands in for one, and what is nearest to the others.
+"""T2T's modules by name, each a stand-in or a module of unsupported names.
 
 from tensor2tensor.utils import registry             ut_keras.t2t.registry
-from tensor2tensor.data_generators import gym_env    a name that ends the command when it is used
+from tensor2tensor.data_generators import gym_env    a name that raises an error when it is used
 
-So the problems and sets of a package can be used although its models, or its images, cannot. As in
-T2T, the modules that a module imports can be reached through it:
+So the problems and sets of a package work although, for example, its models do not. As in T2T, a
+package can reach a module through another module that imports it:
 
 translate_envi.problem.DatasetSplit              data_generators.problem.DatasetSplit
 """
@@ -42,7 +42,7 @@ STAND_INS = {
     "utils.registry": "registry",
     "utils.t2t_model": "models",
 }
-# What is nearest to what is not here, by the beginning of the name.
+# The alternative to an unsupported name, by the beginning of the name.
 _NEAREST = {
     "bin": "the commands that docs/t2t.md lists",
     "data_generators.algorithmic": "ut_keras.problems.algorithmic",
@@ -76,17 +76,17 @@ _NEAREST = {
     "utils.trainer_lib": "ut_keras.training.trainer",
     "visualization": "ut-visualize",
 }
-# What says why a name that T2T registers is not here; the first that knows it.
+# Functions that know why a name that T2T registers is not supported; the first reason counts.
 _WHY_NOT: dict[str, tuple[Callable, ...]] = {
     "data_generators": (PROBLEMS.unsupported_reason,),
     "models": (models.why_not, SETS.unsupported_reason),
 }
-# What has no effect here, and may be called; seeds are those of --random_seed.
+# Functions that may be called and have no effect. --random_seed sets the seeds.
 _NO_OP_FUNCTIONS = ("utils.trainer_lib.set_random_seed", "utils.mlperf_log.transformer_print")
 
 
 def _parent_packages(names):
-    """The folders of modules, up to "", that of T2T itself."""
+    """Return the packages that contain the modules, including "" for tensor2tensor itself."""
     parts = (name.split(".") for name in names)
     return {".".join(some[:number]) for some in parts for number in range(len(some))}
 
@@ -97,12 +97,12 @@ _MODULES = _FOLDERS | STAND_INS.keys() | imports.BY_MODULE.keys()
 
 @functools.cache
 def find(name: str) -> types.ModuleType:
-    """The module that `tensor2tensor.NAME` is here, "" the package; or else one of `Absent`s."""
+    """Return the stand-in for `tensor2tensor.NAME`, or a module of `Absent`s."""
     return _Module(name)
 
 
 def missing(name: str) -> Missing:
-    """The error for something of T2T that is not here; NAME without "tensor2tensor."."""
+    """Return the error for an unsupported name; NAME is without "tensor2tensor."."""
     registered = naming.camelcase_to_snakecase(name.rpartition(".")[2])
     reasons = (why_not(registered) for why_not in _WHY_NOT.get(name.partition(".")[0], ()))
     fitting = [key for key in _NEAREST if name.startswith(key)]
@@ -115,7 +115,7 @@ def missing(name: str) -> Missing:
 
 
 class _Module(types.ModuleType):
-    """A module of T2T."""
+    """A module `tensor2tensor.NAME`, which resolves its names on access."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"tensor2tensor.{name}".rstrip("."))
@@ -143,14 +143,14 @@ class _Module(types.ModuleType):
         return Absent(full, missing) if target is None else _resolve_import(full, target)
 
     def _imports(self) -> Mapping[str, str]:
-        """What the module of T2T imports; one that T2T 1.15 lacks may import all that is here."""
+        """Return the imports of T2T's module; for a module unknown to T2T 1.15, all stand-ins."""
         return imports.BY_MODULE.get(self._name, _DEFAULT_IMPORTS)
 
     def _stand_in(self) -> types.ModuleType:
         return importlib.import_module(f".{STAND_INS[self._name]}", "ut_keras.t2t")
 
     def _public(self) -> list[str]:
-        """What `import *` takes: what there is of ours, and what T2T's module imports."""
+        """Return the names for `import *`: the stand-in's, and the imports of T2T's module."""
         if self._name in _FOLDERS:
             return []
         carried = [*imports.BY_MODULE.get(self._name, ())]
@@ -162,7 +162,7 @@ class _Module(types.ModuleType):
         return [*(name for name, value in values if _is_own_definition(value)), *carried]
 
 
-# Modules that stand-ins are of, by their last name.
+# The modules that have stand-ins, by the last part of their name.
 _DEFAULT_IMPORTS = {
     name: target
     for name, target in imports.TARGETS.items()
@@ -171,7 +171,7 @@ _DEFAULT_IMPORTS = {
 
 
 def _resolve_import(full, target):
-    """What a module of T2T imports: a module, or a name in one; `Absent` where it is not here."""
+    """Return the module or value that T2T's module imports, or `Absent` if it is unsupported."""
     folder, _, name = target.rpartition(".")
     if target.startswith("."):
         target = target.removeprefix(".")
@@ -187,6 +187,6 @@ def _resolve_import(full, target):
 
 
 def _is_own_definition(value):
-    """Whether something in a module is no module, nor of another library."""
-    made_in = getattr(getattr(value, "func", value), "__module__", "ut_keras")  # of a partial
+    """Return whether a value is defined in ut_keras and is not a module."""
+    made_in = getattr(getattr(value, "func", value), "__module__", "ut_keras")  # if a partial
     return not isinstance(value, types.ModuleType) and made_in.startswith("ut_keras")

@@ -1,21 +1,22 @@
-"""T2T's data_generators.multi_problem: one run that is trained on several problems of text.
+"""Stand-in for data_generators.multi_problem: training on several text problems at once.
 
     class Mine(multi_problem.MultiProblem):
         def __init__(self, was_reversed=False, was_copy=False):
             super().__init__(was_reversed, was_copy)
             self.task_list = [Tales(), Reviews(), Titles()]       a language model, then others
 
-Everything is one language model, over the vocabulary of the first problem, a number for each, and
-the classes:
+One language model learns all problems. Its vocabulary is the one of the first problem, then one id
+per problem (the task id), then one id per class:
 
     Tales      a text                    [task] text EOS
     Reviews    inputs, class             inputs [task] [class]
     Titles     inputs, targets           inputs [task] targets EOS
 
-A training pass is of as many examples as all problems have together, of which each gives its share.
+A pass of training has as many examples as all problems together. Each problem contributes its
+share, which the hparams set.
 
-References: tensor2tensor/data_generators/multi_problem.py (whose losses, in 1.15, call a function
-with an argument too many; they are here as they were meant).
+References: tensor2tensor/data_generators/multi_problem.py. In T2T 1.15 its loss functions pass one
+argument too many to a function and fail. ut_keras computes the intended losses.
 """
 
 import collections
@@ -38,7 +39,7 @@ _NO_LIMIT = 2**31 - 1
 
 
 class MultiProblem(t2t_problem.Problem):
-    """Several problems, by T2T's methods; a subclass fills `task_list`."""
+    """Several problems with T2T's methods; a subclass fills `task_list`."""
 
     def __init__(self, was_reversed: bool = False, was_copy: bool = False) -> None:
         super().__init__(was_reversed, was_copy)
@@ -59,7 +60,7 @@ class MultiProblem(t2t_problem.Problem):
 
 
 def adapt(t2t: t2t_problem.Problem) -> problem.Problem:
-    """Makes a `problems.Problem` of a problem of T2T's kind, one or several."""
+    """Return a T2T problem or multi-problem as a `problems.Problem`."""
     return AdaptedMulti(t2t) if isinstance(t2t, MultiProblem) else adapted_problem.adapt(t2t)
 
 
@@ -68,7 +69,14 @@ def _has_classes(task):
 
 
 class AdaptedMulti(problem.Problem):
-    """A `MultiProblem` behind the contract of problems/problem.py; `tasks` are its problems."""
+    """Wraps a `MultiProblem` in the interface of problems/problem.py.
+
+    Args:
+        t2t: `MultiProblem`. The problem of the package.
+
+    Attributes:
+        tasks: list of `problems.Problem`, the adapted problems of `t2t.task_list`.
+    """
 
     def __init__(self, t2t: MultiProblem) -> None:
         self.t2t = t2t
@@ -81,7 +89,7 @@ class AdaptedMulti(problem.Problem):
         for t2t in (self.t2t, *self.t2t.task_list):
             overridden.check(t2t)
 
-    # What it says about itself.
+    # Properties of the problem.
 
     @property
     def splits(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -102,9 +110,10 @@ class AdaptedMulti(problem.Problem):
         return {"targets": self._encoders[data_dir]}
 
     def _extended(self, data_dir):
-        """The first problem's vocabulary; behind it entries that no text has, of tasks and classes.
+        """Return the first problem's vocabulary, extended by entries for tasks and classes.
 
-        T2T writes nothing for them; here a class is read by its name.
+        No text contains these entries. T2T decodes them to nothing; ut_keras decodes a class to its
+        name.
         """
         encoder = self.tasks[0].feature_encoders(data_dir)["targets"]
         if not isinstance(encoder, text_encoder.SubwordTextEncoder):
@@ -127,7 +136,7 @@ class AdaptedMulti(problem.Problem):
     def feature_metrics(self, data_dir: str | None) -> problem.Metrics:
         from ut_keras import metrics as metrics_lib
 
-        self.feature_encoders(data_dir)  # which tells the problems their numbers
+        self.feature_encoders(data_dir)  # also sets the task ids
         return {
             f"{name}_{task.name}": features.FeatureMetric(
                 functools.partial(_metric, metrics_lib.get(name), task.t2t.task_id)
@@ -138,7 +147,7 @@ class AdaptedMulti(problem.Problem):
         }
 
     def task_of(self, task_id: int, vocab_size: int) -> problem.Problem | None:
-        """Returns the problem of a task id, in the one vocabulary of that size."""
+        """Return the problem with a task id in a vocabulary of `vocab_size`, or None."""
         number = task_id - (vocab_size - self.t2t.get_max_num_classes() - len(self.tasks))
         return self.tasks[number] if 0 <= number < len(self.tasks) else None
 
@@ -165,7 +174,7 @@ class AdaptedMulti(problem.Problem):
             rest = rest[number:]
 
     def with_hparams(self, hparams: Any, split: str | None = None) -> "AdaptedMulti":
-        _mixture(hparams, len(self.t2t.task_list))  # refuses
+        _mixture(hparams, len(self.t2t.task_list))  # raises for invalid hparams
         other = copy.copy(self)
         other._tasks_to_read = other.tasks = [
             task.with_hparams(hparams, split) for task in self.tasks
@@ -184,12 +193,12 @@ class AdaptedMulti(problem.Problem):
 
 
 class JointExampleParser:
-    """Makes records of all problems examples of the one language model.
+    """Converts records of all problems to examples of the joint language model.
 
     Args:
-        t2t: `MultiProblem`, whose problems have their task ids.
-        hparams: with T2T's `multiproblem_max_input_length` and the like.
-        training: bool. Examples then have weights, if `multiproblem_reweight_label_loss` is set.
+        t2t: `MultiProblem` whose problems have task ids.
+        hparams: has T2T's fields `multiproblem_max_input_length` and so on.
+        training: bool. Whether `multiproblem_reweight_label_loss` adds weights to the examples.
     """
 
     def __init__(self, t2t: MultiProblem, hparams: Any, training: bool = False) -> None:
@@ -198,7 +207,7 @@ class JointExampleParser:
         most = (hparams.multiproblem_max_input_length, hparams.multiproblem_max_target_length)
         self._names = [task.dataset_filename() for task in tasks]
         self._offsets = [first_class if _has_classes(task) else 0 for task in tasks]
-        # By task, of inputs and of targets.
+        # Length limits [inputs, targets] by task.
         self._most = [
             [n if n > 0 and task.has_inputs and not _has_classes(task) else _NO_LIMIT for n in most]
             for task in tasks
@@ -207,7 +216,8 @@ class JointExampleParser:
         self._longest = hparams.multiproblem_fixed_train_length
         label = hparams.multiproblem_label_weight
         self._reweighs = training and hparams.multiproblem_reweight_label_loss
-        # By problem, of what is before the targets and of them; the first is one part.
+        # Two shares of the loss by task: before the targets, and targets. The first task has only
+        # targets.
         self._shares = [0.0, 1.0] + [1 - label, label] * (len(tasks) - 1)
         ids = features.FeatureSpec(max(self._first_task, t2t.get_max_num_classes()))
         self._specs = {"inputs": ids._replace(default=text_encoder.EOS), "targets": ids}
@@ -215,9 +225,13 @@ class JointExampleParser:
         self.preprocess_key = repr((*key, self._reweighs))
 
     def parse(self, files: Any, records: Any) -> dict[str, Any]:
-        """The features of n records, string tensors [n]: {"targets": ids [n, (length)]}.
+        """Return the features of n records: {"targets": ids [n, (length)]}.
 
-        And "weights", float [n, (length)], where labels have one of their own.
+        With reweighting there are also "weights", float [n, (length)].
+
+        Args:
+            files: string tensor [n], the paths of the records' files.
+            records: string tensor [n], the serialized records.
         """
         import tensorflow as tf
 
@@ -243,8 +257,11 @@ class JointExampleParser:
         return {"targets": joined, "weights": self._weights(joined, task, first)}
 
     def _weights(self, joined, task, first):
-        """By which the loss of a batch is T2T's: for each problem the mean over its targets, which
-        begin at `first`, and that over what is before them, each times its share."""
+        """Return the weights that give T2T's loss of a batch.
+
+        The loss is a sum over problems. Each contributes the mean over its targets, which begin at
+        `first`, and the mean over the positions before them, each multiplied by its share.
+        """
         import tensorflow as tf
 
         rows = joined.value_rowids()
@@ -256,7 +273,7 @@ class JointExampleParser:
 
 
 def _cut(rows, most):
-    """Ragged [n, (length)] without what is behind so many ids of each row, int [n]."""
+    """Cut each row of the ragged tensor [n, (length)] to at most `most` ids, int [n]."""
     import tensorflow as tf
 
     places = tf.ragged.range(tf.cast(rows.row_lengths(), tf.int32)).flat_values
@@ -265,7 +282,7 @@ def _cut(rows, most):
 
 
 def _metric(function, task_id, logits, targets, features):
-    """A metric of what stands behind the number of a task."""
+    """Return a metric over the positions after the id of one task."""
     import tensorflow as tf
 
     is_task = tf.cast(targets == task_id, tf.float32)
@@ -273,7 +290,7 @@ def _metric(function, task_id, logits, targets, features):
     return function(logits, targets, behind * (1 - is_task))
 
 
-# What is refused, and what T2T's hparams come to.
+# Checks, and conversion of T2T's hparams.
 
 
 def _check_tasks(t2t):
@@ -299,7 +316,7 @@ def _check_tasks(t2t):
 
 
 def _mixture(hp, number):
-    """The `Mixture` of so many problems; raises DataError if the hparams do not say one."""
+    """Return the `Mixture` of `number` problems; raise DataError if the hparams are invalid."""
     from ut_keras.data.reading import example_order
 
     if hp.multiproblem_per_task_threshold:

@@ -1,4 +1,4 @@
-"""T2T's names, those of utils.metrics and layers.modalities, and utils.misc_utils on names."""
+"""Stand-ins for utils.metrics, layers.modalities and the name functions of misc_utils."""
 
 import re
 import types
@@ -7,26 +7,26 @@ from typing import Any
 
 from ut_keras.errors import DataError
 
-# Before a capital with small letters behind it, and between a small letter and a capital.
+# Before a capital that small letters or digits follow, and between one of these and a capital.
 _BOUNDARY = re.compile(r"(?<=.)(?=[A-Z][a-z0-9]+)|(?<=[a-z0-9])(?=[A-Z])")
 
 
 def camelcase_to_snakecase(name: str) -> str:
-    """TranslateEnFa8k -> translate_en_fa8k."""
+    """Return TranslateEnFa8k as translate_en_fa8k."""
     return _BOUNDARY.sub("_", name).lower()
 
 
 def snakecase_to_camelcase(name: str) -> str:
-    """translate_en_fa8k -> TranslateEnFa8k."""
+    """Return translate_en_fa8k as TranslateEnFa8k."""
     return "".join(word[:1].upper() + word[1:] for word in name.split("_"))
 
 
 class NoSuchName(DataError, AttributeError):
-    """A package asks a class of names for one that T2T 1.15 lacks."""
+    """A package uses a metric or modality name that T2T 1.15 lacks."""
 
 
 class _NameTable(types.SimpleNamespace):
-    """A class of T2T's that holds names."""
+    """A class of T2T whose attributes are names."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -35,12 +35,12 @@ class _NameTable(types.SimpleNamespace):
 
 
 def _name_table(title: str, words: str, **others: str) -> Any:
-    """A class of T2T's, TITLE, of which NAME is "name", and some are otherwise."""
+    """Return the table `title` in which NAME is "name", except for the names in `others`."""
     values = {word.upper(): word for word in words.split()} | others
     return _NameTable(_title=f"{title} of T2T 1.15", **values)
 
 
-# Here work SYMBOL and CLASS_LABEL.
+# ut_keras supports SYMBOL and CLASS_LABEL.
 ModalityType = _name_table(
     "ModalityType",
     """
@@ -55,9 +55,9 @@ ModalityType = _name_table(
     REAL_L2_LOSS="real_l2",
     REAL_LOG_POISSON_LOSS="real_log_poisson",
 )
-# T2T's registry.Modalities, the kinds of features that its older problems give.
+# T2T's registry.Modalities, which its older problems use.
 Modalities = _name_table("Modalities", "symbol class_label generic image audio real video")
-# Those that are not here are left out of an evaluation, which says so.
+# An evaluation skips metrics that ut_keras does not have and prints a note.
 Metrics = _name_table(
     "Metrics",
     """

@@ -1,14 +1,14 @@
-"""The samples of all splits, of one call: what `is_generate_per_split = False` asks for.
+"""Samples of all splits from one call, for problems with `is_generate_per_split = False`.
 
     sample 0, 1, 2, … -> file 0, 1, …, 8 (train), 9 (dev), 0, 1, …
 
-As in T2T, a sample belongs to the file whose turn it is, and so to that file's split. All are kept
-until they are written, out of sight of a package that reads whatever lies in a folder: a second
-call may yield other samples, or these in another order, and then training would see what is
-evaluated on.
+As in T2T, the samples go to the files in turn, and a sample belongs to the split of its file. All
+samples are stored until they are written, because a second call may yield other samples or another
+order. Then training would see evaluation data. The storage has no name in the folder, so that a
+package that reads every file of the folder does not find it.
 
     .ut_keras-records/datagen.<problem>-splits.json
-                                what the pass was, while some splits are written and some not
+                                identifies the pass while only some of the splits are written
 """
 
 import itertools
@@ -24,12 +24,13 @@ from ut_keras.files import json_file, own_files
 
 
 class OnePass:
-    """Keeps the samples, by split.
+    """Stores the samples of one pass by split.
 
     Args:
+        samples: `generation.Samples`. The samples of all splits.
         num_shards: dict from split to its number of files, in T2T's order.
-        data_dir: str. Where there is room for them, and their files come to be.
-        filename: str. What those are called, before the split.
+        data_dir: str. Folder of the data files; its disk also stores the samples.
+        filename: str. Beginning of the names of the data files, before the split.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class OnePass:
         self._identity = {"shards": dict(num_shards), **samples.identity}
 
     def read(self, split: str) -> Iterator[Any]:
-        """Yields the samples of a split, from the first on."""
+        """Yield the samples of a split from the first one."""
         file = self._files[split]
         file.seek(0)
         while True:
@@ -58,10 +59,10 @@ class OnePass:
                 return
 
     def check_same(self) -> None:
-        """Checks that splits which are there are of this pass.
+        """Check that the splits that exist come from this pass.
 
         Raises:
-            DataError: if they are of another, or it cannot be told.
+            DataError: if they come from another pass or an unknown one.
         """
         there = self._written()
         path = own_files.find(self._data_dir, self._record, self._identity)
@@ -75,11 +76,11 @@ class OnePass:
             )
 
     def write_record(self) -> None:
-        """Writes what the pass is, for a run that goes on where this one was stopped."""
+        """Write the record of the pass, so that an interrupted generation can be resumed."""
         own_files.write(self._data_dir, self._record, self._identity, self._identity, indent=None)
 
     def close(self) -> None:
-        """Lets go of the samples, and of the record if all splits are there."""
+        """Delete the samples, and also the record if all splits exist."""
         for file in self._files.values():
             file.close()
         if len(self._written()) == len(self._files):

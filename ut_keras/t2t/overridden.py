@@ -1,4 +1,4 @@
-"""What a package's problem overrides of T2T's methods: whether it is read here, and can be."""
+"""Checks which of T2T's methods a package's problem overrides, and their signatures."""
 
 import inspect
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from ut_keras.errors import DataError
 from ut_keras.t2t import missing, problem, text_problems
 
 _STAND_INS = "ut_keras.t2t."
-# What a problem may override in T2T and what is read here: without it, data would be others.
+# Method that ut_keras does not call -> what to override instead. Ignoring it would change data.
 _UNSUPPORTED = {
     "dataset": "preprocess_example",
     "decode_example": "example_reading_spec",
@@ -21,7 +21,7 @@ _UNSUPPORTED = {
     "_maybe_pack_examples": "packed_length",
     "_pack_fn": "packed_length",
 }
-# What has no effect on data and results.
+# Ignored methods and attributes -> why. They do not change data or results.
 _IGNORED = {
     "decode_hooks": "use ut-bleu to score decoded text",
     "eval_hooks": "the trainer writes its own summaries",
@@ -29,7 +29,7 @@ _IGNORED = {
     "export_assets": "ut-exporter writes the files that a model needs",
     "serving_input_fn": "the models that ut-exporter writes take text",
 }
-# The methods that T2T calls, and their arguments.
+# Methods that T2T calls -> their arguments.
 _T2T_ARGUMENTS = {
     "class_labels": "data_dir",
     "dataset_filename": "",
@@ -58,15 +58,16 @@ _T2T_ARGUMENTS = {
     "update_task_ids": "encoder_vocab_size",
     "vocab_data_files": "",
 }
-INIT_ARGUMENTS = {"was_reversed": False, "was_copy": False}  # T2T makes a problem by these
+INIT_ARGUMENTS = {"was_reversed": False, "was_copy": False}  # of T2T's call of Problem
 
 
 def check(t2t: problem.Problem) -> None:
-    """Says what has no effect here.
+    """Check a problem, and print a note for each override that has no effect.
 
     Raises:
-        DataError: if the problem overrides what is not read here; names what is. Or if a method
-            takes other arguments than T2T's, or something that it says is of a wrong type or range.
+        DataError: if the problem overrides a method that ut_keras does not call (the message names
+            the alternative), if a method takes other arguments than T2T's, or if an attribute has
+            a wrong type or range.
     """
     class_name = type(t2t).__name__
     _check_signatures(t2t)
@@ -94,7 +95,7 @@ def _check_signatures(t2t):
         ):
             words.append("input_files")
         if name == "get_or_create_vocab" and is_unchanged(t2t, "feature_encoders"):
-            words.append("force_get")  # by which T2T's own feature_encoders calls it
+            words.append("force_get")  # T2T's feature_encoders passes it
         found = inspect.getattr_static(t2t, name)
         title = f"{cls.__name__}.{name}"
         if isinstance(found, property) or not callable(getattr(t2t, name)):
@@ -108,27 +109,28 @@ def _check_signatures(t2t):
 def check_call(
     function: Callable[..., Any], title: str, arguments: Any, expected: str, by_name: bool = False
 ) -> None:
-    """Checks that a function of a package takes T2T's arguments.
+    """Check that a function of a package accepts T2T's arguments.
 
     Args:
-        title: str. What the function is, for the error.
-        arguments: list of str, their names.
-        expected: str. The function with these, as T2T has it.
-        by_name: bool. Whether T2T calls it by the names.
+        function: callable. The function.
+        title: str. Name of the function for the error.
+        arguments: list of str. Names of T2T's arguments.
+        expected: str. T2T's signature for the error.
+        by_name: bool. Whether T2T passes keyword arguments.
 
     Raises:
-        DataError: if the function cannot be called so.
+        DataError: if the function cannot be called like this.
     """
     try:
         signature = inspect.signature(function, follow_wrapped=False)
-    except (TypeError, ValueError):  # of a function that is not of Python
+    except (TypeError, ValueError):  # a function that is not written in Python
         return
     try:
         signature.bind(
             *(() if by_name else arguments), **dict.fromkeys(arguments if by_name else ())
         )
     except TypeError:
-        # Of a method without the first argument, which is no part of the signature.
+        # The signature of a bound method lacks its first argument.
         first = "self" if "(self" in expected else ""
         parts = [first, *map(str, signature.parameters.values())]
         name = title.rpartition(".")[2].split()[-1]
@@ -153,7 +155,7 @@ def _check_vocabulary(t2t):
 
 
 def is_unchanged(t2t: Any, *names: str) -> bool:
-    """Whether methods or properties are those of stand-ins, or not there at all."""
+    """Return whether the class overrides none of the stand-ins' methods or properties."""
     for name in names:
         cls = next((cls for cls in type(t2t).__mro__ if name in vars(cls)), None)
         if cls and not cls.__module__.startswith(_STAND_INS):

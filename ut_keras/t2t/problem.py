@@ -1,6 +1,6 @@
-"""T2T's data_generators.problem: the class that a package's problems derive from.
+"""Stand-in for data_generators.problem: the base class of a package's problems.
 
-What it says is read by `adapted_problem`; batching and reading are ours.
+`adapted_problem` reads the attributes and calls the methods. ut_keras reads and batches the data.
 
 References: tensor2tensor/data_generators/problem.py.
 """
@@ -17,37 +17,37 @@ from ut_keras.t2t.naming import Metrics
 
 
 class DatasetSplit:
-    """T2T's names of splits."""
+    """T2T's names of the splits."""
 
     TRAIN = "train"
     EVAL = "eval"
     TEST = "test"
 
 
-# T2T's word for a split, in its code -> in the names of its files, which is ours; and back.
+# T2T's name of a split in code -> its name in file names and in ut_keras; and the inverse.
 SPLIT_OF_FILES = {"train": "train", "eval": "dev", "test": "test"}
 SPLIT_OF_T2T = {name: word for word, name in SPLIT_OF_FILES.items()}
-# T2T's ids of kinds of text, which its models embed, from 0 on.
+# T2T's ids of kinds of text, from 0. T2T's models embed them.
 _SPACES = """
     GENERIC IMAGE_LABEL EN_CHR EN_TOK EN_BPE_TOK FR_CHR FR_TOK DE_CHR DE_TOK DE_BPE_TOK DIGIT_0
     DIGIT_1 AUDIO_WAV AUDIO_SPECTRAL PARSE_CHR PARSE_TOK ZH_TOK ICE_CHAR ICE_TOK ICE_PARSE_TOK
     MK_TOK CS_TOK CS_CHR DNA REAL IMAGE PEPTIDE PY_TOK CPP_TOK STROKES PICKLED_PYTHON
 """
 SpaceID: Any = types.SimpleNamespace(**{name: i for i, name in enumerate(_SPACES.split())})
-# The same of kinds of tasks, from 2 on.
+# T2T's ids of kinds of tasks, from 2.
 _TASKS = "EN_CHR EN_CHR_SENT EN_PR_HYP EN_NLI COLA EN_Q_CONT EN_SIM EN_SENT_PAIR THREE_CL_NLI"
 TaskID: Any = types.SimpleNamespace(**{name: i for i, name in enumerate(_TASKS.split(), start=2)})
 
 
 def default_hparams() -> hparam.HParams:
-    """The values that `Problem.hparams` changes."""
+    """Return the values that `Problem.hparams` changes."""
     return hparam.HParams(
         loss_multiplier=1.0,
         batch_size_multiplier=1,
         stop_at_eos=0,
         modality={},
         vocab_size={},
-        # T2T's older problems give (kind, vocabulary size) here.
+        # T2T's older problems set these to (modality, vocabulary size).
         input_modality={},
         target_modality=None,
         input_space_id=0,
@@ -57,7 +57,7 @@ def default_hparams() -> hparam.HParams:
 
 
 def default_model_hparams() -> hparam.HParams:
-    """What `Problem.hparams` is called with where no set is known."""
+    """Return the model hparams for `Problem.hparams` if no set is known."""
     return hparam.HParams(
         max_input_seq_length=0,
         max_target_seq_length=0,
@@ -71,12 +71,12 @@ def default_model_hparams() -> hparam.HParams:
 
 
 def preprocess_example_common(example: dict[str, Any], mode: str, hparams: Any) -> dict[str, Any]:
-    """The example: our pipeline does the cutting that hparams ask for."""
+    """Return the example unchanged: the input pipeline cuts it as the hparams require."""
     return example
 
 
 class RequiredAttribute:
-    """What a class must say: an attribute that raises a DataError where a class does not."""
+    """An attribute that a subclass must define; reading it otherwise raises DataError."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -94,11 +94,11 @@ class RequiredAttribute:
 
 
 class Problem:
-    """A problem, by T2T's methods."""
+    """A problem with T2T's methods."""
 
     name = ""
-    adapted: Any  # the `adapted_problem.Adapted` that it is behind; says so itself
-    _max_cases: int | None = None  # of its samples, while data are generated; the same
+    adapted: Any  # the `adapted_problem.Adapted` of this problem, which sets it
+    _max_cases: int | None = None  # limit of samples during data generation; set by `adapted`
 
     def __init__(self, was_reversed: bool = False, was_copy: bool = False) -> None:
         self._was_reversed = was_reversed
@@ -107,20 +107,20 @@ class Problem:
         self._hparams: hparam.HParams | None = None
         self._task_id = -1
 
-    # As a task of a `multi_problem.MultiProblem`.
+    # For the tasks of a `multi_problem.MultiProblem`.
 
     @property
     def task_id(self) -> int:
-        """The id that stands before the targets, behind those of the vocabulary."""
+        """The id that precedes the targets; it is not an id of the vocabulary."""
         return self._task_id
 
     def set_task_id(self, new_task_id: int) -> None:
         self._task_id = new_task_id
 
-    # Generation.
+    # Data generation.
 
     generate_data: Any = RequiredAttribute()  # (data_dir, tmp_dir, task_id=-1)
-    multiprocess_generate = False  # and if True, the next
+    multiprocess_generate = False  # if True, the next two are required
     num_generate_tasks: Any = RequiredAttribute()  # int
     prepare_to_generate: Any = RequiredAttribute()  # (data_dir, tmp_dir)
 
@@ -141,7 +141,7 @@ class Problem:
     dev_filepaths = functools.partialmethod(_filepaths, "dev")
     test_filepaths = functools.partialmethod(_filepaths, "test")
 
-    # What it says about its features.
+    # Features.
 
     def hparams(self, defaults: hparam.HParams, model_hparams: hparam.HParams) -> None:
         pass

@@ -1,10 +1,10 @@
-"""T2T's own problems as classes to derive from, on those of ours.
+"""T2T's own problems as base classes, which use the built-in problems of ut_keras.
 
     from tensor2tensor.data_generators import imdb
 
     class MyReviews(imdb.SentimentIMDB): …      samples, labels and vocabulary of "sentiment_imdb"
 
-A class has T2T's name of the problem that is registered here, in CamelCase.
+The name of a class is the registered name of the built-in problem in CamelCase, as in T2T.
 """
 
 import functools
@@ -20,7 +20,7 @@ from ut_keras.t2t import hparam, naming, overridden, text_problems, translate
 from ut_keras.t2t.problem import SPLIT_OF_FILES, SPLIT_OF_T2T
 from ut_keras.text.text_encoder import store_new
 
-# Problems of ours by their class, the base class in T2T.
+# Base class of a built-in problem -> base class in T2T.
 _BASES = {
     our_text.Text2TextProblem: text_problems.Text2TextProblem,
     our_text.Text2SelfProblem: text_problems.Text2SelfProblem,
@@ -32,14 +32,14 @@ _BASES = {
 
 @functools.cache
 def find(class_name: str) -> type | None:
-    """The class of a name; None if there is no such problem of text here."""
+    """Return the class with a name, or None if there is no such text problem."""
     name = naming.camelcase_to_snakecase(class_name)
     ours = problems.get(name) if name in REGISTRY else None
     one_vocabulary = getattr(ours, "feature_encoders", find).__module__ == our_text.__name__
     if not isinstance(ours, our_text.Text2TextProblem) or not one_vocabulary:
         return None
     if type(ours).generate_encoded_samples is not Problem.generate_encoded_samples:
-        return None  # its samples are not of texts alone
+        return None  # its samples are not only texts
     said = ("approx_vocab_size", "max_samples_for_vocab", "oov_token", "packed_length")
     values = {"_built_in": ours, "name": name} | {name: getattr(ours, name, None) for name in said}
     values["vocab_type"] = ours.vocab_type.replace("characters", "character")  # T2T's word
@@ -54,7 +54,7 @@ def find(class_name: str) -> type | None:
 
 
 class _BuiltInProblem:
-    """What a problem of ours says, by T2T's methods; a class of a package may say otherwise."""
+    """A built-in problem with T2T's methods, which a package's class may override."""
 
     _built_in: Any
     is_generate_per_split = True
@@ -64,7 +64,7 @@ class _BuiltInProblem:
         shards = {name: self._built_in.num_shards(name) for name in self._built_in.splits}
         own_text = not overridden.is_unchanged(self, "source_data_files", "generate_samples")
         if own_text and isinstance(self, translate.TranslateProblem):
-            shards.pop("test", None)  # which T2T's have not, and a package's text need not
+            shards.pop("test", None)  # T2T's problems have no test split
         return [{"split": SPLIT_OF_T2T[name], "shards": shards[name]} for name in shards]
 
     @property
@@ -79,9 +79,9 @@ class _BuiltInProblem:
             return super().generate_samples(data_dir, tmp_dir, dataset_split)  # type: ignore[misc]
         ours = self._built_in
         split = SPLIT_OF_FILES[dataset_split]
-        if split not in ours.splits:  # T2T's ask whether it is the training split
+        if split not in ours.splits:  # T2T's problems only distinguish training from other splits
             split = "dev"
-        if ours.vocab_type == "tokens":  # T2T's make it here
+        if ours.vocab_type == "tokens":  # T2T's problems build it here
             path = os.path.join(data_dir, self.vocab_filename)
             if not os.path.exists(path):
                 store_new(ours.build_vocab(ours.texts_for_vocab(data_dir, tmp_dir)), path)
@@ -97,7 +97,7 @@ class _BuiltInProblem:
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterable[str]:
         sources = ["source_data_files", "vocab_data_files"]
-        if not isinstance(self, translate.TranslateProblem):  # whose vocabulary is of files
+        if not isinstance(self, translate.TranslateProblem):  # its vocabulary is built from files
             sources.append("generate_samples")
         if not overridden.is_unchanged(self, *sources):
             return super().generate_text_for_vocab(data_dir, tmp_dir)  # type: ignore[misc]

@@ -1,9 +1,10 @@
-"""T2T's registry: what is registered goes into the tables of ours.
+"""Stand-in for T2T's registry, which adds to the registries of ut_keras.
 
-    @registry.register_problem                 under the name of the class, poetry_lines
+    @registry.register_problem                 under the name of the class, such as poetry_lines
     @registry.register_hparams("other_name")
 
-A name of the package takes the place of one of ours, and that is said; T2T has fewer names.
+A name of the package replaces a built-in entry of the same name, and a note is printed. This is not
+an error because T2T has fewer names than ut_keras.
 
 References: tensor2tensor/utils/registry.py.
 """
@@ -25,12 +26,12 @@ from ut_keras.t2t.naming import Modalities  # noqa: F401
 
 
 def default_name(class_or_function: Callable) -> str:
-    """The name that something is registered under, if none is given."""
+    """Return the name under which a class or function is registered by default."""
     return naming.camelcase_to_snakecase(class_or_function.__name__)
 
 
 def _decorator_for(function):
-    """A decorator with or without a name, of a function of a name and what is registered."""
+    """Return a decorator, with or without a name, that calls `function(name, thing)`."""
 
     def register(given=None):
         if given is None or isinstance(given, str):
@@ -97,7 +98,10 @@ register_base_problem = register_problem
 
 
 def _ignored_registration(kind, instead):
-    """A decorator of what T2T's trainer would look up and ours does not; the rest can be used."""
+    """Return a decorator for registrations that T2T's trainer uses and ut_keras does not.
+
+    It prints a note. The rest of the package works.
+    """
 
     def say(name, thing):
         print(f"note: the {kind} {name} of the package cannot be selected; {instead}", flush=True)
@@ -117,15 +121,15 @@ register_pruning_strategy = register_pruning_params = _ignored_registration(
 
 
 def problem(problem_name: str, **kwargs: Any) -> Any:
-    """The problem of a name: of a package, an instance of its class."""
+    """Return the problem with a name; for a package's problem, an instance of its class."""
     found = problems_lib.get(problem_name)
     return getattr(found, "t2t", found)
 
 
 def hparams(name: str) -> hparam.HParams:
-    """The values of a set, to be changed; of a package's, with the fields that it adds."""
+    """Return the values of a set as an `HParams`, including fields that a package adds."""
     function = SETS.get(name)
-    function = getattr(function, "__wrapped__", function)  # a package's, before it is finished
+    function = getattr(function, "__wrapped__", function)  # a package's: unconverted
     overridden.check_call(function, f"hparams set {name}", (), f"{function.__name__}()")
     values = function()
     return values if isinstance(values, hparam.HParams) else hparam.from_dataclass(values)
@@ -136,7 +140,7 @@ list_problems = available = problems_lib.names  # `available` as `tensor2tensor.
 
 
 def list_hparams(prefix: str | None = None) -> list[str]:
-    """The names of all sets, sorted; those that begin with `prefix`."""
+    """Return the sorted names of all sets that begin with `prefix`."""
     return [name for name in hparams_lib.names() if name.startswith(prefix or "")]
 
 

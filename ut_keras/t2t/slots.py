@@ -1,11 +1,11 @@
-"""The statistics of T2T's optimizers, into ours, so that a T2T run goes on training here.
+"""Loads the slots of T2T's optimizers, so that ut_keras can resume a T2T run.
 
     model = t2t_import.load_checkpoint(t2t_output_dir, "transformer")
     optimizer = optimizers.get(model.hparams)
     slots.load_optimizer(t2t_output_dir, model, optimizer)
 
-T2T keeps them beside the weights, as training/WEIGHT/OPTIMIZER, training/WEIGHT/OPTIMIZER_1, ...
-in the order in which its optimizer makes them.
+T2T's checkpoint contains the slots as training/WEIGHT/OPTIMIZER, training/WEIGHT/OPTIMIZER_1, ...
+in the order in which its optimizer creates them.
 """
 
 import re
@@ -17,23 +17,25 @@ import numpy as np
 from ut_keras import t2t_import
 
 _SCOPE = "training/"
-# Powers and counters that follow from the number of updates.
+# Powers and counters that can be computed from the number of updates.
 _DERIVED = re.compile(r"(beta[12]_power|iter)(_\d+)?$")
 
 
 def load_optimizer(
     t2t_output_dir: str, model: keras.Model, optimizer: keras.optimizers.Optimizer
 ) -> int:
-    """Sets an optimizer to where the newest checkpoint of a T2T run has got.
+    """Load the optimizer's slots from the newest checkpoint of a T2T run.
 
     Args:
-        t2t_output_dir: str, with `model.ckpt-*`.
-        model: what `t2t_import.load_checkpoint` made of it.
-        optimizer: that of `optimizers.get`; built, if it is not yet.
+        t2t_output_dir: str. Folder with `model.ckpt-*`.
+        model: the result of `t2t_import.load_checkpoint`.
+        optimizer: the result of `optimizers.get`. It is built if necessary.
+
     Returns:
         int, the number of updates.
+
     Raises:
-        ValueError: if there is no checkpoint, or it is that of another optimizer.
+        ValueError: if there is no checkpoint, or it belongs to another optimizer.
     """
     variables = t2t_import.read_checkpoint(t2t_output_dir, "global_step", _SCOPE)
     return assign(model, optimizer, variables)
@@ -42,9 +44,10 @@ def load_optimizer(
 def assign(
     model: keras.Model, optimizer: keras.optimizers.Optimizer, variables: Mapping[str, np.ndarray]
 ) -> int:
-    """As `load_optimizer`, from a dict from T2T's variable name to array.
+    """Load the optimizer's slots from a dict of T2T's variable name to array.
 
-    A weight that had no gradient there has no statistics there, and keeps those it has here.
+    T2T has no slots for a weight that never had a gradient. The optimizer's slots of such a weight
+    do not change. Arguments, results and errors are the same as in `load_optimizer`.
     """
     optimizer.build(model.trainable_variables)
     slots = optimizer.slots()
@@ -71,7 +74,7 @@ def assign(
 
 
 def _merge_shards(slot, entry, names, variables):
-    """One statistic of a weight; of a table, from its shards, the empty ones left out."""
+    """Return one slot of a weight, joined from its shards; empty shards are skipped."""
     shapes = zip(names, entry.shapes, strict=True)
     present = [name for name, shape in shapes if shape[0] > 0]
     t2t_import.check_finite(present, variables)  # T2T's empty shards hold NaN

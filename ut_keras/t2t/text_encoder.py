@@ -1,6 +1,6 @@
-"""T2T's data_generators.text_encoder: our encoders, made with T2T's arguments.
+"""Stand-in for data_generators.text_encoder: built-in encoders with T2T's arguments.
 
-`to_built_in` makes one of ours of them again, which is what a run keeps.
+`to_built_in` converts such an encoder to a plain built-in one, which a run can store.
 
 References: tensor2tensor/data_generators/text_encoder.py.
 """
@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
 
 
 def to_unicode(s: str | bytes, ignore_errors: bool = False) -> str:
-    """Text as it is; of bytes the text."""
+    """Return text unchanged and decode bytes."""
     return s.decode("utf-8", "ignore" if ignore_errors else "strict") if isinstance(s, bytes) else s
 
 
@@ -36,7 +36,7 @@ def is_unicode(text: Any) -> bool:
 
 
 def strip_ids(ids: Iterable[int], ids_to_strip: Sequence[int]) -> list[int]:
-    """The ids without those at their end that are to be left out."""
+    """Return the ids without trailing ids that are in `ids_to_strip`."""
     ids = list(ids)
     while ids and ids[-1] in ids_to_strip:
         ids.pop()
@@ -44,7 +44,7 @@ def strip_ids(ids: Iterable[int], ids_to_strip: Sequence[int]) -> list[int]:
 
 
 class _T2TDecoding(text_encoder.TextEncoder):
-    """Decodes by T2T's arguments."""
+    """Adds T2T's arguments to the `decode` of a built-in encoder."""
 
     def decode(self, ids: Iterable[int], strip_extraneous: bool = False) -> str:
         ids = [int(i) for i in ids]
@@ -57,11 +57,11 @@ class _T2TDecoding(text_encoder.TextEncoder):
 
 
 class _NoSizeError(DataError, NotImplementedError):
-    """A package's encoder has no `vocab_size`, which T2T needs to train, not to write data."""
+    """A package's encoder has no `vocab_size`; training needs it, data generation does not."""
 
 
 class TextEncoder(text_encoder.TextEncoder):
-    """Numbers with spaces between them; a package's own encoders derive from it."""
+    """Encodes numbers that are separated by spaces; base class of a package's encoders."""
 
     def __init__(self, num_reserved_ids: int = NUM_RESERVED_TOKENS) -> None:
         self._num_reserved_ids = num_reserved_ids
@@ -77,7 +77,8 @@ class TextEncoder(text_encoder.TextEncoder):
         )
 
     def encode(self, s: str) -> list[int]:
-        # Those alone that an export's encoder takes, too: `int` takes "1_0" and "\u0663".
+        # Only numbers that the encoder in an exported model accepts: `int` also accepts "1_0" and
+        # "\u0663".
         for word in s.split():
             if not _NUMBER.fullmatch(word):
                 raise DataError(
@@ -96,7 +97,7 @@ class TextEncoder(text_encoder.TextEncoder):
 
 
 class RealEncoder:
-    """Floats with spaces between them, of a feature that no model here is shown."""
+    """Encodes floats that are separated by spaces, for a feature that no model reads."""
 
     vocab_size = None
 
@@ -120,12 +121,12 @@ class ClassLabelEncoder(_T2TDecoding, text_encoder.ClassLabelEncoder):
     ) -> None:
         super().__init__(labels=class_labels, filename=class_labels_fname)
 
-    # Ours gives a list of one, which `to_built_in` makes it again.
+    # The built-in encoder returns a list of one id. `to_built_in` restores this.
     def encode(self, s: str) -> int:  # type: ignore[override]
         return super().encode(s)[0]
 
     def decode(self, ids: Any, strip_extraneous: bool = False) -> str:
-        """Of an int, or of one in a list or an array; none is reserved."""
+        """Decode an int, or a list or array of one int; no class id is reserved."""
         return super().decode(np.ravel(ids).tolist())
 
 
@@ -156,7 +157,7 @@ class SubwordTextEncoder(_T2TDecoding, text_encoder.SubwordTextEncoder):
         max_subtoken_length: int | None = None,
         reserved_tokens: Sequence[str] | None = None,
     ) -> "SubwordTextEncoder":
-        """As ours; raises ValueError if the reserved tokens do not begin with T2T's."""
+        """Build a vocabulary; raise ValueError if T2T's reserved tokens are not the first ones."""
         reserved = RESERVED_TOKENS if reserved_tokens is None else list(reserved_tokens)
         if reserved[:NUM_RESERVED_TOKENS] != RESERVED_TOKENS:
             raise ValueError(
@@ -170,7 +171,12 @@ class SubwordTextEncoder(_T2TDecoding, text_encoder.SubwordTextEncoder):
 
 
 def to_built_in(encoder: Any, vocab_size: int | None = None) -> text_encoder.TextEncoder:
-    """One of our encoders for one of a package; T2T's TextEncoder knows no `vocab_size`."""
+    """Return a package's encoder as an encoder of ut_keras.
+
+    Args:
+        encoder: an encoder of this module, or an object with T2T's methods.
+        vocab_size: int. Required for `TextEncoder`, which has no `vocab_size` of its own.
+    """
     if type(encoder) is TextEncoder:
         if vocab_size and encoder.num_reserved_ids == NUM_RESERVED_TOKENS:
             return text_encoder.IntegerTextEncoder(vocab_size)
@@ -186,7 +192,7 @@ def to_built_in(encoder: Any, vocab_size: int | None = None) -> text_encoder.Tex
 
 
 class PackageEncoder(text_encoder.TextEncoder):
-    """An encoder of a package, which has T2T's methods."""
+    """Wraps an encoder that a package defines, which has T2T's methods."""
 
     def __init__(self, encoder: Any, vocab_size: int | None = None) -> None:
         self._encoder = encoder

@@ -1,4 +1,4 @@
-"""Functions of T2T's data_generators.text_problems: from files of text to samples, and to ids.
+"""Stand-in for functions of data_generators.text_problems that read and encode text files.
 
 References: tensor2tensor/data_generators/text_problems.py.
 """
@@ -20,23 +20,23 @@ _EXTRA_LABEL = re.compile(r"(.*)\tExtra_Label: (.*)")
 
 
 def raw_lines(path: str) -> Iterator[str]:
-    """Yields the lines of a file, which may be `.gz`, as TensorFlow does: without any `\\r`."""
+    """Yield the lines of a text or `.gz` file without carriage returns, as TensorFlow does."""
     return (line.replace("\r", "") for line in text_lines.lines(path))
 
 
 def txt_line_iterator(txt_path: str) -> Iterator[str]:
-    """Yields the lines of a file, stripped."""
+    """Yield the lines of a file without surrounding white space."""
     return map(str.strip, raw_lines(txt_path))
 
 
 def txt_line_sharded_iterator(txt_pattern: str) -> Iterator[str]:
-    """Yields the lines of the files that fit a pattern."""
+    """Yield the lines of all files that match a pattern."""
     for path in sorted(glob.glob(txt_pattern)):
         yield from txt_line_iterator(path)
 
 
 def txt_and_label_iterator(txt_path: str) -> Iterator[list[Any]]:
-    """Yields [text, int] of lines "text TAB Extra_Label: int"."""
+    """Yield [text, int] from lines "text TAB Extra_Label: int"."""
     for line in txt_line_iterator(txt_path):
         found = _EXTRA_LABEL.search(line)
         if not found:
@@ -48,12 +48,12 @@ def txt_and_label_iterator(txt_path: str) -> Iterator[list[Any]]:
 
 
 def _pairs(one, other):
-    """Ends with the shorter one, as in T2T."""
+    """Pair two iterables; stop at the end of the shorter one, as T2T does."""
     return zip(one, other, strict=False)
 
 
 def text2text_txt_iterator(source_txt_path: str, target_txt_path: str) -> Samples:
-    """Yields samples of two files, line by line; ends with the shorter one, as in T2T."""
+    """Yield samples from two files, line by line, to the end of the shorter file."""
     for source, target in _pairs(*map(txt_line_iterator, (source_txt_path, target_txt_path))):
         yield {"inputs": source, "targets": target}
 
@@ -76,7 +76,7 @@ def text2text_txt_sharded_iterator(source_txt_pattern: str, target_txt_pattern: 
 
 
 def text2text_txt_tab_iterator(txt_path: str) -> Samples:
-    """Yields samples of lines "source TAB target"; lines without a TAB are left out."""
+    """Yield samples from lines "source TAB target"; skip lines without a TAB."""
     lines = txt_line_sharded_iterator if txt_path.endswith("*") else txt_line_iterator
     for line in lines(txt_path):
         source, tab, target = line.partition("\t")
@@ -92,7 +92,7 @@ def text2self_txt_iterator(txt_path: str) -> Samples:
 def text2class_txt_iterator(
     source_txt_path: str, label_txt_path: str, class_strs: Iterable[str] | None = None
 ) -> Samples:
-    """Yields samples of a file of texts and one of labels, numbers or out of `class_strs`."""
+    """Yield samples from a text file and a label file with numbers or names in `class_strs`."""
     numbers = {label: number for number, label in enumerate(class_strs or ())}
     for source, label in _pairs(*map(txt_line_iterator, (source_txt_path, label_txt_path))):
         number = numbers.get(label) if class_strs else int(label) if label.isdecimal() else None
@@ -102,7 +102,7 @@ def text2class_txt_iterator(
         yield {"inputs": source, "label": number}
 
 
-_ENCODED_TOGETHER = 8192  # samples; many are encoded much faster than one
+_ENCODED_TOGETHER = 8192  # samples; encoding many at a time is much faster
 
 
 def text2text_generate_encoded(
@@ -113,7 +113,7 @@ def text2text_generate_encoded(
     inputs_prefix: str = "",
     targets_prefix: str = "",
 ) -> Samples:
-    """Yields samples with the ids of "inputs" and "targets", EOS included."""
+    """Yield samples with "inputs" and "targets" as ids with EOS."""
     encoders = {"inputs": vocab} if has_inputs else {}
     encoders["targets"] = targets_vocab or vocab
     prefixes = {"inputs": inputs_prefix, "targets": targets_prefix}
@@ -130,7 +130,7 @@ def encode(
     encoders: dict[str, TextEncoder],
     texts_of: Callable[[dict[str, Any]], list[str]],
 ) -> Iterator[tuple[dict[str, Any], tuple[list[int], ...]]]:
-    """Yields (sample, the ids of its texts), many samples at a time."""
+    """Yield (sample, ids of its texts with EOS); encode many samples at a time."""
     rest = iter(samples)
     while group := list(itertools.islice(rest, _ENCODED_TOGETHER)):
         texts = zip(*map(texts_of, group), strict=True)

@@ -1,4 +1,4 @@
-"""T2T's data_generators.text_problems: what problems of text derive from.
+"""Stand-in for data_generators.text_problems: the base classes of text problems.
 
 References: tensor2tensor/data_generators/text_problems.py.
 """
@@ -16,12 +16,12 @@ from ut_keras.errors import DataError
 from ut_keras.problems.problem import Encoders, Samples
 from ut_keras.t2t import generator_utils, hparam, problem, text_encoder, text_files
 from ut_keras.t2t.naming import Metrics, ModalityType
-from ut_keras.t2t.text_files import *  # noqa: F403, which T2T has in this module
+from ut_keras.t2t.text_files import *  # noqa: F403, which T2T defines in this module
 from ut_keras.text.text_encoder import TextEncoder, store_new
 
 
 class VocabType:
-    """What kind of vocabulary a problem has."""
+    """Kinds of vocabularies."""
 
     CHARACTER = "character"
     SUBWORD = "subwords"
@@ -29,9 +29,9 @@ class VocabType:
 
 
 class Text2TextProblem(problem.Problem):
-    """Text to text, by T2T's methods; a subclass says its `generate_samples`."""
+    """A text-to-text problem with T2T's methods; a subclass defines `generate_samples`."""
 
-    # What subclasses say.
+    # Attributes and methods that subclasses define.
 
     @property
     def dataset_splits(self) -> list[dict[str, Any]]:
@@ -102,17 +102,17 @@ class Text2TextProblem(problem.Problem):
             yield from self.texts_of(sample)
 
     def texts_of(self, sample: dict[str, Any]) -> list[str]:
-        """The texts of a sample that a vocabulary is built from."""
+        """Return the texts of a sample from which a vocabulary is built."""
         return [text_of(sample, name) for name in self._text_features]
 
     @property
     def _text_features(self):
         return ("inputs", "targets") if self.has_inputs else ("targets",)
 
-    # Generation.
+    # Data generation.
 
     def samples_of(self, data_dir: str, tmp_dir: str | None, dataset_split: str) -> Samples:
-        """Yields the samples of a split."""
+        """Return the samples of a split."""
         return self.generate_samples(data_dir, tmp_dir, dataset_split)
 
     def generate_encoded_samples(
@@ -122,7 +122,7 @@ class Text2TextProblem(problem.Problem):
         return self.encoded(samples, self.get_or_create_vocab(data_dir, tmp_dir))
 
     def encoded(self, samples: Samples, encoder: TextEncoder) -> Samples:
-        """Yields samples as lists of ids, EOS included; what is no text stays as it is."""
+        """Yield samples with texts as lists of ids with EOS; other values do not change."""
         return text_files.text2text_generate_encoded(
             samples,
             encoder,
@@ -135,7 +135,7 @@ class Text2TextProblem(problem.Problem):
         self.adapted.generate_by_split(data_dir, tmp_dir, tasks=None if task_id < 0 else [task_id])
 
     def _maybe_pack_examples(self, examples: Samples) -> Samples:
-        # As an older one calls it.
+        # Older versions of T2T call this method.
         if not self.packed_length:
             return examples
         return generator_utils.pack_examples(
@@ -143,14 +143,14 @@ class Text2TextProblem(problem.Problem):
         )
 
     def _pack_fn(self) -> None:
-        # A generate_data written after T2T's hands it to shuffle_dataset.
+        # A copy of T2T's generate_data passes it to shuffle_dataset.
         if self.packed_length:
             name = f"{type(self).__name__}, which overrides generate_data"
             raise DataError(
                 f"packed_length must be None. Received: {self.packed_length} in {name}."
             )
 
-    # What it says about its features.
+    # Features.
 
     def feature_encoders(self, data_dir: str | None) -> Encoders:
         encoder = self.get_or_create_vocab(data_dir, None, force_get=True)
@@ -173,19 +173,19 @@ class Text2TextProblem(problem.Problem):
 
 
 class Text2SelfProblem(Text2TextProblem):
-    """A language model; samples have "targets" only."""
+    """A language model problem; samples have only "targets"."""
 
     has_inputs = False
 
 
 class ChoppedTextProblem(Text2SelfProblem):
-    """A language model of whole files, cut into examples of `sequence_length` ids, without EOS.
+    """A language model problem that cuts files into examples of `sequence_length` ids.
 
-    A file of examples is made of those texts whose turn it is: text i belongs to shard i modulo
-    their number. Subclasses say the two lists of paths, `sequence_length` and `dataset_splits`.
+    The examples have no EOS. Text file i is written to data file i modulo the number of data files.
+    Subclasses define the two lists of paths, `sequence_length` and `dataset_splits`.
     """
 
-    multiprocess_generate = True  # by T2T's tasks, one of each file
+    multiprocess_generate = True  # one of T2T's tasks per data file
     remainder_policy = "pad"  # or "drop"
     max_chars_for_vocab = 10**7
     max_dev_chars = 10**7
@@ -241,7 +241,7 @@ class ChoppedTextProblem(Text2SelfProblem):
         max_chars_per_file: int | None = None,
         max_chars_total: int | None = None,
     ) -> Iterator[str]:
-        """Yields the texts of files, up to as many characters."""
+        """Yield the texts of files, cut to the limits in characters."""
         total = max_chars_total or math.inf
         for path in filepaths:
             of_file = max_chars_per_file or math.inf
@@ -257,7 +257,7 @@ class ChoppedTextProblem(Text2SelfProblem):
                     break
 
     def example_generator(self, encoder: TextEncoder, tmp_dir: str | None, task_id: int) -> Samples:
-        """Yields the examples of a file."""
+        """Yield the examples of the data file of a task."""
         paths = self.text_filepaths_for_task(tmp_dir, task_id)
         most = None
         if task_id >= self.num_train_shards and paths:
@@ -277,7 +277,7 @@ class ChoppedTextProblem(Text2SelfProblem):
 
 
 class Text2ClassProblem(Text2TextProblem):
-    """Text to the number of a class; samples have "inputs" and "label"."""
+    """A text classification problem; samples have "inputs" and the class number "label"."""
 
     num_classes: Any = problem.RequiredAttribute()  # int
 
@@ -292,7 +292,7 @@ class Text2ClassProblem(Text2TextProblem):
             yield {"inputs": ids, "targets": [self.label_of(sample)]}
 
     def label_of(self, sample: dict[str, Any]) -> int:
-        """The class of a sample, an int."""
+        """Return the class number of a sample."""
         label: Any = sample.get("label")
         is_number = isinstance(label, numbers.Integral)
         if not is_number or not 0 <= label < self.num_classes:
@@ -309,10 +309,10 @@ class Text2ClassProblem(Text2TextProblem):
         }
 
     def label_encoder(self, data_dir: str | None) -> text_encoder.ClassLabelEncoder:
-        """That of `class_labels`; not in T2T."""
+        """Return the encoder of `class_labels`; T2T has no such method."""
         title = f"class_labels of {type(self).__name__}"
         labels = self.class_labels(data_dir)
-        if isinstance(labels, list | tuple):  # numbers do in T2T
+        if isinstance(labels, list | tuple):  # T2T accepts numbers
             labels = [str(label) if isinstance(label, int) else label for label in labels]
         contract.validated(labels, contract.CLASS_LABELS, title)
         if len(labels) != self.num_classes:
@@ -329,7 +329,7 @@ class Text2ClassProblem(Text2TextProblem):
 
 
 class TextConcat2ClassProblem(Text2ClassProblem):
-    """Several texts, with a sign between them, to the number of a class."""
+    """A classification problem for several texts, with `CONCAT_TOKEN` between them."""
 
     CONCAT_TOKEN = "$"
 
@@ -347,11 +347,11 @@ class TextConcat2ClassProblem(Text2ClassProblem):
 
 
 class QuestionAndContext2TextProblem(Text2TextProblem):
-    """Text to text, with a second text, "context", beside the inputs.
+    """A text-to-text problem whose samples have a third text, "context".
 
-    What a model is shown is "inputs" and "targets": a class that puts the context into the inputs,
-    as T2T's `SquadConcat` does, says so by `preprocess_example`, and takes "context" out of
-    `modality` in `hparams`.
+    Models read only "inputs" and "targets". A class that adds the context to the inputs, as T2T's
+    `SquadConcat` does, overrides `preprocess_example` and removes "context" from `modality` in
+    `hparams`.
     """
 
     QUESTION_SEPARATOR = "<EOQ>"
@@ -372,7 +372,7 @@ class QuestionAndContext2TextProblem(Text2TextProblem):
 
 
 class DistributedText2TextProblem(Text2TextProblem):
-    """Text to text, whose `generate_samples` is given the raw files of a split besides."""
+    """A text-to-text problem whose `generate_samples` also gets the raw files of a split."""
 
     input_files: Any = problem.RequiredAttribute()  # (dataset_split="train") -> list[str]
     num_output_shards: Any = problem.RequiredAttribute()  # {split: int}
@@ -389,7 +389,7 @@ class DistributedText2TextProblem(Text2TextProblem):
 
 
 class Text2textTmpdir(Text2TextProblem):
-    """Parallel files in tmp_dir: inputs.train.txt, targets.train.txt and the two of "eval"."""
+    """Parallel files in tmp_dir: inputs.train.txt, targets.train.txt, and the same with "eval"."""
 
     TRAIN_FILES = ("inputs.train.txt", "targets.train.txt")
     EVAL_FILES = ("inputs.eval.txt", "targets.eval.txt")
@@ -406,7 +406,7 @@ class Text2textTmpdir(Text2TextProblem):
 
 
 class Text2textTmpdirTokens(Text2textTmpdir):
-    """The same, with the words of vocab.txt in tmp_dir."""
+    """Parallel files in tmp_dir, with the words in vocab.txt as vocabulary."""
 
     vocab_type = VocabType.TOKEN
     oov_token = "<UNK>"

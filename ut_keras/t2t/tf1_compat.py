@@ -1,11 +1,11 @@
-"""The `tf` that packages for T2T import: TensorFlow 2, and what only TensorFlow 1 had.
+"""The `tf` that T2T packages import: TensorFlow 2 plus names of TensorFlow 1.
 
     tf.gfile.Open(path)           tf.compat.v1.gfile
     tf.estimator.ModeKeys.TRAIN   "train"
-    tf.contrib.slim               one line
+    tf.contrib.slim               a placeholder, which raises a one-line error when it is used
 
-What TensorFlow 2 has comes first, so a package that was ported already finds what it expects.
-TensorFlow is loaded when a name is asked for.
+A name of TensorFlow 2 comes before the same name of TensorFlow 1, so packages for TensorFlow 2 also
+work. TensorFlow is imported when a package uses the first name.
 """
 
 import contextlib
@@ -23,20 +23,31 @@ _MODES = types.SimpleNamespace(TRAIN="train", EVAL="eval", PREDICT="infer")
 
 
 def find(name: str, fromlist: Sequence[str] | None) -> Any:
-    """What `import` gives for `tensorflow` or a module in it; arguments as of `__import__`."""
+    """Return the result of `import` for `tensorflow` or one of its modules.
+
+    Args:
+        name: str. The module, such as "tensorflow.contrib.slim".
+        fromlist: list of str, as in `__import__`.
+    """
     if name in _COMPAT_MODULES:
         found: Any = _COMPAT_MODULES[name]
     elif name.startswith("tensorflow.contrib."):
         found = operator.attrgetter(name.removeprefix("tensorflow."))(_COMPAT_MODULES["tensorflow"])
     elif name.startswith("tensorflow.python") and list(fromlist or ()) != ["*"]:
-        found = _CompatModule(name, (name,), {})  # whose private names come and go
+        found = _CompatModule(name, (name,), {})  # missing names become placeholders
     else:
         found = importlib.import_module(name)
     return found if fromlist else _COMPAT_MODULES["tensorflow"]
 
 
 class _CompatModule(types.ModuleType):
-    """A module that looks for its names in others, in turn."""
+    """A module that looks up its names in other modules.
+
+    Args:
+        name: str. Name of the module.
+        sources: list of str. The modules to search, in this order.
+        own: dict from name to value. These names come first.
+    """
 
     def __init__(self, name: str, sources: Sequence[str], own: Mapping[str, Any]) -> None:
         super().__init__(name)
@@ -56,7 +67,7 @@ class _CompatModule(types.ModuleType):
             )
         if not isinstance(first, types.ModuleType) or "._api." not in first.__name__:
             return first
-        # tf.train of TensorFlow 2, and behind it that of TensorFlow 1.
+        # For example tf.train of TensorFlow 2, then tf.train of TensorFlow 1.
         sources = [module.__name__ for module in (first, *found)]
         return vars(self).setdefault(name, _CompatModule(f"{self.__name__}.{name}", sources, {}))
 
@@ -66,7 +77,7 @@ class _CompatModule(types.ModuleType):
                 yield getattr(importlib.import_module(source), name)
 
 
-# Flags of t2t-trainer that packages read.
+# The flags of t2t-trainer that packages can read.
 FLAGS = (
     *("data_dir", "tmp_dir", "problem", "model", "hparams", "hparams_set", "output_dir"),
     *("schedule", "t2t_usr_dir", "train_steps"),
@@ -74,7 +85,7 @@ FLAGS = (
 
 
 def fill_flags(values: Mapping[str, Any]) -> None:
-    """Gives `tf.flags`, which are absl's, the values of a command's flags."""
+    """Set the flags of absl, which are `tf.flags`, to the values of the command's flags."""
     from absl import flags
 
     class Unchanged(flags.ArgumentParser):
@@ -90,12 +101,16 @@ def fill_flags(values: Mapping[str, Any]) -> None:
 
 
 def parse_flags(words: Sequence[str]) -> list[str]:
-    """Reads words of a command line into the flags that packages have defined.
+    """Parse words of the command line as flags that packages have defined.
+
+    Args:
+        words: list of str.
 
     Returns:
-        the words of other flags.
+        list of str, the words that are not such flags.
+
     Raises:
-        UsageError: if a value is not the flag's.
+        UsageError: if a value is invalid for its flag.
     """
     from absl import flags
 
@@ -121,8 +136,8 @@ _CONTRIB = {
 _OWN = {
     "estimator": _CompatModule("tensorflow.estimator", (), {"ModeKeys": _MODES}),
     "contrib": _CompatModule("tensorflow.contrib", (), _CONTRIB),
-    "flags": _CompatModule("tensorflow.flags", ("absl.flags",), {}),  # without TensorFlow
-    # What there is of both does not go with Keras 3.
+    "flags": _CompatModule("tensorflow.flags", ("absl.flags",), {}),  # works without TensorFlow
+    # The layers of TensorFlow 1 and their RNN cells do not work with Keras 3.
     "layers": Absent("layers", _removed_name_error),
     "nn": _CompatModule(
         "tensorflow.nn",

@@ -1,4 +1,4 @@
-"""T2T's data_generators.translate: problems made of parallel files, in archives or in tmp_dir.
+"""Stand-in for data_generators.translate: problems from parallel files or archives.
 
 References: tensor2tensor/data_generators/translate.py.
 """
@@ -22,7 +22,7 @@ _LANGUAGE = re.compile(r"(?!(txt|sgm|tgz|zip|bz2|gz|xz|tok|bpe|spm|src|ref|dev|l
 
 
 class TranslateProblem(text_problems.Text2TextProblem):
-    """From one language to another; a subclass says its `source_data_files`."""
+    """A translation problem; a subclass defines `source_data_files`."""
 
     is_generate_per_split = True
     datatypes_to_clean: list[str] | None = None
@@ -41,7 +41,7 @@ class TranslateProblem(text_problems.Text2TextProblem):
         custom_iterator: Callable[[str, str], Samples] = text_problems.text2text_txt_iterator,
     ) -> Samples:
         training = dataset_split == problem.DatasetSplit.TRAIN
-        # T2T compiles "test" into the files of "dev", of which it has the sentences then.
+        # T2T writes "test" to the files of "dev", so that it may read the wrong sentences.
         split = "dev" if dataset_split == problem.DatasetSplit.EVAL else dataset_split
         base = compile_data(
             tmp_dir or "",
@@ -56,10 +56,10 @@ class TranslateProblem(text_problems.Text2TextProblem):
 
 
 def languages(t2t: TranslateProblem) -> dict[str, str]:
-    """Returns {"inputs": "en", "targets": "zh"}, as far as the problem says them; else "".
+    """Return the languages, such as {"inputs": "en", "targets": "zh"}; "" if unknown.
 
-    T2T's problems have no attribute for it. Their names say it, as in `translate_enzh_mine`, or
-    their files, as in `train.en`, `train.zh`.
+    T2T's problems have no attribute for them. They are taken from the problem's name, as in
+    `translate_enzh_mine`, or from the names of its files, as in `train.en`, `train.zh`.
     """
     named = _NAMED.match(t2t.name)
     if named:
@@ -73,7 +73,7 @@ def languages(t2t: TranslateProblem) -> dict[str, str]:
 
 
 def _language_of_file(name):
-    """The last part of a file's name that can be a language, as "zh" in `dev-ref.zh.sgm`."""
+    """Return the last part of a file name that can be a language: "zh" in `dev-ref.zh.sgm`."""
     parts = re.split(r"[._-]", os.path.basename(name).lower())
     return next((part for part in reversed(parts) if _LANGUAGE.fullmatch(part)), "")
 
@@ -81,17 +81,21 @@ def _language_of_file(name):
 def compile_data(
     tmp_dir: str, datasets: list[Any], filename: str, datatypes_to_clean: list[str] | None = None
 ) -> str:
-    """Writes all pairs of files into two, FILENAME.lang1 and .lang2, if they are not there.
+    """Join all pairs of files to FILENAME.lang1 and FILENAME.lang2, unless both exist.
 
     Args:
-        datasets: list of [URL or archive, [source file, target file]], or [URL, ["tsv", number of
-            the source column, of the target column, pattern of files]].
+        tmp_dir: str. Folder of the raw files.
+        datasets: list of [URL or archive, [source file, target file]], or [URL, ["tsv", index of
+            the source column, index of the target column, pattern of files]].
+        filename: str. Name of the new files.
+        datatypes_to_clean: list of str. Must be empty, because cleaning is not supported.
 
     Returns:
         tmp_dir/FILENAME.
 
     Raises:
-        DataError: if sentences are to be cleaned, or files are of another kind.
+        DataError: if `datatypes_to_clean` is not empty, a file has another format, or there are no
+            sentences.
     """
     if datatypes_to_clean:
         raise DataError(
@@ -109,7 +113,7 @@ def compile_data(
                 sources.write(f"{source}\n")
                 targets.write(f"{target}\n")
                 count += 1
-        if not count:  # whoever mends the data begins anew
+        if not count:  # the error leaves no file, so that corrected data are read
             raise DataError(f"{filename} must have at least one pair of sentences. Received: none.")
     return base
 
@@ -131,7 +135,7 @@ def _pairs(tmp_dir, dataset):
 
 
 def _segments(lines):
-    """The sentences of an SGM file, and "" for its other lines."""
+    """Yield the sentences of an SGM file, and "" for its other lines."""
     for line in lines:
         found = _SEGMENT.match(line)
         yield found[1].strip() if found else ""
@@ -146,6 +150,6 @@ def _columns(tmp_dir, url, source, target, pattern):
         raw = generator_utils.maybe_download(tmp_dir, os.path.basename(url), url)
         paths = found(tmp_dir) or found(generator_utils.unpacked(raw))
     for line in itertools.chain.from_iterable(map(text_files.raw_lines, paths)):
-        parts = line.split("\t")  # before it is stripped: a column may be empty
+        parts = line.split("\t")  # split before strip, because a column may be empty
         if len(parts) > max(source, target):
             yield parts[source].strip(), parts[target].strip()

@@ -1,11 +1,34 @@
-"""Loads the package that `--t2t_usr_dir` names: by its path, under a name of its own.
+"""Loads the package that `--t2t_usr_dir` names, by its path and under a unique name.
 
     load("gcp/trainer")      the module t2t_usr_dir_trainer_1a2b3c4d, and no other "trainer"
 
-Whatever the folder is called, it hides nothing that is installed, and nothing hides it. Only in its
-modules and in those beside it, and there in functions that are called later too, `import` finds the
-stand-ins for `tensor2tensor`, TensorFlow 1's names in `tf`, and the package itself under its
-folder's name. The processes of data generation load the same packages.
+A folder of any name works: the package does not hide an installed module, and no installed module
+hides the package. Processes of data generation load the same packages.
+
+**The promise.** A package that was written for T2T runs without changes. Its modules and the
+modules beside its folder import `tensor2tensor` (the stand-ins), TensorFlow 1's names in `tf`, and
+the package under its folder's name, also inside functions that run later. No other module of the
+process sees these names.
+
+**How.** The loader gives each such module an `__import__` of its own, in the `__builtins__` of the
+module. A meta-path finder selects the loader for submodules and for the modules beside the folder.
+
+**Public alternatives.**
+- Entries for `tensor2tensor` and `tensorflow` in `sys.modules`, or a meta-path finder for them,
+  need no `__import__`. But they act on the whole process: they would hide an installed
+  Tensor2Tensor, and every library would import TensorFlow 1's names. This cannot keep the promise,
+  so it was not tried.
+- Rewriting the import statements with `SourceLoader.source_to_code` (not tried) still needs the
+  loader and the finder, and has to rebuild the names that each form of `import` binds.
+- The finder was removed on trial, with `importlib.util.spec_from_file_location` in its place. This
+  suffices for the package's `__init__.py`, but other modules then get Python's own loader.
+- An entry in `sys.path_hooks` (not tried) selects a loader for a folder and not for a module. The
+  folder that contains the package can also contain unrelated modules, such as ut_keras itself.
+
+**Tests** in tests/t2t/usr_dir_test.py. Without the finder,
+`test_package_imports_itself_and_its_neighbours` and `test_package_is_found_on_its_own_path` fail.
+Without the replaced `__import__` these and most other tests there fail, the first one being
+`test_stand_ins_are_visible_to_the_package_only`.
 """
 
 import builtins
@@ -26,27 +49,28 @@ from ut_keras.data.writing import process_pool
 from ut_keras.process import short_names
 from ut_keras.t2t import missing, modules, tf1_compat
 
-# Names that stand for ours even in a package that is called so.
+# Names that mean the packages of ut_keras even inside a package of the same name.
 _BUILT_IN_PACKAGES = ("ut_keras", "problems", "hparams")
 _folders: dict[str, str] = {}  # name of a loaded package -> its folder
-_unrelated_names: set[str] = set()  # names at top level that are of no package
+_unrelated_names: set[str] = set()  # top-level names that belong to no loaded package
 
 
 def load(
     directory: str, flags: Mapping[str, Any] | None = None, words: Sequence[str] = ()
 ) -> list[str]:
-    """Imports the package in a folder, once.
+    """Import the package in a folder; a second call has no effect.
 
     Args:
         directory: str. A folder with an `__init__.py`.
-        flags: dict from name to value, what the package may read of the command's. Optional.
-        words: list of str, of the command line: flags that the package may define.
+        flags: dict from name to value, the command's flags that the package may read. Optional.
+        words: list of str. Words of the command line that may be flags of the package.
 
     Returns:
-        the words that are of no flag of it, and not left to it.
+        list of str, the words that are not flags of the package. A package that imports argparse
+        parses them itself; then the list is empty.
 
     Raises:
-        whatever the package raises.
+        Exception: any error that the package raises.
     """
     tf1_compat.fill_flags(flags or {})
     folder = os.path.realpath(directory)
@@ -57,7 +81,7 @@ def load(
     _others.clear()
     errors.add_user_code_folder(folder)
     parent = os.path.dirname(folder)
-    sys.path.append(parent)  # for its neighbours, as in T2T
+    sys.path.append(parent)  # for modules beside the folder, as in T2T
     short_names.alias_missing()
     missing.packages_loading += 1
     try:
@@ -77,7 +101,7 @@ def load(
 
 
 def _loaded_modules():
-    """Those of loaded packages."""
+    """Return the modules of all loaded packages."""
     loaded = list(sys.modules.values())
     return [m for m in loaded if isinstance(getattr(m, "__loader__", None), _Loader)]
 
@@ -89,7 +113,7 @@ def _module_name(folder):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the modules of loaded packages, also by a path of the package's own (PYTHONPATH)."""
+    """Finds modules in and beside loaded packages, also through PYTHONPATH."""
 
     def find_spec(
         self, fullname: str, path: Any = None, target: Any = None
@@ -108,7 +132,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         package = top if top in _folders else _package_of(top, spec)
         if package is None:
-            if spec is None or spec.origin:  # a folder without `__init__.py` has none
+            if spec is None or spec.origin:  # no origin: a folder without `__init__.py`
                 _unrelated_names.add(top)
             return None
         if spec and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
@@ -117,7 +141,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def _package_of(top, spec):
-    """The loaded package that a module is in or beside; None if there is none."""
+    """Return the loaded package that contains the module or is beside it, or None."""
     origin = os.path.realpath(spec.origin) if spec and spec.origin else ""
     for name, folder in _folders.items():
         parent = os.path.dirname(folder)
@@ -130,7 +154,7 @@ def _package_of(top, spec):
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    """Runs a module with an `import` of its own."""
+    """Executes a module with an `__import__` function of its own."""
 
     def __init__(self, fullname: str, path: str, package: str) -> None:
         super().__init__(fullname, path)
@@ -144,7 +168,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 def _import(package, folder_name, name, globals=None, locals=None, fromlist=(), level=0):
-    """What `import` calls; the arguments from `name` on are those of `__import__`."""
+    """Import a module for a package; the arguments from `name` on are those of `__import__`."""
     top, _, rest = name.partition(".")
     if level:
         pass
