@@ -32,7 +32,7 @@ from ut_keras.text import text_lines
 TAGS = ("VBZ", "VBP")  # Third person singular, and the other persons.
 _IRREGULAR = {"are": "is", "have": "has", "do": "does", "'re": "'s", "'ve": "'s"}
 _IRREGULAR_BACK = {"is": "are", "has": "have", "does": "do", "'s": "'re"}
-_HISSING = re.compile(r"(s|x|z|ch|sh|[^aeiou]o)$")
+_SIBILANT = re.compile(r"(s|x|z|ch|sh|[^aeiou]o)$")
 _CONSONANT_AND_Y = re.compile(r"[^aeiou]y$")
 
 
@@ -65,7 +65,7 @@ def third_person(base: str) -> str:
         return _IRREGULAR[base]
     if _CONSONANT_AND_Y.search(base):
         return base[:-1] + "ies"
-    return base + ("es" if _HISSING.search(base) else "s")
+    return base + ("es" if _SIBILANT.search(base) else "s")
 
 
 TABLE = download.at(
@@ -87,13 +87,13 @@ _SHA256 = {
     "wiki-dev.txt": "e38b28be5ced0af4aaca9e02aa6543fdac2f3ab40b124805663f4e78a28df0a6",
     "wiki-test.txt": "1ff97d6ab9b9612da7ccbf9648553c0eeec2291b9bd7b698f3a85c1412f45abf",
 }
-_BY_NC, _UNSAID = "CC BY-NC 4.0", "no licence is stated"
+_BY_NC, _NO_LICENCE = "CC BY-NC 4.0", "no licence is stated"
 OTHER_FILES = {
     name: download.at(f"{folder}/{name}", _SHA256[name], licence=licence)
     for folder, licence, names in (
         (f"{_GREEN}/linzen_testset", _BY_NC, ("subj_agr_filtered.text", "subj_agr_filtered.gold")),
         (f"{_GREEN}/agreement/English", _BY_NC, ("generated.tab",)),
-        (_EDINBURGH, _UNSAID, ("wiki-dev.txt", "wiki-test.txt")),
+        (_EDINBURGH, _NO_LICENCE, ("wiki-dev.txt", "wiki-test.txt")),
     )
     for name in names
 }

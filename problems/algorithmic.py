@@ -45,7 +45,7 @@ class AlgorithmicProblem(problem.Problem):
     target_space_id = 11  # T2T's SpaceID.DIGIT_1
     input_space_id = 10  # DIGIT_0
     num_symbols = 2
-    num_drawn = 0  # of them, the inputs; 0: all
+    num_input_symbols = 0  # of them, the inputs; 0: all
     has_separator = False
     answer: Callable[[list[int]], list[int]]
     train_length = 40
@@ -57,7 +57,7 @@ class AlgorithmicProblem(problem.Problem):
     def sample(self, rng: np.random.Generator, max_length: int, exact: bool = False) -> _Pair:
         """Draws (inputs, targets), the inputs of at most, or exactly, `max_length` symbols."""
         length = max_length if exact else rng.integers(1, max_length + 1)
-        symbols = rng.integers(self.num_drawn or self.num_symbols, size=length).tolist()
+        symbols = rng.integers(self.num_input_symbols or self.num_symbols, size=length).tolist()
         return symbols, self.answer(symbols)
 
     def feature_encoders(self, data_dir: str | None = None) -> Encoders:
@@ -145,14 +145,16 @@ def _random_digits(rng, base, length):
     return digits
 
 
-_OF_PAPER = {"num_symbols": 10, "paper": "Dehghani et al. 2019, table 4"}
+_PAPER_TASK = {"num_symbols": 10, "paper": "Dehghani et al. 2019, table 4"}
 _FOR_TESTS = {"splits": ("train", "dev"), "num_train_shards": 1, "dev_size": 100}
 _IDENTITY = staticmethod(lambda symbols: symbols)
 _REVERSED = staticmethod(lambda symbols: symbols[::-1])
 _PLUS, _TIMES = staticmethod(operator.add), staticmethod(operator.mul)
 
 problem.declare("algorithmic_identity_binary40", AlgorithmicProblem, answer=_IDENTITY)
-problem.declare("algorithmic_identity_decimal40", AlgorithmicProblem, answer=_IDENTITY, **_OF_PAPER)
+problem.declare(
+    "algorithmic_identity_decimal40", AlgorithmicProblem, answer=_IDENTITY, **_PAPER_TASK
+)
 problem.declare(
     "algorithmic_identity_vocab95_train20_eval30",
     AlgorithmicProblem,
@@ -169,16 +171,18 @@ problem.declare(
     AlgorithmicProblem,
     answer=staticmethod(lambda symbols: [symbol + 10 for symbol in symbols]),
     num_symbols=20,
-    num_drawn=10,
+    num_input_symbols=10,
     dev_length=80,
 )
 problem.declare("algorithmic_reverse_binary40", AlgorithmicProblem, answer=_REVERSED)
-problem.declare("algorithmic_reverse_decimal40", AlgorithmicProblem, answer=_REVERSED, **_OF_PAPER)
+problem.declare(
+    "algorithmic_reverse_decimal40", AlgorithmicProblem, answer=_REVERSED, **_PAPER_TASK
+)
 problem.declare(
     "algorithmic_reverse_decimal40_held_out",
     HeldOut,
     answer=_REVERSED,
-    **_OF_PAPER,
+    **_PAPER_TASK,
     splits=("train", "dev"),
     dev_length=40,
     dev_size=1_000,
@@ -195,7 +199,7 @@ problem.declare(
 problem.declare("algorithmic_reverse_nlplike8k", ReverseNlplike, num_symbols=8_000, exponent=1.3)
 problem.declare("algorithmic_reverse_nlplike32k", ReverseNlplike, num_symbols=32_000, exponent=1.05)
 problem.declare("algorithmic_addition_binary40", Arithmetic, result=_PLUS)
-problem.declare("algorithmic_addition_decimal40", Arithmetic, result=_PLUS, **_OF_PAPER)
+problem.declare("algorithmic_addition_decimal40", Arithmetic, result=_PLUS, **_PAPER_TASK)
 problem.declare("algorithmic_multiplication_binary40", Arithmetic, result=_TIMES)
 problem.declare("algorithmic_multiplication_decimal40", Arithmetic, result=_TIMES, num_symbols=10)
 problem.declare(

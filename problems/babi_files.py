@@ -68,10 +68,10 @@ def read_examples(
     Raises:
         DataError: if a file is missing or is not bAbI's.
     """
-    is_parted = "valid" in subset
-    middle = {task: "" if is_parted else f"{name}_" for task, name in TASKS.items()}
+    has_valid_files = "valid" in subset
+    middle = {task: "" if has_valid_files else f"{name}_" for task, name in TASKS.items()}
     names = tuple(f"{_FOLDER}/{subset}/qa{task}_{middle[task]}{mode}.txt" for task in tasks)
-    if is_parted and _read_files(tmp_dir, names).keys() != set(names):
+    if has_valid_files and _read_files(tmp_dir, names).keys() != set(names):
         print(f"bAbI: no {subset}; every {_HELD_OUT_EVERY}th story is held out")
         whole = read_examples(tmp_dir, subset.replace("-valid", ""), tasks, "train")
         return [e for e in whole if (e.number % _HELD_OUT_EVERY == 0) == (mode == "valid")]

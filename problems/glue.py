@@ -32,7 +32,7 @@ from ut_keras.problems.problem import Texts
 _LM1B = "languagemodel_lm1b32k"
 
 
-class LabelledTables(raw_text.OfArchive, text_problems.TextConcat2ClassProblem):
+class LabelledTables(raw_text.FromArchive, text_problems.TextConcat2ClassProblem):
     """Texts in columns of a table with tabs, with a class in another column.
 
     Attributes:
@@ -270,7 +270,7 @@ class _MSRParaphraseCorpus(LabelledTables):
     both_orders = True
 
     def path(self, split: str, tmp_dir: str | None) -> str:
-        return _of_mrpc("test" if split == "test" else "train", tmp_dir)
+        return _mrpc_path("test" if split == "test" else "train", tmp_dir)
 
     def samples(self, row: list[str], split: str, tmp_dir: str | None) -> Iterator[dict[str, Any]]:
         is_dev = tuple(row[1:3]) in _dev_ids(tmp_dir)
@@ -281,11 +281,11 @@ class _MSRParaphraseCorpus(LabelledTables):
 @functools.lru_cache(maxsize=1)
 def _dev_ids(tmp_dir):
     """The pairs of ids of the rows that are held out of the train table."""
-    lines = raw_text.read_lines(_of_mrpc("dev", tmp_dir))
+    lines = raw_text.read_lines(_mrpc_path("dev", tmp_dir))
     return {tuple(line.split("\t")) for line in lines}
 
 
-def _of_mrpc(split, tmp_dir):
+def _mrpc_path(split, tmp_dir):
     folder = os.path.join(tmp_dir or "", "MRPC")
     os.makedirs(folder, exist_ok=True)
     return download.fetch(folder, _MRPC[split])

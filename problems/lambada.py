@@ -97,10 +97,10 @@ def passages(sentences: Iterable[str]) -> Iterator[str]:
 
 
 def _look(tmp_dir, name):
-    return raw_text.look(tmp_dir, DATASET, name, f"{name}.gz")
+    return raw_text.find_local(tmp_dir, DATASET, name, f"{name}.gz")
 
 
-def _is_there(tmp_dir):
+def _has_local_files(tmp_dir):
     """Whether one of the files lies in tmp_dir, unpacked."""
     return any(_look(tmp_dir, name) for name in (DEV, TEST, CONTROL, VOCAB))
 
@@ -124,8 +124,8 @@ class _Lambada(text_problems.WordsProblem):
     raw_files: tuple[download.RawFile, ...] = (DATASET,)
 
     def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
-        is_packed = raw_text.look(tmp_dir, DATASET, "train-novels.tar")
-        if _is_there(tmp_dir) and not is_packed and not self.has_train(tmp_dir):
+        is_packed = raw_text.find_local(tmp_dir, DATASET, "train-novels.tar")
+        if _has_local_files(tmp_dir) and not is_packed and not self.has_train(tmp_dir):
             return self.splits[1:]
         return self.splits
 
@@ -135,12 +135,12 @@ class _Lambada(text_problems.WordsProblem):
 
     def novels(self, tmp_dir: str | None) -> list[str]:
         """Returns the paths of the novels, sorted."""
-        return raw_text.look(tmp_dir, DATASET, "train-novels/**/*.txt")
+        return raw_text.find_local(tmp_dir, DATASET, "train-novels/**/*.txt")
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        if not _is_there(tmp_dir):
+        if not _has_local_files(tmp_dir):
             raw_text.find(tmp_dir, DATASET, DEV, f"{DEV}.gz")
-        for archive in raw_text.look(tmp_dir, DATASET, "train-novels.tar"):
+        for archive in raw_text.find_local(tmp_dir, DATASET, "train-novels.tar"):
             unpacking.unpack(archive, archive.removesuffix(".tar"), ("*.txt",), DATASET.most_bytes)
         if not self.has_train(tmp_dir):
             print(f"{self.name}: no train-novels in {tmp_dir}, so there will be no train split")
@@ -153,11 +153,13 @@ class _Lambada(text_problems.WordsProblem):
     def lines(self, split: str, tmp_dir: str | None) -> Iterator[str]:
         """Returns what the samples of a split are made of, passages or sentences."""
         if split == "train":
-            of_novels = (self.of_novel(_read_lines(path)) for path in self.novels(tmp_dir))
+            of_novels = (self.examples_of_novel(_read_lines(path)) for path in self.novels(tmp_dir))
             return itertools.chain.from_iterable(of_novels)
         return read(tmp_dir, self.dev_file if split == "dev" else TEST)
 
-    of_novel: Callable[[Iterable[str]], Iterable[str]]  # its sentences -> what is trained on
+    examples_of_novel: Callable[
+        [Iterable[str]], Iterable[str]
+    ]  # its sentences -> what is trained on
 
     def unknown_id(self, data_dir: str | None) -> int:
         """The id of the words that the vocabulary has not."""
@@ -174,7 +176,7 @@ class LambadaLm(_Lambada):
     """A language model of sentences; the last word of a passage is one of its predictions."""
 
     other_results = ("last_word_accuracy", "last_word_perplexity")
-    of_novel = staticmethod(iter)
+    examples_of_novel = staticmethod(iter)
 
     def feature_encoders(self, data_dir: str | None) -> Encoders:
         return {"targets": self.text_encoder(data_dir)}
@@ -196,7 +198,7 @@ class LambadaRc(_Lambada):
     other_results = ("last_word_accuracy", "last_word_accuracy_from_context")
     class_label_features = ("targets",)
     raw_files = (DATASET, COMPREHENSION)
-    of_novel = staticmethod(passages)
+    examples_of_novel = staticmethod(passages)
 
     def has_train(self, tmp_dir: str | None) -> bool:
         return super().has_train(tmp_dir) or _has_comprehension(tmp_dir)
@@ -219,7 +221,7 @@ class LambadaRc(_Lambada):
 
 def _has_comprehension(tmp_dir):
     """Whether the passages of Chu et al. lie in tmp_dir."""
-    return raw_text.is_at_hand(tmp_dir, COMPREHENSION, _PASSAGES)
+    return raw_text.is_available(tmp_dir, COMPREHENSION, _PASSAGES)
 
 
 problem.declare("lambada_lm_control", LambadaLm, dev_file=CONTROL)

@@ -60,13 +60,13 @@ def _words(tmp_dir):
     return frozenset(raw_text.read_lines(path))
 
 
-for _size, _said, _of_packed in (
+for _size, _attributes, _packed_attributes in (
     ("32k", {}, {"vocab_name": "languagemodel_lm1b32k"}),
     ("8k", {"approx_vocab_size": 2**13}, {"vocab_name": "languagemodel_lm1b8k"}),
     ("_characters", {"vocab_type": "characters"}, {"packed_length": 1024}),
 ):
     _name = f"languagemodel_lm1b{_size}"
     _base: type = LanguagemodelLm1b32k
-    if _said:
-        _base = problem.declare(_name, _base, **_said)
-    problem.declare(f"{_name}_packed", packed.Packed, _base, **_of_packed)
+    if _attributes:
+        _base = problem.declare(_name, _base, **_attributes)
+    problem.declare(f"{_name}_packed", packed.Packed, _base, **_packed_attributes)

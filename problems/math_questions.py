@@ -41,7 +41,7 @@ _ALGOLISP = {
 
 
 @problem.register("algorithmic_math_two_variables")
-class MathTwoVariables(raw_text.OfArchive, text_problems.Text2TextProblem):
+class MathTwoVariables(raw_text.FromArchive, text_problems.Text2TextProblem):
     """A sum, difference or product of two numbers that are given by name."""
 
     vocab_type = "characters"

@@ -41,9 +41,9 @@ class Sides(NamedTuple):
         """
         return tuple(raw_text.find(tmp_dir, raw, *names) for raw, names in self._sides())
 
-    def is_at_hand(self, tmp_dir: str | None) -> bool:
+    def is_available(self, tmp_dir: str | None) -> bool:
         """Whether nothing has to be downloaded."""
-        return all(raw_text.is_at_hand(tmp_dir, raw, *names) for raw, names in self._sides())
+        return all(raw_text.is_available(tmp_dir, raw, *names) for raw, names in self._sides())
 
     def pairs(self, tmp_dir: str | None) -> Iterator[tuple[str, ...]]:
         """Yields (source, target), stripped; either may be empty.
@@ -76,8 +76,8 @@ class Tables(NamedTuple):
     def find(self, tmp_dir: str | None) -> tuple[str, ...]:
         return tuple(raw_text.find_all(tmp_dir, self.archive, self.pattern))
 
-    def is_at_hand(self, tmp_dir: str | None) -> bool:
-        return raw_text.is_at_hand(tmp_dir, self.archive, self.pattern)
+    def is_available(self, tmp_dir: str | None) -> bool:
+        return raw_text.is_available(tmp_dir, self.archive, self.pattern)
 
     def pairs(self, tmp_dir: str | None) -> Iterator[tuple[str, ...]]:
         paths = self.find(tmp_dir)

@@ -16,7 +16,7 @@ from ut_keras.problems import problem, raw_text, text_problems
 from ut_keras.problems.problem import Texts
 
 
-class ParaphraseGenerationMsCoco(raw_text.OfArchive, text_problems.Text2TextProblem):
+class ParaphraseGenerationMsCoco(raw_text.FromArchive, text_problems.Text2TextProblem):
     """Captions as paraphrases of each other."""
 
     archive = download.at(

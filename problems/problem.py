@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
 REGISTRY = registry.Registry("problem")
 DEFAULT_SEED = 429459  # t2t-datagen's
-_ENCODED_TOGETHER = 8192  # examples; many are encoded much faster than one
+_ENCODING_GROUP_SIZE = 8192  # examples; many are encoded much faster than one
 
 
 # What T2T's problems say of their splits, and nothing here would read.
-_OF_T2T = ("dataset_splits", "is_generate_per_split")
+_T2T_SPLIT_ATTRIBUTES = ("dataset_splits", "is_generate_per_split")
 
 
 def register(name: str) -> Callable[[type[P]], type[P]]:
@@ -62,7 +62,7 @@ def register(name: str) -> Callable[[type[P]], type[P]]:
     """
 
     def decorator(problem_class):
-        for attribute in _OF_T2T:
+        for attribute in _T2T_SPLIT_ATTRIBUTES:
             if hasattr(problem_class, attribute):
                 raise DataError(
                     f"{problem_class.__name__} must say by splits and num_train_shards what there "
@@ -89,11 +89,11 @@ def declare(name: str, *bases: type, **attributes: Any) -> Any:
 
 
 # Of an evaluation of any problem; "ponder_time" depends on the model.
-_RESULTS = (
+_COMMON_RESULTS = (
     *("loss", "ponder_time"),
     *("decode/accuracy", "decode/accuracy_per_sequence", "decode/num_samples"),
 )
-_NAMES = "other_results"
+_RESULT_NAMES = "other_results"
 
 
 class Problem:
@@ -207,7 +207,7 @@ class Problem:
 
     def may_measure(self, name: str) -> bool:
         """Return whether an evaluation may have a result of a name, by `metrics.jsonl`'s names."""
-        if name in _RESULTS or name.startswith("losses/"):
+        if name in _COMMON_RESULTS or name.startswith("losses/"):
             return True
         patterns = (*self.eval_metrics, *self.other_results)
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
@@ -215,8 +215,10 @@ class Problem:
         is_decoded = name.startswith("decode/")
         methods = {"score_decoded"} if is_decoded else {"feature_metrics", "summarize"}
         # The nearest class that says something decides: names, or methods of unknown names.
-        speaks = (vars(c) for c in type(self).__mro__ if vars(c).keys() & {*methods, _NAMES})
-        return _NAMES not in next(speaks)
+        defining = (
+            vars(c) for c in type(self).__mro__ if vars(c).keys() & {*methods, _RESULT_NAMES}
+        )
+        return _RESULT_NAMES not in next(defining)
 
     def feature_languages(self) -> dict[str, str]:
         """Returns {"inputs": "en", "targets": "zh"} of a translation problem; {} of others.
@@ -256,7 +258,7 @@ class Problem:
         or fewer records than samples, as when several are packed into one.
         """
         encoders = self.feature_encoders(data_dir)
-        for columns in _encode_together(samples, encoders, self.class_label_features):
+        for columns in _encode_in_groups(samples, encoders, self.class_label_features):
             rows = [ids.to_lists() for ids in columns.values()]
             for values in zip(*rows, strict=True):
                 yield dict(zip(columns, values, strict=True))
@@ -488,7 +490,7 @@ class _Encode:
         if type(problem).encode_samples is not Problem.encode_samples:
             yield from problem.encode_samples(samples, self.data_dir)
             return
-        for columns in _encode_together(samples, self._encoders, problem.class_label_features):
+        for columns in _encode_in_groups(samples, self._encoders, problem.class_label_features):
             yield from example_batch.serialize(columns)
 
     @functools.cached_property
@@ -496,10 +498,10 @@ class _Encode:
         return self.problem.feature_encoders(self.data_dir)
 
 
-def _encode_together(samples, encoders, class_label_features):
+def _encode_in_groups(samples, encoders, class_label_features):
     """Yields the records of samples, many at a time: {"inputs": RaggedIds, …}, EOS included."""
     samples = iter(samples)
-    while group := list(itertools.islice(samples, _ENCODED_TOGETHER)):
+    while group := list(itertools.islice(samples, _ENCODING_GROUP_SIZE)):
         columns = {}
         for name, encoder in encoders.items():
             ids = encoder.encode_ragged(contract.texts_of(group, name))

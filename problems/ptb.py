@@ -22,7 +22,7 @@ from ut_keras.text import text_encoder
 
 
 @problem.register("languagemodel_ptb10k")
-class LanguagemodelPtb10k(raw_text.OfArchive, text_problems.Text2SelfProblem):
+class LanguagemodelPtb10k(raw_text.FromArchive, text_problems.Text2SelfProblem):
     """Words."""
 
     archive = download.at(

@@ -20,7 +20,7 @@ from ut_keras.problems import problem
 from ut_keras.text import text_lines
 
 
-class OfArchive(problem.Problem):
+class FromArchive(problem.Problem):
     """Comes before a text problem in the list of bases: a file of an archive for each split.
 
     Attributes:
@@ -65,19 +65,19 @@ def find(tmp_dir: str | None, archive: download.RawFile, *names: str) -> str:
 
 
 def find_all(tmp_dir: str | None, archive: download.RawFile, *patterns: str) -> list[str]:
-    """Returns the paths of what `look` finds, after a download if need be; raises as `find`."""
-    found = look(tmp_dir, archive, *patterns)
+    """Return the paths that `find_local` finds, after a download if necessary; raise as `find`."""
+    found = find_local(tmp_dir, archive, *patterns)
     if not found:
         archive_path = download.fetch(tmp_dir, archive)
         target = _target(tmp_dir, archive)
         unpacking.unpack(archive_path, target, archive.members, archive.most_bytes)
-        found = look(tmp_dir, archive, *patterns)
+        found = find_local(tmp_dir, archive, *patterns)
     if not found:
         raise DataError(f"{archive_path} must hold {patterns[0]}. Received: not in {target}.")
     return found
 
 
-def look(tmp_dir: str | None, archive: download.RawFile, *patterns: str) -> list[str]:
+def find_local(tmp_dir: str | None, archive: download.RawFile, *patterns: str) -> list[str]:
     """Returns the paths of what fits the first pattern that anything fits, unpacked, sorted."""
     for folder in (tmp_dir or "", _target(tmp_dir, archive)):
         for pattern in patterns:
@@ -86,9 +86,9 @@ def look(tmp_dir: str | None, archive: download.RawFile, *patterns: str) -> list
     return []
 
 
-def is_at_hand(tmp_dir: str | None, archive: download.RawFile, *names: str) -> bool:
+def is_available(tmp_dir: str | None, archive: download.RawFile, *names: str) -> bool:
     """Whether nothing has to be downloaded for a file, or for those that fit a pattern."""
-    if look(tmp_dir, archive, *_names(names)):
+    if find_local(tmp_dir, archive, *_names(names)):
         return True
     archive_is_there = os.path.isfile(os.path.join(tmp_dir or "", archive.name))
     return archive_is_there and not os.path.isdir(_target(tmp_dir, archive))

@@ -24,7 +24,7 @@ class Derived:
 
     def __init__(self, base: Problem, reverse: bool, copy: bool) -> None:
         self._base = base
-        self._how = reverse, copy
+        self._directions = reverse, copy
         source = "targets" if reverse else "inputs"
         self._sources = {"inputs": source, "targets": "targets" if reverse == copy else "inputs"}
         self.name = base.name + "_copy" * copy + "_rev" * reverse
@@ -35,10 +35,10 @@ class Derived:
         return getattr(self._base, name)
 
     def feature_encoders(self, data_dir: str | None) -> Encoders:
-        return self.turned(self._base.feature_encoders(data_dir))
+        return self.rearranged(self._base.feature_encoders(data_dir))
 
     def feature_specs(self, data_dir: str | None) -> Specs:
-        specs = self.turned(self._base.feature_specs(data_dir))
+        specs = self.rearranged(self._base.feature_specs(data_dir))
         modalities = {spec.modality for spec in specs.values()}
         if modalities != {"symbol"}:
             raise DataError(
@@ -52,7 +52,7 @@ class Derived:
 
     def feature_languages(self) -> dict[str, str]:
         languages = self._base.feature_languages()
-        return self.turned(languages) if languages else {}
+        return self.rearranged(languages) if languages else {}
 
     def score_decoded(
         self, sources: list[str], references: list[str], hypotheses: list[str]
@@ -69,7 +69,7 @@ class Derived:
         return self._base.input_space_id if is_turned else self._base.target_space_id
 
     def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
-        return self.turned(self._base.preprocess(records))
+        return self.rearranged(self._base.preprocess(records))
 
     @property
     def preprocess_key(self) -> str:
@@ -78,9 +78,9 @@ class Derived:
     dataset, reading, check_scores = Problem.dataset, Problem.reading, Problem.check_scores
 
     def with_hparams(self, hparams: Any, split: str | None = None) -> "Derived":
-        return Derived(self._base.with_hparams(hparams, split), *self._how)
+        return Derived(self._base.with_hparams(hparams, split), *self._directions)
 
-    def turned(self, features: dict[str, Any]) -> dict[str, Any]:
+    def rearranged(self, features: dict[str, Any]) -> dict[str, Any]:
         """The features, or what there is of each by its name, of this problem."""
         if "inputs" not in features:
             raise DataError(

@@ -113,7 +113,7 @@ def _phrases():
 
 def by_length(longest: int) -> Split:
     """Returns a split that trains on up to so many actions and tests on more, up to 48."""
-    return lambda found: _parted(found, lambda command: len(command.actions) > longest)
+    return lambda found: _partition(found, lambda command: len(command.actions) > longest)
 
 
 def at_random(percent: int, seed: str) -> Split:
@@ -138,7 +138,7 @@ def add_primitive(primitive: str) -> Split:
         return any(f"{phrase} ".startswith(f"{primitive} ") for phrase in command.phrases)
 
     def split(found):
-        train, test = _parted(found, is_made_of_it)
+        train, test = _partition(found, is_made_of_it)
         alone = next(command for command in test if command.text == primitive)
         test.remove(alone)
         return train + [alone] * round(len(train) / 9), test
@@ -160,13 +160,13 @@ def template(
         return f"turn {ending}" not in command.phrases and tested.intersection(command.phrases)
 
     def split(found):
-        train, rest = _parted(found, lambda command: held_out.intersection(command.phrases))
+        train, rest = _partition(found, lambda command: held_out.intersection(command.phrases))
         return train, list(filter(is_tested, rest))
 
     return split
 
 
-def _parted(found, is_test):
+def _partition(found, is_test):
     return list(itertools.filterfalse(is_test, found)), list(filter(is_test, found))
 
 

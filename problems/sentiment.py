@@ -21,7 +21,7 @@ from ut_keras.problems.problem import Texts
 from ut_keras.text import text_lines
 
 
-class _Reviews(raw_text.OfArchive, text_problems.Text2ClassProblem):
+class _Reviews(raw_text.FromArchive, text_problems.Text2ClassProblem):
     parts = {"train": "train", "dev": "test"}
     num_train_shards = 10
     approx_vocab_size = 2**13

@@ -48,8 +48,8 @@ from ut_keras.problems import agreement_files, last_word, problem, text_problems
 from ut_keras.problems.problem import Encoders, Metrics, Records, Specs
 from ut_keras.text import text_encoder
 
-_MANY_ATTRACTORS, _ATTRACTORS_NOT_SAID = 6, 7
-_ATTRACTORS = features.FeatureSpec(8, "class_label", default=_ATTRACTORS_NOT_SAID)
+_MANY_ATTRACTORS, _ATTRACTORS_UNKNOWN = 6, 7
+_ATTRACTORS = features.FeatureSpec(8, "class_label", default=_ATTRACTORS_UNKNOWN)
 
 
 class _Agreement(text_problems.WordsProblem):
@@ -156,7 +156,7 @@ class _Words:
         return self.to_id(verb), self.to_id(wrong) if wrong else text_encoder.PAD
 
     def _to_id(self, word):
-        found = self._find(word) or self._find(_stand_in(word))
+        found = self._find(word) or self._find(_tag_of_unknown_word(word))
         if found is None:
             raise DataError(
                 f"The vocabulary must have the word or parts of speech such as NN to put for it, "
@@ -172,7 +172,7 @@ class _Words:
         return word.lower() if word.lower() in self._known else None
 
 
-def _stand_in(word):
+def _tag_of_unknown_word(word):
     if re.search(r"\d", word):
         return "CD"
     return "NNS" if word.endswith("s") else "NN"
@@ -180,7 +180,7 @@ def _stand_in(word):
 
 def _bucket(attractors):
     if attractors is None:
-        return _ATTRACTORS_NOT_SAID
+        return _ATTRACTORS_UNKNOWN
     return min(attractors, _MANY_ATTRACTORS)
 
 

@@ -28,7 +28,7 @@ EMPTY = "."
 _ALL = (1 << SIZE) - 1  # a cell is a set of numbers, as bits; 0 if it is empty
 
 
-def _seen_from(cell):
+def _peers(cell):
     """The cells of the same row, column or box."""
 
     def places(cell):
@@ -42,7 +42,7 @@ def _seen_from(cell):
     ]
 
 
-_SEEN_FROM = [_seen_from(cell) for cell in range(SIZE * SIZE)]
+_PEERS = [_peers(cell) for cell in range(SIZE * SIZE)]
 
 
 @problem.register("sudoku6")
@@ -112,7 +112,7 @@ def steps_to_solve(cells: list[int]) -> int | None:
 
 def _left_for(cells, cell):
     taken = 0
-    for other in _SEEN_FROM[cell]:
+    for other in _PEERS[cell]:
         taken |= cells[other]
     return _ALL & ~taken
 

@@ -54,8 +54,8 @@ class TranslateProblem(text_problems.Text2TextProblem):
             split
             for split in self.splits
             if split != "test"
-            or self._at_hand(tmp_dir, "test")
-            or not self._at_hand(tmp_dir, "dev")
+            or self._is_available(tmp_dir, "test")
+            or not self._is_available(tmp_dir, "dev")
         )
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
@@ -103,11 +103,11 @@ class TranslateProblem(text_problems.Text2TextProblem):
         for files in self.files[split]:
             yield from files.pairs(tmp_dir)
 
-    def _at_hand(self, tmp_dir, split):
-        return all(files.is_at_hand(tmp_dir) for files in self.files[split])
+    def _is_available(self, tmp_dir, split):
+        return all(files.is_available(tmp_dir) for files in self.files[split])
 
     def _builder(self, tmp_dir):
         """The folder of tensorflow-datasets, where the files themselves are not there."""
-        if not self.tfds_name or self._at_hand(tmp_dir, "train"):
+        if not self.tfds_name or self._is_available(tmp_dir, "train"):
             return None
         return parallel_text.find_builder(tmp_dir, self.tfds_name)

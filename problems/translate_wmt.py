@@ -148,11 +148,11 @@ _VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-class _OfTable(translate.TranslateProblem):
+class _WmtProblem(translate.TranslateProblem):
     """Declared below."""
 
 
-def _register(stem, variants, train, dev, test=(), base=_OfTable, **attributes):
+def _register(stem, variants, train, dev, test=(), base=_WmtProblem, **attributes):
     """Files a class as STEM with each variant behind it.
 
     Args:

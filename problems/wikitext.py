@@ -42,7 +42,7 @@ def _archive(folder):
 
 
 @problem.register("languagemodel_wikitext103")
-class LanguagemodelWikitext103(raw_text.OfArchive, text_problems.Text2SelfProblem):
+class LanguagemodelWikitext103(raw_text.FromArchive, text_problems.Text2SelfProblem):
     """Words, of a line."""
 
     archive = _archive("wikitext-103")

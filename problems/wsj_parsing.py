@@ -165,7 +165,7 @@ def score(references: list[str], hypotheses: list[str]) -> dict[str, float]:
         closed = {symbol[1:] for symbol in symbols if symbol.startswith("/")}
         written, found, is_balanced = _parse(symbols, phrases | (closed - parts_of_speech))
         is_whole = is_balanced and len(written) == len(tags)
-        places = _places(tags, len(written))
+        places = _word_offsets(tags, len(written))
         gold, found = _brackets(gold, places), _brackets(found, places)
         in_references += gold.total()
         in_hypotheses += found.total()
@@ -214,7 +214,7 @@ def _parse(symbols, phrases):
     return tags, brackets, is_balanced
 
 
-def _places(tags, count):
+def _word_offsets(tags, count):
     """For each place between `count` words (or more), how many words that count are before it."""
     counted = [tag not in _PUNCTUATION for tag in tags] + [True] * (count - len(tags))
     return [0, *itertools.accumulate(counted)]
@@ -273,4 +273,4 @@ class WsjParsing(text_problems.Text2TextProblem):
 
 def _find(tmp_dir, split):
     name = _FILES[split].name
-    return raw_text.look(tmp_dir, _FILES[split], name, f"{name}.gz")
+    return raw_text.find_local(tmp_dir, _FILES[split], name, f"{name}.gz")

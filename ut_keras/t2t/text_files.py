@@ -102,7 +102,7 @@ def text2class_txt_iterator(
         yield {"inputs": source, "label": number}
 
 
-_ENCODED_TOGETHER = 8192  # samples; encoding many at a time is much faster
+_ENCODING_GROUP_SIZE = 8192  # samples; encoding many at a time is much faster
 
 
 def text2text_generate_encoded(
@@ -132,7 +132,7 @@ def encode(
 ) -> Iterator[tuple[dict[str, Any], tuple[list[int], ...]]]:
     """Yield (sample, ids of its texts with EOS); encode many samples at a time."""
     rest = iter(samples)
-    while group := list(itertools.islice(rest, _ENCODED_TOGETHER)):
+    while group := list(itertools.islice(rest, _ENCODING_GROUP_SIZE)):
         texts = zip(*map(texts_of, group), strict=True)
         columns = [
             _ragged(encoder, column).append(EOS).to_lists()
