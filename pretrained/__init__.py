@@ -30,7 +30,7 @@ def folder(name: str) -> str:
         ValueError: if there is none of this name.
     """
     if name not in names():
-        raise ValueError(f"The runs that come along are {', '.join(names())}. Received: {name!r}.")
+        raise ValueError(f"name must be one of {', '.join(names())}. Received: {name!r}.")
     return os.path.join(_HERE, name)
 
 

@@ -87,7 +87,7 @@ _SHA256 = {
     "wiki-dev.txt": "e38b28be5ced0af4aaca9e02aa6543fdac2f3ab40b124805663f4e78a28df0a6",
     "wiki-test.txt": "1ff97d6ab9b9612da7ccbf9648553c0eeec2291b9bd7b698f3a85c1412f45abf",
 }
-_BY_NC, _NO_LICENCE = "CC BY-NC 4.0", "no licence is stated"
+_BY_NC, _NO_LICENCE = "CC BY-NC 4.0", "none stated"
 OTHER_FILES = {
     name: download.at(f"{folder}/{name}", _SHA256[name], licence=licence)
     for folder, licence, names in (
@@ -173,12 +173,12 @@ def _read_table(path):
             for row in reader:
                 if not _is_good(row):
                     expected = (
-                        "A row must have a sentence, verb_pos VBZ or VBP, its place and counts."
+                        "A row must have a sentence, verb_pos VBZ or VBP, an index and counts."
                     )
                     raise contract.line_error(expected, path, reader.line_num, [*row.values()])
                 yield row
     except csv.Error as error:
-        raise DataError(f"{path} must be a whole table in UTF-8. Received: {error}.") from error
+        raise DataError(f"{path} must be a complete table in UTF-8. Received: {error}.") from error
 
 
 def _is_good(row):
@@ -199,7 +199,7 @@ def read_linzen_testset(tmp_dir: str | None, split: str) -> Iterator[Example]:
     golds = _read_lines(tmp_dir, "subj_agr_filtered.gold")
     if len(texts) != len(golds):
         raise DataError(
-            f"subj_agr_filtered.text and .gold in {tmp_dir!r} must have as many lines. "
+            f"subj_agr_filtered.text and .gold in {tmp_dir!r} must have the same number of lines. "
             f"Received: {len(texts)} and {len(golds)}."
         )
     for text, (number, gold) in zip(texts, enumerate(golds, start=1), strict=True):
@@ -214,8 +214,8 @@ def read_gulordava(tmp_dir: str | None, split: str) -> Iterator[Example]:
     for right, wrong in zip(rows[::2], rows[1::2], strict=False):
         if (right.get("class"), wrong.get("class")) != ("correct", "wrong"):
             raise DataError(
-                f"generated.tab in {tmp_dir!r} must have pairs of lines of the classes correct and "
-                f"wrong. Received: {right.get('class')!r} and {wrong.get('class')!r}."
+                f"generated.tab in {tmp_dir!r} must have pairs of lines with the classes correct "
+                f"and wrong. Received: {right.get('class')!r} and {wrong.get('class')!r}."
             )
         tag = "VBZ" if right["correct_number"] == "sing" else "VBP"
         words = right["prefix"].split()

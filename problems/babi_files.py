@@ -72,7 +72,7 @@ def read_examples(
     middle = {task: "" if has_valid_files else f"{name}_" for task, name in TASKS.items()}
     names = tuple(f"{_FOLDER}/{subset}/qa{task}_{middle[task]}{mode}.txt" for task in tasks)
     if has_valid_files and _read_files(tmp_dir, names).keys() != set(names):
-        print(f"bAbI: no {subset}; every {_HELD_OUT_EVERY}th story is held out")
+        print(f"bAbI: no {subset}, using every {_HELD_OUT_EVERY}th story for validation")
         whole = read_examples(tmp_dir, subset.replace("-valid", ""), tasks, "train")
         return [e for e in whole if (e.number % _HELD_OUT_EVERY == 0) == (mode == "valid")]
     return [
@@ -92,15 +92,15 @@ def _parsed(tmp_dir, names):
         texts = _read_files(tmp_dir, names)
     if lacking := [name for name in names if name not in texts]:
         raise DataError(
-            f"Expected {lacking[0]} in tmp_dir={tmp_dir!r}, in {ARCHIVE.name} or unpacked. "
-            f"Received: not in {', '.join(_archives(tmp_dir)) or 'the folder there'}. Download "
-            f"{ARCHIVE.url} and put it there."
+            f"tmp_dir={tmp_dir!r} must contain {lacking[0]}, in {ARCHIVE.name} or unpacked. "
+            f"Received: none in {', '.join(_archives(tmp_dir)) or 'the unpacked folder'}. Download "
+            f"{ARCHIVE.url} to tmp_dir."
         )
     parsed = [_parse(name, texts[name]) for name in names]
     for name, stories in zip(names, parsed, strict=True):
         if not any(stories):
             raise DataError(
-                f"{name} in tmp_dir={tmp_dir!r} must hold questions. "
+                f"{name} in tmp_dir={tmp_dir!r} must contain questions. "
                 f"Received: none in {len(texts[name]):,} characters."
             )
     return parsed

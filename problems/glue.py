@@ -63,8 +63,8 @@ class LabelledTables(raw_text.FromArchive, text_problems.TextConcat2ClassProblem
                 yield from self.samples(line.split("\t"), split, tmp_dir)
             except IndexError as error:
                 expected = (
-                    f"A row must have texts in columns {self.text_columns} and one of "
-                    f"{', '.join(self.class_labels)}, or its number, in column {self.label_column}."
+                    f"A row must have texts in columns {self.text_columns} and a class, one of "
+                    f"{', '.join(self.class_labels)}, or its number in column {self.label_column}."
                 )
                 raise contract.line_error(expected, path, number, line) from error
 
@@ -91,8 +91,8 @@ class SharedVocab(text_problems.Text2TextProblem):
 
     def build_vocab(self, texts: Iterable[str]) -> text_problems.Vocabulary:
         raise DataError(
-            f"{self.name} needs {self.vocab_filename} in data_dir, the vocabulary of another "
-            f"problem. Received: a folder without it; generate {_LM1B} there first."
+            f"{self.name} requires {self.vocab_filename} in data_dir, the vocabulary of "
+            f"{_LM1B}. Received: a folder without it. Generate {_LM1B} in data_dir first."
         )
 
 

@@ -71,8 +71,8 @@ def read(tmp_dir: str | None, name: str) -> Iterator[str]:
     paths = _look(tmp_dir, name)
     if not paths:
         raise DataError(
-            f"Expected {name} in tmp_dir, or {DATASET.name} from {DATASET.url} and nothing else of "
-            f"it. Received: tmp_dir={tmp_dir!r} without them."
+            f"tmp_dir must contain {name}, or only {DATASET.name} from {DATASET.url}. "
+            f"Received: tmp_dir={tmp_dir!r} without {name}."
         )
     return _read_lines(paths[0])
 
@@ -143,7 +143,7 @@ class _Lambada(text_problems.WordsProblem):
         for archive in raw_text.find_local(tmp_dir, DATASET, "train-novels.tar"):
             unpacking.unpack(archive, archive.removesuffix(".tar"), ("*.txt",), DATASET.most_bytes)
         if not self.has_train(tmp_dir):
-            print(f"{self.name}: no train-novels in {tmp_dir}, so there will be no train split")
+            print(f"{self.name}: no train-novels in {tmp_dir}, skipping the train split")
         super().prepare(data_dir, tmp_dir)
 
     def words(self, tmp_dir: str | None) -> list[str]:

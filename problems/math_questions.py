@@ -82,7 +82,7 @@ class MathDeepmindAll(text_problems.Text2TextProblem):
                 lines = list(filter(None, raw_text.read_lines(path)))
                 if len(lines) % 2:
                     raise DataError(
-                        f"Lines must be questions and answers in turn. Received: {path}, "
+                        f"Lines must be questions and answers in turn. Received: {path} with "
                         f"{len(lines)} lines."
                     )
                 for question, answer in zip(lines[::2], lines[1::2], strict=True):

@@ -63,23 +63,23 @@ class OwnText(text_problems.Text2TextProblem):
         """Reads all of them to their end, before anything is written."""
         if not self._has(tmp_dir, "train"):
             raise DataError(
-                f"Expected a file train.{self.extension} with lines {'<TAB>'.join(self.fields)} in "
-                f"tmp_dir, and dev.{self.extension}, test.{self.extension} if you have them. "
-                f"Received: tmp_dir={tmp_dir!r}, which has none."
+                f"tmp_dir must contain train.{self.extension} with lines "
+                f"{'<TAB>'.join(self.fields)}; dev.{self.extension} and test.{self.extension} are "
+                f"optional. Received: tmp_dir={tmp_dir!r} without it."
             )
         if not self._has(tmp_dir, "dev"):
             print(
-                f"{self.name}: no dev.{self.extension}, holding out every {_HELD_OUT_EVERY}th line "
-                f"of train.{self.extension}"
+                f"{self.name}: no dev.{self.extension}, using every {_HELD_OUT_EVERY}th line of "
+                f"train.{self.extension} as the dev split"
             )
         for split in self.splits_to_generate(tmp_dir):
             if not sum(1 for _ in self.lines(split, tmp_dir)):
                 name = split if split == "test" or self._has(tmp_dir, split) else "train"
                 raise DataError(
-                    f"Expected lines for the {split} split. Received: none in "
+                    f"The {split} split must have at least one line. Received: none in "
                     f"{self._path(tmp_dir, name)} "
-                    f"(without dev.{self.extension}, train.{self.extension} needs at least "
-                    f"{_HELD_OUT_EVERY})."
+                    f"(without dev.{self.extension}, train.{self.extension} requires at least "
+                    f"{_HELD_OUT_EVERY} lines)."
                 )
 
     def build_vocab(self, texts: Iterable[str]) -> text_problems.Vocabulary:
@@ -161,8 +161,8 @@ class Text2ClassTsv(OwnText, text_problems.Text2ClassProblem):
         for split, found in labels.items():
             if unknown := found - known:
                 raise DataError(
-                    f"The labels of the {split} split must be in {self.labels_filename}, those of "
-                    f"the train split. Received: {', '.join(sorted(unknown)[:5])}."
+                    f"The labels of the {split} split must be labels of the train split, see "
+                    f"{self.labels_filename}. Received: {', '.join(sorted(unknown)[:5])}."
                 )
 
 
@@ -203,5 +203,5 @@ def _paths(split, tmp_dir):
 def _path(tmp_dir, name):
     path = os.path.join(tmp_dir or "", name)
     if not os.path.isfile(path):
-        raise DataError(f"Expected {name} in tmp_dir={tmp_dir!r}. Received: no such file.")
+        raise DataError(f"tmp_dir={tmp_dir!r} must contain {name}. Received: no such file.")
     return path

@@ -111,8 +111,8 @@ def read_pairs(paths: Sequence[str]) -> Iterator[tuple[str, ...]]:
         if None in pair:
             shorter, longer = paths if pair[0] is None else paths[::-1]
             raise DataError(
-                f"Both sides must have the same number of lines. Received: {shorter} with "
-                f"{number - 1}, {longer} with more."
+                f"Both files must have the same number of lines. Received: {shorter} with "
+                f"{number - 1} lines, {longer} with more."
             )
         yield pair
 
@@ -171,7 +171,7 @@ def read_builder(
         examples = _examples(builder, split, step)
     except (NotImplementedError, ImportError) as error:
         raise DataError(
-            f"{folder} must have files that tensorflow-datasets can read here, such as tfrecord. "
+            f"{folder} must contain files that tensorflow-datasets can read, such as tfrecord. "
             f"Received: {builder.info.file_format.value}: {str(error).splitlines()[0]}"
         ) from error
     for example in examples:

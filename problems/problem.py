@@ -65,10 +65,10 @@ def register(name: str) -> Callable[[type[P]], type[P]]:
         for attribute in _T2T_SPLIT_ATTRIBUTES:
             if hasattr(problem_class, attribute):
                 raise DataError(
-                    f"{problem_class.__name__} must say by splits and num_train_shards what there "
-                    "is, and make each split in a call of its own; or derive from "
-                    "tensor2tensor.data_generators.text_problems, see docs/t2t_package.md. "
-                    f"Received: {attribute}, which is T2T's and would not be read."
+                    f"{problem_class.__name__} must describe its splits with splits and "
+                    "num_train_shards and yield each split in a separate call; or it must derive "
+                    "from tensor2tensor.data_generators.text_problems, see docs/t2t_package.md. "
+                    f"Received: {attribute}, an attribute of T2T that has no effect here."
                 )
         return REGISTRY.register(name)(problem_class)
 
@@ -518,5 +518,5 @@ def _summary(counts, left_out, seconds, data_dir):
         text += f" in {seconds:,.0f} s, {rate:,.0f} a second"
     if left_out:
         reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
-        text += f"; left out: {reasons}"
+        text += f"; skipped: {reasons}"
     return text

@@ -47,8 +47,8 @@ class LanguagemodelPtb10k(raw_text.FromArchive, text_problems.Text2SelfProblem):
         first = self.text_encoder(data_dir).decode(range(text_encoder.NUM_RESERVED_IDS))
         if self.vocab_type == "tokens" and first != " ".join(text_encoder.RESERVED_TOKENS):
             print(
-                f"{self.vocab_filename} is T2T's: its id 0, which is padding, is the word "
-                f"{first.split()[0]!r}. No per_word_perplexity.",
+                f"{self.vocab_filename} is T2T's: its id 0, the padding, is the word "
+                f"{first.split()[0]!r}. Skipping per_word_perplexity.",
                 flush=True,
             )
             return {}

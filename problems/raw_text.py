@@ -73,7 +73,7 @@ def find_all(tmp_dir: str | None, archive: download.RawFile, *patterns: str) -> 
         unpacking.unpack(archive_path, target, archive.members, archive.most_bytes)
         found = find_local(tmp_dir, archive, *patterns)
     if not found:
-        raise DataError(f"{archive_path} must hold {patterns[0]}. Received: not in {target}.")
+        raise DataError(f"{archive_path} must contain {patterns[0]}. Received: none in {target}.")
     return found
 
 
@@ -114,7 +114,7 @@ def with_text(lines: Iterable[str], path: str) -> Iterator[str]:
         has_text = has_text or bool(line.strip())
         yield line
     if not has_text:
-        raise DataError(f"{path} must hold lines of text. Received: {_empty(path)}.")
+        raise DataError(f"{path} must contain lines of text. Received: {_empty(path)}.")
 
 
 def read_json_list(path: str, key: str) -> list[Any]:
@@ -126,7 +126,7 @@ def read_json_list(path: str, key: str) -> list[Any]:
     values = json_file.read(path, DataError).get(key)
     if not isinstance(values, list) or not values:
         raise DataError(
-            f"{path} must hold a JSON object with a list {key!r}, not an empty one. "
+            f"{path} must contain a JSON object with a list {key!r} that is not empty. "
             f"Received: {reprlib.repr(values)}."
         )
     return values
@@ -134,7 +134,7 @@ def read_json_list(path: str, key: str) -> list[Any]:
 
 def _empty(path):
     size = os.path.getsize(path) if os.path.exists(path) else 0
-    return f"{size:,} bytes without any" if size else "an empty file"
+    return f"{size:,} bytes without text" if size else "an empty file"
 
 
 def _names(names):

@@ -42,7 +42,7 @@ class Derived:
         modalities = {spec.modality for spec in specs.values()}
         if modalities != {"symbol"}:
             raise DataError(
-                f"Only a problem from text to text can be turned round. Received: {self.name} "
+                f"_rev and _copy require a text-to-text problem. Received: {self.name} "
                 f"with features {', '.join(sorted(modalities))}."
             )
         return specs
@@ -84,7 +84,7 @@ class Derived:
         """The features, or what there is of each by its name, of this problem."""
         if "inputs" not in features:
             raise DataError(
-                f"Only a problem with inputs can be turned round. Received: {self.name}, "
+                f"_rev and _copy require a problem with inputs. Received: {self.name} "
                 f"with {', '.join(features)}."
             )
         return {

@@ -159,8 +159,8 @@ class _Words:
         found = self._find(word) or self._find(_tag_of_unknown_word(word))
         if found is None:
             raise DataError(
-                f"The vocabulary must have the word or parts of speech such as NN to put for it, "
-                f"as that of Linzen's table has. Received: {word!r}."
+                f"The vocabulary must have the word, or parts of speech such as NN as the one of "
+                f"Linzen's table has. Received: {word!r}."
             )
         (index,) = self._encoder.encode(found)
         return index
@@ -215,8 +215,9 @@ class _OtherTestSet(_Agreement):
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         if not os.path.exists(os.path.join(data_dir, self.vocab_filename)):
             raise DataError(
-                f"{self.name} must find the vocabulary of {self.vocab_name} in data_dir; generate "
-                f"its data first. Received: data_dir={data_dir!r} without {self.vocab_filename}."
+                f"{self.name} requires the vocabulary of {self.vocab_name} in data_dir; generate "
+                f"that problem first. Received: data_dir={data_dir!r} without "
+                f"{self.vocab_filename}."
             )
 
 

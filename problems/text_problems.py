@@ -97,8 +97,8 @@ class Text2TextProblem(problem.Problem):
                 samples = self.generate_samples(split, data_dir, tmp_dir, seed=0)
                 if next(iter(samples), None) is None:
                     raise DataError(
-                        f"The raw files of {self.name} must hold samples of its {split} split. "
-                        f"Received: none, in tmp_dir={tmp_dir!r}."
+                        f"The raw files of {self.name} must contain samples of the {split} split. "
+                        f"Received: none in tmp_dir={tmp_dir!r}."
                     )
         if self.vocab_type == "characters":
             return

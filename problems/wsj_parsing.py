@@ -83,7 +83,7 @@ def read(lines: Iterable[str], name: str) -> Iterator[Tree]:
 
 def _error(name, number, received):
     return DataError(
-        f"A tree must be brackets with a label, and trees or one word in it. "
+        f"A tree must be brackets around a label and either trees or one word. "
         f"Received: {name}, line {number}: {received}."
     )
 
@@ -256,7 +256,7 @@ class WsjParsing(text_problems.Text2TextProblem):
         path = next(iter(_find(tmp_dir, split)), None)
         if not path:
             raise DataError(
-                f"Expected {_FILES[split].name} in tmp_dir, with trees in brackets. "
+                f"tmp_dir must contain {_FILES[split].name} with trees in brackets. "
                 f"Received: tmp_dir={tmp_dir!r} without it."
             )
         lines = raw_text.with_text(text_lines.lines(path), path)

@@ -290,7 +290,7 @@ def test_validation_split_by_story(tmp_path, capsys):
     write_archive(tmp_path, train="".join(stories))
     problem, counts = generate("babi_qa_concat_task7_1k_valid", tmp_path)
     assert counts == {"train": 20 * 36, "dev": 4, "test": 1}
-    assert "no en-valid; every 10th story" in capsys.readouterr().out
+    assert "no en-valid, using every 10th story" in capsys.readouterr().out
     encoder = problem.feature_encoders(tmp_path / "data")["targets"]
     answers = {
         split: {encoder.decode(record["targets"]) for record in records(problem, tmp_path, split)}

@@ -164,7 +164,7 @@ def test_a_row_that_is_none_is_told_by_its_number(row, tmp_path):
 
 def test_the_vocabulary_of_another_problem_is_not_made_of_this_one(tmp_path):
     archives.write(tmp_path / PROBLEMS["multi_nli"][0], PROBLEMS["multi_nli"][1])
-    with pytest.raises(DataError, match="generate languagemodel_lm1b32k there first"):
+    with pytest.raises(DataError, match="vocab.languagemodel_lm1b32k.32768.subwords"):
         archives.generate("multi_nli_shared_vocab", tmp_path)
     problem, _ = archives.generate("multi_nli", tmp_path)
     data = tmp_path / "data"

@@ -104,7 +104,7 @@ def test_a_label_that_training_does_not_know(tmp_path):
     ("name", "file"), [("text2self_txt", "train.txt"), ("text2class_tsv", "train.tsv")]
 )
 def test_missing_file(tmp_path, name, file):
-    with pytest.raises(DataError, match=f"{file} with lines text.*tmp_dir='{tmp_path}'"):
+    with pytest.raises(DataError, match=f"{file} .*text.*tmp_dir='{tmp_path}'"):
         generate(name, tmp_path)
 
 
@@ -191,5 +191,5 @@ def test_unknown_words_are_those_of_the_first_examples(tmp_path, capsys):
 
 def test_t2ts_tmpdir_without_a_file(tmp_path):
     write(tmp_path, inputs__train__txt=["a"], targets__train__txt=["b"])
-    with pytest.raises(DataError, match="Expected inputs.eval.txt in tmp_dir"):
+    with pytest.raises(DataError, match="tmp_dir=.*inputs.eval.txt"):
         generate("text2text_tmpdir", tmp_path)

@@ -152,7 +152,7 @@ def test_without_test_files_there_is_no_test_split(tmp_path):
 def test_an_archive_without_the_file(tmp_path):
     write_ende(tmp_path)
     archive(tmp_path, "training-parallel-commoncrawl.tgz", other="x")
-    with pytest.raises(DataError, match=r"commoncrawl.tgz must hold commoncrawl.de-en"):
+    with pytest.raises(DataError, match=r"commoncrawl.tgz must .*commoncrawl.de-en"):
         generate("translate_ende_wmt8k", tmp_path)
     assert os.listdir(tmp_path / "data") == []
 
@@ -161,7 +161,7 @@ def test_sides_of_different_length(tmp_path):
     (tmp_path / "a").write_text("one\ntwo\nthree\n")
     (tmp_path / "b").write_text("eins\nzwei\n")
     paths = (str(tmp_path / "a"), str(tmp_path / "b"))
-    with pytest.raises(DataError, match="Received: .*b with 2, .*a with more"):
+    with pytest.raises(DataError, match="Received: .*b with 2 .*a with more"):
         list(parallel_text.read_pairs(paths))
 
 
@@ -266,7 +266,7 @@ def test_classes_cannot_be_turned_round(tmp_path):
     (tmp_path / "train.tsv").write_text("good\tyes\nbad\tno\n" * 20)
     problem = problems.get("text2class_tsv_rev")
     problem.generate_data(str(tmp_path / "data"), str(tmp_path))
-    with pytest.raises(DataError, match="from text to text.*text2class_tsv_rev"):
+    with pytest.raises(DataError, match="text2class_tsv_rev.*class_label"):
         problem.feature_specs(str(tmp_path / "data"))
 
 

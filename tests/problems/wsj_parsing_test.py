@@ -99,7 +99,7 @@ def test_generate(tmp_path):
 
 def test_missing_and_damaged_files(tmp_path):
     (tmp_path / "wsjTrain.trees").write_text(TREE)
-    with pytest.raises(DataError, match="Expected wsjEval.trees in tmp_dir"):
+    with pytest.raises(DataError, match="tmp_dir .*wsjEval.trees"):
         generate(tmp_path)
     (tmp_path / "wsjEval.trees.gz").write_bytes(gzip.compress(TREE.encode())[:-9])
     with pytest.raises(DataError, match="wsjEval.trees.gz must be a complete text"):
