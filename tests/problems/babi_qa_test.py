@@ -241,7 +241,7 @@ def assert_data_error(pattern, name, tmp_path):
 def test_missing_raw_data(tmp_path):
     name = "babi_qa_sentence_task1_1k"
     path = write_archive(tmp_path, tasks=[1, 2])
-    pattern = f"en/qa3_three-supporting-facts_train.txt.*not in {path}.*Download http.*"
+    pattern = f"en/qa3_three-supporting-facts_train.txt.*none in {path}.*Download http.*"
     assert_data_error(pattern, name, tmp_path)
 
 
