@@ -1,10 +1,10 @@
-"""The datasets by name. Importing registers all of them and loads no TensorFlow.
+"""The datasets by name. Importing this package registers all of them without TensorFlow.
 
     problem = problems.get("algorithmic_reverse_decimal40")
     problem.generate_data(data_dir, tmp_dir)
     train = problem.dataset("train", data_dir, hp)
 
-A new dataset registers itself: see problems/problem.py.
+A new dataset registers itself, see problems/problem.py.
 """
 
 import importlib
@@ -19,16 +19,19 @@ __all__ = ["Problem", "get", "names", "register"]
 
 
 def names() -> list[str]:
-    """Returns the names of all problems, sorted."""
+    """Return the sorted names of all problems."""
     return REGISTRY.names()
 
 
 def get(name: str) -> Problem:
-    """Returns the `Problem` that is registered as `name`, perhaps with `_rev` or `_copy` behind it.
+    """Return the `Problem` that is registered as `name`.
+
+    Args:
+        name: str. A registered name, or one followed by `_rev`, `_copy` or both (see reversal.py).
 
     Raises:
-        UnknownNameError: if there is none; the message lists the nearest names.
-        DataError: if what it says of itself is of a wrong type or range.
+        UnknownNameError: if there is no such problem. The message lists similar names.
+        DataError: if an attribute of the problem has a wrong type or range.
     """
     is_base = name in REGISTRY or not isinstance(name, str)
     base, reverse, copy = (name, False, False) if is_base else reversal.parse(name)
@@ -37,7 +40,7 @@ def get(name: str) -> Problem:
     problem.check()
     if not (reverse or copy):
         return problem
-    derived: Any = reversal.Derived(problem, reverse, copy)  # has all that a `Problem` has
+    derived: Any = reversal.Derived(problem, reverse, copy)  # has all attributes of a `Problem`
     return derived
 
 

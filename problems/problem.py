@@ -1,16 +1,22 @@
-"""What a dataset is: a name, its features, how to generate it, how to read it.
+"""The base class of datasets: name, features, data generation and reading.
 
-    raw text --generate_samples--> {"inputs": str, "targets": str} --shuffled, encode_samples-->
+    raw text --generate_samples--> {"inputs": str, "targets": str} --shuffle, encode_samples-->
       ids + EOS --> <filename>-train-00000-of-00010 --dataset--> batches
 
-A new dataset is one file that subclasses `Problem`:
+To add a dataset, write one file with a subclass of `Problem`:
 
     @problem.register("my_problem")
     class MyProblem(problem.Problem):
-        def feature_encoders(self, data_dir): ...
-        def generate_samples(self, split, data_dir, tmp_dir, seed): ...
+        def feature_encoders(self, data_dir):
+            return dict.fromkeys(("inputs", "targets"), text_encoder.ByteTextEncoder())
 
-No TensorFlow is loaded before data are written or read.
+        def generate_samples(self, split, data_dir, tmp_dir, seed):
+            yield {"inputs": "Hello", "targets": "Bonjour"}
+
+Then `problems.get("my_problem")` returns it, and `--problem=my_problem` selects it. For text
+datasets, text_problems.py has base classes with a vocabulary.
+
+This module does not import TensorFlow until data are written or read.
 """
 
 import collections
@@ -44,21 +50,21 @@ if TYPE_CHECKING:
     from ut_keras.data.writing import download
 
 REGISTRY = registry.Registry("problem")
-DEFAULT_SEED = 429459  # t2t-datagen's
-_ENCODING_GROUP_SIZE = 8192  # examples; many are encoded much faster than one
+DEFAULT_SEED = 429459  # the default of t2t-datagen
+_ENCODING_GROUP_SIZE = 8192  # samples; encoding many at a time is much faster
 
 
-# What T2T's problems say of their splits, and nothing here would read.
+# Attributes by which T2T's problems describe their splits. ut_keras does not read them.
 _T2T_SPLIT_ATTRIBUTES = ("dataset_splits", "is_generate_per_split")
 
 
 def register(name: str) -> Callable[[type[P]], type[P]]:
-    """Decorator that files a `Problem` subclass under `name`.
+    """Return a decorator that registers a `Problem` subclass as `name`.
 
     Raises:
-        ValueError: if the name is taken.
-        DataError: if the class says its splits as T2T's do: its one call would make every split of
-            the same samples.
+        ValueError: if the name is already registered.
+        DataError: if the class describes its splits with T2T's attributes. Such a class may yield
+            the same samples for every split.
     """
 
     def decorator(problem_class):
@@ -76,10 +82,15 @@ def register(name: str) -> Callable[[type[P]], type[P]]:
 
 
 def declare(name: str, *bases: type, **attributes: Any) -> Any:
-    """Makes a class of bases and attributes, files it under `name`, and returns it.
+    """Create and register a class, and return it.
 
-    It is in the module of the last base, `rte_characters` as `RteCharacters`, where other processes
-    find it.
+    The class is an attribute of the last base's module, so that other processes can import it. Its
+    name is `name` in CamelCase: `rte_characters` becomes `RteCharacters`.
+
+    Args:
+        name: str. The name to register.
+        *bases: the base classes.
+        **attributes: the attributes of the class.
     """
     module = bases[-1].__module__
     class_name = "".join(word.capitalize() for word in name.split("_"))
@@ -88,7 +99,7 @@ def declare(name: str, *bases: type, **attributes: Any) -> Any:
     return register(name)(made)
 
 
-# Of an evaluation of any problem; "ponder_time" depends on the model.
+# Results of the evaluation of every problem. "ponder_time" depends on the model.
 _COMMON_RESULTS = (
     *("loss", "ponder_time"),
     *("decode/accuracy", "decode/accuracy_per_sequence", "decode/num_samples"),
@@ -97,23 +108,32 @@ _RESULT_NAMES = "other_results"
 
 
 class Problem:
-    """A dataset of (inputs, targets).
+    """A dataset of inputs and targets; subclasses define its features and samples.
+
+    A subclass must define `feature_encoders` and either `generate_samples` or
+    `generate_encoded_samples`. Everything else has a default.
 
     Attributes:
-        name: str. What it is registered as; set by `problems.get`.
-        splits: tuple of str, those of "train", "dev" and "test" that there are.
-        num_train_shards: int. Files that the train split is written to; the others get one.
-        eval_metrics: tuple of str, T2T's names of metrics.
-        other_results: tuple of str. Names, or patterns such as "error/*", of the results of
-            `feature_metrics`, `summarize` and, after "decode/", `score_decoded`. With them a
-            command rejects another name at once; without them only after an evaluation.
-        target_space_id: int. T2T's id of the kind of target, which its models embed.
-        input_space_id: int. That of the inputs, which are targets in `NAME_rev` and `NAME_copy`.
-        class_label_features: tuple of str. The features that hold one class id, without EOS.
-        max_length: int. Training drops longer examples; None leaves it to the hparams.
-        paper: str. The paper and the table that it serves, for docs/problems.md.
-        licence: str. What the data may be used for; of `raw_files`, what those say.
-        raw_files: tuple of `download.RawFile`, what it is made of.
+        name: str. The registered name, which `problems.get` sets.
+        splits: tuple of str. The splits that exist, out of "train", "dev" and "test".
+        num_train_shards: int. Number of files of the train split. Other splits have one file.
+        eval_metrics: tuple of str. T2T's names of metrics.
+        other_results: tuple of str. Names or patterns such as "error/*" of the results of
+            `feature_metrics`, `summarize` and, with the prefix "decode/", `score_decoded`. If a
+            class lists them, a command rejects an unknown name immediately. Otherwise it rejects
+            the name after the first evaluation.
+        target_space_id: int. T2T's id of the kind of target text, which its models embed.
+        input_space_id: int. The same for the inputs, which become the targets in `NAME_rev` and
+            `NAME_copy`.
+        class_label_features: tuple of str. Features that contain one class id without EOS.
+        max_length: int. Training drops longer examples. None means the limit of the hparams.
+        paper: str. The paper and the table that use the dataset, for docs/problems.md.
+        licence: str. Licence of the data. The default joins the licences of `raw_files`.
+        raw_files: tuple of `download.RawFile`. The files that the data are made from.
+        vocabulary_title: str. Name of the user's vocabulary file for messages, if the file in
+            data_dir has another name.
+        left_out: Counter from a reason to the number of skipped samples. `generate_samples`
+            increments it, and data generation prints it.
     """
 
     name: str = ""
@@ -132,10 +152,10 @@ class Problem:
     max_length: int | None = None
     paper = ""
     raw_files: tuple["download.RawFile", ...] = ()
-    vocabulary_title = ""  # the user's file of words, where it has another name in data_dir
-    _max_cases: int | None = None  # of the samples of a split, while data are generated
+    vocabulary_title = ""
+    _max_cases: int | None = None  # limit of samples per split during data generation
 
-    # What a dataset says about itself.
+    # Properties of the dataset.
 
     def check(self) -> None:
         """Raises DataError if something of it is of a wrong type or range; `problems.get` asks."""
@@ -143,7 +163,7 @@ class Problem:
 
     @property
     def filename(self) -> str:
-        """str. What the names of its files begin with."""
+        """The beginning of the names of the data files, a str."""
         return self.name
 
     @property
@@ -151,7 +171,13 @@ class Problem:
         return "; ".join(dict.fromkeys(raw.licence for raw in self.raw_files if raw.licence))
 
     def feature_encoders(self, data_dir: str | None) -> Encoders:
-        """Returns {"inputs": TextEncoder, "targets": TextEncoder}; no "inputs" in a language model.
+        """Return {"inputs": TextEncoder, "targets": TextEncoder}.
+
+        A language model problem has no "inputs".
+
+        Args:
+            data_dir: str. Folder of the data, where vocabulary files are. None is allowed if the
+                encoders need no file.
 
         Raises:
             DataError: if a vocabulary file is missing.
@@ -159,7 +185,7 @@ class Problem:
         raise NotImplementedError
 
     def feature_specs(self, data_dir: str | None) -> Specs:
-        """Returns {"inputs": FeatureSpec, "targets": FeatureSpec}, what a model has to know."""
+        """Return {"inputs": FeatureSpec, "targets": FeatureSpec} for the model."""
         specs = {
             name: features.FeatureSpec(
                 encoder.vocab_size, "class_label" if name in self.class_label_features else "symbol"
@@ -174,39 +200,39 @@ class Problem:
         return contract.validated(self.feature_encoders(data_dir), contract.FEATURE_ENCODERS, title)
 
     def record_specs(self, data_dir: str | None) -> Specs:
-        """Returns {feature: FeatureSpec} as in the files, where `preprocess` changes them."""
+        """Return {feature: FeatureSpec} of the records in the files, before `preprocess`."""
         return self.feature_specs(data_dir)
 
     def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
-        """Makes the features of n examples of those of n records.
+        """Convert the features of n records to the features of n examples.
 
-        Both are dicts of int32 tensors: ragged [n, (length)] or [n, (length), ...], class labels
-        [n, 1]. It may add "weights", float [n, 1] or ragged like the targets: what each weighs in
-        loss and metrics.
+        Both are dicts of int32 tensors: ragged [n, (length)] or [n, (length), ...], or [n, 1] for
+        class labels. The result may also have "weights", float [n, 1] or ragged like the targets.
+        They multiply the loss and the metrics of each target.
         """
         return records
 
-    # What is measured, besides `eval_metrics`.
+    # Results in addition to `eval_metrics`.
 
     def feature_metrics(self, data_dir: str | None) -> Metrics:
-        """Returns {name: FeatureMetric}: metrics that read features, or ids of the vocabulary.
+        """Return {name: FeatureMetric}, metrics that need features or the vocabulary.
 
-        Teacher-forced. Names with a "/" are kept out of the result line.
+        They are computed with teacher forcing. The printed result line omits names with a "/".
         """
         return {}
 
     def summarize(self, results: dict[str, float]) -> dict[str, float]:
-        """Returns {name: float}, what follows from the results of an evaluation, such as a mean."""
+        """Return {name: float}, values computed from evaluation results, such as a mean."""
         return {}
 
     def score_decoded(
         self, sources: list[str], references: list[str], hypotheses: list[str]
     ) -> dict[str, float]:
-        """Scores what free decoding wrote; the lists are of one length."""
+        """Return {name: float}, scores of decoded texts; the three lists have the same length."""
         return {}
 
     def may_measure(self, name: str) -> bool:
-        """Return whether an evaluation may have a result of a name, by `metrics.jsonl`'s names."""
+        """Return whether an evaluation may have a result with a name, as in `metrics.jsonl`."""
         if name in _COMMON_RESULTS or name.startswith("losses/"):
             return True
         patterns = (*self.eval_metrics, *self.other_results)
@@ -214,48 +240,57 @@ class Problem:
             return True
         is_decoded = name.startswith("decode/")
         methods = {"score_decoded"} if is_decoded else {"feature_metrics", "summarize"}
-        # The nearest class that says something decides: names, or methods of unknown names.
+        # The first class that defines `other_results` or one of the methods decides. If it defines
+        # a method without names, any name is possible.
         defining = (
             vars(c) for c in type(self).__mro__ if vars(c).keys() & {*methods, _RESULT_NAMES}
         )
         return _RESULT_NAMES not in next(defining)
 
     def feature_languages(self) -> dict[str, str]:
-        """Returns {"inputs": "en", "targets": "zh"} of a translation problem; {} of others.
+        """Return {"inputs": "en", "targets": "zh"} for a translation problem, otherwise {}.
 
-        The language of the targets chooses the tokenizer of BLEU.
+        BLEU's tokenizer depends on the language of the targets.
         """
         return {}
 
     def check_scores(self) -> None:
-        """Raises UsageError if a package is missing that `score_decoded` needs."""
+        """Raise UsageError if a package is missing that `score_decoded` needs."""
         if languages := self.feature_languages():
             sacre_bleu.metric(language=languages["targets"])
 
-    # Generation.
+    # Data generation.
 
     def side_files(self) -> tuple[str, ...]:
-        """Returns the names of the other files in data_dir, such as the vocabulary."""
+        """Return the names of other files in data_dir, such as the vocabulary."""
         return ()
 
     def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
-        """Returns the splits that there are raw data for."""
+        """Return the splits whose raw data are available."""
         return self.splits
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        """Checks that the raw data are there and writes the side files that are missing."""
+        """Check that the raw data exist, and write missing side files."""
 
     def generate_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
     ) -> Iterable[dict[str, Any]]:
-        """Yields the samples of a split as {"inputs": str, "targets": str}."""
+        """Yield the samples of a split as {"inputs": str, "targets": str}.
+
+        Args:
+            split: str. "train", "dev" or "test".
+            data_dir: str. Folder of the data files.
+            tmp_dir: str. Folder of the raw data.
+            seed: int. The same seed must give the same samples.
+        """
         raise NotImplementedError
 
     def encode_samples(self, samples: Samples, data_dir: str) -> Iterator[Any]:
-        """Yields the records {"inputs": [int], "targets": [int]} of samples, EOS included.
+        """Yield the records {"inputs": [int], "targets": [int]} of samples, with EOS.
 
-        Called once per file, in several processes where there are many samples. There may be more
-        or fewer records than samples, as when several are packed into one.
+        Data generation calls this method once per file, in several processes if there are many
+        samples. The number of records may differ from the number of samples, for example if several
+        samples are packed into one record.
         """
         encoders = self.feature_encoders(data_dir)
         for columns in _encode_in_groups(samples, encoders, self.class_label_features):
@@ -266,21 +301,21 @@ class Problem:
     def generate_encoded_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
     ) -> Iterable[Any]:
-        """Yields the records of a split; where this is overridden, in one process."""
+        """Yield the records of a split; a class that overrides it encodes in one process."""
         samples = self.generate_samples(split, data_dir, tmp_dir, seed)
         return self.encode_samples(samples, data_dir)
 
     @functools.cached_property
     def left_out(self) -> collections.Counter[str]:
-        """Counter of the reasons for which `generate_samples` leaves out samples; it counts."""
+        """Reasons why `generate_samples` skipped samples, a Counter that it increments."""
         return collections.Counter()
 
     def num_shards(self, split: str) -> int:
-        """Returns the number of files of a split."""
+        """Return the number of files of a split."""
         return self.num_train_shards if split == "train" else 1
 
     def shards_to_generate(self, tmp_dir: str | None) -> dict[str, int]:
-        """Returns {split: number of files} of what is to be written."""
+        """Return {split: number of files} for the splits to generate."""
         title = f"splits_to_generate of {self.name}"
         splits = contract.validated(self.splits_to_generate(tmp_dir), contract.SPLITS, title)
         title = f"num_shards of {self.name}"
@@ -298,22 +333,22 @@ class Problem:
         num_processes: int | None = None,
         max_cases: int | None = None,
     ) -> dict[str, int]:
-        """Writes the TFRecord files and side files, those that are not there yet.
+        """Write the TFRecord files and side files that do not exist yet.
 
         Args:
-            data_dir: str. Folder to write to; it is made.
-            tmp_dir: str. Folder with raw data, for problems that have some.
+            data_dir: str. Folder to write to. It is created if necessary.
+            tmp_dir: str. Folder of raw data, for problems that need them.
             seed: int. The same seed gives the same files.
-            tasks: iterable of int, which files to write, counted over the splits from 0 on. The
-                others may be written by other machines. All if None.
-            num_processes: int. One per processor if None. It does not change the files.
-            max_cases: int. The first so many samples of each split are taken; None takes all.
+            tasks: iterable of int. Indices of the files to write, counted from 0 over all splits.
+                Other machines can write the other files. None means all files.
+            num_processes: int. None means one per processor. It does not change the files.
+            max_cases: int. Largest number of samples per split, from the first one. None means all.
 
         Returns:
-            dict from the name of each split that was written to to its number of new examples.
+            dict from each split with new files to the number of its new examples.
 
         Raises:
-            DataError: if raw data are missing or not as expected; nothing half is left behind.
+            DataError: if raw data are missing or invalid. No incomplete file remains.
         """
         os.makedirs(data_dir, exist_ok=True)
         side_files_are_there = all(
@@ -355,7 +390,7 @@ class Problem:
         )
 
     def _with_vocabulary_notes(self, samples, data_dir):
-        """The samples, after notes on a vocabulary of words that is not of their words."""
+        """Return the samples; first print notes if their words are missing in the vocabulary."""
         encoders = {
             name: encoder
             for name, encoder in self._encoders_of_samples(data_dir).items()
@@ -380,14 +415,14 @@ class Problem:
         return itertools.chain(first, samples)
 
     def _encoders_of_samples(self, data_dir):
-        """{feature: encoder} of what samples hold; {} where a problem encodes them itself."""
+        """Return {feature: encoder} of the samples; {} if the problem encodes them itself."""
         is_ours = type(self).encode_samples is Problem.encode_samples
         return self.feature_encoders(data_dir) if is_ours else {}
 
-    # Reading.
+    # Data reading.
 
     def split_files(self, split: str, data_dir: str) -> list[str]:
-        """Returns the paths of the TFRecord files of a split; raises DataError without them."""
+        """Return the paths of the TFRecord files of a split; raise DataError if any is missing."""
         return tfrecords.find(data_dir, self.filename, split)
 
     def dataset(
@@ -399,26 +434,27 @@ class Problem:
         seed: Any = None,
         static_shapes: bool = False,
     ) -> "tf.data.Dataset":
-        """Returns one pass over a split, batched.
+        """Return one pass over a split in batches.
 
         Args:
-            split: "train" (shuffled, without examples longer than `max_length`), "dev" or "test".
+            split: str. "train" (shuffled, without examples longer than `max_length`), "dev" or
+                "test".
             data_dir: str. The folder that `generate_data` wrote.
-            hparams: what the batching is read from, see `InputSettings`.
-            num_replicas: int. Batches are this many times larger.
-            seed: int. Makes shuffling repeatable. Or a function from the number of a pass to one.
-            static_shapes: bool. Pad to the end of each bucket, see `InputSettings`.
+            hparams: set the size of the batches, see `InputSettings`.
+            num_replicas: int. Multiplies the size of the batches.
+            seed: int. Seed of shuffling. Or a function from the index of a pass to a seed.
+            static_shapes: bool. Whether to pad to the end of each bucket, see `InputSettings`.
 
         Returns:
-            A `tf.data.Dataset` of (features, targets), int32 and 0-padded: features["inputs"]
-            [B, S], features["targets"] [B, T], and the targets again; third the weights, float32
-            [B, 1] or [B, T], where `preprocess` gives some. Of "train", with a function for
-            `seed`, the `IndexedBatches` of all passes.
+            A `tf.data.Dataset` of (features, targets), int32 and padded with 0: features["inputs"]
+            [B, S], features["targets"] [B, T], and the targets again. If `preprocess` returns
+            weights, they are the third element, float32 [B, 1] or [B, T]. For "train" with a
+            function as `seed`, the result is the `IndexedBatches` of all passes.
 
         Raises:
-            DataError: if data are missing, or no example is left.
+            DataError: if data are missing or no example remains.
         """
-        # Before TensorFlow is loaded, which takes seconds.
+        # These can raise errors, so they come before the import of TensorFlow, which takes seconds.
         reader = self.with_hparams(hparams, split)
         files = reader.split_files(split, data_dir)
         specs = reader.record_specs(data_dir)
@@ -439,20 +475,30 @@ class Problem:
         )
 
     def with_hparams(self, hparams: Any, split: str | None = None) -> "Problem":
-        """The problem as a run with these hparams has it: another, where features go by them.
+        """Return the problem for a run with these hparams.
 
-        With `split`, that whose `max_length` and `preprocess` hold for a dataset of it. Raises
-        `DataError` for hparams by which it cannot be read, before its data are made.
+        A problem whose features depend on hparams returns a copy. The default returns self.
+
+        Args:
+            hparams: the hparams of the run.
+            split: str. If given, `max_length` and `preprocess` of the result are for this split.
+
+        Raises:
+            DataError: if the problem cannot be read with these hparams.
         """
         return self
 
     def check_counts(self, split: str, data_dir: str, counts: Sequence[int]) -> None:
-        """Checks that each of `split_files` has as many records as data generation recorded.
+        """Check that each of `split_files` has the number of records that was generated.
 
-        Files that were generated without such a record, as by T2T, are not checked.
+        Data generation records the numbers. Files without such a record, for example from T2T, are
+        not checked.
 
         Args:
-            counts: list of int, the number of records in each file.
+            split: str. The split.
+            data_dir: str. Folder of the data.
+            counts: list of int. The number of records in each file.
+
         Raises:
             DataError: if a file has another number of records.
         """
@@ -461,25 +507,25 @@ class Problem:
         generation_plan.check_counts(files, counts, is_one_each)
 
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
-        """What is told to `input_pipeline.make_dataset` of how records become examples."""
+        """Return the arguments of `input_pipeline.make_dataset` that convert records."""
         return {"preprocess": self.preprocess, "lengths_vary": self.preprocess_needs_hparams}
 
     @property
     def preprocess_needs_hparams(self) -> bool:
-        """Whether `preprocess` is for a problem `with_hparams` alone, which knows them."""
+        """Whether `preprocess` requires the result of `with_hparams`."""
         return False
 
     @property
     def preprocess_key(self) -> str:
-        """What the lengths that `preprocess` makes depend on, besides its code."""
+        """A text that changes if other settings change the lengths after `preprocess`."""
         return ""
 
 
 @dataclasses.dataclass
 class _Encode:
-    """From the samples of a file to its records, as `encode_samples`, but sooner.
+    """Encodes the samples of a file like `Problem.encode_samples`, but faster.
 
-    A process that writes many files reads the vocabulary once.
+    A process that writes many files reads the vocabulary only once.
     """
 
     problem: Problem
@@ -499,7 +545,7 @@ class _Encode:
 
 
 def _encode_in_groups(samples, encoders, class_label_features):
-    """Yields the records of samples, many at a time: {"inputs": RaggedIds, …}, EOS included."""
+    """Yield groups of records {"inputs": RaggedIds, …} with EOS; many samples at a time."""
     samples = iter(samples)
     while group := list(itertools.islice(samples, _ENCODING_GROUP_SIZE)):
         columns = {}
