@@ -1,17 +1,17 @@
-"""The files of subject-verb agreement: Linzen's table, and three layouts of test sentences.
+"""Readers of the subject-verb agreement files: Linzen's table and three test sets.
 
     agr_50_mostcommon_10K.tsv.gz    Linzen et al. 2016, 18 columns. `sentence` has words outside of
                                     the 10,000 most common replaced by their part of speech.
     subj_agr_filtered.text, .gold   7,489 of its sentences with all words (Gulordava et al. 2018):
                                     "discipline in public schools of all levels is generally …"
-                                    7 TAB is TAB are TAB 2  verb's place, right, wrong, attractors
-    generated.tab                   410 English pairs of the same authors, half of them nonsense:
+                                    7 TAB is TAB are TAB 2  verb index, right, wrong, attractors
+    generated.tab                   410 English pairs by the same authors, half of them nonsense:
                                     prefix "The thing to keep in mind", form is/are, n_attr 0
     wiki-dev.txt, wiki-test.txt     Linzen-style sentences with both forms of the verb, as prepared
                                     for a course at Edinburgh; without the number of attractors.
 
-Each becomes `Example`s. The layouts other than Linzen's do not say how many attractors or which
-part of speech there is where they leave it out; nothing is guessed here.
+The readers yield `Example`s. If a file does not contain the number of attractors or the part of
+speech, it is None and not guessed.
 """
 
 import csv
@@ -29,7 +29,7 @@ from ut_keras.errors import DataError
 from ut_keras.problems import raw_text
 from ut_keras.text import text_lines
 
-TAGS = ("VBZ", "VBP")  # Third person singular, and the other persons.
+TAGS = ("VBZ", "VBP")  # third person singular, other persons
 _IRREGULAR = {"are": "is", "have": "has", "do": "does", "'re": "'s", "'ve": "'s"}
 _IRREGULAR_BACK = {"is": "are", "has": "have", "does": "do", "'s": "'re"}
 _SIBILANT = re.compile(r"(s|x|z|ch|sh|[^aeiou]o)$")
@@ -37,14 +37,15 @@ _CONSONANT_AND_Y = re.compile(r"[^aeiou]y$")
 
 
 def other_form(verb: str, tag: str, known: Container[str]) -> str | None:
-    """Returns the other form of a verb in the present tense, or None if it is not known.
+    """Return the other form of a verb in the present tense, or None if it is unknown.
 
-    By spelling alone; a word that is known decides where spelling leaves a choice.
+    The form is derived from the spelling. If there are several candidates, the first one in `known`
+    is returned.
 
     Args:
-        verb: str. Or a tag itself, standing for a rare verb: "VBZ" <-> "VBP".
-        tag: "VBZ" or "VBP", what the verb is.
-        known: container of str, the words that there are.
+        verb: str. The verb, or a tag that replaces a rare verb: "VBZ" <-> "VBP".
+        tag: str. "VBZ" or "VBP", the tag of the verb.
+        known: container of str. The known words.
     """
     if verb in TAGS:
         candidates = [TAGS[1 - TAGS.index(verb)]]
@@ -53,14 +54,17 @@ def other_form(verb: str, tag: str, known: Container[str]) -> str | None:
     elif verb in _IRREGULAR_BACK:
         candidates = [_IRREGULAR_BACK[verb]]
     else:
-        # "lies": lie, (li), (ly); the first one that there is, is right.
+        # "lies": lie, (li), (ly). The first known one is right.
         candidates = [verb[:-1], verb[:-2], verb[:-3] + "y"]
         candidates = [base for base in candidates if third_person(base) == verb]
     return next((word for word in candidates if word in known), None)
 
 
 def third_person(base: str) -> str:
-    """ "keep" -> "keeps", "pass" -> "passes", "carry" -> "carries", "have" -> "has"."""
+    """Return the third person singular of a verb.
+
+    "keep" -> "keeps", "pass" -> "passes", "carry" -> "carries", "have" -> "has".
+    """
     if base in _IRREGULAR:
         return _IRREGULAR[base]
     if _CONSONANT_AND_Y.search(base):
@@ -103,47 +107,47 @@ _TRAIN_SHARE, _DEV_SHARE = 0.09, 0.01
 
 
 class Example(NamedTuple):
-    """A sentence up to its verb; None where the file does not say."""
+    """A sentence up to its verb; a value that the file does not have is None."""
 
-    words: list  # of str, those before the verb
+    words: list  # list of str, the words before the verb
     verb: str  # the form that agrees
     wrong_verb: str | None  # the other form
     tag: str  # "VBZ" (singular) or "VBP" (plural)
-    attractors: int | None  # nouns of the other number between subject and verb
+    attractors: int | None  # number of nouns with the other number between subject and verb
 
 
 # Linzen's table.
 
 
 def table_path(tmp_dir: str | None) -> str:
-    """Returns the path of Linzen's table, as .tsv or .tsv.gz; downloads it if it is not there."""
+    """Return the path of Linzen's table, .tsv or .tsv.gz; download it if it is missing."""
     path = os.path.join(tmp_dir or "", TABLE.name.removesuffix(".gz"))
     return path if os.path.isfile(path) else download.fetch(tmp_dir, TABLE)
 
 
 def read_sentences(tmp_dir: str | None) -> Iterator[str]:
-    """Yields the whole sentences of the table."""
+    """Yield the complete sentences of the table."""
     for row in _read_table(table_path(tmp_dir)):
         yield row["sentence"]
 
 
 def read_split(tmp_dir: str | None, split: str) -> Iterator[Example]:
-    """Yields the `Example`s of T2T's "train", "dev" or "test", in the order of the table."""
+    """Yield the `Example`s of T2T's "train", "dev" or "test" in the order of the table."""
     path = table_path(tmp_dir)
     for row, number in zip(_read_table(path), _split_of_rows(path), strict=True):
         if number == _SPLITS.index(split):
             words = row["sentence"].split()
-            place = int(row["verb_index"]) - 1  # 1-based in the table.
+            place = int(row["verb_index"]) - 1  # 1-based in the table
             attractors = int(row["n_diff_intervening"])
             yield Example(words[:place], words[place], None, row["verb_pos"], attractors)
 
 
 @functools.lru_cache(maxsize=1)
 def _split_of_rows(path):
-    """T2T's split: 0, 1, 2 for the rows of train, dev and test, 3 for none; one byte a row.
+    """Return T2T's split of each row as a byte: 0 train, 1 dev, 2 test, 3 none.
 
-    The rows are shuffled with seed 1 as Python 3 does it; the first 9 % are train, 1 % dev and of
-    the others test has those where all nouns in between are attractors.
+    The rows are shuffled with seed 1 and Python 3's generator. The first 9 % are train and the next
+    1 % are dev. The other rows are test if all nouns between subject and verb are attractors.
     """
     is_test = [row["n_intervening"] == row["n_diff_intervening"] for row in _read_table(path)]
     order = list(range(len(is_test)))
@@ -190,11 +194,11 @@ def _is_good(row):
     )
 
 
-# The other layouts.
+# The other test sets.
 
 
 def read_linzen_testset(tmp_dir: str | None, split: str) -> Iterator[Example]:
-    """Yields the `Example`s of subj_agr_filtered.text and .gold."""
+    """Yield the `Example`s of subj_agr_filtered.text and .gold."""
     texts = _read_lines(tmp_dir, "subj_agr_filtered.text")
     golds = _read_lines(tmp_dir, "subj_agr_filtered.gold")
     if len(texts) != len(golds):
@@ -209,7 +213,7 @@ def read_linzen_testset(tmp_dir: str | None, split: str) -> Iterator[Example]:
 
 
 def read_gulordava(tmp_dir: str | None, split: str) -> Iterator[Example]:
-    """Yields the `Example`s of generated.tab, which has a line for the right and the wrong form."""
+    """Yield the `Example`s of generated.tab, which has two lines per example."""
     rows = list(csv.DictReader(_read_lines(tmp_dir, "generated.tab"), delimiter="\t"))
     for right, wrong in zip(rows[::2], rows[1::2], strict=False):
         if (right.get("class"), wrong.get("class")) != ("correct", "wrong"):
@@ -223,13 +227,13 @@ def read_gulordava(tmp_dir: str | None, split: str) -> Iterator[Example]:
 
 
 def read_edinburgh_nlu(tmp_dir: str | None, split: str) -> Iterator[Example]:
-    """Yields the `Example`s of wiki-dev.txt or wiki-test.txt."""
+    """Yield the `Example`s of wiki-dev.txt or wiki-test.txt."""
     name = f"wiki-{split}.txt"
     for number, line in enumerate(_read_lines(tmp_dir, name)[1:], start=2):
         sentence, _, place, tag, _, other = _fields(line, 6, name, number)
         words = sentence.split()
         verb = words[int(place)]
-        # A rare verb is its part of speech in the sentence, and so is its other form.
+        # The sentence contains the part of speech of a rare verb; then so does its other form.
         wrong = other_form(verb, tag, TAGS) or other
         yield Example(words[: int(place)], verb, wrong, tag, None)
 

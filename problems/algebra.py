@@ -1,14 +1,14 @@
-"""Equations to solve for a letter, generated (T2T's `algorithmic_algebra_inverse`).
+"""Generated equations to solve for a letter (T2T's `algorithmic_algebra_inverse`).
 
-A record, by characters (bytes + 2, EOS last):
+A record, encoded as characters (bytes + 2, EOS last):
 
     inputs    "k:c+k*d=m-e"      solve for k
     targets   "(m-e-c)/d"
 
-The letter stands once in the equation. Each side is a tree of + - * /, 0 to 2 operations deep in
-training and 0 to 3 in dev. The answer is what undoing one operation after the other gives, not
-simplified. T2T writes these data, but has no problem to train on them: there ":" has id 1, that of
-EOS, nothing ends a record, and there is no vocabulary.
+The letter occurs once in the equation. Each side is a tree of + - * /, with a depth of 0 to 2 in
+training and 0 to 3 in dev. The targets result from inverting one operation after the other; they
+are not simplified. T2T writes these data, but they cannot be used for training there: ":" has id 1
+like EOS, no EOS ends a record, and there is no vocabulary.
 """
 
 import random
@@ -50,7 +50,7 @@ def _in_parentheses(tree, needed):
 
 @problem.register("algorithmic_algebra_inverse")
 class AlgebraInverse(generated_classes.Generated):
-    """Equation -> what the letter is."""
+    """A task to solve an equation for a letter."""
 
     splits = ("train", "dev")
     sizes = {"train": 100_000, "dev": 10_000}
@@ -70,7 +70,7 @@ class AlgebraInverse(generated_classes.Generated):
 def random_tree(
     rng: random.Random, depth: int, letters: list[str], required: str | None = None
 ) -> Tree:
-    """Draws a tree of a depth, of `letters` and, exactly once, `required`."""
+    """Sample a tree with a depth from `letters` and, exactly once, `required`."""
     if not depth:
         return required or rng.choice(letters)
     depths = rng.sample([depth - 1, rng.randrange(depth)], 2)
@@ -83,7 +83,7 @@ def random_tree(
 
 
 def solve(tree: Tree, other_side: Tree, letter: str) -> Tree:
-    """Returns what the letter is, if `tree` equals `other_side`."""
+    """Return the value of the letter for the equation `tree` = `other_side`."""
     while isinstance(tree, Node):
         sign, left, right = tree
         inverse = {"+": "-", "-": "+", "*": "/", "/": "*"}[sign]

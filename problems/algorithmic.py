@@ -1,25 +1,28 @@
-"""Tasks on strings of symbols: copy, shift, reverse, add, multiply, sort. Nothing to download.
+"""Generated tasks on strings of symbols: copy, shift, reverse, add, multiply, sort.
 
 A record of `algorithmic_addition_decimal40`, 59 + 4 = 63, least significant digit first:
 
     inputs   "9 5 10 4"   [11, 7, 12, 6, 1]      10 stands between the numbers
     targets  "3 6"        [5, 8, 1]
 
-Symbols 0, 1, ... have ids 2, 3, ..., and EOS (1) ends both features. Train lengths are uniform in
-1..40, dev lengths in 1..400, as in T2T. The test split, which T2T has not, is the paper's test of
-generalisation to longer strings (Dehghani et al. 2019, table 4): 1,000 strings of exactly 400
-symbols; of addition and multiplication, both numbers and the symbol between them. Its scores are
-those of free decoding, the paper's seq-acc being `decode/accuracy_per_sequence` and its char-acc
-`decode/accuracy`. T2T's `accuracy` and `accuracy_per_sequence` are teacher-forced.
+Symbols 0, 1, ... have ids 2, 3, ..., and EOS (1) ends both features. As in T2T, train lengths are
+uniform in 1..40 and dev lengths in 1..400.
+
+T2T has no test split. Here it is the paper's test of generalisation to longer strings (Dehghani et
+al. 2019, table 4): 1,000 strings of exactly 400 symbols. For addition and multiplication the 400
+symbols are both numbers and the separator. The paper's scores are from decoding without teacher
+forcing: seq-acc is `decode/accuracy_per_sequence` and char-acc is `decode/accuracy`. T2T's
+`accuracy` and `accuracy_per_sequence` are teacher-forced.
 
     python trainer.py --problem=algorithmic_reverse_decimal40 --schedule=train_eval_and_decode \
       --eval_use_test_set --decode_hparams=beam_size=1,extra_length=10 …
 
-`algorithmic_reverse_decimal40_held_out` tests what is trained: its dev strings have the lengths of
-training, which sees none of them.
+`algorithmic_reverse_decimal40_held_out` measures the trained lengths: its dev strings have the same
+lengths as the train strings, but no dev string is in the train split.
 
-Otherwise than in T2T, the symbol between two numbers is inside the vocabulary, and the symbols of
-`reverse_nlplike` begin with the first one and stay inside it, as their lengths stay below 70.
+Two things differ from T2T, where some ids are outside the vocabulary. The separator between two
+numbers is inside the vocabulary. The symbols of `reverse_nlplike` begin with the first symbol and
+stay inside the vocabulary, and their lengths stay at or below 70.
 """
 
 import functools
@@ -34,18 +37,21 @@ from ut_keras.problems import problem
 from ut_keras.problems.problem import Encoders, Records
 from ut_keras.text import text_encoder
 
-_Pair: TypeAlias = tuple[list[int], list[int]]  # inputs and targets, symbols
+_Pair: TypeAlias = tuple[list[int], list[int]]  # symbols of inputs and targets
 
 
 class AlgorithmicProblem(problem.Problem):
-    """Symbols, uniform as their number is, to the `answer`; or as a subclass draws a `sample`."""
+    """A task to compute `answer` of a string with uniform length and symbols.
+
+    A subclass may override `sample` instead.
+    """
 
     splits: tuple[str, ...] = ("train", "dev", "test")
     licence = "generated"
     target_space_id = 11  # T2T's SpaceID.DIGIT_1
     input_space_id = 10  # DIGIT_0
     num_symbols = 2
-    num_input_symbols = 0  # of them, the inputs; 0: all
+    num_input_symbols = 0  # number of symbols that inputs can have; 0 means all
     has_separator = False
     answer: Callable[[list[int]], list[int]]
     train_length = 40
@@ -55,7 +61,7 @@ class AlgorithmicProblem(problem.Problem):
     test_size = 1_000
 
     def sample(self, rng: np.random.Generator, max_length: int, exact: bool = False) -> _Pair:
-        """Draws (inputs, targets), the inputs of at most, or exactly, `max_length` symbols."""
+        """Sample (inputs, targets); inputs have at most or exactly `max_length` symbols."""
         length = max_length if exact else rng.integers(1, max_length + 1)
         symbols = rng.integers(self.num_input_symbols or self.num_symbols, size=length).tolist()
         return symbols, self.answer(symbols)
@@ -73,7 +79,7 @@ class AlgorithmicProblem(problem.Problem):
             yield {name: _to_ids(symbols) for name, symbols in sequences}
 
     def sample_of_split(self, rng: np.random.Generator, split: str) -> _Pair:
-        """Draws (inputs, targets) of "train", "dev" or "test"."""
+        """Sample (inputs, targets) of "train", "dev" or "test"."""
         max_length = self.train_length if split == "train" else self.dev_length
         return self.sample(rng, max_length, exact=split == "test")
 
@@ -83,7 +89,7 @@ def _to_ids(symbols):
 
 
 class HeldOut(AlgorithmicProblem):
-    """Its dev strings have the lengths of training, and one in 50 strings is for them only."""
+    """A task whose dev split has the train lengths and one in 50 of all strings."""
 
     def sample_of_split(self, rng: np.random.Generator, split: str) -> _Pair:
         while True:
@@ -94,9 +100,10 @@ class HeldOut(AlgorithmicProblem):
 
 
 class ReverseNlplike(AlgorithmicProblem):
-    """Reverse strings whose lengths and symbols are spread like those of sentences.
+    """A task to reverse strings whose lengths and symbols are distributed like sentences.
 
-    Lengths are normal around 35 with standard deviation 7, symbols follow Zipf's law.
+    Lengths are normally distributed with mean 35 and standard deviation 7. Symbols follow Zipf's
+    law.
     """
 
     splits = ("train", "dev")
@@ -112,16 +119,16 @@ class ReverseNlplike(AlgorithmicProblem):
 
     @functools.cached_property
     def _cumulated(self):
-        """[num_symbols], the probability of a symbol or one before it; the last is 1."""
+        """The cumulative distribution of the symbols, float [num_symbols]; the last is 1."""
         weights = np.cumsum(np.arange(1, self.num_symbols + 1.0) ** -self.exponent)
         return weights / weights[-1]
 
 
 class Arithmetic(AlgorithmicProblem):
-    """Two numbers, their digits from the least significant on, with symbol `num_symbols` between.
+    """A task to compute `result` of two numbers, the least significant digits first.
 
-    The first has 1..max_length / 2 digits, the second so many that the inputs have at most, or
-    exactly, max_length symbols. The targets are the `result` of both.
+    The symbol `num_symbols` separates the numbers. The first number has 1..max_length / 2 digits.
+    The second has as many that the inputs have at most, or exactly, max_length symbols.
     """
 
     has_separator = True
@@ -141,7 +148,7 @@ class Arithmetic(AlgorithmicProblem):
 def _random_digits(rng, base, length):
     digits = rng.integers(base, size=length).tolist()
     if length > 1:
-        digits[-1] = int(rng.integers(1, base))  # No leading zero.
+        digits[-1] = int(rng.integers(1, base))  # no leading zero
     return digits
 
 
@@ -164,7 +171,7 @@ problem.declare(
     dev_length=30,
     train_size=1_000_000,
 )
-# T2T's has neither EOS nor ids shifted beyond padding.
+# T2T's version has no EOS and does not shift ids after padding.
 problem.declare("tiny_algo", AlgorithmicProblem, answer=_IDENTITY, **_FOR_TESTS, train_size=100)
 problem.declare(
     "algorithmic_shift_decimal40",
@@ -203,7 +210,7 @@ problem.declare("algorithmic_addition_decimal40", Arithmetic, result=_PLUS, **_P
 problem.declare("algorithmic_multiplication_binary40", Arithmetic, result=_TIMES)
 problem.declare("algorithmic_multiplication_decimal40", Arithmetic, result=_TIMES, num_symbols=10)
 problem.declare(
-    "algorithmic_sort_problem",  # of symbols, which may occur several times
+    "algorithmic_sort_problem",  # symbols may occur several times
     AlgorithmicProblem,
     answer=staticmethod(sorted),
     eval_metrics=(*problem.Problem.eval_metrics, "edit_distance"),

@@ -1,12 +1,12 @@
-"""The files of bAbI, read from the archive and parsed.
+"""Reads and parses the files of bAbI.
 
-Looked for in tmp_dir: any *tasks_1-20_v1-2*.tar.gz that holds tasks_1-20_v1-2/en/ (1,000 questions
-per task) or en-10k/ (10,000), as the official tasks_1-20_v1-2.tar.gz does. Several archives may
-share the work, and the unpacked folder tasks_1-20_v1-2 comes before them. With neither there, the
-official one is downloaded.
+The files are searched in tmp_dir, first in the unpacked folder tasks_1-20_v1-2, then in all
+archives *tasks_1-20_v1-2*.tar.gz, which may each contain some of the files. They contain
+tasks_1-20_v1-2/en/ (1,000 questions per task) or en-10k/ (10,000), like the official
+tasks_1-20_v1-2.tar.gz. If there is neither, the official archive is downloaded.
 
-The validation split is the official one, en-valid/ or en-valid-10k/, which parts the stories of
-each training file, about 9 to 1. Where the archive lacks it, every tenth story is taken.
+The validation split is the official one, en-valid/ or en-valid-10k/. It divides the stories of each
+training file about 9 to 1. If the archive does not contain it, every tenth story is used.
 """
 
 import collections
@@ -49,24 +49,24 @@ TASKS = {
 }
 SUBSETS = {"1k": "en", "10k": "en-10k"}
 _HELD_OUT_EVERY = 10  # stories
-# A question of task 1..20 with what was said before it; the story is a tuple of sentences, and it
-# is the n-th of its file.
+# A question of task 1..20 and the sentences before it. `story` is a tuple of sentences; `number` is
+# the index of the story in its file, from 1.
 Example = collections.namedtuple("Example", ["task", "story", "question", "answer", "number"])
 
 
 def read_examples(
     tmp_dir: str | None, subset: str, tasks: Sequence[int], mode: str
 ) -> list[Example]:
-    """Returns the `Example`s of some tasks, in the order of the files.
+    """Return the `Example`s of some tasks in the order of the files.
 
     Args:
-        tmp_dir: str. Where the archive is.
-        subset: "en", "en-10k", or "en-valid", "en-valid-10k", the training files in two parts.
+        tmp_dir: str. Folder of the archive.
+        subset: str. "en", "en-10k", or "en-valid", "en-valid-10k" for divided training files.
         tasks: sequence of int, 1..20.
-        mode: "train" or "test"; "train" or "valid" of the parted ones.
+        mode: str. "train" or "test", or "train" or "valid" for divided training files.
 
     Raises:
-        DataError: if a file is missing or is not bAbI's.
+        DataError: if a file is missing or does not have bAbI's format.
     """
     has_valid_files = "valid" in subset
     middle = {task: "" if has_valid_files else f"{name}_" for task, name in TASKS.items()}
@@ -85,7 +85,7 @@ def read_examples(
 
 @functools.lru_cache(maxsize=4)
 def _parsed(tmp_dir, names):
-    """The stories of each file; generating a problem asks for the same files several times."""
+    """Return the stories of each file; cached, as data generation reads files repeatedly."""
     texts = _read_files(tmp_dir, names)
     if not texts and not _archives(tmp_dir):
         download.fetch(tmp_dir, ARCHIVE)
@@ -107,10 +107,10 @@ def _parsed(tmp_dir, names):
 
 
 def _parse(name, text):
-    """The stories of a file, each a list of (sentences so far, question, answer)."""
+    """Return the stories of a file, lists of (sentences so far, question, answer)."""
     stories: list[list[tuple[tuple[str, ...], str, str]]] = []
     sentences: list[str] = []
-    # Lines end at a line feed and nowhere else, as in T2T: `splitlines` knows eight more ends.
+    # Only a line feed ends a line, as in T2T; `splitlines` also splits at eight other characters.
     lines = text.removesuffix("\n").split("\n") if text else []
     for number, line in enumerate(lines, start=1):
         try:
@@ -132,7 +132,7 @@ def _parse(name, text):
 
 @functools.lru_cache(maxsize=100_000)
 def _normalize(sentence):
-    """The tokens with spaces between them: "Where is Mary?" -> "Where is Mary ?"."""
+    """Return the tokens separated by spaces: "Where is Mary?" -> "Where is Mary ?"."""
     return " ".join(" ".join(tokenizer.encode(sentence)).split())
 
 
@@ -141,7 +141,7 @@ def _archives(tmp_dir):
 
 
 def _read_files(tmp_dir, names):
-    """{name: text} for the files that the unpacked folder or the archives in tmp_dir have."""
+    """Return {name: text} for the files in the unpacked folder or the archives."""
     texts = {}
     for name in names:
         path = os.path.join(tmp_dir or "", name)

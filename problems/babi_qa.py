@@ -1,57 +1,65 @@
-"""bAbI: 20 tasks of questions about short stories (Weston et al. 2015), one word as the answer.
+"""bAbI: 20 tasks of questions about short stories with one-word answers.
 
     1 Mary moved to the bathroom.
     2 John went to the hallway.
     3 Where is Mary?        bathroom        1
 
-`babi_qa_concat_<task>_<size>` are T2T's: question and story in one line of words. A record of
-`babi_qa_concat_task1_1k`, where `<EOQ>` stands between the two when it is read:
+The data are from Weston et al. 2015.
+
+`babi_qa_concat_<task>_<size>` are T2T's problems: question and story are one sequence of words.
+When a record of `babi_qa_concat_task1_1k` is read, `<EOQ>` separates the two:
 
     inputs    "Where is Mary ?"                                                      + EOS
     context   "Mary moved to the bathroom . John went to the hallway ."              + EOS
     targets   "bathroom", one class id                                        (vocabulary: words)
 
-As in T2T, these **train on all 20 tasks** and evaluate on the one in the name.
+As in T2T, these **train on all 20 tasks** and evaluate on the task in the name.
 
-`babi_qa_sentence_<task>_<size>` and `babi_qa_sentence_single_<task>_<size>` are those of the paper
-(Dehghani et al. 2019): every sentence is one position. "single" trains on the one task only. A
-record of `babi_qa_sentence_single_task1_1k`, [sentences + 1, words], flat in the file:
+`babi_qa_sentence_<task>_<size>` and `babi_qa_sentence_single_<task>_<size>` are the problems of
+the paper (Dehghani et al. 2019): each sentence is one position. "single" trains only on the task in
+the name. A record of `babi_qa_sentence_single_task1_1k` has the shape [sentences + 1, words], which
+the file stores flat:
 
     inputs    Mary  moved  to  the  bathroom  .       the story: its last 70 sentences (task 3: 130)
               John  went   to  the  hallway   .
-              0     0      0   0    0         0       as many empty rows as the longest story needs
+              0     0      0   0    0         0       empty rows up to the longest story
               Where is     Mary ?   0         0       the question is always the last row
     targets   bathroom
 
 88 % of the rows of "all_tasks" are empty, and they cost as much as the others. `trim_stories=True`
-reads the same records without them: the length of a story is then the number of its rows, by which
-batches are bucketed, `batch_size` counts rows that are real (but for those behind the shorter
-stories of a batch, which change no answer if `class_label_pooling` is not "mean"), and the question
-stands right behind the story. So it is another input than T2T's: the position of the question goes
-by the length of the story, a convolution (`sepconv`) sees the last sentences from the question and
-no zeros between, "mean" pools real rows and those behind. T2T's way stays the default.
+reads the same records without the empty rows. This has these effects:
 
-`task` is all_tasks or task1..task20, `size` is 1k or 10k (examples per task for training). As in
-T2T and in the authors' code, the dev split is bAbI's **test** file, 1,000 questions for each task.
-To choose anything, take `<name>_valid`: its dev split is the official validation split, some 10 %
-of the training stories, which training then lacks; its test split is the test file
-(`--eval_use_test_set`). Vocabulary and ids are those of `<name>`.
+- The length of an example is the number of its rows. Batches are bucketed by it.
+- `batch_size` counts real rows and the padding after the shorter stories of a batch. This padding
+  does not change predictions unless `class_label_pooling` is "mean".
+- The question directly follows the story. So the inputs differ from T2T's: the position of the
+  question depends on the length of the story, and a convolution (`sepconv`) sees the last sentences
+  next to the question.
 
-Every record has its `task`, 1..20, which T2T's lack, so an evaluation gives the paper's table 1:
+T2T's format is the default.
 
-    error/task_1 … error/task_20     share of wrong answers, in metrics.jsonl and TensorBoard
+`task` is all_tasks or task1..task20. `size` is 1k or 10k (train examples per task). As in T2T and
+in the authors' code, the dev split is bAbI's **test** file with 1,000 questions per task. To select
+a model or hparams, use `<name>_valid`. Its dev split is the official validation split, about 10 %
+of the training stories, and its train split lacks these stories. Its test split is the test file
+(`--eval_use_test_set`). Vocabulary and ids are the same as in `<name>`.
+
+Every record has its `task`, 1..20, which T2T's records lack. So an evaluation gives the paper's
+table 1:
+
+    error/task_1 … error/task_20     share of errors, in metrics.jsonl and TensorBoard
     mean_error                       their mean                     (table: "average error", in %)
-    failed_tasks                     how many are above 0.05        (table: in parentheses)
+    failed_tasks                     number of tasks above 0.05     (table: in parentheses)
 
-"Joint" is one run on `babi_qa_sentence_all_tasks_10k`, "single" the mean over 20 runs, on
-`babi_qa_sentence_single_task1_10k` to `…_task20_10k`.
+In the paper, "joint" is one run on `babi_qa_sentence_all_tasks_10k`, and "single" is the mean over
+20 runs on `babi_qa_sentence_single_task1_10k` to `…_task20_10k`.
 
-Task 16 (induction) has a form of ours besides, `babi_qa_sentence_single_task16_10k_permuted_valid`:
-see `BabiQaPermuted`.
+`babi_qa_sentence_single_task16_10k_permuted_valid` is an additional problem for task 16
+(induction), see `BabiQaPermuted`.
 
-Commas in an answer are left out, so that it is one word. Otherwise than in T2T, `<EOQ>` has an id
-of its own, 2; there it is the full stop's. The raw data are an archive, see babi_files.py. bAbI
-repeats itself: 741 of the 1,000 test stories of task 4 are in its 10k training file too.
+Commas in an answer are removed, so that it is one word. `<EOQ>` has the id 2 of its own; in T2T it
+has the id of the full stop. babi_files.py reads the raw data. Train and test files of bAbI overlap:
+741 of the 1,000 test stories of task 4 are also in its 10k training file.
 """
 
 import collections
@@ -71,17 +79,21 @@ from ut_keras.text import text_encoder
 
 _SEPARATOR = "<EOQ>"
 _SEPARATOR_ID = 2
-_FAILED = 0.05  # A task fails above this share of wrong answers.
-# T2T's records have none; then nothing counts for any task.
+_FAILED = 0.05  # a task fails above this share of errors
+# T2T's records have no task; the default 0 belongs to no task.
 _TASK = features.FeatureSpec(len(babi_files.TASKS) + 1, "class_label", default=0)
 
 
 class _BabiProblem(text_problems.WordsProblem):
-    """What both forms share; where `splits` has "test", "dev" is the validation split."""
+    """Base class of both forms.
 
-    task = 0  # all
+    If `splits` contains "test", the dev split is the validation split. Otherwise it is the test
+    file.
+    """
+
+    task = 0  # 0 means all tasks
     subset = "en"  # or "en-10k"
-    is_joint = True  # trained on all tasks
+    is_joint = True  # whether to train on all tasks
     paper = "Dehghani et al. 2019, table 1"
     raw_files = (babi_files.ARCHIVE,)
     num_train_shards = 1
@@ -102,7 +114,7 @@ class _BabiProblem(text_problems.WordsProblem):
         return {**self.feature_specs(data_dir), "task": _TASK}
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        # Every split is read to its end before anything is written.
+        # Read every split completely before anything is written.
         for split in self.splits:
             self._examples(split, tmp_dir)
         super().prepare(data_dir, tmp_dir)
@@ -145,7 +157,7 @@ class _BabiProblem(text_problems.WordsProblem):
 
 
 def _wrong_answers(task, logits, targets, features):
-    """(wrong answers, questions) of a task."""
+    """Return (number of errors, number of questions) of a task."""
     import tensorflow as tf
 
     wrong = tf.argmax(logits, axis=-1, output_type=targets.dtype) != targets[:, 0]
@@ -154,7 +166,7 @@ def _wrong_answers(task, logits, targets, features):
 
 
 class BabiQaConcat(_BabiProblem):
-    """Question and story as one sequence of words; T2T's files."""
+    """Question and story as one sequence of words, in T2T's files."""
 
     reserved_words = (_SEPARATOR,)
 
@@ -263,10 +275,11 @@ class BabiQaSentence(_BabiProblem):
 
 
 class BabiQaPermuted(BabiQaSentence):
-    """Task 16 with copies of each training story, in which names, animals, colors change places.
+    """Task 16 with copies of each training story that permute names, animals and colors.
 
-    9,000 stories are learned by heart before it is learned how an answer is found: from a name to
-    its animal, to the last other one of that kind, to its color. Ours, and not the paper's task.
+    A model memorizes the 9,000 original stories before it learns how to find an answer: from a name
+    to its animal, to the last other animal of that kind, to its color. The paper does not have this
+    task.
     """
 
     copies = 20
@@ -299,7 +312,7 @@ class BabiQaPermuted(BabiQaSentence):
 
 
 def _shape(path):
-    """(sentences, words) of an example, from the metadata."""
+    """Return the shape (sentences, words) of an example from the metadata file."""
     lines = text_encoder.read_lines(path)
     try:
         metadata = json_file.parse("\n".join(lines))

@@ -1,14 +1,16 @@
-"""News and their highlights (Hermann et al. 2015; See et al. 2017), T2T's name: 312,000 articles.
+"""CNN / Daily Mail: 312,000 news articles and their highlights, with T2T's name.
 
     cnn/stories/SHA-1 OF ITS ADDRESS.story
         (CNN) -- …          the article
         @highlight
-        …                   a highlight; all are behind the article, each below such a line
+        …                   a highlight; all highlights follow the article, each below such a line
 
     inputs   the article, its paragraphs in one line                ids of 32k subwords, EOS
     targets  the highlights in one line, each ending in a "."       ids, EOS
 
 train 287,113          dev 13,368          test 11,490
+
+References: Hermann et al. 2015; See et al. 2017.
 """
 
 import hashlib
@@ -51,7 +53,7 @@ _ADDRESSES = {
 
 @problem.register("summarize_cnn_dailymail32k")
 class SummarizeCnnDailymail32k(text_problems.Text2TextProblem):
-    """32k subwords."""
+    """Summaries of news articles with 32k subwords."""
 
     raw_files = (*_ARCHIVES.values(), *_ADDRESSES.values())
     splits = ("train", "dev", "test")
@@ -75,7 +77,7 @@ class SummarizeCnnDailymail32k(text_problems.Text2TextProblem):
 
 
 def _read(path):
-    """(paragraphs of the article, highlights); each ends like a sentence."""
+    """Return (paragraphs of the article, highlights); each ends like a sentence."""
     article: list[str] = []
     highlights: list[str] = []
     reads_highlights = False

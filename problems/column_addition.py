@@ -1,13 +1,14 @@
-"""Sums, column by column: as deep as a carry travels. Nothing to download.
+"""Generated sums by column, whose depth is the distance that a carry travels.
 
     inputs    "0+0 2+6 4+5 7+8"   two numbers of three digits, 247 and 658, written below each other
     targets   "0 9 0 5"           the digits of their sum
 
-A column that makes nine passes on the carry that comes from its right: here 7+8 makes one, and 4+5
-hands it to 2+6. How many do so is drawn for each example, from none to all, so that carries travel
-all distances; of digits that are drawn at random one column in ten would. Training has numbers of 1
-to 10 digits, validation of 2 to 10, uniform; the test has 20. The task, its lengths and how it is
-drawn are ours; `algorithmic_addition_decimal40` is the one of Dehghani et al. 2019.
+A column whose digits sum to nine passes on the carry from the column to its right. In the example
+7+8 produces a carry, and 4+5 passes it to 2+6. The share of such columns is sampled for each
+example, from none to all, so that carries travel all distances. (With uniform digits only one
+column in ten would pass on a carry.) The number of digits is uniform: 1 to 10 in training, 2 to 10
+in validation, 20 in the test. The task, its lengths and its sampling are not published elsewhere;
+Dehghani et al. 2019 use `algorithmic_addition_decimal40`.
 """
 
 import numpy as np
@@ -19,7 +20,7 @@ from ut_keras.text import text_encoder
 
 @problem.register("addition10")
 class Addition10(generated_classes.Generated):
-    """Each column has its answer, as a symbol in its place."""
+    """A task that writes one digit of the sum for each column."""
 
     eval_metrics = ("accuracy_per_sequence", "accuracy", "neg_log_perplexity")
     lengths = {"train": (1, 10), "dev": (2, 10), "test": (20, 20)}
@@ -36,7 +37,7 @@ class Addition10(generated_classes.Generated):
         while True:
             first, second = draw_numbers(rng, length)
             inputs = " ".join(f"{a}+{b}" for a, b in zip(f"0{first}", f"0{second}", strict=True))
-            # There are few sums of single digits: all of them are trained on.
+            # There are few sums of single digits, so all of them are for training.
             is_trained = length == 1 or not generated_classes.is_held_out(inputs)
             if is_trained == (split == "train"):
                 total = str(int(first) + int(second)).zfill(length + 1)
@@ -44,7 +45,7 @@ class Addition10(generated_classes.Generated):
 
 
 def draw_numbers(rng: np.random.Generator, length: int) -> tuple[str, str]:
-    """Draws two numbers of so many digits, as text; zeros may come first."""
+    """Sample two texts of `length` digits each; the first digits may be 0."""
     share = rng.random()
     first, second = rng.integers(10, size=(2, length))
     second = np.where(rng.random(length) < share, 9 - first, second)

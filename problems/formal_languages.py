@@ -1,14 +1,14 @@
-"""Strings that are in a language or not: parity and balanced brackets. Nothing to download.
+"""Generated strings to classify: parity and balanced brackets.
 
     parity40    "1 0 1 1"    odd     [3, 2, 3, 3, 1]  [1]      an odd number of ones
     parity10                                                   the same, shorter
-    dyck40      "( ) ( ("    no      [2, 3, 2, 2, 1]  [0]      every bracket closed, none too early
+    dyck40      "( ) ( ("    no      [2, 3, 2, 2, 1]  [0]      whether brackets are balanced
 
-Training has lengths up to 40, of `parity10` up to 10 (brackets: even ones), uniform; the test is
-twice as long, exactly 80 or 20. Short strings, of less than 5, 10 or 12, are all trained on, so
-that validation has longer ones only (of `parity10` 88, of 6 to 10 digits). Half of the strings of
-brackets are balanced; of the others, two brackets of a balanced one have changed places, so that to
-count them is not enough.
+Train lengths are uniform up to 40, or up to 10 for `parity10`; bracket strings have even lengths.
+Test strings are twice as long, exactly 80 or 20. All short strings are for training: shorter than 5
+for `parity10`, 10 for `parity40` and 12 for `dyck40`. Validation therefore has only longer strings
+(88 of them for `parity10`, with 6 to 10 digits). Half of the bracket strings are balanced. In the
+other half, two brackets of a balanced string are exchanged, so counting brackets is not enough.
 """
 
 import itertools
@@ -24,7 +24,7 @@ _OPENS, _CLOSES = "(", ")"
 
 @problem.register("parity40")
 class Parity40(generated_classes.GeneratedClasses):
-    """Whether the number of ones is odd."""
+    """A task to tell whether the number of ones is odd."""
 
     words = ("0", "1")
     labels = ("even", "odd")
@@ -40,13 +40,13 @@ class Parity40(generated_classes.GeneratedClasses):
         return len(words) <= self.all_trained_length
 
 
-# As many digits as a depth of 14 can count one by one.
+# A model with a depth of 14 can count this many digits one by one.
 problem.declare("parity10", Parity40, longest=10, all_trained_length=4)
 
 
 @problem.register("dyck40")
 class Dyck40(generated_classes.GeneratedClasses):
-    """Whether brackets of one kind are balanced (Dyck-1)."""
+    """A task to tell whether brackets of one kind are balanced (Dyck-1)."""
 
     words = (_OPENS, _CLOSES)
     labels = ("no", "yes")
@@ -66,19 +66,19 @@ class Dyck40(generated_classes.GeneratedClasses):
 
 
 def is_balanced(brackets: Iterable[str]) -> bool:
-    """Whether every bracket is closed, and none before it is opened."""
+    """Return whether every bracket is closed, and none before it is opened."""
     depths = list(itertools.accumulate(1 if b == _OPENS else -1 for b in brackets))
     return min(depths) >= 0 and depths[-1] == 0
 
 
 def _balanced(rng, pairs):
-    """Draws one of all balanced strings of so many pairs, each as likely (the cycle lemma).
+    """Sample a balanced string of `pairs` pairs uniformly, by the cycle lemma.
 
-    Of the rotations of n + 1 opening and n closing brackets one alone never returns to depth 0; its
-    first bracket, left out, leaves a balanced string.
+    Exactly one rotation of n + 1 opening and n closing brackets never returns to depth 0. Without
+    its first bracket it is a balanced string.
     """
     steps = rng.permutation([1] * (pairs + 1) + [-1] * pairs)
     depths = steps.cumsum()
-    start = len(depths) - depths[::-1].argmin()  # behind the last lowest point
+    start = len(depths) - depths[::-1].argmin()  # after the last minimum
     rotated = [*steps[start:], *steps[:start]]
     return [_OPENS if step > 0 else _CLOSES for step in rotated[1:]]

@@ -1,7 +1,7 @@
-"""Bases of tasks that are drawn at random, most of them from words to a class.
+"""Base classes of tasks whose examples are sampled, most of them classification of words.
 
-Training, validation and test draw for themselves, so nothing is held back by hand: an example whose
-words are validation's to have (one in twenty) is never trained on, and the other way round.
+Each split samples its own examples. A checksum of the inputs decides whether an example belongs to
+training or to validation and test (one in twenty), so the splits do not overlap.
 """
 
 import zlib
@@ -18,16 +18,16 @@ _HELD_OUT_EVERY = 20
 
 
 def is_held_out(text: str) -> bool:
-    """Whether validation and test may have this, and training not."""
+    """Return whether a text belongs to validation and test and not to training."""
     return zlib.crc32(text.encode()) % _HELD_OUT_EVERY == 0
 
 
 class Generated(problem.Problem):
-    """By characters; a subclass says how to draw a `sample` of a split.
+    """A problem of sampled texts, encoded as characters; a subclass defines `sample`.
 
     Attributes:
         sizes: dict from split to the number of its examples.
-        make_rng: function from a seed to what draws random numbers.
+        make_rng: function from a seed to a random number generator.
     """
 
     splits: tuple[str, ...] = ("train", "dev", "test")
@@ -39,7 +39,7 @@ class Generated(problem.Problem):
         return dict.fromkeys(("inputs", "targets"), text_encoder.ByteTextEncoder())
 
     def sample(self, rng: Any, split: str) -> dict[str, str]:
-        """Draws {"inputs", "targets"} of "train", "dev" or "test"."""
+        """Sample {"inputs": str, "targets": str} of "train", "dev" or "test"."""
         raise NotImplementedError
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
@@ -49,15 +49,20 @@ class Generated(problem.Problem):
 
 
 class GeneratedClasses(Generated):
-    """A subclass says its `words` and `labels`, and how to `draw` an example of a split."""
+    """A classification problem of sampled words; a subclass defines `draw`.
+
+    Attributes:
+        words: tuple of str. The vocabulary; words must not contain spaces.
+        labels: tuple of str. Names of the classes.
+    """
 
     class_label_features: tuple[str, ...] = ("targets",)
     eval_metrics: tuple[str, ...] = ("accuracy", "neg_log_perplexity")
-    words: tuple[str, ...] = ()  # without spaces
+    words: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
 
     def draw(self, rng: np.random.Generator, split: str) -> tuple[list[str], str]:
-        """Draws (list of words, label)."""
+        """Sample (list of words, label)."""
         raise NotImplementedError
 
     def feature_encoders(self, data_dir: str | None = None) -> Encoders:
@@ -75,5 +80,5 @@ class GeneratedClasses(Generated):
                 return {"inputs": inputs, "targets": label}
 
     def is_all_trained(self, words: list[str]) -> bool:
-        """Whether there are so few such examples that all are trained on, and none is held out."""
+        """Return whether all such examples are for training because there are only few."""
         return False

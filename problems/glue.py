@@ -1,4 +1,4 @@
-"""Classes of one text or of two, T2T's names: tasks of GLUE (Wang et al. 2019), SNLI, SciTail.
+"""Classification of one or two texts: tasks of GLUE, SNLI and SciTail, with T2T's names.
 
     cola                      "Our friends won't buy this analysis."                    acceptable
     sentiment_sst_binary      "hide new secretions from the parental units"             neg
@@ -10,11 +10,16 @@
     stanford_nli              premise, hypothesis (Bowman et al. 2015)                  neutral
     sci_tail                  premise, hypothesis of science (Khot et al. 2018)         entails
 
-A record of two texts: `inputs` ids of the first, the first id of "$", ids of the second, EOS;
-`targets` the number of the class, from 0 on. Pairs of paraphrases and of questions come in both
-orders, as in T2T. The dev split is GLUE's, of `multi_nli` the matched one; GLUE keeps the labels of
-its test splits to itself, but for `msr_paraphrase_corpus`. Of `stanford_nli` the pairs are left out
-that people did not agree on. `_shared_vocab` has the subwords of the One Billion Word benchmark.
+In a record with two texts, `inputs` are the ids of the first text, the first id of "$", the ids of
+the second text and EOS. `targets` is the number of the class, from 0.
+
+- As in T2T, pairs of paraphrases and of questions are used in both orders.
+- The dev split is GLUE's; for `multi_nli` it is the matched one.
+- GLUE does not publish the labels of its test splits, so only `msr_paraphrase_corpus` has one.
+- `stanford_nli` skips pairs on which the annotators did not agree.
+- `_shared_vocab` uses the subwords of the One Billion Word benchmark.
+
+References: Wang et al. 2019 (GLUE).
 """
 
 import functools
@@ -33,14 +38,14 @@ _LM1B = "languagemodel_lm1b32k"
 
 
 class LabelledTables(raw_text.FromArchive, text_problems.TextConcat2ClassProblem):
-    """Texts in columns of a table with tabs, with a class in another column.
+    """A problem from a table with tabs, with texts and a class in its columns.
 
     Attributes:
-        text_columns: tuple of int, from 0 on.
-        label_column: int. It has the name of a class, or its number.
-        has_header: bool. Whether the first row has the names of the columns.
-        both_orders: bool. Whether a row of two texts gives a second sample, with them exchanged.
-        not_labelled: str. In the label's place, where there is none; such rows are left out.
+        text_columns: tuple of int. Indices of the columns with texts, from 0.
+        label_column: int. Index of the column with the name or number of a class.
+        has_header: bool. Whether the first row contains the names of the columns.
+        both_orders: bool. Whether a row with two texts gives a second sample in reverse order.
+        not_labelled: str. The value of rows without a label, which are skipped.
     """
 
     class_labels: tuple[str, ...]
@@ -69,7 +74,7 @@ class LabelledTables(raw_text.FromArchive, text_problems.TextConcat2ClassProblem
                 raise contract.line_error(expected, path, number, line) from error
 
     def samples(self, row: list[str], split: str, tmp_dir: str | None) -> Iterator[dict[str, Any]]:
-        """Yields the samples of a row, a list of str."""
+        """Yield the samples of a row, which is a list of str."""
         texts = tuple(row[i] for i in self.text_columns)
         label = row[self.label_column]
         if label == self.not_labelled:
@@ -84,7 +89,10 @@ class LabelledTables(raw_text.FromArchive, text_problems.TextConcat2ClassProblem
 
 
 class SharedVocab(text_problems.Text2TextProblem):
-    """Comes before a problem: its vocabulary is that of `languagemodel_lm1b32k`, as T2T's is."""
+    """A mixin with the vocabulary of `languagemodel_lm1b32k`, as in T2T.
+
+    It must precede the problem in the list of bases.
+    """
 
     vocab_name = _LM1B
     approx_vocab_size = 2**15
@@ -104,7 +112,7 @@ _LARGE = {"num_train_shards": 100, "approx_vocab_size": 2**15}
 
 
 def _register(name, class_labels, base=LabelledTables, shared_vocab=False, **attributes):
-    """Files a class, and one of bytes; with `shared_vocab` one of other subwords, too."""
+    """Register a problem, its variant with bytes, and with `shared_vocab` that variant too."""
     made = problem.declare(name, base, class_labels=class_labels, **attributes)
     if shared_vocab:
         problem.declare(f"{name}_shared_vocab", SharedVocab, made)
@@ -134,7 +142,7 @@ _register(
     has_header=False,
 )
 _register(
-    "sentiment_sst_binary",  # a phrase of a review of a film
+    "sentiment_sst_binary",  # phrases of film reviews
     ("neg", "pos"),
     **_glue("SST-2", "d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa"),
     text_columns=(0,),
@@ -164,7 +172,7 @@ _register(
     both_orders=True,
 )
 _register(
-    "question_nli",  # of GLUE's second edition
+    "question_nli",  # GLUE's second version
     _ENTAILMENT,
     **_glue("QNLI", "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5", "QNLIv2"),
     **_LARGE,
@@ -176,7 +184,7 @@ _register(
     num_train_shards=1,
 )
 _register(
-    "winograd_nli",  # a pronoun was replaced
+    "winograd_nli",  # sentences with a replaced pronoun
     _ENTAILMENT,
     **_glue("WNLI", "ae0e8e4d16f4d46d4a0a566ec7ecceccfd3fbfaa4a7a4b4e02848c0f2561ac46"),
     num_train_shards=1,
@@ -184,7 +192,7 @@ _register(
 )
 _MNLI = "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633"
 _MULTI_NLI = _register(
-    "multi_nli",  # in ten kinds of text
+    "multi_nli",  # ten genres
     _NLI,
     shared_vocab=True,
     **_glue("MNLI", _MNLI, most_bytes=5 * 10**9),
@@ -231,7 +239,7 @@ _register(
 
 @problem.register("multi_nli_text2text")
 class MultiNLIText2text(text_problems.Text2TextProblem):
-    """The same as text: "multinli premise: … hypothesis: …" and the name of the class."""
+    """MultiNLI as text: "multinli premise: … hypothesis: …" and the name of the class."""
 
     raw_files = (_MULTI_NLI.archive,)
 
@@ -261,7 +269,7 @@ _MRPC["dev"] = download.RawFile(
 
 
 class _MSRParaphraseCorpus(LabelledTables):
-    """Whether two sentences of news say the same; `MRPC` in tmp_dir, as in T2T."""
+    """Whether two sentences of news mean the same; files are in tmp_dir/MRPC as in T2T."""
 
     raw_files = tuple(_MRPC.values())
     splits = ("train", "dev", "test")
@@ -280,7 +288,7 @@ class _MSRParaphraseCorpus(LabelledTables):
 
 @functools.lru_cache(maxsize=1)
 def _dev_ids(tmp_dir):
-    """The pairs of ids of the rows that are held out of the train table."""
+    """Return the pairs of ids of the rows in the train table that are the dev split."""
     lines = raw_text.read_lines(_mrpc_path("dev", tmp_dir))
     return {tuple(line.split("\t")) for line in lines}
 

@@ -1,4 +1,4 @@
-"""LAMBADA: the last word of a passage, which its context gives away (Paperno et al. 2016).
+"""LAMBADA: predict the last word of a passage from its context (Paperno et al. 2016).
 
     in my palm is a clear stone , and inside it is a small ivory statuette . a guardian angel .
     `` figured if you 're going to be out at night getting hit by cars , you might as well have some
@@ -9,27 +9,32 @@ A record of `lambada_lm`, a language model:
 
     targets   in my palm is a clear stone … care about signs    [21, 27, 1350, …, 64, 2062, 1]
 
-and of `lambada_rc`, reading comprehension: the passage, and its last word as one class id:
+A record of `lambada_rc`, reading comprehension: the passage, and its last word as one class id:
 
     inputs    in my palm is a clear stone … care about          [21, 27, 1350, …, 376, 64, 1]
     targets   signs                                             [2062]
 
-`_control` evaluates on the control set, passages of the same novels that nobody filtered; the dev
-split is that. Train is the novels: for the language model a sentence each, as in T2T, so that it
-never sees a passage; for reading comprehension passages whose last word stands in the context, as
-of Chu et al. 2017 (T2T takes the last word of every sentence, nearly always a full stop). See
-`DATASET` for the files. Without novels only dev and test are generated, which is enough to
-evaluate a model of `lambada_lm` with `--problem=lambada_lm_control --schedule=evaluate`.
+The dev split of `_control` is the control set: unfiltered passages of the same novels.
 
-The vocabulary is T2T's, `<UNK>` and the first 60,000 lines of lambada-vocab-2.txt, behind `<pad>`
-and `<EOS>`; in T2T's files `<UNK>` has the id of padding and `<s>` that of EOS.
+The train split comes from the novels. For the language model each sentence is an example, as in
+T2T, so it never sees a passage. For reading comprehension the examples are passages whose last word
+occurs in the context, as in Chu et al. 2017. (T2T uses the last word of every sentence, which is
+nearly always a full stop.) `DATASET` describes the files. Without the novels only dev and test are
+generated. This suffices to evaluate a model of `lambada_lm` with
+`--problem=lambada_lm_control --schedule=evaluate`.
 
-Metrics: `last_word_accuracy` and, where all words are predicted too, `last_word_perplexity`, the
-paper's (table 3). A last word outside of the vocabulary (6.1 % of dev, 4.2 % of test, 0.5 % of
-control) is never right; its probability is that of `<UNK>`. T2T's `accuracy` counts `<UNK>` for an
-unknown word as right. `last_word_accuracy_from_context` chooses among the words of the passage
-only, as Chu et al. do; T2T's and the paper's class label is any word of the vocabulary. The answer
-stands in the context in 83 % of dev and test, 16 % of control.
+The vocabulary is T2T's: `<pad>`, `<EOS>`, `<UNK>` and the first 60,000 lines of
+lambada-vocab-2.txt. In T2T's files `<UNK>` has the id of padding and `<s>` has the id of EOS.
+
+Metrics:
+
+- `last_word_accuracy` and, for the language model, `last_word_perplexity` are the metrics of the
+  paper (table 3). A last word outside the vocabulary (6.1 % of dev, 4.2 % of test, 0.5 % of
+  control) is never right. Its probability is the one of `<UNK>`.
+- T2T's `accuracy` counts `<UNK>` as right for a word outside the vocabulary.
+- `last_word_accuracy_from_context` selects only among the words of the passage, as Chu et al. do.
+  In T2T and in the paper the class is any word of the vocabulary. The last word occurs in the
+  context in 83 % of dev and test and in 16 % of control.
 """
 
 import itertools
@@ -43,31 +48,31 @@ from ut_keras.problems import last_word, perplexity, problem, raw_text, text_pro
 from ut_keras.problems.problem import Encoders, Metrics, Texts
 from ut_keras.text import text_lines
 
-# Holds the four files below and train-novels/GENRE/*.txt, 2,662 novels, one sentence a line. Files
-# may be gzipped. If one of them lies in tmp_dir, nothing is downloaded.
+# Contains the four files below and train-novels/GENRE/*.txt, 2,662 novels with one sentence per
+# line. Files may be gzipped. If one of them is in tmp_dir, nothing is downloaded.
 DATASET = download.at(
     "https://zenodo.org/record/2630551/files/lambada-dataset.tar.gz",
     licence="CC BY 4.0; the novels are under copyright",
     members=("*lambada_*_plain_text.txt", "*lambada-vocab-2.txt", "*train-novels*"),
     most_bytes=10 * 10**9,
 )
-# Chu et al. 2017: passages of the novels whose last word stands in the context; optional.
+# Chu et al. 2017: passages of the novels whose last word occurs in the context. Optional.
 COMPREHENSION = download.at(
     "http://ttic.uchicago.edu/~kgimpel/data/lambada-train-valid.tar.gz",
     members=("*train.txt",),
     most_bytes=10 * 10**9,
 )
-DEV = "lambada_development_plain_text.txt"  # 4,869 passages, one a line
+DEV = "lambada_development_plain_text.txt"  # 4,869 passages, one per line
 TEST = "lambada_test_plain_text.txt"  # 5,153
-CONTROL = "lambada_control_test_data_plain_text.txt"  # 5,000, of the same novels, not filtered
-VOCAB = "lambada-vocab-2.txt"  # word TAB count, by count
+CONTROL = "lambada_control_test_data_plain_text.txt"  # 5,000 unfiltered passages of the same novels
+VOCAB = "lambada-vocab-2.txt"  # word TAB count, sorted by count
 _PASSAGES = "lambada-train-valid*/**/train.txt"
-_LEAST_CONTEXT = 50  # words; LAMBADA's passages have as many before the last sentence.
+_LEAST_CONTEXT = 50  # words before the last sentence, as in LAMBADA's passages
 _UNKNOWN = "<UNK>"
 
 
 def read(tmp_dir: str | None, name: str) -> Iterator[str]:
-    """Yields the lines of `DEV`, `TEST`, `CONTROL` or `VOCAB`."""
+    """Yield the lines of `DEV`, `TEST`, `CONTROL` or `VOCAB`."""
     paths = _look(tmp_dir, name)
     if not paths:
         raise DataError(
@@ -78,10 +83,10 @@ def read(tmp_dir: str | None, name: str) -> Iterator[str]:
 
 
 def passages(sentences: Iterable[str]) -> Iterator[str]:
-    """Yields passages whose last word stands in the context, of the sentences of a novel.
+    """Yield passages from the sentences of a novel whose last word occurs in the context.
 
-    As Chu et al. make them: sentences with at least 50 words, then one more up to its last word;
-    each is used once.
+    As in Chu et al. 2017, a passage has sentences with at least 50 words together, then one more
+    sentence up to its last word. Each sentence is used once.
     """
     context: list[str] = []
     for sentence in sentences:
@@ -101,19 +106,19 @@ def _look(tmp_dir, name):
 
 
 def _has_local_files(tmp_dir):
-    """Whether one of the files lies in tmp_dir, unpacked."""
+    """Return whether one of the files is in tmp_dir, not in an archive."""
     return any(_look(tmp_dir, name) for name in (DEV, TEST, CONTROL, VOCAB))
 
 
 def _read_lines(path):
-    """Yields the lines that are not empty, with single spaces."""
+    """Yield the lines that are not empty, with single spaces between words."""
     for line in raw_text.with_text(text_lines.lines(path), path):
         if text := " ".join(line.split()):
             yield text
 
 
 class _Lambada(text_problems.WordsProblem):
-    """What both ways to ask share."""
+    """Base class of the language model and reading comprehension."""
 
     splits = ("train", "dev", "test")
     num_train_shards = 10
@@ -130,11 +135,11 @@ class _Lambada(text_problems.WordsProblem):
         return self.splits
 
     def has_train(self, tmp_dir: str | None) -> bool:
-        """Whether there are files to train on."""
+        """Return whether files for the train split are available."""
         return bool(self.novels(tmp_dir))
 
     def novels(self, tmp_dir: str | None) -> list[str]:
-        """Returns the paths of the novels, sorted."""
+        """Return the sorted paths of the novels."""
         return raw_text.find_local(tmp_dir, DATASET, "train-novels/**/*.txt")
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
@@ -151,18 +156,16 @@ class _Lambada(text_problems.WordsProblem):
         return [_UNKNOWN, *(line.split(" ")[0] for line in lines)]
 
     def lines(self, split: str, tmp_dir: str | None) -> Iterator[str]:
-        """Returns what the samples of a split are made of, passages or sentences."""
+        """Return the lines of a split, passages or sentences."""
         if split == "train":
             of_novels = (self.examples_of_novel(_read_lines(path)) for path in self.novels(tmp_dir))
             return itertools.chain.from_iterable(of_novels)
         return read(tmp_dir, self.dev_file if split == "dev" else TEST)
 
-    examples_of_novel: Callable[
-        [Iterable[str]], Iterable[str]
-    ]  # its sentences -> what is trained on
+    examples_of_novel: Callable[[Iterable[str]], Iterable[str]]  # sentences -> train examples
 
     def unknown_id(self, data_dir: str | None) -> int:
-        """The id of the words that the vocabulary has not."""
+        """Return the id of words outside the vocabulary."""
         (unknown_id,) = self.text_encoder(data_dir).encode(_UNKNOWN)
         return unknown_id
 
@@ -173,7 +176,7 @@ class _Lambada(text_problems.WordsProblem):
 
 @problem.register("lambada_lm")
 class LambadaLm(_Lambada):
-    """A language model of sentences; the last word of a passage is one of its predictions."""
+    """A language model of sentences, which also predicts the last word of a passage."""
 
     other_results = ("last_word_accuracy", "last_word_perplexity")
     examples_of_novel = staticmethod(iter)
@@ -192,7 +195,7 @@ class LambadaLm(_Lambada):
 
 @problem.register("lambada_rc")
 class LambadaRc(_Lambada):
-    """All words of a passage but the last -> the last one, as a class."""
+    """A task to predict the last word of a passage as a class."""
 
     eval_metrics = ("accuracy", "accuracy_top5", "neg_log_perplexity")
     other_results = ("last_word_accuracy", "last_word_accuracy_from_context")
@@ -220,7 +223,7 @@ class LambadaRc(_Lambada):
 
 
 def _has_comprehension(tmp_dir):
-    """Whether the passages of Chu et al. lie in tmp_dir."""
+    """Return whether the passages of Chu et al. are in tmp_dir."""
     return raw_text.is_available(tmp_dir, COMPREHENSION, _PASSAGES)
 
 

@@ -1,6 +1,7 @@
-"""Metrics on the last word of a row: that before EOS, or the class label.
+"""Metrics on the last word of an example: the word before EOS, or the class label.
 
-Each is a `FeatureMetric.function`, or makes one: (logits, targets, features) -> (sum, count).
+Each metric is a `FeatureMetric.function`, (logits, targets, features) -> (sum, count), or returns
+one.
 """
 
 from collections.abc import Callable
@@ -9,12 +10,14 @@ from ut_keras.text import text_encoder
 
 
 def mean(value: Callable) -> Callable:
-    """The mean of a value over the rows whose last word counts.
+    """Return a metric, the mean of a value over the examples that count.
+
+    An example without EOS, or without a word before EOS, never counts.
 
     Args:
-        value: function of (logits [B, V] float32 at the last word, its ids [B] int32, features) to
-            (values [B], bool or float32; bool [B], which rows count, or True for all). A row
-            without EOS or without a word before it never counts.
+        value: function of (logits at the last word [B, V] float32, ids of the last word [B] int32,
+            features). It returns (values [B] bool or float32, which examples count [B] bool, or
+            True for all).
     """
 
     def function(logits, targets, features):
@@ -25,7 +28,7 @@ def mean(value: Callable) -> Callable:
             words, is_there = targets[:, 0], tf.fill(tf.shape(targets)[:1], True)
         else:
             is_end = tf.cast(targets == text_encoder.EOS, tf.int32)
-            ends = tf.argmax(is_end, axis=1, output_type=tf.int32)  # 0 where there is none.
+            ends = tf.argmax(is_end, axis=1, output_type=tf.int32)  # 0 without an EOS
             places = tf.maximum(ends - 1, 0)
             words, is_there = tf.gather(targets, places, batch_dims=1), ends > 0
             logits = tf.gather(logits, places, batch_dims=1)
@@ -37,7 +40,10 @@ def mean(value: Callable) -> Callable:
 
 
 def is_right(unknown_id: int = -1) -> Callable:
-    """A value of `mean`: whether the word has the largest logit; an unknown one is never right."""
+    """Return a `value` for `mean`: whether the word has the largest logit.
+
+    The word with `unknown_id` is never right.
+    """
 
     def value(logits, words, features):
         import tensorflow as tf
@@ -49,7 +55,10 @@ def is_right(unknown_id: int = -1) -> Callable:
 
 
 def accuracy_from_context(unknown_id: int) -> Callable:
-    """The same, if only the words of the inputs may be chosen (Chu et al. 2017)."""
+    """Return a metric: the accuracy if only words of the inputs are candidates.
+
+    References: Chu et al. 2017.
+    """
 
     def value(logits, words, features):
         import tensorflow as tf

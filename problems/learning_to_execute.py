@@ -1,44 +1,46 @@
-"""Learning to Execute: read a short program, write what it computes, character by character.
+r"""Learning to Execute: predict the output of a short program character by character.
 
 A record of `lte_program`, whose literals have five digits:
 
     inputs   "x=(x=19156for[2]x+=41544)for[2]x+=17747"    bytes + 2, EOS (1) last
     targets  "137738"                                     [51, 53, 57, 57, 53, 58, 1]
 
-and of the others (x=afor[n]x+=b: start at a, n times add b; aifb<celsed: a if b < c, else d):
+Records of the others (x=afor[n]x+=b: begin at a, add b n times; aifb<celsed: a if b < c, else d):
 
     lte_control           619if319>138else188                       "619"
     lte_addition          (19494+80239)+57931                       "157664"
-    lte_algebra           (12-34)*56                                "768", for -1232 is modulo 1000
+    lte_algebra           (12-34)*56                                "768", -1232 modulo 1000
     lte_algebra_control   (4-2)if3<6else8                           "2"
     lte_copy              1203                                      "1203"
     lte_double            1203                                      "12031203"
     lte_reverse           1203                                      "3021"
-    lte_program_zaremba   j=85#for x in range(3):j+=92#print((j-7)) "354", negative too, not cut
+    lte_program_zaremba   j=85#for x in range(3):j+=92#print((j-7)) "354", the exact value
 
-The first five and the memory tasks are those of Sonnet 1's generator, which has the task names and
-the limits of the Universal Transformer paper (tables 5 and 6): literals of up to 5 digits and up
-to 2 operations; memory tasks up to 55 digits. The paper does not say which generator it used, nor
-its op sets; "program" is taken for all five: + - * if for. The answer is the value modulo
-10^(digits + 1), so a negative one wraps. The last is Zaremba & Sutskever's own (2015), in Python.
+**Tasks.** The first five tasks and the memory tasks follow Sonnet 1's generator. It has the task
+names and limits of the Universal Transformer paper (tables 5 and 6): literals of up to 5 digits and
+up to 2 operations, memory tasks of up to 55 digits. The paper does not name its generator or its
+sets of operations. Here "program" has all five operations: + - * if for. The targets are the value
+modulo 10^(digits + 1), so negative values wrap. `lte_program_zaremba` follows Zaremba & Sutskever
+(2015), whose programs are in Python.
 
-There is no curriculum. Train and dev are drawn by the mix strategy: the number of digits and of
-operations of a sample are uniform in 1..limit, each by itself. Test is drawn at the limits, as
-Sonnet does; the paper does not say which it reports, so report both. `lte_program_zaremba` has no
-fixed length, its test is mixed too. 1,000,000 train, 2,000 dev, 10,000 test.
+**Splits.** There is no curriculum. Train and dev use the mix strategy: the number of digits and the
+number of operations are independent and uniform in 1..limit. The test split has the limits, as in
+Sonnet. The paper does not say which of the two it reports, so report both. `lte_program_zaremba`
+has no fixed length, so its test split uses the mix strategy too. Sizes: 1,000,000 train, 2,000 dev,
+10,000 test.
 
-The splits share no inputs: a checksum of the inputs says to which of them a sample may belong (one
-tenth each to dev and test), any other is drawn anew. So a fifth of the shortest inputs, of which
-there are few, never is in training.
+The splits share no inputs. A checksum of the inputs decides which split a sample may belong to (one
+tenth each for dev and test); other samples are sampled again. So a fifth of the few shortest inputs
+is never in training.
 
-Scores are those of free decoding, for nothing of the target is read at test time: the paper's
-seq-acc is `decode/accuracy_per_sequence`, its char-acc `decode/accuracy`:
+**Scores** are from decoding without teacher forcing. The paper's seq-acc is
+`decode/accuracy_per_sequence`, its char-acc is `decode/accuracy`:
 
-    python trainer.py --problem=lte_copy --schedule=train_eval_and_decode --eval_use_test_set \\
+    python trainer.py --problem=lte_copy --schedule=train_eval_and_decode --eval_use_test_set \
       --decode_hparams=beam_size=1,extra_length=60 …
 
-EOS ends both features and is no character of the scores; Sonnet has none, Zaremba's "@" and "." are
-left out for it.
+EOS ends both features and is not a character of the scores. Sonnet has no end symbol. EOS replaces
+Zaremba's "@" and ".".
 """
 
 import operator
@@ -48,9 +50,9 @@ from collections.abc import Callable, Sequence
 
 from ut_keras.problems import generated_classes, problem
 
-# Both generators make chains: the value of one operation is an operand of the next one, everything
-# else is a literal. `chain_program` is the example of Sonnet 1 (`learn_to_execute.py`). The random
-# numbers are Python's, so the samples are other ones than theirs.
+# Both generators make chains: the value of one operation is an operand of the next one, and all
+# other operands are literals. `chain_program` follows the example of Sonnet 1
+# (`learn_to_execute.py`). It uses Python's random numbers, so its samples differ from Sonnet's.
 _ARITHMETIC = {
     "add": ("+", operator.add),
     "subtract": ("-", operator.sub),
@@ -61,15 +63,17 @@ _ARITHMETIC = {
 def chain_program(
     rng: random.Random, ops: Sequence[str], length: int, nesting: int
 ) -> tuple[str, int]:
-    """Draws a program of operations within parentheses.
+    """Sample a program of nested operations.
 
     Args:
-        ops: sequence of str, drawn from uniformly: "add", "subtract", "multiply", "if", "for".
-        length: int. Digits of every literal; the first is not 0.
+        rng: random.Random.
+        ops: sequence of str. Operations to sample uniformly, out of "add", "subtract", "multiply",
+            "if", "for".
+        length: int. Number of digits of every literal. The first digit is not 0.
         nesting: int. Number of operations.
 
     Returns:
-        (text, answer): the last length + 1 digits of the value; a negative one wraps.
+        (text, answer). `answer` is the value modulo 10^(length + 1).
     """
     text, value = _literal(rng, length)
     for number in range(nesting):
@@ -85,7 +89,7 @@ def _literal(rng, length):
 
 
 def _operate(rng, op, text, value, length):
-    """(text, value) of an operation whose first operand is given."""
+    """Return (text, value) of an operation whose first operand is given."""
     second, second_value = _literal(rng, length)
     if op == "for":
         times = rng.randrange(1, 10)
@@ -101,9 +105,10 @@ def _operate(rng, op, text, value, length):
 
 
 class PythonProgram:
-    """A Python program, its lines joined by "#", by Zaremba & Sutskever's mix strategy.
+    """Samples a Python program with Zaremba & Sutskever's mix strategy.
 
-    Literals are in 1..10^length, with a length of 1..max_length, drawn anew for every literal.
+    Lines are joined by "#". Each literal is in 1..10^length with a newly sampled length of
+    1..max_length.
     """
 
     def __init__(self, rng: random.Random, max_length: int) -> None:
@@ -114,7 +119,7 @@ class PythonProgram:
         self._previous: tuple[str, int] | None = None
 
     def draw(self, nesting: int) -> tuple[str, int]:
-        """(text, answer) of so many operations: the whole number that it prints, maybe negative."""
+        """Return (text, answer) of a program with `nesting` operations; it prints `answer`."""
         ops = (self._pair, self._small_product, self._same, self._variable, self._loop, self._if)
         for _ in range(nesting):
             text, value = self._previous = self._rng.choice(ops)()
@@ -157,10 +162,10 @@ class PythonProgram:
         holds = a_value < b_value if sign == "<" else a_value > b_value
         return f"({c} if {a}{sign}{b} else {d})", c_value if holds else d_value
 
-    # What they are made of.
+    # Parts of operations.
 
     def _operands(self, count):
-        """`count` (text, value) pairs in random order, the previous result among them."""
+        """Return `count` pairs (text, value) in random order, including the previous result."""
         operands = [] if self._previous is None else [self._previous]
         while len(operands) < count:
             value = self._rng.randint(1, 10 ** self._length())
@@ -182,7 +187,7 @@ _TENTHS = {"train": range(8), "dev": (8,), "test": (9,)}
 
 
 class LearningToExecute(generated_classes.Generated):
-    """Base class; a subclass draws (inputs, targets)."""
+    """Base class; a subclass defines `draw`."""
 
     paper = "Dehghani et al. 2019, table 6"
     sizes = {"train": 1_000_000, "dev": 2_000, "test": 10_000}
@@ -197,18 +202,18 @@ class LearningToExecute(generated_classes.Generated):
                 return {"inputs": inputs, "targets": targets}
 
     def limits(self, rng: random.Random, split: str) -> tuple[int, int]:
-        """The digits and the operations of a sample."""
+        """Sample the number of digits and of operations."""
         if split == "test":
             return self.max_digits, self.max_operations
         return rng.randint(1, self.max_digits), rng.randint(1, self.max_operations)
 
     def draw(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
-        """Draws (inputs, targets), of literals with so many digits, and so many operations."""
+        """Sample (inputs, targets) with a number of digits and of operations."""
         raise NotImplementedError
 
 
 class Program(LearningToExecute):
-    """Sonnet's programs, of some operations."""
+    """Sonnet's programs with the operations `ops`."""
 
     ops: tuple[str, ...]
 
@@ -218,7 +223,7 @@ class Program(LearningToExecute):
 
 
 class Memory(LearningToExecute):
-    """Digits, to be written as `answer` has them."""
+    """A memory task: the targets are `answer` of the digits."""
 
     paper = "Dehghani et al. 2019, table 5"
     max_digits = 55
@@ -237,7 +242,7 @@ class ProgramZaremba(LearningToExecute):
     paper = "Zaremba & Sutskever 2015"
 
     def limits(self, rng: random.Random, split: str) -> tuple[int, int]:
-        return self.max_digits, self.max_operations  # the program is mixed in itself
+        return self.max_digits, self.max_operations  # `draw` samples both
 
     def draw(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
         text, answer = PythonProgram(rng, digits).draw(rng.randint(1, operations))

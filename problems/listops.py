@@ -1,15 +1,15 @@
-"""ListOps: nested lists of digits, each with an operation (Nangia & Bowman 2018).
+"""ListOps: nested lists of digits with an operation each (Nangia & Bowman 2018).
 
     inputs    "[MAX 2 [MED 9 4 1 ] 0 ]"    [12, 4, 14, 11, 6, 3, 16, 2, 16, 1]
     targets   "4"                          [4]
 
-The operations are the largest (`[MAX`), the smallest (`[MIN`), the median, rounded down (`[MED`)
-and the sum modulo 10 (`[SM`) of two to five values; a value is a digit or a list. Lists are nested
-1 to 5 deep in training, 6 deep in validation and 7 or 8 deep in the test, in at most 50 symbols
-each; `listops_iid` validates and tests on 1 to 5.
+The operations are the maximum (`[MAX`), the minimum (`[MIN`), the median rounded down (`[MED`) and
+the sum modulo 10 (`[SM`) of two to five values. A value is a digit or a list. The depth of lists is
+1 to 5 in training, 6 in validation and 7 or 8 in the test; `listops_iid` has 1 to 5 in all splits.
+A list has at most 50 tokens.
 
-The numbers of values and depths follow Csordás et al. 2022 ("The Neural Data Router") as far as we
-know them; how lists are drawn and how many, is ours.
+The numbers of values and the depths follow Csordás et al. 2022 ("The Neural Data Router") as far as
+they are published. The sampling and the number of examples do not.
 """
 
 import statistics
@@ -27,12 +27,12 @@ _OPERATIONS: dict[str, Callable[[list[int]], int]] = {
     "[SM": lambda values: sum(values) % 10,
 }
 _MOST_VALUES = 5
-_NESTED = 0.25  # the share of the values that are lists, besides the one that makes the depth
+_NESTED = 0.25  # share of values that are lists, apart from the one that gives the depth
 
 
 @problem.register("listops")
 class ListOps(generated_classes.GeneratedClasses):
-    """Deeper lists than training has."""
+    """A task that tests on deeper lists than training has."""
 
     paper = "Csordás et al. 2022"
     words = (*_DIGITS, *_OPERATIONS, "]")
@@ -47,12 +47,12 @@ class ListOps(generated_classes.GeneratedClasses):
 
 
 def _fewest_words(depth):
-    """Of a list that is nested so deep; a list of digits has depth 1."""
+    """Return the smallest number of words for a depth; a list of digits has depth 1."""
     return 3 * depth + 1
 
 
 def _list(rng, depth, spare):
-    """Draws (words, value) of a list nested so deep, with up to `spare` words beyond the fewest."""
+    """Sample (words, value) of a list of a depth, with up to `spare` additional words."""
     operation = list(_OPERATIONS)[rng.integers(len(_OPERATIONS))]
     more = min(int(rng.integers(_MOST_VALUES - 1)), spare)
     spare -= more
@@ -60,7 +60,7 @@ def _list(rng, depth, spare):
     words, values = [operation], []
     for number in range(2 + more):
         is_deep = depth > 1 and number == deep
-        deepest = min(depth - 1, spare // 3)  # in place of a digit
+        deepest = min(depth - 1, spare // 3)  # depth of a list in place of a digit
         if is_deep or (deepest > 0 and rng.random() < _NESTED):
             inner_depth = depth - 1 if is_deep else int(rng.integers(1, deepest + 1))
             if not is_deep:

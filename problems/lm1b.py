@@ -1,14 +1,15 @@
-"""The One Billion Word benchmark (Chelba et al. 2013), T2T's names: shuffled sentences of news.
+"""The One Billion Word benchmark (Chelba et al. 2013): shuffled sentences of news.
 
     targets  "The U.S. Centers for Disease Control and Prevention initially advised school systems
               to close if outbreaks occurred , then reversed itself …"                    ids, EOS
 
-Words outside of the published vocabulary become "UNK", so that perplexities can be compared.
-`languagemodel_lm1b32k` and `8k` have about 32,768 or 8,192 subwords, built from the first 63,000
-sentences; `characters` has bytes; `_packed` rows of 256 subwords, or 1,024 bytes.
+The names are T2T's. Words outside the published vocabulary become "UNK", so that perplexities can
+be compared. `languagemodel_lm1b32k` and `8k` have about 32,768 or 8,192 subwords, built from the
+first 63,000 sentences. `characters` has bytes. `_packed` has records of 256 subwords or 1,024
+bytes.
 
-train 30,301,028 sentences (99 files); dev 6,075, the first held-out file of 50, which papers call
-the test set. `per_word_perplexity` is that of papers.
+train 30,301,028 sentences (99 files), dev 6,075 (the first of 50 held-out files, which papers call
+the test set). `per_word_perplexity` can be compared with papers.
 """
 
 import functools
@@ -38,7 +39,7 @@ _FILES = {
 
 @problem.register("languagemodel_lm1b32k")
 class LanguagemodelLm1b32k(text_problems.Text2SelfProblem):
-    """32k subwords."""
+    """Sentences with 32k subwords."""
 
     raw_files = (_CORPUS, _WORDS)
     max_samples_for_vocab = 63_000
@@ -53,8 +54,8 @@ class LanguagemodelLm1b32k(text_problems.Text2SelfProblem):
 
 @functools.lru_cache(maxsize=1)
 def _words(tmp_dir):
-    """The published vocabulary."""
-    path = os.path.join(tmp_dir or "", f"{_WORDS.name}.en")  # what T2T calls it
+    """Return the published vocabulary."""
+    path = os.path.join(tmp_dir or "", f"{_WORDS.name}.en")  # T2T's name of the file
     if not os.path.exists(path):
         path = download.fetch(tmp_dir, _WORDS)
     return frozenset(raw_text.read_lines(path))

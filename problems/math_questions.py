@@ -1,17 +1,18 @@
-"""Questions and answers about numbers and programs, from files; T2T's names.
+"""Questions about numbers and programs, from files, with T2T's names.
 
     problem                        inputs                                targets
     algorithmic_math_two_variables "y=691,x=-999,y*x"                    "-690309"
     algorithmic_math_deepmind_all  "Solve -42*r + 27*c = -1167 and …"    "4"
     program_search_algolisp        "you are given an array of numbers …" "[ reduce [ filter … ] ]"
 
-The first two by characters (bytes + 2), the third with one vocabulary of subwords; EOS is last.
+The first two are encoded as characters (bytes + 2), the third with one vocabulary of subwords. EOS
+is last.
 
-- Two variables (Wangperawong 2018): one file, `symbolic_math_train.txt`; every eleventh line is
-  dev, T2T's share of one in eleven files.
-- DeepMind's (Saxton et al. 2019), all modules; train is easy, medium and hard, dev interpolate and
-  extrapolate.
-- AlgoLisp (Polosukhin & Skidanov 2018): a description and a program as a tree, whose brackets are
+- Two variables (Wangperawong 2018): one file, `symbolic_math_train.txt`. Every eleventh line is in
+  the dev split, the share of T2T, which uses one in eleven files.
+- DeepMind's dataset (Saxton et al. 2019) with all modules. Train is easy, medium and hard; dev is
+  interpolate and extrapolate.
+- AlgoLisp (Polosukhin & Skidanov 2018): a description, and a program as a tree whose brackets are
   words.
 """
 
@@ -42,7 +43,7 @@ _ALGOLISP = {
 
 @problem.register("algorithmic_math_two_variables")
 class MathTwoVariables(raw_text.FromArchive, text_problems.Text2TextProblem):
-    """A sum, difference or product of two numbers that are given by name."""
+    """Sums, differences and products of two variables with given values."""
 
     vocab_type = "characters"
     num_train_shards = 10
@@ -66,7 +67,7 @@ class MathTwoVariables(raw_text.FromArchive, text_problems.Text2TextProblem):
 
 @problem.register("algorithmic_math_deepmind_all")
 class MathDeepmindAll(text_problems.Text2TextProblem):
-    """School mathematics: a question and its answer."""
+    """Questions of school mathematics."""
 
     vocab_type = "characters"
     num_train_shards = 128
@@ -91,7 +92,7 @@ class MathDeepmindAll(text_problems.Text2TextProblem):
 
 @problem.register("program_search_algolisp")
 class ProgramSearchAlgolisp(text_problems.Text2TextProblem):
-    """A description of a task to a program in a small Lisp."""
+    """Descriptions of tasks and their programs in a small Lisp."""
 
     splits = ("train", "dev", "test")
     raw_files = tuple(_ALGOLISP.values())

@@ -1,31 +1,33 @@
-"""Your own text, by file name: `train`, `dev` and `test` in tmp_dir, UTF-8, one example a line.
+"""Problems from your own text files in tmp_dir: UTF-8, one example per line.
 
     text2text_tsv    train.tsv    Zwei Hunde spielen im Schnee.<TAB>Two dogs play in the snow.
     text2self_txt    train.txt    Two dogs play in the snow.
     text2class_tsv   train.tsv    I have never seen a better film.<TAB>good
 
-Records, with the vocabulary that Multi30k gives, and the labels bad and good:
+Put the files `train`, `dev` and `test` with this extension into tmp_dir. The records, with a
+vocabulary built from Multi30k and the labels bad and good:
 
     inputs    "Zwei Hunde spielen im Schnee."    [34, 265, 116, 37, 269, 2, 1]            1 = EOS
     targets   "Two dogs play in the snow."       [36, 236, 251, 4, 10, 198, 2, 1]
     targets   "good"                             [1]
 
-Inputs and targets share about 8,192 subwords, of a file below 3 MB one for each 400 bytes, built
-from the train split and kept in data_dir as `vocab.text2text_tsv.8192.subwords`; a file that is
-there already is used.
-Labels are those of the train split, sorted; they are kept in `labels.text2class_tsv.txt`. Training
-drops lines of more than `max_length` subwords (256 in most hparams sets).
+- **Vocabulary.** Inputs and targets share about 8,192 subwords. A train file below 3 MB gets one
+  subword per 400 bytes. The vocabulary is built from the train split and stored in data_dir as
+  `vocab.text2text_tsv.8192.subwords`. An existing file is used.
+- **Labels** are the sorted labels of the train split, stored in `labels.text2class_tsv.txt`.
+- **Length.** Training drops lines with more than `max_length` subwords (256 in most hparams sets).
+- **Splits.** Without a `dev` file, every 20th line of `train` becomes the dev split. `test` is
+  optional. Empty lines are skipped.
 
-Without `dev` every 20th line of `train` is held out for it; `test` may be missing too. Empty lines
-are left out. More than this, such as data of another form, takes ten lines of Python: see
-text_problems.py.
+Other formats take about ten lines of Python, see text_problems.py.
 
-T2T's way is parallel files, line n of one being the target of line n of the other:
+T2T's problems for your own text read parallel files. Line n of the targets belongs to line n of the
+inputs:
 
     text2text_tmpdir[_tokens]    inputs.train.txt, targets.train.txt, inputs.eval.txt, …
 
-`text2text_tmpdir` has about 32,768 subwords, `…_tokens` the words of `vocab.txt`, one a line, and
-`<UNK>` for all others.
+`text2text_tmpdir` has about 32,768 subwords. `text2text_tmpdir_tokens` uses the words in
+`vocab.txt`, one per line, and `<UNK>` for all other words.
 """
 
 import os
@@ -39,17 +41,17 @@ from ut_keras.problems.problem import Texts
 from ut_keras.text import text_encoder, text_lines
 
 _HELD_OUT_EVERY = 20
-_BYTES_PER_SUBWORD = 400  # so that a model sees each often enough to learn it
-_PARTS = {"train": "train", "dev": "eval"}  # of T2T's files
+_BYTES_PER_SUBWORD = 400  # so that each subword occurs often enough to be learned
+_PARTS = {"train": "train", "dev": "eval"}  # split -> part of T2T's file names
 
 
 class OwnText(text_problems.Text2TextProblem):
-    """Comes before a text problem in the list of bases."""
+    """A mixin that reads the user's files; it must precede the text problem in the bases."""
 
     num_train_shards = 10
     approx_vocab_size = 2**13
-    extension = "txt"  # of the files
-    fields: tuple[str, ...] = ("text",)  # what a line holds, between tabs
+    extension = "txt"  # extension of the files
+    fields: tuple[str, ...] = ("text",)  # fields of a line, separated by tabs
 
     def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
         return (*self.splits, "test") if self._has(tmp_dir, "test") else self.splits
@@ -60,7 +62,7 @@ class OwnText(text_problems.Text2TextProblem):
         super().prepare(data_dir, tmp_dir)
 
     def _check_files(self, data_dir, tmp_dir):
-        """Reads all of them to their end, before anything is written."""
+        """Read all files completely before anything is written."""
         if not self._has(tmp_dir, "train"):
             raise DataError(
                 f"tmp_dir must contain train.{self.extension} with lines "
@@ -96,10 +98,10 @@ class OwnText(text_problems.Text2TextProblem):
             yield dict(zip(("inputs", "targets")[-len(texts) :], texts, strict=True))
 
     def lines(self, split: str, tmp_dir: str | None) -> Iterator[tuple[str, ...]]:
-        """Yields the lines of a split as tuples of their fields, stripped, none of them empty.
+        """Yield the lines of a split as tuples of stripped fields that are not empty.
 
         Raises:
-            DataError: names the line that is not as it should be.
+            DataError: if a line has other fields. The message names the line.
         """
         if split == "test" or self._has(tmp_dir, "dev"):
             yield from self._read(tmp_dir, split)
@@ -132,7 +134,7 @@ class OwnText(text_problems.Text2TextProblem):
 
 @problem.register("text2text_tsv")
 class Text2TextTsv(OwnText, text_problems.Text2TextProblem):
-    """Pairs of texts from tab-separated files."""
+    """Pairs of texts from files with a tab between inputs and targets."""
 
     extension = "tsv"
     fields = ("source", "target")
@@ -140,12 +142,12 @@ class Text2TextTsv(OwnText, text_problems.Text2TextProblem):
 
 @problem.register("text2self_txt")
 class Text2SelfTxt(OwnText, text_problems.Text2SelfProblem):
-    """Lines of text files."""
+    """A language model problem of the lines of text files."""
 
 
 @problem.register("text2class_tsv")
 class Text2ClassTsv(OwnText, text_problems.Text2ClassProblem):
-    """Texts with labels from tab-separated files."""
+    """Texts with class labels from files with a tab between them."""
 
     extension = "tsv"
     fields = ("text", "label")
@@ -168,7 +170,7 @@ class Text2ClassTsv(OwnText, text_problems.Text2ClassProblem):
 
 @problem.register("text2text_tmpdir")
 class Text2textTmpdir(text_problems.Text2TextProblem):
-    """Subwords."""
+    """Parallel text files with a vocabulary of subwords."""
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         for split in self.splits:
@@ -182,10 +184,10 @@ class Text2textTmpdir(text_problems.Text2TextProblem):
 
 @problem.register("text2text_tmpdir_tokens")
 class Text2textTmpdirTokens(Text2textTmpdir):
-    """Words of a given vocabulary."""
+    """Parallel text files with the words of a given vocabulary."""
 
     vocab_type = "tokens"
-    approx_vocab_size = sys.maxsize  # all of them
+    approx_vocab_size = sys.maxsize  # no limit
     oov_token = "<UNK>"
     vocabulary_title = "vocab.txt"
 

@@ -1,11 +1,12 @@
-"""Packed problems: several examples in a row of constant length, see
-ut_keras/data/reading/packing.py.
+"""Packed problems, whose records contain several examples.
+
+ut_keras/data/reading/packing.py describes the records.
 
     class MyProblemPacked(packed.Packed, MyProblem):
         vocab_name = "my_problem"
 
-As in T2T the dev split is packed too, so that its `accuracy_per_sequence` counts rows; free
-decoding takes the rows apart again.
+As in T2T, the dev split is packed too, so its `accuracy_per_sequence` counts records. Decoding
+separates the examples again.
 """
 
 from ut_keras.data import features
@@ -13,14 +14,14 @@ from ut_keras.data.reading import packing
 from ut_keras.problems import problem
 from ut_keras.problems.problem import Records, Samples, Specs
 
-# Segments and positions are counted, not looked up: any number will do.
+# Segments and positions are counters without an embedding, so there is no limit.
 _COUNTED = features.FeatureSpec(2**31 - 1)
 
 
 class Packed(problem.Problem):
-    """Comes before a text problem in the list of bases."""
+    """A mixin that packs examples; it must precede the text problem in the list of bases."""
 
-    packed_length = 256  # symbols in a row, at most; T2T's name
+    packed_length = 256  # largest number of ids per record; T2T's name
 
     @property
     def max_length(self) -> int:  # type: ignore[override]
@@ -32,5 +33,6 @@ class Packed(problem.Problem):
         return {**specs, **dict.fromkeys(counted, _COUNTED)}
 
     def encode_samples(self, samples: Samples, data_dir: str) -> Records:
-        # Of one file, which is shuffled by now: neighbours of a corpus are not packed together.
+        # The samples of one file are already shuffled, so neighbours in the corpus are not packed
+        # together.
         return packing.pack(super().encode_samples(samples, data_dir), self.packed_length)

@@ -3,10 +3,14 @@
     newstest2013.en   A Republican strategy to counter the re-election of Obama
     newstest2013.de   Eine republikanische Strategie, um der Wiederwahl von Obama entgegenzutreten
 
-Files may be plain, `.gz`, or `.sgm`, of which the text between `<seg …>` and `</seg>` is taken. Or
-both sides are columns of tables, with tabs between them. See raw_text.py for where they are looked
-for. Or they come from tensorflow-datasets: its data folder is tmp_dir, and a translation builder is
-prepared there: `tmp_dir/wmt_t2t_translate/de-en/1.0.0`.
+The text can come from:
+
+- plain files, `.gz` files, or `.sgm` files, whose text is between `<seg …>` and `</seg>`;
+- two columns of tables that are separated by tabs;
+- tensorflow-datasets, if tmp_dir is its data folder and contains a prepared translation builder,
+  such as `tmp_dir/wmt_t2t_translate/de-en/1.0.0`.
+
+raw_text.py describes where files are searched.
 """
 
 import glob
@@ -23,30 +27,30 @@ from ut_keras.problems import raw_text
 from ut_keras.text import text_lines
 
 _SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>$")
-_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")  # of a builder of tensorflow-datasets
+_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")  # version of a tensorflow-datasets builder
 
 
 class Sides(NamedTuple):
-    """A corpus of a file for each side, in one archive or downloaded one by one."""
+    """A corpus with one file per side, in archives or as separate downloads."""
 
-    raw_files: tuple[download.RawFile, ...]  # what source and target are in, or are
-    # The names that each may have, that in its archive first; none of a file that is no archive.
+    raw_files: tuple[download.RawFile, ...]  # archives of source and target, or the files
+    # Possible names of each file, first the name in its archive. Empty if the raw file is the file.
     names: tuple[tuple[str, ...], ...] = ((), ())
 
     def find(self, tmp_dir: str | None) -> tuple[str, ...]:
-        """Returns the paths (source, target), after a download if need be.
+        """Return the paths (source, target), after a download if necessary.
 
         Raises:
-            DataError: if they cannot be had.
+            DataError: if a file is not found and cannot be downloaded.
         """
         return tuple(raw_text.find(tmp_dir, raw, *names) for raw, names in self._sides())
 
     def is_available(self, tmp_dir: str | None) -> bool:
-        """Whether nothing has to be downloaded."""
+        """Return whether the files are available without a download."""
         return all(raw_text.is_available(tmp_dir, raw, *names) for raw, names in self._sides())
 
     def pairs(self, tmp_dir: str | None) -> Iterator[tuple[str, ...]]:
-        """Yields (source, target), stripped; either may be empty.
+        """Yield stripped pairs (source, target); either may be empty.
 
         Raises:
             DataError: see `find`, `read_pairs`.
@@ -54,7 +58,7 @@ class Sides(NamedTuple):
         return read_pairs(self.find(tmp_dir))
 
     def texts_for_vocab(self, tmp_dir: str | None) -> Iterator[str]:
-        """Yields the texts that T2T builds a vocabulary from: about 1 MB of each side."""
+        """Yield the texts that T2T builds a vocabulary from, about 1 MB per side."""
         return itertools.chain.from_iterable(map(lines_for_vocab, self.find(tmp_dir)))
 
     def _sides(self):
@@ -62,11 +66,11 @@ class Sides(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """A corpus whose sides are columns of the tables in an archive; methods as of `Sides`."""
+    """A corpus whose sides are columns of tables in an archive; methods as in `Sides`."""
 
     archive: download.RawFile
-    pattern: str  # fits the tables in it
-    source: int  # the column, from 0 on
+    pattern: str  # matches the tables in the archive
+    source: int  # index of the column, from 0
     target: int
 
     @property
@@ -91,7 +95,7 @@ class Tables(NamedTuple):
                 yield from self._columns(line)
 
     def _columns(self, line):
-        """The two sides of a line; "" where it has fewer columns."""
+        """Return the two sides of a line; "" if the line has no such column."""
         columns = line.split("\t")
         sides = (self.source, self.target)
         return tuple(columns[i].strip() if i < len(columns) else "" for i in sides)
@@ -101,7 +105,7 @@ Corpus = Sides | Tables
 
 
 def read_pairs(paths: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yields (source, target), stripped; either may be empty.
+    """Yield stripped pairs (source, target); either may be empty.
 
     Raises:
         DataError: if a line is not UTF-8, or one file has more lines than the other.
@@ -118,12 +122,12 @@ def read_pairs(paths: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 def lines_for_vocab(path: str, budget: float = 1e6) -> Iterator[str]:
-    """Yields the lines of a file that T2T builds a vocabulary from: about 1 MB, evenly spread.
+    """Yield evenly spaced lines for a vocabulary, about `budget` characters, as T2T does.
 
     References: T2T `generator_utils.generate_lines_for_vocab`.
     """
     with text_lines.opened(path) as file:
-        size = file.seek(0, os.SEEK_END)  # of a `.gz` file, unpacked
+        size = file.seek(0, os.SEEK_END)  # the unpacked size of a `.gz` file
     skipped_between = int(size / budget / 2)
     skipped = 0
     for line in raw_text.read_lines(path):
@@ -138,15 +142,17 @@ def lines_for_vocab(path: str, budget: float = 1e6) -> Iterator[str]:
 
 
 def find_builder(tmp_dir: str | None, name: str) -> str | None:
-    """Returns the newest version's folder of a tensorflow-datasets builder, or None.
+    """Return the folder of the newest version of a tensorflow-datasets builder, or None.
 
-    Its name is such as "wmt_t2t_translate/de-en"; it is prepared in tmp_dir.
+    Args:
+        tmp_dir: str. The data folder of tensorflow-datasets, in which the builder is prepared.
+        name: str. The builder, such as "wmt_t2t_translate/de-en".
     """
     pattern = os.path.join(glob.escape(tmp_dir or ""), name, "*", "dataset_info.json")
     folders = {}
     for path in glob.glob(pattern):
         folder = os.path.dirname(path)
-        if match := _VERSION.fullmatch(os.path.basename(folder)):  # none that is still written to
+        if match := _VERSION.fullmatch(os.path.basename(folder)):  # not one being written
             folders[tuple(map(int, match.groups()))] = folder
     return folders[max(folders)] if folders else None
 
@@ -154,12 +160,17 @@ def find_builder(tmp_dir: str | None, name: str) -> str | None:
 def read_builder(
     folder: str, split: str, source: str, target: str, max_examples: int | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Yields the (source, target) texts of a split of a prepared tensorflow-datasets builder.
+    """Yield the pairs (source, target) of a split of a prepared tensorflow-datasets builder.
 
-    With `max_examples` only about so many, evenly spread.
+    Args:
+        folder: str. The folder of the builder.
+        split: str. The name of the split in tensorflow-datasets.
+        source: str. The source language.
+        target: str. The target language.
+        max_examples: int. If given, about this many evenly spaced examples are read.
 
     Raises:
-        DataError: if tensorflow-datasets cannot read the format of the files here.
+        DataError: if tensorflow-datasets cannot read the format of the files on this machine.
     """
     import tensorflow_datasets as tfds
 
@@ -179,8 +190,8 @@ def read_builder(
 
 
 def _examples(builder, split, step):
-    """Every `step`-th example of a split of a builder."""
-    if builder.info.file_format.value == "array_record":  # which is read by random access only
+    """Return every `step`-th example of a split of a builder."""
+    if builder.info.file_format.value == "array_record":  # this format allows only random access
         rows = builder.as_data_source(split=split)
         return (rows[number] for number in range(0, len(rows), step))
     return builder.as_dataset(split=split).shard(step, 0).as_numpy_iterator()

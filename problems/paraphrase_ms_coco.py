@@ -1,11 +1,14 @@
-"""Captions of one picture as paraphrases (MS COCO 2014, Lin et al. 2014), T2T's names.
+"""Captions of the same picture as paraphrases (MS COCO 2014), with T2T's names.
 
     inputs   "A bicycle replica with a clock as the front wheel."       ids of subwords, EOS
     targets  "The bike has a clock as a tire."                          ids, EOS
 
-Every pair of the captions of a picture, the earlier one first (`1d`), or both ways (`2d`).
+Each pair of captions of a picture is one example with the earlier caption as inputs (`1d`), or two
+examples in both directions (`2d`).
 
 train 82,783 pictures          dev 40,504 pictures
+
+References: Lin et al. 2014.
 """
 
 import collections
@@ -26,7 +29,7 @@ class ParaphraseGenerationMsCoco(raw_text.FromArchive, text_problems.Text2TextPr
         members=("annotations/captions_*.json",),
         most_bytes=5 * 10**9,
     )
-    # T2T has them unpacked in a folder that is called as its archive, which is no longer offered.
+    # T2T unpacks them into a folder with the name of its archive, which is no longer available.
     members = (
         "annotations/captions_{}2014.json",
         "captions_train-val2014/annotations/captions_{}2014.json",

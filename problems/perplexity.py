@@ -1,10 +1,10 @@
-"""Perplexity per word, whatever the model's symbols are.
+"""Perplexity per word for any vocabulary, such as subwords or bytes.
 
-    exp(sum of -log p over all symbols / words)
+    exp(sum of -log p over all ids / number of words)
 
-A word is what stands between spaces; the end of a sentence, EOS, counts as one, as in the published
-numbers of PTB, WikiText-2 and the One Billion Word benchmark. T2T leaves it to the user to multiply
-the mean over subwords by the ratio of subwords to words (1.108137 for lm1b with 32k subwords).
+Words are separated by spaces. EOS counts as one word, as in the published numbers of PTB,
+WikiText-2 and the One Billion Word benchmark. T2T reports only the mean over subwords, which the
+user multiplies by the ratio of subwords to words (1.108137 for lm1b with 32k subwords).
 """
 
 import math
@@ -17,7 +17,7 @@ from ut_keras.text import text_encoder
 
 
 def per_word(encoder: text_encoder.TextEncoder) -> features.FeatureMetric:
-    """Returns the `FeatureMetric`, by the encoder of the targets."""
+    """Return the `FeatureMetric` of perplexity per word for the encoder of the targets."""
     words_of = _Words(encoder)
 
     def function(logits, targets, features):
@@ -39,18 +39,21 @@ def per_word(encoder: text_encoder.TextEncoder) -> features.FeatureMetric:
 
 
 class _Words:
-    """Counts the words of an encoder's ids."""
+    """Counts words in the ids of an encoder."""
 
     def __init__(self, encoder: text_encoder.TextEncoder) -> None:
         self._encoder = encoder
 
     def count(self, rows: np.ndarray) -> np.float32:
-        """How many there are in ids [rows, length]."""
+        """Return the number of words in ids [examples, length]."""
         return np.float32(sum(count_words(self._encoder, row) for row in rows.tolist()))
 
 
 def count_words(encoder: text_encoder.TextEncoder, ids: Iterable[int]) -> int:
-    """The words of a row of ids, padding and several sentences in it allowed; EOS counts as one."""
+    """Return the number of words in one example's ids, with each EOS as a word.
+
+    The ids may contain padding and several sentences.
+    """
     words = 0
     sentence: list[int] = []
     for i in ids:
@@ -63,7 +66,7 @@ def count_words(encoder: text_encoder.TextEncoder, ids: Iterable[int]) -> int:
 
 
 def exp(mean: float) -> float:
-    """e to the power of a mean loss; infinity where a broken model's is too large."""
+    """Return e to the power of a mean loss, or infinity if the loss is too large."""
     try:
         return math.exp(mean)
     except OverflowError:

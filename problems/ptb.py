@@ -1,4 +1,4 @@
-"""Penn Treebank as Mikolov prepared it, T2T's names: 10,000 words in lower case, `N` for numbers.
+"""Mikolov's Penn Treebank: 10,000 words in lower case, `N` for numbers; T2T's names.
 
     ptb.train.txt       mr. <unk> is chairman of <unk> n.v. the dutch publishing group
     ptb.char.train.txt  m r . _ < u n k > _ i s _ c h a i r m a n _ o f _ …
@@ -6,13 +6,15 @@
     languagemodel_ptb10k          targets  "mr. <unk> is chairman of …"     ids of words, EOS
     languagemodel_ptb_characters  targets  "mr. <unk> is chairman of …"     bytes, EOS
 
-train 42,068 lines, dev 3,370, test 3,761 (not in T2T); `vocab.lmptb.10000`, the most frequent word
-first. `per_word_perplexity` counts one EOS a line, as published numbers do.
+train 42,068 lines, dev 3,370, test 3,761 (not in T2T). The vocabulary `vocab.lmptb.10000` begins
+with the most frequent word. `per_word_perplexity` counts one EOS per line, as published numbers do.
 
-Otherwise than in T2T, where padding and EOS have the ids of the two most frequent words (`the`,
-`<unk>`) and lines end in a word `<EOS>` and then in id 1, ids 0 and 1 are reserved and EOS ends a
-line. A data folder of T2T trains here as it does there, without `per_word_perplexity`. And
-characters are the text itself; T2T's are the file's, with a space behind each.
+Differences from T2T:
+
+- In T2T, padding and EOS have the ids of the two most frequent words (`the`, `<unk>`), and lines
+  end with a word `<EOS>` and then id 1. Here ids 0 and 1 are reserved and EOS ends a line. A data
+  folder of T2T can be used for training, but without `per_word_perplexity`.
+- Characters are those of the text. In T2T they are those of the file, with a space after each.
 """
 
 from ut_keras.data.writing import download
@@ -23,7 +25,7 @@ from ut_keras.text import text_encoder
 
 @problem.register("languagemodel_ptb10k")
 class LanguagemodelPtb10k(raw_text.FromArchive, text_problems.Text2SelfProblem):
-    """Words."""
+    """Lines of words."""
 
     archive = download.at(
         "http://www.fit.vutbr.cz/~imikolov/rnnlm/simple-examples.tgz",
@@ -57,7 +59,7 @@ class LanguagemodelPtb10k(raw_text.FromArchive, text_problems.Text2SelfProblem):
 
 @problem.register("languagemodel_ptb_characters")
 class LanguagemodelPtbCharacters(LanguagemodelPtb10k):
-    """Bytes."""
+    """Lines of bytes."""
 
     vocab_type = "characters"
     members = ("simple-examples/data/ptb.char.{}.txt",)

@@ -1,9 +1,11 @@
-"""Raw text files: found in tmp_dir or in an archive, and read line by line.
+"""Finds raw text files in tmp_dir or in an archive, and reads them line by line.
 
-A member of an archive, such as `dev/newstest2013.en` of `dev.tgz`, is looked for in tmp_dir:
-unpacked as T2T leaves it (`dev/newstest2013.en`), by its bare name (`newstest2013.en`) unless that
-may be anybody's (`train.tsv`), and in the archive, which is downloaded if it is not there and
-unpacked into `dev.tgz.unpacked`.
+A member of an archive, such as `dev/newstest2013.en` in `dev.tgz`, is searched in this order:
+
+1. in tmp_dir as T2T unpacks it: `dev/newstest2013.en`;
+2. in tmp_dir by its file name: `newstest2013.en`, except for names that may belong to another
+   dataset, such as `train.tsv`;
+3. in the archive, which is downloaded if necessary and unpacked into `dev.tgz.unpacked`.
 """
 
 import glob
@@ -21,13 +23,15 @@ from ut_keras.text import text_lines
 
 
 class FromArchive(problem.Problem):
-    """Comes before a text problem in the list of bases: a file of an archive for each split.
+    """A mixin for text problems that read one file of an archive per split.
+
+    It must precede the text problem in the list of bases.
 
     Attributes:
-        archive: `RawFile`.
-        members: tuple of str. The names that the file of a split may have, that in the archive
-            first; "{}" stands for the split.
-        parts: dict from split to what stands for it.
+        archive: `RawFile`. The archive.
+        members: tuple of str. Possible names of the file of a split. The first one is the name in
+            the archive. "{}" stands for the part.
+        parts: dict from split to the part that replaces "{}".
     """
 
     archive: download.RawFile
@@ -43,21 +47,22 @@ class FromArchive(problem.Problem):
         return (self.archive,)
 
     def path(self, split: str, tmp_dir: str | None) -> str:
-        """Returns the path of the file of a split, after a download if need be."""
+        """Return the path of the file of a split, after a download if necessary."""
         names = (member.format(self.parts[split]) for member in self.members)
         return find(tmp_dir, self.archive, *names)
 
 
 def find(tmp_dir: str | None, archive: download.RawFile, *names: str) -> str:
-    """Returns the path of a file, after a download if need be.
+    """Return the path of a file, after a download if necessary.
 
     Args:
-        archive: `RawFile` that the file is in, or the file itself.
-        *names: str, the names that the file may have, relative to the archive; the first is that
-            in the archive. None if it is no archive.
+        tmp_dir: str. Folder of the raw files.
+        archive: `RawFile`. The archive that contains the file, or the file itself.
+        *names: str. Possible names of the file relative to the archive, first the name in the
+            archive. No names if `archive` is the file itself.
 
     Raises:
-        DataError: if it cannot be had.
+        DataError: if the file is not found and cannot be downloaded.
     """
     if not names:
         return download.fetch(tmp_dir, archive)
@@ -78,7 +83,7 @@ def find_all(tmp_dir: str | None, archive: download.RawFile, *patterns: str) -> 
 
 
 def find_local(tmp_dir: str | None, archive: download.RawFile, *patterns: str) -> list[str]:
-    """Returns the paths of what fits the first pattern that anything fits, unpacked, sorted."""
+    """Return the sorted paths of unpacked files for the first pattern that matches any."""
     for folder in (tmp_dir or "", _target(tmp_dir, archive)):
         for pattern in patterns:
             if found := glob.glob(os.path.join(glob.escape(folder), pattern), recursive=True):
@@ -87,7 +92,7 @@ def find_local(tmp_dir: str | None, archive: download.RawFile, *patterns: str) -
 
 
 def is_available(tmp_dir: str | None, archive: download.RawFile, *names: str) -> bool:
-    """Whether nothing has to be downloaded for a file, or for those that fit a pattern."""
+    """Return whether a file, or the files of a pattern, are available without a download."""
     if find_local(tmp_dir, archive, *_names(names)):
         return True
     archive_is_there = os.path.isfile(os.path.join(tmp_dir or "", archive.name))
@@ -95,19 +100,20 @@ def is_available(tmp_dir: str | None, archive: download.RawFile, *names: str) ->
 
 
 def read_lines(path: str) -> Iterator[str]:
-    """Yields the lines of a file, which may be `.gz`, without white space around them.
+    """Yield the lines of a text or `.gz` file without surrounding white space.
 
     Raises:
-        DataError: if a line is not UTF-8, or if the file is not complete or holds no text.
+        DataError: if a line is not UTF-8, or the file is incomplete or contains no text.
     """
     return map(str.strip, with_text(text_lines.lines(path), path))
 
 
 def with_text(lines: Iterable[str], path: str) -> Iterator[str]:
-    """Yields the lines of a file, which must not all be blank.
+    """Yield the lines of a file, at least one of which must not be blank.
 
     Raises:
-        DataError: names the file if they are: its copy or download was cut short.
+        DataError: if all lines are blank, for example after an incomplete download. The message
+            names the file.
     """
     has_text = False
     for line in lines:
@@ -118,10 +124,10 @@ def with_text(lines: Iterable[str], path: str) -> Iterator[str]:
 
 
 def read_json_list(path: str, key: str) -> list[Any]:
-    """Returns the list that a file of one JSON object holds under a key.
+    """Return the list with a key in a file that contains one JSON object.
 
     Raises:
-        DataError: names the file if there is none, or an empty one.
+        DataError: if there is no such list or it is empty. The message names the file.
     """
     values = json_file.read(path, DataError).get(key)
     if not isinstance(values, list) or not values:
@@ -143,6 +149,6 @@ def _names(names):
 
 
 def _target(tmp_dir, archive):
-    # T2T unpacks into tmp_dir itself; a folder of its own tells that all of it is there.
+    # T2T unpacks into tmp_dir. A separate folder shows that the archive was unpacked completely.
     part = f".{archive.part}" if archive.part else ""
     return os.path.join(tmp_dir or "", f"{archive.name}{part}.unpacked")

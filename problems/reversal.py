@@ -1,7 +1,9 @@
-"""`NAME_rev` and `NAME_copy`: a problem from text to text turned round, on its files, as in T2T.
+"""`NAME_rev` and `NAME_copy`: problems that reuse the files of a text-to-text problem.
 
 translate_ende_wmt32k_rev     German to English
 translate_ende_wmt32k_copy    English to English: the targets are the inputs
+
+Both names have the same meaning as in T2T.
 """
 
 import re
@@ -11,15 +13,18 @@ from ut_keras.errors import DataError
 from ut_keras.problems.problem import Encoders, Metrics, Problem, Specs
 from ut_keras.text import sacre_bleu
 
-_PARTS = ("", "_segmentation", "_position")  # The last two are those of packed problems.
+_PARTS = ("", "_segmentation", "_position")  # the last two are in packed problems
 
 
 class Derived:
-    """A problem that reads and writes the files of another; all but the features is the other's.
+    """A problem that exchanges or copies the features of a base problem.
+
+    It uses the base problem's files and, except for the features, its attributes and methods.
 
     Args:
-        reverse: bool. Exchange inputs and targets.
-        copy: bool. Then take the inputs for targets.
+        base: `Problem`. The base problem.
+        reverse: bool. Whether to exchange inputs and targets.
+        copy: bool. Whether to use the inputs as targets, after the exchange.
     """
 
     def __init__(self, base: Problem, reverse: bool, copy: bool) -> None:
@@ -30,7 +35,7 @@ class Derived:
         self.name = base.name + "_copy" * copy + "_rev" * reverse
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_base":  # while a copy of this is made
+        if name == "_base":  # while this object is copied
             raise AttributeError(name)
         return getattr(self._base, name)
 
@@ -48,7 +53,7 @@ class Derived:
         return specs
 
     def feature_metrics(self, data_dir: str | None) -> Metrics:
-        return {}  # They read the features the right way round.
+        return {}  # they expect the features of the base problem
 
     def feature_languages(self) -> dict[str, str]:
         languages = self._base.feature_languages()
@@ -57,7 +62,7 @@ class Derived:
     def score_decoded(
         self, sources: list[str], references: list[str], hypotheses: list[str]
     ) -> dict[str, float]:
-        """BLEU of a translation problem; other scores are of the base problem's targets."""
+        """Return BLEU for a translation problem; other scores require the base's targets."""
         languages = self.feature_languages()
         if not languages:
             return {}
@@ -81,7 +86,7 @@ class Derived:
         return Derived(self._base.with_hparams(hparams, split), *self._directions)
 
     def rearranged(self, features: dict[str, Any]) -> dict[str, Any]:
-        """The features, or what there is of each by its name, of this problem."""
+        """Return a dict by feature of the base problem as a dict by feature of this problem."""
         if "inputs" not in features:
             raise DataError(
                 f"_rev and _copy require a problem with inputs. Received: {self.name} "
@@ -96,9 +101,9 @@ class Derived:
 
 
 def parse(name: str) -> tuple[str, bool, bool]:
-    """Returns (name of the base problem, whether reversed, whether copied).
+    """Return (name of the base problem, whether reversed, whether copied).
 
-    Every ending counts once; "a_rev_rev" is no turned "a".
+    Each suffix is removed once, so the base of "a_rev_rev" is "a_rev".
     """
     base = re.sub(r"(_rev_copy|_copy_rev|_rev|_copy)\Z", "", name)
     endings = name[len(base) :]

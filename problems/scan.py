@@ -1,17 +1,17 @@
-"""SCAN: commands to sequences of actions, by rules that are to be learned (Lake & Baroni 2018).
+r"""SCAN: translate commands to sequences of actions (Lake & Baroni 2018).
 
-A record, of any of these; the vocabulary file, `vocab.scan.tokens`, holds all 13 words and 6
-actions and is the same for all:
+All problems have the same vocabulary file, `vocab.scan.tokens`, with all 13 words and 6 actions. A
+record:
 
     inputs    jump around right after walk twice                [5, 10, 8, 14, 2, 11, 1]
     targets   I_WALK I_WALK I_TURN_RIGHT I_JUMP I_TURN_RIGHT I_JUMP I_TURN_RIGHT I_JUMP
               I_TURN_RIGHT I_JUMP                 [15, 15, 20, 18, 20, 18, 20, 18, 20, 18, 1]
 
-Nothing is downloaded: the grammar is below. What differs is what is tested on:
+The commands are generated from the grammar below. The problems differ in their splits:
 
-    problem                           train    test   test has, and training has not
-    scan_simple                      16,728   4,182   nothing new: commands drawn at random
-    scan_simple_p{1,2,4,8,16,32,64}                   the same, trained on so many percent
+    problem                           train    test   only the test split has
+    scan_simple                      16,728   4,182   nothing: the split is random
+    scan_simple_p{1,2,4,8,16,32,64}                   nothing: this percentage is for training
     scan_length                      16,990   3,920   more than 22 actions
     scan_length_cutoff26             18,286   2,624   more than 26 actions
     scan_addprim_jump                14,670   7,706   "jump" with other words
@@ -19,27 +19,31 @@ Nothing is downloaded: the grammar is below. What differs is what is tested on:
     scan_template_right              15,225   4,476   "jump right", "run right", …
     scan_template_opposite_right     15,225   4,476   "jump opposite right", …
     scan_template_around_right       15,225   4,476   "jump around right", …
-    scan_filler_num{0,1,2,3}         15,225 … 18,528 / 1,173   "jump around right", but that of
-                                                      0, 1, 2, 3 of the other verbs
+    scan_filler_num{0,1,2,3}         15,225 … 18,528 / 1,173   "jump around right"; training has
+                                                      0, 1, 2, 3 other verbs with it
     scan_template_jump_around_right  18,528   1,173   the same as scan_filler_num3
 
-The training examples of addprim are 13,203 (19,701) commands and 1,467 (2,189) times the same one,
-the primitive alone. SCAN has no validation split, so there is no "dev": the test split is what is
-evaluated. To choose anything, take `<name>_valid`: its dev split is a tenth of the training
-examples, drawn at random, which training then lacks; its test split is the same
-(`--eval_use_test_set`). The score is exact match of free decoding, `decode/accuracy_per_sequence`:
+The train split of addprim has 13,203 (19,701) commands and 1,467 (2,189) copies of the primitive
+alone.
 
-    python trainer.py --problem=scan_length --schedule=train_eval_and_decode \\
+SCAN has no validation split, so there is no dev split and evaluations use the test split. To select
+a model or hparams, use `<name>_valid`. Its dev split is a random tenth of the train examples, which
+its train split lacks. Its test split is the same (`--eval_use_test_set`).
+
+The score is exact match without teacher forcing, `decode/accuracy_per_sequence`:
+
+    python trainer.py --problem=scan_length --schedule=train_eval_and_decode \
       --decode_hparams=beam_size=1,extra_length=50 …
 
-`scan_length_cutoff26` is the length split on which Csordás et al. 2021 ("The Devil is in the
-Detail") report 100 %: outputs of 24 to 26 actions, which `scan_length` tests on, are training here.
-They too train on nine tenths of it (`scan_length_cutoff26_valid`), of another draw.
+`scan_length_cutoff26` is the length split for which Csordás et al. 2021 ("The Devil is in the
+Detail") report 100 %. Outputs of 24 to 26 actions are in its train split and in the test split of
+`scan_length`. They also train on nine tenths of it (`scan_length_cutoff26_valid`), with another
+random sample.
 
-All splits but the random ones have the examples of the authors' files. Those of `simple` and
-`simple_pN` are of their size, but of another draw, always the same one. Not here, because no rule
-tells their examples: mcd1 to mcd3 (Keysers et al. 2020), which are lists of numbers of lines, and
-the few random examples that the authors add to addprim_jump.
+All splits except the random ones have the examples of the authors' files. `simple` and `simple_pN`
+have the same size as the authors' files but another fixed random sample. Two things are missing
+because no rule describes their examples: mcd1 to mcd3 (Keysers et al. 2020), which are lists of
+line numbers, and the few random examples that the authors add to addprim_jump.
 """
 
 import itertools
@@ -59,17 +63,17 @@ ACTIONS = ("I_WALK", "I_LOOK", "I_RUN", "I_JUMP", "I_TURN_LEFT", "I_TURN_RIGHT")
 class Command(NamedTuple):
     """A command and its meaning."""
 
-    phrases: tuple[str, ...]  # one or two: what the splits are made by
-    text: str  # words with spaces between them
+    phrases: tuple[str, ...]  # one or two phrases, by which commands are split
+    text: str  # words separated by spaces
     actions: tuple[str, ...]
 
 
-# From all commands to (train, test).
+# A function from all commands to (train, test).
 Split: TypeAlias = Callable[[list[Command]], tuple[list[Command], list[Command]]]
 
 
 def commands() -> list[Command]:
-    """Returns the list of all 20,910 commands, always in the same order.
+    """Return the list of all 20,910 commands, always in the same order.
 
     The grammar (Lake & Baroni 2018, supplement):
 
@@ -112,12 +116,12 @@ def _phrases():
 
 
 def by_length(longest: int) -> Split:
-    """Returns a split that trains on up to so many actions and tests on more, up to 48."""
+    """Return a split with up to `longest` actions in train and 48 in test."""
     return lambda found: _partition(found, lambda command: len(command.actions) > longest)
 
 
 def at_random(percent: int, seed: str) -> Split:
-    """Returns a split that trains on so many percent of the commands."""
+    """Return a random split with `percent` of the commands in train."""
 
     def split(found):
         shuffled = random.Random(seed).sample(found, len(found))
@@ -128,9 +132,9 @@ def at_random(percent: int, seed: str) -> Split:
 
 
 def add_primitive(primitive: str) -> Split:
-    """Returns a split that trains on a phrase only by itself, and tests what is made of it.
+    """Return a split that trains on a phrase alone and tests on combinations with it.
 
-    The phrase alone is a tenth of the training examples, so it is there many times.
+    The phrase alone is repeated so that it is a tenth of the train examples.
     """
 
     def is_made_of_it(command):
@@ -149,9 +153,14 @@ def add_primitive(primitive: str) -> Split:
 def template(
     ending: str, test_verbs: tuple[str, ...] = VERBS, train_verbs: tuple[str, ...] = ()
 ) -> Split:
-    """Returns a split that tests on "VERB ENDING", of which training shows a few verbs, or none.
+    """Return a split that tests on "VERB ENDING" for some verbs.
 
-    Commands with "turn ENDING" are in neither of the two.
+    Commands with "turn ENDING" are in neither of the two parts.
+
+    Args:
+        ending: str. Such as "around right".
+        test_verbs: tuple of str. The verbs in test.
+        train_verbs: tuple of str. The verbs that train has with this ending.
     """
     held_out = {f"{verb} {ending}" for verb in ("turn", *VERBS) if verb not in train_verbs}
     tested = {f"{verb} {ending}" for verb in test_verbs}
@@ -170,7 +179,7 @@ def _partition(found, is_test):
     return list(itertools.filterfalse(is_test, found)), list(filter(is_test, found))
 
 
-# How the commands are divided, by the name behind "scan_".
+# How the commands are split, by the part of the name after "scan_".
 _SPLITS = {
     "simple": at_random(80, seed="scan_simple"),
     "length": by_length(22),
@@ -193,9 +202,9 @@ _SPLITS |= {
 
 
 class ScanProblem(text_problems.WordsProblem):
-    """Commands to actions, divided as a split of `_SPLITS` does.
+    """A task to translate commands to actions, with a split from `_SPLITS`.
 
-    Where there is "dev", it is a tenth of the training examples.
+    If there is a dev split, it is a tenth of the train examples.
     """
 
     num_train_shards = 1

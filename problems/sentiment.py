@@ -1,12 +1,12 @@
-"""Reviews, T2T's names: of films, for or against; of shops, by their stars or for and against.
+"""Classification of film reviews (IMDb) and shop reviews (Yelp), with T2T's names.
 
     sentiment_imdb     aclImdb/train/pos/0_9.txt    Bromwell High is a cartoon comedy. It ran at …
     sentiment_yelp_*   "5","dr. goldberg offers everything i look for in a general practitioner. …"
 
-`inputs` are ids of about 8,192 subwords, EOS. `targets` are 0 of neg and 1 of pos; of Yelp the
-number that stands there, 1 to 5, or 1 (against) and 2 (for). As in T2T's files class 0 does not
-occur; T2T has as many classes as there are numbers, so that it never learns the last one. Yelp's
-text is as it stands there, as in T2T, with backslashes and doubled quotation marks.
+`inputs` are ids of about 8,192 subwords and EOS. `targets` are 0 (neg) and 1 (pos) for IMDb. For
+Yelp they are the number in the file: stars 1 to 5, or 1 (negative) and 2 (positive). As in T2T's
+files, class 0 does not occur for Yelp. T2T has one class less, so it cannot learn the last one.
+As in T2T, Yelp's text is not unescaped: it has backslashes and doubled quotation marks.
 
                   train      dev (the test set, as in T2T)
     imdb         25,000   25,000    Maas et al. 2011
@@ -30,7 +30,7 @@ class _Reviews(raw_text.FromArchive, text_problems.Text2ClassProblem):
 
 @problem.register("sentiment_imdb")
 class SentimentIMDB(_Reviews):
-    """8k subwords."""
+    """Film reviews with 8k subwords."""
 
     archive = download.at(
         "http://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",

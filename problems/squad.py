@@ -1,9 +1,9 @@
-"""SQuAD 1.1 (Rajpurkar et al. 2016), T2T's name: from a paragraph and a question to the answer.
+"""SQuAD 1.1: answer a question about a paragraph (Rajpurkar et al. 2016), T2T's name.
 
     inputs   "squad context: Super Bowl 50 was an American … question: Which NFL team represented …"
     targets  "Denver Broncos"                                       ids of 32k subwords, EOS
 
-train 87,599          dev 10,570, of each the first answer
+train 87,599          dev 10,570; each question has its first answer as targets
 """
 
 from ut_keras.data.writing import download
@@ -22,7 +22,7 @@ _FILES = {
 
 @problem.register("squad_text2text")
 class SquadText2text(text_problems.Text2TextProblem):
-    """32k subwords."""
+    """Questions about paragraphs with 32k subwords."""
 
     raw_files = tuple(_FILES.values())
 

@@ -1,39 +1,46 @@
-"""Subject-verb agreement: which number has the verb to come (Linzen, Dupoux & Goldberg 2016).
+"""Subject-verb agreement: predict the number of a verb from the words before it.
 
     discipline in public schools of all levels is generally very tight …
     subject                                     the verb: is, not are
 
-Schools and levels are attractors: nouns of the other number between subject and verb. A record of
-`sva_number_prediction`; the vocabulary is a small one, of the test's table:
+"schools" and "levels" are attractors: nouns with the other number between subject and verb.
+
+A record of `sva_number_prediction`, with the small vocabulary of the test's table:
 
     inputs      discipline in public schools of all levels      [7318, 8, 161, 373, 5, 37, 498, 1]
     targets     VBZ, one class id                               [0]         0 VBZ (is), 1 VBP (are)
     attractors                                                  [2]         6 = more than 5
 
-and of `sva_language_modeling`, which reads the verb too:
+A record of `sva_language_modeling`, which also reads the verb:
 
     targets     discipline in public schools of all levels is   [7318, 8, 161, …, 498, 11, 1]
     wrong_verb  are                                             [9]         0 = not in vocabulary
-    attractors                                                  [2]         7 = not said
+    attractors                                                  [2]         7 = unknown
 
-Names, splits, vocabulary and ids are T2T's; `attractors` and `wrong_verb` are not in its records,
-which are read without them. The splits are 9 % train, 1 % dev and of the other 90 % test the rows
-where all nouns between subject and verb are attractors; the shuffle is that of Python 3. Words are
-those of all splits. The raw table comes from tmp_dir, see agreement_files.py.
+Names, splits, vocabulary and ids are T2T's. T2T's records have no `attractors` and `wrong_verb`;
+they can be read without them. The splits are 9 % train and 1 % dev. Test has the remaining rows in
+which all nouns between subject and verb are attractors. The shuffle is Python 3's. The vocabulary
+has the words of all splits. agreement_files.py reads the raw table from tmp_dir.
 
-Metrics, `attractors_0` … `attractors_5` being the rows with so many: `accuracy/attractors_N` of the
-number; and for the language model `verb_ranking_accuracy`, the paper's score (table 2): how often
-the right form is more probable than the wrong one, and `verb_ranking_accuracy/attractors_N`. Rows
-whose other form is not in the vocabulary do not count, as with Linzen.
+Metrics:
 
-`<problem>_linzen_testset`, `_gulordava` and `_edinburgh_nlu` are other test sets, for a model
-trained on the table, with its vocabulary, which must lie in data_dir:
+- `accuracy/attractors_N`: accuracy of the number for examples with N attractors, N = 0 to 5.
+- `verb_ranking_accuracy` of the language model, the paper's score (table 2): how often the right
+  form has a higher probability than the wrong form.
+- `verb_ranking_accuracy/attractors_N`: the same for examples with N attractors.
+
+As in Linzen et al., examples whose other form is not in the vocabulary do not count in the ranking.
+
+`<problem>_linzen_testset`, `_gulordava` and `_edinburgh_nlu` are other test sets for a model that
+was trained on the table. The vocabulary of the table must be in data_dir:
 
     python trainer.py --schedule=evaluate --problem=sva_language_modeling_gulordava …
 
-They have all words, and no parts of speech to put for those outside of the vocabulary: such a word
-stands as CD with a digit in it, NNS if it ends in s, else NN. That is a guess, so their figures are
-near those on the table's form, not the same.
+These files have no parts of speech for words outside the vocabulary. Such a word is replaced by CD
+if it contains a digit, by NNS if it ends in s, and otherwise by NN. This is a guess, so the scores
+are close to those with the table's tags but not equal.
+
+References: Linzen, Dupoux & Goldberg 2016.
 """
 
 import collections
@@ -53,7 +60,7 @@ _ATTRACTORS = features.FeatureSpec(8, "class_label", default=_ATTRACTORS_UNKNOWN
 
 
 class _Agreement(text_problems.WordsProblem):
-    """What both ways to ask share."""
+    """Base class of number prediction and language modeling."""
 
     splits: tuple[str, ...] = ("train", "dev", "test")
     paper = "Universal Transformers, table 2"
@@ -68,7 +75,7 @@ class _Agreement(text_problems.WordsProblem):
         counts = collections.Counter(word for sentence in sentences for word in sentence.split())
         return text_problems.by_frequency(counts)
 
-    # (tmp_dir, split) -> the `Example`s of the split.
+    # Function from (tmp_dir, split) to the `Example`s of the split.
     read_examples = staticmethod(agreement_files.read_split)
 
     def generate_encoded_samples(
@@ -79,12 +86,12 @@ class _Agreement(text_problems.WordsProblem):
             yield {**self.encode(example, words), "attractors": [_bucket(example.attractors)]}
 
     def encode(self, example: agreement_files.Example, words: "_Words") -> dict[str, list[int]]:
-        """Returns the features of an `Example`, except for the attractors."""
+        """Return the features of an `Example` except for the attractors."""
         raise NotImplementedError
 
 
 class NumberPrediction(_Agreement):
-    """The words before the verb -> singular or plural."""
+    """A task to classify the words before a verb as singular or plural."""
 
     eval_metrics = ("accuracy",)
     other_results = ("accuracy/attractors_*",)
@@ -111,7 +118,7 @@ class NumberPrediction(_Agreement):
 
 
 class LanguageModeling(_Agreement, text_problems.Text2SelfProblem):
-    """The words up to the verb, one after the other."""
+    """A language model problem of the words up to and including the verb."""
 
     vocab_name = "sva_language_modeling"
     other_results = ("verb_ranking_accuracy", "verb_ranking_accuracy/attractors_*")
@@ -135,11 +142,11 @@ class LanguageModeling(_Agreement, text_problems.Text2SelfProblem):
         }
 
 
-# Words to ids.
+# Conversion of words to ids.
 
 
 class _Words:
-    """The ids of a vocabulary, with a part of speech for words outside of it."""
+    """Converts words to ids, with a part of speech for words outside the vocabulary."""
 
     def __init__(self, encoder: text_encoder.TextEncoder) -> None:
         self._encoder = encoder
@@ -147,9 +154,9 @@ class _Words:
         self.to_id = functools.lru_cache(maxsize=100_000)(self._to_id)
 
     def verb_ids(self, example: agreement_files.Example) -> tuple[int, int]:
-        """(the id of the right form, the id of the wrong one or 0)."""
+        """Return (id of the right form, id of the wrong form or 0)."""
         verb, wrong = (self._find(form) for form in (example.verb, example.wrong_verb))
-        if verb is None:  # A rare one: the table then has its part of speech.
+        if verb is None:  # a rare verb, for which the table has the part of speech
             verb, wrong = example.tag, None
         if wrong is None:
             wrong = agreement_files.other_form(verb, example.tag, self._known)
@@ -166,7 +173,7 @@ class _Words:
         return index
 
     def _find(self, word):
-        """The word as the vocabulary has it, or None."""
+        """Return the word as the vocabulary spells it, or None."""
         if word is None or word in self._known:
             return word
         return word.lower() if word.lower() in self._known else None
@@ -184,7 +191,7 @@ def _bucket(attractors):
     return min(attractors, _MANY_ATTRACTORS)
 
 
-# Metrics: values of `last_word.mean`.
+# Values for `last_word.mean`.
 
 
 def _is_right_verb_ahead(logits, right, features):
@@ -207,7 +214,10 @@ def _by_attractors(name, value):
 
 
 class _OtherTestSet(_Agreement):
-    """Comes first in the list of bases: sentences of another file, with the table's vocabulary."""
+    """A mixin for sentences from another file, with the vocabulary of the table.
+
+    It must be the first base.
+    """
 
     paper = ""
     num_shards = problem.Problem.num_shards
@@ -221,7 +231,7 @@ class _OtherTestSet(_Agreement):
             )
 
 
-# By what stands behind the name: how they are read, splits, the beginning of their files' names.
+# Suffix of the name -> (reader, splits, beginning of the file names).
 _OTHER_TEST_SETS = {
     "linzen_testset": (agreement_files.read_linzen_testset, ("test",), "subj_agr_filtered"),
     "gulordava": (agreement_files.read_gulordava, ("test",), "generated"),

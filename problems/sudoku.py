@@ -1,20 +1,20 @@
-"""Sudoku of 6 x 6 cells, by the number of steps that it takes to fill in what follows at once.
+"""Generated sudoku puzzles of 6 x 6 cells, graded by the number of steps to solve them.
 
-    inputs    ". 2 . 4 5 6 4 . 6 . . ."   row by row, and so on: 36 cells, "." is empty
-    targets   "1 2 3 4 5 6 4 5 6 1 2 3"   the cells of the one solution
+    inputs    ". 2 . 4 5 6 4 . 6 . . ."   36 cells row by row, "." is empty
+    targets   "1 2 3 4 5 6 4 5 6 1 2 3"   the cells of the only solution
 
-Each row, each column and each box of 2 x 3 cells holds 1 to 6. A step looks at all empty cells
-together, and fills those for which row, column and box leave one number (a naked single). A puzzle
-is as deep as the steps that fill all of it; so there is one solution, and nothing to guess.
+Each row, each column and each box of 2 x 3 cells contains 1 to 6. One step fills, at the same time,
+all empty cells for which row, column and box leave one number (naked singles). The depth of a
+puzzle is the number of steps that fill all cells. So there is one solution and no guessing.
 
     problem       train   dev    test    steps
-    sudoku6       1 to 4  5, 6   7, 8    what training has, and deeper ones
-    sudoku6_iid   1 to 4  2 to 4 2 to 4  solutions that training has not
+    sudoku6       1 to 4  5, 6   7, 8    deeper puzzles than in training
+    sudoku6_iid   1 to 4  2 to 4 2 to 4  the same depths with other solutions
 
-Validation and test have solutions of their own, one in twenty. `accuracy` counts the given cells,
-which only have to be copied; a puzzle is solved as `accuracy_per_sequence` has it. The size, the
-depths and the number of examples are ours; sudoku as a test of depth is of Wang et al. 2025
-("Hierarchical Reasoning Model"), whose puzzles are 9 x 9 and need guessing.
+One in twenty solutions is reserved for validation and test. `accuracy` includes the given cells,
+which only have to be copied. `accuracy_per_sequence` is the share of solved puzzles. Sudoku as a
+test of depth comes from Wang et al. 2025 ("Hierarchical Reasoning Model"), whose puzzles have 9 x 9
+cells and require guessing. The size, the depths and the number of examples are different here.
 """
 
 import numpy as np
@@ -25,11 +25,11 @@ from ut_keras.text import text_encoder
 
 SIZE, BOX_HEIGHT, BOX_WIDTH = 6, 2, 3
 EMPTY = "."
-_ALL = (1 << SIZE) - 1  # a cell is a set of numbers, as bits; 0 if it is empty
+_ALL = (1 << SIZE) - 1  # a cell is a set of numbers as bits, 0 if it is empty
 
 
 def _peers(cell):
-    """The cells of the same row, column or box."""
+    """Return the other cells in the row, column and box of a cell."""
 
     def places(cell):
         row, column = divmod(cell, SIZE)
@@ -47,7 +47,7 @@ _PEERS = [_peers(cell) for cell in range(SIZE * SIZE)]
 
 @problem.register("sudoku6")
 class Sudoku6(generated_classes.Generated):
-    """Tests deeper puzzles than it trains."""
+    """A task that tests on deeper puzzles than training has."""
 
     eval_metrics = ("accuracy_per_sequence", "accuracy", "neg_log_perplexity")
     paper = "Wang et al. 2025"
@@ -71,16 +71,22 @@ class Sudoku6(generated_classes.Generated):
 
 
 def draw_solution(rng: np.random.Generator) -> list[int]:
-    """Draws a full grid: cell by cell, those first that have the fewest numbers left."""
+    """Sample a full grid, cell by cell, first the cells with the fewest possible numbers."""
     cells = [0] * (SIZE * SIZE)
     _fill(cells, rng)
     return cells
 
 
 def dig(rng: np.random.Generator, solution: list[int], depth: int) -> list[int] | None:
-    """Empties cells of a solution, in random order, and draws one of the puzzles of that depth.
+    """Empty cells of a solution in random order and sample a puzzle of a depth.
 
-    Both are 36 bit sets, 0 where there is nothing. None if the depth, at least 1, was not met.
+    Args:
+        rng: the random number generator.
+        solution: list of 36 bit sets.
+        depth: int, at least 1. Number of steps to solve the puzzle.
+
+    Returns:
+        list of 36 bit sets, 0 for empty cells, or None if no puzzle has this depth.
     """
     cells, found = list(solution), []
     for cell in rng.permutation(SIZE * SIZE):
@@ -94,7 +100,7 @@ def dig(rng: np.random.Generator, solution: list[int], depth: int) -> list[int] 
 
 
 def steps_to_solve(cells: list[int]) -> int | None:
-    """In how many steps naked singles fill all cells, lists of bit sets; None: they do not."""
+    """Return the number of steps in which naked singles fill all cells, or None."""
     cells = list(cells)
     empty = [cell for cell, numbers in enumerate(cells) if not numbers]
     steps = 0
@@ -118,7 +124,7 @@ def _left_for(cells, cell):
 
 
 def _fill(cells, rng):
-    """Fills the empty cells in place; whether there was a way."""
+    """Fill the empty cells in place; return whether a solution exists."""
     left = {cell: _left_for(cells, cell) for cell, numbers in enumerate(cells) if not numbers}
     if not left:
         return True

@@ -1,20 +1,20 @@
-"""Compositional table lookup: functions of a symbol, applied one after the other.
+"""Compositional table lookup: functions that are applied to a symbol one after another.
 
-    inputs    "5 d a f"     the symbol 5; then d, a and f of it       [7, 13, 10, 15, 1]
+    inputs    "5 d a f"     the symbol 5, then d, a and f             [7, 13, 10, 15, 1]
     targets   "2"           f(a(d(5)))                                [2]
 
-There are eight symbols and eight functions a to h, each a permutation of the symbols that is always
-the same one; the example's values are made up. `ctl_backward` has the inputs the other way round,
-"f a d 5". One function needs one step, and a deeper composition more.
+There are eight symbols and eight functions a to h. Each function is a fixed permutation of the
+symbols (the values in the example above are not the real ones). `ctl_backward` reverses the inputs:
+"f a d 5". Each function of a composition requires one step.
 
-    problem                             train   dev    test     depths, functions in a row
-    ctl_forward, ctl_backward           1 to 5  6 to 8 9, 10    what training has, and deeper ones
-    ctl_forward_iid, ctl_backward_iid   1 to 5  2 to 5 2 to 5   compositions that training has not
+    problem                             train   dev    test     depths: number of functions
+    ctl_forward, ctl_backward           1 to 5  6 to 8 9, 10    deeper than in training
+    ctl_forward_iid, ctl_backward_iid   1 to 5  2 to 5 2 to 5   the same depths, other compositions
     ctl_forward_11, ctl_backward_11     1 to 5  6 to 8 9, 10    as published: "<s> 5 d a f"
 
-From Liška et al. 2018 ("Memorize or generalize?"); depths as in Csordás et al. 2022 ("The Neural
-Data Router"), whose answer is a class, too. The tables and the number of examples are ours, but for
-the problems of eleven functions.
+The task is from Liška et al. 2018 ("Memorize or generalize?"). The depths follow Csordás et al.
+2022 ("The Neural Data Router"), where the target is a class too. Only the problems with eleven
+functions have the published tables and number of train examples.
 """
 
 from collections.abc import Iterable
@@ -33,12 +33,13 @@ PUBLISHED_TABLES = np.stack([_PUBLISHED.permutation(8) for _ in range(11)])
 
 @problem.register("ctl_forward")
 class TableLookup(generated_classes.GeneratedClasses):
-    """The functions in the order in which they are applied.
+    """A task to apply functions to a symbol, with the functions in this order.
 
     Attributes:
-        depths: dict from split to the fewest and the most functions.
-        order: int, 1, or -1 where they are written the last one first.
-        tables: int array [functions, 8], of which the first `num_composed` are drawn.
+        depths: dict from split to the smallest and the largest number of functions.
+        order: int. 1, or -1 if the words are written in reverse order.
+        tables: int array [functions, 8]. Only the first `num_composed` functions are composed.
+        num_composed: int. See `tables`.
     """
 
     paper = "Csordás et al. 2022"
@@ -56,7 +57,7 @@ class TableLookup(generated_classes.GeneratedClasses):
         return self.composed(int(rng.integers(8)), functions)
 
     def composed(self, first: int, functions: Iterable[int]) -> tuple[list[str], str]:
-        """Functions, by their numbers, of a symbol: (list of words, label)."""
+        """Return (list of words, label) for the symbol `first` and the indices of functions."""
         symbol = first
         for function in functions:
             symbol = self.tables[function, symbol]
@@ -69,12 +70,12 @@ class TableLookup(generated_classes.GeneratedClasses):
 
 @problem.register("ctl_forward_11")
 class PublishedTableLookup(TableLookup):
-    """As published: eleven functions, of which two are trained alone only.
+    """The published task: eleven functions, two of which occur only alone in training.
 
-    Training has 53,136 compositions of the others, no two of them the same; each of the eleven once
-    for each symbol, and each of those two 30 times more. The tables are those of the authors' code,
-    github.com/RobertCsordas/ndr, dataset/compositional_table_lookup.py; what is drawn, and what
-    training must not have, is ours.
+    Training has 53,136 different compositions of the other nine functions, each of the eleven
+    functions once for each symbol, and the two functions another 30 times. The tables are those of
+    the authors' code, github.com/RobertCsordas/ndr, dataset/compositional_table_lookup.py. The
+    sampling and the examples that are reserved for validation and test are not the published ones.
     """
 
     words = ("<s>", *_SYMBOLS, *_FUNCTIONS)

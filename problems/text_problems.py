@@ -1,4 +1,6 @@
-"""What datasets of text share, by T2T's names: vocabulary, metrics. Your own takes ten lines:
+r"""Base classes of text datasets, with T2T's vocabularies and metrics.
+
+A dataset of your own takes about ten lines:
 
     @problem.register("my_problem")
     class MyProblem(text_problems.Text2TextProblem):
@@ -6,12 +8,13 @@
 
         def generate_samples(self, split, data_dir, tmp_dir, seed):
             path = os.path.join(tmp_dir, f"{split}.txt")
-            with open(path, encoding="utf-8", newline="\\n") as file:
+            with open(path, encoding="utf-8", newline="\n") as file:
                 for line in file:
                     yield {"inputs": line.strip().lower(), "targets": line.strip()}
 
-`Text2SelfProblem` is a language model: its samples have "targets" only. `Text2ClassProblem` has a
-class label, a text, for "targets"; `TextConcat2ClassProblem` several texts for "inputs" besides.
+- `Text2SelfProblem` is for language models. Its samples have only "targets".
+- `Text2ClassProblem` is for classification. Its "targets" are the name of a class.
+- `TextConcat2ClassProblem` is for classification of several texts. Its "inputs" are a tuple.
 """
 
 import collections
@@ -33,20 +36,21 @@ _MAX_SUBTOKEN_LENGTH = 200  # T2T's; bounds the time that a very long token take
 
 
 def by_frequency(counts: collections.Counter[str]) -> list[str]:
-    """Returns the words of a `Counter`, the most frequent first; equally frequent ones by name."""
+    """Return the words of a `Counter`, the most frequent first, then in alphabetical order."""
     return sorted(counts, key=lambda word: (-counts[word], word))
 
 
 class Text2TextProblem(problem.Problem):
-    """Text to text; a subclass says its `generate_samples`.
+    """A text-to-text problem; a subclass defines `generate_samples`.
 
     Attributes:
-        vocab_type: "subwords", one vocabulary for both sides, built from the train split; "tokens",
-            its words, the most frequent first; or "characters", UTF-8 bytes without a vocabulary.
-        approx_vocab_size: int. Subwords, about; for tokens the largest number of words.
-        max_samples_for_vocab: int. Samples that the vocabulary is built from; None takes all.
-        oov_token: str. For tokens: the word that stands for those outside of the vocabulary.
-        vocab_name: str. The problem whose vocabulary it is; None is this one.
+        vocab_type: str. "subwords": one vocabulary of subwords for inputs and targets, built from
+            the train split. "tokens": the words of the train split, the most frequent first.
+            "characters": UTF-8 bytes, without a vocabulary file.
+        approx_vocab_size: int. The approximate number of subwords, or the largest number of words.
+        max_samples_for_vocab: int. Number of samples to build the vocabulary from. None means all.
+        oov_token: str. For "tokens", the word that replaces words outside the vocabulary.
+        vocab_name: str. The problem whose vocabulary is used. None means this problem.
     """
 
     num_train_shards = 100
@@ -83,7 +87,7 @@ class Text2TextProblem(problem.Problem):
         return {"inputs": encoder, "targets": encoder}
 
     def text_encoder(self, data_dir: str | None) -> text_encoder.TextEncoder:
-        """Returns the encoder of the text."""
+        """Return the encoder of the text."""
         if self.vocab_type == "characters":
             return text_encoder.ByteTextEncoder()
         path = os.path.join(data_dir or "", self.vocab_filename)
@@ -92,7 +96,7 @@ class Text2TextProblem(problem.Problem):
         return SubwordTextEncoder(path)
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        if self.raw_files:  # Whatever of them is missing is said before anything is written.
+        if self.raw_files:  # Report missing raw files before writing anything.
             for split in self.splits_to_generate(tmp_dir):
                 samples = self.generate_samples(split, data_dir, tmp_dir, seed=0)
                 if next(iter(samples), None) is None:
@@ -107,7 +111,7 @@ class Text2TextProblem(problem.Problem):
             text_encoder.store_new(self.build_vocab(self.texts_for_vocab(data_dir, tmp_dir)), path)
 
     def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
-        """Yields the texts that the vocabulary is built from."""
+        """Yield the texts that the vocabulary is built from."""
         samples = self.generate_samples("train", data_dir, tmp_dir, seed=0)
         bounds = (self.max_samples_for_vocab, self._max_cases)
         for sample in generation.for_vocab(samples, self.name, *bounds):
@@ -118,7 +122,7 @@ class Text2TextProblem(problem.Problem):
             )
 
     def build_vocab(self, texts: Iterable[str]) -> Vocabulary:
-        """Returns the encoder for an iterable of texts."""
+        """Return an encoder with a vocabulary built from the texts."""
         texts = contract.texts(texts)
         if self.vocab_type == "subwords":
             return SubwordTextEncoder.build_from_generator(
@@ -132,14 +136,14 @@ class Text2TextProblem(problem.Problem):
 
 
 class WordsProblem(Text2TextProblem):
-    """Words with spaces between them; the vocabulary is what `words` says."""
+    """A problem with words separated by spaces; `words` returns the vocabulary."""
 
     eval_metrics: tuple[str, ...] = problem.Problem.eval_metrics
     vocab_type = "tokens"
-    approx_vocab_size = sys.maxsize  # all of them
+    approx_vocab_size = sys.maxsize  # no limit
 
     def words(self, tmp_dir: str | None) -> list[str]:
-        """Returns the words of the vocabulary, in the order of their ids."""
+        """Return the words of the vocabulary in the order of their ids."""
         raise NotImplementedError
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
@@ -149,7 +153,7 @@ class WordsProblem(Text2TextProblem):
 
 
 class Text2SelfProblem(Text2TextProblem):
-    """A language model; samples have "targets" only."""
+    """A language model problem; samples have only "targets"."""
 
     other_results: tuple[str, ...] = ("per_word_perplexity",)
 
@@ -161,11 +165,11 @@ class Text2SelfProblem(Text2TextProblem):
 
 
 class Text2ClassProblem(Text2TextProblem):
-    """Text to one of several classes; `targets` of a sample is the name of one.
+    """A text classification problem; "targets" of a sample is the name of a class.
 
     Attributes:
-        class_labels: tuple of str, the names, as T2T's problems have them; None: they are those of
-            the train split, in a file.
+        class_labels: tuple of str. Names of the classes. None means the labels of the train split,
+            which are stored in a file.
     """
 
     eval_metrics: tuple[str, ...] = ("accuracy", "neg_log_perplexity")
@@ -192,7 +196,7 @@ class Text2ClassProblem(Text2TextProblem):
         super().prepare(data_dir, tmp_dir)
         path = os.path.join(data_dir, self.labels_filename)
         if not self.class_labels and not os.path.exists(path):
-            # Of all samples, however few are written: those of later calls have the same.
+            # From all samples even if few are written, so that later calls have the same labels.
             samples = self.generate_samples("train", data_dir, tmp_dir, seed=0)
             samples = generation.for_vocab(samples, self.name)
             labels = sorted({contract.text_of(sample, "targets") for sample in samples})
@@ -201,9 +205,9 @@ class Text2ClassProblem(Text2TextProblem):
 
 
 class TextConcat2ClassProblem(Text2ClassProblem):
-    """Several texts to one of several classes; `inputs` of a sample is a tuple of texts.
+    """A classification problem for several texts; "inputs" of a sample is a tuple of texts.
 
-    As in T2T the first id of "$" stands between them. (What `ut-decoder` is given is one text.)
+    As in T2T, the first id of "$" separates the texts. `ut-decoder` accepts only one text.
     """
 
     def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:

@@ -1,13 +1,13 @@
-"""What translation problems share: parallel text, its vocabulary, BLEU.
+"""Base class of translation problems: parallel text, vocabulary and BLEU.
 
-A sample of `translate_ende_wmt32k`, encoded with subwords that both languages share:
+A sample of `translate_ende_wmt32k`, which is encoded with one vocabulary for both languages:
 
     inputs   "Orlando Bloom and Miranda Kerr still love each other"
     targets  "Orlando Bloom und Miranda Kerr lieben sich noch immer"
 
-`decode/bleu` is sacreBLEU's cased BLEU in percent, which is comparable between papers. Chinese,
-Japanese and Korean targets have sacreBLEU's tokenizers of their own, all others `13a`.
-`approx_bleu_score` is T2T's, of teacher-forced ids, and is not a score of translations.
+`decode/bleu` is sacreBLEU's cased BLEU in percent, which can be compared between papers. It uses
+sacreBLEU's own tokenizers for Chinese, Japanese and Korean targets and `13a` for all others.
+`approx_bleu_score` is T2T's metric of teacher-forced ids and does not score translations.
 """
 
 import itertools
@@ -18,17 +18,17 @@ from ut_keras.problems import parallel_text, text_problems
 from ut_keras.problems.problem import Texts
 from ut_keras.text import sacre_bleu
 
-_PAIRS_FOR_VOCAB = 40_000  # About as much text as T2T takes of the files.
+_PAIRS_FOR_VOCAB = 40_000  # about as much text as T2T reads from the files
 
 
 class TranslateProblem(text_problems.Text2TextProblem):
-    """From one language to another.
+    """A translation problem.
 
     Attributes:
-        source, target: str. The languages, as in "en", "de".
-        files: dict from split to a tuple of `parallel_text.Corpus`, read one after the
-            other.
-        tfds_name: str. The builder of tensorflow-datasets with these data; None if there is none.
+        source: str. The source language, such as "en".
+        target: str. The target language, such as "de".
+        files: dict from split to a tuple of `parallel_text.Corpus`, which are read in this order.
+        tfds_name: str. The tensorflow-datasets builder of the same data, or None.
     """
 
     source = "en"
@@ -47,7 +47,7 @@ class TranslateProblem(text_problems.Text2TextProblem):
         return tuple(dict.fromkeys(every))
 
     def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
-        """All; but "test", which T2T does not have, not where it alone would need a download."""
+        """Return all splits, without "test" if only its files would have to be downloaded."""
         if self._builder(tmp_dir):
             return self.splits
         return tuple(
@@ -107,7 +107,7 @@ class TranslateProblem(text_problems.Text2TextProblem):
         return all(files.is_available(tmp_dir) for files in self.files[split])
 
     def _builder(self, tmp_dir):
-        """The folder of tensorflow-datasets, where the files themselves are not there."""
+        """Return the tensorflow-datasets folder if the raw files are missing, otherwise None."""
         if not self.tfds_name or self._is_available(tmp_dir, "train"):
             return None
         return parallel_text.find_builder(tmp_dir, self.tfds_name)

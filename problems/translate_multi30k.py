@@ -7,8 +7,8 @@ A record of `translate_ende_multi30k`, the first of the dev split:
     targets  "Eine Gruppe von Männern lädt Baumwolle auf einen Lastwagen"
              [22, 81, 42, 561, 1759, 3730, 9, 3474, 2069, 3121, 13, 33, 2762, 1]
 
-train 29,000, dev 1,014 (`val`), test 1,000 (`test_2016_flickr`); a vocabulary of about 8,192
-subwords for both languages. Not in T2T.
+train 29,000, dev 1,014 (`val`), test 1,000 (`test_2016_flickr`). Both languages share a vocabulary
+of about 8,192 subwords. T2T does not have this dataset.
 """
 
 from collections.abc import Iterator
@@ -42,13 +42,13 @@ def _files(part, target):
 
 
 class Multi30k(translate.TranslateProblem):
-    """English to a language."""
+    """Translation of English captions to another language."""
 
     num_train_shards = 10
     approx_vocab_size = 2**13
 
     def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
-        """All of it: it is small."""
+        """Yield all texts, because the dataset is small."""
         for sample in self.generate_samples("train", data_dir, tmp_dir, seed=0):
             yield from sample.values()
 

@@ -1,4 +1,4 @@
-"""T2T's translation problems, of WMT and the like: a table of what they read.
+"""T2T's translation problems of WMT and other corpora, as a table of their files.
 
     translate_ende_wmt32k      inputs   "Gutach: Increased safety for pedestrians"
                                targets  "Gutach: Noch mehr Sicherheit für Fußgänger"
@@ -7,9 +7,11 @@
     style_transfer_…_modern    inputs   "I have a mind to strike thee ere thou speak'st."
                                targets  "I have half a mind to hit you before you speak again."
 
-`32k` and `8k` have about 32,768 or 8,192 subwords, shared by both languages
-(`vocab.translate_ende_wmt32k.32768.subwords`; Chinese has its own), `characters` bytes, `_packed`
-rows of 256 subwords. `…_rev` is the other way round, on the same files. T2T has no test splits.
+- `32k` and `8k` have about 32,768 or 8,192 subwords that both languages share
+  (`vocab.translate_ende_wmt32k.32768.subwords`). Chinese has its own vocabulary.
+- `characters` has bytes. `_packed` has records of 256 subwords.
+- `…_rev` is the other direction with the same files.
+- T2T has no test splits.
 """
 
 import itertools
@@ -31,11 +33,11 @@ _GITHUB = "https://github.com"
 _STATMT = "http://data.statmt.org"
 
 
-# --- What is read ---------------------------------------------------------------------------------
+# --- The files ------------------------------------------------------------------------------------
 
 
 def _corpus(url, sides, sha256=None, licence=_LICENCE, members=(), part="", most=_MOST_BYTES):
-    """Two sides in an archive: "train.{en,de}" are train.en and train.de."""
+    """Return the corpus of two files in an archive: "train.{en,de}" are train.en, train.de."""
     head, both, tail = re.split("[{}]", sides)
     members = members or (f"{head}*{tail}",)
     archive = download.at(url, sha256, licence=licence, members=members, most_bytes=most, part=part)
@@ -43,8 +45,8 @@ def _corpus(url, sides, sha256=None, licence=_LICENCE, members=(), part="", most
     return parallel_text.Sides((archive, archive), names)
 
 
-# Archives of several languages: address, checksum, what a language has of it, and the languages
-# that are unpacked together; each other one has a folder of its own.
+# Archives with several languages: URL, checksum, pattern of a language's files, and the languages
+# that are unpacked together. Every other language is unpacked into a folder of its own.
 _SHARED = {
     "news v13": (
         f"{_STATMT}/wmt18/translation-task/training-parallel-nc-v13.tgz",
@@ -96,7 +98,7 @@ def _paracrawl_1(language, sha256=None):
 
 
 def _newstest2013(language):
-    # T2T takes the archive of 2017; that of 2019 holds the same test sets.
+    # T2T uses the archive of 2017. The archive of 2019 contains the same test sets.
     url = f"{_STATMT}/wmt17/translation-task/dev.tgz"
     members = ("dev/newstest2013.*", "dev/newstest2014*")
     return _corpus(url, f"dev/newstest2013.{{en,{language}}}", members=members)
@@ -149,16 +151,20 @@ _VARIANTS: dict[str, dict[str, Any]] = {
 
 
 class _WmtProblem(translate.TranslateProblem):
-    """Declared below."""
+    """Base class of the problems that are declared below."""
 
 
 def _register(stem, variants, train, dev, test=(), base=_WmtProblem, **attributes):
-    """Files a class as STEM with each variant behind it.
+    """Register a problem STEM + VARIANT for each variant.
 
     Args:
-        stem: str, such as "translate_ende_wmt", which says the languages, too.
-        variants: str, those of the vocabulary, and of rows, with spaces between.
-        train, dev, test: a `parallel_text.Corpus`, or an iterable of them.
+        stem: str. For example "translate_ende_wmt", which also contains the languages.
+        variants: str. Variants of the vocabulary and of packing, separated by spaces.
+        train: a `parallel_text.Corpus`, or an iterable of them.
+        dev: the same.
+        test: the same.
+        base: the base class.
+        **attributes: attributes of the class.
     """
     files = {
         split: (given,) if isinstance(given, parallel_text.Corpus) else tuple(given)
@@ -175,9 +181,9 @@ def _register(stem, variants, train, dev, test=(), base=_WmtProblem, **attribute
 
 
 class _TwoVocabularies(translate.TranslateProblem):
-    """One for each side: `vocab.translate_enzh_wmt8k.8192.subwords.en` and `….zh`."""
+    """A problem with a vocabulary per side: `vocab.NAME.8192.subwords.en` and `….zh`."""
 
-    _bytes_for_vocab = 1e8  # of each side; T2T's
+    _bytes_for_vocab = 1e8  # per side, as in T2T
 
     def side_files(self) -> tuple[str, ...]:
         return tuple(f"{self.vocab_filename}.{side}" for side in (self.source, self.target))
@@ -220,7 +226,7 @@ _register(
     "32k 8k _characters 32k_packed 8k_packed",
     paper="Dehghani et al. 2019, table 7 (WMT14 En-De)",
     tfds_name="wmt_t2t_translate/de-en",
-    # T2T's; WMT14 itself has version 9 of the first.
+    # T2T's files. WMT14 has version 9 of the first one.
     train=_shared("de", "news v13", "common crawl", "europarl v7"),
     dev=_newstest2013("de"),
     test=_newstest2014("de"),
@@ -295,7 +301,7 @@ _register(
         "setimes.en-mk.{en,mk}.txt",
         licence="CC BY-SA",
     ),
-    dev=_corpus(  # a part of Orwell's novel
+    dev=_corpus(  # part of a novel by Orwell
         f"{_GITHUB}/stefan-it/nmt-en-mk/raw/master/data/MTE-1984-dev.enmk.tgz",
         "MTE1984-dev.{en,mk}",
         licence="MULTEXT-East: research use",
@@ -346,7 +352,7 @@ _register(
 for _sides in (("shakespeare", "modern"), ("modern", "shakespeare")):
     _ages = ["original" if side == "shakespeare" else side for side in _sides]
     _register(
-        f"style_transfer_{'_to_'.join(_sides)}",  # lines of plays (Xu et al. 2012)
+        f"style_transfer_{'_to_'.join(_sides)}",  # lines of plays, Xu et al. 2012
         " _characters",
         source=_ages[0],
         target=_ages[1],

@@ -1,14 +1,17 @@
-"""Articles of Wikipedia in four languages, T2T's names: lines, put together to about 512 subwords.
+"""Wikipedia articles in four languages, with T2T's names.
+
+An example is several lines, together about 512 subwords:
 
     targets  "Anarchism is a political philosophy that advocates … The word is composed from …"
 
-`languagemodel_en_wiki32k`, and `de`, `fr`, `ro` instead of `en`, have about 32,000 subwords, built
-from the first 128,000 examples; `64k` 64,000. `de_en_fr_ro` takes an example of each in turn.
-Others take their vocabulary, `vocab.languagemodel_en_wiki32k.32000.subwords`.
+`languagemodel_en_wiki32k`, and the same with `de`, `fr`, `ro`, have about 32,000 subwords, built
+from the first 128,000 examples. `64k` has 64,000 subwords. `de_en_fr_ro` alternates between the
+languages. Other T2T problems use these vocabularies, such as
+`vocab.languagemodel_en_wiki32k.32000.subwords`.
 
-T2T gave the files out on Google Drive, which hands none of that size to a program: put
-`enwiki_train.txt.gz`, `enwiki_eval.txt.gz` and `enwiki_test.txt.gz`, or text of yours that is
-called so, into tmp_dir; with or without `.gz`.
+T2T's files are on Google Drive, which does not allow programs to download files of this size. Put
+`enwiki_train.txt.gz`, `enwiki_eval.txt.gz` and `enwiki_test.txt.gz`, or your own text with these
+names, into tmp_dir, with or without `.gz`.
 """
 
 import os
@@ -23,11 +26,11 @@ _SHORTEST = 10  # characters
 
 
 class LanguagemodelWiki(text_problems.Text2SelfProblem):
-    """Articles in one language or several."""
+    """A language model problem of articles in one or several languages."""
 
     splits = tuple(_PARTS)
     languages: tuple[str, ...]
-    most_characters = 512 * 8  # below which an example is
+    most_characters = 512 * 8  # an example is shorter than this
 
     @property
     def raw_files(self) -> tuple[download.RawFile, ...]:  # type: ignore[override]

@@ -1,4 +1,4 @@
-"""WikiText (Merity et al. 2016): good articles of Wikipedia, 2 M and 103 M words.
+"""WikiText (Merity et al. 2016): good Wikipedia articles, 2 M and 103 M words.
 
      = Robert <unk> =
     (an empty line)
@@ -7,17 +7,17 @@
     languagemodel_wikitext2     targets  "<EOS> = Robert <unk> = <EOS> <EOS> Robert …"    256 words
     languagemodel_wikitext103   targets  "= Robert <unk> ="                               words, EOS
 
-`wikitext2`, not in T2T, is one stream of words. Every line, an empty one too, ends in EOS, and the
-stream is cut into windows of 256 words, so that `per_word_perplexity` is over the same 217,646
-(dev) and 245,569 (test) words as published numbers; but a window does not see the one before it.
-Its files: `wikitext-2-v1.zip`, or `train.txt`, `valid.txt`, `test.txt` in tmp_dir.
+`wikitext2` (not in T2T) is one stream of words. Every line ends with EOS, including empty lines.
+The stream is cut into windows of 256 words. So `per_word_perplexity` is over the same 217,646 (dev)
+and 245,569 (test) words as published numbers, but a window cannot use the words before it. The
+files are `wikitext-2-v1.zip`, or `train.txt`, `valid.txt`, `test.txt` in tmp_dir.
 
-Of `wikitext103`, T2T's names, a line is an example, empty ones are left out; `_l4k` and `_l16k` put
-lines together, up to 4,096 or 16,384 words; `_characters` has bytes, of the text before rare words
-became `<unk>`. train 1,165,029 lines, dev 2,461, test 2,891.
+`wikitext103` has T2T's names. Each line is an example, and empty lines are skipped. `_l4k` and
+`_l16k` join lines to examples of up to 4,096 or 16,384 words. `_characters` has the bytes of the
+text in which rare words are not replaced by `<unk>`. train 1,165,029 lines, dev 2,461, test 2,891.
 
-The vocabulary, `vocab.languagemodel_wikitext2.tokens` (33,277) and so on, is that of the train
-split, the most frequent word first.
+The vocabulary, such as `vocab.languagemodel_wikitext2.tokens` (33,277 words), has the words of the
+train split, the most frequent first.
 """
 
 import itertools
@@ -43,14 +43,14 @@ def _archive(folder):
 
 @problem.register("languagemodel_wikitext103")
 class LanguagemodelWikitext103(raw_text.FromArchive, text_problems.Text2SelfProblem):
-    """Words, of a line."""
+    """Lines of words."""
 
     archive = _archive("wikitext-103")
     members: tuple[str, ...] = ("wikitext-103/wiki.{}.tokens",)
     parts = {"train": "train", "dev": "valid", "test": "test"}
     num_train_shards = 10
     vocab_type = "tokens"
-    approx_vocab_size = sys.maxsize  # all of them
+    approx_vocab_size = sys.maxsize  # no limit
     oov_token = "<unk>"
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
@@ -61,7 +61,7 @@ class LanguagemodelWikitext103(raw_text.FromArchive, text_problems.Text2SelfProb
 
 @problem.register("languagemodel_wikitext2")
 class LanguagemodelWikitext2(LanguagemodelWikitext103):
-    """Words, of windows."""
+    """Windows of words."""
 
     archive = _archive("wikitext-2")
     members = ("wikitext-2/wiki.{}.tokens",)
@@ -69,7 +69,7 @@ class LanguagemodelWikitext2(LanguagemodelWikitext103):
 
     def path(self, split: str, tmp_dir: str | None) -> str:
         own = {part: os.path.join(tmp_dir or "", f"{part}.txt") for part in self.parts.values()}
-        if all(map(os.path.isfile, own.values())):  # a train.txt alone may be anybody's
+        if all(map(os.path.isfile, own.values())):  # train.txt alone may belong to another dataset
             return own[self.parts[split]]
         return super().path(split, tmp_dir)
 
@@ -83,11 +83,11 @@ class LanguagemodelWikitext2(LanguagemodelWikitext103):
     def encode_samples(self, samples: Samples, data_dir: str) -> Records:
         encoder = self.text_encoder(data_dir)
         for sample in samples:
-            yield {"targets": encoder.encode(sample["targets"])}  # EOS is where a line ends
+            yield {"targets": encoder.encode(sample["targets"])}  # the words contain EOS
 
 
 class _Joined(LanguagemodelWikitext103):
-    """Lines put together, up to `max_length` words."""
+    """Lines that are joined to examples of up to `max_length` words."""
 
     max_length: int
 
@@ -99,7 +99,7 @@ class _Joined(LanguagemodelWikitext103):
                 yield {"targets": " ".join(words)}
                 words = []
             words += of_line
-        if words:  # T2T loses these
+        if words:  # T2T drops these
             yield {"targets": " ".join(words)}
 
 

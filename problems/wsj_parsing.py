@@ -1,8 +1,8 @@
-"""Constituency parsing of the Penn Treebank's Wall Street Journal, as translation into a tree.
+"""Constituency parsing of the Wall Street Journal as translation to a linearized tree.
 
     (TOP (S (NP (NNP Mr.) (NNP Vinken)) (VP (VBZ is) (NP (NP (NN chairman)) …)) (. .)))
 
-A record; both features share one of about 32,768 subwords, 10,748 of the test's sample:
+A record. Both features share a vocabulary of about 32,768 subwords (10,748 for the test's sample):
 
     inputs    Mr. Vinken is chairman of Elsevier N.V. , the Dutch publishing group .
               [66, 40, 4988, 52, 302, …, 971, 321, 19, 1]
@@ -10,14 +10,14 @@ A record; both features share one of about 32,768 subwords, 10,748 of the test's
               /NP /PP /NP /VP . /S
               [5, 3, 9, 9, 2, 3, 4, 29, 3, 3, 7, …, 2, 4, 17, 5, 1]
 
-Put `wsjTrain.trees` and `wsjEval.trees` into tmp_dir, and `wsjTest.trees` if you have it; they may
-be gzipped. A tree stands on one line or on several, as in the treebank's `.mrg` files, with or
-without TOP around it. The usual sections are 02-21, 22 and 23; they are licensed.
+Put `wsjTrain.trees` and `wsjEval.trees` into tmp_dir, and `wsjTest.trees` if you have it. They may
+be gzipped. A tree has one line or several, as in the treebank's `.mrg` files, with or without TOP
+around it. The usual sections of the Penn Treebank are 02-21, 22 and 23. They require a licence.
 
-Names and symbols are T2T's, see `to_line`. Traces and function tags are taken out, as everywhere in
-parsing; T2T leaves them in. The vocabulary is built from the training trees; T2T's from the first
-1,000 pairs of `wsj.train.text.txt` and `wsj.train.tags.txt`. Free decoding is scored by F1 of
-labelled brackets, see `score`.
+Names and symbols are T2T's, see `to_line`. There are two differences. Traces and function tags are
+removed, as usual in parsing; T2T keeps them. The vocabulary is built from the training trees; T2T
+uses the first 1,000 pairs of `wsj.train.text.txt` and `wsj.train.tags.txt`. Decoded trees are
+scored by F1 of labelled brackets, see `score`.
 """
 
 import collections
@@ -32,7 +32,7 @@ from ut_keras.problems import problem, raw_text, text_problems
 from ut_keras.problems.problem import Texts
 from ut_keras.text import text_lines
 
-OUTERMOST = ("", "TOP", "ROOT", "S1")  # Labels of no phrase; `.mrg` files have an empty one.
+OUTERMOST = ("", "TOP", "ROOT", "S1")  # not labels of phrases; `.mrg` files have ""
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 _FUNCTION = re.compile(r"(?<!^)[-=].*")
 
@@ -41,7 +41,7 @@ class Tree(NamedTuple):
     """A phrase, or a part of speech with its word."""
 
     label: str
-    children: list  # of `Tree`, or of one str, the word
+    children: list  # list of `Tree`, or a list of one str, the word
 
     @property
     def is_word(self) -> bool:
@@ -49,10 +49,10 @@ class Tree(NamedTuple):
 
 
 def read(lines: Iterable[str], name: str) -> Iterator[Tree]:
-    """Yields the trees in lines of text, each on one line or on several.
+    """Yield the trees in lines of text; a tree has one line or several.
 
     Raises:
-        DataError: names the file, if brackets or words are not where they should be.
+        DataError: if brackets or words are misplaced. The message names the file.
     """
     stack = []
     for number, line in enumerate(lines, start=1):
@@ -89,9 +89,9 @@ def _error(name, number, received):
 
 
 def clean(tree: Tree) -> Tree | None:
-    """Returns the tree without traces (-NONE-) and function tags (NP-SBJ-1 is NP).
+    """Return the tree without traces (-NONE-) and function tags (NP-SBJ-1 is NP).
 
-    None if nothing is left.
+    Return None if nothing remains.
     """
     if tree.is_word:
         return None if tree.label == "-NONE-" else tree
@@ -100,14 +100,14 @@ def clean(tree: Tree) -> Tree | None:
 
 
 def to_line(tree: Tree) -> tuple[list[str], list[str]]:
-    """Returns (words, symbols), two lists of str.
+    """Return (words, symbols), two lists of str.
 
         (TOP (S (NP (PRP It)) (VP (VBZ works)) (. .)))
         words     It works .
         symbols   S NP PRP /NP VP VBZ /VP . /S
 
-    T2T's form, after Vinyals et al. 2015: a phrase opens with its label and closes with a slash
-    before it, a part of speech stands for its word, the outermost TOP is left out.
+    This is T2T's format, after Vinyals et al. 2015. A phrase opens with its label and closes with a
+    slash and its label. A part of speech replaces its word. The outermost TOP is omitted.
     """
     words, symbols = [], []
 
@@ -134,34 +134,38 @@ _SUFFIX = re.compile(r"[-=].*")
 
 
 def score(references: list[str], hypotheses: list[str]) -> dict[str, float]:
-    """F1 of labelled brackets, by the rules of EVALB with the parameters COLLINS.prm.
+    """Return F1 of labelled brackets by the rules of EVALB with COLLINS.prm.
 
-    A bracket is a phrase's label with the words that it spans, and is right if it is in both trees,
-    each as often as it occurs; sums are over all sentences. `TOP` is no bracket; the words
-    `, : `` '' .` are taken out, whereupon a phrase of nothing is no bracket; what follows - or = in
-    a label is cut off; PRT is the same as ADVP.
+    A bracket is the label of a phrase with the words that it spans. It is right if it is in both
+    trees. Equal brackets count as often as they occur. Sums are over all sentences. These rules
+    apply to both trees:
 
-    What a model writes need not be a tree over the sentence. EVALB leaves such a sentence out; here
-    it counts. A closing symbol closes all that is open within it, or is ignored if nothing of its
-    label is open; what is open at the end is closed. The n-th part of speech stands for the n-th
-    word, and which words are punctuation the right tree says. For trees over the sentence with the
-    right punctuation the numbers are EVALB's. (PYEVALB counts equal brackets once and leaves
-    punctuation in.)
+    - `TOP` is not a bracket.
+    - The words `, : `` '' .` are removed. A phrase without remaining words is not a bracket.
+    - The part of a label after - or = is removed. PRT equals ADVP.
+
+    The output of a model may not be a tree over the sentence. EVALB skips such a sentence, but here
+    it counts. A closing symbol also closes all open phrases inside it. It is ignored if no phrase
+    with its label is open. Phrases that are open at the end are closed. The n-th part of speech
+    belongs to the n-th word. The reference tree decides which words are punctuation. For trees over
+    the sentence with the right punctuation, the numbers equal EVALB's. (PYEVALB counts equal
+    brackets once and keeps punctuation.)
 
     Args:
-        references, hypotheses: lists of str, symbols as of `to_line` with spaces between.
+        references: list of str. Symbols as in `to_line`, separated by spaces.
+        hypotheses: list of str, the same.
 
     Returns:
-        {"labelled_f1", "labelled_precision", "labelled_recall", "labelled_complete_match": share of
-        sentences with the right brackets and no other, "whole_trees": share of hypotheses that are
-        trees over as many words}, all in [0, 1].
+        dict with values in [0, 1]: "labelled_f1", "labelled_precision", "labelled_recall",
+        "labelled_complete_match" (share of sentences with exactly the right brackets) and
+        "whole_trees" (share of hypotheses that are trees over the right number of words).
     """
     phrases, parts_of_speech = _symbols(references)
     right = in_references = in_hypotheses = complete = whole = 0
     for reference, hypothesis in zip(references, hypotheses, strict=True):
         tags, gold, _ = _parse(reference.split(), phrases)
         symbols = hypothesis.split()
-        # A label that no reference has is known by its closing symbol.
+        # A closing symbol identifies a label that no reference has.
         closed = {symbol[1:] for symbol in symbols if symbol.startswith("/")}
         written, found, is_balanced = _parse(symbols, phrases | (closed - parts_of_speech))
         is_whole = is_balanced and len(written) == len(tags)
@@ -184,14 +188,14 @@ def score(references: list[str], hypotheses: list[str]) -> dict[str, float]:
 
 
 def _symbols(references):
-    """(the labels of phrases, the parts of speech)."""
+    """Return (labels of phrases, parts of speech)."""
     symbols = {symbol for reference in references for symbol in reference.split()}
     phrases = {symbol[1:] for symbol in symbols if symbol.startswith("/")}
     return phrases, {symbol for symbol in symbols if symbol[0] != "/"} - phrases
 
 
 def _parse(symbols, phrases):
-    """(parts of speech, [(label, first word, word behind the last)], whether it is balanced)."""
+    """Return (parts of speech, [(label, first word, end)], whether symbols are balanced)."""
     tags: list[str] = []
     brackets: list[tuple[str, int, int]] = []
     stack: list[tuple[str, int]] = []
@@ -215,13 +219,13 @@ def _parse(symbols, phrases):
 
 
 def _word_offsets(tags, count):
-    """For each place between `count` words (or more), how many words that count are before it."""
+    """Return the number of words that count before each of `count` words (or more)."""
     counted = [tag not in _PUNCTUATION for tag in tags] + [True] * (count - len(tags))
     return [0, *itertools.accumulate(counted)]
 
 
 def _brackets(found, places):
-    """The brackets that count, as a Counter."""
+    """Return the brackets that count, as a Counter."""
     brackets: collections.Counter[tuple[str, int, int]] = collections.Counter()
     for label, start, end in found:
         label = _SUFFIX.sub("", label)
@@ -242,7 +246,7 @@ _FILES = {
 
 @problem.register("wsj_parsing")
 class WsjParsing(text_problems.Text2TextProblem):
-    """Words -> linearised tree."""
+    """A task to translate words to a linearized tree."""
 
     splits = ("train", "dev", "test")
     paper = "Vinyals et al. 2015, Grammar as a Foreign Language (not in the UT paper)"
