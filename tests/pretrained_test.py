@@ -1,4 +1,4 @@
-"""The runs that come along; what each can do is shown on its card, which `docs` tests run."""
+"""The runs that ship with the package. The tests of docs run the examples of their cards."""
 
 import os
 

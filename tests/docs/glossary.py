@@ -40,6 +40,8 @@ ALLOWED = [
 # be rewritten.
 CHECKED: list[str] = [
     "hparams",
+    "pretrained",
+    "problems",
     "tests/checkpoints",
     "tests/data",
     "tests/decoding",
@@ -51,6 +53,8 @@ CHECKED: list[str] = [
     "tests/models",
     "tests/ops",
     "tests/optimizers",
+    "tests/pretrained_test.py",
+    "tests/problems",
     "tests/process",
     "tests/t2t",
     "tests/t2t_import_test.py",

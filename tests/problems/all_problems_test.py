@@ -92,7 +92,7 @@ def test_a_batch(generated, tmp_path, name):
         count = counts[split]
         batches = list(problem.dataset(split, str(tmp_path), hp))
         read = sum(len(targets) for _, targets, *_ in batches)
-        assert read == count or split == "train" and read > 0  # which leaves out what is long
+        assert read == count or split == "train" and read > 0  # which drops long examples
         for features, targets, *_ in batches:
             assert set(features) == set(problem.feature_specs(str(tmp_path)))
             assert targets.dtype == "int32" and len(features["targets"]) == len(targets)

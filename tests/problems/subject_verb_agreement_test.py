@@ -137,7 +137,7 @@ def test_ranking_of_the_verb(tmp_path):
     logits = np.zeros([5, 4, 9], np.float32)
     logits[0, 2, [5, 6]] = 2, 1  # Right.
     logits[1, 1, [5, 6]] = 1, 2  # Wrong,
-    logits[1, 2, [5, 6]] = 9, 2  # whatever is said at EOS.
+    logits[1, 2, [5, 6]] = 9, 2  # logits at EOS do not matter
     logits[2, 2, [5, 6]] = 3, 3  # A tie is wrong.
     logits[4, 2, 5] = 9
     metrics = problem.feature_metrics(tmp_path / "data")

@@ -181,7 +181,7 @@ def test_gzip_inside_the_archive(tmp_path):
 
 
 def test_lines_for_vocab(tmp_path):
-    """Between two lines that are taken int(size / budget / 2) are left out; 60 bytes here."""
+    """The file has 60 bytes. int(60 / budget / 2) lines are skipped between two lines."""
     path = tmp_path / "text"
     path.write_text("".join(f"line {i:04}\n" for i in range(6)))
     assert list(parallel_text.lines_for_vocab(str(path), budget=60)) == [
