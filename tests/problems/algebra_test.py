@@ -20,7 +20,7 @@ def value(text, letters):
     return eval(exact, {"__builtins__": {}}, {"letters": letters})
 
 
-def test_worked_record():
+def test_algebra_inverse_matches_worked_record():
     tree = algebra.Node("+", "c", algebra.Node("*", "k", "d"))
     other = algebra.Node("-", "m", "e")
     assert (str(tree), str(other)) == ("c+k*d", "m-e")
@@ -28,7 +28,7 @@ def test_worked_record():
 
 
 @pytest.mark.parametrize("split", ["train", "dev"])
-def test_the_answers_solve_the_equations(split):
+def test_targets_solve_the_equations(split):
     for number, sample in enumerate(small(split)):
         letter, equation = sample["inputs"].split(":")
         left, right = equation.split("=")
@@ -46,7 +46,7 @@ def test_the_answers_solve_the_equations(split):
         assert sides[0] == sides[1], sample
 
 
-def test_depths():
+def test_random_tree_has_the_required_depth():
     def depth(tree):
         return 1 + max(map(depth, tree[1:])) if isinstance(tree, algebra.Node) else 0
 
@@ -60,7 +60,7 @@ def test_depths():
     )
 
 
-def test_generate_data(tmp_path):
+def test_algebra_inverse_generates_data(tmp_path):
     problem = problems.get("algorithmic_algebra_inverse")
     problem.sizes = {"train": 30, "dev": 10}
     assert problem.generate_data(tmp_path) == {"train": 30, "dev": 10}

@@ -27,7 +27,7 @@ def samples(problem, split="train"):
     return list(problem.generate_encoded_samples(split, None, None, seed=3))
 
 
-def test_names():
+def test_algorithmic_problems_are_registered():
     assert NAMES == [
         "algorithmic_addition_binary40",
         "algorithmic_addition_decimal40",
@@ -49,7 +49,7 @@ def test_names():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_ids_and_lengths(name):
+def test_samples_have_ids_and_lengths_of_the_split(name):
     problem = small(name)
     specs = problem.feature_specs(None)
     for split, longest in (("train", problem.train_length), ("dev", problem.dev_length)):
@@ -74,14 +74,14 @@ def test_ids_and_lengths(name):
         ("sort_problem", sorted),
     ],
 )
-def test_targets(task, expected):
+def test_targets_follow_the_task(task, expected):
     for example in samples(small(f"algorithmic_{task}")):
         assert example["targets"] == [*expected(example["inputs"][:-1]), 1]
 
 
 @pytest.mark.parametrize(("base", "name"), [(2, "binary40"), (10, "decimal40")])
 @pytest.mark.parametrize("operation", ["addition", "multiplication"])
-def test_arithmetic(operation, base, name):
+def test_arithmetic_targets_are_the_result(operation, base, name):
     def number(digits):
         assert all(0 <= d < base for d in digits)
         assert len(digits) == 1 or digits[-1] != 0
@@ -102,14 +102,14 @@ def test_arithmetic(operation, base, name):
     assert problem.feature_specs(None)["inputs"].vocab_size == base + 3
 
 
-def test_worked_record():
+def test_addition_matches_worked_record():
     encoders = problems.get("algorithmic_addition_decimal40").feature_encoders(None)
     assert encoders["inputs"].encode("9 5 10 4") == [11, 7, 12, 6]
     assert encoders["targets"].encode("3 6") == [5, 8]
     assert encoders["targets"].decode([5, 8, 1, 0, 9]) == "3 6"
 
 
-def test_nlplike_symbols_follow_zipf():
+def test_nlplike_symbols_follow_zipfs_law():
     counts = collections.Counter()
     for example in samples(small("algorithmic_reverse_nlplike8k", train_size=2000)):
         counts.update(example["inputs"][:-1])
@@ -153,7 +153,7 @@ def test_generation_is_repeatable(tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_test_split_is_of_exactly_the_longest_length(name):
+def test_test_split_has_exactly_the_longest_length(name):
     problem = small(name, test_size=20)
     if "test" not in problem.splits:
         return
@@ -177,7 +177,7 @@ def test_held_out_strings_are_not_in_training():
     assert {len(ids) for ids in dev} == set(range(2, 42))
 
 
-def test_reads_a_folder_that_t2t_generated():
+def test_dataset_reads_folder_of_t2t():
     problem = problems.get("algorithmic_reverse_binary40")
     for split in ("train", "dev"):
         examples = 0
@@ -188,7 +188,7 @@ def test_reads_a_folder_that_t2t_generated():
         assert examples > 50
 
 
-def test_missing_data(tmp_path):
+def test_dataset_names_missing_files(tmp_path):
     problem = problems.get("tiny_algo")
     with pytest.raises(DataError, match="tiny_algo-train.*--generate_data"):
         problem.dataset("train", tmp_path / "absent", HPARAMS)
@@ -197,7 +197,7 @@ def test_missing_data(tmp_path):
         problem.dataset("test", tmp_path, HPARAMS)
 
 
-def test_what_is_turned_round_has_the_space_of_its_targets():
+def test_reversed_problem_has_space_id_of_its_targets():
     """T2T's ids, by which its Transformers choose the row of an embedding."""
     ids = {"": 11, "_rev": 10, "_copy": 10, "_copy_rev": 11}
     for ending, space in ids.items():

@@ -60,7 +60,7 @@ def generated(tmp_path):
         for name in _WITHOUT
     ],
 )
-def test_ids_fit_the_vocabulary_and_come_from_their_text(generated, tmp_path, name):
+def test_ids_are_in_the_vocabulary_and_decode_to_text(generated, tmp_path, name):
     problem, counts = generated(name)
     encoders = problem.feature_encoders(str(tmp_path))
     specs = problem.record_specs(str(tmp_path))
@@ -85,7 +85,7 @@ _READ = ("algorithmic_algebra_inverse", "text2class_tsv", "text2self_txt", "text
     "name",
     [pytest.param(n, marks=[pytest.mark.slow] * (n not in _READ)) for n in _of_each_kind()],
 )
-def test_a_batch(generated, tmp_path, name):
+def test_dataset_yields_a_batch(generated, tmp_path, name):
     problem, counts = generated(name)
     hp = hparams.get("transformer_tiny", "batch_size=4096")
     for split in counts.keys() - {"test"}:  # which is read as dev is

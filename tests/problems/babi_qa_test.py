@@ -61,7 +61,7 @@ def records(problem, tmp_path, split):
     return [example for path in paths for example in tfrecords.read(path)]
 
 
-def test_names():
+def test_babi_problems_are_registered():
     names = [name for name in problems.names() if name.startswith("babi_qa_")]
     assert len(names) == 253
     assert "babi_qa_concat_all_tasks_1k" in names
@@ -70,7 +70,7 @@ def test_names():
     assert "babi_qa_sentence_single_task1_10k_valid" in names
 
 
-def test_worked_record_of_concat(tmp_path):
+def test_concat_matches_worked_record(tmp_path):
     write_archive(tmp_path)
     problem, counts = generate("babi_qa_concat_task1_1k", tmp_path)
     # Joint training: the three questions of each of the 20 tasks.
@@ -103,7 +103,7 @@ def test_worked_record_of_concat(tmp_path):
     assert encoder.decode(targets.numpy()[0].tolist()) == "hallway"
 
 
-def test_worked_record_of_sentence(tmp_path):
+def test_sentence_matches_worked_record(tmp_path):
     write_archive(tmp_path)
     problem, counts = generate("babi_qa_sentence_single_task1_1k", tmp_path)
     assert counts == {"train": 3, "dev": 1}
@@ -135,7 +135,7 @@ TRIMMED = types.SimpleNamespace(
 )
 
 
-def test_trimmed_stories_have_no_blank_row_inside(tmp_path):
+def test_trimmed_stories_have_no_empty_row(tmp_path):
     write_archive(tmp_path)
     problem, _ = generate("babi_qa_sentence_all_tasks_1k", tmp_path)
     real, sizes = collections.Counter(), set()
@@ -157,7 +157,7 @@ def test_trimmed_stories_have_no_blank_row_inside(tmp_path):
     assert real == padded
 
 
-def test_only_single_trains_on_one_task(tmp_path):
+def test_single_trains_on_one_task(tmp_path):
     write_archive(tmp_path, subset="en-10k")
     joint, counts = generate("babi_qa_sentence_task2_10k", tmp_path)
     assert counts == {"train": 60, "dev": 1}
@@ -169,7 +169,7 @@ def test_only_single_trains_on_one_task(tmp_path):
 
 
 @pytest.mark.parametrize(("task", "kept"), [(2, 70), (3, 130)])
-def test_the_last_sentences_are_kept(tmp_path, task, kept):
+def test_story_keeps_the_last_sentences(tmp_path, task, kept):
     story = [f"{i} Word{i} ." for i in range(1, 201)]
     write_archive(tmp_path, train="\n".join([*story, "201 Who ?\tWord1\t1\n"]))
     problem, _ = generate(f"babi_qa_sentence_single_task{task}_1k", tmp_path)
@@ -182,7 +182,7 @@ def test_the_last_sentences_are_kept(tmp_path, task, kept):
     assert encoder.decode(rows[-1]) == "Who ? <pad> <pad>"
 
 
-def test_permuted_stories_keep_what_answers(tmp_path):
+def test_permuted_stories_keep_the_answer(tmp_path):
     """From a name to its animal, to another one of that kind, to its color."""
     story = (
         "1 Lily is a frog.\n2 Brian is a frog.\n3 Lily is green.\n4 Greg is a swan.\n"
@@ -211,21 +211,21 @@ def test_permuted_stories_keep_what_answers(tmp_path):
     assert encoder.decode(dev["targets"]) == "green"
 
 
-def test_lines_end_at_a_line_feed_alone():
+def test_only_line_feed_ends_a_line():
     text = "1 Mary\x85went\u2028 home\x1c.\r\n2 Where is Mary?\thome\t1\n"
     [[(sentences, question, answer)]] = babi_files._parse("qa1", text)
     assert (sentences, question, answer) == (("Mary went home .",), "Where is Mary ?", "home")
     assert babi_files._parse("qa1", "") == []
 
 
-def test_archives_may_share_the_work(tmp_path):
+def test_files_are_read_from_several_archives(tmp_path):
     write_archive(tmp_path, tasks=[1], name="a_tasks_1-20_v1-2.tar.gz")
     others = [task for task in babi_files.TASKS if task != 1]
     write_archive(tmp_path, tasks=others, name="tasks_1-20_v1-2.rest.tar.gz")
     assert generate("babi_qa_concat_all_tasks_1k", tmp_path)[1] == {"train": 60, "dev": 20}
 
 
-def test_unpacked_folder(tmp_path):
+def test_files_are_read_from_unpacked_folder(tmp_path):
     subprocess.run(["tar", "-xf", write_archive(tmp_path), "-C", tmp_path], check=True)
     os.remove(tmp_path / "tasks_1-20_v1-2.tar.gz")
     assert generate("babi_qa_sentence_single_task7_1k", tmp_path)[1] == {"train": 3, "dev": 1}
@@ -238,14 +238,14 @@ def assert_data_error(pattern, name, tmp_path):
     assert os.listdir(tmp_path / "data") == []
 
 
-def test_missing_raw_data(tmp_path):
+def test_missing_file_is_named(tmp_path):
     name = "babi_qa_sentence_task1_1k"
     path = write_archive(tmp_path, tasks=[1, 2])
     pattern = f"en/qa3_three-supporting-facts_train.txt.*none in {path}.*Download http.*"
     assert_data_error(pattern, name, tmp_path)
 
 
-def test_the_archive_is_downloaded(tmp_path, monkeypatch):
+def test_missing_archive_is_downloaded(tmp_path, monkeypatch):
     def fetch(tmp_dir, raw_file):
         assert raw_file.name == "tasks_1-20_v1-2.tar.gz"
         write_archive(tmp_dir)
@@ -254,7 +254,7 @@ def test_the_archive_is_downloaded(tmp_path, monkeypatch):
     assert generate("babi_qa_sentence_single_task1_1k", tmp_path)[1] == {"train": 3, "dev": 1}
 
 
-def test_damaged_raw_data(tmp_path):
+def test_damaged_archive_is_named(tmp_path):
     path = write_archive(tmp_path)
     with open(path, "r+b") as file:
         file.truncate(400)
@@ -267,7 +267,7 @@ def test_damaged_raw_data(tmp_path):
 # Validation splits.
 
 
-def test_official_validation_split(tmp_path):
+def test_valid_problem_uses_official_split(tmp_path):
     first, second = TRAIN.split("1 Sandra")
     parts = {"train": first, "valid": f"1 Sandra{second}"}
     write_archive(tmp_path, subset="en-10k", valid=parts)
@@ -285,7 +285,7 @@ def test_official_validation_split(tmp_path):
     assert records(problem, tmp_path, "test") == records(other, tmp_path, "dev")
 
 
-def test_validation_split_by_story(tmp_path, capsys):
+def test_validation_split_without_official_files(tmp_path, capsys):
     stories = [f"1 Word{i}.\n2 Who?\tWord{i}\t1\n3 So?\tWord{i}\t1\n" for i in range(1, 21)]
     write_archive(tmp_path, train="".join(stories))
     problem, counts = generate("babi_qa_concat_task7_1k_valid", tmp_path)
@@ -321,7 +321,7 @@ def evaluate(problem, data_dir, wrong_tasks):
 
 
 @pytest.mark.parametrize("form", [pytest.param("concat", marks=pytest.mark.slow), "sentence"])
-def test_error_per_task(tmp_path, form):
+def test_feature_metrics_give_error_per_task(tmp_path, form):
     write_archive(tmp_path)
     problem, _ = generate(f"babi_qa_{form}_all_tasks_1k", tmp_path)
     results = evaluate(problem, tmp_path / "data", {3, 19})
@@ -334,18 +334,18 @@ def test_error_per_task(tmp_path, form):
     assert len(results) == 22
 
 
-def test_error_of_one_task():
+def test_feature_metrics_give_error_of_one_task():
     assert list(problems.get("babi_qa_sentence_task3_1k").feature_metrics(None)) == ["error/task_3"]
 
 
-def test_five_percent_is_no_failure():
+def test_error_of_five_percent_is_not_a_failure():
     problem = problems.get("babi_qa_concat_all_tasks_1k")
     errors = {"error/task_1": 0.05, "error/task_2": 0.051, "accuracy": 0.9}
     summary = problem.summarize(errors)
     assert summary == {"mean_error": pytest.approx(0.0505), "failed_tasks": 1.0}
 
 
-def test_records_without_the_task_are_read(tmp_path):
+def test_records_without_task_can_be_read(tmp_path):
     """T2T's, and those of our first version."""
     write_archive(tmp_path)
     problem, _ = generate("babi_qa_concat_all_tasks_1k", tmp_path)

@@ -17,7 +17,7 @@ def _file(number):
     return hashlib.sha1(_address(number).encode()).hexdigest() + ".story"
 
 
-def test_stories_by_their_addresses(tmp_path):
+def test_stories_are_split_by_url(tmp_path):
     stories = {
         "cnn": {0: _STORY + "@highlight\n\nAll of them!\n", 1: "No highlights.\n"},
         "dailymail": {2: _STORY, 3: "@highlight\n\nNo article\n"},

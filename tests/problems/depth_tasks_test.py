@@ -32,7 +32,7 @@ def _split(sample):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_validation_and_test_are_never_trained_on(name):
+def test_splits_do_not_overlap(name):
     train = {sample["inputs"] for sample in _samples(name, "train", 3000)}
     for split in ("dev", "test"):
         for sample in _samples(name, split):
@@ -40,7 +40,7 @@ def test_validation_and_test_are_never_trained_on(name):
 
 
 @pytest.mark.parametrize("name", [*NAMES, "sudoku6"])
-def test_encoded_and_reproducible(name):
+def test_samples_are_encoded_and_reproducible(name):
     encoders = problems.get(name).feature_encoders()
     samples = _samples(name, "train", 50)
     assert samples == _draw(name, "train", 50)
@@ -56,7 +56,7 @@ def test_encoded_and_reproducible(name):
 
 
 @pytest.mark.parametrize("name, order", [("ctl_forward", 1), ("ctl_backward", -1)])
-def test_table_lookup_is_a_composition(name, order):
+def test_table_lookup_composes_functions(name, order):
     for split, depths in problems.get(name).depths.items():
         single, seen = {}, set()
         for words, label in map(_split, _samples(name, split)):
@@ -96,7 +96,7 @@ def test_published_table_lookup(name, order):
 
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
-def test_addition(split):
+def test_addition_has_digits_of_the_sum(split):
     shortest, longest = problems.get("addition10").lengths[split]
     lengths, travelled = set(), collections.Counter()
     for columns, targets in map(_split, _samples("addition10", split)):
@@ -155,7 +155,7 @@ def _depth(words):
 
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
-def test_listops(split):
+def test_listops_evaluates_nested_lists(split):
     shallowest, deepest = problems.get("listops").depths[split]
     depths = collections.Counter()
     for words, label in map(_split, _samples("listops", split)):
@@ -166,7 +166,7 @@ def test_listops(split):
 
 
 @pytest.mark.parametrize("longest", [10, 40])
-def test_parity(longest):
+def test_parity_counts_ones(longest):
     lengths = set()
     for split in ("train", "test"):
         for words, label in map(_split, _samples(f"parity{longest}", split)):
@@ -176,7 +176,7 @@ def test_parity(longest):
     assert max(length for split, length in lengths if split == "train") == longest
 
 
-def test_dyck():
+def test_dyck_has_balanced_and_unbalanced_strings():
     counts = collections.Counter()
     for words, label in map(_split, _samples("dyck40", "test", 1000)):
         assert len(words) == 80
@@ -236,7 +236,7 @@ def _steps(cells):
 
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
-def test_sudoku(split):
+def test_sudoku_has_unique_solutions(split):
     shallowest, deepest = problems.get("sudoku6").depths[split]
     depths = collections.Counter()
     for sample in _samples("sudoku6", split, 20):
@@ -247,13 +247,13 @@ def test_sudoku(split):
     assert set(depths) == set(range(shallowest, deepest + 1))
 
 
-def test_solutions_of_sudoku_are_of_training_or_not():
+def test_sudoku_splits_have_different_solutions():
     for split in ("train", "dev", "test"):
         for sample in _samples("sudoku6_iid", split, 20):
             assert generated_classes.is_held_out(sample["targets"]) == (split != "train")
 
 
-def test_what_does_not_follow_has_no_steps():
+def test_unsolvable_puzzle_has_no_steps():
     assert sudoku.steps_to_solve([0] * 36) is None
     solution = sudoku.draw_solution(np.random.default_rng(0))
     assert sudoku.steps_to_solve(solution) == 0

@@ -91,7 +91,7 @@ def _samples(problem, split, tmp_path):
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_samples_and_files(name, tmp_path):
+def test_glue_problems_read_samples_from_files(name, tmp_path):
     archive, members, vocabulary, expected = PROBLEMS[name]
     archives.write(tmp_path / archive, members)
     problem, counts = archives.generate(name, tmp_path)
@@ -112,7 +112,7 @@ def test_samples_and_files(name, tmp_path):
     assert not any(name.startswith("labels.") for name in os.listdir(tmp_path / "data"))
 
 
-def test_a_class_of_two_texts_with_characters(tmp_path):
+def test_characters_encode_two_texts(tmp_path):
     archives.write(tmp_path / PROBLEMS["rte"][0], PROBLEMS["rte"][1])
     problem, _ = archives.generate("rte_characters", tmp_path)
     assert ("dev 2$dev two", "entailment") in archives.texts(problem, tmp_path, "dev")
@@ -123,7 +123,7 @@ def test_a_class_of_two_texts_with_characters(tmp_path):
     assert model(features).shape[1] == 2
 
 
-def test_paraphrases_are_split_by_ids(tmp_path):
+def test_msr_paraphrase_corpus_is_split_by_ids(tmp_path):
     folder = tmp_path / "MRPC"
     folder.mkdir()
     header = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
@@ -140,7 +140,7 @@ def test_paraphrases_are_split_by_ids(tmp_path):
     assert _samples(problem, "test", tmp_path)[0] == (("one 4", "two 4"), "not_paraphrase")
 
 
-def test_classes_as_text(tmp_path):
+def test_multi_nli_text2text_has_class_as_text(tmp_path):
     archives.write(tmp_path / PROBLEMS["multi_nli"][0], PROBLEMS["multi_nli"][1])
     problem, _ = archives.generate("multi_nli_text2text", tmp_path)
     assert archives.texts(problem, tmp_path, "dev") == [
@@ -155,14 +155,14 @@ def test_classes_as_text(tmp_path):
         *("0\ta\tb\t\u00b2", "0\ta\tb\t\u0661", "0\ta\tb\t" + "1" * 5000),
     ],
 )
-def test_a_row_that_is_none_is_told_by_its_number(row, tmp_path):
+def test_invalid_row_is_named_by_its_number(row, tmp_path):
     tables = _tables("RTE", "header\n", "0\ta\tb\t1\n" + row, "0\ta\tb\t1\n")
     archives.write(tmp_path / "RTE.zip", tables)
     with pytest.raises(DataError, match="not_entailment.*train.tsv, line 3: '0"):
         archives.generate("rte", tmp_path)
 
 
-def test_the_vocabulary_of_another_problem_is_not_made_of_this_one(tmp_path):
+def test_shared_vocabulary_is_required(tmp_path):
     archives.write(tmp_path / PROBLEMS["multi_nli"][0], PROBLEMS["multi_nli"][1])
     with pytest.raises(DataError, match="vocab.languagemodel_lm1b32k.32768.subwords"):
         archives.generate("multi_nli_shared_vocab", tmp_path)
@@ -174,7 +174,7 @@ def test_the_vocabulary_of_another_problem_is_not_made_of_this_one(tmp_path):
     assert archives.generate("multi_nli_shared_vocab", tmp_path)[1] == {"train": 1, "dev": 1}
 
 
-def test_a_file_of_a_name_that_anybody_has_is_not_read(tmp_path):
+def test_common_file_name_is_not_read(tmp_path):
     name = "rte"
     archives.write(tmp_path / PROBLEMS[name][0], PROBLEMS[name][1])
     expected = archives.generate(name, tmp_path)[1]

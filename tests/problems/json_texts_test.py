@@ -9,7 +9,7 @@ from tests.problems import archives
 pytestmark = pytest.mark.usefixtures("no_checksums")
 
 
-def test_squad(tmp_path):
+def test_squad_has_context_question_and_answer(tmp_path):
     def article(split):
         questions = [
             {"question": f" Which {i}? ", "answers": [{"text": f"{split} {i} "}, {"text": "no"}]}
@@ -29,7 +29,7 @@ def test_squad(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "pairs"), [("1d", ["ab", "ac", "bc"]), ("2d", None)])
-def test_captions_of_a_picture_are_paraphrases(name, pairs, tmp_path):
+def test_captions_of_a_picture_are_pairs(name, pairs, tmp_path):
     captions = [(7, "a"), (8, "d"), (7, "b"), (7, "c")]
     annotations = [{"image_id": image, "caption": caption} for image, caption in captions]
     members = {

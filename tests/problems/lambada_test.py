@@ -49,7 +49,7 @@ def records(problem, tmp_path, split):
     ]
 
 
-def test_language_model(tmp_path):
+def test_language_model_has_sentences(tmp_path):
     write_files(tmp_path)
     problem, counts = generate("lambada_lm", tmp_path)
     assert counts == {"train": 5, "dev": 2, "test": 1}
@@ -78,7 +78,7 @@ def test_reading_comprehension(tmp_path):
     assert specs["targets"].vocab_size == specs["inputs"].vocab_size == 14
 
 
-def test_comprehension_is_trained_on_passages(tmp_path):
+def test_reading_comprehension_trains_on_passages(tmp_path):
     write_files(tmp_path)
     (tmp_path / "train.txt").write_text("somebody's\n")
     problem, counts = generate("lambada_rc", tmp_path)
@@ -88,7 +88,7 @@ def test_comprehension_is_trained_on_passages(tmp_path):
     ]
 
 
-def test_comprehension_of_chu_et_al(tmp_path):
+def test_reading_comprehension_uses_passages_of_chu_et_al(tmp_path):
     write_files(tmp_path, novels=False)
     write_archive(
         tmp_path / "lambada-train-valid.tar.gz", {"lambada-train-valid/train.txt": b"dog the dog\n"}
@@ -116,7 +116,7 @@ def write_archive(path, files):
             archive.addfile(info, io.BytesIO(content))
 
 
-def test_archive(tmp_path):
+def test_files_are_read_from_the_archive(tmp_path):
     novels = io.BytesIO()
     with tarfile.open(fileobj=novels, mode="w") as archive:
         info = tarfile.TarInfo("train-novels/Fantasy/1.txt")
@@ -140,13 +140,13 @@ def test_archive(tmp_path):
     assert generate("lambada_lm", by_hand)[1] == expected
 
 
-def test_without_novels(tmp_path, capsys):
+def test_without_novels_there_is_no_train_split(tmp_path, capsys):
     write_files(tmp_path, novels=False)
     assert generate("lambada_lm", tmp_path)[1] == {"dev": 2, "test": 1}
     assert "no train-novels" in capsys.readouterr().out
 
 
-def test_missing_and_damaged_files(tmp_path):
+def test_missing_and_damaged_files_are_named(tmp_path):
     write_files(tmp_path)
     os.remove(tmp_path / lambada.TEST)
     with pytest.raises(DataError, match=f"tmp_dir .*{lambada.TEST}"):
@@ -166,7 +166,7 @@ def values(function, logits, targets, features=None):
     return float(total), float(count)
 
 
-def test_the_last_word_of_a_sequence():
+def test_last_word_precedes_eos():
     targets = [[5, 6, 1, 0], [7, 6, 5, 1], [6, 1, 0, 0], [3, UNKNOWN, 1, 0], [0, 0, 0, 0]]
     logits = np.zeros([5, 4, 8], np.float32)
     logits[0, 1, 6] = 9  # Right.
@@ -180,14 +180,14 @@ def test_the_last_word_of_a_sequence():
     assert (total, count) == (pytest.approx(3 * high + (9 + high), rel=1e-5), 4)
 
 
-def test_the_last_word_as_a_class():
+def test_last_word_is_the_class():
     logits = np.zeros([3, 8], np.float32)
     logits[0, 5] = logits[1, 6] = logits[2, UNKNOWN] = 9
     function = last_word.mean(last_word.is_right(UNKNOWN))
     assert values(function, logits, [[5], [5], [UNKNOWN]]) == (1, 3)
 
 
-def test_the_last_word_chosen_from_the_context():
+def test_last_word_accuracy_from_context_uses_words_of_inputs():
     features = {"inputs": tf.constant([[5, 6, 1, 0], [5, 6, UNKNOWN, 1], [4, 6, 1, 0]])}
     logits = np.zeros([3, 8], np.float32)
     logits[:, [7, 0, 1, UNKNOWN]] = 9  # Not in the context, or no words.

@@ -24,7 +24,7 @@ def samples(name, split, count=2000, seed=1):
     )
 
 
-def test_names():
+def test_lte_problems_are_registered():
     assert [name for name in problems.names() if name.startswith("lte_")] == NAMES
 
 
@@ -38,7 +38,7 @@ def test_splits_share_no_inputs(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_seed_decides(name):
+def test_samples_depend_on_the_seed(name):
     assert samples(name, "train", 20, seed=1) == samples(name, "train", 20, seed=1)
     assert samples(name, "train", 20, seed=1) != samples(name, "train", 20, seed=2)
 
@@ -79,7 +79,7 @@ def test_program_mix_and_limits():
         assert len(right) == 5
 
 
-def test_worked_record(tmp_path, monkeypatch):
+def test_lte_program_matches_worked_record(tmp_path, monkeypatch):
     sizes = {"train": 200, "dev": 20, "test": 20}
     monkeypatch.setattr(learning_to_execute.LearningToExecute, "sizes", sizes)
     problem = problems.get("lte_program")
@@ -271,7 +271,7 @@ def test_literals_of_python_programs_include_the_power_of_ten():
     assert found == set(range(1, 11))
 
 
-def test_digits():
+def test_literals_cover_all_numbers_of_their_length():
     rng = random.Random(1)
     texts = [problems.get("lte_copy").draw(rng, 2, 0)[0] for _ in range(2000)]
     assert (min(texts), max(texts), len(set(texts))) == ("10", "99", 90)

@@ -40,7 +40,7 @@ def decoded(problem, raw_dir, split):
     return records, [encoder.decode(text_encoder.cut_at_eos(r["targets"])) for r in records]
 
 
-def test_sentences_and_unknown_words(raw_dir):
+def test_unknown_words_become_unk(raw_dir):
     problem, counts = generate("languagemodel_lm1b8k", raw_dir)
     assert counts == {"train": 198, "dev": 2}
     assert "vocab.languagemodel_lm1b8k.8192.subwords" in os.listdir(raw_dir / "data")

@@ -23,7 +23,7 @@ def samples(name, tmp_path, split):
     return list(problem.generate_samples(split, None, str(tmp_path), seed=0))
 
 
-def test_two_variables(tmp_path):
+def test_two_variables_reads_the_archive(tmp_path):
     lines = [f"y={i},x=-2,y*x:{-2 * i}\n" for i in range(1, 23)]
     write_archive(
         tmp_path / "mathematical_language_understanding_train.tar.gz",
@@ -40,13 +40,13 @@ def test_two_variables(tmp_path):
     assert counts == {"train": 20, "dev": 2}
 
 
-def test_two_variables_unpacked(tmp_path):
+def test_two_variables_reads_unpacked_file(tmp_path):
     (tmp_path / "symbolic_math_train.txt").write_text("y=1,x=2,y+x:3\nno answer\n")
     with pytest.raises(DataError, match="question:answer.*line 2"):
         samples("algorithmic_math_two_variables", tmp_path, "train")
 
 
-def test_deepmind(tmp_path):
+def test_deepmind_reads_questions_and_answers(tmp_path):
     levels = ("train-easy", "train-medium", "train-hard", "interpolate", "extrapolate")
     texts = {
         f"mathematics_dataset-v1.0/{level}/numbers__gcd.txt": f"What is {level}?\n4\nAnd?\n-5\n"
@@ -65,7 +65,7 @@ def test_deepmind(tmp_path):
     ]
 
 
-def test_algolisp(tmp_path):
+def test_algolisp_flattens_the_program_tree(tmp_path):
     entry = {"text": ["add", "a", "to", "b"], "short_tree": ["reduce", ["+", "a", ["b"]], "0"]}
     for split in ("train", "dev", "test"):
         with gzip.open(tmp_path / f"metaset3.{split}.jsonl.gz", "wt", encoding="utf-8") as file:

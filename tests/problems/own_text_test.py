@@ -29,7 +29,7 @@ def write(folder, **files):
         (folder / name.replace("__", ".")).write_text(text, encoding="utf-8")
 
 
-def test_language_model(tmp_path):
+def test_text2self_txt_reads_lines(tmp_path):
     lines = [f"Sentence {i}\twith a tab, ä." for i in range(40)]
     write(tmp_path, train__txt=["", *lines], test__txt=["  last one "])
     problem, counts = generate("text2self_txt", tmp_path)
@@ -46,7 +46,7 @@ def test_language_model(tmp_path):
     assert list(problem.feature_metrics(str(tmp_path / "data"))) == ["per_word_perplexity"]
 
 
-def test_subwords_are_as_many_as_the_text_teaches(tmp_path, capsys):
+def test_number_of_subwords_depends_on_file_size(tmp_path, capsys):
     lines = [f"{i} bottles of {i * i % 997} green walls" for i in range(400)]
     write(tmp_path, train__txt=lines)
     problem, _ = generate("text2self_txt", tmp_path)
@@ -59,7 +59,7 @@ def test_subwords_are_as_many_as_the_text_teaches(tmp_path, capsys):
     assert problem.feature_encoders(str(tmp_path / "more" / "data"))["targets"].vocab_size > 4 * few
 
 
-def test_whole_words_are_a_vocabulary_too(tmp_path):
+def test_tokens_can_be_the_vocabulary(tmp_path):
     class Words(own_text.Text2SelfTxt):
         name, vocab_type, oov_token = "own_words", "tokens", "<unk>"
 
@@ -70,7 +70,7 @@ def test_whole_words_are_a_vocabulary_too(tmp_path):
     assert encoder.decode(records(problem, tmp_path, "train")[0]["targets"][:-1]) == "two words"
 
 
-def test_classes(tmp_path):
+def test_text2class_tsv_reads_labels(tmp_path):
     write(
         tmp_path,
         train__tsv=[f"text number {i}\t{label}" for i in range(10) for label in ("good", "so so")],
@@ -90,7 +90,7 @@ def test_classes(tmp_path):
     assert sum(targets.shape[0] for _, targets in batches) == 20
 
 
-def test_a_label_that_training_does_not_know(tmp_path):
+def test_unknown_label_raises(tmp_path):
     write(tmp_path, train__tsv=["a\tx", "b\ty"], dev__tsv=["c\tz"])
     with pytest.raises(DataError, match="labels of the dev split.*Received: z"):
         generate("text2class_tsv", tmp_path)
@@ -103,12 +103,12 @@ def test_a_label_that_training_does_not_know(tmp_path):
 @pytest.mark.parametrize(
     ("name", "file"), [("text2self_txt", "train.txt"), ("text2class_tsv", "train.tsv")]
 )
-def test_missing_file(tmp_path, name, file):
+def test_missing_train_file_raises(tmp_path, name, file):
     with pytest.raises(DataError, match=f"{file} .*text.*tmp_dir='{tmp_path}'"):
         generate(name, tmp_path)
 
 
-def test_t2ts_tmpdir(tmp_path):
+def test_text2text_tmpdir_reads_parallel_files(tmp_path):
     write(
         tmp_path,
         inputs__train__txt=[f"source {i}" for i in range(9)],
@@ -156,7 +156,7 @@ WORDS = ["the", "cat", "sat", "on", "mat"]
         (["the", "\u2581cat"], ["67%"]),
     ],
 )
-def test_vocabulary_of_no_words_of_the_text_is_named_once(tmp_path, capsys, vocabulary, said):
+def test_vocabulary_without_words_of_the_text_prints_one_note(tmp_path, capsys, vocabulary, said):
     write(tmp_path, **PARALLEL, vocab__txt=vocabulary)
     generate("text2text_tmpdir_tokens", tmp_path)
     out = capsys.readouterr().out
@@ -168,14 +168,14 @@ def test_vocabulary_of_no_words_of_the_text_is_named_once(tmp_path, capsys, voca
     assert len(notes) == len({*notes})
 
 
-def test_special_words_of_the_text_itself_are_used(tmp_path, capsys):
+def test_special_words_in_the_text_print_no_note(tmp_path, capsys):
     write(tmp_path, **{**PARALLEL, "inputs__train__txt": ["<s> the cat"] * 12})
     write(tmp_path, vocab__txt=["<s>", *WORDS])
     generate("text2text_tmpdir_tokens", tmp_path)
     assert "note:" not in capsys.readouterr().out
 
 
-def test_unknown_words_are_those_of_the_first_examples(tmp_path, capsys):
+def test_note_on_unknown_words_uses_first_examples(tmp_path, capsys):
     """And no example is lost by looking at them."""
     texts = ["the cat"] * 1200 + ["other words here"] * 4000
     write(tmp_path, **PARALLEL)
@@ -189,7 +189,7 @@ def test_unknown_words_are_those_of_the_first_examples(tmp_path, capsys):
     assert len(tfrecords.find(tmp_path / "few", problem.filename, "train"))
 
 
-def test_t2ts_tmpdir_without_a_file(tmp_path):
+def test_text2text_tmpdir_names_missing_file(tmp_path):
     write(tmp_path, inputs__train__txt=["a"], targets__train__txt=["b"])
     with pytest.raises(DataError, match="tmp_dir=.*inputs.eval.txt"):
         generate("text2text_tmpdir", tmp_path)

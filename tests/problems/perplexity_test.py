@@ -32,7 +32,7 @@ def test_count_words(encoder):
     assert perplexity.count_words(encoder, [1]) == 1
 
 
-def test_matches_reference():
+def test_per_word_perplexity_matches_reference():
     """exp(-sum log p / words), the sums added up over batches of different length."""
     encoder = subwords([TEXT, "so long"])
     metric = perplexity.per_word(encoder)
@@ -56,5 +56,5 @@ def test_matches_reference():
     assert metric.finish(total / words) == pytest.approx(math.exp(reference / 17), rel=1e-5)
 
 
-def test_a_broken_model_has_an_infinite_perplexity():
+def test_too_large_loss_gives_infinite_perplexity():
     assert perplexity.exp(1e4) == math.inf

@@ -8,7 +8,7 @@ from ut_keras.errors import DataError
 from ut_keras.problems import problem
 
 
-def test_listing_loads_no_tensorflow():
+def test_listing_problems_does_not_import_tensorflow():
     code = (
         "import sys; from ut_keras import problems;"
         "assert 'algorithmic_reverse_binary40' in problems.names();"
@@ -25,7 +25,7 @@ def test_unknown_name_lists_the_nearest():
 
 
 @pytest.mark.parametrize("name", problems.names())
-def test_every_problem_can_be_made(name):
+def test_every_problem_can_be_created(name):
     found = problems.get(name)
     assert found.name == name
     assert set(found.splits) <= {"train", "dev", "test"}
@@ -34,7 +34,7 @@ def test_every_problem_can_be_made(name):
 
 
 @pytest.mark.parametrize("attribute", ["dataset_splits", "is_generate_per_split"])
-def test_splits_of_t2ts_kind_are_refused(attribute):
+def test_register_rejects_t2ts_split_attributes(attribute):
     """They were not read: a ported problem was evaluated on its training data."""
     ported = type("Ported", (problem.Problem,), {attribute: property(lambda self: False)})
     with pytest.raises(DataError, match=f"t2t_package.md. Received: {attribute}"):

@@ -43,7 +43,7 @@ def records(problem, raw_dir, split):
     return [record["targets"] for path in paths for record in tfrecords.read(path)]
 
 
-def test_words(raw_dir):
+def test_ptb10k_has_words(raw_dir):
     problem, counts = generate("languagemodel_ptb10k", raw_dir)
     assert counts == {"train": 2, "dev": 1, "test": 1}
     lines = text_encoder.read_lines(str(raw_dir / "data" / "vocab.lmptb.10000"))
@@ -58,7 +58,7 @@ def test_words(raw_dir):
     assert list(problem.feature_metrics(str(raw_dir / "data"))) == ["per_word_perplexity"]
 
 
-def test_characters_are_the_text(raw_dir):
+def test_characters_encode_the_text(raw_dir):
     problem, _ = generate("languagemodel_ptb_characters", raw_dir)
     encoder = problem.feature_encoders(str(raw_dir / "data"))["targets"]
     assert {encoder.decode(ids) for ids in records(problem, raw_dir, "train")} == {
@@ -69,7 +69,7 @@ def test_characters_are_the_text(raw_dir):
     assert list(problem.feature_metrics(str(raw_dir / "data"))) == ["per_word_perplexity"]
 
 
-def test_a_vocabulary_of_t2t_is_read_as_it_is(tmp_path, capsys):
+def test_vocabulary_of_t2t_is_used(tmp_path, capsys):
     """Its ids stay; but its padding is a word, and no perplexity is claimed."""
     (tmp_path / "vocab.lmptb.10000").write_text("the\n<unk>\n<EOS>\nN")
     problem = problems.get("languagemodel_ptb10k")
@@ -79,7 +79,7 @@ def test_a_vocabulary_of_t2t_is_read_as_it_is(tmp_path, capsys):
     assert "is the word 'the'" in capsys.readouterr().out
 
 
-def test_missing_file(raw_dir):
+def test_archive_without_files_raises(raw_dir):
     os.rename(raw_dir / "simple-examples.tgz", raw_dir / "other.tgz")
     with tarfile.open(raw_dir / "simple-examples.tgz", "w:gz") as archive:
         archive.add(__file__, "simple-examples/README")

@@ -9,7 +9,7 @@ from ut_keras.errors import DataError
 pytestmark = pytest.mark.usefixtures("no_checksums")
 
 
-def test_a_file_is_a_review(tmp_path):
+def test_imdb_file_is_one_review(tmp_path):
     members = {
         f"aclImdb/{part}/{label}/{i}_9.txt": f"A {label} film,\n{part} {i}. "
         for part in ("train", "test")
@@ -25,7 +25,7 @@ def test_a_file_is_a_review(tmp_path):
 
 
 @pytest.mark.parametrize(("kind", "most"), [("full", 5), ("polarity", 2)])
-def test_numbers_are_classes(kind, most, tmp_path):
+def test_yelp_stars_are_classes(kind, most, tmp_path):
     rows = "".join(f'"{i}","They say ""{i}"", \\nor more. "\n' for i in range(1, most + 1))
     folder = f"yelp_review_{kind}_csv"
     members = {f"{folder}/{name}.csv": rows for name in ("train", "test")}
@@ -39,7 +39,7 @@ def test_numbers_are_classes(kind, most, tmp_path):
     assert {record["targets"][0] for record in tfrecords.read(path)} == set(range(1, most + 1))
 
 
-def test_a_line_that_is_no_review(tmp_path):
+def test_invalid_yelp_line_is_named(tmp_path):
     folder = "yelp_review_polarity_csv"
     members = {f"{folder}/{name}.csv": '"1","good"\n"3","?"\n' for name in ("train", "test")}
     archives.write(tmp_path / f"{folder}.tgz", members)

@@ -72,7 +72,7 @@ def interpret(text):
     return {"opposite": turn + turn + act, "around": (turn + act) * 4}[words[1]]
 
 
-def test_commands():
+def test_commands_have_the_published_actions():
     found = scan.commands()
     assert len({command.text for command in found}) == len(found) == 20_910
     assert max(len(command.actions) for command in found) == 48
@@ -82,13 +82,13 @@ def test_commands():
     assert words == {*scan.WORDS, *scan.ACTIONS}
 
 
-def test_names():
+def test_scan_problems_are_registered():
     names = [*SIZES, *(f"{name}_valid" for name in SIZES)]
     assert [name for name in problems.names() if name.startswith("scan_")] == sorted(names)
 
 
 @pytest.mark.parametrize("name", sorted(SIZES))
-def test_sizes_and_no_overlap(name):
+def test_splits_have_published_sizes_without_overlap(name):
     train, test = inputs(name, "train"), inputs(name, "test")
     assert (len(train), len(test)) == SIZES[name]
     assert not set(train) & set(test)
@@ -97,12 +97,12 @@ def test_sizes_and_no_overlap(name):
 
 
 @pytest.mark.parametrize(("name", "split"), sorted(CHARACTERS))
-def test_as_many_characters_as_the_authors_files(name, split):
+def test_splits_have_as_many_characters_as_authors_files(name, split):
     lines = [f"IN: {s['inputs']} OUT: {s['targets']}\n" for s in samples(name, split)]
     assert sum(map(len, lines)) == CHARACTERS[name, split]
 
 
-def test_what_training_lacks():
+def test_train_split_lacks_the_tested_commands():
     def has(pattern, name, split):
         return {bool(re.search(pattern, text)) for text in inputs(name, split)}
 
@@ -126,7 +126,7 @@ def test_what_training_lacks():
     assert has("jump around right", "scan_filler_num2", "test") == {True}
 
 
-def test_a_tenth_is_held_out():
+def test_valid_problem_holds_out_a_tenth():
     """As Csordás et al. 2021: dev has the lengths of training and none of its commands."""
     name = "scan_length_cutoff26"
     train, dev = inputs(f"{name}_valid", "train"), inputs(f"{name}_valid", "dev")
@@ -141,7 +141,7 @@ def test_random_splits_do_not_depend_on_the_seed():
     assert other == inputs("scan_simple", "train")
 
 
-def test_worked_record(tmp_path):
+def test_scan_matches_worked_record(tmp_path):
     problem = problems.get("scan_simple_p1")
     assert problem.generate_data(tmp_path) == {"train": 209, "test": 20_701}
     encoder = problem.feature_encoders(tmp_path)["inputs"]

@@ -38,14 +38,14 @@ def records(problem, tmp_path, split):
     return [example for path in paths for example in tfrecords.read(path)]
 
 
-def test_names():
+def test_agreement_problems_are_registered():
     names = [name for name in problems.names() if name.startswith("sva_")]
     assert len(names) == 8
     assert "sva_number_prediction" in names
     assert "sva_language_modeling_edinburgh_nlu" in names
 
 
-def test_split_and_vocabulary(tmp_path):
+def test_agreement_has_t2ts_splits_and_vocabulary(tmp_path):
     agreement_table.write(tmp_path / TABLE, ROWS)
     problem, counts = generate("sva_language_modeling", tmp_path)
     # What T2T does, on Python 3.
@@ -71,7 +71,7 @@ def test_split_and_vocabulary(tmp_path):
     assert encoder.vocab_size == 2 + 5 + 4 + 200
 
 
-def test_worked_record(tmp_path):
+def test_agreement_matches_worked_record(tmp_path):
     agreement_table.write(tmp_path / TABLE, ROWS)
     number, _ = generate("sva_number_prediction", tmp_path)
     words = number.feature_encoders(tmp_path / "data")["inputs"]
@@ -95,7 +95,7 @@ def test_worked_record(tmp_path):
     assert set(number.feature_specs(tmp_path / "data")) == {"inputs", "targets"}
 
 
-def test_wrong_verb_outside_of_the_vocabulary(tmp_path):
+def test_wrong_verb_outside_the_vocabulary_is_padding(tmp_path):
     agreement_table.write(tmp_path / TABLE, [("it rains", 1, "VBZ", 0, 0)] * 100)
     problem, _ = generate("sva_language_modeling", tmp_path)
     assert records(problem, tmp_path, "dev") == [
@@ -109,7 +109,7 @@ def test_many_attractors_share_a_bucket(tmp_path):
     assert records(problem, tmp_path, "dev")[0]["attractors"] == [6]
 
 
-def test_records_of_t2t_lack_the_extra_features(tmp_path):
+def test_records_of_t2t_can_be_read(tmp_path):
     agreement_table.write(tmp_path / TABLE, ROWS)
     problem, _ = generate("sva_language_modeling", tmp_path)
     (path,) = tfrecords.find(tmp_path / "data", problem.filename, "dev")
@@ -124,7 +124,7 @@ def test_records_of_t2t_lack_the_extra_features(tmp_path):
         assert float(count) == 0
 
 
-def test_ranking_of_the_verb(tmp_path):
+def test_verb_ranking_compares_both_forms(tmp_path):
     agreement_table.write(tmp_path / TABLE, ROWS)
     problem, _ = generate("sva_language_modeling", tmp_path)
     # Verbs 5 (right) and 6 (wrong); one row ends earlier, one is padding, one lacks the wrong form.
@@ -172,7 +172,7 @@ def assert_data_error(pattern, name, tmp_path):
     assert "\n" not in str(error.value)
 
 
-def test_damaged_tables(tmp_path):
+def test_damaged_table_is_named(tmp_path):
     name = "sva_number_prediction"
     agreement_table.write(tmp_path / TABLE, [*ROWS[:3], ("too short", 6, "VBZ", 0, 0)])
     assert_data_error(rf"{TABLE}, line 5: .*too short", name, tmp_path)
@@ -189,12 +189,12 @@ def test_damaged_tables(tmp_path):
     assert_data_error("must be a complete text file", name, tmp_path)
 
 
-def test_other_test_sets_need_the_vocabulary(tmp_path):
+def test_other_test_sets_require_the_vocabulary(tmp_path):
     pattern = "vocabulary of sva_number_prediction in data_dir.*vocab.sva_number_prediction.tokens"
     assert_data_error(pattern, "sva_number_prediction_gulordava", tmp_path)
 
 
-def test_other_test_sets(tmp_path, monkeypatch):
+def test_other_test_sets_are_read(tmp_path, monkeypatch):
     unchecked = {
         name: file._replace(sha256=None) for name, file in agreement_files.OTHER_FILES.items()
     }
@@ -245,7 +245,7 @@ def test_other_test_sets(tmp_path, monkeypatch):
         ("VBP", "VBZ"),
     ],
 )
-def test_verb_forms(plural, singular):
+def test_other_form_follows_spelling(plural, singular):
     known = {plural, singular}
     assert agreement_files.other_form(plural, "VBP", known) == singular
     assert agreement_files.other_form(singular, "VBZ", known) == plural
@@ -268,7 +268,7 @@ def test_verb_forms_of_real_data(shared_dir):
 
 
 @pytest.mark.slow  # the whole files
-def test_real_data(shared_dir, tmp_path):
+def test_agreement_reads_real_table(shared_dir, tmp_path):
     folder = os.path.join(shared_dir, "data", "sva")
     agreement_table.write_real(tmp_path / TABLE, folder)
     problem, counts = generate("sva_language_modeling", tmp_path)

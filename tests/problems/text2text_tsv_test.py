@@ -38,7 +38,7 @@ def pairs(problem, tmp_path, split):
     return found
 
 
-def test_files_of_every_split(tmp_path, capsys):
+def test_every_split_has_its_file(tmp_path, capsys):
     write(tmp_path, train=lines(0, 50), dev=lines(50, 60), test=lines(60, 63))
     problem, counts = generate(tmp_path)
     assert counts == {"train": 50, "dev": 10, "test": 3}
@@ -54,7 +54,7 @@ def test_files_of_every_split(tmp_path, capsys):
     assert sum(targets.shape[0] for _, targets in batches) == 50
 
 
-def test_holds_out_every_twentieth_line(tmp_path, capsys):
+def test_dev_is_every_twentieth_line_without_file(tmp_path, capsys):
     write(tmp_path, train=lines(1, 61))
     problem, counts = generate(tmp_path)
     assert counts == {"train": 57, "dev": 3}
@@ -64,7 +64,7 @@ def test_holds_out_every_twentieth_line(tmp_path, capsys):
     assert "every 20th line" in capsys.readouterr().out
 
 
-def test_a_vocabulary_that_is_there_is_used(tmp_path):
+def test_existing_vocabulary_is_used(tmp_path):
     write(tmp_path, train=lines(0, 30))
     alphabet = sorted({c for line in lines(0, 30) for c in line} | set("\\_u;0123456789"))
     os.mkdir(tmp_path / "data")
@@ -92,24 +92,24 @@ def assert_data_error(pattern, tmp_path):
 
 @pytest.mark.parametrize("bad", ["no tab", "two\ttabs\there", "\tno source", "no target\t "])
 @pytest.mark.parametrize("split", ["train", "dev"])
-def test_bad_lines_are_named(tmp_path, bad, split):
+def test_invalid_line_is_named(tmp_path, bad, split):
     write(tmp_path, **{"train": lines(0, 30), "dev": lines(0, 5)})
     write(tmp_path, **{split: [*lines(0, 2), "", bad, *lines(3, 30)]})
     assert_data_error(rf"source<TAB>target.*{split}.tsv, line 4: ", tmp_path)
 
 
-def test_not_utf8(tmp_path):
+def test_invalid_utf8_is_named(tmp_path):
     (tmp_path / "train.tsv").write_bytes(b"a\tb\n\xe4\tb\n")
     assert_data_error(r"UTF-8.*train.tsv, line 2", tmp_path)
 
 
-def test_missing_and_too_few_lines(tmp_path):
+def test_missing_file_and_too_few_lines_raise(tmp_path):
     assert_data_error(f"train.tsv.*tmp_dir='{tmp_path}'", tmp_path)
     write(tmp_path, train=lines(0, 19))
     assert_data_error("dev split.*at least 20", tmp_path)
 
 
-def test_missing_vocabulary(tmp_path):
+def test_missing_vocabulary_is_named(tmp_path):
     write(tmp_path, train=lines(0, 30))
     problem, _ = generate(tmp_path)
     os.remove(tmp_path / "data" / VOCAB)

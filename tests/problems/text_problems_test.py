@@ -28,7 +28,7 @@ class MyLowerCase(text_problems.Text2TextProblem):
 """
 
 
-def test_ten_lines_and_t2t_usr_dir(tmp_path, registries, capsys):
+def test_problem_of_ten_lines_is_loaded_by_t2t_usr_dir(tmp_path, registries, capsys):
     """A problem of one's own, as a package beside the data; here through ut-datagen."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "__init__.py").write_text(USER_PACKAGE)
@@ -98,7 +98,7 @@ class Colours(text_problems.Text2ClassProblem):
 
 
 @pytest.mark.parametrize("one_by_one", [False, True])
-def test_records_are_those_of_one_text_after_the_other(tmp_path, monkeypatch, one_by_one):
+def test_records_equal_texts_encoded_one_by_one(tmp_path, monkeypatch, one_by_one):
     problem = Colours()
     if one_by_one:  # as where a problem has its own
         inherited = Colours.encode_samples
@@ -121,7 +121,7 @@ def test_records_are_those_of_one_text_after_the_other(tmp_path, monkeypatch, on
     assert sorted(found) == sorted(expected)
 
 
-def test_labels_are_lines(tmp_path, monkeypatch):
+def test_labels_file_has_one_label_per_line(tmp_path, monkeypatch):
     """And those that are not leave nothing that a later call would find."""
     samples = [{"inputs": "a", "targets": "good\n"}]
     monkeypatch.setattr(Colours, "generate_samples", lambda *_, seed: samples)
@@ -130,7 +130,7 @@ def test_labels_are_lines(tmp_path, monkeypatch):
     assert not any("labels" in name for name in os.listdir(tmp_path))
 
 
-def test_max_samples_for_vocab(tmp_path):
+def test_max_samples_for_vocab_limits_the_vocabulary(tmp_path):
     problem = Words()
     problem.max_samples_for_vocab = 1
     assert list(problem.texts_for_vocab(None, None)) == ["b a b"]
@@ -144,7 +144,7 @@ def test_missing_vocabulary(tmp_path, vocab_type):
         problem.feature_encoders(str(tmp_path))
 
 
-def test_a_problem_of_bytes_can_be_sent_to_other_processes():
+def test_problem_of_bytes_can_be_pickled():
     problem = pickle.loads(pickle.dumps(problems.get("cola_characters")))
     assert type(problem).__name__ == "ColaCharacters"
     assert (problem.name, problem.vocab_type) == ("cola_characters", "characters")
@@ -170,7 +170,7 @@ class _Shared(text_problems.Text2TextProblem):
         self.meanwhile()
 
 
-def test_a_vocabulary_that_data_are_encoded_by_is_not_replaced(tmp_path):
+def test_vocabulary_of_existing_data_is_not_replaced(tmp_path):
     first = _Shared("elephants")
     second = _Shared("zucchini", lambda: first.generate_data(str(tmp_path)))
     second.generate_data(str(tmp_path))

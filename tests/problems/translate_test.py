@@ -106,7 +106,7 @@ def texts(problem, tmp_path, split):
     ]
 
 
-def test_t2ts_archives(tmp_path):
+def test_archives_of_t2t_are_read(tmp_path):
     write_ende(tmp_path)
     problem, counts = generate("translate_ende_wmt8k", tmp_path)
     assert counts == {"train": 37, "dev": 4, "test": 2}
@@ -125,7 +125,7 @@ def test_t2ts_archives(tmp_path):
     assert ("padded web", "Netz\x85mit Umbruch") in train
 
 
-def test_what_t2t_has_unpacked_and_plain_test_files(tmp_path):
+def test_files_unpacked_by_t2t_and_plain_test_files_are_read(tmp_path):
     write_ende(tmp_path)
     for name in ("training-parallel-nc-v13", "training-parallel-commoncrawl"):
         subprocess.run(["tar", "-xf", tmp_path / f"{name}.tgz", "-C", tmp_path], check=True)
@@ -141,7 +141,7 @@ def test_what_t2t_has_unpacked_and_plain_test_files(tmp_path):
     }
 
 
-def test_without_test_files_there_is_no_test_split(tmp_path):
+def test_missing_test_files_skip_the_test_split(tmp_path):
     write_ende(tmp_path)
     os.remove(tmp_path / "dev.tgz")
     for language in ("en", "de"):
@@ -149,7 +149,7 @@ def test_without_test_files_there_is_no_test_split(tmp_path):
     assert generate("translate_ende_wmt8k", tmp_path)[1] == {"train": 37, "dev": 3}
 
 
-def test_an_archive_without_the_file(tmp_path):
+def test_archive_without_the_file_raises(tmp_path):
     write_ende(tmp_path)
     archive(tmp_path, "training-parallel-commoncrawl.tgz", other="x")
     with pytest.raises(DataError, match=r"commoncrawl.tgz must .*commoncrawl.de-en"):
@@ -157,7 +157,7 @@ def test_an_archive_without_the_file(tmp_path):
     assert os.listdir(tmp_path / "data") == []
 
 
-def test_sides_of_different_length(tmp_path):
+def test_sides_of_different_length_raise(tmp_path):
     (tmp_path / "a").write_text("one\ntwo\nthree\n")
     (tmp_path / "b").write_text("eins\nzwei\n")
     paths = (str(tmp_path / "a"), str(tmp_path / "b"))
@@ -165,7 +165,7 @@ def test_sides_of_different_length(tmp_path):
         list(parallel_text.read_pairs(paths))
 
 
-def test_gzip_inside_the_archive(tmp_path):
+def test_gzip_inside_the_archive_is_read(tmp_path):
     archive(
         tmp_path,
         "training-giga-fren.tar",
@@ -202,7 +202,7 @@ def test_lines_for_vocab(tmp_path):
         ("translate_enfr_wmt32k_packed", "vocab.translate_enfr_wmt32k.32768.subwords"),
     ],
 )
-def test_vocabulary_names_are_t2ts(name, vocabulary):
+def test_vocabulary_names_match_t2t(name, vocabulary):
     assert problems.get(name).side_files() == (vocabulary,)
 
 
@@ -211,7 +211,7 @@ def test_characters_need_no_vocabulary(small):
     assert problems.get(f"translate_enfr_wmt{small}_characters").side_files() == ()
 
 
-def test_packed_and_reversed(tmp_path):
+def test_packed_problem_can_be_reversed(tmp_path):
     write_ende(tmp_path)
     problem, counts = generate("translate_ende_wmt8k_packed", tmp_path)
     assert counts["dev"] == 1
@@ -240,7 +240,7 @@ def test_packed_and_reversed(tmp_path):
     assert "news 29<EOS>" in texts and "Nachricht" not in texts
 
 
-def test_reversed_and_copied(tmp_path):
+def test_problem_can_be_reversed_and_copied(tmp_path):
     write_ende(tmp_path)
     base, _ = generate("translate_ende_wmt8k", tmp_path)
     folder = str(tmp_path / "data")
@@ -262,7 +262,7 @@ def test_reversed_and_copied(tmp_path):
     assert ("Prüfung 2", "Prüfung 2") in pairs("translate_ende_wmt8k_copy_rev")
 
 
-def test_classes_cannot_be_turned_round(tmp_path):
+def test_class_problem_cannot_be_reversed(tmp_path):
     (tmp_path / "train.tsv").write_text("good\tyes\nbad\tno\n" * 20)
     problem = problems.get("text2class_tsv_rev")
     problem.generate_data(str(tmp_path / "data"), str(tmp_path))
@@ -270,7 +270,7 @@ def test_classes_cannot_be_turned_round(tmp_path):
         problem.feature_specs(str(tmp_path / "data"))
 
 
-def test_unknown_base_of_a_reversed_problem():
+def test_unknown_base_of_reversed_problem_raises():
     with pytest.raises(ValueError, match="translate_ende_wmt32k"):
         problems.get("translate_ende_wmt3k_rev")
     with pytest.raises(ValueError, match="'translate_ende_wmt32k_rev' is not supported"):
@@ -297,14 +297,14 @@ def test_bleu_is_cased_and_in_percent():
         ("style_transfer_modern_to_shakespeare", "13a"),
     ],
 )
-def test_bleu_takes_the_tokenizer_of_the_target_language(name, tokenizer):
+def test_bleu_uses_tokenizer_of_target_language(name, tokenizer):
     references, hypotheses = sacre_bleu_test.REFERENCES, sacre_bleu_test.HYPOTHESES
     scores = problems.get(name).score_decoded(hypotheses, references, hypotheses)
     expected = sacre_bleu_test.CHINESE if tokenizer == "zh" else 0
     assert scores == {"bleu": pytest.approx(expected, abs=5e-3)}
 
 
-def test_missing_tokenizer_is_named_by_the_check(monkeypatch):
+def test_check_scores_names_missing_tokenizer(monkeypatch):
     monkeypatch.setattr(tokenizer_ja_mecab, "MeCab", None)
     monkeypatch.setattr(translate_wmt._OfTable, "target", "ja", raising=False)
     problem = translate_wmt._OfTable()
@@ -313,7 +313,7 @@ def test_missing_tokenizer_is_named_by_the_check(monkeypatch):
     reversal.Derived(problem, reverse=True, copy=False).check_scores()  # to English
 
 
-def test_scores_of_other_problems_are_not_those_of_the_reversed():
+def test_reversed_problem_has_no_scores_of_other_problems():
     """Trees are scored as trees, and the sentences of `wsj_parsing_rev` are none."""
     assert (
         problems.get("wsj_parsing_rev").score_decoded(["a"], ["It works ."], ["It works ."]) == {}
@@ -352,7 +352,7 @@ def _write_builder(folder, **options):
 
 
 @pytest.mark.parametrize("file_format", ["tfrecord", "array_record"])
-def test_tensorflow_datasets(tmp_path, file_format):
+def test_tensorflow_datasets_are_read(tmp_path, file_format):
     _write_builder(tmp_path, file_format=file_format)
     problem, counts = generate("translate_ende_wmt8k", tmp_path)
     assert counts == {"train": 20, "dev": 3, "test": 3}
@@ -383,7 +383,7 @@ def test_tensorflow_datasets_names_unreadable_format(tmp_path, monkeypatch):
     assert "\n" not in str(error.value)
 
 
-def test_find_builder_takes_newest_version(tmp_path):
+def test_find_builder_returns_newest_version(tmp_path):
     for name in ("1.9.0", "1.10.0", "0.99.0", "incomplete.AB12CD_2.0.0"):
         (tmp_path / "wmt" / "de-en" / name).mkdir(parents=True)
         (tmp_path / "wmt" / "de-en" / name / "dataset_info.json").write_text("{}")

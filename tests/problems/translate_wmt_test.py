@@ -186,7 +186,7 @@ VOCABULARIES = {
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_archives(name, tmp_path):
+def test_archives_have_the_declared_files(name, tmp_path):
     members, sizes, train, dev = PROBLEMS[name]
     for archive, files in members.items():
         archives.write(tmp_path / archive, files)
@@ -201,7 +201,7 @@ def test_archives(name, tmp_path):
     assert all(raw.url.endswith((raw.name, f"{raw.name}?raw=true")) for raw in problem.raw_files)
 
 
-def test_two_languages_of_one_archive_do_not_hide_each_other(tmp_path):
+def test_languages_of_one_archive_are_unpacked_apart(tmp_path):
     """Each is unpacked to a folder of its own, which holds what it wants."""
     members = {**_pair("commoncrawl.de-en", "en", "de"), **_pair("commoncrawl.cs-en", "en", "cs")}
     archives.write(tmp_path / "training-parallel-commoncrawl.tgz", members)
@@ -215,7 +215,7 @@ def test_two_languages_of_one_archive_do_not_hide_each_other(tmp_path):
         assert pairs == [(f"{stem} en {i}", f"{stem} {language} {i}") for i in range(3)]
 
 
-def test_tables_give_a_vocabulary_too(tmp_path):
+def test_tables_give_a_vocabulary(tmp_path):
     members, *_ = PROBLEMS["translate_encs_wmt_characters"]
     for archive, files in members.items():
         archives.write(tmp_path / archive, files)

@@ -19,7 +19,7 @@ def _texts(problem, data_dir, split):
     return [encoder.decode(text_encoder.cut_at_eos(record["targets"])) for record in records]
 
 
-def test_lines_are_put_together_as_in_t2t(tmp_path):
+def test_lines_are_joined_as_in_t2t(tmp_path):
     """Just below the bound; a line that is too long, and what is left at the end, are not shown."""
     for part in ("train", "eval", "test"):
         with gzip.open(tmp_path / f"enwiki_{part}.txt.gz", "wt") as file:
@@ -37,7 +37,7 @@ def test_lines_are_put_together_as_in_t2t(tmp_path):
     assert shorter.vocab_filename == "vocab.languagemodel_en_wiki64k.64000.subwords"
 
 
-def test_of_several_languages_each_has_its_turn(tmp_path):
+def test_several_languages_alternate(tmp_path):
     for language, number in (("de", 50), ("fr", 100), ("en", 150), ("ro", 50)):
         (tmp_path / f"{language}wiki_eval.txt").write_text(_lines(language, number))
     problem = problems.get("languagemodel_de_en_fr_ro_wiki64k")

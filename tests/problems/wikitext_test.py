@@ -27,7 +27,7 @@ def stream(problem, tmp_path, split):
     return [record["targets"] for path in paths for record in tfrecords.read(path)]
 
 
-def test_worked_record(tmp_path):
+def test_wikitext2_matches_worked_record(tmp_path):
     problem, counts = generate(
         tmp_path, train=SAMPLE * 3, valid=SAMPLE, test=" Robert is outside . \n"
     )
@@ -76,7 +76,7 @@ def _write(tmp_path, folder, ending):
     archives.write(tmp_path / f"{folder}-v1.zip", members)
 
 
-def test_a_line_is_an_example(tmp_path):
+def test_wikitext103_has_one_example_per_line(tmp_path):
     _write(tmp_path, "wikitext-103", "tokens")
     problem, counts = archives.generate("languagemodel_wikitext103", tmp_path)
     assert counts == {"train": 6, "dev": 2, "test": 2}
@@ -89,7 +89,7 @@ def test_a_line_is_an_example(tmp_path):
     assert words[:5] == ["<pad>", "<EOS>", "<unk>", "=", "Robert"]
 
 
-def test_a_file_of_somebody_is_not_read(tmp_path):
+def test_unrelated_train_file_is_not_read(tmp_path):
     _write(tmp_path, "wikitext-2", "tokens")
     (tmp_path / "train.txt").write_text("somebody's\n")
     _, counts = archives.generate("languagemodel_wikitext2", tmp_path)
@@ -98,14 +98,14 @@ def test_a_file_of_somebody_is_not_read(tmp_path):
     assert "Robert" in words and "somebody's" not in words
 
 
-def test_bytes_are_of_the_raw_text(tmp_path):
+def test_characters_encode_the_raw_text(tmp_path):
     _write(tmp_path, "wikitext-103-raw", "raw")
     problem, counts = archives.generate("languagemodel_wikitext103_characters", tmp_path)
     assert counts["dev"] == 2
     assert archives.texts(problem, tmp_path, "dev")[0] == ("= Robert <unk> =",)
 
 
-def test_lines_are_put_together(tmp_path):
+def test_lines_are_joined_to_the_limit(tmp_path):
     _write(tmp_path, "wikitext-103", "tokens")
     problem = problems.get("languagemodel_wikitext103_l4k")
     assert problem.max_length == 4096

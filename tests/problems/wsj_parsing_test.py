@@ -43,22 +43,22 @@ def records(problem, tmp_path, split):
 
 
 @pytest.mark.parametrize("label", ["TOP ", "ROOT ", "S1 ", ""])
-def test_linearised_as_in_t2t(label):
+def test_to_line_matches_t2t(label):
     assert lines(TREE.replace("TOP ", label)) == [("It works .", "S NP PRP /NP VP VBZ /VP . /S")]
 
 
-def test_other_outermost_labels_stay():
+def test_other_outermost_labels_are_kept():
     assert lines("(NP (NN dog) )") == [("dog", "NP NN /NP")]
 
 
-def test_trees_on_several_lines():
+def test_trees_may_have_several_lines():
     assert lines(RAW)[0][1] == (
         "S NP-SBJ-1 -NONE- /NP-SBJ-1 NP=2 NNS /NP=2 ADVP|PRT RB /ADVP|PRT -LRB- /S"
     )
     assert len(lines(RAW + "\n" + TREE + TREE)) == 3
 
 
-def test_traces_and_function_tags_are_taken_out():
+def test_clean_removes_traces_and_function_tags():
     (tree,) = wsj_parsing.read(RAW.splitlines(), "f")
     words, symbols = wsj_parsing.to_line(wsj_parsing.clean(tree))
     assert " ".join(words) == "-LRB-s-RRB- up -LRB-"
@@ -78,12 +78,12 @@ def test_traces_and_function_tags_are_taken_out():
         ("(S (NN a) b)", "line 1: 'S' with 1 words"),
     ],
 )
-def test_broken_trees(text, message):
+def test_invalid_tree_is_named(text, message):
     with pytest.raises(DataError, match=message):
         lines(text)
 
 
-def test_generate(tmp_path):
+def test_wsj_parsing_generates_data(tmp_path):
     (tmp_path / "wsjTrain.trees").write_text(TREE * 10)
     with gzip.open(tmp_path / "wsjEval.trees.gz", "wt") as file:
         file.write(TREE)
@@ -97,7 +97,7 @@ def test_generate(tmp_path):
     assert generate(tmp_path)[1] == {"test": 2}
 
 
-def test_missing_and_damaged_files(tmp_path):
+def test_missing_and_damaged_files_are_named(tmp_path):
     (tmp_path / "wsjTrain.trees").write_text(TREE)
     with pytest.raises(DataError, match="tmp_dir .*wsjEval.trees"):
         generate(tmp_path)
@@ -165,7 +165,7 @@ def f1(gold, written):
     return wsj_parsing.score([gold], [written])["labelled_f1"]
 
 
-def test_worked_example():
+def test_score_matches_worked_example():
     # Right: S 0-5, NP 0-2, VP 2-5, NP 3-5. Written: VP 2-3 in place of VP 2-5.
     written = "S NP DT NN /NP VP VBZ /VP NP DT NN /NP . /S"
     assert wsj_parsing.score([GOLD], [written]) == {
@@ -185,14 +185,14 @@ def test_equal_brackets_count_as_often_as_they_occur():
     assert scores["labelled_f1"] == pytest.approx(2 / 3)
 
 
-def test_sums_over_all_sentences():
+def test_score_sums_over_all_sentences():
     # 4 of 4 and 0 of 1: not the mean of 1 and 0.
     scores = wsj_parsing.score([GOLD, "NP NN /NP"], [GOLD, "VP NN /VP"])
     assert scores["labelled_f1"] == 4 / 5
     assert scores["labelled_complete_match"] == 1 / 2
 
 
-def test_punctuation_is_taken_out():
+def test_score_ignores_punctuation():
     gold = "S `` NP NN /NP , VP VBZ /VP '' . /S"
     assert f1(gold, "S `` NP NN , /NP VP VBZ '' /VP . /S") == 1
     # What is punctuation, the right tree says; EVALB would leave the sentence out.
@@ -202,7 +202,7 @@ def test_punctuation_is_taken_out():
     assert scores["labelled_recall"] == 1 / 2
 
 
-def test_labels():
+def test_score_normalizes_labels():
     assert f1("VP VB PRT RP /PRT /VP", "VP VB ADVP RP /ADVP /VP") == 1
     assert f1("S NP-SBJ NN /NP-SBJ VB /S", "S NP NN /NP VB /S") == 1
     assert f1("TOP S NP NN /NP VB /S /TOP", "S NP NN /NP VB /S") == 1
@@ -222,18 +222,18 @@ def test_labels():
         ("", 0, 0),
     ],
 )
-def test_what_is_no_tree_counts(written, right, in_written):
+def test_score_counts_invalid_trees(written, right, in_written):
     gold = "S NP DT NN /NP VP VBZ /VP /S"
     scores = wsj_parsing.score([gold], [written])
     assert scores["labelled_f1"] == pytest.approx(2 * right / (3 + in_written))
     assert scores["labelled_complete_match"] == 0
 
 
-def test_whole_trees():
+def test_score_reports_whole_trees():
     gold = "S NP DT NN /NP VP VBZ /VP /S"
     written = ["S DT NN VBZ /S", "S DT NN /S", "S DT NN VBZ", "S DT NN VBZ /NP /S"]
     assert wsj_parsing.score([gold] * 4, written)["whole_trees"] == 1 / 4
 
 
-def test_nothing_to_score():
+def test_score_of_nothing_is_zero():
     assert wsj_parsing.score([], [])["labelled_f1"] == 0
