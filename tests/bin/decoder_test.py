@@ -87,7 +87,7 @@ def test_return_beams_writes_all_beams(run, equal_source, tmp_path):
 
 
 def test_decoding_traces_few_graphs(run, source, tmp_path, monkeypatch):
-    monkeypatch.setattr(run_lib, "models", models)  # a new model
+    monkeypatch.setattr(run_directory, "models", models)  # a new model
     shapes, traced = set(), []
     original = transformer.Transformer.encode
     call = predictor.Predictor.__call__

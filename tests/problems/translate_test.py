@@ -306,8 +306,8 @@ def test_bleu_uses_tokenizer_of_target_language(name, tokenizer):
 
 def test_check_scores_names_missing_tokenizer(monkeypatch):
     monkeypatch.setattr(tokenizer_ja_mecab, "MeCab", None)
-    monkeypatch.setattr(translate_wmt._OfTable, "target", "ja", raising=False)
-    problem = translate_wmt._OfTable()
+    monkeypatch.setattr(translate_wmt._WmtProblem, "target", "ja", raising=False)
+    problem = translate_wmt._WmtProblem()
     with pytest.raises(UsageError, match=r"sacrebleu\[ja\]"):
         problem.check_scores()
     reversal.Derived(problem, reverse=True, copy=False).check_scores()  # to English

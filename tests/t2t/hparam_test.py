@@ -99,7 +99,7 @@ def test_added_field_can_be_overridden_and_saved(tmp_path):
         made().override({"noise": "loud"})
     for name in ("architecture", "class"):  # a method of ours, a word of Python's
         with pytest.raises(HParamError, match=f"new name .* Received: {name}"):
-            hparam.finished(hparam.HParams(**{name: 1}), "set")
+            hparam.to_dataclass(hparam.HParams(**{name: 1}), "set")
     with pytest.raises(HParamError, match="added must be a dict. Received: added=3"):
         hparam_lib.from_dict({"added": 3})
     # A package may change its mind between two runs in a folder.

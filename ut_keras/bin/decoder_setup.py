@@ -36,7 +36,7 @@ FILE, SCORE, INTERACTIVE, SPLIT = "decode_from_file", "score_file", "decode_inte
 
 
 @dataclasses.dataclass(frozen=True)
-class SelectedRun(run_lib.Run):
+class SelectedRun(run_directory.Run):
     """The run and checkpoint that checked flags select."""
 
     args: Any  # the flags
@@ -130,7 +130,7 @@ def check_run(args: argparse.Namespace) -> SelectedRun:
     problem = problem.with_hparams(hp)
     data_dir = args.data_dir or ""
     features = _features(problem, data_dir, folders)
-    run = run_lib.Run(run_dir, checkpoint, model_name, hp, *features)
+    run = run_directory.Run(run_dir, checkpoint, model_name, hp, *features)
     return SelectedRun(
         **vars(run), args=args, problem=problem, data_dir=data_dir, record=records[0]
     )

@@ -201,7 +201,7 @@ def metric_functions(problem: Any) -> dict[str, Any]:
 
 def _write_records(setup, num_replicas):
     conditions = training_conditions.describe(setup, num_replicas)
-    before = run_record.read(setup.args.output_dir)
+    before = run_json.read(setup.args.output_dir)
     if checkpoint_files.exists(setup.args.output_dir):
         for line in training_conditions.changes(before, conditions, setup):
             print(line, flush=True)
@@ -211,7 +211,7 @@ def _write_records(setup, num_replicas):
     directories = [setup.args.output_dir]
     if setup.schedule != "train":  # so that the best weights can be used as a run of their own
         directories.append(os.path.join(setup.args.output_dir, output_folder.BEST))
-    features = feature_record.of_problem(setup.problem, setup.args.data_dir)
+    features = feature_record.from_problem(setup.problem, setup.args.data_dir)
     for directory in directories:
         os.makedirs(directory, exist_ok=True)
         output_folder.write_records(

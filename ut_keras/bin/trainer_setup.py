@@ -71,7 +71,7 @@ def check(args: argparse.Namespace) -> Setup:
     schedule = _SCHEDULE_ALIASES.get(args.schedule, args.schedule)
     problem = problems.get(args.problem)
     output_dir = args.output_dir
-    record = run_record.read(output_dir)
+    record = run_json.read(output_dir)
     trains = schedule not in _EVALUATION_SCHEDULES
     given = hparam_overrides.parse(args.hparams)
     if args.global_batch_size is not None:

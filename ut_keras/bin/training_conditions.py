@@ -98,7 +98,7 @@ def worker_fingerprint(setup: Any) -> dict[str, Any]:
 
     from ut_keras.training import distribution
 
-    features = feature_record.of_problem(setup.problem, setup.args.data_dir)
+    features = feature_record.from_problem(setup.problem, setup.args.data_dir)
     vocabularies = feature_record.description(features)
     return {
         "problem": setup.problem.name,

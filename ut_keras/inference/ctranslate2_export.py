@@ -89,7 +89,7 @@ def export_ctranslate2(
     finite.check_model(model)
     record = feature_record.FeatureRecord(model.specs, dict(encoders), model.target_space_id)
     with whole_file.writing_folder(directory) as folder:
-        for bits in dict.fromkeys(("", quantize)):  # all of them first: that is the strict check
+        for bits in dict.fromkeys(("", quantize)):  # 32 bits first, with the strictest tolerance
             spec = _spec(transformer_spec, model)
             spec.validate()
             spec.optimize(quantization=bits or None)

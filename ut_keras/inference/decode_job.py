@@ -3,8 +3,9 @@
     results = decode(setup, rows)                 the beams of each sequence, as texts
     results = score(setup, targets, sources)      [score] of each target
 
-Knows what was asked for (`decoder_setup.Setup`) and hands it to what does not: `padding.plan`,
-`Predictor`, `journal`. An interrupted job goes on with what its journal holds.
+`setup` is a `decoder_setup.Setup`, the parsed flags. The functions plan batches (`padding.plan`),
+run them (`Predictor`) and save their results (`journal`). An interrupted job resumes from its
+journal.
 """
 
 import contextlib

@@ -139,8 +139,12 @@ def read_rows(run: Any, split: str, most: int = -1) -> tuple[list[Any], list[Any
     """Read the examples of a split in the order of its files.
 
     Args:
-        run: with the problem, its data_dir, hp and specs, such as `decoder_setup.SelectedRun`.
-        most: int. How many examples to take; below 0 all.
+        run: an object with problem, data_dir, hp and specs, such as `decoder_setup.SelectedRun`.
+        split: str.
+        most: int. Maximum number of examples. Below 0: all.
+
+    Returns:
+        (inputs, targets), lists of int arrays.
     """
     # Batches of a fixed number of examples are not sorted by length.
     hp = dataclasses.replace(run.hp, use_fixed_batch_size=True, batch_size=_BATCH_SIZE)

@@ -31,12 +31,12 @@ class Journal:
 
     def __init__(self, path: str, job: str) -> None:
         self.path = path
-        self.finished: dict[int, Any] = {}  # results by the number of the batch, as they were found
-        self.is_of_another_job = False
-        whole = self._read(job)
-        if whole:
+        self.finished: dict[int, Any] = {}  # index of the batch -> results
+        self.has_other_job = False
+        complete_bytes = self._read(job)
+        if complete_bytes:
             whole_file.break_hard_links(path)
-            os.truncate(path, whole)
+            os.truncate(path, complete_bytes)
         else:
             with whole_file.writing(path, binary=True) as file:
                 file.write(_line({"ut_keras": "journal", "job": job}))

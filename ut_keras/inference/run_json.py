@@ -3,8 +3,8 @@
 {"problem": "translate_ende_wmt32k", "model": "transformer", "hparams_set": "transformer_base",
  "hparams": "", "random_seed": 17, "trained_with": {"num_replicas": 1, …}}
 
-"trained_with" is what `ut_keras.bin.training_conditions` compares; "hparams" in it are those that
-differ from their defaults, as they were when the run was trained last.
+`ut_keras.bin.training_conditions` compares "trained_with" when a run resumes. Its "hparams" are
+those that differed from their defaults when the run was last trained.
 """
 
 import os

@@ -101,7 +101,7 @@ def register(name: str) -> Callable[[M], M]:
 
 
 def register_alias(name: str, other: str) -> None:
-    """Files the model that is registered as `other` under `name` too."""
+    """Register the model `other` under a second name."""
     _CLASSES.replace(name, _CLASSES.get(other))
 
 

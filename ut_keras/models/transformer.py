@@ -96,7 +96,7 @@ class Transformer(seq2seq.Seq2Seq):
     # The forward pass.
 
     def _forward(self, features: Mapping[str, Any], inputs: StepInputs) -> ModelOutput:
-        """As in `Seq2Seq`; under `prepend_mode` the decoder's stack is of all it reads."""
+        """Run a forward pass; with `prepend_mode`, `ModelOutput.decoder` includes the inputs."""
         features = self._with_position_ids(features) if inputs.training else features
         mode = self.hparams.prepend_mode
         if mode == "none":

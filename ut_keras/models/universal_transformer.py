@@ -34,8 +34,8 @@ class UniversalTransformer(transformer.Transformer):
         return mixed_depth.make(hp, side, depth) if hp.mix_with_transformer else depth
 
     def _position(self, side, name):
-        said_in_steps = bool(self.hparams.ignored_reason("pos"))  # T2T sets pos=None then
-        return None if said_in_steps else super()._position(side, name)
+        in_step_signals = bool(self.hparams.ignored_reason("pos"))  # then T2T sets pos=None
+        return None if in_step_signals else super()._position(side, name)
 
     def target_padding_mask(self, features: Mapping[str, Any]) -> tf.Tensor | None:
         mask = super().target_padding_mask(features)

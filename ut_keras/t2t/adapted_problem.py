@@ -127,7 +127,7 @@ class Adapted(problem.Problem):
             overridden.is_unchanged(self.t2t, "max_length") and not chopped
         ):
             return getattr(self.t2t, "packed_length", None)
-        longest = self.t2t.max_length(t2t_hparam.of(self._hp))
+        longest = self.t2t.max_length(t2t_hparam.from_dataclass(self._run_hparams))
         return contract.validated(longest, contract.MAX_LENGTH, f"max_length of {self.name}")
 
     def feature_encoders(self, data_dir: str | None) -> problem.Encoders:
@@ -228,7 +228,10 @@ class Adapted(problem.Problem):
                         "effect in ut_keras; use --hparams_set or --hparams"
                     )
             contract.check(hparams, contract.T2T_HPARAMS_FIELDS)
-            sizes = {name: hparams.vocab_size.get(name) for name in kinds.of(hparams)}
+            sizes = {
+                name: hparams.vocab_size.get(name)
+                for name in feature_modalities.by_feature(hparams)
+            }
             encoders, made = {}, {}
             for name, encoder in theirs.items():
                 if id(encoder) not in made:  # inputs and targets may share an encoder
@@ -389,7 +392,7 @@ class Adapted(problem.Problem):
             "generate_samples", self.t2t.samples_of(data_dir, tmp_dir, word)
         )
 
-    def _yielded(self, name, samples):
+    def _checked_samples(self, name, samples):
         return contract.validated(samples, contract.SAMPLES, f"What {name} of {self.name} returns")
 
     def encode_samples(self, samples: problem.Samples, data_dir: str) -> Iterator[Any]:
@@ -439,7 +442,7 @@ class Adapted(problem.Problem):
         return other
 
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
-        return {**super().reading(split, data_dir, hparams), "evenly_sharded": self.deals_out}
+        return {**super().reading(split, data_dir, hparams), "evenly_sharded": self.writes_in_turn}
 
     @property
     def preprocess_needs_hparams(self) -> bool:

@@ -140,7 +140,7 @@ def to_dataclass(hparams: HParams | BasicHParams, title: str) -> BasicHParams:
 def _cast_like(old, value):
     """Convert a word of `parse` to the type of the old value."""
     if isinstance(value, list):
-        return [_like(old[0] if old else None, item) for item in value]
+        return [_cast_like(old[0] if old else None, item) for item in value]
     if not isinstance(value, hparam_overrides.UnquotedWord):
         return value
     if isinstance(old, bool):

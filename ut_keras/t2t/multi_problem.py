@@ -185,9 +185,9 @@ class AdaptedMulti(problem.Problem):
 
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
         return {
-            "parse": Joined(self.t2t, hparams, split == "train").parse,
-            "evenly_sharded": all(task.deals_out for task in self._read),
-            "groups": [len(task.split_files(split, data_dir)) for task in self._read],
+            "parse": JointExampleParser(self.t2t, hparams, split == "train").parse,
+            "evenly_sharded": all(task.writes_in_turn for task in self._tasks_to_read),
+            "groups": [len(task.split_files(split, data_dir)) for task in self._tasks_to_read],
             "mixture": _mixture(hparams, len(self.t2t.task_list)),
         }
 

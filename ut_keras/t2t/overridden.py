@@ -77,9 +77,9 @@ def check(t2t: problem.Problem) -> None:
                 f"{class_name} must override {instead} and not {name}. "
                 f"Received: an override of {name}, which is not supported."
             )
-    for name, reason in _UNREAD.items():
-        if not is_ours(t2t, name):
-            missing.say_once(f"note: {name} of {class_name} has no effect here: {reason}")
+    for name, reason in _IGNORED.items():
+        if not is_unchanged(t2t, name):
+            missing.print_once(f"note: {name} of {class_name} has no effect here: {reason}")
     contract.check(t2t, contract.T2T_PROBLEM_FIELDS)
     _check_vocabulary(t2t)
 
@@ -101,7 +101,7 @@ def _check_signatures(t2t):
         if isinstance(found, property) or not callable(getattr(t2t, name)):
             raise DataError(
                 f"{name} of {cls.__name__} must be a method, as T2T's "
-                f"{name}(self{_listed(words)}). Received: {contract.shortened(found)}."
+                f"{name}(self{_join_arguments(words)}). Received: {contract.shortened(found)}."
             )
         check_call(getattr(t2t, name), title, words, f"{name}(self{_join_arguments(words)})")
 
@@ -146,7 +146,7 @@ def _join_arguments(words):
 
 def _check_vocabulary(t2t):
     """The same of what the vocabulary is made by, where it is made here."""
-    if isinstance(t2t, text_problems.Text2TextProblem) and is_ours(t2t, "get_or_create_vocab"):
+    if isinstance(t2t, text_problems.Text2TextProblem) and is_unchanged(t2t, "get_or_create_vocab"):
         kinds = contract.T2T_VOCABULARY_FIELDS
         contract.check(t2t, {"vocab_type": contract.one_of(*kinds)})
         contract.check(t2t, kinds[t2t.vocab_type])

@@ -78,7 +78,7 @@ def load(
     if not _folders:
         sys.meta_path.insert(0, _Finder())
     _folders[name] = folder
-    _others.clear()
+    _unrelated_names.clear()
     errors.add_user_code_folder(folder)
     parent = os.path.dirname(folder)
     sys.path.append(parent)  # for modules beside the folder, as in T2T

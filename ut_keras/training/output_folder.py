@@ -15,13 +15,13 @@ from ut_keras import hparam
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError, UserError
 from ut_keras.files import metrics_file, path_lock, whole_file
-from ut_keras.inference import feature_record, run_record
+from ut_keras.inference import feature_record, run_json
 
 BEST = "best"  # the subfolder with the weights of the best evaluation
 SAVED = "model.safetensors"  # the weights that `run.save` writes
 _RECORDS = (
     "hparams.json",
-    run_record.FILENAME,
+    run_json.FILENAME,
     feature_record.FILENAME,
     *feature_record.VOCABULARIES,
 )
@@ -105,7 +105,7 @@ def lock(output_dir: str) -> Iterator[None]:
 def write_records(directory: str, hp: Any, features: Any, **record: Any) -> None:
     """Write the files that describe a run; `record` is written to run.json."""
     # `foreign_record` recognizes a run by run.json, so this file is written first.
-    run_record.write(directory, **record)
+    run_json.write(directory, **record)
     hparam.save(hp, os.path.join(directory, "hparams.json"))
     feature_record.save(directory, features)
 
@@ -119,7 +119,7 @@ def foreign_record(directory: str, allowed_record: str = "") -> str | None:
         return None
     # A run that was killed before its first checkpoint is recognized by its run.json.
     with contextlib.suppress(UserError, OSError):
-        if "trained_with" in run_record.read(directory):
+        if "trained_with" in run_json.read(directory):
             return None
     paths = [os.path.join(directory, name) for name in _RECORDS if name != allowed_record]
     pattern = f"{checkpoint_files.NAME}-*.data-?????-of-?????"
