@@ -23,7 +23,6 @@ import collections
 import dataclasses
 import fnmatch
 import functools
-import itertools
 import os
 import sys
 import time
@@ -32,9 +31,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ut_keras import registry
 from ut_keras.data import contract, features, tfrecords
-from ut_keras.data.writing import example_batch, generation, generation_plan
+from ut_keras.data.writing import generation, generation_plan
 from ut_keras.errors import DataError
-from ut_keras.text import sacre_bleu, text_encoder, word_vocabulary
+from ut_keras.problems import sample_encoding
+from ut_keras.text import sacre_bleu, text_encoder
 
 P = TypeVar("P", bound="Problem")
 Samples: TypeAlias = Iterable[dict[str, Any]]
@@ -51,8 +51,6 @@ if TYPE_CHECKING:
 
 REGISTRY = registry.Registry("problem")
 DEFAULT_SEED = 429459  # the default of t2t-datagen
-_ENCODING_GROUP_SIZE = 8192  # samples; encoding many at a time is much faster
-
 
 # Attributes by which T2T's problems describe their splits. ut_keras does not read them.
 _T2T_SPLIT_ATTRIBUTES = ("dataset_splits", "is_generate_per_split")
@@ -293,7 +291,8 @@ class Problem:
         samples are packed into one record.
         """
         encoders = self.feature_encoders(data_dir)
-        for columns in _encode_in_groups(samples, encoders, self.class_label_features):
+        classes = self.class_label_features
+        for columns in sample_encoding.encode_in_groups(samples, encoders, classes):
             rows = [ids.to_lists() for ids in columns.values()]
             for values in zip(*rows, strict=True):
                 yield dict(zip(columns, values, strict=True))
@@ -370,7 +369,8 @@ class Problem:
                     split, shards, data_dir, tmp_dir, num_processes, is_first=number == 0
                 )
                 left_out += self.left_out
-        print(f"{self.name}: {_summary(counts, left_out, time.monotonic() - start, data_dir)}")
+        summary = generation.summary(counts, left_out, time.monotonic() - start, data_dir)
+        print(f"{self.name}: {summary}")
         return counts
 
     def _generate_split(self, split, shards, data_dir, tmp_dir, num_processes, is_first):
@@ -381,43 +381,25 @@ class Problem:
                 self._checked_encoders(data_dir)
             samples = self.generate_samples(*where)
             if is_first:
-                samples = self._with_vocabulary_notes(samples, data_dir)
-            encode: Callable[..., Any] = _Encode(self, data_dir)
+                encoders = self._encoders_of_samples(data_dir)
+                samples = sample_encoding.with_vocabulary_notes(
+                    self, samples, encoders, self._max_cases
+                )
+            encode: Callable[..., Any] = sample_encoding.SampleEncoder(self, data_dir)
         else:
             samples, encode = self.generate_encoded_samples(*where), iter
         return generation.write(
             split, samples, encode, shards, num_processes, self.left_out, self._max_cases
         )
 
-    def _with_vocabulary_notes(self, samples, data_dir):
-        """Return the samples; first print notes if their words are missing in the vocabulary."""
-        encoders = {
-            name: encoder
-            for name, encoder in self._encoders_of_samples(data_dir).items()
-            if isinstance(encoder, text_encoder.TokenTextEncoder) and encoder.oov_id is not None
-        }
-        if not encoders:
-            return samples
-        samples = iter(samples)
-        most = word_vocabulary.MAX_TEXTS
-        first = list(itertools.islice(samples, min(most, self._max_cases or most)))
-        for encoder in {id(encoder): encoder for encoder in encoders.values()}.values():
-            names = {name for name, other in encoders.items() if other is encoder}
-            texts = (
-                text
-                for sample in first
-                for name, text in contract.validated(sample, contract.DICT, "A sample").items()
-                if name in names and isinstance(text, str)
-            )
-            title = self.vocabulary_title or encoder.filename or "the vocabulary"
-            for note in word_vocabulary.vocabulary_warnings(encoder, title, texts):
-                print(f"note: {self.name}: {note}", flush=True)
-        return itertools.chain(first, samples)
-
     def _encoders_of_samples(self, data_dir):
         """Return {feature: encoder} of the samples; {} if the problem encodes them itself."""
-        is_ours = type(self).encode_samples is Problem.encode_samples
-        return self.feature_encoders(data_dir) if is_ours else {}
+        return {} if self.encodes_samples_itself else self.feature_encoders(data_dir)
+
+    @property
+    def encodes_samples_itself(self) -> bool:
+        """Whether a subclass overrides `encode_samples`."""
+        return type(self).encode_samples is not Problem.encode_samples
 
     # Data reading.
 
@@ -519,50 +501,3 @@ class Problem:
     def preprocess_key(self) -> str:
         """A text that changes if other settings change the lengths after `preprocess`."""
         return ""
-
-
-@dataclasses.dataclass
-class _Encode:
-    """Encodes the samples of a file like `Problem.encode_samples`, but faster.
-
-    A process that writes many files reads the vocabulary only once.
-    """
-
-    problem: Problem
-    data_dir: str
-
-    def __call__(self, samples: Iterable[dict[str, Any]]) -> Iterator[Any]:
-        problem = self.problem
-        if type(problem).encode_samples is not Problem.encode_samples:
-            yield from problem.encode_samples(samples, self.data_dir)
-            return
-        for columns in _encode_in_groups(samples, self._encoders, problem.class_label_features):
-            yield from example_batch.serialize(columns)
-
-    @functools.cached_property
-    def _encoders(self):
-        return self.problem.feature_encoders(self.data_dir)
-
-
-def _encode_in_groups(samples, encoders, class_label_features):
-    """Yield groups of records {"inputs": RaggedIds, …} with EOS; many samples at a time."""
-    samples = iter(samples)
-    while group := list(itertools.islice(samples, _ENCODING_GROUP_SIZE)):
-        columns = {}
-        for name, encoder in encoders.items():
-            ids = encoder.encode_ragged(contract.texts_of(group, name))
-            is_label = name in class_label_features
-            columns[name] = ids if is_label else ids.append(text_encoder.EOS)
-        yield columns
-
-
-def _summary(counts, left_out, seconds, data_dir):
-    written = ", ".join(f"{count} {split}" for split, count in counts.items()) or "vocabulary"
-    text = f"wrote {written} examples to {data_dir}"
-    if seconds >= 1:
-        rate = sum(counts.values()) / seconds
-        text += f" in {seconds:,.0f} s, {rate:,.0f} a second"
-    if left_out:
-        reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
-        text += f"; skipped: {reasons}"
-    return text

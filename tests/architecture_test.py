@@ -40,7 +40,12 @@ ALLOWED = {
     ),
     "ut_keras.layers": ("ut_keras.layers", "ut_keras.parts", "ut_keras.hparam"),
     "ut_keras.metrics": ("ut_keras.registry", "ut_keras.metrics"),
-    "ut_keras.optimizers": ("ut_keras.registry", "ut_keras.hparam", "ut_keras.optimizers"),
+    "ut_keras.optimizers": (
+        "ut_keras.registry",
+        "ut_keras.hparam",
+        "ut_keras.metrics.losses",
+        "ut_keras.optimizers",
+    ),
     "ut_keras.decoding": ("ut_keras.decoding", "ut_keras.layers"),
     "ut_keras.models": (
         "ut_keras.registry",

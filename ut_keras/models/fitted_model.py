@@ -16,11 +16,11 @@ from ut_keras import optimizers
 from ut_keras.layers.basic import embedding
 from ut_keras.metrics import losses
 from ut_keras.metrics import weights as weights_lib
-from ut_keras.models import compiled_model, end_of_data, update
+from ut_keras.models import compiled_model, end_of_data
 from ut_keras.models import losses as model_losses
 from ut_keras.ops import private_api
 from ut_keras.ops.loss_term import LossTerm
-from ut_keras.optimizers import learning_rate
+from ut_keras.optimizers import learning_rate, update
 
 _LOG = logging.getLogger("ut_keras")
 

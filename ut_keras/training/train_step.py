@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from ut_keras import metrics
 from ut_keras.metrics import losses
-from ut_keras.models import update
+from ut_keras.optimizers import update
 from ut_keras.training import ponder
 
 

@@ -19,7 +19,7 @@ import os
 import pickle
 import random
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ut_keras import process
@@ -194,3 +194,18 @@ def _remove(paths):
     for path in paths:
         with contextlib.suppress(FileNotFoundError):
             os.remove(path)
+
+
+def summary(
+    counts: Mapping[str, int], left_out: Mapping[str, int], seconds: float, data_dir: str
+) -> str:
+    """Return a line that says how many examples were written, and how many were skipped."""
+    written = ", ".join(f"{count} {split}" for split, count in counts.items()) or "vocabulary"
+    text = f"wrote {written} examples to {data_dir}"
+    if seconds >= 1:
+        rate = sum(counts.values()) / seconds
+        text += f" in {seconds:,.0f} s, {rate:,.0f} a second"
+    if left_out:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
+        text += f"; skipped: {reasons}"
+    return text

@@ -16,21 +16,20 @@ import keras
 import tensorflow as tf
 
 from ut_keras.metrics import losses
-from ut_keras.models.output import ModelOutput
 from ut_keras.ops.loss_term import LossTerm
 
 
 class Update(NamedTuple):
     """What an update has computed in one replica."""
 
-    output: ModelOutput  # of the forward pass in training mode
+    output: Any  # `models.output.ModelOutput` of the forward pass in training mode
     losses: dict[str, tf.Tensor]  # from the name of a loss to this replica's share, a scalar
 
 
 def update(
     model: keras.Model,
     optimizer: keras.optimizers.Optimizer,
-    forward_and_terms: Callable[[], tuple[ModelOutput, Mapping[str, list[LossTerm]]]],
+    forward_and_terms: Callable[[], tuple[Any, Mapping[str, list[LossTerm]]]],
 ) -> Update:
     """Compute the loss and its gradients, and apply them.
 

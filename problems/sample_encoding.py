@@ -1,0 +1,91 @@
+"""The encoding of samples with the encoders of a problem, many samples at a time."""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from ut_keras.data import contract
+from ut_keras.data.writing import example_batch
+from ut_keras.text import text_encoder, word_vocabulary
+
+_GROUP_SIZE = 8192  # samples; encoding many at a time is much faster
+
+
+@dataclasses.dataclass
+class SampleEncoder:
+    """Encodes the samples of a file like `Problem.encode_samples`, but faster.
+
+    A process that writes many files reads the vocabulary only once.
+    """
+
+    problem: Any
+    data_dir: str
+
+    def __call__(self, samples: Iterable[dict[str, Any]]) -> Iterator[Any]:
+        """Yield serialized records."""
+        problem = self.problem
+        if problem.encodes_samples_itself:
+            yield from problem.encode_samples(samples, self.data_dir)
+            return
+        for columns in encode_in_groups(samples, self._encoders, problem.class_label_features):
+            yield from example_batch.serialize(columns)
+
+    @functools.cached_property
+    def _encoders(self):
+        return self.problem.feature_encoders(self.data_dir)
+
+
+def encode_in_groups(
+    samples: Iterable[dict[str, Any]],
+    encoders: Mapping[str, text_encoder.TextEncoder],
+    class_label_features: Collection[str],
+) -> Iterator[dict[str, Any]]:
+    """Yield groups of records {"inputs": RaggedIds, …} with EOS; many samples at a time."""
+    samples = iter(samples)
+    while group := list(itertools.islice(samples, _GROUP_SIZE)):
+        columns = {}
+        for name, encoder in encoders.items():
+            ids = encoder.encode_ragged(contract.texts_of(group, name))
+            is_label = name in class_label_features
+            columns[name] = ids if is_label else ids.append(text_encoder.EOS)
+        yield columns
+
+
+def with_vocabulary_notes(
+    problem: Any,
+    samples: Iterable[dict[str, Any]],
+    encoders: Mapping[str, text_encoder.TextEncoder],
+    max_cases: int | None,
+) -> Iterable[dict[str, Any]]:
+    """Return the samples, after notes about words of the first ones that a vocabulary lacks.
+
+    Args:
+        problem: the `Problem`, whose name and `vocabulary_title` the notes give.
+        samples: iterable of dicts from feature to text.
+        encoders: dict from feature to encoder.
+        max_cases: int. Number of samples that will be written at most; None: all.
+    """
+    with_unknown = {
+        name: encoder
+        for name, encoder in encoders.items()
+        if isinstance(encoder, text_encoder.TokenTextEncoder) and encoder.oov_id is not None
+    }
+    if not with_unknown:
+        return samples
+    samples = iter(samples)
+    most = word_vocabulary.MAX_TEXTS
+    first = list(itertools.islice(samples, min(most, max_cases or most)))
+    for encoder in {id(encoder): encoder for encoder in with_unknown.values()}.values():
+        names = {name for name, other in with_unknown.items() if other is encoder}
+        texts = (
+            text
+            for sample in first
+            for name, text in contract.validated(sample, contract.DICT, "A sample").items()
+            if name in names and isinstance(text, str)
+        )
+        title = problem.vocabulary_title or encoder.filename or "the vocabulary"
+        for note in word_vocabulary.vocabulary_warnings(encoder, title, texts):
+            print(f"note: {problem.name}: {note}", flush=True)
+    return itertools.chain(first, samples)
