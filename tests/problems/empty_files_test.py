@@ -63,7 +63,7 @@ def raw(monkeypatch, request, tmp_path):
 
     monkeypatch.setattr(download, "fetch", lambda folder, file: make(folder, file.name))
     monkeypatch.setattr(raw_text, "find_all", find_all)
-    monkeypatch.setattr(raw_text, "look", find_all)
+    monkeypatch.setattr(raw_text, "find_local", find_all)
     for name in (*OWN_FILES, "vocab.txt"):
         make(tmp_path / "raw", name)
     for mode in ("train", "test"):

@@ -27,7 +27,7 @@ module. A meta-path finder selects the loader for submodules and for the modules
 
 **Tests** in tests/t2t/usr_dir_test.py. Without the finder,
 `test_package_imports_itself_and_its_neighbours` and `test_package_is_found_on_its_own_path` fail.
-Without the replaced `__import__` these and most other tests there fail, the first one being
+Without the replaced `__import__` these and most other tests there fail, such as
 `test_stand_ins_are_visible_to_the_package_only`.
 """
 
