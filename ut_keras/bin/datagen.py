@@ -100,7 +100,7 @@ def _inspect(problem, data_dir, count):
                 tfrecords.find(data_dir, problem.filename, split),
                 problem.record_specs(data_dir),
                 {name: encoders[name] for name in encoders if name in specs},
-                getattr(problem, "turned", None) if is_stored else problem.preprocess,
+                getattr(problem, "rearranged", None) if is_stored else problem.preprocess,
                 problem.max_length or _MAX_LENGTH,
                 training=split == "train",
                 num_shown=count,
