@@ -44,12 +44,7 @@ _USED_HPARAMS = {
     *("modality", "vocab_size", "input_modality", "target_modality"),
     *("input_space_id", "target_space_id", "stop_at_eos"),
 }
-_CLASSIFICATION_METRICS = (
-    "accuracy",
-    "accuracy_top5",
-    "accuracy_per_sequence",
-    "neg_log_perplexity",
-)
+_CLASS_METRICS = ("accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_perplexity")
 
 
 def adapt(t2t: t2t_problem.Problem) -> "Adapted":
@@ -102,7 +97,7 @@ class Adapted(problem.Problem):
         names = tuple(self.t2t.eval_metrics())
         if not isinstance(self.t2t, text_problems.Text2ClassProblem):
             return names
-        others = [name for name in names if name not in _CLASSIFICATION_METRICS]
+        others = [name for name in names if name not in _CLASS_METRICS]
         if others and not overridden.is_unchanged(
             self.t2t, "eval_metrics"
         ):  # the default is for text targets
@@ -110,7 +105,7 @@ class Adapted(problem.Problem):
                 f"note: {self.name}, whose targets are classes, skips the metrics "
                 f"{', '.join(others)}"
             )
-        return tuple(name for name in names if name in _CLASSIFICATION_METRICS)
+        return tuple(name for name in names if name in _CLASS_METRICS)
 
     def _space_id(self, name):
         with contextlib.suppress(DataError):  # there may be no vocabulary yet
@@ -466,8 +461,7 @@ class Adapted(problem.Problem):
                 f"hparams must be of a registered set, because {self.name} overrides "
                 "preprocess_example. Received: other hparams."
             )
-        import tensorflow as tf
-
+        names = feature_modalities.by_feature(next(iter(self._cache.values()))[1])
         hp = t2t_hparam.from_dataclass(self._run_hparams)
         code = type(self.t2t).preprocess_example.__code__
         known = feature_modalities.by_feature(next(iter(self._cache.values()))[1])

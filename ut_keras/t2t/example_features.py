@@ -1,10 +1,14 @@
-"""The dict that ut_keras passes to `preprocess_example` of a package.
+"""Calls `preprocess_example` of a package and records which features it reads.
 
 example["context"]      example.read == {"context"}
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
+
+from ut_keras.data import contract
+from ut_keras.errors import DataError
+from ut_keras.t2t import hparam, problem
 
 
 class Example(dict[str, Any]):
@@ -39,3 +43,63 @@ class Example(dict[str, Any]):
 
     def copy(self) -> dict[str, Any]:
         return {**self}
+
+
+def preprocess(
+    t2t: problem.Problem,
+    records: dict[str, Any],
+    known: Collection[str],
+    mode: str,
+    hparams: hparam.HParams,
+    note_unused: Callable[[str], None],
+) -> dict[str, Any]:
+    """Apply `preprocess_example` of a package to n records.
+
+    Args:
+        t2t: `problem.Problem`. The problem of the package.
+        records: dict of int32 tensors, ragged [n, (length)] or [n, 1].
+        known: the features that `hparams` of the package declares.
+        mode: str. T2T's mode, "train" or "eval".
+        hparams: `HParams` of the run.
+        note_unused: function that is called with each known feature that the package does not read
+            and models do not read either.
+
+    Returns:
+        dict of int32 tensors "inputs" and "targets", as in `records`.
+
+    Raises:
+        DataError: if the package does not return a dict with these features.
+    """
+    import tensorflow as tf
+
+    code = type(t2t).preprocess_example.__code__
+    names = tuple(name for name in known if name in ("inputs", "targets"))
+    fixed = [name for name, rows in records.items() if not isinstance(rows, tf.RaggedTensor)]
+    ragged = tf.RaggedTensorSpec([None], tf.int32, ragged_rank=0)
+
+    @tf.function  # AutoGraph converts an `if` on a tensor in the package
+    def call_package(example):
+        example = Example(example)
+        made = t2t.preprocess_example(example, mode, hparams)
+        for name in {*known} & example.keys() - example.read - {*names}:
+            note_unused(name)
+        return {**made} if made is example else made
+
+    def process(example):
+        example = {name: tf.cast(ids, tf.int64) for name, ids in example.items()}
+        try:
+            made = call_package(example)
+        except SystemExit as error:  # raised in AutoGraph's copy of the package's code
+            made = f"SystemExit: {error} ({code.co_filename}, line {code.co_firstlineno})"
+        if not isinstance(made, dict) or not made.keys() >= set(names):
+            raise DataError(
+                f"preprocess_example of {t2t.name} must return a dict of "
+                f"{', '.join(names)}. Received: {contract.shown(made)}."
+            )
+        return {
+            name: tf.reshape(tf.cast(made[name], tf.int32), [1] if name in fixed else [-1])
+            for name in names
+        }
+
+    specs = {name: tf.TensorSpec([1], tf.int32) if name in fixed else ragged for name in names}
+    return tf.map_fn(process, records, fn_output_signature=specs)
