@@ -1,4 +1,4 @@
-"""Writes tables in the format of Linzen's, for tests."""
+"""Writes tables in the format of Linzen's table for tests."""
 
 import csv
 import gzip
@@ -14,7 +14,7 @@ COLUMNS = (
 
 
 def write(path, rows):
-    """Writes a .tsv.gz; rows are (sentence, 0-based place of the verb, tag, nouns, attractors)."""
+    """Write a .tsv.gz; rows are (sentence, index of the verb from 0, tag, nouns, attractors)."""
     with gzip.open(path, "wt", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t")
         writer.writerow(COLUMNS)
@@ -31,10 +31,10 @@ def write(path, rows):
 
 
 def write_real(path, folder):
-    """Writes a small real table of what lies in shared/data/sva.
+    """Write a small real table from the files in shared/data/sva.
 
-    That is the sentences of linzen_testset, with all words, and those of edinburgh_nlu, with parts
-    of speech for rare words, where the verb is next to the subject.
+    It contains the sentences of linzen_testset with all words, and the sentences of edinburgh_nlu
+    whose verb directly follows the subject, with parts of speech for rare words.
     """
     rows = []
     with open(os.path.join(folder, "linzen_testset", "subj_agr_filtered.text")) as file:

@@ -15,7 +15,7 @@ def small(split):
 
 
 def value(text, letters):
-    """The exact value of an expression."""
+    """Return the exact value of an expression."""
     exact = re.sub("[a-z]", lambda match: f"letters[{match[0]!r}]", text)
     return eval(exact, {"__builtins__": {}}, {"letters": letters})
 

@@ -130,7 +130,7 @@ def test_generate_data(tmp_path, capsys):
     assert names[-1] == "algorithmic_reverse_binary40-train-00009-of-00010"
     assert len(names) == 12
 
-    # Nothing is written twice, and a missing file is written again.
+    # A second call writes only the missing file.
     assert problem.generate_data(tmp_path, seed=5) == {}
     first = (tmp_path / names[-1]).read_bytes()
     os.remove(tmp_path / names[-2])
@@ -172,7 +172,7 @@ def test_held_out_strings_are_not_in_training():
         [tuple(e["inputs"]) for e in samples(problem, split)] for split in ("train", "dev")
     )
     assert not set(train) & set(dev)
-    # Short ones too, most of which any other training set of this size has.
+    # Also short ones, most of which would be in any other train set of this size.
     assert sum(len(ids) == 3 for ids in dev) > 3
     assert {len(ids) for ids in dev} == set(range(2, 42))
 
@@ -198,7 +198,7 @@ def test_dataset_names_missing_files(tmp_path):
 
 
 def test_reversed_problem_has_space_id_of_its_targets():
-    """T2T's ids, by which its Transformers choose the row of an embedding."""
+    """T2T's Transformers look up an embedding with these ids."""
     ids = {"": 11, "_rev": 10, "_copy": 10, "_copy_rev": 11}
     for ending, space in ids.items():
         assert problems.get(f"algorithmic_reverse_binary40{ending}").target_space_id == space

@@ -1,4 +1,4 @@
-"""What every problem keeps that makes its data itself, or of the user's own files."""
+"""Properties of all problems that generate their data or read the user's files."""
 
 import pytest
 
@@ -16,7 +16,7 @@ _OWN = {
     },
     "vocab.txt": "a\ntext\nanother\nUNK\n",
 }
-# The commands of all of SCAN are the same: by default one of each way to divide them.
+# All SCAN problems have the same commands, so the default run has one of each kind of split.
 _SCAN = ("scan_addprim_jump_valid", "scan_length_valid", "scan_simple", "scan_template_right")
 _WITHOUT = [
     name
@@ -26,7 +26,7 @@ _WITHOUT = [
 
 
 def _of_each_kind():
-    """One problem of each way to make samples and ids."""
+    """Return one problem for each way to make samples and ids."""
     kinds = {}
     for name in _WITHOUT:
         cls = type(problems.get(name))
@@ -36,7 +36,7 @@ def _of_each_kind():
 
 @pytest.fixture
 def generated(tmp_path):
-    """Function from a name to the problem and the numbers of its examples in tmp_path."""
+    """A function from a name to the problem and its numbers of examples in tmp_path."""
     for name, content in _OWN.items():
         (tmp_path / name).write_text(content)
 
@@ -77,7 +77,7 @@ def test_ids_are_in_the_vocabulary_and_decode_to_text(generated, tmp_path, name)
                 assert encoders[feature].encode(encoders[feature].decode(ids)) == ids
 
 
-# One of each kind of features is enough to read; that records are of these, all have above.
+# It suffices to read one problem per kind of features; the test above covers the records of all.
 _READ = ("algorithmic_algebra_inverse", "text2class_tsv", "text2self_txt", "text2text_tsv")
 
 
@@ -88,7 +88,7 @@ _READ = ("algorithmic_algebra_inverse", "text2class_tsv", "text2self_txt", "text
 def test_dataset_yields_a_batch(generated, tmp_path, name):
     problem, counts = generated(name)
     hp = hparams.get("transformer_tiny", "batch_size=4096")
-    for split in counts.keys() - {"test"}:  # which is read as dev is
+    for split in counts.keys() - {"test"}:  # read like dev
         count = counts[split]
         batches = list(problem.dataset(split, str(tmp_path), hp))
         read = sum(len(targets) for _, targets, *_ in batches)

@@ -1,4 +1,4 @@
-"""Archives like those that problems download, with a few lines in them."""
+"""Writes archives like those that problems download, with a few lines."""
 
 import io
 import tarfile
@@ -10,7 +10,7 @@ from ut_keras.text import text_encoder
 
 
 def write(path, members):
-    """Writes a zip, or a tar with or without compression.
+    """Write a zip, or a tar with or without compression.
 
     Args:
         path: pathlib path.
@@ -33,14 +33,14 @@ def write(path, members):
 
 
 def generate(name, tmp_path):
-    """Writes a problem to tmp_path/data; returns it and the numbers of its examples."""
+    """Generate a problem in tmp_path/data; return it and its numbers of examples."""
     problem = problems.get(name)
     problem.num_train_shards = 1
     return problem, problem.generate_data(str(tmp_path / "data"), str(tmp_path), num_processes=1)
 
 
 def texts(problem, tmp_path, split):
-    """The sorted samples of a split as tuples of text, read back from its files."""
+    """Return the sorted samples of a split, read from its files, as tuples of texts."""
     data_dir = str(tmp_path / "data")
     encoders = problem.feature_encoders(data_dir)
     records = [

@@ -32,7 +32,7 @@ TEST = """\
 
 
 def write_archive(folder, subset="en", tasks=babi_files.TASKS, train=TRAIN, name=None, valid=None):
-    """`valid`: {"train": text, "valid": text}, the official parts of the training file."""
+    """Write an archive; `valid` is {"train": text, "valid": text}, the official split."""
     path = os.path.join(folder, name or "tasks_1-20_v1-2.tar.gz")
     with tarfile.open(path, "w:gz") as archive:
         for task in tasks:
@@ -73,7 +73,7 @@ def test_babi_problems_are_registered():
 def test_concat_matches_worked_record(tmp_path):
     write_archive(tmp_path)
     problem, counts = generate("babi_qa_concat_task1_1k", tmp_path)
-    # Joint training: the three questions of each of the 20 tasks.
+    # Joint training has the three questions of each of the 20 tasks.
     assert counts == {"train": 60, "dev": 1}
     assert sorted(os.listdir(tmp_path / "data")) == [
         ".ut_keras-records",
@@ -148,7 +148,7 @@ def test_trimmed_stories_have_no_empty_row(tmp_path):
         for story, length in zip(rows, lengths, strict=True):
             assert story[:length].any(axis=1).all() and not story[length:].any()
             real[story[:length].tobytes()] += 1
-    # Buckets end before 3, 4 and 6 rows: so many go into 12.
+    # Buckets end before 3, 4 and 6 rows. A batch has 12 rows.
     assert sizes == {(4, 2), (3, 3), (2, 3), (2, 4)}
     padded = collections.Counter()
     for record in records(problem, tmp_path, "train"):
@@ -183,7 +183,7 @@ def test_story_keeps_the_last_sentences(tmp_path, task, kept):
 
 
 def test_permuted_stories_keep_the_answer(tmp_path):
-    """From a name to its animal, to another one of that kind, to its color."""
+    """The answer follows from a name to its animal, another of that kind, and its color."""
     story = (
         "1 Lily is a frog.\n2 Brian is a frog.\n3 Lily is green.\n4 Greg is a swan.\n"
         "5 Greg is white.\n6 Julius is a lion.\n7 Julius is yellow.\n8 Bernhard is a rhino.\n"
@@ -305,7 +305,7 @@ def test_validation_split_without_official_files(tmp_path, capsys):
 
 
 def evaluate(problem, data_dir, wrong_tasks):
-    """The results of a model that is right except on some tasks."""
+    """Return the results of a model that is right except on some tasks."""
     sums = {}
     metrics = problem.feature_metrics(data_dir)
     size = problem.feature_specs(data_dir)["targets"].vocab_size
@@ -346,7 +346,7 @@ def test_error_of_five_percent_is_not_a_failure():
 
 
 def test_records_without_task_can_be_read(tmp_path):
-    """T2T's, and those of our first version."""
+    """Records of T2T and of the first version of ut_keras have no task."""
     write_archive(tmp_path)
     problem, _ = generate("babi_qa_concat_all_tasks_1k", tmp_path)
     [path] = tfrecords.find(tmp_path / "data", problem.filename, "dev")
@@ -364,7 +364,7 @@ def test_validation_split_of_real_data(shared_dir):
     assert (len(train), len(valid)) == (18_013, 1_987)
     everything = babi_files.read_examples(folder, "en", tuple(babi_files.TASKS), "train")
     parts, whole = (
-        collections.Counter(example[:-1] for example in examples)  # without the place in its file
+        collections.Counter(example[:-1] for example in examples)  # without the index in its file
         for examples in (train + valid, everything)
     )
     assert parts == whole

@@ -1,4 +1,4 @@
-"""The tasks that need depth: what their answers are, and what each split has."""
+"""Targets and splits of the tasks that require depth."""
 
 import collections
 import functools
@@ -75,7 +75,7 @@ def test_table_lookup_composes_functions(name, order):
 
 @pytest.mark.parametrize("name, order", [("ctl_forward_11", 1), ("ctl_backward_11", -1)])
 def test_published_table_lookup(name, order):
-    """Counts, and the first numbers of the tables, are those of the authors' code."""
+    """The counts and the beginning of the tables equal those of the authors' code."""
     tables = table_lookup.PUBLISHED_TABLES
     for split, depths in (("train", (1, 5)), ("dev", (6, 8)), ("test", (9, 10))):
         samples = list(problems.get(name).generate_samples(split, None, None, seed=5))
@@ -106,11 +106,11 @@ def test_addition_has_digits_of_the_sum(split):
         lengths.add(len(columns) - 1)
         travelled[_farthest_carry(columns)] += 1
     assert lengths == set(range(shortest, longest + 1))
-    assert set(travelled) >= set(range(longest // 2))  # and some go farther
+    assert set(travelled) >= set(range(longest // 2))  # and some travel farther
 
 
 def _farthest_carry(columns):
-    """Over how many columns that make nine some carry is handed on."""
+    """Return the largest number of columns over which a carry is passed on."""
     farthest = distance = 0
     is_carried = False
     for column in reversed(columns):
@@ -123,7 +123,7 @@ def _farthest_carry(columns):
 
 
 def _evaluate(words):
-    """A second reading of ListOps, by a stack."""
+    """Evaluate ListOps with a stack, independently of the product."""
     stack = [[]]
     for word in words:
         if word == "]":
@@ -184,7 +184,7 @@ def test_dyck_has_balanced_and_unbalanced_strings():
         assert words.count("(") == words.count(")")
         counts[label] += 1
     assert min(counts.values()) > 400
-    # Of four brackets there are two balanced strings, each as likely.
+    # There are two balanced strings of four brackets, with equal probability.
     short = collections.Counter(
         sample["inputs"]
         for sample in _samples("dyck40", "train", 20_000)
@@ -211,7 +211,7 @@ def _numbers_left(cells, place):
 
 
 def _solutions(cells):
-    """All of them, by trying what is left for the first empty cell."""
+    """Return all solutions, by trying all numbers in the first empty cell."""
     if "." not in cells:
         return [cells]
     place = cells.index(".")
@@ -223,7 +223,7 @@ def _solutions(cells):
 
 
 def _steps(cells):
-    """A second reading of what a step is."""
+    """Return the number of steps, independently of the product."""
     steps = 0
     while "." in cells:
         left = {place: _numbers_left(cells, place) for place in range(36) if cells[place] == "."}

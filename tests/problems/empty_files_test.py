@@ -1,4 +1,4 @@
-"""Raw files that are there but empty: one line names the file, and nothing is written."""
+"""An empty raw file gives a one-line error that names it, and nothing is written."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.problems import babi_files, raw_text
 
-# Of every file in problems/ that reads raw files, each way to read them.
+# For every file in problems/ that reads raw files, one problem per way of reading them.
 NAMES = [
     "algorithmic_math_deepmind_all",
     "algorithmic_math_two_variables",
@@ -49,7 +49,7 @@ BABI = "babi_qa_sentence_single_task1_1k"
 
 @pytest.fixture(params=[b"", b"\n \n\n"], ids=["no bytes", "blank lines"])
 def raw(monkeypatch, request, tmp_path):
-    """A folder in which every raw file, unpacked or not, is there and empty."""
+    """A folder in which every raw file exists and is empty."""
 
     def make(folder, name):
         path = os.path.join(folder, name.replace("**/", "").replace("*", "x"))
@@ -76,7 +76,7 @@ def raw(monkeypatch, request, tmp_path):
 def test_generate_data_names_empty_file(name, raw, tmp_path):
     data = tmp_path / "data"
     data.mkdir()
-    if name.startswith("sva_number_prediction_"):  # which needs that of another problem
+    if name.startswith("sva_number_prediction_"):  # it requires another vocabulary
         (data / "vocab.sva_number_prediction.tokens").write_text("<pad>\n<EOS>\nword\n")
     before = os.listdir(data)
     with pytest.raises(DataError, match=rf"{re.escape(raw)}/[^ ]*\w") as error:
@@ -86,7 +86,7 @@ def test_generate_data_names_empty_file(name, raw, tmp_path):
 
 
 def test_generate_data_names_empty_babi_file(raw, tmp_path):
-    """Blank lines are no lines of bAbI; nothing at all was `max() arg is an empty sequence`."""
+    """Blank lines are not lines of bAbI. An empty file once gave an error of `max`."""
     with pytest.raises(DataError, match="tasks_1-20_v1-2/en/qa1_.*_train.txt") as error:
         problems.get(BABI).generate_data(str(tmp_path / "data"), raw)
     assert "\n" not in str(error.value)

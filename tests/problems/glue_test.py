@@ -1,4 +1,4 @@
-"""The problems of one or two texts with a class: those of GLUE, and others of their form."""
+"""Classification of one or two texts: GLUE and similar problems."""
 
 import os
 
@@ -25,7 +25,7 @@ def _both(text):
     return text.format("train"), text.format("dev")
 
 
-# Problem: archive, what is in it, vocabulary, the samples of the dev split.
+# Problem: archive, its members, vocabulary, samples of the dev split.
 PROBLEMS = {
     "cola": (
         "CoLA.zip",
@@ -108,7 +108,7 @@ def test_glue_problems_read_samples_from_files(name, tmp_path):
     (path,) = tfrecords.find(tmp_path / "data", name, "dev")
     found = [(list(r["inputs"]), list(r["targets"])) for r in tfrecords.read(path)]
     assert sorted(found) == sorted(wanted)
-    # T2T keeps the names of the classes in its code, so a folder of its has no such file.
+    # T2T has the names of the classes in its code, so its folders have no such file.
     assert not any(name.startswith("labels.") for name in os.listdir(tmp_path / "data"))
 
 

@@ -1,4 +1,4 @@
-"""Problems whose raw data are JSON: questions on paragraphs, captions of pictures."""
+"""Problems with JSON files: questions about paragraphs, captions of pictures."""
 
 import json
 

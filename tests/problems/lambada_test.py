@@ -54,7 +54,7 @@ def test_language_model_has_sentences(tmp_path):
     problem, counts = generate("lambada_lm", tmp_path)
     assert counts == {"train": 5, "dev": 2, "test": 1}
     encoder = problem.feature_encoders(tmp_path / "data")["targets"]
-    # Padding, end and unknown words are three things.
+    # Padding, EOS and unknown words have different ids.
     assert encoder.decode(range(6)) == "<pad> <EOS> <UNK> <s> </s> ."
     assert encoder.vocab_size == 3 + 11
     assert records(problem, tmp_path, "dev") == [
@@ -82,7 +82,7 @@ def test_reading_comprehension_trains_on_passages(tmp_path):
     write_files(tmp_path)
     (tmp_path / "train.txt").write_text("somebody's\n")
     problem, counts = generate("lambada_rc", tmp_path)
-    # "home" does not stand in its context; "tom" does.
+    # "home" does not occur in its context; "tom" does.
     assert records(problem, tmp_path, "train") == [
         {"inputs": f"{CONTEXT} mary saw <EOS>", "targets": "tom"}
     ]
@@ -170,7 +170,7 @@ def test_last_word_precedes_eos():
     targets = [[5, 6, 1, 0], [7, 6, 5, 1], [6, 1, 0, 0], [3, UNKNOWN, 1, 0], [0, 0, 0, 0]]
     logits = np.zeros([5, 4, 8], np.float32)
     logits[0, 1, 6] = 9  # Right.
-    logits[1, 2, 6] = 9  # Wrong; 5 stands there.
+    logits[1, 2, 6] = 9  # wrong, the word is 5
     logits[2, 0, 6] = 9  # Right.
     logits[3, 1, UNKNOWN] = 9  # Unknown: never right.
     assert values(last_word.mean(last_word.is_right(UNKNOWN)), logits, targets) == (2, 4)
@@ -190,7 +190,7 @@ def test_last_word_is_the_class():
 def test_last_word_accuracy_from_context_uses_words_of_inputs():
     features = {"inputs": tf.constant([[5, 6, 1, 0], [5, 6, UNKNOWN, 1], [4, 6, 1, 0]])}
     logits = np.zeros([3, 8], np.float32)
-    logits[:, [7, 0, 1, UNKNOWN]] = 9  # Not in the context, or no words.
+    logits[:, [7, 0, 1, UNKNOWN]] = 9  # not in the context, or not words
     logits[0, 5] = logits[1, 6] = logits[2, 4] = 1
     function = last_word.accuracy_from_context(UNKNOWN)
     assert values(function, logits, [[5], [5], [7]], features) == (1, 3)

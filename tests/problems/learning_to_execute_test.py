@@ -101,7 +101,7 @@ def test_lte_program_matches_worked_record(tmp_path, monkeypatch):
 
 
 class ChainReader:
-    """Reads a program of the first generator from left to right."""
+    """Evaluates a program of the first generator from left to right."""
 
     def __init__(self, text):
         self._text = text
@@ -142,7 +142,7 @@ class ChainReader:
 
 
 def run_python(text):
-    """Runs a program of the second generator: assignments, one loop form, one print."""
+    """Run a program of the second generator: assignments, one loop form, one print."""
     names, printed = {}, []
     signs = {
         ast.Add: operator.add,
@@ -186,7 +186,7 @@ def run_python(text):
 
 
 def test_readers():
-    """On samples that are known, so that an error in the readers is not that of the generator."""
+    """Known samples show that the evaluators of this file are right."""
     assert ChainReader("x=(x=19156for[2]x+=41544)for[2]x+=17747").value() == 137738
     assert ChainReader("619if319>138else188").value() == 619
     assert ChainReader("(4-9)if3>6else8").value() == 8

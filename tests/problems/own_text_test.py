@@ -94,7 +94,7 @@ def test_unknown_label_raises(tmp_path):
     write(tmp_path, train__tsv=["a\tx", "b\ty"], dev__tsv=["c\tz"])
     with pytest.raises(DataError, match="labels of the dev split.*Received: z"):
         generate("text2class_tsv", tmp_path)
-    write(tmp_path, train__tsv=["a\tx", "b\ty", "c\tz"])  # and then it does
+    write(tmp_path, train__tsv=["a\tx", "b\ty", "c\tz"])  # now training has the label
     assert generate("text2class_tsv", tmp_path, max_cases=2)[1] == {"train": 2, "dev": 1}
     labels = str(tmp_path / "data" / "labels.text2class_tsv.txt")
     assert text_encoder.read_lines(labels) == ["x", "y", "z"]
@@ -151,7 +151,7 @@ WORDS = ["the", "cat", "sat", "on", "mat"]
         (["the</w> 1234"], ["1 line ", "'the</w> 1234'", "100%", "'the', 'cat', 'sat'"]),
         (["<unk>", "<s>", *WORDS], ["<unk>, <s>", "<UNK>"]),
         (["[UNK]", *WORDS], ["[UNK]"]),
-        (["the", "cat"], []),  # of six words three are unknown
+        (["the", "cat"], []),  # three of six words are unknown
         (["the"], ["67%", "'cat', 'sat', 'on'"]),
         (["the", "\u2581cat"], ["67%"]),
     ],
@@ -176,7 +176,7 @@ def test_special_words_in_the_text_print_no_note(tmp_path, capsys):
 
 
 def test_note_on_unknown_words_uses_first_examples(tmp_path, capsys):
-    """And no example is lost by looking at them."""
+    """The note does not consume examples."""
     texts = ["the cat"] * 1200 + ["other words here"] * 4000
     write(tmp_path, **PARALLEL)
     write(tmp_path, inputs__train__txt=texts, targets__train__txt=texts, vocab__txt=WORDS)

@@ -26,21 +26,21 @@ def test_count_words(encoder):
     assert perplexity.count_words(encoder, ids + [1]) == 8
     assert perplexity.count_words(encoder, ids) == 7
     assert perplexity.count_words(encoder, [*ids, 1, 0, 0]) == 8
-    # Packed: two sentences in a row, the second cut.
+    # A packed example has two sentences, the second one without EOS.
     assert perplexity.count_words(encoder, [*ids, 1, *ids]) == 15
     assert perplexity.count_words(encoder, [0, 0]) == 0
     assert perplexity.count_words(encoder, [1]) == 1
 
 
 def test_per_word_perplexity_matches_reference():
-    """exp(-sum log p / words), the sums added up over batches of different length."""
+    """The reference is exp(-sum log p / words) with sums over batches of different length."""
     encoder = subwords([TEXT, "so long"])
     metric = perplexity.per_word(encoder)
     rng = np.random.default_rng(0)
     total = words = reference = 0
     for texts in ([TEXT, "so"], ["cool that", "so long", ""]):
         rows = [encoder.encode(text) + [1] for text in texts]
-        targets = np.zeros((len(rows) + 1, 2 + max(map(len, rows))), np.int32)  # a row of padding
+        targets = np.zeros((len(rows) + 1, 2 + max(map(len, rows))), np.int32)  # one of padding
         for row, ids in enumerate(rows):
             targets[row, : len(ids)] = ids
         logits = rng.normal(size=(*targets.shape, encoder.vocab_size)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Training counts the records of its files against what data generation recorded."""
+"""Training compares the number of records with the number that was generated."""
 
 import json
 import os
@@ -17,7 +17,7 @@ HPARAMS = types.SimpleNamespace(batch_size=64, max_length=32)
 
 
 class Numbers(problem.Problem):
-    """1,000 examples of one number."""
+    """A problem of 1,000 examples with one number each."""
 
     name = "numbers"
     num_train_shards = 3
@@ -46,12 +46,12 @@ def _read(made, folder, split):
 
 
 def _keep_records(path, count):
-    """Cuts a file exactly after a record."""
+    """Cut a file exactly after a record."""
     tfrecords.write(list(tfrecords.read(path))[:count], [path])
 
 
 def _forget_counts(folder, name, split):
-    """Makes the record of an earlier version, which had the number of samples alone."""
+    """Write the record of an earlier version, which had only the number of samples."""
     path = generation_plan.origin_path(str(folder), name, split)
     with open(path, encoding="utf-8") as file:
         origin = json.load(file)
@@ -89,7 +89,7 @@ def test_dataset_counts_samples_of_earlier_versions(tmp_path, split, kept, share
 
 
 def test_dataset_counts_samples_in_total(tmp_path):
-    """333 records are a file's share, but only one of the three has 334."""
+    """Files have 333 records, and one of the three has 334."""
     files = _generate(Numbers(), tmp_path)
     _forget_counts(tmp_path, "numbers", "train")
     [longest] = [path for path in files["train"] if len(list(tfrecords.read(path))) == 334]
@@ -117,7 +117,7 @@ def test_dataset_rejects_additional_file(tmp_path):
 
 
 def test_dataset_reads_files_without_record_of_generation(tmp_path):
-    """T2T's own folders have none."""
+    """T2T's folders have no such record."""
     files = _generate(Numbers(), tmp_path)
     os.remove(generation_plan.origin_path(str(tmp_path), "numbers", "dev"))
     _keep_records(files["dev"][0], 77)
@@ -125,7 +125,7 @@ def test_dataset_reads_files_without_record_of_generation(tmp_path):
 
 
 def test_machines_add_their_counts(tmp_path):
-    """Each machine records its own files."""
+    """Each machine records the counts of its own files."""
     for task in (2, 0, 1, 3):
         Numbers().generate_data(str(tmp_path), tasks=[task], num_processes=1)
     path = generation_plan.origin_path(str(tmp_path), "numbers", "train")

@@ -1,4 +1,4 @@
-"""The problems of reviews, whose archives have a form of their own: imdb and yelp."""
+"""Problems of reviews, whose archives have special formats: IMDb and Yelp."""
 
 import pytest
 

@@ -53,7 +53,7 @@ def inputs(name, split):
 
 
 def interpret(text):
-    """A second reading of the language, from its text."""
+    """Interpret a command from its text, independently of the product."""
     for word in (" and ", " after "):
         left, found, right = text.partition(word)
         if found:
@@ -127,7 +127,7 @@ def test_train_split_lacks_the_tested_commands():
 
 
 def test_valid_problem_holds_out_a_tenth():
-    """As Csordás et al. 2021: dev has the lengths of training and none of its commands."""
+    """As in Csordás et al. 2021, dev has the lengths of training but none of its commands."""
     name = "scan_length_cutoff26"
     train, dev = inputs(f"{name}_valid", "train"), inputs(f"{name}_valid", "dev")
     assert (len(train), len(dev)) == (16_457, 1_829)

@@ -17,7 +17,7 @@ from ut_keras.problems import agreement_files
 
 TABLE = "agr_50_mostcommon_10K.tsv.gz"
 HPARAMS = types.SimpleNamespace(batch_size=2048, max_length=256)
-# Each row is known by its first word.
+# The first word identifies the row.
 ROWS = [
     (f"w{i} the keys to the cabinet {verb} here", 6, tag, nouns, attractors)
     for i, (verb, tag, nouns, attractors) in enumerate(
@@ -48,7 +48,7 @@ def test_agreement_problems_are_registered():
 def test_agreement_has_t2ts_splits_and_vocabulary(tmp_path):
     agreement_table.write(tmp_path / TABLE, ROWS)
     problem, counts = generate("sva_language_modeling", tmp_path)
-    # What T2T does, on Python 3.
+    # T2T's computation with Python 3.
     rows = list(ROWS)
     random.seed(1)
     random.shuffle(rows)
@@ -66,7 +66,7 @@ def test_agreement_has_t2ts_splits_and_vocabulary(tmp_path):
     for split, rows_of_split in expected.items():
         texts = {encoder.decode(r["targets"]) for r in records(problem, tmp_path, split)}
         assert texts == {" ".join(row[0].split()[:7]) + " <EOS>" for row in rows_of_split}
-    # By count, then by the alphabet; the words of all splits.
+    # The words of all splits by count, then in alphabetical order.
     assert encoder.decode(range(8)) == "<pad> <EOS> the cabinet here keys to are"
     assert encoder.vocab_size == 2 + 5 + 4 + 200
 
@@ -127,7 +127,7 @@ def test_records_of_t2t_can_be_read(tmp_path):
 def test_verb_ranking_compares_both_forms(tmp_path):
     agreement_table.write(tmp_path / TABLE, ROWS)
     problem, _ = generate("sva_language_modeling", tmp_path)
-    # Verbs 5 (right) and 6 (wrong); one row ends earlier, one is padding, one lacks the wrong form.
+    # Verbs 5 (right) and 6 (wrong). One row is shorter, one is padding, one has no wrong form.
     targets = tf.constant([[4, 4, 5, 1], [4, 5, 1, 0], [4, 4, 5, 1], [0] * 4, [4, 4, 5, 1]])
     features = {
         "targets": targets,
@@ -223,7 +223,7 @@ def test_other_test_sets_are_read(tmp_path, monkeypatch):
     assert read("linzen_testset") == [("the keys NN CD NNS are <EOS>", "is", [3])]
     assert read("gulordava") == [
         ("the keys is <EOS>", "are", [1]),
-        ("the keys VBP <EOS>", "VBZ", [0]),  # A rare verb is its part of speech.
+        ("the keys VBP <EOS>", "VBZ", [0]),  # a rare verb is its part of speech
     ]
     assert read("edinburgh_nlu", "dev") == [("the NNS keep <EOS>", "keeps", [7])]
     assert read("edinburgh_nlu", "test") == [("the keys VBP <EOS>", "VBZ", [7])]

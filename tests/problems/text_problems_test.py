@@ -29,7 +29,7 @@ class MyLowerCase(text_problems.Text2TextProblem):
 
 
 def test_problem_of_ten_lines_is_loaded_by_t2t_usr_dir(tmp_path, registries, capsys):
-    """A problem of one's own, as a package beside the data; here through ut-datagen."""
+    """The problem is in a package beside the data, which ut-datagen loads."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "__init__.py").write_text(USER_PACKAGE)
     (tmp_path / "train.txt").write_text("Two Dogs Play\nIn the Snow\n" * 60)
@@ -100,7 +100,7 @@ class Colours(text_problems.Text2ClassProblem):
 @pytest.mark.parametrize("one_by_one", [False, True])
 def test_records_equal_texts_encoded_one_by_one(tmp_path, monkeypatch, one_by_one):
     problem = Colours()
-    if one_by_one:  # as where a problem has its own
+    if one_by_one:  # as in a problem that overrides it
         inherited = Colours.encode_samples
         monkeypatch.setattr(Colours, "encode_samples", lambda *args: inherited(*args))
     problem.generate_data(str(tmp_path))
@@ -122,7 +122,7 @@ def test_records_equal_texts_encoded_one_by_one(tmp_path, monkeypatch, one_by_on
 
 
 def test_labels_file_has_one_label_per_line(tmp_path, monkeypatch):
-    """And those that are not leave nothing that a later call would find."""
+    """Invalid labels leave no file that a later call would read."""
     samples = [{"inputs": "a", "targets": "good\n"}]
     monkeypatch.setattr(Colours, "generate_samples", lambda *_, seed: samples)
     with pytest.raises(DataError, match="labels of colours must be .*Received: .*good"):
@@ -152,7 +152,7 @@ def test_problem_of_bytes_can_be_pickled():
 
 
 class _Shared(text_problems.Text2TextProblem):
-    """Says its name; what is generated meanwhile has the same vocabulary."""
+    """A problem that calls `meanwhile` during generation; all have the same vocabulary."""
 
     approx_vocab_size = 300
     num_train_shards = 1

@@ -33,7 +33,7 @@ SGM = """\
 
 
 def archive(tmp_path, name, **members):
-    """Writes an archive; "/" in member names is spelled "__"."""
+    """Write an archive; "__" in the names of members means "/"."""
     with tarfile.open(tmp_path / name, "w:gz" if name.endswith("gz") else "w") as tar:
         for member, content in members.items():
             content = content if isinstance(content, bytes) else content.encode()
@@ -121,7 +121,7 @@ def test_archives_of_t2t_are_read(tmp_path):
     ]
     train = texts(problem, tmp_path, "train")
     assert {("news 29", "Nachricht 29"), ("Parliament 0", "Parlament 0")} < set(train)
-    # Only a line feed ends a line; white space around it goes.
+    # Only a line feed ends a line. White space around the line is removed.
     assert ("padded web", "Netz\x85mit Umbruch") in train
 
 
@@ -226,7 +226,7 @@ def test_packed_problem_can_be_reversed(tmp_path):
         len(encoder.encode("dev 0")),
         0,
     ]
-    # The targets turned round are English, whatever the hparams' max_length.
+    # The reversed targets are English, for any max_length of the hparams.
     short = types.SimpleNamespace(batch_size=4096, max_length=8)
     turned = problems.get("translate_ende_wmt8k_packed_rev")
     rows, texts = 0, ""
@@ -251,7 +251,7 @@ def test_problem_can_be_reversed_and_copied(tmp_path):
         assert problem.name == name
         assert problem.generate_data(folder, str(tmp_path)) == {}
         for features, targets in problem.dataset("test", folder, HPARAMS):
-            # What one of them has noted of the files' lengths is not another's.
+            # Each problem has its own index of the lengths in the files.
             assert (features["inputs"].shape == targets.shape) == ("_copy" in name)
             for ids in zip(features["inputs"].numpy(), targets.numpy(), strict=True):
                 yield tuple(encoder.decode(text_encoder.cut_at_eos(i)) for i in ids)
@@ -314,7 +314,7 @@ def test_check_scores_names_missing_tokenizer(monkeypatch):
 
 
 def test_reversed_problem_has_no_scores_of_other_problems():
-    """Trees are scored as trees, and the sentences of `wsj_parsing_rev` are none."""
+    """`wsj_parsing` scores trees, but the targets of `wsj_parsing_rev` are sentences."""
     assert (
         problems.get("wsj_parsing_rev").score_decoded(["a"], ["It works ."], ["It works ."]) == {}
     )
@@ -322,11 +322,11 @@ def test_reversed_problem_has_no_scores_of_other_problems():
 
 
 def _write_builder(folder, **options):
-    """Writes a small builder of the same name and features as that of WMT."""
+    """Write a small builder with the name and features of the WMT builder."""
     import tensorflow_datasets as tfds
 
     class WmtT2tTranslate(tfds.core.GeneratorBasedBuilder):
-        """A small one."""
+        """A small WMT builder."""
 
         VERSION = tfds.core.Version("1.0.0")
         BUILDER_CONFIGS = [tfds.core.BuilderConfig(name="de-en")]
@@ -371,7 +371,7 @@ def test_tensorflow_datasets_spreads_vocabulary_over_array_record(tmp_path):
 
 
 def test_tensorflow_datasets_names_unreadable_format(tmp_path, monkeypatch):
-    """Such as where the package array_record is not installed."""
+    """For example, the package array_record may not be installed."""
     folder = _write_builder(tmp_path, file_format="array_record")
 
     def fail(builder, split):
@@ -407,7 +407,7 @@ def test_real_newstest(shared_dir, tmp_path):
 
 
 def test_real_bleu(shared_dir):
-    """The published output that `t2t-bleu` and sacreBLEU were run on: SCORES.tsv."""
+    """SCORES.tsv has the scores of `t2t-bleu` and sacreBLEU for the published output."""
     folder = os.path.join(shared_dir, "data")
     with open(
         os.path.join(folder, "bleu_reference", "detok", "sennrich2016.newstest2014.detok.de"),

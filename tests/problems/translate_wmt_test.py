@@ -1,4 +1,4 @@
-"""The translation problems besides those to German and French: what is read of which archive."""
+"""Files that the translation problems read, apart from German and French."""
 
 import gzip
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.usefixtures("no_checksums")
 
 
 def _pair(stem, one, other, endings=None):
-    """Two sides of three lines."""
+    """Return two sides with three lines each."""
     names = endings or (f".{one}", f".{other}")
     texts = ("".join(f"{stem} {side} {i}\n" for i in range(3)) for side in (one, other))
     return {stem + end: text for end, text in zip(names, texts, strict=True)}
@@ -40,7 +40,7 @@ def _enid(stem):
 
 
 _PARACRAWL = "paracrawl-release1.en-{0}.zipporah0-dedup-clean.tgz"
-# Problem: {archive: what is in it}, number of train and dev examples, a pair of each.
+# Problem: {archive: its members}, numbers of train and dev examples, a pair of each.
 PROBLEMS = {
     "translate_encs_wmt_characters": (
         {
@@ -196,13 +196,13 @@ def test_archives_have_the_declared_files(name, tmp_path):
     assert dev in archives.texts(problem, tmp_path, "dev")
     found = sorted(path.name for path in (tmp_path / "data").glob("vocab.*"))
     assert found == VOCABULARIES.get(name, [])
-    # All that it may download is named, from where it comes, and nothing else.
+    # raw_files names all possible downloads with their URLs, and nothing else.
     assert sorted(raw.name for raw in problem.raw_files) == sorted(members)
     assert all(raw.url.endswith((raw.name, f"{raw.name}?raw=true")) for raw in problem.raw_files)
 
 
 def test_languages_of_one_archive_are_unpacked_apart(tmp_path):
-    """Each is unpacked to a folder of its own, which holds what it wants."""
+    """Each language is unpacked into its own folder with its files."""
     members = {**_pair("commoncrawl.de-en", "en", "de"), **_pair("commoncrawl.cs-en", "en", "cs")}
     archives.write(tmp_path / "training-parallel-commoncrawl.tgz", members)
     for name, position, language in (

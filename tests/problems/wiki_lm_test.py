@@ -20,7 +20,7 @@ def _texts(problem, data_dir, split):
 
 
 def test_lines_are_joined_as_in_t2t(tmp_path):
-    """Just below the bound; a line that is too long, and what is left at the end, are not shown."""
+    """Examples stay below the limit. A longer line and the remaining text are dropped."""
     for part in ("train", "eval", "test"):
         with gzip.open(tmp_path / f"enwiki_{part}.txt.gz", "wt") as file:
             file.write(_lines(part, 100))

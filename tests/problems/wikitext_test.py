@@ -41,7 +41,7 @@ def test_wikitext2_matches_worked_record(tmp_path):
     assert encoder.decode(test) == "Robert is <unk> . <EOS>"
     lines = text_encoder.read_lines(str(tmp_path / "data" / "vocab.languagemodel_wikitext2.tokens"))
     assert lines[:5] == ["<pad>", "<EOS>", "<unk>", "=", "Robert"]
-    # Whatever the hparams' max_length.
+    # For any max_length of the hparams.
     assert sum(t.shape[0] for _, t in problem.dataset("train", tmp_path / "data", HPARAMS)) == 1
 
 
@@ -49,7 +49,7 @@ def test_windows_of_the_real_text(shared_dir, tmp_path):
     folder = os.path.join(shared_dir, "data", "wikitext2")
     for part in ("valid", "test"):
         os.symlink(os.path.join(folder, f"{part}.txt"), tmp_path / f"{part}.txt")
-    # The train split is too large to lie there.
+    # The folder has no train split, because it is too large.
     os.symlink(os.path.join(folder, "valid.txt"), tmp_path / "train.txt")
     problem, _ = generate(tmp_path)
     for split, words in (("dev", 217_646), ("test", 245_569)):
@@ -85,7 +85,7 @@ def test_wikitext103_has_one_example_per_line(tmp_path):
         ("Robert <unk> is an English film actor .",),
     ]
     words = (tmp_path / "data" / "vocab.languagemodel_wikitext103.tokens").read_text().split("\n")
-    # T2T's order: the reserved ones, then by frequency and alphabet.
+    # T2T's order: reserved tokens, then words by frequency and alphabet.
     assert words[:5] == ["<pad>", "<EOS>", "<unk>", "=", "Robert"]
 
 

@@ -195,9 +195,9 @@ def test_score_sums_over_all_sentences():
 def test_score_ignores_punctuation():
     gold = "S `` NP NN /NP , VP VBZ /VP '' . /S"
     assert f1(gold, "S `` NP NN , /NP VP VBZ '' /VP . /S") == 1
-    # What is punctuation, the right tree says; EVALB would leave the sentence out.
+    # The reference tree decides what is punctuation. EVALB would skip the sentence.
     assert f1(gold, "S `` NP NN NN /NP VP VBZ '' /VP . /S") == 1
-    # The phrase of a comma alone is no bracket: S and NP are left.
+    # The phrase of only a comma is not a bracket. S and NP remain.
     scores = wsj_parsing.score(["S PRN , /PRN NP NN /NP VB /S"], ["S , NN VB /S"])
     assert scores["labelled_recall"] == 1 / 2
 
@@ -206,7 +206,7 @@ def test_score_normalizes_labels():
     assert f1("VP VB PRT RP /PRT /VP", "VP VB ADVP RP /ADVP /VP") == 1
     assert f1("S NP-SBJ NN /NP-SBJ VB /S", "S NP NN /NP VB /S") == 1
     assert f1("TOP S NP NN /NP VB /S /TOP", "S NP NN /NP VB /S") == 1
-    # A label that no right tree has is one bracket of two that is wrong.
+    # A label that no reference has makes one of two brackets wrong.
     assert f1("S NP NN /NP VB /S", "S FRAG NN /FRAG VB /S") == 1 / 2
 
 
@@ -217,7 +217,7 @@ def test_score_normalizes_labels():
         ("S NP DT NN /NP VP VBZ /VP /PP /S", 3, 3),  # /PP closes nothing.
         ("S NP DT NN VP VBZ /VP /S", 2, 3),  # /S closes NP 0-3 too.
         ("NP DT NN /NP VP VBZ /VP", 2, 2),
-        ("S NP DT NN /NP VP VBZ NN /VP /S", 1, 3),  # A word too many: VP 2-4, S 0-4.
+        ("S NP DT NN /NP VP VBZ NN /VP /S", 1, 3),  # one additional word: VP 2-4, S 0-4
         ("/S / /", 0, 0),
         ("", 0, 0),
     ],
