@@ -66,7 +66,7 @@ def read_source(folder):
 
 
 def read_imports(folder):
-    """{module: {name: what it stands for}} of the imports in T2T's source."""
+    """Return {module: {name: what it stands for}} for the imports in T2T's source."""
     return {
         module: {
             name: target
@@ -78,7 +78,7 @@ def read_imports(folder):
 
 
 def _parsed(folder):
-    """Yields (module, its statements) of T2T's source, sorted by path."""
+    """Yield (module, its statements) of T2T's source, sorted by path."""
     paths = (
         path
         for name in FOLDERS
@@ -103,7 +103,7 @@ def _defined(statements):
 
 
 def _imported(statements):
-    """Yields (name, what it stands for) of the imports among statements of a module."""
+    """Yield (name, what it stands for) for the imports among the statements of a module."""
     for statement in statements:
         if isinstance(statement, ast.Import):
             # `import a.b` sets the name a.
@@ -123,7 +123,7 @@ def _imported(statements):
 
 
 def imports_text(found):
-    """The text of ut_keras/t2t/imports.py."""
+    """Return the text of ut_keras/t2t/imports.py."""
     counts = {}
     for names in found.values():
         for name, target in names.items():

@@ -1,4 +1,4 @@
-"""Our models against what the original T2T computed (tests/testdata/t2t/README.md)."""
+"""Models match the results of the original T2T (tests/testdata/t2t/README.md)."""
 
 import glob
 import json
@@ -55,9 +55,9 @@ def _features(arrays):
 
 @pytest.mark.parametrize("name", _configurations("model"))
 def test_model_matches_t2t(name):
-    """Logits, losses, ACT outputs and gradients; T2T's TRAIN mode with every dropout at 0.
+    """Logits, losses, ACT outputs and gradients match in TRAIN mode without dropout.
 
-    And what is exported is what was imported.
+    The exported variables equal the imported ones.
     """
     setting, arrays = _load("model", name)
     imported = _group(arrays, "var/")

@@ -1,4 +1,4 @@
-"""The page of T2T's names says what a package gets for each."""
+"""The page of T2T's names lists what a package gets for each name."""
 
 import importlib.util
 import os
@@ -96,7 +96,7 @@ def test_module_reached_through_another_has_its_names():
 
 
 def test_package_can_import_every_name(tmp_path):
-    """In each form that there is of `import`."""
+    """Every form of `import` works."""
     from ut_keras.t2t import usr_dir
 
     lines = []

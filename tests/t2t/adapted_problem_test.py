@@ -113,13 +113,14 @@ class Mine(Base, text_problems.Text2ClassProblem):
     specs = problem.feature_specs(make.data_dir)
     assert specs["targets"].modality == "class_label" and specs["targets"].vocab_size == 2
     assert problem.feature_encoders(make.data_dir)["targets"].decode([1]) == "good"
-    problem.t2t.class_labels = lambda data_dir: [0, 1]  # which do in T2T
+    problem.t2t.class_labels = lambda data_dir: [0, 1]  # T2T accepts ints
     assert problem.t2t.feature_encoders(make.data_dir)["targets"].decode([1]) == "1"
     labels = [record["targets"] for record in make.records(problem, "dev")]
     assert labels == [[0], [1], [0], [1]]
     problem.t2t.feature_encoders = lambda data_dir: {"inputs": text_encoder.ByteTextEncoder()}
     problem._cache.clear()
-    assert problem.feature_encoders(make.data_dir)["targets"].decode([1]) == "1"  # T2T needs none
+    # T2T does not require this entry.
+    assert problem.feature_encoders(make.data_dir)["targets"].decode([1]) == "1"
     assert problem.eval_metrics == ("accuracy",)
     lines = capsys.readouterr().out.splitlines()
     assert sum("mine" in line and "two_class_accuracy" in line for line in lines) == 1
@@ -251,7 +252,7 @@ class Mine(Base):
     def preprocess_example(self, example, mode, hparams):
         example = super().preprocess_example(example, mode, hparams)
         length = hparams.max_length if mode == tf.estimator.ModeKeys.TRAIN else 2
-        if tf.size(example["inputs"]) > length:  # of a tensor, as T2T's readers let it
+        if tf.size(example["inputs"]) > length:  # T2T allows a condition on a tensor
             example["inputs"] = example["inputs"][:length]
         example["inputs"] = tf.concat([example["inputs"], [1]], 0)
         return example
@@ -260,8 +261,8 @@ class Mine(Base):
     hp = hparams.get("transformer_tiny", "batch_size=64,max_length=12")
     features, _ = next(iter(problem.dataset("dev", make.data_dir, hp)))
     assert features["inputs"].shape[1] == 3
-    turned = problems.get("mine_rev")  # which asks the other for its mode
-    # "train 0" and its EOS, and the one that was added.
+    turned = problems.get("mine_rev")  # it uses the mode of the base problem
+    # "train 0", its EOS and the added EOS.
     for split, length in (("train", 9), ("dev", 3)):
         for _, targets in turned.dataset(split, make.data_dir, hp):
             assert targets.shape[1] == length and np.all(targets.numpy()[:, -1] == 1)
@@ -326,7 +327,7 @@ class Mine(Base):
     assert not list(tmp_path.rglob("mine-*"))
 
 
-@pytest.mark.slow  # the default run has lengths that are not drawn
+@pytest.mark.slow  # the default run tests fixed lengths
 @pytest.mark.parametrize("name", ["mine", "mine_rev"])
 def test_preprocess_example_can_sample_lengths(make, name):
     make(
@@ -387,7 +388,7 @@ def test_splits_of_two_passes_are_not_mixed(make, monkeypatch, tmp_path):
     assert [len(found) for found in sets] == [20, 10, 10]
     dev = tmp_path / "data" / "mine-dev-00000-of-00001"
     before = dev.read_bytes()
-    # As it was broken off: what is missing may be made of the same samples only.
+    # After an interruption, missing files must come from the same samples.
     dev.unlink()
     with pytest.raises(DataError, match="mine .*one pass"):
         problem.generate_data(data_dir, str(tmp_path))

@@ -27,7 +27,7 @@ class Base(text_problems.Text2TextProblem):
 
 @pytest.fixture
 def load(tmp_path, registries):
-    """Function that loads a package of one file, by its source; returns its folder."""
+    """A function that loads a package from the source of its file and returns its folder."""
 
     def load_source(source, folder="package"):
         path = tmp_path / folder
@@ -41,7 +41,7 @@ def load(tmp_path, registries):
 
 @pytest.fixture
 def make(load, tmp_path):
-    """Function from the source of a problem to it, with its data; `records` reads those."""
+    """A function from source to a problem with generated data, which `records` reads."""
 
     def made(source, name="mine", generated=True):
         load(_SPLIT + source)

@@ -14,7 +14,7 @@ from ut_keras.data import tfrecords
 _PACKAGES = os.path.join(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "testdata", "t2t_packages"
 )
-# Folder, problem, samples of each split, model and set to train.
+# Folder, problem, number of samples per split, and model and set for training.
 _ALL = [
     ("example_usr_dir", "counted_lines", {"train": 90, "dev": 10}, "counted_small"),
     ("gcp/trainer", "verse_pairs", {"train": 30, "dev": 9}, "transformer_verse"),

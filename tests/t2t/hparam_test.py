@@ -91,7 +91,7 @@ def test_added_field_can_be_overridden_and_saved(tmp_path):
 
     hp = made().override("noise=1,cuts=[5,.5],turn=False,hidden_size=32")
     assert (hp.noise, hp.cuts, hp.style, hp.turn) == (1.0, [5, 0.5], None, False)
-    assert not hasattr(hp, "draw")  # which no file can keep
+    assert not hasattr(hp, "draw")  # no file can store it
     hparam_lib.save(hp, str(tmp_path / "hparams.json"))
     assert hparam_lib.load(str(tmp_path / "hparams.json")) == hp == pickle.loads(pickle.dumps(hp))
     assert hparam.from_dataclass(hp).cuts == [5, 0.5]
@@ -102,7 +102,7 @@ def test_added_field_can_be_overridden_and_saved(tmp_path):
             hparam.to_dataclass(hparam.HParams(**{name: 1}), "set")
     with pytest.raises(HParamError, match="added must be a dict. Received: added=3"):
         hparam_lib.from_dict({"added": 3})
-    # A package may change its mind between two runs in a folder.
+    # A package may change between two runs in a folder.
     without = hparams.get("transformer_tiny", "hidden_size=32,batch_size=64")
     hparam_lib.check_same_architecture(hp, without)
     for there, here in ((hp, without), (without, hp)):

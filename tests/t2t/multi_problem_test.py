@@ -123,8 +123,8 @@ def _tasks(rows, problem):
     return [sum(task in row for row in rows) for task in ids]
 
 
-# What T2T's normalize_example_nlp made of records, with 82 entries in the vocabulary, without cuts
-# and with one of 2 inputs and 1 target: problem, record, both targets.
+# Results of T2T's normalize_example_nlp with a vocabulary of 82 entries, without a limit and with
+# limits of 2 inputs and 1 target: problem, record, both targets.
 _OF_T2T = [
     ("tales", {"targets": [5, 6, 1]}, [82, 5, 6, 1], [82, 5, 6, 1]),
     ("reviews", {"inputs": [5, 6, 1], "targets": [1]}, [5, 6, 83, 86], [5, 6, 83, 86]),
@@ -179,14 +179,14 @@ def test_target_weights_match_t2t(package):
 
 def test_dataset_has_examples_of_every_problem(made):
     problem, data_dir = made
-    # First of all: of what is read alone, the vocabulary has the entries of all problems.
+    # This is first: if one problem is read alone, the vocabulary still has entries of all problems.
     only = _rows(problem.dataset("dev", data_dir, _hp("multiproblem_target_eval_only=True")))
     assert _tasks(only, problem) == [0, 3, 0]
 
     vocabulary = problem.tasks[0].feature_encoders(data_dir)["targets"]
     size = vocabulary.vocab_size
     tale, review, title = size, size + 1, size + 2
-    # The vocabulary, a number for each problem, and the classes of the one with most.
+    # The vocabulary, one id per problem, and the largest number of classes.
     assert problem.feature_specs(data_dir)["targets"].vocab_size == size + 3 + 2
     assert [task.t2t.task_id for task in problem.tasks] == [tale, review, title]
 
@@ -202,7 +202,7 @@ def test_dataset_has_examples_of_every_problem(made):
     assert [*vocabulary.encode("the tale, number 1"), title, *vocabulary.encode("tale 1"), 1] in (
         expected
     )
-    # The first batches of an evaluation have some of each, as T2T's do.
+    # As in T2T, the first batches of an evaluation have examples of each problem.
     few = _hp("use_fixed_batch_size=True").override("batch_size=2")
     assert _tasks(_rows(problem.dataset("dev", data_dir, few).take(2)), problem) == [2, 1, 1]
 
@@ -251,7 +251,7 @@ def test_pass_has_shares_of_hparams(made, changes, shares):
     assert later == second[-len(later) :]
 
 
-@pytest.mark.slow  # the default run has shares that stay
+@pytest.mark.slow  # the default run tests constant shares
 @pytest.mark.parametrize(
     "schedule, others",
     [
@@ -268,7 +268,7 @@ def test_shares_change_with_schedule(made, schedule, others):
     tales = [_tasks(some, problem)[0] / len(some) for some in rows]
     course = [np.linspace(70 * number, 70 * (number + 1)) for number in range(6)]
     assert tales == pytest.approx([1 - np.mean(others(some)) for some in course], abs=0.1)
-    # Within a pass of 70, at its middle; and the same again in another process.
+    # The shares change in the middle of a pass of 70, and equally in another process.
     again = problem.dataset("train", data_dir, _hp(changes), seed=lambda number: number)
     later = _rows(again.batches_from(3, 2).take(size - 2))
     assert later == rows[3][-len(later) :]

@@ -118,7 +118,7 @@ class Mine(text_problems.ChoppedTextProblem):
     ]
     records = make.records(problem, "train")
     assert {len(record["targets"]) for record in records} == {10}  # the last ones are padded
-    hp = hparams.get("transformer_tiny", "batch_size=40,max_length=8")  # which the problem knows
+    hp = hparams.get("transformer_tiny", "batch_size=40,max_length=8")  # the problem gets them
     features, targets = next(iter(problem.dataset("train", make.data_dir, hp)))
     assert targets.shape[1] == 10 and "inputs" not in features
 

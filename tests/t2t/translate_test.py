@@ -19,10 +19,10 @@ class Mine(translate.TranslateProblem):
     vocab_type = text_problems.VocabType.CHARACTER
     dataset_splits = [{"split": split, "shards": 1} for split in ("train", "eval", "test")]
 
-    def __init__(self, was_reversed, was_copy):  # T2T always says both
+    def __init__(self, was_reversed, was_copy):  # T2T always passes both
         super().__init__(was_reversed, was_copy)
 
-    def is_generate_per_split(self):  # a method, as T2T's own have it, too
+    def is_generate_per_split(self):  # a method, as in some problems of T2T
         return True
 
     def source_data_files(self, dataset_split):

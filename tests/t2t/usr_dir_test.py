@@ -276,7 +276,7 @@ def test_unused_registrations_print_notes(load, capsys):
     assert hparams.get("beside_an_optimizer").hidden_size == 128
 
 
-@pytest.mark.slow  # they take their time to start
+@pytest.mark.slow  # processes start slowly
 def test_worker_processes_load_the_package(load):
     folder = load(
         """
