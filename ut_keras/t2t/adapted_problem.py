@@ -448,53 +448,9 @@ class Adapted(problem.Problem):
         """A key of the code and hparams of `preprocess_example`, without helper functions."""
         if not self.preprocess_needs_hparams:
             return ""
-        code = type(self.t2t).preprocess_example.__code__
-        of_code = (code.co_code, code.co_consts, code.co_names)
-        said = repr((self._mode, self._run_hparams, *of_code))
-        return f"preprocess_example {zlib.crc32(said.encode()):08x}"
-
-    def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
-        if not self.preprocess_needs_hparams:
-            return records
-        if self._run_hparams is None:
-            raise DataError(
-                f"hparams must be of a registered set, because {self.name} overrides "
-                "preprocess_example. Received: other hparams."
-            )
-        names = feature_modalities.by_feature(next(iter(self._cache.values()))[1])
-        hp = t2t_hparam.from_dataclass(self._run_hparams)
-        code = type(self.t2t).preprocess_example.__code__
-        known = feature_modalities.by_feature(next(iter(self._cache.values()))[1])
-        names = tuple(name for name in known if name in ("inputs", "targets"))
-        fixed = [name for name, rows in records.items() if not isinstance(rows, tf.RaggedTensor)]
-        ragged = tf.RaggedTensorSpec([None], tf.int32, ragged_rank=0)
-
-        @tf.function  # AutoGraph converts an `if` on a tensor in the package
-        def theirs(example):
-            example = example_features.Example(example)
-            made = self.t2t.preprocess_example(example, self._mode, hp)
-            for name in known.keys() & example.keys() - example.read - {*names}:
-                self._note_unused_feature(name)
-            return {**made} if made is example else made
-
-        def process(example):
-            example = {name: tf.cast(ids, tf.int64) for name, ids in example.items()}
-            try:
-                made = theirs(example)
-            except SystemExit as error:  # raised in AutoGraph's copy of the package's code
-                made = f"SystemExit: {error} ({code.co_filename}, line {code.co_firstlineno})"
-            if not isinstance(made, dict) or not made.keys() >= set(names):
-                raise DataError(
-                    f"preprocess_example of {self.name} must return an example, a dict of "
-                    f"{', '.join(names)}. Received: {contract.shortened(made)}."
-                )
-            return {
-                name: tf.reshape(tf.cast(made[name], tf.int32), [1] if name in fixed else [-1])
-                for name in names
-            }
-
-        specs = {name: tf.TensorSpec([1], tf.int32) if name in fixed else ragged for name in names}
-        return tf.map_fn(process, records, fn_output_signature=specs)
+        return example_features.preprocess(
+            self.t2t, records, names, self._mode, hp, self._note_unused_feature
+        )
 
 
 class AdaptedWithIds(Adapted):
