@@ -448,6 +448,21 @@ class Adapted(problem.Problem):
         """A key of the code and hparams of `preprocess_example`, without helper functions."""
         if not self.preprocess_needs_hparams:
             return ""
+        code = type(self.t2t).preprocess_example.__code__
+        of_code = (code.co_code, code.co_consts, code.co_names)
+        said = repr((self._mode, self._run_hparams, *of_code))
+        return f"preprocess_example {zlib.crc32(said.encode()):08x}"
+
+    def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
+        if not self.preprocess_needs_hparams:
+            return records
+        if self._run_hparams is None:
+            raise DataError(
+                f"hparams must be of a registered set, because {self.name} overrides "
+                "preprocess_example. Received: other hparams."
+            )
+        names = feature_modalities.by_feature(next(iter(self._cache.values()))[1])
+        hp = t2t_hparam.from_dataclass(self._run_hparams)
         return example_features.preprocess(
             self.t2t, records, names, self._mode, hp, self._note_unused_feature
         )
