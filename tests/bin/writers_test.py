@@ -251,7 +251,7 @@ def test_run_in_best_folder_is_kept(run, tmp_path, capsys):
         assert _content(tmp_path) == before
         shutil.rmtree(tmp_path / "best")
 
-    refused("best', of another run")
+    refused("without a checkpoint of its run")
     argv = ("--train_steps=0", "--schedule=train", f"--hparams={small}")
     assert _train(tmp_path, run, *argv) == 0
     refused("OUTPUT_DIR/best must hold nothing but")  # also in the folder of a run

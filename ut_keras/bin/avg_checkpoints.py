@@ -68,7 +68,8 @@ def _average(paths, output_path, dtype):
             "--output_path must not overwrite a checkpoint of another model. Received: "
             f"{output_path!r}, but {written!r} exists."
         )
-    # Before there is a checkpoint of ours, which would make all records there ours.
+    # Check this before a ut_keras checkpoint is written: with it, every record in the folder
+    # would count as written by ut_keras.
     foreign = output_folder.foreign_record(os.path.dirname(written))
     weights = average(paths)
     if dtype:

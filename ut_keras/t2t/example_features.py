@@ -94,7 +94,7 @@ def preprocess(
         if not isinstance(made, dict) or not made.keys() >= set(names):
             raise DataError(
                 f"preprocess_example of {t2t.name} must return a dict of "
-                f"{', '.join(names)}. Received: {contract.shown(made)}."
+                f"{', '.join(names)}. Received: {contract.shortened(made)}."
             )
         return {
             name: tf.reshape(tf.cast(made[name], tf.int32), [1] if name in fixed else [-1])

@@ -92,5 +92,6 @@ def test_write_origin_keeps_counts_of_existing_files(tmp_path):
 )
 def test_check_counts_ignores_invalid_origin(tmp_path, damaged):
     split = generation_plan.Split(str(tmp_path), "p", "train", 1, 5)
+    own_files.make_folder(str(tmp_path))
     json_file.write(split.origin_path, {**split.plan, **damaged})
     generation_plan.check_counts(split.paths, [7], is_one_each=True)
