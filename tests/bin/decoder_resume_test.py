@@ -93,7 +93,7 @@ def test_resume_restarts_after_a_change(
         argv[0] = f"--output_dir={folder}"
     assert decoder.main([*argv, how]) == 0
     assert interruption["batches"] >= 9
-    assert "starting anew" in capsys.readouterr().out
+    assert "Starting again" in capsys.readouterr().out
 
 
 def test_target_rejects_a_second_command(run, source, tmp_path, capsys):
