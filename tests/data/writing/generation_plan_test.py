@@ -6,7 +6,7 @@ import pytest
 from ut_keras.data import tfrecords
 from ut_keras.data.writing import generation_plan
 from ut_keras.errors import DataError
-from ut_keras.files import json_file, path_lock
+from ut_keras.files import json_file, own_files, path_lock
 
 NUM_SHARDS = {"train": 3, "dev": 1, "test": 1}
 

@@ -142,21 +142,21 @@ def test_resume_rejects_other_samples(tmp_path):
     assert _content(tmp_path) == before
 
 
-def test_record_of_an_earlier_version_is_read_and_leaves_data_dir(tmp_path):
-    """It stood among the data."""
+def test_origin_of_earlier_version_is_read_and_moved(tmp_path):
+    """Earlier versions wrote it beside the data files."""
     split = _begin(tmp_path)
     earlier = tmp_path / "datagen.p-train.json"
     os.rename(split.origin_path, earlier)
     assert split.origin_path == str(earlier)
     assert generation_plan.missing_shards(split) == [2, 3]
-    with pytest.raises(DataError, match="199 samples.*instead of 200"):
+    with pytest.raises(DataError, match="200 samples.* Received: 199 samples"):
         _write(split, samples=SAMPLES[1:])
     assert _write(split, [2, 3]) == 100
     assert sorted(os.listdir(tmp_path)) == _names_of_all_files(split)
     assert os.listdir(tmp_path / ".ut_keras-records") == ["datagen.p-train.json"]
 
 
-def test_another_seed_begins_anew_but_not_on_one_of_several_machines(tmp_path):
+def test_other_seed_replaces_files_unless_tasks_are_given(tmp_path):
     _begin(tmp_path)
     other = _split(tmp_path, seed=6)
     with pytest.raises(DataError, match="'random_seed': 6.*Received: .*'random_seed': 5"):
