@@ -116,7 +116,7 @@ def test_out_of_memory_names_the_line(run, source, tmp_path, capsys, monkeypatch
     lengths = [len(line.split()) + 1 if line else 0 for line in source[1]]
     argv = run.argv(f"--decode_from_file={source[0]}", f"--decode_to_file={tmp_path / 'out'}")
     line = small_run.error(capsys, decoder.main, argv)
-    assert f"lines of up to {max(lengths)} symbols" in line
+    assert f"lines of up to {max(lengths)} tokens" in line
     assert f"number {lengths.index(max(lengths)) + 1}," in line and "out of memory" in line
 
 
