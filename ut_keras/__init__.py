@@ -40,8 +40,10 @@ def load(
             of a run that comes along, see `pretrained` (a folder of that name goes first), or
             "hf://user/name@revision" of the Hugging Face hub.
         checkpoint_path, problem, data_dir: of a folder, see `saved_run.load`.
+
     Returns:
         `SavedRun` of a run, ready for texts; `keras.Model` of what `model.save` wrote.
+
     Raises:
         DataError: if something is missing, or is none of ours.
     """

@@ -31,6 +31,7 @@ def load(path: str | os.PathLike[str]) -> keras.Model:
     Args:
         path: str or `os.PathLike`, of a file whose name ends in ".keras", or of a folder that
             `model.save(folder, zipped=False)` wrote.
+
     Returns:
         `keras.Model`, compiled if it was compiled when it was saved.
 

@@ -49,7 +49,6 @@ def score(
     As in T2T, the score is the mean of -log p over the ids of the target, EOS included. A language
     model has no sources.
     """
-
     depth = {"exit_threshold": setup.values["exit_threshold"] or None}
 
     def score_batch(predictor, _, batch):

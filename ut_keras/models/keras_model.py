@@ -30,8 +30,10 @@ class KerasModel(fitted_model.FittedModel):
             batch_size: int. None: any batch size.
             lengths: int by the name of a feature, such as `inputs=32`. A feature without a length
                 takes any length.
+
         Returns:
             list of one dict from name to `keras.InputSpec`, int32.
+
         Raises:
             ValueError: if there is no such feature.
         """

@@ -39,6 +39,7 @@ def update(
         optimizer: keras optimizer. It sums the gradients over the replicas.
         forward_and_terms: function that runs the forward pass. It returns the output and the loss
             terms by name, those of this replica.
+
     Returns:
         `Update`.
     """

@@ -25,7 +25,7 @@ class TextEncoder:
 
     @property
     def kind(self) -> str:
-        """str. The name of its class, for messages."""
+        """Str. The name of its class, for messages."""
         return type(self).__name__
 
     @property

@@ -1,7 +1,7 @@
 """The trainer's step: one `update` on every replica, and what the trainer reports of it.
 
-    step = make_train_step(model, optimizer, strategy, batches.element_spec)
-    result = step((features, targets))                 # or (features, targets, weights)
+step = make_train_step(model, optimizer, strategy, batches.element_spec)
+result = step((features, targets))                 # or (features, targets, weights)
 """
 
 from collections.abc import Callable

@@ -55,7 +55,7 @@ class Split:
 
     @property
     def origin_path(self) -> str:
-        """str. The JSON file, where it is read."""
+        """Str. The JSON file, where it is read."""
         return origin_path(self.data_dir, self.filename, self.name)
 
     @property
