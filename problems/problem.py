@@ -156,7 +156,7 @@ class Problem:
     # Properties of the dataset.
 
     def check(self) -> None:
-        """Raises DataError if something of it is of a wrong type or range; `problems.get` asks."""
+        """Raise DataError if an attribute has a wrong type or range. `problems.get` calls this."""
         contract.check(self, contract.PROBLEM_FIELDS)
 
     @property

@@ -33,24 +33,26 @@ def load(
     problem: Any = None,
     data_dir: str | None = None,
 ) -> "SavedRun | keras.Model":
-    """Returns what has been trained and saved; says in a line that it loads TensorFlow first.
+    """Load a trained run or a saved model.
+
+    The function prints a line before it imports TensorFlow, which takes seconds.
 
     Args:
-        path: str or `os.PathLike`. The folder of a run, what `model.save` wrote, the name
-            of a run that comes along, see `pretrained` (a folder of that name goes first), or
-            "hf://user/name@revision" of the Hugging Face hub.
-        checkpoint_path, problem, data_dir: of a folder, see `saved_run.load`.
+        path: str or `os.PathLike`. The folder of a run; a file or folder that `model.save` wrote;
+            the name of a run that ships with the package (see `pretrained`; a folder of the same
+            name has precedence); or "hf://user/name@revision" of the Hugging Face hub.
+        checkpoint_path, problem, data_dir: options for the folder of a run, see `saved_run.load`.
 
     Returns:
-        `SavedRun` of a run, ready for texts; `keras.Model` of what `model.save` wrote.
+        `SavedRun` for a run, which takes texts; `keras.Model` for a saved model.
 
     Raises:
-        DataError: if something is missing, or is none of ours.
+        DataError: if a file is missing, or if ut_keras did not write it.
     """
     from ut_keras.files import file_error
 
     path = file_error.checked_path(path, "path")
-    if "tensorflow" not in sys.modules:  # half a minute of silence, on a slow machine
+    if "tensorflow" not in sys.modules:  # it takes up to half a minute
         print(f"Loading TensorFlow and {path}…", file=sys.stderr, flush=True)
         tensorflow_log.load()
     expanded, is_on_hub = os.path.expanduser(path), path.startswith("hf://")

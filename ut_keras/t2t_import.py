@@ -293,7 +293,7 @@ def _merge_shards(entry, variables):
 
 
 def check_finite(names: Iterable[str], variables: Mapping[str, np.ndarray]) -> None:
-    """Raises ValueError for the first of T2T's variables that holds a NaN or an infinity."""
+    """Raise ValueError for the first T2T variable that holds a NaN or an infinity."""
     if name := finite.first_non_finite((name, variables[name]) for name in names):
         raise ValueError(f"T2T's variables must be finite. Received: {name}, with NaN or inf.")
 

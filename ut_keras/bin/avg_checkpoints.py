@@ -30,6 +30,7 @@ _RECORDS = ("run.json", "hparams.json")
 
 @command.from_flags(flags.AVG_CHECKPOINTS, "ut-avg-checkpoints", __doc__)
 def main(args: command.Args) -> None:
+    """Run ut-avg-checkpoints with parsed flags."""
     output_path = os.path.abspath(args.output_path)
     if not os.path.basename(args.output_path) or os.path.isdir(output_path):
         raise UsageError(

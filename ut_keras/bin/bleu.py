@@ -18,6 +18,7 @@ from ut_keras.text import sacre_bleu, text_lines
 
 @command.from_flags(flags.BLEU, "ut-bleu", __doc__)
 def main(args: command.Args) -> None:
+    """Run ut-bleu with parsed flags."""
     command_line.require(args, "translation", "reference", what="a file with one segment per line")
     language = _target_language(args)
     if not args.t2t:
@@ -53,7 +54,7 @@ def _target_language(args):
 
 
 def tokenizer_note(references: Sequence[str], language: str = "", tokenize: str = "") -> str:
-    """Returns a note if the tokenizer does not split these references into words; else ""."""
+    """Return a note if the tokenizer does not split the references into words, or ""."""
     note = sacre_bleu.tokenizer_warning(sacre_bleu.metric(tokenize, language), references)
     return note and f"note: {note}"
 

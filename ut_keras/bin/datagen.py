@@ -20,6 +20,7 @@ _MAX_LENGTH = 256  # the hparam max_length of T2T's Transformer
 
 @command.from_flags(flags.DATAGEN, "ut-datagen", __doc__)
 def main(args: command.Args) -> None:
+    """Run ut-datagen with parsed flags."""
     command_line.require(args, "problem", what=command_line.REGISTERED_NAME)
     from ut_keras import problems
 

@@ -24,6 +24,7 @@ from ut_keras.text import text_encoder, text_lines, word_vocabulary
 
 @command.from_flags(flags.DECODER, "ut-decoder", __doc__)
 def main(args: command.Args) -> None:
+    """Run ut-decoder with parsed flags."""
     setup = decoder_setup.check(args)
     modes = {
         decoder_setup.FILE: _decode_file,

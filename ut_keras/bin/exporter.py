@@ -30,6 +30,7 @@ from ut_keras.inference import decode_hparams, feature_record
 
 @command.from_flags(flags.EXPORTER, "ut-exporter", __doc__)
 def main(args: command.Args) -> None:
+    """Run ut-exporter with parsed flags."""
     if args.export_quantize and args.format in ("saved_model", "safetensors"):
         raise UsageError(
             "--export_quantize requires --format=litert or ctranslate2. "

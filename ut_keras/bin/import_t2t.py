@@ -25,6 +25,7 @@ from ut_keras.training import output_folder
 
 @command.from_flags(flags.IMPORT_T2T, "ut-import-t2t", __doc__)
 def main(args: command.Args) -> None:
+    """Run ut-import-t2t with parsed flags."""
     from ut_keras import problems
 
     trainer_setup.check_names(args)

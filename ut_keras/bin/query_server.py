@@ -25,6 +25,7 @@ _MAX_RESPONSE_BYTES = 2**23  # parsing can take 30 times as much memory
 
 @command.from_flags(flags.QUERY_SERVER, "ut-query-server", __doc__)
 def main(args: command.Args) -> None:
+    """Run ut-query-server with parsed flags."""
     command_line.require(args, "server", "servable_name")
     if args.inputs_once is not None:
         _request(args, args.inputs_once)

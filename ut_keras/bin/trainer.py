@@ -36,6 +36,7 @@ _TRIAL = (
 
 @command.from_flags(flags.TRAINER, "ut-trainer", __doc__)
 def main(args: command.Args) -> None:
+    """Run ut-trainer with parsed flags."""
     if args.hparams_range:
         from ut_keras.bin import tune
 

@@ -19,6 +19,7 @@ from ut_keras.inference import line_encoding
 
 @command.from_flags(flags.VISUALIZE, "ut-visualize", __doc__)
 def main(args: command.Args) -> None:
+    """Run ut-visualize with parsed flags."""
     run = decoder_setup.check_run(args)
     if not args.input.strip():
         raise UsageError("--input is required: the input of the model.")

@@ -110,6 +110,3 @@ def one_line(error: BaseException) -> str:
         return f"{found.strerror}: {found.filename or 'no file name'}"
     lines = [text.strip() for text in str(getattr(error, "message", error)).splitlines()]
     return next((text for text in lines if text and text not in _HEADINGS), repr(error))
-
-
-told_as = user_error_context  # the name that files/path_lock.py still uses

@@ -1,11 +1,12 @@
-"""Where ut_keras keeps its own records of a data_dir: in a folder of their own.
+"""The folder in which ut_keras keeps its own records of a data_dir.
 
     data_dir/.ut_keras-records/datagen.<problem>-train.json    what a split was made of
     data_dir/.ut_keras-records/record_index-<digest>.npz       where each record lies
 
-A package may read every file of data_dir as data. So only the files that T2T has stand there, and
-locks, which must stand beside what they lock and are empty. Earlier versions kept the records in
-data_dir itself; they are found there, and leave it when they are written again.
+A package may read every file of data_dir as data. So data_dir itself has only the files that T2T
+writes, and lock files, which are empty and must stand beside the files that they lock. Earlier
+versions wrote the records into data_dir itself. They are still read there, and they are removed
+when the record is written again.
 """
 
 import contextlib
@@ -20,15 +21,17 @@ _FOLDER = ".ut_keras-records"
 
 
 def path(data_dir: str, name: str) -> str:
-    """Returns the path that a record is written to."""
+    """Return the path that a record is written to."""
     return os.path.join(data_dir, _FOLDER, name)
 
 
 def find(data_dir: str, name: str, keys: Collection[str] = ()) -> str:
-    """Returns the path that a record is read from: as `path`, or that of an earlier version.
+    """Return the path that a record is read from: the path of `path` or of an earlier version.
 
     Args:
-        keys: of a JSON object. A file without them is no record of an earlier version.
+        data_dir: str, the data folder.
+        name: str, the file name of the record.
+        keys: keys of the JSON object. A file of that name without them is not a record.
     """
     found, earlier = path(data_dir, name), os.path.join(data_dir, name)
     if not os.path.lexists(found) and os.path.isfile(earlier):
@@ -39,21 +42,21 @@ def find(data_dir: str, name: str, keys: Collection[str] = ()) -> str:
 
 
 def check_folder(data_dir: str) -> None:
-    """Raises `UserError` if the name of the folder is that of something else."""
+    """Raise `UserError` if the name of the folder belongs to a file of the user."""
     folder = os.path.join(data_dir, _FOLDER)
     if os.path.lexists(folder) and not os.path.isdir(folder):
         raise path_lock.foreign(folder)
 
 
 def make_folder(data_dir: str) -> None:
-    """Makes the folder of the records; raises `OSError` if it cannot be made."""
+    """Make the folder of the records; raise `OSError` if that fails."""
     os.makedirs(os.path.join(data_dir, _FOLDER), exist_ok=True)
 
 
 def write(
     data_dir: str, name: str, values: Mapping[str, Any], keys: Collection[str], indent: int | None
 ) -> None:
-    """Writes a record of one JSON object, by which that of an earlier version goes."""
+    """Write a record as one JSON object, and remove the record of an earlier version."""
     earlier = find(data_dir, name, keys)
     make_folder(data_dir)
     json_file.write(path(data_dir, name), values, indent=indent)
@@ -62,7 +65,7 @@ def write(
 
 
 def remove(data_dir: str, name: str, keys: Collection[str]) -> None:
-    """Removes a record, if there is one, and the folder, if it was the last."""
+    """Remove a record if it exists, and the folder if it is then empty."""
     _remove(find(data_dir, name, keys))
     with contextlib.suppress(OSError):
         os.rmdir(os.path.join(data_dir, _FOLDER))

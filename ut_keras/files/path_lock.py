@@ -1,12 +1,13 @@
-"""A lock on what a command writes, so that no two write it at once. It ends with its process.
+"""A lock that keeps two processes from writing the same files at once.
 
     with held("run/run", "--output_dir must be written", "run"): ...
 
-The file of the lock, run/.run.ut_keras-lock, is there as long as the lock is. The system lets go of
-the lock when its process ends, on network file systems too, so what a killed process leaves locks
-nothing. The file is empty: a program that reads all files of a folder finds no data in it. What is
-not empty, or is a pipe or link, is the user's: it is left as it is, and the lock is refused. (Locks
-of earlier versions hold a line of their own, and the number of their process.)
+The lock file, run/.run.ut_keras-lock, exists while the lock is held. The operating system releases
+the lock when its process ends, on network file systems too. So the lock file of a killed process
+locks nothing. The file is empty, so that a program which reads all files of a folder finds no data
+in it. A file of this name that is not empty, a pipe or a link is the user's file: it is not
+changed, and taking the lock raises an error. (Lock files of earlier versions contain a line of
+text and the number of their process. They are recognized.)
 """
 
 import contextlib
@@ -25,27 +26,28 @@ _HELD = "/proc/locks"  # where Linux lists all locks with their processes
 
 
 class LockedError(UserError):
-    """Another process writes what was to be written."""
+    """Another process is writing the same files."""
 
 
 def beside(path: str | os.PathLike[str], kind: str) -> str:
-    """The path of what a command keeps beside what it writes: run/.x.ut_keras-lock."""
+    """Return the path of an auxiliary file beside a path, such as run/.x.ut_keras-lock."""
     folder, name = os.path.split(os.fspath(path).rstrip(os.sep))
     return os.path.join(folder, f".{name}.ut_keras-{kind}")
 
 
 @contextlib.contextmanager
 def held(path: str, expected: str, received: str = "") -> Iterator[None]:
-    """Context in which no other process holds the lock.
+    """Context in which this process alone holds the lock.
 
     Args:
-        path: str, what is written; the lock is beside it, and removed at the end.
-        expected: str, of the error, "by one command at a time".
-        received: str, what is named there; the path, where it is "".
+        path: str, the file or folder that is written. The lock file stands beside it and is
+            removed at the end.
+        expected: str, the beginning of the error, which continues "by one command at a time".
+        received: str, the name that the error gives. "": the path.
 
     Raises:
-        LockedError: if another process holds it.
-        UserError: if there is something else of its name.
+        LockedError: if another process holds the lock.
+        UserError: if the user has another file with the name of the lock file.
     """
     lock = beside(path, "lock")
     file = try_lock(lock)
@@ -58,21 +60,22 @@ def held(path: str, expected: str, received: str = "") -> Iterator[None]:
         try:
             yield
         finally:
-            # In a folder that became read-only it stays, and locks nothing.
+            # In a folder that became read-only, the file stays. It locks nothing.
             with contextlib.suppress(OSError):
                 if _is_at(file, lock):
                     os.remove(lock)
 
 
 def try_lock(path: str, make: bool = True) -> IO[bytes] | None:
-    """Returns an open file that holds the lock, or None if another process does.
+    """Return an open file that holds the lock, or None if another process holds it.
 
     Args:
-        path: str, of the lock itself.
-        make: bool. If not, None is also for a lock that is not there, and where nobody can tell.
+        path: str, the lock file.
+        make: bool. Whether to create a missing lock file. If False, the result is also None for a
+            missing lock file, and on a file system without locks.
 
     Raises:
-        UserError: if there is something else of its name.
+        UserError: if the user has another file with this name.
     """
     while True:
         try:
@@ -86,18 +89,18 @@ def try_lock(path: str, make: bool = True) -> IO[bytes] | None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            if make and not isinstance(error, BlockingIOError):  # a file system that has no locks
+            if make and not isinstance(error, BlockingIOError):  # no locks on this file system
                 return file
             file.close()
             return None
         if _is_at(file, path):
             file.truncate(0)
             return file
-        file.close()  # Whoever held it has removed it meanwhile.
+        file.close()  # the previous holder has removed the file meanwhile
 
 
 def remove_leftover(path: str) -> None:
-    """Removes the lock beside a path, if a process that was killed has left one."""
+    """Remove the lock file beside a path if a killed process has left it."""
     lock = beside(path, "lock")
     with contextlib.suppress(OSError, UserError):
         if file := try_lock(lock, make=False):
@@ -106,13 +109,13 @@ def remove_leftover(path: str) -> None:
 
 
 def open_own(path: str, signature: bytes) -> IO[bytes]:
-    """Opens a file of ours to be read and written, without a buffer, behind what it begins with.
+    """Open a file of ut_keras for reading and writing, unbuffered, positioned after its signature.
 
-    No link is followed, no pipe waited for.
+    The function does not follow links and does not wait for pipes.
 
     Raises:
-        FileNotFoundError: if there is nothing of its name.
-        UserError: if there is something else, that is somebody's.
+        FileNotFoundError: if the file does not exist.
+        UserError: if the file does not begin with the signature, so it is the user's.
     """
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -130,7 +133,7 @@ def open_own(path: str, signature: bytes) -> IO[bytes]:
 
 
 def _open(path):
-    """Opens the file of a lock, as `open_own`: an empty one, or one of an earlier version."""
+    """Open a lock file with `open_own`: an empty one, or one of an earlier version."""
     file = open_own(path, b"")
     if file.read(len(_EARLIER)) in (b"", _EARLIER):
         return file
@@ -139,10 +142,10 @@ def _open(path):
 
 
 def foreign(path: str) -> UserError:
-    """The error about something of a name of ours that is not ours."""
+    """Return the error for a file of the user that has the name of a file of ut_keras."""
     return UserError(
-        f"{path} must be free, for ut_keras keeps a file of its own there. Received: somebody "
-        "else's, which is left as it is; give it another name."
+        f"{path} must be free, because ut_keras writes a file of its own there. "
+        "Received: another file, which was not changed. Rename it."
     )
 
 
@@ -153,9 +156,9 @@ def _is_at(file, path):
 
 
 def _holder(path):
-    """The process that holds a lock, as text; its number where the system tells it.
+    """Return the holder of a lock as text.
 
-    That is on Linux, of a process of the same machine.
+    It has the process number on Linux, if the process runs on the same machine.
     """
     with contextlib.suppress(OSError, ValueError), open(_HELD, encoding="ascii") as held:
         status = os.lstat(path)

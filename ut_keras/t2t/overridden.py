@@ -145,7 +145,7 @@ def _join_arguments(words):
 
 
 def _check_vocabulary(t2t):
-    """The same of what the vocabulary is made by, where it is made here."""
+    """Check the attributes that describe the vocabulary, if ut_keras builds it."""
     if isinstance(t2t, text_problems.Text2TextProblem) and is_unchanged(t2t, "get_or_create_vocab"):
         kinds = contract.T2T_VOCABULARY_FIELDS
         contract.check(t2t, {"vocab_type": contract.one_of(*kinds)})

@@ -294,4 +294,5 @@ def hparams_of(trial: Any, ranges: Sequence[Range]) -> dict[str, Any]:
 
 
 def number(value: Any) -> str:
+    """Return a value as text, floats with four significant digits."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

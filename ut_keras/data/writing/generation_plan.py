@@ -143,12 +143,12 @@ def plan(
 
 
 def origin_path(data_dir: str, filename: str, split: str) -> str:
-    """Returns the path of the JSON file that says what a split is made of."""
+    """Return the path of the JSON file that describes what a split is made of."""
     return own_files.find(data_dir, _origin_name(filename, split), KEYS)
 
 
 def remove_origin(split: Split) -> None:
-    """Removes the JSON file, if there is one."""
+    """Remove the JSON file if it exists."""
     own_files.remove(split.data_dir, _origin_name(split.filename, split.name), KEYS)
 
 
