@@ -114,5 +114,5 @@ def test_inspect_reports_skipped_examples(tmp_path, capsys):
     argv = ["--problem=datagen_test_left_out", f"--t2t_usr_dir={tmp_path / 'user'}", "--inspect=1"]
     assert _run(tmp_path / "data", *argv) == 0
     out = capsys.readouterr().out
-    assert "; left out: 6 without a source" in out
+    assert "; skipped: 6 without a source" in out
     assert out.count("skipped 3 examples: without a source") == 2
