@@ -1,10 +1,12 @@
 import glob
+import io
 import json
 import os
 import subprocess
 import sys
 import zipfile
 
+import h5py
 import numpy as np
 import pytest
 
@@ -34,6 +36,21 @@ def saved(tmp_path_factory):
     model.compile()
     model.save(path)
     return path, model
+
+
+def test_names_of_weights_are_those_of_earlier_versions(saved):
+    """Keras names them by attributes; a new public one, even a property, may rename them all."""
+    path, _ = saved
+    names = []
+    with zipfile.ZipFile(path) as archive:
+        content = io.BytesIO(archive.read("model.weights.h5"))
+    with h5py.File(content) as weights:
+        weights.visititems(lambda name, _: names.append(name))
+    layer = "encoder/depth/block/layers/transformer_layer"
+    parts = ("query_projection", "key_projection", "value_projection", "output_projection")
+    assert {f"{layer}/self_attention/{part}/vars/0" for part in parts} < {*names}
+    assert f"{layer}/transition/contract/vars/0" in names
+    assert "encoder/depth/halting/vars/0" in names
 
 
 @pytest.mark.parametrize("value", [np.nan, -np.inf])

@@ -115,9 +115,12 @@ class BuildHook(keras.layers.Layer):
     def after_build(self) -> None:
         """Do nothing. Subclasses override this hook, which runs after the layer was built."""
 
-    @property
     def direct_sublayers(self) -> Sequence[keras.layers.Layer]:
-        """The layers that are attributes of this layer."""
+        """Return the layers that are attributes of this layer.
+
+        As a property it would be one of the attributes by which Keras names weights in `.keras`
+        files.
+        """
         return self._layers
 
 

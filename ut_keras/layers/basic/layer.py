@@ -43,7 +43,7 @@ class Layer(private_api.BuildHook):
 
     def after_build(self) -> None:
         if not self.trainable:  # Keras does not freeze the sublayers that `build` made or assigned
-            for layer in self.direct_sublayers:
+            for layer in self.direct_sublayers():
                 layer.trainable = False
 
 
