@@ -12,7 +12,7 @@ such containers.
 
 import re
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -70,10 +70,19 @@ def _rows(values):
     if isinstance(values, tf.data.Dataset):
         yield from _rows_of_dataset(values)
         return
-    is_columns = isinstance(values, tuple) and all(isinstance(value, list) for value in values)
-    if not _has_rows(values, most_axes=2) or (is_columns and len(values) == 2):
+    if isinstance(values, ItemsView):  # of a dict, in order; a `Set` for Python
+        yield from values
+        return
+    if not _has_rows(values, most_axes=2) or _is_two_columns(values):
         raise ValueError(f"{_EXPECTED} Received: {_shown(values)}.")
     yield from values
+
+
+def _is_two_columns(values):
+    """Whether a tuple holds all sources and all targets, as `fit` takes x and y."""
+    if not isinstance(values, tuple) or len(values) != 2:
+        return False
+    return all(isinstance(value, list | np.ndarray) for value in values)
 
 
 def _rows_of_dataset(dataset):
