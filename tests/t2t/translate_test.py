@@ -50,6 +50,8 @@ def test_split_reads_its_own_files_line_by_line(load, tmp_path):
     [
         ("TranslateEnzhMine", ("a", "b"), "zh"),
         ("TranslateZhenMine", ("a", "b"), "13a"),
+        ("TranslateTestMine", ("train.en", "train.zh"), "zh"),
+        ("TranslateZhenMine", ("train.en", "train.zh"), "13a"),
         ("Mine", ("train.en.gz", "train.zh.gz"), "zh"),
         ("Mine", ("UNv1.0.en-zh.zh", "UNv1.0.en-zh.en"), "13a"),
         ("Mine", ("src.txt", "dev-ref.zh_CN.sgm"), "zh"),

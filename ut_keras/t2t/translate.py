@@ -15,6 +15,7 @@ from ut_keras.errors import DataError
 from ut_keras.files import whole_file
 from ut_keras.problems.problem import Samples
 from ut_keras.t2t import generator_utils, problem, text_files, text_problems
+from ut_keras.text import sacre_bleu
 
 _SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>")
 _NAMED = re.compile(r"translate_([a-z]{2})_?([a-z]{2})(?![a-z])")
@@ -59,11 +60,20 @@ def languages(t2t: TranslateProblem) -> dict[str, str]:
     """Return the languages, such as {"inputs": "en", "targets": "zh"}; "" if unknown.
 
     T2T's problems have no attribute for them. They are taken from the problem's name, as in
-    `translate_enzh_mine`, or from the names of its files, as in `train.en`, `train.zh`.
+    `translate_enzh_mine`, or from the names of its files, as in `train.en`, `train.zh`. Four letters
+    of a name can also be a word, as in `translate_test_mine`. So files in a language that has a
+    tokenizer of its own take precedence over such a name.
     """
-    named = _NAMED.match(t2t.name)
+    named, of_files = _NAMED.match(t2t.name), _languages_of_files(t2t)
     if named:
-        return {"inputs": named[1], "targets": named[2]}
+        codes = {sacre_bleu.language_of(code) for code in named.groups()}
+        of_file = sacre_bleu.language_of(of_files["targets"])
+        if of_file in codes or of_file not in sacre_bleu.LANGUAGES:
+            return {"inputs": named[1], "targets": named[2]}
+    return of_files
+
+
+def _languages_of_files(t2t):
     with contextlib.suppress(Exception):  # The package's own code; training does not need it.
         for _, files in (dataset[:2] for dataset in t2t.vocab_data_files()):
             if files[0] not in ("tmx", "tsv"):

@@ -24,6 +24,7 @@ TOKENIZERS = (
     *("none", "zh", "13a", "intl", "char", "ja-mecab", "ko-mecab"),
     *("spm", "flores101", "flores200", "spBLEU-1K"),
 )
+LANGUAGES = ("zh", "ja", "ko")  # languages with a tokenizer of their own
 # sacreBLEU uses ISO 639-1 codes. These are common ISO 639-3 and country codes.
 _LANGUAGE_ALIASES = {
     **dict.fromkeys(("cmn", "chi", "zho", "cn"), "zh"),
