@@ -60,8 +60,8 @@ def languages(t2t: TranslateProblem) -> dict[str, str]:
     """Return the languages, such as {"inputs": "en", "targets": "zh"}; "" if unknown.
 
     T2T's problems have no attribute for them. They are taken from the problem's name, as in
-    `translate_enzh_mine`, or from the names of its files, as in `train.en`, `train.zh`. Four letters
-    of a name can also be a word, as in `translate_test_mine`. So files in a language that has a
+    `translate_enzh_mine`, or from the names of its files, as in `train.en`, `train.zh`. The four
+    letters can also be a word, as in `translate_test_mine`. So files in a language that has a
     tokenizer of its own take precedence over such a name.
     """
     named, of_files = _NAMED.match(t2t.name), _languages_of_files(t2t)
