@@ -240,5 +240,5 @@ def test_features_record_cannot_name_foreign_files(run, tmp_path, capsys):
     for folder in (theirs, home):
         (folder / ".bashrc").write_text(folder.name)
     argv = [f"--prefix={theirs}/", "--num_last_checkpoints=1", f"--output_path={home}/averaged"]
-    assert "a vocabulary called '.bashrc'" in _error(capsys, *argv)
+    assert "the vocabulary '.bashrc'" in _error(capsys, *argv)
     assert (home / ".bashrc").read_text() == "home"
