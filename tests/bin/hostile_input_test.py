@@ -200,7 +200,7 @@ def test_run_without_hash_is_compared_with_its_vocabulary(world, capsys):
         ({"modality": "image"}, "modality of 'inputs' must be one of"),
         ({"vocab_size": 0}, "positive ints"),
         ({"vocab_size": 2.5}, "positive ints"),
-        ({"encoder": {"class": "os.system"}}, "there is no encoder"),
+        ({"encoder": {"class": "os.system"}}, "unknown encoder 'os.system'"),
         ({"encoder": 7}, "must be as ut-trainer writes it"),
     ],
 )
