@@ -254,7 +254,7 @@ def test_run_in_best_folder_is_kept(run, tmp_path, capsys):
     refused("without a checkpoint of its run")
     argv = ("--train_steps=0", "--schedule=train", f"--hparams={small}")
     assert _train(tmp_path, run, *argv) == 0
-    refused("OUTPUT_DIR/best must hold nothing but")  # also in the folder of a run
+    refused("OUTPUT_DIR/best must contain only")  # also in the folder of a run
 
 
 def _put(path, kind="file"):

@@ -35,7 +35,7 @@ def test_adapted_problem_writes_split_files_and_vocabulary(make, tmp_path):
     assert found["test"] == [f"translate test {number}" for number in range(2)]
     assert (tmp_path / "data" / "vocab.mine.256.subwords").exists()
     assert problem.eval_metrics[-1] == "rouge_L_fscore"
-    # A run keeps the vocabulary: the encoders are ours.
+    # A run keeps the vocabulary: so its encoders are those of ut_keras.
     record = feature_record.from_problem(problem, make.data_dir)
     assert type(record.encoders["inputs"]) is text_encoder.SubwordTextEncoder
     assert record.encoders["inputs"] is record.encoders["targets"]

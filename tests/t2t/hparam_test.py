@@ -97,7 +97,7 @@ def test_added_field_can_be_overridden_and_saved(tmp_path):
     assert hparam.from_dataclass(hp).cuts == [5, 0.5]
     with pytest.raises(HParamError, match="noise must be a number or None. Received: noise='loud'"):
         made().override({"noise": "loud"})
-    for name in ("architecture", "class"):  # a method of ours, a word of Python's
+    for name in ("architecture", "class"):  # a method of ut_keras, a keyword of Python
         with pytest.raises(HParamError, match=f"new name .* Received: {name}"):
             hparam.to_dataclass(hparam.HParams(**{name: 1}), "set")
     with pytest.raises(HParamError, match="added must be a dict. Received: added=3"):

@@ -146,5 +146,5 @@ def list_hparams(prefix: str | None = None) -> list[str]:
 
 def _add(table, name, entry):
     if name in table:
-        print(f"note: the {table.kind} {name} is that of the package, not ours", flush=True)
+        print(f"note: {table.kind} {name} comes from the package, not from ut_keras", flush=True)
     table.replace(name, entry)
