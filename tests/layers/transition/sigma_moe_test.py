@@ -167,7 +167,7 @@ def test_cached_decoding_matches_uncached():
 
 @pytest.mark.parametrize("given", ["experts=4", "k=2.5", "k=True", "hp=1"])
 def test_ffn_layer_rejects_unknown_arguments(given):
-    with pytest.raises(UserError, match=r"must have the arguments \(num_experts=16, k=4, entropy_weight=0.01\)"):
+    with pytest.raises(UserError, match=r"\(num_experts=16, k=4, entropy_weight=0.01\)"):
         hparams.get("transformer_tiny", f"ffn_layer=sigma_moe({given})")
 
 
