@@ -3,18 +3,18 @@
 At every step, each position gets a halting probability. A position halts at the step at which the
 sum of its halting probabilities exceeds 1 - epsilon. Its remainder is 1 minus the sum before that
 step; the remainder replaces the halting probability of its last step. The output combines the
-states of all steps, with these probabilities as weights. The ponder cost, the mean of (number of
-steps + remainder), is added to the loss: it makes the model use fewer steps where more do not help
+states of all steps, with these probabilities as weights. The ponder cost is the mean of (number of
+steps + remainder). Adding it to the loss teaches the model to take no more steps than it needs
 (Graves 2016; Dehghani et al. 2019, section 2.2).
 
 The defaults follow T2T, which differs from both papers in four ways. These arguments select the
 behaviour of the papers instead:
 
-- `halted_state="copy"`: a halted position keeps its state;
-- `act_type="accumulated"` of `halting.ACTHalting`: the output is the weighted sum of the states;
+- `halted_state="copy"`: a halted position keeps its state.
+- `act_type="accumulated"` of `halting.ACTHalting`: the output is the weighted sum of the states.
 - `force_final_remainder=True` of `ACTHalting`: a position that reaches the maximum number of steps
-  gets a remainder;
-- `mask_padding=True` of `ACTHalting`: padding has no ponder cost, and does not prolong the loop.
+  gets a remainder.
+- `mask_padding=True` of `ACTHalting`: padding has no ponder cost and does not prolong the loop.
 """
 
 from typing import Any, NamedTuple, Self
@@ -62,24 +62,24 @@ class AdaptiveComputationTime(depth.Depth):
 
     The halting rule (`halting.Rule`) decides at which step N a position halts, and computes w^n.
 
-    The output of a position depends only on states up to the last step of that position. So it
-    does not depend on the other examples of the batch and, under a causal mask, not on later
-    positions. `act_type="global"` is an exception: all positions of an example halt together, so
-    the output also depends on later positions and on padding.
+    The output of a position depends only on the states up to the step at which the position halts.
+    The other examples of the batch do not affect it. With a causal mask, later positions do not
+    affect it either. `act_type="global"` is an exception: all positions of an example halt
+    together, so the output also depends on later positions and on padding.
 
     Args:
         block: a `TransformerBlock`. Every step applies the same block.
         timing: a `StepTimingSignal`. It adds the position and step signal P_n.
         halting: an `ACTHalting`, or another layer that is a `halting.Rule`.
-        halted_state: "transform" (T2T): the block transforms a halted position further, and other
-            positions attend to the transformed state; only the output of the halted position no
-            longer changes. "copy" (paper): a halted position keeps its state. Inference then
-            skips halted positions (`act_skipping`); this fast path has no gradient.
+        halted_state: "transform" (T2T): the block continues to transform the state of a halted
+            position, and other positions attend to the new states. Only the output of the halted
+            position stays the same. "copy" (paper): a halted position keeps its state. Inference
+            then skips halted positions (`act_skipping`). This fast path has no gradient.
         injection: an `InputInjection`, which adds the input of the first step to every step. None:
             only the first step sees the input.
         act_loss_weight: float. Weight of the mean ponder cost in the loss.
 
-    Call arguments and returns: as `StateLayer`.
+    Call arguments and returns: as for `StateLayer`.
 
     Raises:
         ValueError: if `halted_state` is unknown.
@@ -133,7 +133,8 @@ class AdaptiveComputationTime(depth.Depth):
 
         Returns:
             `StackOutput`: output [B, S, D]; ponder_times U, in steps; remainders U, in [0, 1];
-            ponder_cost U; steps, if the halting rule needs a loss of every step.
+            ponder_cost U; and `steps`, the states of all steps, if the halting rule computes a
+            loss for every step (`expected_loss`), in training.
         """
         context = self._step_context(state, inputs)
         if self._can_skip_halted_positions(state, inputs):
@@ -172,7 +173,7 @@ class AdaptiveComputationTime(depth.Depth):
         return output._replace(auxiliary_loss_stats=last.auxiliary_loss_stats)
 
     def _loop_condition(self, loop, context):
-        """Return whether a position still runs: bool scalar."""
+        """Return whether any position still runs: bool scalar."""
         halting = loop.loop_state.halting
         return self.halting.should_continue(halting, context.max_steps, context.epsilon)
 
@@ -198,7 +199,7 @@ class AdaptiveComputationTime(depth.Depth):
     ) -> list[LossTerm]:
         """Return the mean ponder cost. See `StateLayer.ponder_terms`.
 
-        With `mask_padding` of the halting rule, the mean does not include padding.
+        If the halting rule has `mask_padding=True`, the mean does not include padding.
         """
         if not self.act_loss_weight:
             return []
@@ -263,26 +264,26 @@ class AdaptiveComputationTime(depth.Depth):
         The state of a halted position must be copied, and only attention may mix positions.
         """
         only_attention = self.block.mixes_by_attention_alone and not self.timing.cache_widths()
-        # Skipping halted positions needs shapes that change from step to step. LiteRT's interpreter
-        # in TensorFlow crashes on them.
+        # To skip halted positions, the shapes must change from step to step. The LiteRT interpreter
+        # of TensorFlow crashes on such shapes.
         return self.halted_state == "copy" and only_attention and not litert.is_traced()
 
     def _can_skip_halted_positions(self, state, inputs):
-        """Return whether this forward pass need not compute halted positions."""
+        """Return whether this forward pass can skip halted positions."""
         can_skip = self.halted_positions_are_constant and self.halting.halts_independently
-        # `act_skipping` writes keys and values in place, which has no gradient.
+        # `act_skipping` writes keys and values in place. These writes have no gradient.
         return can_skip and _can_skip(state, inputs) and not private_api.may_record_gradients()
 
     def _can_skip_halted_examples(self, state, inputs):
-        """Return whether this forward pass need not compute examples that have halted."""
+        """Return whether this forward pass can skip examples that have halted."""
         can_skip = self.halting.per_example and inputs.memory is None
         return can_skip and _can_skip(state, inputs)
 
     def _record_step(self, step_record, step, result, padding_mask):
         """Return the record with one more step.
 
-        Positions that do not ponder are recorded as 0, as in the output: the prediction of a class
-        reads all positions.
+        Positions that do not ponder get the state 0 in the record, as they do in the output. This
+        matters for classification, which reads the states of all positions.
         """
         state, mask = result.loop_state.state, self.halting.pondering_mask(padding_mask)
         if mask is not None:
@@ -306,17 +307,17 @@ def _stack_output(output, halting, attention=None, memory_attention=None, steps=
 
 
 def _can_skip(state, inputs):
-    """Return whether a forward pass needs only the output, and allows dynamic shapes."""
-    # XLA, TPUs and LiteRT need static shapes. Keras itself traces a model with an unknown batch
-    # size, so a fully static shape means that the target needs it.
+    """Return whether a forward pass computes only the output, and may use dynamic shapes."""
+    # XLA, TPUs and LiteRT need static shapes. By default, Keras traces a model with an unknown
+    # batch size. A fully static shape suggests that the caller compiles for one of these three.
     dynamic = tf.executing_eagerly() or not (
         private_api.is_compiled_by_xla() or state.shape[:2].is_fully_defined()
     )
     return dynamic and not (inputs.training or inputs.record_attention or litert.is_traced())
 
 
-# ut_keras 0.1.0 saved the arguments of the halting rule in the config of `AdaptiveComputationTime`:
-# their names there, and their names as arguments of `ACTHalting`.
+# ut_keras 0.1.0 saved the arguments of the halting rule in the config of `AdaptiveComputationTime`.
+# This dict maps their names in that config to their names as arguments of `ACTHalting`.
 _HALTING_ARGUMENTS_OF_0_1_0 = {
     "max_steps": "max_steps",
     "epsilon": "epsilon",
