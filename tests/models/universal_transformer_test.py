@@ -360,7 +360,7 @@ def test_ponder_net_in_fit_matches_trainer(kind):
     got = model.train_on_batch(features, targets, return_dict=True)["loss"]
     np.testing.assert_allclose(got, losses.total(terms), rtol=1e-5)
     model.compile(loss="mse", run_eagerly=True)
-    with pytest.raises(ValueError, match="loss must be left to compile.*Received: 'mse'"):
+    with pytest.raises(ValueError, match="^loss .*Received: 'mse'"):
         model.train_on_batch(features, targets)
 
 

@@ -1,4 +1,4 @@
-"""Training, evaluation and prediction of a model with Keras: `fit` and its relatives."""
+"""Training, evaluation and prediction with Keras: `fit`, `evaluate`, `predict` and others."""
 
 import contextlib
 import functools
@@ -26,15 +26,18 @@ _LOG = logging.getLogger("ut_keras")
 
 
 class FittedModel(compiled_model.CompiledModel):
-    """A model that `fit` trains by the trainer's loss: `forward`, then `models.losses.terms`."""
+    """A model that Keras' `fit` trains with the same loss as the trainer of ut_keras.
 
-    trains_by_steps: Any = False  # True if the loss needs several steps, not the logits alone
-    _class_weights = None  # float32 [V] while `fit` runs with class_weight
+    `fit` runs `forward` and computes the loss with `models.losses.terms`.
+    """
+
+    trains_by_steps: Any = False  # True if the loss uses the states of several steps
+    _class_weights = None  # float32 [V], the weight of each id while `fit` runs with class_weight
 
     @functools.wraps(keras.Model.fit)
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         self._check_workers("fit")
-        if not self.compiled:  # a loaded run is not, because an optimizer takes memory
+        if not self.compiled:  # `ut_keras.load` does not compile: an optimizer takes memory
             with self.distribute_strategy.scope():
                 self._compile_without_end()
         given = _FIT.bind(self, *args, **kwargs).arguments
@@ -44,16 +47,17 @@ class FittedModel(compiled_model.CompiledModel):
         callbacks = given.get("callbacks")
         callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks))
         if any(isinstance(callback, _SETS_LEARNING_RATE) for callback in callbacks):
-            # An optimizer with a schedule raises now, not at the first plateau after a day.
+            # The callback will set the learning rate. An optimizer with a schedule does not allow
+            # this. Set the rate now, so that the error does not come after hours of training.
             rate = keras.ops.convert_to_numpy(self.optimizer.learning_rate)
             self.optimizer.learning_rate = float(rate)
         class_weight = given.pop("class_weight", None)
         del given["self"]
         if class_weight is not None:
-            # Keras would read a sequence of tokens as one class, and fails on classes that
-            # class_weight lacks.
+            # Keras would treat a sequence of tokens as one class. It also raises an error for
+            # classes that are not in class_weight.
             self._class_weights = self._weight_of_each_id(class_weight)
-            self.train_function = None  # Keras traces a new one with these weights
+            self.train_function = None  # Keras traces a new function with these weights
         try:
             with self._complete_functions(), end_of_data.expected(given.get("steps_per_epoch")):
                 history = super().fit(**given)
@@ -82,8 +86,8 @@ class FittedModel(compiled_model.CompiledModel):
         kept = schedule.learning_rate_schedule
         if kept != self.hparams.learning_rate_schedule:
             _LOG.warning(
-                "fit without compile() uses learning_rate_schedule=%s; the other factors need a "
-                "number of steps.",
+                "fit without compile() uses learning_rate_schedule=%s. It omits the factors that "
+                "require the total number of steps.",
                 kept,
             )
         self.compile(optimizers.get(self.hparams, learning_rate=schedule))
@@ -112,17 +116,23 @@ class FittedModel(compiled_model.CompiledModel):
 
     @contextlib.contextmanager
     def _complete_functions(self):
-        """Context after which no train function stays that an error left half made."""
+        """Return a context that removes the train function if an error occurs.
+
+        After an error, the train function may be incomplete.
+        """
         try:
             yield
         except Exception:
-            self.train_function = None  # with it Keras would reject valid data, too
+            self.train_function = None  # Keras would reuse it, and reject even valid data
             raise
 
     def make_train_function(self, force: bool = False) -> None:
-        """Build the optimizer first, because an update that builds it is traced twice."""
+        """Build the optimizer, then make the train function. Keras calls this method.
+
+        If the first update built the optimizer, TensorFlow would trace the update twice.
+        """
         self._check_replicas()
-        # The models of this library build all their layers when they are made; others may not.
+        # The models of this library build all layers in `__init__`. Models of users may not.
         is_built = all(layer.built for layer in private_api.flatten_layers(self))
         if is_built and not self.optimizer.built:
             with self.distribute_strategy.scope():
@@ -130,18 +140,21 @@ class FittedModel(compiled_model.CompiledModel):
         super().make_train_function(force)
 
     def _check_workers(self, method):
-        """Raise ValueError under several workers, whose results Keras 3 cannot reduce."""
+        """Raise ValueError for several workers: Keras 3 cannot combine their results."""
         strategy = self.distribute_strategy
         replicas = strategy.num_replicas_in_sync
         if replicas > 1 and isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
             raise ValueError(
-                f"{method} requires another strategy than MultiWorkerMirroredStrategy, which "
-                "Keras 3 does not support (keras issue 20585); ut-trainer trains on several "
-                f"workers, see docs/clusters.md. Received: {replicas} replicas."
+                f"{method} must not be called under MultiWorkerMirroredStrategy: Keras 3 does not "
+                f"support it (keras issue 20585). Received: {replicas} replicas. To train on "
+                "several workers, use ut-trainer (docs/clusters.md)."
             )
 
     def _check_replicas(self):
-        """Raise ValueError for options whose branches and loops fail on several replicas."""
+        """Raise ValueError for options that Keras does not support on several replicas.
+
+        Keras implements these options with branches and loops that fail there.
+        """
         replicas = self.distribute_strategy.num_replicas_in_sync
         optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
         for owner, name, least in (
@@ -152,17 +165,18 @@ class FittedModel(compiled_model.CompiledModel):
             value = getattr(owner, name, None) or 0
             if replicas > 1 and value >= least:
                 raise ValueError(
-                    f"{name} must not be set for training on several replicas, which Keras does "
-                    "not support (optimizers.MultistepAdam accumulates gradients). "
-                    f"Received: {value}, and {replicas} replicas."
+                    f"{name} must not be set for training on several replicas: Keras does not "
+                    f"support it there. Received: {value}, and {replicas} replicas. To accumulate "
+                    "gradients, use optimizers.MultistepAdam."
                 )
 
     def train_step(self, data: Any) -> dict[str, Any]:
         """Run one update after its data have arrived. Keras calls this method.
 
-        At the end of an epoch of unknown length, `fit` runs one more update, which fails for want
-        of data. Without the control dependency on the data, that update could advance
-        `iterations` and the dropout seeds, perhaps on some replicas only.
+        At the end of an epoch of unknown length, `fit` starts one more update, which fails because
+        there is no batch left. The control dependency makes this update wait for its data.
+        Otherwise it could advance `iterations` and the dropout seeds before it fails, perhaps on
+        some replicas only.
         """
         if self._class_weights is not None:
             x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
@@ -171,8 +185,8 @@ class FittedModel(compiled_model.CompiledModel):
             data = (x, y, tf.gather(self._class_weights, tf.cast(y, tf.int32)))
         step = self._default_loss_step if self.has_default_loss else self._keras_train_step
         if self.jit_compile:
-            # A function that XLA compiled waits for its data anyway. Under the control dependency
-            # it could not make variables (of the optimizer, of metrics).
+            # A function that XLA compiled waits for its data anyway. A control dependency would
+            # prevent it from creating variables of the optimizer and of metrics.
             return step(data)
         parts = [part for part in tf.nest.flatten(data) if part is not None]
         with tf.control_dependencies(parts):
@@ -197,24 +211,29 @@ class FittedModel(compiled_model.CompiledModel):
         if self.trains_by_steps:
             raise ValueError(
                 "loss must not be set for act_type=ponder_net, act_type=q_halt or "
-                "recurrence_supervised_every, because they train by losses of many steps. "
-                f"Received: {self.loss!r}."
+                "recurrence_supervised_every: these settings require the default loss, which uses "
+                f"the states of several steps. Received: {self.loss!r}."
             )
         return super().train_step(data)
 
     def _output_and_terms(self, x, y, weights, training):
-        """Return the output and the loss terms, with losses that layers of users add."""
+        """Return the output and the loss terms, including those from `add_loss` in user layers."""
         _check_targets(y)
-        private_api.clear_losses(self)  # left by earlier calls of single layers
+        private_api.clear_losses(self)  # earlier calls of single layers may have added losses
         output = self.forward(x, training)
         smoothing = self.loss.label_smoothing if training else 0.0
         terms = model_losses.terms(self, output, y, smoothing, weights)
-        # The losses of the model itself are the ponder costs, which `terms` has already.
+        # Losses that the model itself adds are not included: they are the ponder costs, which are
+        # already in `terms`.
         added = [loss for layer in self.layers for loss in layer.losses]
         return output, self._weighted(terms, added)
 
     def _weighted(self, terms, added):
-        """Return the terms as `compile` weighs them, and add them to the loss that is shown."""
+        """Apply `loss_weights` of `compile`, and update the loss that Keras displays.
+
+        Returns:
+            The terms, with the losses `added` by layers.
+        """
         terms["training"] = [
             term._replace(numerator=self._loss_weight * term.numerator)
             for term in terms["training"]
@@ -222,7 +241,7 @@ class FittedModel(compiled_model.CompiledModel):
         if added:
             terms["added"] = [LossTerm(tf.add_n(added), tf.constant(1.0))]
         shown = [tuple(term) for name in terms if name != "extra" for term in terms[name]]
-        if extra := terms.get("extra"):  # one per layer, all with the same denominator
+        if extra := terms.get("extra"):  # one term per layer, all with the same denominator
             shown.append((tf.add_n([term.numerator for term in extra]), extra[0].denominator))
         private_api.loss_tracker(self).add(shown)
         return terms
@@ -235,10 +254,10 @@ class FittedModel(compiled_model.CompiledModel):
         sample_weight: Any = None,
         training: bool = True,
     ) -> tf.Tensor:
-        """Compute the loss of logits, plus the losses that the call added.
+        """Compute the loss of the logits, plus `self.losses` from the forward pass.
 
-        Keras calls this method in a train step that a user wrote. As in T2T's EVAL mode, labels are
-        smoothed only in training.
+        Keras calls this method from a train step that a user wrote. As in T2T, labels are smoothed
+        only in training.
         """
         _check_targets(y)
         if not self.has_default_loss:
@@ -247,20 +266,21 @@ class FittedModel(compiled_model.CompiledModel):
         smoothing = self.loss.label_smoothing if training else 0.0
         term = losses.target_term(y_pred, y, smoothing, self.class_labels, sample_weight)
         terms = self._weighted({"training": [term]}, self.losses)
-        # Keras sums the gradients of the replicas.
+        # Keras sums the gradients of the replicas, so each replica returns its share of the loss.
         return losses.total(losses.of_all_replicas(terms))
 
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
     ) -> dict[str, Any]:
-        """Compute the metrics. Keras calls this method first, on symbolic tensors."""
+        """Compute the metrics. Keras first calls this method once with symbolic tensors."""
         _check_targets(y)
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
     def _weights_of_losses(self, logits, weights):
-        """Return the weights in a shape for Keras' losses, most of which give one value per target.
+        """Return the weights in a shape that suits Keras' losses.
 
-        Keras multiplies values [B, T] by weights [B] as if the weights belonged to the columns.
+        Most losses have one value per target, [B, T]. Keras would broadcast weights [B] along the
+        last axis, as if each weight belonged to a position.
         """
         if weights is None or logits.shape.rank < 3:
             return weights
@@ -271,7 +291,7 @@ class FittedModel(compiled_model.CompiledModel):
         return weights
 
     def _weight_of_each_id(self, class_weight):
-        """Return float32 [V]; ids that class_weight lacks weigh 1."""
+        """Return the weight of each id, float32 [V]. The default weight is 1."""
         size = self.specs["targets"].vocab_size
         wrong = [number for number in class_weight if not 0 <= number < size]
         if wrong:

@@ -11,10 +11,11 @@ from ut_keras.models.freezing import freeze, frozen
 
 
 class KerasModel(fitted_model.FittedModel):
-    """A model of features with a config, an export signature and T2T's training loss.
+    """A model with a config, an export signature and T2T's training loss.
 
-    A subclass defines `forward` and `loss_terms`, and has the arguments of `Seq2Seq.__init__`,
-    which `check_arguments` checks.
+    Its input is a dict of features. A subclass implements `forward`, `loss_terms` and
+    `check_arguments`. Its `__init__` has the arguments of `Seq2Seq.__init__`, and `check_arguments`
+    checks these arguments.
     """
 
     target_space_id: int
@@ -28,19 +29,20 @@ class KerasModel(fitted_model.FittedModel):
 
         Args:
             batch_size: int. None: any batch size.
-            lengths: int by the name of a feature, such as `inputs=32`. A feature without a length
-                takes any length.
+            **lengths: the length of a feature, such as `inputs=32`. A feature that is not named
+                accepts any length.
 
         Returns:
-            list of one dict from name to `keras.InputSpec`, int32.
+            list with one dict from feature name to `keras.InputSpec`, int32.
 
         Raises:
-            ValueError: if there is no such feature.
+            ValueError: if the model has no feature of a given name.
         """
         unknown = sorted(set(lengths) - set(self.input_features))
         if unknown:
             raise ValueError(
-                f"Lengths must be of {self.input_features}. Received: {', '.join(unknown)}."
+                f"The lengths must be for features in {self.input_features}. "
+                f"Received: {', '.join(unknown)}."
             )
         return [
             {
@@ -73,7 +75,9 @@ class KerasModel(fitted_model.FittedModel):
         input_signature: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Export as Keras' `export`; without a signature, for any batch size and any lengths.
+        """Export the model like `keras.Model.export`, with a default signature.
+
+        By default, the exported model accepts any batch size and any lengths.
 
         Raises:
             ValueError: if the format needs fixed shapes and `input_signature` is None.
