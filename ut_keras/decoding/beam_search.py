@@ -3,10 +3,10 @@
 The searches do not depend on a model. They call a function `next_logits(query, cache)`:
 
 - `query` is a `Query`: the position of the next token and all earlier tokens.
-- `cache` is a nest of tensors. The function returned it from its previous call; the first call gets
-  `Task.cache`.
+- `cache` is a nest of tensors. The first call gets `Task.cache`. Every later call gets the cache
+  that the previous call returned.
 - The function returns `(logits, cache)`. The logits, float32 [B, K, V], score the token at
-  `query.position`; they are log probabilities up to a constant per beam.
+  `query.position`. They are log probabilities up to a constant per beam.
 
 The search never reorders the cache. When the order of the beams changes, `query.ancestors` says
 which beam each earlier position belonged to.
@@ -28,21 +28,24 @@ class Query(NamedTuple):
 
     position: tf.Tensor  # int32 scalar: position of the next token, which the function scores
     ids: tf.Tensor  # int32 [B, K, L], 0 at `position` and after it
-    # int32 [B, K, L]: ancestors[b, k, p] is the beam of the query at position p from which beam k
-    # descends, for each p before `position`.
+    # int32 [B, K, L]: ancestors[b, k, p] is the beam whose cache entry at position p belongs to
+    # beam k. It is defined for each p before `position`.
     ancestors: tf.Tensor
 
 
 class Decoded(NamedTuple):
-    """The result of a search: the outputs of each example, the best first.
+    """The result of a search: the outputs of each example, sorted from best to worst.
 
     As in T2T, an empty beam has only zeros as ids and the score -10,000,000 (`-INFINITY`).
     """
 
     ids: tf.Tensor  # int32 [B, beams, L], 0 after EOS
-    scores: tf.Tensor  # float32 [B, beams]: log probability; in beam search over the length penalty
-    # With `return_steps` and a model that ponders: the number of steps in depth, 0 at padding.
-    # The steps of a target are those of the forward pass that predicted it.
+    # float32 [B, beams]: log probability. Beam search divides it by the length penalty, except for
+    # outputs without EOS (see `beam_search`).
+    scores: tf.Tensor
+    # The number of steps in depth at each position, 0 at padding. None without `return_steps`, or
+    # if the model does not ponder. For a target, this counts the steps of the position that
+    # predicted it.
     source_steps: tf.Tensor | None = None  # float32 [B, S]
     target_steps: tf.Tensor | None = None  # float32 [B, beams, L]
 
@@ -56,16 +59,18 @@ class Task(NamedTuple):
     max_length: tf.Tensor  # int32 scalar L, the size of the id tensors
     max_output_length: tf.Tensor  # int32 [B]: maximum number of tokens of each example, at most L
     # Function (log probabilities [B, K, V], `Query`) -> tensor of the same shape, with -inf for
-    # tokens that are not allowed. If it allows no token, the search allows EOS only.
+    # tokens that are not allowed. If it allows no token, the search allows only EOS.
     constrain: Callable | None = None
-    eos_bonus: Any = 0.0  # float scalar >= 0: upper bound of what `constrain` adds to EOS
-    eos_penalty: Any = 0.0  # float scalar: subtracted from EOS where the search allows EOS only
+    # float scalar >= 0: upper bound of the amount that `constrain` adds to the score of EOS
+    eos_bonus: Any = 0.0
+    # float scalar: the search subtracts it from the score of EOS where it allows only EOS
+    eos_penalty: Any = 0.0
 
 
 def greedy_search(task: Task, choose: Callable[[Any, Any], Any] | None = None) -> Decoded:
     """Choose one token per position, by default the most likely one.
 
-    An example ends with EOS, or when it has its maximum output length.
+    The output of an example ends with EOS or at its maximum output length.
 
     Args:
         task: `Task`.
@@ -163,11 +168,12 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
     penalty_when_full = length_penalty(task.max_output_length)  # [B]
 
     def is_done(position, alive_log_probs, finished_scores):
-        # No future score exceeds that of ending now or that of ending at the maximum length. Which
-        # of the two is the bound depends on the signs of `best` and of `alpha`.
+        # `best_alive` is an upper bound of all future scores. It assumes that the best unfinished
+        # hypothesis loses no more probability and ends now or at the maximum length. The signs of
+        # `best` and of `alpha` determine which of these two scores is larger.
         best = alive_log_probs[:, 0] + task.eos_bonus
         best_alive = tf.maximum(best / length_penalty(position + 1), best / penalty_when_full)
-        # T2T continues all examples until all are settled. That gives the same results.
+        # T2T searches all examples until every example is settled. The results are the same.
         settled = tf.reduce_min(finished_scores, axis=1) > best_alive
         nothing_left = alive_log_probs[:, 0] == -float("inf")
         return settled | nothing_left | (position >= task.max_output_length)
@@ -176,7 +182,8 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
         query = Query(state.position, state.alive_ids, state.ancestors)
         logits, cache = task.next_logits(query, state.cache)
         vocab_size = tf.shape(logits)[-1]
-        # 2 K candidates: each beam has one EOS, so at most K of them end and K stay unfinished.
+        # Of 2 K candidates, at most K end with EOS, because each beam has only one EOS. At least K
+        # candidates stay unfinished.
         log_probs, beam_and_token = _best_continuations(
             logits, query, task, state.alive_log_probs, 2 * beam_size
         )
@@ -187,8 +194,9 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
         done = state.done[:, tf.newaxis]
         ended = (tokens == EOS) & ~done & (scores > -float("inf"))
 
-        # Finished candidates are no longer alive. T2T keeps them alive if fewer than K others are
-        # left, which happens at the first tokens of a vocabulary smaller than 2 K.
+        # Finished candidates are no longer alive. T2T differs: if fewer than K other candidates are
+        # left, it keeps finished ones alive. This happens only at the first tokens, and only if the
+        # vocabulary is smaller than 2 K.
         alive_scores, kept = tf.math.top_k(tf.where(ended, -float("inf"), scores), k=beam_size)
         parents = tf.gather(parents, kept, batch_dims=1)
         alive_log_probs = alive_scores * length_penalty(state.position + 1)
@@ -217,8 +225,8 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
         )
 
     ids = tf.zeros([task.batch_size, beam_size, task.max_length], tf.int32)
-    # The search starts with one empty hypothesis. The other beams have probability 0; otherwise all
-    # beams would be equal.
+    # The search starts with one empty hypothesis. The other beams start with probability 0.
+    # Otherwise all beams would stay equal.
     log_probs = tf.constant([[0.0] + [-float("inf")] * (beam_size - 1)])
     start = BeamState(
         position=tf.constant(0),
@@ -254,7 +262,7 @@ def _best_continuations(logits, query, task, alive_log_probs, count):
     """
     if task.constrain is not None:
         logits = _constrained(tf.nn.log_softmax(logits), query, task)
-    # First the best of each beam, then the best of all beams.
+    # Select the best tokens of each beam, then the best of all beams.
     batch_size, beams, vocab_size = tf.unstack(tf.shape(logits))
     count_of_beam = tf.minimum(count, vocab_size)
     best, tokens = top_k(logits, count_of_beam)  # [B, K, count]
@@ -271,8 +279,8 @@ def _best_continuations(logits, query, task, alive_log_probs, count):
 def _constrained(log_probs, query, task):
     """Return log probabilities [B, K, V] with -inf for tokens that `task.constrain` forbids.
 
-    If it forbids all tokens after a hypothesis, only EOS is allowed there. This does not depend on
-    the other beams.
+    If it forbids all tokens after a hypothesis, the result allows only EOS for that beam. Each beam
+    is treated independently of the others.
     """
     allowed = task.constrain(log_probs, query)
     is_stuck = tf.reduce_max(allowed, axis=2, keepdims=True) == -float("inf")
@@ -292,9 +300,9 @@ _BLOCK = 128
 def top_k(x: tf.Tensor, k: Any) -> tuple[tf.Tensor, tf.Tensor]:
     """Return the same as `tf.math.top_k` over the last axis, faster for large axes.
 
-    The k largest values are in the k blocks of the axis that have the largest maxima. So this
-    computes the maximum of each block and searches only those k blocks. Equal values come in the
-    order of their indices, as from `tf.math.top_k`.
+    The function splits the axis into blocks and computes the maximum of each block. The k largest
+    values must be in the k blocks with the largest maxima, so it searches only these. Equal values
+    are sorted by their indices, as in `tf.math.top_k`.
 
     Args:
         x: float tensor [..., V].
