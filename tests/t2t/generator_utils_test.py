@@ -56,9 +56,9 @@ def _other_files(path):
     [
         (_folder, ""),
         (_link_to_a_folder, ""),
-        (_other_files, "must hold "),
-        (lambda path: path.write_text("mine"), "must be a folder, to which"),
-        (lambda path: path.symlink_to("nowhere"), "must be a folder, to which"),
+        (_other_files, "a.txt. Received: none"),
+        (lambda path: path.write_text("mine"), "must be a folder "),
+        (lambda path: path.symlink_to("nowhere"), "must be a folder "),
     ],
 )
 def test_users_file_is_not_replaced(tmp_path, make, said, name):

@@ -23,7 +23,7 @@ from ut_keras.errors import DataError
 from ut_keras.files import file_error, whole_file
 
 _BLOCK = 1 << 20  # bytes
-# The last two are raised for a zip file that is encrypted or has an unknown compression method.
+# `zipfile` raises the last two for an encrypted file or an unknown compression method.
 _ARCHIVE_ERRORS = (
     *(tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error),
     *(lzma.LZMAError, ValueError, RuntimeError, NotImplementedError),
@@ -35,7 +35,7 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
 
     Args:
         path: str. The archive.
-        directory: str. The new folder. If it exists, nothing is done.
+        directory: str. The new folder. If it exists, the function does nothing.
         members: tuple of str, patterns for the names of the files to unpack; `*` matches any text.
         most_bytes: int. The maximum unpacked size of all files of the archive.
 
@@ -55,7 +55,7 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
         )
     if os.path.lexists(directory):
         raise DataError(
-            f"{directory} must be a folder, to which {os.path.basename(path)} is unpacked. "
+            f"{directory} must be a folder for the files of {os.path.basename(path)}. "
             "Received: a file or link. Remove it."
         )
 
@@ -93,10 +93,10 @@ def read(
 
     Args:
         path, members, most_bytes: as for `unpack`.
-        receive: function.
+        receive: function that is called once per matching file.
 
     Raises:
-        DataError: as `unpack`.
+        DataError: as for `unpack`.
     """
     file_error.check_is_file(path)
     try:
@@ -115,7 +115,7 @@ def read(
             with open_member() as file:
                 receive(name, file)
     except (OSError, *_ARCHIVE_ERRORS) as error:
-        # The operating system raised it, for example because the disk is full.
+        # True if the error comes from the operating system, for example because the disk is full.
         is_of_system = isinstance(error, OSError) and error.errno is not None
         if is_of_system or isinstance(error, DataError):
             raise
@@ -126,7 +126,11 @@ def read(
 
 
 def _members(path):
-    """Yield (name, bytes, is a regular file, function that opens it), without folders."""
+    """Yield the members of an archive, except folders.
+
+    Yields:
+        (name, size in bytes, whether it is a regular file, function that opens it)
+    """
     if not os.path.getsize(path):
         raise EOFError("an empty file")
     if tarfile.is_tarfile(path):
@@ -150,7 +154,7 @@ def _members(path):
                     yield info.filename, info.file_size, kind in (0, stat.S_IFREG), open_member
     else:
         name = os.path.splitext(os.path.basename(path))[0]
-        yield name, 0, True, functools.partial(gzip.open, path)  # the unpacked size is unknown
+        yield name, 0, True, functools.partial(gzip.open, path)  # 0: the unpacked size is unknown
 
 
 def _check_size(size, most_bytes, path):
