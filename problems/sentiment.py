@@ -3,10 +3,11 @@
     sentiment_imdb     aclImdb/train/pos/0_9.txt    Bromwell High is a cartoon comedy. It ran at …
     sentiment_yelp_*   "5","dr. goldberg offers everything i look for in a general practitioner. …"
 
-`inputs` are ids of about 8,192 subwords and EOS. `targets` are 0 (neg) and 1 (pos) for IMDb. For
-Yelp they are the number in the file: stars 1 to 5, or 1 (negative) and 2 (positive). As in T2T's
-files, class 0 does not occur for Yelp. T2T has one class less, so it cannot learn the last one.
-As in T2T, Yelp's text is not unescaped: it has backslashes and doubled quotation marks.
+`inputs` are ids of about 8,192 subwords and EOS. For IMDb, `targets` are 0 (neg) and 1 (pos). For
+Yelp, `targets` are the number in the file: stars 1 to 5, or 1 (negative) and 2 (positive). Class 0
+therefore does not occur for Yelp, as in T2T's files. T2T's model has one class less than this one,
+so it cannot predict the class with the largest number. As in T2T, Yelp's text is not unescaped: it
+has backslashes and doubled quotation marks.
 
                   train      dev (the test set, as in T2T)
     imdb         25,000   25,000    Maas et al. 2011

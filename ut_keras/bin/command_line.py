@@ -23,13 +23,13 @@ class Flag:
     """One flag of a command."""
 
     name: str
-    default: Any  # the value without the flag; has the flag's type, unless `type` is given
+    default: Any  # the value if the flag is absent; without `type`, values have the type of this
     help: str = ""
-    type: Any = None  # type of the value, or a function from str to the value
-    choices: tuple[str, ...] = ()  # allowed values, besides ""; empty: any value
+    type: Any = None  # type of the value, or a function that converts str to the value
+    choices: tuple[str, ...] = ()  # allowed values in addition to ""; (): any value is allowed
     unsupported: str = ""  # why only the default is accepted; "" for a supported flag
-    least: float | None = None  # smallest allowed number; None: the limits of `limits`
-    most: float | None = None  # largest allowed number
+    least: float | None = None  # smallest allowed number; None: that of 32 bits
+    most: float | None = None  # largest allowed number; None: that of 32 bits
 
     @property
     def value_type(self) -> Any:
@@ -52,8 +52,8 @@ def parse(
         table: the flags.
         argv: list of str, without the program's name.
         program, description: str, for --help.
-        others: optional list. Arguments that belong to no flag of the table are appended to it;
-            without it, they raise an error.
+        others: list to which arguments that belong to no flag of the table are appended. None: such
+            arguments raise an error.
 
     Raises:
         UsageError: if a flag is unknown or unsupported, or a value has the wrong type or is out of
@@ -66,7 +66,7 @@ def parse(
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    # absl's names for --help
+    # Other names of --help, from absl
     parser.add_argument("--helpfull", "--helpshort", action="help", help=argparse.SUPPRESS)
     for flag in table:
         _add(parser, flag)
@@ -99,11 +99,11 @@ def parse(
 def path(text: str) -> str:
     """Return a path with "~" expanded.
 
-    An address such as gs://bucket raises an error, because Python would create a folder "gs:".
+    An address such as gs://bucket raises an error. Python would use it as a local folder "gs:".
     """
     if "://" in text:
         raise argparse.ArgumentTypeError(
-            f"expected a path of the file system; mount a bucket to use it. Received: {text!r}"
+            f"expected a local path (a bucket must be mounted). Received: {text!r}"
         )
     return os.path.expanduser(text)
 
@@ -112,11 +112,11 @@ REGISTERED_NAME = "a name, as listed by --registry_help"
 
 
 def require(args: argparse.Namespace, *names: str, what: str = "") -> None:
-    """Raise `UsageError` for the first of some flags that has no value.
+    """Raise `UsageError` if a required flag has no value.
 
     Args:
         args: the flags.
-        *names: str, the required flags.
+        *names: str, the required flags. The message names the first one without a value.
         what: str. Describes the missing value in the message. Optional.
     """
     for name in names:
@@ -156,7 +156,7 @@ def _two_dashes(word):
 
 
 def _split_hparam_flags(argv):
-    """Split the `--hp_NAME value` flags off a command line.
+    """Separate the `--hp_NAME value` flags from the other arguments.
 
     Returns:
         (the other arguments, list of name=value pairs)

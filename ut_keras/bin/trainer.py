@@ -27,7 +27,8 @@ from ut_keras.inference import decode_hparams, feature_record, run_json
 from ut_keras.text import text_encoder_base
 from ut_keras.training import output_folder, rendezvous
 
-# Python program that runs this command as a trial of a search, whether or not it is installed.
+# Python program that runs this command as a trial of a search. It also works if ut_keras is not
+# installed.
 _TRIAL = (
     f"import sys; sys.path.append({str(pathlib.Path(__file__).parents[2])!r}); "
     "from ut_keras.bin import trainer; sys.exit(trainer.main())"
@@ -73,10 +74,10 @@ def make_trainer(setup: Setup) -> tuple[Any, Any, Any]:
     from ut_keras.training import distribution
 
     strategy = _strategy(setup)
-    # Without --random_seed, each worker has sampled its own seed; all use the chief's.
+    # Without --random_seed, each worker has sampled a seed. All workers use that of the chief.
     setup = dataclasses.replace(setup, seed=distribution.from_chief(strategy, setup.seed))
     keras.utils.set_random_seed(setup.seed % 2**32)
-    # XLA and TPUs compile once per shape, so batches should have few different shapes.
+    # XLA and TPUs compile once per shape, so batches must have few different shapes.
     static_shapes = setup.args.xla_compile or setup.args.use_tpu
     datasets = _datasets(setup, strategy, static_shapes)
     _check_data(setup, *datasets)
@@ -126,7 +127,11 @@ def _datasets(setup, strategy, static_shapes):
 
 
 def _check_data(setup, make_epoch, make_eval_dataset):
-    """Raise for unreadable data or another vocabulary before a model is built."""
+    """Check the data before a model is built.
+
+    Raises:
+        DataError: if the data cannot be read, or has another vocabulary than the run.
+    """
     if setup.trains:
         make_epoch(0)
     if setup.schedule != "train":
@@ -206,11 +211,12 @@ def _write_records(setup, num_replicas):
     if checkpoint_files.exists(setup.args.output_dir):
         for line in training_conditions.changes(before, conditions, setup):
             print(line, flush=True)
-    # Then hparams.json provides the hparams.
+    # Unless the flag names another set, the hparams come from hparams.json. The new record then
+    # keeps the name of the set, and the overrides, of the old record.
     is_of_run = setup.args.hparams_set in (None, before.get("hparams_set"))
     named = before if is_of_run else vars(setup.args)
     directories = [setup.args.output_dir]
-    if setup.schedule != "train":  # so that the best weights can be used as a run of their own
+    if setup.schedule != "train":  # these records make the folder of the best weights a run
         directories.append(os.path.join(setup.args.output_dir, output_folder.BEST))
     features = feature_record.from_problem(setup.problem, setup.args.data_dir)
     for directory in directories:

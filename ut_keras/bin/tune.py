@@ -42,11 +42,11 @@ def run(args: argparse.Namespace, program: str) -> None:
 
     Args:
         args: the flags of the trainer.
-        program: str. Python code that runs the trainer; each trial is a process with it.
+        program: str. Python code that runs the trainer. Each trial runs it in a new process.
 
     Raises:
         UsageError: if the flags are invalid, or all trials failed.
-        Interrupted: after a signal, when all running trials are saved.
+        Interrupted: after a signal, once all running trials have saved a checkpoint.
     """
     setup, ranges = check(args)
     with output_folder.lock(args.output_dir):
@@ -97,7 +97,7 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
         )
     if os.environ.get("TF_CONFIG"):
         raise UsageError(
-            "TF_CONFIG must not be set with --hparams_range: each trial is one process. "
+            "TF_CONFIG must not be set with --hparams_range: each trial runs in one process. "
             f"Received: {os.environ['TF_CONFIG']}."
         )
     command_line.require(args, "hparams_set", what="the hparams set that the trials start from")
@@ -105,15 +105,15 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
     setup = trainer_setup.check(args)
     if setup.schedule == "train" or not setup.trains:
         raise UsageError(
-            "--schedule must train and evaluate: the objective is a result of evaluations. "
+            "--schedule must train and evaluate: evaluations compute the objective. "
             f"Received: {args.schedule}."
         )
     objective = metrics_file.metric_name(args.autotune_objective)
     trainer_setup.check_metric_schedule("autotune_objective", objective, setup.schedule)
     if checkpoint_files.exists(args.output_dir):
         raise UsageError(
-            f"--output_dir must be a folder for a search. Received: {args.output_dir}, which "
-            "contains a run."
+            "--output_dir must be a new folder or the folder of a search. "
+            f"Received: {args.output_dir}, which contains a run."
         )
     hparam_ranges.check_hparams(ranges, setup.hp)
     # Fields that --hparams sets are not searched.
@@ -129,7 +129,9 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def gpu_groups(parallel: int) -> list[Any]:
-    """Return CUDA_VISIBLE_DEVICES for each parallel trial; None: unchanged.
+    """Return the value of CUDA_VISIBLE_DEVICES for each parallel trial.
+
+    None means that the trial inherits the variable unchanged.
 
     Raises:
         UsageError: if the visible GPUs cannot be divided evenly between the trials.
@@ -197,7 +199,7 @@ class _Search:
                 process.kill()
         if stop.requested:
             raise stop.stopped(
-                "the search stopped, its trials are saved. Run the same command again to resume."
+                "the search stopped and saved its trials. Run the same command again to resume."
             )
 
     def _start(self, slot, gpus):
@@ -214,7 +216,8 @@ class _Search:
         directory = _trial_dir(self.setup.args.output_dir, trial.number)
         lock = trial_process.try_lock(directory)
         if lock is None:
-            # A process of an earlier, killed search still saves this trial. Try again later.
+            # The process of an earlier search, which was killed, is still saving this trial. Try
+            # again later.
             return True
         seed = self.study.user_attrs["random_seed"]
         arguments = trial_arguments(self.setup.args, trial, seed)
@@ -228,7 +231,7 @@ class _Search:
     def _end(self, trial, process, stop):
         """Record the result of a finished process.
 
-        A trial that was stopped together with the search is not recorded, so that it can resume.
+        If the search was stopped, a trial that stopped with it is not recorded. It can then resume.
         """
         code = process.exit_code
         if code == 0:
@@ -259,7 +262,7 @@ class _Search:
 
 
 def _check_free(output_dir, numbers):
-    """Check that no file in the folder has the name of a future trial."""
+    """Raise `UsageError` if a file in the folder has the name of a future trial."""
     taken = (_trial_dir(output_dir, number) for number in numbers)
     if there := next(filter(os.path.lexists, taken), None):
         raise UsageError(

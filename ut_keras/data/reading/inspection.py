@@ -1,5 +1,7 @@
 """A report on the files of a split: records, lengths and use of the vocabulary.
 
+Example of a call and its output:
+
 print(inspection.report(files, specs, encoders, num_shown=2))
 
 1  inputs   63 ids  "Gutach: Increased safety for pedestrians"  [5331, 27, 8, …, 1]
@@ -42,10 +44,10 @@ def report(
     Args:
         files: list of str, TFRecord files.
         record_specs: dict from the name of a feature of the records to its `FeatureSpec`.
-        encoders: dict from the name of a feature to its `TextEncoder`. Other features are shown
-            without text.
+        encoders: dict from the name of a feature to its `TextEncoder`. Features without an encoder
+            are shown without text.
         preprocess: as for `input_pipeline.make_dataset`.
-        max_length: int. Training drops longer examples.
+        max_length: int. Training skips longer examples.
         training: bool. Whether the split is used for training.
         num_shown: int. The number of records to show.
 
@@ -86,7 +88,7 @@ def report(
 
 @tf.autograph.experimental.do_not_convert
 def _batches(files, specs, preprocess):
-    """Yield dicts of the features of many examples, as the model gets them."""
+    """Return a dataset of batches: dicts from feature name to the ids that the model reads."""
 
     def to_features(file, records):
         files = tf.fill(tf.shape(records)[:1], file)
@@ -121,7 +123,7 @@ def _shown(batch, encoders, first, count):
 
 
 def _text(encoder, ids):
-    """Return the text of ids; a vertical line replaces every EOS but the last."""
+    """Return the text of ids. A vertical line replaces every EOS except the last one."""
     if len(ids) == 1:
         return encoder.decode(ids)
     ids = np.array(ids)
