@@ -47,8 +47,8 @@ class FittedModel(compiled_model.CompiledModel):
         callbacks = given.get("callbacks")
         callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks))
         if any(isinstance(callback, _SETS_LEARNING_RATE) for callback in callbacks):
-            # The callback will set the learning rate. An optimizer with a schedule does not allow
-            # this. Set the rate now, so that the error does not come after hours of training.
+            # The callback will set the learning rate, which raises an error if the optimizer has a
+            # schedule. Set the rate now, so that the error does not come after hours of training.
             rate = keras.ops.convert_to_numpy(self.optimizer.learning_rate)
             self.optimizer.learning_rate = float(rate)
         class_weight = given.pop("class_weight", None)
@@ -232,7 +232,7 @@ class FittedModel(compiled_model.CompiledModel):
         """Apply `loss_weights` of `compile`, and update the loss that Keras displays.
 
         Returns:
-            The terms, with the losses `added` by layers.
+            The terms, weighted. "added" has the losses that layers of users added.
         """
         terms["training"] = [
             term._replace(numerator=self._loss_weight * term.numerator)
