@@ -23,13 +23,13 @@ class Flag:
     """One flag of a command."""
 
     name: str
-    default: Any  # the value if the flag is absent; without `type`, values have the type of this
+    default: Any  # the value if the flag is absent; without `type`, it determines the type
     help: str = ""
     type: Any = None  # type of the value, or a function that converts str to the value
     choices: tuple[str, ...] = ()  # allowed values in addition to ""; (): any value is allowed
     unsupported: str = ""  # why only the default is accepted; "" for a supported flag
-    least: float | None = None  # smallest allowed number; None: that of 32 bits
-    most: float | None = None  # largest allowed number; None: that of 32 bits
+    least: float | None = None  # smallest allowed number; None: the limit of 32-bit numbers
+    most: float | None = None  # largest allowed number; None: the limit of 32-bit numbers
 
     @property
     def value_type(self) -> Any:
