@@ -57,8 +57,8 @@ def test_export_input_signature():
     ("call", "message"),
     [
         (lambda model: model.export("m.onnx", format="onnx"), "needs fixed shapes.*targets=32"),
-        (lambda model: model.input_signature(source=3), "of .'inputs', 'targets'.*source"),
-        (lambda model: model.quantize("int8"), "quantize is not implemented.*'int8'"),
+        (lambda model: model.input_signature(source=3), "'inputs', 'targets'.*source"),
+        (lambda model: model.quantize("int8"), "^quantize .*'int8'"),
     ],
 )
 def test_export_rejects_arguments(call, message):
