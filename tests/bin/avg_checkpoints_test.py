@@ -125,7 +125,7 @@ def test_average_is_a_valid_output_dir(run, tmp_path, capsys):
     line = small_run.error(
         capsys, trainer.main, [*evaluate, f"--output_dir={tmp_path}", "--schedule=train"]
     )
-    assert "weights without the optimizer's state" in line
+    assert "must contain the optimizer's state" in line
 
 
 def test_run_folder_keeps_its_newest_checkpoint(run, capsys):
