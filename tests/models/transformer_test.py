@@ -383,7 +383,7 @@ def test_models_reject_unsupported_field():
 
 
 def test_models_require_targets():
-    with pytest.raises(ValueError, match="must be a feature targets. Received: inputs"):
+    with pytest.raises(ValueError, match="targets. Received: inputs"):
         models.get("transformer", hparams.get("transformer_tiny"), vocab_sizes={"inputs": V})
 
 
@@ -393,5 +393,5 @@ def test_call_rejects_training_with_losses_of_steps():
         examples.features("adaptive"),
     )
     model(features, training=False)
-    with pytest.raises(ValueError, match="trains by losses of many steps"):
+    with pytest.raises(ValueError, match="training=True is not supported by a model whose loss includes every step"):
         model(features, training=True)

@@ -350,7 +350,7 @@ def test_multi_problem_generates_trains_and_decodes(
         ["--decode_hparams=multiproblem_task_id=3", "--decode_interactive"],
     ):
         assert decoder.main([*run, *bad]) != 0
-        assert "multiproblem_task_id goes with --decode_from_file" in capsys.readouterr().err
+        assert "multiproblem_task_id requires --decode_from_file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

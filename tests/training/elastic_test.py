@@ -38,9 +38,9 @@ def test_run_resumes_with_another_number_of_devices(tmp_path):
     assert len(seen["alone"]) == 6 and len({str(batch) for batch in seen["alone"]}) == 6
     assert seen["changing"] == seen["alone"]
     said = "\n".join(said)
-    assert "replicas: 1; now 2. By --global_batch_size the batches and their order" in said
-    assert "replicas: 2; now 1. By --global_batch_size" in said
-    assert "another order" not in said
+    assert "replicas changed from 1 to 2. Because of --global_batch_size, the batches, their order" in said
+    assert "replicas changed from 2 to 1. Because of --global_batch_size" in said
+    assert "order of the batches differs" not in said
     wanted, found = (elastic.weights(tmp_path / name) for name in ("alone", "changing"))
     assert wanted.keys() == found.keys() and len(wanted) > 20
     for name, weight in wanted.items():
