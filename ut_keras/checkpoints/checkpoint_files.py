@@ -1,4 +1,4 @@
-"""The files of checkpoints: lists them, and writes them completely or not at all.
+"""Functions that list checkpoint files and write them atomically.
 
     run/model.ckpt-1000.data-00000-of-00001    the values
     run/model.ckpt-1000.index                  their names, shapes and checksums
@@ -7,9 +7,10 @@
     path = save(tf.train.Checkpoint(...), "run", step=1000, keep=20)
     newest_first("run")  ->  ["run/model.ckpt-1000", "run/model.ckpt-500"]
 
-The files of a checkpoint get their final names only when all of them are on disk, the index last.
-Then the checkpoint is added to the file `checkpoint`. Listing the checkpoints of a folder by their
-step does not need TensorFlow.
+`save` first writes all files of a checkpoint under temporary names. When all are on disk, it gives
+them their final names, the index last. Then it adds the checkpoint to the file `checkpoint`.
+
+TensorFlow is imported only where it is needed. `exists` does not need it.
 """
 
 import contextlib
@@ -44,10 +45,12 @@ def exists(directory: str) -> bool:
 
 
 def newest_first(directory: str) -> list[str]:
-    """Return the paths of the checkpoints to resume from, the best first.
+    """Return the paths of the checkpoints from which to resume, the best choice first.
 
-    The checkpoints that the file `checkpoint` lists come first. Then follow those that are not
-    listed, because the process was killed or the file was lost. Some checkpoints may be damaged.
+    The checkpoints that the file `checkpoint` lists come first, the newest one at the front. After
+    them come other checkpoints in the folder, by decreasing step. A checkpoint can be missing from
+    the list because a process was killed or because the file was lost. This function does not check
+    whether a checkpoint is damaged.
 
     Raises:
         CheckpointError: if the file `checkpoint` exists and lists no checkpoint.
@@ -59,8 +62,8 @@ def newest_first(directory: str) -> list[str]:
 def note_on_later_steps(directory: str, step: int) -> str | None:
     """Return a message if the folder contains checkpoints of steps after `step`.
 
-    Training resumes from `step` and will overwrite them. Without such checkpoints the return value
-    is None.
+    Training resumes from `step` and will overwrite these checkpoints. The return value is None if
+    there are none.
     """
     later = [os.path.basename(path) for path in _paths_by_step(directory) if step_of(path) > step]
     if not later:
@@ -71,7 +74,7 @@ def note_on_later_steps(directory: str, step: int) -> str | None:
 def newest(directory: str) -> str | None:
     """Return the path of the newest checkpoint in a folder, or None.
 
-    The checkpoint may have been written by any process.
+    It does not matter which process wrote the checkpoint.
     """
     return next(iter(newest_first(directory)), None)
 
@@ -88,7 +91,7 @@ def state(directory: str) -> Any:
 
     Raises:
         CheckpointError: if the file lists no checkpoint, or is a broken link. TensorFlow would
-            ignore such a file, and training would start from the beginning.
+            ignore such a file, so training would start again at step 0.
     """
     path = os.path.join(directory, STATE)
     if not os.path.lexists(path):
@@ -105,17 +108,17 @@ def state(directory: str) -> Any:
         found = None
     if not found or not found.model_checkpoint_path:
         raise CheckpointError(
-            f'{path} must name a checkpoint: model_checkpoint_path: "model.ckpt-1000". '
+            f'{path} must name a checkpoint, such as model_checkpoint_path: "model.ckpt-1000". '
             f"Received: {(wrong or ' '.join(lines))[:80]!r}."
         )
     return found
 
 
 def save(checkpoint: "tf.train.Checkpoint", directory: str, step: int, keep: int = 0) -> str:
-    """Write the checkpoint of a step, list it, and return its path.
+    """Write the checkpoint of a step, add it to the list, and return its path.
 
-    The folder is created if it does not exist. Of the older checkpoints, the newest ones are kept,
-    so that there are `keep` checkpoints in total. With 0, all are kept.
+    The folder is created if it does not exist. If `keep` is not 0, the oldest checkpoints are then
+    removed until `keep` checkpoints remain, including the new one.
 
     Raises:
         OSError, tf.errors.OpError: if the checkpoint cannot be written. Earlier files are
@@ -133,7 +136,7 @@ def save(checkpoint: "tf.train.Checkpoint", directory: str, step: int, keep: int
     record(directory, [*others, path])
     if 0 < keep <= len(others):
         kept = [*others[len(others) + 1 - keep :], path]
-        for other in others:  # The file `checkpoint` may list checkpoints in other folders.
+        for other in others:  # Keep checkpoints in other folders, which may be listed too.
             if other not in kept and os.path.samefile(os.path.dirname(other), directory):
                 _remove(other)
         record(directory, kept)
@@ -141,7 +144,7 @@ def save(checkpoint: "tf.train.Checkpoint", directory: str, step: int, keep: int
 
 
 def write(checkpoint: "tf.train.Checkpoint", path: str) -> None:
-    """Write a checkpoint to an existing folder without listing it.
+    """Write a checkpoint to an existing folder without adding it to the list.
 
     Raises:
         OSError, tf.errors.OpError: as in `save`.
@@ -151,8 +154,8 @@ def write(checkpoint: "tf.train.Checkpoint", path: str) -> None:
     with file_error.user_error_context(path), whole_file.temporary_folder(path) as temporary:
         checkpoint.write(os.path.join(temporary, name))
         files = sorted(file for file in os.listdir(temporary) if file.startswith(f"{name}."))
-        # The data files sort before the index. An existing index is removed first: it would not
-        # match the new values.
+        # In sorted order, the data files come before the index. An existing index with the same
+        # name is removed first because it would not match the new data files.
         whole_file.move_into_place(
             [
                 (os.path.join(temporary, file), os.path.join(os.path.dirname(path), file))
@@ -163,13 +166,13 @@ def write(checkpoint: "tf.train.Checkpoint", path: str) -> None:
 
 
 def record(directory: str, paths: Sequence[str]) -> None:
-    """List checkpoints, the oldest first, in the file `checkpoint` of a folder."""
+    """Write the file `checkpoint` of a folder, which lists `paths`, the oldest first."""
     names = [json.dumps(os.path.relpath(path, directory), ensure_ascii=False) for path in paths]
     times = [os.path.getmtime(f"{path}.index") for path in paths]
     lines = [
         f"model_checkpoint_path: {names[-1]}",
         *(f"all_model_checkpoint_paths: {each}" for each in names),
-        # Without timestamps, TensorFlow's manager only uses the newest checkpoint.
+        # Without timestamps, `tf.train.CheckpointManager` ignores all but the newest checkpoint.
         *(f"all_model_checkpoint_timestamps: {time}" for time in times),
         f"last_preserved_timestamp: {min(times) - 1}",
     ]
@@ -187,11 +190,12 @@ def remove_incomplete(directory: str) -> None:
 
 
 def check_accessible(path: str) -> None:
-    """Check that the files of a checkpoint can be opened. They may be damaged.
+    """Check that the files of a checkpoint can be opened, without checking their content.
 
     Raises:
-        CheckpointError: if a file is a broken link or belongs to another user. The run then does
-            not fall back to an older checkpoint, because the user did not request that one.
+        CheckpointError: if a file is a broken link or cannot be read, for example because another
+            user owns it. The run then stops. It does not use an older checkpoint instead, because
+            the user did not request that one.
     """
     for file in glob.glob(f"{glob.escape(path)}.*"):
         if file == f"{path}.index" or _DATA.fullmatch(file):
@@ -217,8 +221,8 @@ def _listed_paths(directory):
     found = state(directory)
     if found is None:
         return []
-    # The file names the newest checkpoint separately. The user may have set it to an older one, and
-    # a file of TensorFlow 1 may list no other checkpoint.
+    # The newest checkpoint is a separate field of the file. The user may have set this field to an
+    # older checkpoint. In a file of TensorFlow 1 it may be the only checkpoint.
     newest = found.model_checkpoint_path
     return [*(path for path in found.all_model_checkpoint_paths if path != newest), newest]
 

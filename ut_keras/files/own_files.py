@@ -1,12 +1,15 @@
-"""The folder in which ut_keras keeps its own records of a data_dir.
+"""The hidden folder for the metadata files that ut_keras adds to a data_dir.
 
-    data_dir/.ut_keras-records/datagen.<problem>-train.json    what a split was made of
-    data_dir/.ut_keras-records/record_index-<digest>.npz       where each record lies
+    data_dir/.ut_keras-records/datagen.<problem>-train.json    the origin of a generated split
+    data_dir/.ut_keras-records/record_index-<digest>.npz       the index of the TFRecord files
 
-A package may read every file of data_dir as data. So data_dir itself has only the files that T2T
-writes, and lock files, which are empty and must stand beside the files that they lock. Earlier
-versions wrote the records into data_dir itself. They are still read there, and they are removed
-when the record is written again.
+Such a metadata file is called a record below. Records are kept in a folder of their own because
+other packages may read every file in data_dir as data. Directly in data_dir, ut_keras writes only
+the files that T2T also writes, and empty lock files. A lock file must be in the same folder as the
+file that it locks.
+
+Earlier versions of ut_keras wrote the records directly into data_dir. Such a record is still read.
+It is removed when the record is written again.
 """
 
 import contextlib
@@ -21,17 +24,20 @@ _FOLDER = ".ut_keras-records"
 
 
 def path(data_dir: str, name: str) -> str:
-    """Return the path that a record is written to."""
+    """Return the path to which a record is written."""
     return os.path.join(data_dir, _FOLDER, name)
 
 
 def find(data_dir: str, name: str, keys: Collection[str] = ()) -> str:
-    """Return the path that a record is read from: the path of `path` or of an earlier version.
+    """Return the path from which a record is read.
+
+    This is the result of `path`, unless only an earlier version of ut_keras wrote the record.
 
     Args:
         data_dir: str, the data folder.
         name: str, the file name of the record.
-        keys: keys of the JSON object. A file of that name without them is not a record.
+        keys: str, the keys that the JSON object of an earlier version must have. A file of that
+            name without these keys is not a record.
     """
     found, earlier = path(data_dir, name), os.path.join(data_dir, name)
     if not os.path.lexists(found) and os.path.isfile(earlier):
@@ -42,21 +48,21 @@ def find(data_dir: str, name: str, keys: Collection[str] = ()) -> str:
 
 
 def check_folder(data_dir: str) -> None:
-    """Raise `UserError` if the name of the folder belongs to a file of the user."""
+    """Raise `UserError` if a file, rather than a folder, has the name of the folder."""
     folder = os.path.join(data_dir, _FOLDER)
     if os.path.lexists(folder) and not os.path.isdir(folder):
         raise path_lock.foreign(folder)
 
 
 def make_folder(data_dir: str) -> None:
-    """Make the folder of the records; raise `OSError` if that fails."""
+    """Create the folder of the records, or raise `OSError`."""
     os.makedirs(os.path.join(data_dir, _FOLDER), exist_ok=True)
 
 
 def write(
     data_dir: str, name: str, values: Mapping[str, Any], keys: Collection[str], indent: int | None
 ) -> None:
-    """Write a record as one JSON object, and remove the record of an earlier version."""
+    """Write a record as a JSON object, and remove the same record of an earlier version."""
     earlier = find(data_dir, name, keys)
     make_folder(data_dir)
     json_file.write(path(data_dir, name), values, indent=indent)
