@@ -12,8 +12,8 @@ This module does not import TensorFlow.
 
 from typing import NamedTuple
 
-# T2T rounds every batch size down to a divisor of one of these numbers. An early version of tf.data
-# required this. It is kept because T2T's hparams were chosen for the batch sizes that it gives.
+# T2T rounds every batch size down to a divisor of one of these numbers, because an early version of
+# tf.data required this. ut_keras also rounds, because T2T's hparams were chosen for these sizes.
 _HIGHLY_COMPOSITE = (
     1, 2, 4, 6, 12, 24, 36, 48, 60, 120, 180, 240, 360, 720, 840, 1260, 1680, 2520, 5040, 7560,
     10080, 15120, 20160, 25200, 27720, 45360, 50400, 55440, 83160, 110880, 166320, 221760, 277200,
@@ -33,11 +33,12 @@ class BatchingScheme(NamedTuple):
 def batching_scheme(
     batch_size: int, max_length: int, min_length_bucket: int, length_bucket_step: float
 ) -> BatchingScheme:
-    """Return T2T's `BatchingScheme`.
+    """Return the `BatchingScheme` that T2T computes from the same hparams.
 
     Args:
-        batch_size: int. Tokens in a batch.
-        max_length: int. Length of the longest bucket.
+        batch_size: int. Tokens in a batch, including padding.
+        max_length: int. Boundaries are below this length. The batch size of the last bucket is
+            computed for examples of this length.
         min_length_bucket: int. The first boundary.
         length_bucket_step: float > 1. Approximate ratio of successive boundaries.
     """
@@ -63,8 +64,8 @@ def extended(
 ) -> BatchingScheme:
     """Return a scheme with more buckets, for lengths from `max_length` to `longest`.
 
-    Data that keeps long examples needs them. T2T puts all long examples into its last bucket, where
-    a batch may hold many times `batch_size` tokens.
+    These buckets are needed if examples longer than `max_length` are not skipped. T2T puts all of
+    them into its last bucket, where a batch can hold many times `batch_size` tokens.
     """
     extra = [*bucket_boundaries(max_length + 1, longest + 1, 1.5), longest + 1]
     sizes = [max(1, batch_size // (length - 1)) for length in extra[1:]] + [1]

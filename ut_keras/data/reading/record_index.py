@@ -4,12 +4,14 @@
     index.lengths                 int32 [n, features]
     index.read([7, 3])            records 7 and 3, without reading the records before them
 
-Making it reads the files once, 150,000 examples a second on two cores, and finds what is damaged
-before training starts. Where that took long, the index is kept for the next start (`own_files`).
-It holds 8 bytes per record and 4 per feature: 72 MB for the 4.5 million records of WMT14
-English-German. Records are then read one by one, so that the files should fit into the memory that
-the system has to cache them. What is read is compared with its checksums, as when the index is
-made: a file may be damaged in between.
+To build the index, `get` reads all files once, at 150,000 examples per second on two cores. This
+also finds damaged records before training starts. If building took more than a few seconds, the
+index is saved for later runs (see `own_files`). An index takes 8 bytes per record and 4 bytes per
+feature of a record, which is 72 MB for the 4.5 million records of WMT14 English-German.
+
+During training, records are read one by one in random order. This is fast only if the operating
+system can cache the files in memory. Each read compares the record with its checksums again,
+because a file can be damaged after the index was built.
 """
 
 import hashlib
@@ -39,9 +41,10 @@ _MASK_DELTA = np.uint32(0xA282EAD8)  # TensorFlow's lib/hash/crc32c.h
 _SECONDS_WORTH_KEEPING = 5.0
 _DIGEST_BYTES = 32
 _FORMAT = 3  # version of the format of a saved index
-_MIN_MEAN_RECORDS = 10  # mean records per file from which an empty file is an error
+_MIN_MEAN_RECORDS = 10  # if files have this many records on average, an empty file is an error
 
-# A process trains on one set of files and evaluates on a few others. A test process may use many.
+# A process trains on one set of files and evaluates on a few others. A process that runs tests may
+# use many sets, so only the newest indexes are kept.
 _MAX_INDEXES = 4
 
 _indexes: dict[str, "RecordIndex"] = {}  # {hash of files and key: index}, the newest last
@@ -70,7 +73,7 @@ class RecordIndex:
         self._offsets = np.concatenate([[0], np.cumsum(sizes.astype(np.int64) + sum(_FRAME))])
         self._file_starts = np.concatenate([[0], np.cumsum([os.stat(f).st_size for f in files])])
         if self._offsets[-1] != self._file_starts[-1]:
-            for file in files:  # TensorFlow finds no records in a few bytes of text
+            for file in files:  # TensorFlow reads a short text file as no records
                 tfrecords.check_format(file)
             raise DataError(
                 f"TFRecord files must be uncompressed and must not change while they are read. "
@@ -78,7 +81,7 @@ class RecordIndex:
                 f"{self._offsets[-1]} bytes, such as {files[0]}."
             )
         self.counts = np.diff(np.searchsorted(self._offsets, self._file_starts))
-        process.allow_open_files(_MAX_INDEXES * len(files))  # for every index
+        process.allow_open_files(_MAX_INDEXES * len(files))  # each index keeps its files open
         self._descriptors = [os.open(file, os.O_RDONLY) for file in files]
         for descriptor in self._descriptors:
             weakref.finalize(self, os.close, descriptor)
@@ -89,10 +92,10 @@ class RecordIndex:
     def check_shares(self) -> None:
         """Check that no file of a split is empty while the split has many records.
 
-        Data generation distributes examples over the files in turn.
+        Data generation distributes the examples evenly over the files, so such a file is damaged.
 
         Raises:
-            DataError: names an empty file.
+            DataError: if a file is empty. The message names it.
         """
         splits = np.array([file.rpartition("-of-")[0].rpartition("-")[0] for file in self.files])
         for split in np.unique(splits):
@@ -100,23 +103,24 @@ class RecordIndex:
             counts = self.counts[files]
             if counts.sum() >= _MIN_MEAN_RECORDS * len(files) and not counts.all():
                 raise DataError(
-                    f"Each TFRecord file must have a share of the {counts.sum():,} records of "
+                    f"Each TFRecord file must contain some of the {counts.sum():,} records of the "
                     f"{len(files)} files. Received: {self.files[files[counts.argmin()]]}, which is "
                     "empty. Remove it and generate the data again."
                 )
 
     def read(self, numbers: np.ndarray) -> tuple[np.ndarray, list[bytes]]:
-        """Read records.
+        """Read records by their numbers.
 
         Args:
-            numbers: int array [k].
+            numbers: int array [k], the numbers of the records.
 
         Returns:
-            (files, records): int array [k], the index of the file of each record, and a list of
-            bytes.
+            (files, records): for each record the index of its file in `self.files`, int array [k],
+            and its bytes, a list of k bytes objects.
 
         Raises:
-            DataError: names the file if a record cannot be read or has a wrong checksum.
+            DataError: if a record cannot be read or has a wrong checksum. The message names the
+                file.
         """
         numbers = np.asarray(numbers)
         starts, stops = self._offsets[numbers], self._offsets[numbers + 1]
@@ -124,13 +128,13 @@ class RecordIndex:
         sizes = stops - starts
         places = starts - self._file_starts[files]
         descriptors = [self._descriptors[file] for file in files.tolist()]
-        # A failed `pread` raises an error, while a failed access to a mapped page ends the process.
-        # Other threads run while `pread` waits.
+        # `pread` is used instead of a memory map: if reading fails, `pread` raises an error, while
+        # access to a mapped page would end the process. Other threads also run while it waits.
         try:
             frames = list(map(os.pread, descriptors, sizes.tolist(), places.tolist()))
         except OSError as error:
             raise DataError(
-                f"A TFRecord file must be readable. Received: {error.strerror}, in one of "
+                f"A TFRecord file must be readable. Received: {error.strerror}, for one of "
                 f"{', '.join(sorted({self.files[file] for file in files}))}."
             ) from error
         before, after = _FRAME
@@ -146,10 +150,10 @@ class RecordIndex:
 
 
 def _are_intact(frames, records, sizes):
-    """Return bool [k]: which frames are complete and have the right checksums."""
+    """Return for each frame whether it is complete and its checksums match: bool [k]."""
     before, after = _FRAME
     found = np.array([len(frame) for frame in frames])
-    if not np.array_equal(found, sizes):  # the file was truncated meanwhile
+    if not np.array_equal(found, sizes):  # a file was truncated after indexing
         return found == sizes
     expected = np.empty(len(frames), [("size", "<u8"), ("size_crc", "<u4"), ("crc", "<u4")])
     expected["size"] = sizes - (before + after)
@@ -162,20 +166,20 @@ def _are_intact(frames, records, sizes):
 def _masked_crcs(strings):
     """Return masked CRCs, uint32 [k], as TFRecord files store them.
 
-    TensorFlow masks them because the CRC of bytes that contain their own CRC is not reliable.
+    TensorFlow masks CRCs because the CRC of bytes that contain CRCs is less reliable.
     """
     crcs = np.array([google_crc32c.value(string) for string in strings], np.uint32)
     return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + _MASK_DELTA
 
 
 def get(files: Sequence[str], lengths_of: Callable[..., Any], key: str) -> RecordIndex:
-    """Return the index of files, from memory, from a saved index or newly made.
+    """Return the index of files. Build it if it is neither in memory nor saved.
 
     Args:
         files: list of str, the TFRecord files.
-        lengths_of: function from (files, records), string tensors [k], to the lengths of the
-            features of their examples, int32 [k, ...].
-        key: str, identifies everything else on which the lengths depend.
+        lengths_of: function that takes the file names and the records, two string tensors [k], and
+            returns the lengths of the features of each example, int32 [k, ...].
+        key: str that identifies everything except the files that affects the lengths.
     """
     states = [
         (file, stat.st_size, stat.st_mtime_ns)
@@ -212,7 +216,7 @@ def _get(files, lengths_of, digest):
 
 @tf.autograph.experimental.do_not_convert
 def _scan(files, lengths_of):
-    """Return (sizes, lengths) of all records."""
+    """Read all records and return their (sizes, lengths)."""
 
     def records_of(file):
         records = tf.data.TFRecordDataset(file, buffer_size=_READ_BUFFER).batch(_SCAN_BATCH)
@@ -231,7 +235,7 @@ def _scan(files, lengths_of):
 
 
 def _load(path):
-    """Return (sizes, lengths) from a file; None if it is missing or damaged."""
+    """Return (sizes, lengths) from a saved index, or None if it is missing or damaged."""
     file_error.check_is_file(path)
     try:
         with file_error.named(path), open(path, "rb") as file:
@@ -250,7 +254,7 @@ def _load(path):
 
 
 def _save(path, sizes, lengths):
-    """Write an index, followed by its SHA-256; return False if this is not possible."""
+    """Write an index, followed by its SHA-256. Return whether this succeeded."""
     arrays = io.BytesIO()
     try:
         np.savez(arrays, sizes=sizes, lengths=lengths)

@@ -1,20 +1,24 @@
 """Serialize many `tf.train.Example`s at once with numpy.
 
-The bytes are the same as those of `tfrecords.serialize`, which is slower.
+`tfrecords.serialize` returns the same bytes but is slower, because it serializes one example at a
+time. The nesting below shows which bytes are inside which field:
 
     serialize({"inputs": RaggedIds.from_lists([[300, 1]]), "targets": RaggedIds.from_lists([[7]])})
 
       0A 22                                 Features, 34 bytes
-        0A 11                               one of them, 17 bytes
-          0A 06 "inputs"                    its name
-          12 07  1A 05  0A 03  AC 02 01     Feature > Int64List > its values, 3 bytes: 300, 1
-        0A 0D
+        0A 11                               first feature, 17 bytes
+          0A 06 "inputs"                    name of the feature, 6 bytes
+          12 07  1A 05  0A 03  AC 02 01     Feature (7 bytes) > Int64List (5) > values (3): 300, 1
+        0A 0D                               second feature, 13 bytes
           0A 07 "targets"
-          12 …                              1 byte of values: 7
+          12 …                              values, 1 byte: 7
 
-The names are sorted, as in `SerializeToString(deterministic=True)`. A number is a varint: each byte
-has 7 bits of it, the lowest first, and an eighth bit that is set if more bytes follow. The bytes
-before the values depend only on the size of the values, so they are cached for each size.
+Features are sorted by name, as in `SerializeToString(deterministic=True)`. Numbers are encoded as
+varints. Each byte of a varint holds 7 bits of the number, the lowest bits first. Its eighth bit is
+set if another byte of the same number follows.
+
+The bytes before the values depend only on the name of the feature and on the size of the values in
+bytes. So they are cached for each name and size.
 """
 
 import functools
@@ -29,19 +33,19 @@ from ut_keras.data import tfrecords
 if TYPE_CHECKING:
     from ut_keras.text.ragged_ids import RaggedIds
 
-_PAYLOAD = 7  # bits
+_PAYLOAD = 7  # bits of the number in each byte of a varint
 _LOW_BITS = 0x7F
 
 
 def serialize(columns: "Mapping[str, RaggedIds]") -> list[bytes]:
-    """Return the serialized records of all rows.
+    """Return one serialized `tf.train.Example` for each row of the columns.
 
     Args:
-        columns: dict from feature name to `RaggedIds`. All have the same number of rows, at least
-            one.
+        columns: dict from feature name to `RaggedIds`. All `RaggedIds` must have the same number of
+            rows, which must be at least one.
 
     Raises:
-        DataError: if a row is empty.
+        DataError: if a row has no ids.
     """
     _check(columns)
     features = [_features(name, columns[name]) for name in sorted(columns)]
@@ -52,7 +56,7 @@ def serialize(columns: "Mapping[str, RaggedIds]") -> list[bytes]:
 def _check(columns):
     empty = [np.flatnonzero(np.diff(ids.row_splits) == 0) for ids in columns.values()]
     for row in np.sort(np.concatenate(empty))[:1]:
-        # This raises the error for the row.
+        # The row has an empty feature, so this call raises a `DataError`.
         tfrecords.serialize({name: ids.row(row).tolist() for name, ids in columns.items()})
 
 
@@ -66,7 +70,7 @@ def _features(name, ids):
 
 @functools.lru_cache(maxsize=2**16)
 def _feature_beginning(name, size):
-    """Return the bytes before the values of a feature, which take `size` bytes."""
+    """Return the bytes of a feature before its values. The values take `size` bytes."""
     value = _beginning(0x0A, size)
     value = _beginning(0x1A, len(value) + size) + value
     value = _beginning(0x12, len(value) + size) + value
@@ -77,13 +81,18 @@ def _feature_beginning(name, size):
 
 @functools.lru_cache(maxsize=2**16)
 def _beginning(tag, size):
-    """Return the tag of a field, followed by its size."""
+    """Return the first bytes of a field: its tag and its size."""
     return bytes([tag]) + _varints(np.array([size]))[0]
 
 
 def _varints(numbers):
-    """Return (bytes of all varints, int64 [n + 1]: each start and the last end)."""
-    # Negative numbers are encoded as 64 bits.
+    """Encode n numbers as varints.
+
+    Returns:
+        (data, offsets): the concatenated varints as bytes, and int64 [n + 1]. Varint i is
+        data[offsets[i] : offsets[i + 1]].
+    """
+    # A negative number is encoded as an unsigned 64-bit number.
     is_small = numbers.dtype == np.int32 and numbers.min(initial=0) >= 0
     numbers = numbers.view(np.uint32) if is_small else numbers.astype(np.int64).view(np.uint64)
     sizes = np.ones(len(numbers), np.int8)

@@ -16,12 +16,14 @@ from ut_keras.process import tensorflow_log
 
 
 def main(results_descriptor: int) -> None:
-    """Process items until the caller ends.
+    """Process items until the parent process exits.
 
     Args:
-        results_descriptor: int. File descriptor to which this process writes (succeeded, result).
+        results_descriptor: int. File descriptor of the pipe. For each item, this process writes the
+            pickled pair (succeeded, result), where `result` is an exception if `succeeded` is
+            False.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal interrupts the caller, too
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(sys.stdin.buffer, messages), daemon=True).start()
     preparations, function = messages.get(), messages.get()
@@ -39,7 +41,7 @@ def main(results_descriptor: int) -> None:
 
 
 def _read(stream: BinaryIO, messages: "queue.SimpleQueue[Any]") -> None:
-    """Hand over the caller's messages, and end this process as soon as the caller has ended."""
+    """Put the parent's messages into the queue, and exit as soon as the parent exits."""
     try:
         while True:
             messages.put(pickle.load(stream))
@@ -55,7 +57,7 @@ def _loaded(preparations: bytes, function: bytes) -> Callable[[Any], Any]:
 
 
 def _picklable(error: BaseException) -> Exception:
-    """Return an exception that the caller can load and that says what `error` says."""
+    """Return `error`, or an exception with the same information that can be pickled."""
     shown = error if isinstance(error, UserError) else errors.from_user_code(error) or error
     if not isinstance(shown, Exception) or not _survives_pickling(shown):
         return RuntimeError(traceback.format_exc())
