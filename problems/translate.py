@@ -1,13 +1,14 @@
 """Base class of translation problems: parallel text, vocabulary and BLEU.
 
-A sample of `translate_ende_wmt32k`, which is encoded with one vocabulary for both languages:
+An example of `translate_ende_wmt32k`, which has one vocabulary for both languages:
 
     inputs   "Orlando Bloom and Miranda Kerr still love each other"
     targets  "Orlando Bloom und Miranda Kerr lieben sich noch immer"
 
-`decode/bleu` is sacreBLEU's cased BLEU in percent, which can be compared between papers. It uses
-sacreBLEU's own tokenizers for Chinese, Japanese and Korean targets and `13a` for all others.
-`approx_bleu_score` is T2T's metric of teacher-forced ids and does not score translations.
+The metric `decode/bleu` is sacreBLEU's cased BLEU in percent, which can be compared between
+papers. It uses sacreBLEU's own tokenizers for Chinese, Japanese and Korean targets and `13a` for
+all others. The metric `approx_bleu_score` is the same as in T2T. It compares ids that were
+predicted with teacher forcing, so it does not measure the quality of translations.
 """
 
 import itertools
@@ -18,7 +19,7 @@ from ut_keras.problems import parallel_text, text_problems
 from ut_keras.problems.problem import Texts
 from ut_keras.text import sacre_bleu
 
-_PAIRS_FOR_VOCAB = 40_000  # about as much text as T2T reads from the files
+_PAIRS_FOR_VOCAB = 40_000  # from tensorflow-datasets; about as much text as T2T uses
 
 
 class TranslateProblem(text_problems.Text2TextProblem):
@@ -27,8 +28,8 @@ class TranslateProblem(text_problems.Text2TextProblem):
     Attributes:
         source: str. The source language, such as "en".
         target: str. The target language, such as "de".
-        files: dict from split to a tuple of `parallel_text.Corpus`, which are read in this order.
-        tfds_name: str. The tensorflow-datasets builder of the same data, or None.
+        files: dict from split to a tuple of `parallel_text.Corpus`. They are read in this order.
+        tfds_name: str. The tensorflow-datasets builder that has the same data, or None.
     """
 
     source = "en"
@@ -47,7 +48,11 @@ class TranslateProblem(text_problems.Text2TextProblem):
         return tuple(dict.fromkeys(every))
 
     def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
-        """Return all splits, without "test" if only its files would have to be downloaded."""
+        """Return the splits to generate.
+
+        This is every split, except if the dev files are in `tmp_dir` and the test files are not.
+        Then "test" is skipped, because nothing else requires a download.
+        """
         if self._builder(tmp_dir):
             return self.splits
         return tuple(

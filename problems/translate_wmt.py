@@ -1,4 +1,4 @@
-"""T2T's translation problems of WMT and other corpora, as a table of their files.
+"""T2T's translation problems, from WMT and other corpora, with the files of each problem.
 
     translate_ende_wmt32k      inputs   "Gutach: Increased safety for pedestrians"
                                targets  "Gutach: Noch mehr Sicherheit für Fußgänger"
@@ -7,11 +7,15 @@
     style_transfer_…_modern    inputs   "I have a mind to strike thee ere thou speak'st."
                                targets  "I have half a mind to hit you before you speak again."
 
-- `32k` and `8k` have about 32,768 or 8,192 subwords that both languages share
-  (`vocab.translate_ende_wmt32k.32768.subwords`). Chinese has its own vocabulary.
-- `characters` has bytes. `_packed` has records of 256 subwords.
-- `…_rev` is the other direction with the same files.
-- T2T has no test splits.
+The end of a problem's name selects a variant:
+
+- `32k` and `8k` use one vocabulary for both languages, with about 32,768 or 8,192 subwords, such as
+  `vocab.translate_ende_wmt32k.32768.subwords`. English-Chinese has a vocabulary for each language.
+- `characters` uses bytes instead of subwords.
+- `_packed` packs several examples into each record of up to 256 subwords.
+- `_rev` translates in the other direction with the same files.
+
+The test splits are an addition of ut_keras.
 """
 
 import itertools
@@ -37,7 +41,17 @@ _STATMT = "http://data.statmt.org"
 
 
 def _corpus(url, sides, sha256=None, licence=_LICENCE, members=(), part="", most=_MOST_BYTES):
-    """Return the corpus of two files in an archive: "train.{en,de}" are train.en, train.de."""
+    """Return a corpus of two files in one archive.
+
+    Args:
+        url: str, the URL of the archive.
+        sides: str, the names of both files: "train.{en,de}" stands for train.en and train.de.
+        sha256: str, the checksum of the archive, or None.
+        licence: str, the licence of the corpus.
+        members: tuple of str, patterns of the files to unpack. By default they match both files.
+        part: str, see `download.RawFile`.
+        most: int, the largest size of the unpacked files in bytes.
+    """
     head, both, tail = re.split("[{}]", sides)
     members = members or (f"{head}*{tail}",)
     archive = download.at(url, sha256, licence=licence, members=members, most_bytes=most, part=part)
@@ -45,8 +59,9 @@ def _corpus(url, sides, sha256=None, licence=_LICENCE, members=(), part="", most
     return parallel_text.Sides((archive, archive), names)
 
 
-# Archives with several languages: URL, checksum, pattern of a language's files, and the languages
-# that are unpacked together. Every other language is unpacked into a folder of its own.
+# Archives that contain several languages. The values are the URL, the checksum, the pattern of the
+# files of a language, and the languages that are unpacked into the same folder. Every other
+# language is unpacked into its own folder.
 _SHARED = {
     "news v13": (
         f"{_STATMT}/wmt18/translation-task/training-parallel-nc-v13.tgz",
@@ -98,14 +113,17 @@ def _paracrawl_1(language, sha256=None):
 
 
 def _newstest2013(language):
-    # T2T uses the archive of 2017. The archive of 2019 contains the same test sets.
+    # This is the archive of WMT17, which T2T uses. The archive of WMT19 has the same test sets.
     url = f"{_STATMT}/wmt17/translation-task/dev.tgz"
     members = ("dev/newstest2013.*", "dev/newstest2014*")
     return _corpus(url, f"dev/newstest2013.{{en,{language}}}", members=members)
 
 
 def _newstest2014(language):
-    """All of its 3,003 lines; plain files `newstest2014.{en,…}` do as well."""
+    """Return the corpus newstest2014 with all of its 3,003 lines.
+
+    The text files `newstest2014.{en,…}` can be used instead of the files in the archive.
+    """
     names = tuple(
         (f"dev/newstest2014-{language}en-{kind}.{side}.sgm", f"dev/newstest2014.{side}")
         for kind, side in (("ref", "en"), ("src", language))
@@ -158,13 +176,14 @@ def _register(stem, variants, train, dev, test=(), base=_WmtProblem, **attribute
     """Register a problem STEM + VARIANT for each variant.
 
     Args:
-        stem: str. For example "translate_ende_wmt", which also contains the languages.
+        stem: str. The name without the variant, such as "translate_ende_wmt". Its second word
+            determines the languages.
         variants: str. Variants of the vocabulary and of packing, separated by spaces.
-        train: a `parallel_text.Corpus`, or an iterable of them.
-        dev: the same.
-        test: the same.
-        base: the base class.
-        **attributes: attributes of the class.
+        train: a `parallel_text.Corpus`, or an iterable of them, for training.
+        dev: the same for the dev split.
+        test: the same for the test split. If it is empty, the problem has no test split.
+        base: the base class of the problem.
+        **attributes: attributes of the class of the problem.
     """
     files = {
         split: (given,) if isinstance(given, parallel_text.Corpus) else tuple(given)
@@ -181,7 +200,10 @@ def _register(stem, variants, train, dev, test=(), base=_WmtProblem, **attribute
 
 
 class _TwoVocabularies(translate.TranslateProblem):
-    """A problem with a vocabulary per side: `vocab.NAME.8192.subwords.en` and `….zh`."""
+    """A problem with one vocabulary per language.
+
+    The files are `vocab.NAME.8192.subwords.en` and `vocab.NAME.8192.subwords.zh`.
+    """
 
     _bytes_for_vocab = 1e8  # per side, as in T2T
 
@@ -226,7 +248,7 @@ _register(
     "32k 8k _characters 32k_packed 8k_packed",
     paper="Dehghani et al. 2019, table 7 (WMT14 En-De)",
     tfds_name="wmt_t2t_translate/de-en",
-    # T2T's files. WMT14 has version 9 of the first one.
+    # T2T uses the same files. The original WMT14 data has version 9 of News Commentary, not 13.
     train=_shared("de", "news v13", "common crawl", "europarl v7"),
     dev=_newstest2013("de"),
     test=_newstest2014("de"),
@@ -301,7 +323,7 @@ _register(
         "setimes.en-mk.{en,mk}.txt",
         licence="CC BY-SA",
     ),
-    dev=_corpus(  # part of a novel by Orwell
+    dev=_corpus(  # sentences of the novel 1984 by Orwell
         f"{_GITHUB}/stefan-it/nmt-en-mk/raw/master/data/MTE-1984-dev.enmk.tgz",
         "MTE1984-dev.{en,mk}",
         licence="MULTEXT-East: research use",

@@ -2,7 +2,8 @@
 
     (TOP (S (NP (NNP Mr.) (NNP Vinken)) (VP (VBZ is) (NP (NP (NN chairman)) …)) (. .)))
 
-A record. Both features share a vocabulary of about 32,768 subwords (10,748 for the test's sample):
+An example, with its ids. Both features share a vocabulary of about 32,768 subwords. (The ids below
+are from a smaller vocabulary of 10,748 subwords, built from the treebank's public sample.)
 
     inputs    Mr. Vinken is chairman of Elsevier N.V. , the Dutch publishing group .
               [66, 40, 4988, 52, 302, …, 971, 321, 19, 1]
@@ -11,13 +12,18 @@ A record. Both features share a vocabulary of about 32,768 subwords (10,748 for 
               [5, 3, 9, 9, 2, 3, 4, 29, 3, 3, 7, …, 2, 4, 17, 5, 1]
 
 Put `wsjTrain.trees` and `wsjEval.trees` into tmp_dir, and `wsjTest.trees` if you have it. They may
-be gzipped. A tree has one line or several, as in the treebank's `.mrg` files, with or without TOP
-around it. The usual sections of the Penn Treebank are 02-21, 22 and 23. They require a licence.
+be gzipped. A tree may take several lines, as in the treebank's `.mrg` files. The outer TOP bracket
+is optional. It is usual to train on sections 02-21 of the Penn Treebank, to validate on section 22
+and to test on section 23. The treebank requires a licence.
 
-Names and symbols are T2T's, see `to_line`. There are two differences. Traces and function tags are
-removed, as usual in parsing; T2T keeps them. The vocabulary is built from the training trees; T2T
-uses the first 1,000 pairs of `wsj.train.text.txt` and `wsj.train.tags.txt`. Decoded trees are
-scored by F1 of labelled brackets, see `score`.
+The name of the problem and the format of the trees (see `to_line`) are the same as in T2T. There
+are two differences:
+
+- Traces and function tags are removed, as usual in parsing. T2T keeps them.
+- The vocabulary is built from the training trees. T2T builds it from the first 1,000 pairs of
+  `wsj.train.text.txt` and `wsj.train.tags.txt`.
+
+Decoded trees are scored by the F1 of labelled brackets, see `score`.
 """
 
 import collections
@@ -32,13 +38,14 @@ from ut_keras.problems import problem, raw_text, text_problems
 from ut_keras.problems.problem import Texts
 from ut_keras.text import text_lines
 
-OUTERMOST = ("", "TOP", "ROOT", "S1")  # not labels of phrases; `.mrg` files have ""
+# Labels of the bracket around a sentence, which is not a phrase. In `.mrg` files it is empty.
+OUTERMOST = ("", "TOP", "ROOT", "S1")
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 _FUNCTION = re.compile(r"(?<!^)[-=].*")
 
 
 class Tree(NamedTuple):
-    """A phrase, or a part of speech with its word."""
+    """A node of a parse tree: a phrase, or a part of speech with its word."""
 
     label: str
     children: list  # list of `Tree`, or a list of one str, the word
@@ -49,7 +56,7 @@ class Tree(NamedTuple):
 
 
 def read(lines: Iterable[str], name: str) -> Iterator[Tree]:
-    """Yield the trees in lines of text; a tree has one line or several.
+    """Yield the trees in lines of text. A tree may take several lines.
 
     Raises:
         DataError: if brackets or words are misplaced. The message names the file.
@@ -83,15 +90,15 @@ def read(lines: Iterable[str], name: str) -> Iterator[Tree]:
 
 def _error(name, number, received):
     return DataError(
-        f"A tree must be brackets around a label and either trees or one word. "
+        f"A tree must be a pair of brackets that contains a label, then either one word or trees. "
         f"Received: {name}, line {number}: {received}."
     )
 
 
 def clean(tree: Tree) -> Tree | None:
-    """Return the tree without traces (-NONE-) and function tags (NP-SBJ-1 is NP).
+    """Return the tree without traces (-NONE-) and function tags (NP-SBJ-1 becomes NP).
 
-    Return None if nothing remains.
+    The return value is None if no word remains.
     """
     if tree.is_word:
         return None if tree.label == "-NONE-" else tree
@@ -134,30 +141,36 @@ _SUFFIX = re.compile(r"[-=].*")
 
 
 def score(references: list[str], hypotheses: list[str]) -> dict[str, float]:
-    """Return F1 of labelled brackets by the rules of EVALB with COLLINS.prm.
+    """Return the F1 score of labelled brackets, by the rules of EVALB with COLLINS.prm.
 
-    A bracket is the label of a phrase with the words that it spans. It is right if it is in both
-    trees. Equal brackets count as often as they occur. Sums are over all sentences. These rules
-    apply to both trees:
+    A bracket is the label of a phrase together with the words that it spans. A predicted bracket is
+    correct if the reference tree also contains it. If a bracket occurs several times in a tree,
+    each occurrence counts. The counts are summed over all sentences before F1 is computed. These
+    rules apply to both trees:
 
     - `TOP` is not a bracket.
     - The words `, : `` '' .` are removed. A phrase without remaining words is not a bracket.
     - The part of a label after - or = is removed. PRT equals ADVP.
 
-    The output of a model may not be a tree over the sentence. EVALB skips such a sentence, but here
-    it counts. A closing symbol also closes all open phrases inside it. It is ignored if no phrase
-    with its label is open. Phrases that are open at the end are closed. The n-th part of speech
-    belongs to the n-th word. The reference tree decides which words are punctuation. For trees over
-    the sentence with the right punctuation, the numbers equal EVALB's. (PYEVALB counts equal
-    brackets once and keeps punctuation.)
+    A model can output symbols that are not a tree over the sentence. EVALB skips such a sentence.
+    This function scores it, with these rules for the hypothesis:
+
+    - A closing symbol closes its phrase and all phrases that were opened inside it.
+    - A closing symbol is ignored if no phrase with its label is open.
+    - Phrases that are still open at the end are closed there.
+    - The n-th part of speech belongs to the n-th word.
+    - The reference tree determines which words are punctuation.
+
+    If every hypothesis is a tree over its sentence and has the right tags for punctuation, the
+    numbers equal EVALB's. (PYEVALB counts a repeated bracket only once and keeps punctuation.)
 
     Args:
         references: list of str. Symbols as in `to_line`, separated by spaces.
-        hypotheses: list of str, the same.
+        hypotheses: list of str, in the same format.
 
     Returns:
         dict with values in [0, 1]: "labelled_f1", "labelled_precision", "labelled_recall",
-        "labelled_complete_match" (share of sentences with exactly the right brackets) and
+        "labelled_complete_match" (share of sentences whose brackets are all correct) and
         "whole_trees" (share of hypotheses that are trees over the right number of words).
     """
     phrases, parts_of_speech = _symbols(references)
@@ -165,7 +178,8 @@ def score(references: list[str], hypotheses: list[str]) -> dict[str, float]:
     for reference, hypothesis in zip(references, hypotheses, strict=True):
         tags, gold, _ = _parse(reference.split(), phrases)
         symbols = hypothesis.split()
-        # A closing symbol identifies a label that no reference has.
+        # A closing symbol in the hypothesis shows that its label is a phrase, even if no reference
+        # contains this label.
         closed = {symbol[1:] for symbol in symbols if symbol.startswith("/")}
         written, found, is_balanced = _parse(symbols, phrases | (closed - parts_of_speech))
         is_whole = is_balanced and len(written) == len(tags)
@@ -195,7 +209,12 @@ def _symbols(references):
 
 
 def _parse(symbols, phrases):
-    """Return (parts of speech, [(label, first word, end)], whether symbols are balanced)."""
+    """Parse symbols into a list of tags and a list of brackets.
+
+    Returns:
+        (tags, brackets, is_balanced): the parts of speech, a list of (label, first word, last word
+        + 1), and whether every phrase is closed in the right order.
+    """
     tags: list[str] = []
     brackets: list[tuple[str, int, int]] = []
     stack: list[tuple[str, int]] = []
@@ -219,13 +238,16 @@ def _parse(symbols, phrases):
 
 
 def _word_offsets(tags, count):
-    """Return the number of words that count before each of `count` words (or more)."""
+    """Return for each word the number of words before it that are not punctuation.
+
+    The list ends with the total. Words without a tag, up to `count`, are not punctuation.
+    """
     counted = [tag not in _PUNCTUATION for tag in tags] + [True] * (count - len(tags))
     return [0, *itertools.accumulate(counted)]
 
 
 def _brackets(found, places):
-    """Return the brackets that count, as a Counter."""
+    """Return the brackets to score, as a Counter. Offsets skip punctuation."""
     brackets: collections.Counter[tuple[str, int, int]] = collections.Counter()
     for label, start, end in found:
         label = _SUFFIX.sub("", label)
@@ -246,7 +268,7 @@ _FILES = {
 
 @problem.register("wsj_parsing")
 class WsjParsing(text_problems.Text2TextProblem):
-    """A task to translate words to a linearized tree."""
+    """The problem of translating the words of a sentence to its linearized tree."""
 
     splits = ("train", "dev", "test")
     paper = "Vinyals et al. 2015, Grammar as a Foreign Language (not in the UT paper)"
@@ -261,7 +283,7 @@ class WsjParsing(text_problems.Text2TextProblem):
         if not path:
             raise DataError(
                 f"tmp_dir must contain {_FILES[split].name} with trees in brackets. "
-                f"Received: tmp_dir={tmp_dir!r} without it."
+                f"Received: tmp_dir={tmp_dir!r}, which does not contain this file."
             )
         lines = raw_text.with_text(text_lines.lines(path), path)
         for tree in map(clean, read(lines, path)):
