@@ -2,10 +2,10 @@
 
     ut-import-t2t --t2t_output_dir=t2t_run --data_dir=t2t_data --output_dir=run
 
-This reads hparams.json and the newest checkpoint: weights, step and optimizer statistics. The
-problem and the model come from T2T's flags_t2t.txt, unless --problem and --model are given.
-Afterwards, `ut-trainer --output_dir=run` with the same problem and model evaluates the run or
-resumes its training.
+The command reads hparams.json and the newest checkpoint in --t2t_output_dir. It converts the
+weights, the step and the optimizer statistics. The names of the problem and the model come from
+T2T's flags_t2t.txt, unless --problem and --model are given. Afterwards, `ut-trainer
+--output_dir=run` with the same problem and model can evaluate the run or resume its training.
 """
 
 import os
@@ -35,18 +35,19 @@ def main(args: command.Args) -> None:
     problem = problems.get(_name("problem", args, t2t_flags))
     model_name = _name("model", args, t2t_flags)
     models.check_name(model_name)
-    # Check the file before TensorFlow is loaded.
+    # Check hparams.json before TensorFlow is loaded, so that errors appear early.
     hparam.load(os.path.join(source, "hparams.json"))
     specs = problem.feature_specs(data_dir)
     noted = t2t_flags.get("random_seed", "")
     seed = int(noted) if noted.isdecimal() else secrets.randbelow(2**31)
 
     with output_folder.lock(output_dir):
-        _check_is_free(output_dir)  # again: another may have come since
+        _check_is_free(output_dir)  # again, now that no other process can write here
         output_folder.check(output_dir)
         model, optimizer, step = _load(source, model_name, problem.target_space_id, seed)
         _check_vocabulary(specs, model, problem.name, data_dir)
-        # Write the checkpoint first: with only the records, training would start from new weights.
+        # Write the checkpoint before the JSON files. If this process were killed in between, a
+        # folder with only the JSON files would make ut-trainer start from new weights.
         path = _write(model, optimizer, output_dir)
         output_folder.write_records(
             output_dir,
@@ -67,7 +68,7 @@ def main(args: command.Args) -> None:
 
 
 def read_t2t_flags(directory: str) -> dict[str, str]:
-    """Return the flags in T2T's flags.txt and flags_t2t.txt: dict from name to text."""
+    """Return the flags in T2T's flags.txt and flags_t2t.txt, a dict from name to text."""
     values = {}
     for filename in ("flags.txt", "flags_t2t.txt"):
         path = os.path.join(directory, filename)
@@ -117,14 +118,14 @@ def _name(flag, args, t2t_flags):
     name = getattr(args, flag) or t2t_flags.get(flag)
     if not name:
         raise UsageError(
-            f"--{flag} is required because no flags_t2t.txt in --t2t_output_dir names it. "
-            "--registry_help lists the names."
+            f"--{flag} is required because --t2t_output_dir contains no flags_t2t.txt with this "
+            "flag. --registry_help lists the names."
         )
     return name
 
 
 def _load(source, model_name, target_space_id, seed):
-    """Return model, optimizer and step of the newest checkpoint."""
+    """Load the newest checkpoint and return (model, optimizer, step)."""
     command.load_tensorflow("TensorFlow")
     import keras
     import tensorflow as tf
@@ -139,15 +140,15 @@ def _load(source, model_name, target_space_id, seed):
         names = [name for name, _ in tf.train.list_variables(source)]
         if "global_step" not in names:
             raise ValueError(
-                "its newest checkpoint must contain global_step, the number of updates."
+                "the newest checkpoint must contain global_step, the number of updates."
             )
         model = t2t_import.load_checkpoint(source, model_name, target_space_id)
-        # Only the optimizer's statistics are written. The learning rate does not affect them, so
-        # one that does not depend on train_steps is used.
+        # The checkpoint will contain the optimizer's statistics but not the learning rate. So any
+        # schedule will do here; this one does not need train_steps, which is unknown.
         rate = learning_rate.endless(model.hparams)
         optimizer = optimizers.get(model.hparams, learning_rate=rate)
         step = slots.load_optimizer(source, model, optimizer)
-    # TensorFlow's reader raises the other errors for damaged files.
+    # TensorFlow raises OpError, IndexError or RuntimeError if a checkpoint file is damaged.
     except (ValueError, tf.errors.OpError, IndexError, RuntimeError) as error:
         message = str(getattr(error, "message", error))
         raise UsageError(f"The run in {source} cannot be imported: {message}") from error
@@ -157,7 +158,7 @@ def _load(source, model_name, target_space_id, seed):
         + (
             f"{statistics} statistics of the optimizer {model.hparams.optimizer}."
             if statistics
-            else "no optimizer statistics, so the optimizer starts from zero."
+            else "no optimizer statistics, so the optimizer starts with zero statistics."
         )
     )
     return model, optimizer, step
@@ -168,8 +169,8 @@ def _check_vocabulary(specs, model, problem_name, data_dir):
     here = {name: spec.vocab_size for name, spec in specs.items()}
     if there != here:
         raise UsageError(
-            f"The features of {problem_name} and their vocabulary sizes in {data_dir} must equal "
-            f"those of the checkpoint, {there}. Received: {here}."
+            f"The features of {problem_name} in {data_dir}, with their vocabulary sizes, must be "
+            f"the same as in the checkpoint: {there}. Received: {here}."
         )
 
 
@@ -178,7 +179,7 @@ def _write(model, optimizer, output_dir):
 
     from ut_keras.checkpoints import checkpoint
 
-    # T2T does not store the position in the data, so training starts a new epoch.
+    # T2T does not store how much of an epoch was read, so training starts with a new epoch.
     position = {name: tf.Variable(0, dtype=tf.int64) for name in ("epoch", "batch")}
     return checkpoint.Checkpoints(output_dir, model, optimizer, position).save()
 
