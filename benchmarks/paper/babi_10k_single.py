@@ -3,20 +3,20 @@ questions of the task. Every tenth story is held out for validation, so 9,000 re
 are errors in percent. The paper's column shows the best of ten seeds, then the mean and deviation
 of the ten.
 
-- **Task 3** is missing, because its training file was unavailable (1,925 of its 10,000 questions
-  were available). With the official archive it is one more cell,
-  `babi_qa_sentence_single_task3_10k_valid`.
-- **Task 16** was tried, and about half of its answers are wrong (see [what was
-  tried](#what-was-tried)). A mean without task 16 is therefore lower. The model memorizes the
-  9,000 stories before it finds the rule. The cell `permuted` (an addition of ut_keras that is in
-  no mean) trains on 20 copies of each story in which names, animals and colors are exchanged.
-- **Duplicates:** of the 1,000 test questions, 741 of task 4 are, with their stories, also in the
-  training file. It is 203 for task 20, 152 for task 17, and at most 25 for every other task. This
-  is a property of the dataset and affects all published results.
+- **Task 3** is missing because only 1,925 of its 10,000 training questions were available. With
+  the official archive, the problem `babi_qa_sentence_single_task3_10k_valid` can be run too.
+- **Task 16** is not solved. The model predicts about half of the test questions wrong in every
+  setting without additional data (see [what was tried](#what-was-tried)). It memorizes the 9,000
+  stories before it finds the rule. A mean without task 16 is therefore lower than a mean with it.
+- The cell **`task16, permuted`** is an addition of ut_keras and not part of any mean. It trains on
+  20 copies of each story in which names, animals and colors are exchanged.
+- **Duplicates:** some test questions are also in the training file, together with their stories.
+  Of 1,000 test questions, these are 741 in task 4, 203 in task 20, 152 in task 17, and at most 25
+  in every other task. This is a property of the dataset and affects all published results.
 - **Ponder time:** section 3.1 of the paper says that the ponder time rises with the number of
   supporting facts. This is hardly visible here. The eight tasks with one fact take 2.9 steps on
-  average (2.0 to 3.5), and the eight tasks with two facts 3.2 (2.4 to 4.0, where 4 is the
-  maximum). The two seeds of task 13 differ by 0.8. Task 3, with three facts, is missing.
+  average (2.0 to 3.5). The eight tasks with two facts take 3.2 (2.4 to 4.0, the maximum). The two
+  seeds of task 13 alone differ by 0.8. Task 3, with three facts, is missing.
 """
 
 from tables import Cell, Score, Table, babi

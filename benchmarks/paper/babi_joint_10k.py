@@ -1,43 +1,52 @@
 """One model for all tasks, trained on the 10,000 questions of each task. Task 3 is the exception:
 only 1,925 questions of its training file were available.
 
-The recipe of all bAbI tables:
+All bAbI tables use this recipe:
 
-- stories without empty sentences (`trim_stories`);
-- 1,024 sentences per update, which are 93 stories of mixed tasks, or 12 of the longest stories,
-  so that a long story has more weight;
-- a constant learning rate of .001 that falls to zero over the last 10,000 updates. These are all
-  updates where a single task has no more;
-- dropout .1 in three places, label smoothing .1.
+- Empty sentences are removed from the stories (`trim_stories`).
+- A batch has 1,024 sentences. These are 93 stories on average over all tasks, but only 12 of the
+  longest stories. A long story therefore has more weight.
+- The learning rate is .001. Over the last 10,000 updates it falls linearly to zero. For a single
+  task with 10,000 updates, it falls from the beginning.
+- Dropout is .1 in three places, and label smoothing is .1.
 
-The joint models see each story 64 times. Learning rate and ponder cost are those of andreamad8's
-code. For `class_label_pooling`, validation preferred `masked_mean` on one of tasks 2 and 17 and
-`last` on the other, in runs of 1,000 and 1,500 updates that were not kept. The mean was chosen
-because it is closer to T2T. Everything else was fixed before. Like the authors'
-`BabiTransformer`, the contrast `transformer` has no decoder. Its transition is dense, while the
-transition of the other models sees neighboring positions. `adaptive_t2t` uses T2T's initial
-halting bias and ponder cost.
+The joint models see each story 64 times. The learning rate and the ponder cost are the same as in
+andreamad8's code. The model averages over all sentences before it predicts the class
+(`class_label_pooling=masked_mean`). The alternative `last` reads only the last sentence, which is
+the question. Short runs on tasks 2 and 17 (1,000 and 1,500 updates, not kept) did not decide
+between them, because each was better on one task by validation. The mean was chosen because it is
+closer to T2T. All other settings had been fixed earlier.
 
-**More training helps.** `adaptive_large_batch` is the same model with 680 stories per update. It
-sees each story 570 times, nine times as often. The paper does not say how long its models were
-trained. The command in the authors' repository amounts to over 2,000 times (100,000 updates of
-4,096 stories). This run fails only at task 16, which it memorizes. The mean error of the other 19
-tasks is 0.19. The paper fails at no task, and its mean over these 19 tasks is 0.24 for the best
-seed and 1.13 over all seeds.
+The model `transformer` is trained for comparison. Like `BabiTransformer` in the authors' code, it
+has no decoder. Its transition is dense, while the transition of the other models also sees
+neighboring positions. `adaptive_t2t` uses T2T's initial halting bias and ponder cost.
 
-The run is a single seed and was computed on a GPU by an earlier version of `benchmarks/in_jax.py`
-that was not committed. That version made as many updates as its time allowed, and the cell has
-this number. Its order of stories was different, and the longest stories came in updates of 112
-and 124 instead of 84 and 126. Its validation curve was measured there. No contrast was trained as
-long, so this row shows neither the benefit of halting nor that of sharing the layer.
+**More training helps.** `adaptive_large_batch` is the same model as `adaptive` with 680 stories
+per update. It sees each story 570 times instead of 64 times. The paper does not report the length
+of its training. The command in the authors' repository would show each story over 2,000 times
+(100,000 updates of 4,096 stories). This run of ut_keras fails only at task 16, which it memorizes.
+The mean error of the other 19 tasks is 0.19. The paper's models fail at no task. Their mean error
+over the same 19 tasks is 0.24 for the best seed and 1.13 over all seeds.
 
-**The paper's gap between the Transformer and the Universal Transformer, 22.1 to .47, does not
-appear here.** If anything, the order is reversed, with too few seeds for a ranking. After 120,000
-updates, the Transformer (four layers with their own weights) has 4.3 % errors, the Universal
-Transformer 4.5 and 6.3, and the adaptive one 6.2 and 6.1. All fail at tasks 16 and 17. The
-Transformer and one of the Universal Transformers solve task 19, where 22 to 28 % of the other
-models' answers are wrong. Models that read the class at the question learn faster in the first
-8,000 updates. By 16,000 updates the difference is gone (listed below).
+The result of `adaptive_large_batch` has these limits:
+
+- It is a single seed, trained on a GPU by an earlier version of `benchmarks/in_jax.py` that was
+  not committed. The validation curve is from the same version.
+- That version trained until a time limit. The number of updates in the table is the number that it
+  reached.
+- It read the stories in another order than the committed version. Its batches of the longest
+  stories had 112 and 124 stories instead of 84 and 126.
+- No other model was trained as long. So this row does not show whether halting or sharing the
+  layer helps.
+
+**The paper reports an error of 22.1 for the Transformer and .47 for the Universal Transformer.
+This gap does not appear here.** If anything, the order is reversed, with too few seeds for a
+ranking. After 120,000 updates, the Transformer (four layers with their own weights) has an error of
+4.3 %. The Universal Transformer has 4.5 % and 6.3 %, and the adaptive one 6.2 % and 6.1 %. All fail
+at tasks 16 and 17. The Transformer and one of the Universal Transformers solve task 19, where the
+other models have an error of 22 to 28 %. With `class_label_pooling=last`, models learn faster in
+the first 8,000 updates. By 16,000 updates the difference is gone (see [what was
+tried](#what-was-tried)).
 """
 
 import io
@@ -52,7 +61,7 @@ from ut_keras.problems import babi_files
 
 
 def prepare(raw, tmp_dir):
-    """Packs what is known of task 3's training file, unless an archive has the whole."""
+    """Pack the available part of task 3's training file, unless an archive has the full file."""
     name = f"tasks_1-20_v1-2/en-10k/qa3_{babi_files.TASKS[3]}_train.txt"
     part = "".join(raw_files.read_lines(raw, "qa3_en-10k_train.partial.txt.gz")).encode()
     target = os.path.join(tmp_dir, "a-part-of-tasks_1-20_v1-2.tar.gz")

@@ -1,21 +1,23 @@
-"""Tables 5 and 6 of the paper, Learning to Execute: memorization of up to 55 digits, and programs
-with nesting 2 and numbers of 5 digits. The paper trains with the mix strategy, and so do we. The
-test split is sampled at these limits; the paper does not describe its own test split. Decoding is
-greedy and ends at EOS.
+"""Tables 5 and 6 of the paper, Learning to Execute. The memory tasks have up to 55 digits. The
+programs have up to two nested operations on numbers of up to 5 digits. As in the paper, training
+uses the mix strategy: the number of digits and the number of operations are sampled uniformly up to
+these limits. Validation does the same. In the test split, both numbers are always at their limit.
+The paper does not describe its test split. Decoding is greedy and ends at EOS.
 
-- The LSTM was still improving on copy: on the mix it reached 0.056 after 1,000 updates and 0.259
-  at the end.
-- Programs needed many updates with few tokens. `universal_small_batch` uses relative attention
+- The LSTM was still improving on copy when training ended. Its validation score was 0.056 after
+  1,000 updates and 0.259 at the end.
+- Programs needed many updates with few tokens each. `universal_small_batch` uses relative attention
   and a transition that sees neighboring positions. It solves four times as many programs as
-  `universal` in less time. It was chosen among several tries by validation on the mix, where it
-  reaches 0.624. The test is harder.
-- `transformer_small_batch` uses the same recipe with four layers of its own and a dense
-  transition. It reaches more: 0.447, and 0.689 on validation. The paper's advantage of the
-  Universal Transformer does not appear here.
+  `universal` in less time. This setting was chosen among several by the validation score, which is
+  0.624. The test programs are harder.
+- `transformer_small_batch` uses the same recipe with four layers that have their own weights, and
+  with a dense transition. It is better: 0.447 on the test and 0.689 on validation. The advantage of
+  the Universal Transformer that the paper reports does not appear here.
 - `universal_large_batch` is meant for a GPU.
 - A run of `double` was paused for 24 of its 49 minutes.
 
-How `universal_small_batch` does on programs of one operation with five digits, 100 per kind:
+This table shows the accuracy of `universal_small_batch` on programs with a single operation and
+five-digit numbers, 100 programs per operation:
 
 | Operation | Correct of 100 |
 | --- | --- |
@@ -25,7 +27,7 @@ How `universal_small_batch` does on programs of one operation with five digits, 
 | loops (`for`, a sum and a product with a small number) | 26 |
 | products | 0 |
 
-How it does on 2,000 further programs of the kind of the test:
+This table shows its accuracy on 2,000 additional programs, sampled like the test split:
 
 | Programs | Share of all | Correct |
 | --- | --- | --- |

@@ -1,15 +1,18 @@
-"""SCAN (Lake & Baroni 2018). The score is the share of commands for which all actions are
-correct, with greedy decoding. The cutoff at 26 actions is that of Csordás et al. 2021 ("The Devil
-is in the Detail"), who report 1.00 with relative attention.
+"""SCAN (Lake & Baroni 2018). The score is the share of commands for which all actions are correct,
+with greedy decoding. In "length 26", models are tested on commands with more than 26 actions. This
+split is from Csordás et al. 2021 ("The Devil is in the Detail"), who report 1.00 with relative
+attention.
 
-- `universal_50k` is trained as long as theirs, for 50,000 updates, on a GPU with
-  `benchmarks/in_jax.py` while another run used the same GPU. It gets all test commands right
-  except 53 of the 128 longest ones. There it stops after 46 of 48 actions.
-- `published` is meant for a GPU. Like theirs, it also does not scale the embeddings.
-- All others use the same training with a fifth of the updates.
+- `universal_50k` is trained for 50,000 updates, as in Csordás et al. It was trained on a GPU with
+  `benchmarks/in_jax.py` while another run used the same GPU. It predicts all test commands
+  correctly except 53 of the 128 longest ones. On these 53, it stops after 46 of 48 actions.
+- `published` is `universal_50k` without scaling of the embeddings, as in Csordás et al. It is meant
+  to be trained on a GPU.
+- All other models use the same training with a fifth of the updates.
 
-Validation is a tenth of the training examples. It has the same lengths as training and cannot be
-used to choose weights. As in the publication, the last weights are used.
+A tenth of the training examples is held out for validation. These examples are as short as the
+training examples, so they cannot show which checkpoint generalizes best. As in the publication,
+the last checkpoint is used.
 """
 
 from tables import Cell, Score, Table

@@ -1,7 +1,8 @@
-"""Table 2 of the paper with little data. The paper trains on 9 % of 1.6 million sentences, which
-were unavailable, and reports 0.9920. Here 733 sentences are used for training, 81 for validation
-and 7,334 for the test. They are sentences from Linzen's data that others have published with
-their code. Most have attractors.
+"""The task of table 2 of the paper, with much less data. The paper trains on 9 % of 1.6 million
+sentences and reports 0.9920. These sentences were unavailable. Here 733 sentences are used for
+training, 81 for validation and 7,334 for the test. They are the sentences from Linzen's data that
+others have published with their code. Most of them have attractors, which are nouns between the
+subject and the verb whose number differs from the subject's.
 """
 
 import os
@@ -11,7 +12,7 @@ from tables.raw import find
 
 
 def prepare(raw, tmp_dir):
-    """Writes the small table in the format of the large one."""
+    """Write the small table in the format of the large one."""
     from tests.problems import agreement_table
     from ut_keras.problems import agreement_files
 

@@ -1,7 +1,7 @@
 """Perplexity per word on WikiText-2's test split (not in the paper). The training text was
-unavailable. Nine tenths of the validation text, 200,000 words, are used for training and the rest
-for validation. The vocabulary is therefore smaller, and published numbers belong to a different
-task.
+unavailable. So nine tenths of the validation text, 200,000 words, are used for training and the
+rest for validation. The vocabulary is therefore smaller, and the perplexity cannot be compared
+with published numbers.
 """
 
 from tables import Cell, Score, Table
@@ -11,7 +11,7 @@ _TRAIN_SHARE = 0.9
 
 
 def prepare(raw, tmp_dir):
-    """Parts the validation text."""
+    """Split the validation text into training and validation."""
     valid = read_lines(raw, "wikitext2/valid.txt")
     test = read_lines(raw, "wikitext2/test.txt")
     if valid and test:

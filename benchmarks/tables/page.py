@@ -1,7 +1,7 @@
 """Write the generated parts of docs/results.md and docs/depth.md, and their pictures.
 
-A generated part lies between `<!-- NAME -->` and `<!-- /NAME -->`. It is made from the tables and
-from the lines of finished runs. The rest of the pages is written by hand.
+A generated part is between `<!-- NAME -->` and `<!-- /NAME -->`. It is made from the tables and
+from the result lines of finished runs. The rest of each page is written by hand.
 """
 
 import collections
@@ -64,8 +64,8 @@ def texts_of(every, found):
         sum(x.get("seconds") or 0 for x in of if "where" not in x) / 3600 for of in (ended, tried)
     )
     hours = (
-        f"The runs in the tables took {taken:.1f} hours on one core, without other machines.\n"
-        f"The tried settings took at least {more:.1f} hours; some have no recorded time."
+        f"The runs in the tables took {taken:.1f} hours on one core, not counting those on a GPU.\n"
+        f"The other tried settings took at least {more:.1f} hours. Some have no recorded time."
     )
     texts = {("results", "hours"): hours, ("results", "tried"): blocks.table(rows)}
     for table in every:
@@ -110,7 +110,7 @@ def _section(table, found, tried):
         cells = "; ".join(
             f"{what} ({count} cells)" if count > 1 else what for what, count in waiting.items()
         )
-        text += f"Not run yet (with the paper's numbers): {cells}.\n\n"
+        text += f"Not run yet (parentheses: paper's scores or number of cells): {cells}.\n\n"
     return (
         f"{text}To print the commands: `python benchmarks/paper.py --table={table.name} --list`.\n"
     )

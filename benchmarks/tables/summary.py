@@ -62,12 +62,12 @@ def _public_single(tasks):
 
 _GITHUB = "https://github.com/"
 _JOINT = (
-    "about 40; the authors' code without halting, stopped early "
+    "about 40; the authors' code without halting, a run that was stopped early "
     f"([bAbI-T2T #7]({_GITHUB}MostafaDehghani/bAbI-T2T/issues/7))"
 )
 _STRINGS = "decode/accuracy_per_sequence"
 _SUMS = (
-    "0.99; 20-digit numbers to 100-digit ones "
+    "0.99; trained on 20-digit numbers, tested on 100 digits "
     f"([McLeish et al. 2024]({_GITHUB}mcleish7/arithmetic))"
 )
 _CAPTIONS = f"41.02; lower-cased text ([LividWo]({_GITHUB}LividWo/Revisit-MMT))"

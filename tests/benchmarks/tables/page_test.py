@@ -61,7 +61,10 @@ def test_a_mean_stands_beside_the_papers_of_the_same_tasks():
     assert not any("mean of 1" in row for row in rows)
 
 
-_NOT_RUN = "Not run yet (with the paper's numbers): task1, adaptive (0.0; 0.2 ± 0.3)."
+_NOT_RUN = (
+    "Not run yet (parentheses: paper's scores or number of cells): "
+    "task1, adaptive (0.0; 0.2 ± 0.3)."
+)
 
 
 def test_what_was_not_run_stands_below_the_table_with_the_papers_number():
