@@ -108,7 +108,7 @@ def _error(capsys, *arguments, **keywords):
     "more, message",
     [
         (["--problem=algorithmic_reverse_binary4"], "algorithmic_reverse_binary40"),
-        (["--problem=algorithmic_reverse_decimal40"], r"sizes .*4.* Received: .*12"),
+        (["--problem=algorithmic_reverse_decimal40"], r"'inputs': 4.* Received: .*12"),
         (["--model=transfomer"], "transformer"),
         (["--model=universal_transformer"], "cannot be imported: .*universal_transformer"),
         (["--t2t_output_dir=/nowhere"], "--t2t_output_dir must be a folder.*'/nowhere'"),
