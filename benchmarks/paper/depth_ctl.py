@@ -2,19 +2,20 @@
 Csordás et al. 2022 report 1.00 for their Neural Data Router in both directions, on their own
 tables and with their own number of examples.
 
-With more functions than in training, all models except the data router hardly exceed chance (12.5
-%). The routing generalizes here, and no halting rule does. After 10,000 updates, the router is
-right at every depth in the forward direction, with all seeds. In the backward direction it is
-right on 71 to 87 % of the deepest examples. There the validation accuracy is already 1.000, so it
-cannot distinguish between checkpoints.
+With more functions than in training, all models except the data router are hardly better than
+chance (12.5 %). The routing generalizes here, and no halting rule does. After 10,000 updates in the
+forward direction, the router predicts every depth correctly, with all seeds. In the backward
+direction it predicts 71 to 87 % of the deepest examples correctly. There the validation accuracy is
+already 1.000, so it cannot distinguish between checkpoints.
 
-The router reaches a fixed point: examples that are right after 14 steps stay right after 28.
-Halting by convergence is not trained. It does not reduce the accuracy and saves one or two steps.
+The router reaches a fixed point: examples that are correct after 14 steps remain correct after 28.
+Halting by convergence needs no training. It does not reduce the accuracy and saves one or two
+steps.
 
-"published" uses the published setting: eleven tables, the same number of examples, and the
+"published" uses the setting of the publication: eleven tables, the same number of examples, and the
 authors' data router with width 256, one head, weights that are not normalized and three times as
-many updates. It is also right in the backward direction, on all 1,000 test questions, with its
-last weights. `benchmarks/in_jax.py` trained it on a GPU that also ran another job.
+many updates. With its last checkpoint, it answers all 1,000 test questions correctly in the
+backward direction too. `benchmarks/in_jax.py` trained it on a GPU that also ran another job.
 """
 
 from tables import Cell, Score, Table, depth
