@@ -1,16 +1,17 @@
-"""The papers' tables, run again: runs cells that are missing, writes docs/results.md and depth.md.
+"""Repeat the experiments of papers, and write their tables into docs/results.md and docs/depth.md.
 
-    python benchmarks/paper.py                                    the tables
-    python benchmarks/paper.py --table=babi_10k_single --list     cells, what is done, commands
+    python benchmarks/paper.py                                    list the tables
+    python benchmarks/paper.py --table=babi_10k_single --list     cells, finished seeds, commands
     python benchmarks/paper.py --table=babi_10k_single --only=task16,adaptive --seeds=3 --hours=2
-    python benchmarks/paper.py --write                            the pages, from the lines
+    python benchmarks/paper.py --write                            write the pages from the results
 
-Seed 1 of all cells comes first, then 2, and so on. Ctrl-C, SIGTERM and the end of --hours stop the
-trainer, which saves; the same command goes on. Several may run beside each other: each takes what
-the others have not. A run that has ended adds a line to docs/results/TABLE.jsonl.
+The script first runs all cells with seed 1, then with seed 2, and so on. It skips finished runs.
+Ctrl-C, SIGTERM and the end of --hours stop the trainer, which saves a checkpoint. The same command
+resumes the run. Several processes may run the same command: a lock prevents two of them from
+training the same run. Each finished run adds a line to docs/results/TABLE.jsonl.
 
-A setting that is not (yet) the cell's, by --hparams, --hparams_set, --flags or --updates, is tried
-by --tried=WHY: nothing of the test split is read, and the line goes to docs/results/tried.jsonl.
+To try a setting that is not the cell's, give --tried=WHY with --hparams, --hparams_set, --flags or
+--updates. Such a run does not read the test split. Its line goes to docs/results/tried.jsonl.
 """
 
 import argparse
@@ -33,11 +34,11 @@ from ut_keras.files import whole_file
 from ut_keras.process import interruption
 from ut_keras.registry import unknown_name_message
 
-_MARGIN_SECONDS = 30  # before --hours are over, to save
+_MARGIN_SECONDS = 30  # reserved at the end of --hours for saving
 
 
 def main(argv=None):
-    """Runs the command; returns the exit code."""
+    """Run the command and return the exit code."""
     return command.run(_run, argv)
 
 
@@ -61,7 +62,7 @@ def _run(argv):
     if args.steps is not None:
         steps_command.numbers(args.steps)
         if args.list or args.tried is not None or args.hparams_set or args.flags or args.updates:
-            raise UsageError("--steps goes with --hparams alone, of runs that have ended.")
+            raise UsageError("--steps evaluates finished runs. It can only be used with --hparams.")
         return _run_steps(table, cells, args)
     cells = _tried(cells, args)
     if args.list:
@@ -75,19 +76,19 @@ def _parse(argv):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--table", help="its name; without it, all are listed")
-    parser.add_argument("--only", default="", help="cells, or parts of names: task16,adaptive")
-    parser.add_argument("--seeds", type=int, default=1, help="1 to so many")
-    parser.add_argument("--hours", type=float, default=float("inf"), help="end before they are up")
-    parser.add_argument("--list", action="store_true", help="show cells and commands")
+    parser.add_argument("--table", help="name of a table; without it, list all tables")
+    parser.add_argument("--only", default="", help="cells, tasks or models: task16,adaptive")
+    parser.add_argument("--seeds", type=int, default=1, help="run seeds 1 to SEEDS")
+    parser.add_argument("--hours", type=float, default=float("inf"), help="stop before this time")
+    parser.add_argument("--list", action="store_true", help="list cells and commands")
     parser.add_argument("--write", action="store_true", help="write the pages")
-    parser.add_argument("--tried", metavar="WHY", help="run a setting that is not the cell's")
-    parser.add_argument("--steps", help="numbers, joined by commas: evaluate ended runs so")
-    parser.add_argument("--hparams", default="", help="with --tried, --steps: values to replace")
-    parser.add_argument("--hparams_set", help="with --tried: another set")
-    parser.add_argument("--flags", type=str.split, help="with --tried: more of the trainer's")
-    parser.add_argument("--updates", type=int, help="with --tried: another number")
-    parser.add_argument("--raw", help="folder under which raw files lie")
+    parser.add_argument("--tried", metavar="WHY", help="try another setting")
+    parser.add_argument("--steps", help="evaluate with these numbers of steps: 7,14")
+    parser.add_argument("--hparams", default="", help="with --tried, --steps: changed values")
+    parser.add_argument("--hparams_set", help="with --tried: another hparams set")
+    parser.add_argument("--flags", type=str.split, help="with --tried: trainer flags to add")
+    parser.add_argument("--updates", type=int, help="with --tried: number of updates")
+    parser.add_argument("--raw", help="folder in which to search for raw files")
     parser.add_argument("--runs_dir", default="runs/paper")
     parser.add_argument("--data_dir", default="runs/paper/data")
     parser.add_argument("--tmp_dir", default="runs/paper/raw")
@@ -96,7 +97,7 @@ def _parse(argv):
 
 
 def _chosen(table, only):
-    """The cells that one of the words of each kind fits: of the row, of the model, or the name."""
+    """Return the cells that --only selects by full name, or by row and model."""
     words = {word for word in only.split(",") if word}
     parts = [part for cell in table.cells for part in (cell.name, *cell.name.split("/"))]
     for word in words - set(parts):
@@ -115,7 +116,7 @@ def _chosen(table, only):
 
 
 def _tried(cells, args):
-    """The cells with what is changed by the command line."""
+    """Return the cells with the changes that the command line requests."""
     changed = {
         name: value
         for name in ("hparams", "hparams_set", "flags", "updates")
@@ -123,8 +124,8 @@ def _tried(cells, args):
     }
     if bool(changed) != (args.tried is not None):
         raise UsageError(
-            "--tried=WHY must be given with --hparams, --hparams_set, --flags or --updates, and "
-            f"with none else. Received: --tried={args.tried!r} and {changed}."
+            "--tried=WHY requires --hparams, --hparams_set, --flags or --updates, and each of "
+            f"these requires --tried. Received: --tried={args.tried!r} and {changed}."
         )
     flags = tuple(changed.pop("flags", ()))
     return [dataclasses.replace(cell, **changed, flags=cell.flags + flags) for cell in cells]
@@ -147,7 +148,7 @@ def _run_cells(table, cells, args):
         def run(cell, seed):
             name = f"{table.name} {cell.name} seed {seed}"
             if lines.read(args.results_dir).has(cell, seed, is_tried):
-                print(f"{name}: has ended; its line is in {args.results_dir}", flush=True)
+                print(f"{name}: already finished, see {args.results_dir}", flush=True)
                 return
             print(f"{name}: {runs.run_directory(args.runs_dir, cell, seed)}", flush=True)
             line = runner.run(table, cell, seed, args.tried)
@@ -165,7 +166,7 @@ def _run_steps(table, cells, args):
 
 
 def _each(table, cells, seeds, do):
-    """Calls `do` for every seed of every cell; returns the exit code."""
+    """Call `do` for every seed of every cell, and return the exit code."""
     code = 0
     for seed in range(1, seeds + 1):
         for cell in cells:
@@ -173,7 +174,7 @@ def _each(table, cells, seeds, do):
             try:
                 do(cell, seed)
             except runs.Stopped as stopped:
-                print(f"{name}: {stopped}. Run the same command again to go on.", flush=True)
+                print(f"{name}: {stopped}. Run the same command again to resume.", flush=True)
                 return stopped.exit_code
             except UserError as error:
                 print(f"{name}: {error}", file=sys.stderr, flush=True)

@@ -1,7 +1,8 @@
-"""What a table of a paper is made of, and the tables themselves, which lie in benchmarks/paper.
+"""The classes that describe the tables of papers, and functions that load the tables.
 
-A table is a file: its docstring is the page's text above the table, `TABLE` its cells. A cell is
-one command of the trainer and the numbers that the paper has for it. No TensorFlow.
+Each file in benchmarks/paper describes a table. Its docstring is the text above the table on the
+page, and its variable `TABLE` contains the cells. A cell is one command of the trainer, together
+with the numbers of the paper. This package does not import TensorFlow.
 """
 
 import dataclasses
@@ -26,9 +27,9 @@ class Score:
 
     Fields:
         metric: str, as named in metrics.jsonl.
-        paper: str. What the paper has, as it stands there; "" for nothing.
-        name: str. What to call it, where a cell has several.
-        percent: bool. Whether to show it times 100.
+        paper: str. The paper's number as it is printed, or "".
+        name: str. The name on the page, if a cell has several scores.
+        percent: bool. Whether the number is shown multiplied by 100.
         split: str, "test" or "valid".
     """
 
@@ -39,13 +40,13 @@ class Score:
     split: str = "test"
 
     def of(self, values):
-        """The number, of {metric: value}."""
+        """Return the number from {metric: value}."""
         if self.metric not in values:
             raise DataError(f"A line must have {self.metric!r}. Received: {', '.join(values)}.")
         return values[self.metric] * (100 if self.percent else 1)
 
     def show(self, value, digits=None):
-        """A number as text: what is not 0, 1 or 100 does not look so."""
+        """Return a number as text. Rounding never turns another number into 0, 1 or 100."""
         if self.metric == "failed_tasks":
             return f"{value:.3g}"
         if digits is None:
@@ -58,19 +59,19 @@ class Score:
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """A cell: how to train, and what to read off.
+    """A cell of a table: how to train a model, and which scores to show.
 
     Fields:
-        name: str. "ROW/MODEL"; no other cell of the table has it.
+        name: str. "ROW/MODEL", unique in the table.
         problem, model, hparams_set: str, registered names.
         updates: int.
         every: int. Updates between evaluations on the validation split.
-        valid: str. The metric, on validation, that the weights and the seed are chosen by.
+        valid: str. The validation metric that chooses the checkpoint and the best seed.
         scores: tuple of `Score`.
-        decode: str. `--decode_hparams`, if anything is to be decoded freely.
-        eval_steps: int. Batches of a validation; 0 takes the whole split.
-        flags: tuple of str. Further flags of training.
-        hparams: str. Overrides: only of settings that are tried.
+        decode: str. `--decode_hparams`, used if a metric requires decoding.
+        eval_steps: int. Batches of each validation; 0 means the complete split.
+        flags: tuple of str. Additional flags for training.
+        hparams: str. Changed values, only for settings that are tried.
     """
 
     name: str
@@ -87,7 +88,7 @@ class Cell:
     hparams: str = ""
 
     def training(self, seed):
-        """The trainer's arguments, but for the folders."""
+        """Return the trainer's arguments for training, without the folders."""
         decodes = self.valid.startswith("decode/")
         return [
             *self._what(),
@@ -106,7 +107,7 @@ class Cell:
         ]
 
     def testing(self):
-        """The trainer's arguments to read the test split, in the folder of the best weights."""
+        """Return the trainer's arguments that evaluate the best checkpoint on the test split."""
         decodes = any(score.metric.startswith("decode/") for score in self.scores)
         return [
             *self._what(),
@@ -117,7 +118,7 @@ class Cell:
         ]
 
     def metrics(self, split):
-        """The names of what has to be known of a split, "test" or "valid"."""
+        """Return the names of the metrics that are needed for a split, "test" or "valid"."""
         chosen_by = [self.valid] if split == "valid" else []
         return [*chosen_by, *(score.metric for score in self.scores if score.split == split)]
 
@@ -126,15 +127,15 @@ class Cell:
 
     @property
     def set_values(self):
-        """{hparam: value} where the set differs from the defaults of its class."""
+        """The hparams that differ from the defaults of their class, as {name: value}."""
         return _set_values(self.hparams_set, self.hparams)
 
     @property
     def recipe(self):
-        """Eight letters that stand for all that a run depends on, but for the seed and our code.
+        """A hash of eight characters over everything that affects a run, except seed and code.
 
-        What the set is called does not count, its values do: editing a set makes another recipe,
-        and runs of the one before are none of this cell's.
+        It depends on the values of the hparams set and not on its name. If a set is edited, the
+        cell has a new recipe, and finished runs of the old recipe no longer belong to the cell.
         """
         left_out = ("name", "hparams_set", "hparams", "scores")
         content = {k: v for k, v in vars(self).items() if k not in left_out}
@@ -149,12 +150,13 @@ class Table:
     Fields:
         title: str.
         cells: tuple of `Cell`.
-        averages: dict from MODEL, the end of cells' names, to what the paper has for the mean of
-            their first scores, in percent, over all 20 tasks.
-        raw: tuple of patterns of names: the raw files, if they are put there by hand.
-        prepare: function (raw, tmp_dir) that writes raw files which are made of others. Optional.
-        page, block: str. Where it stands in docs; "small" is for scraps of the data.
-        name, text: str. The file's name and docstring, filled in by `load`.
+        averages: dict from MODEL, the second part of the names of cells, to the paper's mean of
+            their first scores over all 20 tasks, in percent.
+        raw: tuple of str, patterns for the names of raw files that cannot be downloaded.
+        prepare: function (raw, tmp_dir) that writes raw files made from other files. Optional.
+        page, block: str. The page in docs and the block on it. The block "small" is for tables that
+            use only a small part of the data.
+        name, text: str. The name and the docstring of the file, set by `load`.
     """
 
     title: str
@@ -168,24 +170,24 @@ class Table:
     text: str = ""
 
 
-@functools.cache  # cells share their sets
+@functools.cache  # several cells have the same set
 def _set_values(hparams_set, overrides):
     values, before = hparams.get(hparams_set, overrides).to_dict(), defaults(hparams_set)
     return {name: value for name, value in values.items() if value != before[name]}
 
 
 def defaults(hparams_set):
-    """{hparam: value} of the class of a set."""
+    """Return the default hparams of the class of a set, as {name: value}."""
     return type(hparams.get(hparams_set))().to_dict()
 
 
 def names():
-    """The names of all tables, in the order of the page."""
+    """Return the names of all tables, in the order of the page."""
     return [name for name in _ORDER if name in _found()] + sorted(_found() - set(_ORDER))
 
 
 def load(name):
-    """Returns the `Table` of a file."""
+    """Return the `Table` of a file."""
     path = os.path.join(FOLDER, f"{name}.py")
     spec = importlib.util.spec_from_file_location(f"paper_table_{name}", path)
     module = importlib.util.module_from_spec(spec)
@@ -197,7 +199,7 @@ def _found():
     return {os.path.basename(path).removesuffix(".py") for path in glob.glob(f"{FOLDER}/*.py")}
 
 
-# The paper's; a new file stands after them.
+# The order on the page. Tables that are not listed come last.
 _ORDER = (
     "babi_10k_single",
     "babi_1k_single",

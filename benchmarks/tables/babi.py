@@ -1,4 +1,4 @@
-"""The cells of bAbI's tables, with the numbers of the paper's appendix B."""
+"""The cells of the bAbI tables, with the numbers in appendix B of the paper."""
 
 from tables import Cell, Score
 from ut_keras.problems import babi_files
@@ -15,8 +15,9 @@ MODELS |= {
     for name, (model, hparams_set) in MODELS.items()
     if name != "adaptive_t2t"
 }
-# Task by task: the best of ten seeds, and the mean and deviation of the ten. The paper's "± var" is
-# taken for a deviation. They are those of the adaptive model: their means are table 1's.
+# The errors of each task: the best of ten seeds, and the mean and deviation of the ten. We assume
+# that the paper's "± var" is a standard deviation, and that these are the errors of the adaptive
+# model, because their means are equal to its errors in table 1.
 BEST = {
     "10k_single": "0 0 .4 0 0 0 0 0 0 0 0 0 0 0 0 .4 .6 0 2.8 0",
     "10k_joint": "0 0 1.2 0 0 0 0 0 0 0 0 0 0 0 0 1.2 .2 0 3.1 0",
@@ -51,9 +52,12 @@ def _as_printed(number):
 
 
 def single(size, updates, sets=""):
-    """A cell for each task of `updates`, {task: number}, and model, trained on the task alone.
+    """Return a cell for each task and model. Each model is trained on a single task.
 
-    `sets` is what the names of the sets end with.
+    Args:
+        size: str, "1k" or "10k".
+        updates: dict from a task to its number of updates.
+        sets: str, the end of the names of the hparams sets.
     """
     return tuple(
         Cell(
@@ -78,9 +82,13 @@ def single(size, updates, sets=""):
 
 
 def joint(size, models):
-    """A cell for each of {model: (updates, error, failed)}, trained on all tasks together.
+    """Return a cell for each model, which is trained on all tasks together.
 
-    The last two are the paper's; of the first model the tasks are shown one by one.
+    Args:
+        size: str, "1k" or "10k".
+        models: dict from a model to (updates, error, failed). `error` and `failed` are the paper's
+            average error and number of failed tasks. The first model also gets the error of each
+            task.
     """
     return tuple(
         Cell(

@@ -1,4 +1,4 @@
-"""The cells of the tables of docs/depth.md: the same models for every task."""
+"""The cells of the tables in docs/depth.md, which have the same models for every task."""
 
 from tables import Cell, Score
 
@@ -15,15 +15,15 @@ SETS = {
 
 
 def cells(problems, updates, valid, test, metric="accuracy", more_updates=(), mixed=False):
-    """A cell for each problem, {row: name}, and set.
+    """Return a cell for each combination of a problem and a model.
 
     Args:
-        problems: dict from the row's name to the problem's.
-        updates: int.
-        more_updates: dict from the name of a set to what it takes instead.
-        valid, test: str, what the splits hold.
-        metric: str, what is chosen by and shown.
-        mixed: bool. Whether all lengths share batches.
+        problems: dict from the name of a row to the name of its problem.
+        updates: int, the number of updates.
+        valid, test: str, a description of the examples in each split.
+        metric: str, the metric that is shown and that chooses the checkpoint.
+        more_updates: dict from the name of a model to its own number of updates.
+        mixed: bool. Whether a batch contains examples of all lengths.
     """
     of_set = dict.fromkeys(SETS, updates) | dict(more_updates)
     return tuple(

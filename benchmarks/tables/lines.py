@@ -1,8 +1,8 @@
-"""The lines that runs leave, read and checked, and added.
+"""Read, check and append the lines of results, which are JSON objects.
 
-RESULTS_DIR/TABLE.jsonl    a line for each run that has ended
-RESULTS_DIR/tried.jsonl    settings that are no cell's
-RESULTS_DIR/steps.jsonl    ended runs, asked to stop after other numbers of steps
+RESULTS_DIR/TABLE.jsonl    a line for each finished run of a cell
+RESULTS_DIR/tried.jsonl    a line for each run with a setting that no cell has
+RESULTS_DIR/steps.jsonl    a line for each finished run that was evaluated with other step counts
 """
 
 import glob
@@ -21,29 +21,29 @@ _NEEDED = {TRIED: _RUN | {"setting": str}, STEPS: _RUN | _OF_STEPS}
 
 
 class Lines(NamedTuple):
-    """All lines of a folder; `finished` is {recipe: {seed: line}}, of all tables."""
+    """All lines of a folder. `finished` is {recipe: {seed: line}} over all tables."""
 
     finished: dict
     tried: list = []
     steps: list = []
 
     def of(self, cell):
-        """The lines of a cell, by seed."""
+        """Return the lines of a cell, in the order of the seeds."""
         by_seed = self.finished.get(cell.recipe, {})
         return [by_seed[seed] for seed in sorted(by_seed)]
 
     def has(self, cell, seed, is_tried=False):
-        """Whether a run has ended."""
+        """Return whether a run is finished."""
         if not is_tried:
             return seed in self.finished.get(cell.recipe, {})
         return any((x.get("recipe"), x["seed"]) == (cell.recipe, seed) for x in self.tried)
 
 
 def read(results_dir):
-    """The `Lines` of a folder.
+    """Return the `Lines` of a folder.
 
     Raises:
-        DataError: if a line is none, in one line.
+        DataError: if a line is not the result of a run.
     """
     finished, steps = {}, {}
     for path in sorted(glob.glob(os.path.join(glob.escape(results_dir), "*.jsonl"))):
@@ -51,15 +51,15 @@ def read(results_dir):
             for line in _read(path):
                 finished.setdefault(line["recipe"], {})[line["seed"]] = line
     for line in _read(os.path.join(results_dir, STEPS)):
-        steps[line["recipe"], line["seed"], line["hparams"]] = line  # the last counts
+        steps[line["recipe"], line["seed"], line["hparams"]] = line  # the last line counts
     return Lines(finished, _read(os.path.join(results_dir, TRIED)), list(steps.values()))
 
 
 def check(lines, tables):
-    """Holds lines against the cells whose recipe they name.
+    """Check that the lines of current recipes match the cells with these recipes.
 
     Raises:
-        DataError: if a line is of another cell or setting than its recipe.
+        DataError: if a line has the recipe of a cell but another name or setting.
     """
     runs = [
         (cell.recipe, table.name, cell.name, cell.updates, cell.set_values)
@@ -72,13 +72,13 @@ def check(lines, tables):
             if (recipe, x["table"], x["cell"], x["updates"], x["set"]) not in runs:
                 names = " or ".join(f"{run[1]}/{run[2]}" for run in runs if run[0] == recipe)
                 raise DataError(
-                    f"A line of recipe {recipe} must be of {names}, and of its setting. Received: "
+                    f"A line of recipe {recipe} must have the name and set of {names}. Received: "
                     f"{x['table']}/{x['cell']}, seed {x['seed']}."
                 )
 
 
 def append(results_dir, file, line):
-    """Adds a line to a file of the folder, in place of one that was not written to its end."""
+    """Append a line to a file of the folder. An incomplete last line is replaced."""
     os.makedirs(results_dir, exist_ok=True)
     with open(os.path.join(results_dir, file), "a+b") as file:
         file.seek(0)
@@ -89,7 +89,7 @@ def append(results_dir, file, line):
 
 
 def _read(path):
-    """The lines of a file; a torn last one is left out."""
+    """Return the lines of a file, without an incomplete last line."""
     if not os.path.exists(path):
         return []
     name = os.path.basename(path)
@@ -105,7 +105,7 @@ def _read(path):
             wrong = [] if isinstance(value, (int, float)) else ["valid"]
         if wrong:
             raise DataError(
-                f"{path}, line {number}, must be of a run and have {wrong[0]!r}. Received: "
+                f"{path}, line {number}, must be the result of a run with {wrong[0]!r}. Received: "
                 f"{text[:60].decode(errors='replace')!r}."
             )
     return found

@@ -1,4 +1,4 @@
-"""Means of seeds and of tasks, ours and the paper's over the same tasks."""
+"""Means over seeds and tasks, for ut_keras and for the paper over the same tasks."""
 
 import re
 import statistics
@@ -6,17 +6,21 @@ from typing import NamedTuple
 
 from ut_keras.files import metrics_file
 
-_TASKS = range(1, 21)  # of bAbI: what the paper's averages are of
+_TASKS = range(1, 21)  # the tasks of bAbI, over which the paper averages
 _FAILED_PERCENT = 5
 _MANY = 4
 
 
 class Mean(NamedTuple):
-    """Of the tasks that have run, by number, with how many seeds each.
+    """Means over the tasks that have a finished run.
 
-    `paper` is "BEST (failed); MEAN ± DEVIATION" of the paper over them, "" if it has none; `bests`
-    and `all` are ours, of the seeds that are best by validation and of all, with the tasks that
-    fail, of all those that do on average. `values` is empty or has the mean.
+    Fields:
+        paper: str. The paper's "BEST (failed tasks); MEAN ± DEVIATION" over these tasks, or "".
+        bests: str. The mean and the failed tasks of the seeds that are best by validation.
+        all: str. The mean over all seeds and the tasks that fail on average.
+        values: list with the mean as a number, or an empty list.
+        seeds: list of int. The number of seeds of each task.
+        tasks: list of int. The numbers of the tasks.
     """
 
     paper: str = ""
@@ -32,7 +36,7 @@ class Mean(NamedTuple):
 
     @property
     def what(self):
-        """Which tasks these are, as text."""
+        """Return a text that names the tasks."""
         missing = [str(task) for task in _TASKS if task not in self.tasks]
         if len(missing) < _MANY:
             return f"{len(self.tasks)} tasks, without {', '.join(missing)}"
@@ -40,7 +44,7 @@ class Mean(NamedTuple):
 
 
 def over_cells(table, model, found):
-    """The `Mean` of a model's cells, by their first scores."""
+    """Return the `Mean` of the first scores of a model's cells."""
     cells = [c for c in table.cells if c.name.endswith(f"/{model}") and found.of(c)]
     if not cells:
         return Mean()
@@ -49,7 +53,8 @@ def over_cells(table, model, found):
     bests = [score.of(best(cell, found.of(cell))[score.split]) for cell in cells]
     averages = list(map(statistics.mean, seeds))
     value = statistics.mean(averages)
-    # Of all tasks or of none: that of a few would be taken for the mean's.
+    # Show the deviation only if every task has several seeds. Otherwise it would not belong to the
+    # mean beside it.
     deviations = list(map(statistics.stdev, seeds)) if min(map(len, seeds)) > 1 else []
     return Mean(
         _of_paper(score, [cell.scores[0].paper for cell in cells]),
@@ -62,13 +67,13 @@ def over_cells(table, model, found):
 
 
 def best(cell, lines):
-    """The line that is best by validation; of equals the first."""
+    """Return the line with the best validation score, the first of equal ones."""
     sign = -1 if metrics_file.is_less_better(cell.valid) else 1
     return max(lines, key=lambda line: sign * line["valid"][cell.valid])
 
 
 def spread(score, values):
-    """A mean, and the deviation of several."""
+    """Return the mean as text, with the standard deviation if there are several values."""
     mean = score.show(statistics.mean(values))
     return f"{mean} ± {score.show(statistics.stdev(values))}" if len(values) > 1 else mean
 
@@ -91,6 +96,6 @@ def _failed(values):
 
 
 def _with_deviation(score, mean, deviations):
-    """As the paper's: the mean of the tasks' deviations."""
+    """Return a mean with the average deviation of the tasks, as the paper computes it."""
     text = score.show(mean, 2)
     return f"{text} ± {score.show(statistics.mean(deviations), 2)}" if deviations else text

@@ -1,20 +1,22 @@
-"""The pictures of docs/results.md and docs/depth.md: what is right, and how it was learned."""
+"""The pictures of docs/results.md and docs/depth.md: correct outputs and validation curves."""
 
 from drawing import BLUE, COLOURS, GREEN, INK, ORANGE, PALE, SOFT, Drawing
 
 _LABEL, _AXIS, _ROW, _TOP = 350, 420, 24, 44  # pixels
-_MARKS = {"paper": (ORANGE, 15), "other": (GREEN, 13), "ours": (BLUE, 9)}  # what is there shows
+# (color, size) of each mark. Larger marks are drawn first, so that no mark is hidden.
+_MARKS = {"paper": (ORANGE, 15), "other": (GREEN, 13), "ours": (BLUE, 9)}
 _NAMES = {
     "paper": "paper",
     "other": "best other public result",
     "ours": "ut_keras, one mark per seed",
 }
-_SIZE, _STEP, _COLUMNS = (170, 100), (244, 168), 4  # of a panel, to the next, in a row
+# The size of a panel, the distance to the next one, and the panels in a row.
+_SIZE, _STEP, _COLUMNS = (170, 100), (244, 168), 4
 _LEFT = 52
 
 
 def overview(rows):
-    """What is right of each line, in percent: the paper's, the best other attempt's, ours."""
+    """Draw the percentage of correct outputs of each row: paper, other result, ut_keras."""
     bottom = _TOP + len(rows) * _ROW
     drawing = Drawing(_LABEL + _AXIS + 40, bottom + 62, "Correct outputs: papers, others, ut_keras")
     for percent in range(0, 101, 20):
@@ -43,7 +45,10 @@ def _mark(drawing, kind, x, y):
 
 
 def curves(table, found):
-    """Validation by updates: a panel for each row of a table, a line for each seed; or None."""
+    """Draw validation scores by updates, or return None if no run has a curve.
+
+    There is one panel for each row of the table and one line for each seed.
+    """
     panels = {}
     for cell in table.cells:
         row, model = cell.name.split("/")

@@ -1,4 +1,4 @@
-"""Raw files that lie somewhere under a folder (--raw), put where the trainer looks for them."""
+"""Find raw files in a folder (--raw) and put them into the folder that the trainer reads."""
 
 import glob
 import gzip
@@ -9,9 +9,9 @@ from ut_keras.files import whole_file
 
 
 def place(table, raw, tmp_dir):
-    """Links a table's raw files into tmp_dir, and writes those that are made of others.
+    """Link a table's raw files into tmp_dir, and write those that are made from other files.
 
-    What is not found is left to the problem, which downloads it or says what it wants.
+    If a file is not found, the problem downloads it or raises an error that names it.
     """
     os.makedirs(tmp_dir, exist_ok=True)
     for pattern in table.raw:
@@ -24,12 +24,12 @@ def place(table, raw, tmp_dir):
 
 
 def find(raw, pattern):
-    """The paths under a folder that a pattern fits, in order."""
+    """Return the paths in a folder tree that match a pattern, sorted."""
     return sorted(glob.glob(os.path.join(glob.escape(raw), "**", pattern), recursive=True))
 
 
 def read_lines(raw, name):
-    """The lines of a file under the folder, gzipped or not; none if it is not there."""
+    """Return the lines of a file in the folder tree, which may be gzipped. Empty if missing."""
     for path in find(raw, name):
         opens = gzip.open if path.endswith(".gz") else open
         with opens(path, "rt", encoding="utf-8") as file:
@@ -38,7 +38,11 @@ def read_lines(raw, name):
 
 
 def write_lines(tmp_dir, name, lines):
-    """Writes a raw file, whole or not at all; DataError if there is another of its name."""
+    """Write a raw file atomically.
+
+    Raises:
+        DataError: if a file with this name and other content exists.
+    """
     path, text = os.path.join(tmp_dir, name), "".join(lines)
     if not os.path.lexists(path):
         with whole_file.writing(path) as file:
@@ -46,4 +50,4 @@ def write_lines(tmp_dir, name, lines):
         return
     with open(path, encoding="utf-8", newline="") as file:
         if file.read() != text:
-            raise DataError(f"--tmp_dir must hold no other {name}. Received: {path}, which is one.")
+            raise DataError(f"--tmp_dir must not contain another {name}. Received: {path}.")

@@ -1,11 +1,11 @@
-"""Runs a cell of a table with a seed: the trainer as a user would call it, and one line at the end.
+"""Run a cell of a table with one seed, with the trainer's commands, and add a line of results.
 
-    RUNS_DIR/PROBLEM-RECIPE/seed-N            a run of the trainer, with log.txt
-    RUNS_DIR/PROBLEM-RECIPE/seed-N/paper.json how long it took so far, and at which commit
-    RESULTS_DIR/TABLE.jsonl                   one line for each run that has ended
+    RUNS_DIR/PROBLEM-RECIPE/seed-N            the output folder of the trainer, with log.txt
+    RUNS_DIR/PROBLEM-RECIPE/seed-N/paper.json the time that the run took so far, and its commit
+    RESULTS_DIR/TABLE.jsonl                   one line for each finished run
 
-A run that is told to stop goes on where it was, at the commit where it began; the test split is
-read once, when training has ended.
+A stopped run can be resumed only at the commit at which it began. The test split is read once,
+after training.
 """
 
 import datetime
@@ -33,10 +33,10 @@ _RECORD = "paper.json"
 
 
 class Stopped(Exception):
-    """A run was told to stop; it is saved.
+    """A run was stopped and its state is saved.
 
     Attributes:
-        exit_code: int, 0 if it was the time.
+        exit_code: int. It is 0 if the run was stopped because its time was over.
     """
 
     def __init__(self, message, exit_code=0):
@@ -48,9 +48,9 @@ class Runner:
     """Runs cells, one at a time.
 
     Args:
-        folders: with `runs_dir`, `data_dir`, `tmp_dir` and `results_dir`.
-        stop: with `requested`, whether a signal has come, and `stopped(text)`, the exception then.
-        deadline: float. Of `time.monotonic()`: when to stop; what runs then is saved.
+        folders: object with the attributes `runs_dir`, `data_dir`, `tmp_dir` and `results_dir`.
+        stop: `interruption.StopRequest`. It tells whether a signal arrived.
+        deadline: float, a value of `time.monotonic()`. The current run is then saved and stopped.
     """
 
     def __init__(self, folders, stop, deadline=float("inf")):
@@ -59,22 +59,22 @@ class Runner:
         self._deadline = deadline
 
     def run(self, table, cell, seed, note=None):
-        """Trains and tests, or goes on with it, and writes the line.
+        """Train and test a cell, or resume this, and write its line.
 
         Args:
             table: `Table`.
             cell: `Cell`.
             seed: int.
-            note: str. If given, this is a setting that is tried: the test split is not read, and
-                the line goes to tried.jsonl.
+            note: str. Why the setting is tried. With a note, the test split is not read, and the
+                line goes to tried.jsonl.
 
         Returns:
             dict, the line.
 
         Raises:
-            Stopped.
-            UserError: if the run ended with an error, or its folder is of another commit, or none.
-            LockedError: if another process has the run.
+            Stopped: if the run was stopped before its end.
+            UserError: if the trainer failed, or if the run was started at another commit.
+            LockedError: if another process is running the same run.
         """
         directory = run_directory(self._folders.runs_dir, cell, seed)
         self._check()
@@ -126,9 +126,9 @@ class Runner:
             raise Stopped("the time is over")
 
     def _process(self, arguments, output_dir, directory, record=None):
-        """Runs the trainer to its end; its time is counted in `record`."""
+        """Run the trainer until it exits, and add its time to `record`."""
         lock = trial_process.try_lock(directory)
-        if lock is None:  # of a runner that was killed
+        if lock is None:  # the trainer of a killed runner still runs
             raise path_lock.LockedError(f"The trainer in {directory} must have ended.")
         words = [sys.executable, TRAINER, *arguments, f"--output_dir={output_dir}"]
         process = trial_process.TrialProcess(words, directory, None, lock)
@@ -146,7 +146,7 @@ class Runner:
         finally:
             if process.exit_code is None:
                 process.kill()
-        # What was told to stop when it had ended anyway has ended well.
+        # If the trainer exits with 0 after a request to stop, it had finished.
         if process.exit_code:
             self._check()
             if process.exit_code > 2:
@@ -155,7 +155,7 @@ class Runner:
 
 
 class Record:
-    """What has to be remembered of a run besides what the trainer does: paper.json."""
+    """The file paper.json: the facts about a run that the trainer does not save."""
 
     def __init__(self, directory):
         self._path = os.path.join(directory, _RECORD)
@@ -164,10 +164,10 @@ class Record:
             found = json_file.read(self._path, DataError)
             kinds = {key: type(value) for key, value in found.items()}
             if kinds != {key: type(value) for key, value in self.content.items()}:
-                raise DataError(f"{self._path} must be what a run noted. Received: {found}.")
+                raise DataError(f"{self._path} must be a file of this script. Received: {found}.")
             if found["commit"] != self.content["commit"]:
                 raise UserError(
-                    f"The run in {directory} must go on at the commit where it began, "
+                    f"The run in {directory} must be resumed at the commit where it began, "
                     f"{found['commit']}. Received: {self.content['commit']}."
                 )
             self.content = found
@@ -179,18 +179,18 @@ class Record:
 
 
 def run_directory(runs_dir, cell, seed):
-    """The folder of a run."""
+    """Return the folder of a run."""
     return os.path.join(runs_dir, f"{cell.problem}-{cell.recipe}", f"seed-{seed}")
 
 
 def shown_command(cell, seed):
-    """The command of training, as one would type it elsewhere."""
+    """Return the command that trains a cell, with short names of folders."""
     folders = ["--data_dir=data", "--tmp_dir=raw", "--output_dir=run"]
     return shlex.join(["python", "trainer.py", *cell.training(seed), *folders])
 
 
 def commit():
-    """The last commit that changed more than docs and tests; "-dirty" if files are others now."""
+    """Return the last commit that changed code, with "-dirty" if code files have changes."""
     code = ["--", ":/", ":(top,exclude)docs", ":(top,exclude)tests", ":(top,exclude)*.md"]
     last = _git("log", "-1", "--format=%h", "--abbrev=10", *code)
     changed = _git("status", "--porcelain", "-uno", *code)
@@ -207,11 +207,11 @@ def _setting(cell):
     return ", ".join(part for part in parts if part)
 
 
-# What runs leave.
+# --- The results of a run -------------------------------------------------------------------------
 
 
 def _newest_step(directory):
-    """The step of the one checkpoint in the folder of the best weights."""
+    """Return the step of the newest checkpoint in the folder of the best weights."""
     steps = [
         int(os.path.basename(path).split("-")[1].removesuffix(".index"))
         for path in glob.glob(os.path.join(glob.escape(directory), "model.ckpt-*.index"))
@@ -222,7 +222,7 @@ def _newest_step(directory):
 
 
 def _results(directory, step, split, needed=()):
-    """{metric: value} that a run has recorded of a step, teacher-forced and decoded."""
+    """Return {metric: value} of a step, from evaluation with teacher forcing and from decoding."""
     found = {
         metric: short(curve[step])
         for metric, curve in _curves(directory, split).items()
@@ -237,7 +237,7 @@ def _results(directory, step, split, needed=()):
 
 
 def _curves(directory, split):
-    """{metric: {step: value}}, steps ascending; one that was evaluated twice as the last time."""
+    """Return {metric: {step: value}} with increasing steps. The last value of a step counts."""
     records = list(metrics_file.records(directory))
     path = metrics_file.path(directory)
     if os.path.exists(path):
@@ -254,12 +254,12 @@ def _curves(directory, split):
 
 
 def _curve(directory, metric):
-    """[[step, value]] of the validation, thinned out from its end."""
+    """Return [[step, value]] on the validation split: the last step and every n-th before it."""
     points = list(_curves(directory, "dev")[metric].items())
     kept = points[:: -max(1, -(-len(points) // _MOST_POINTS))]
     return [[step, float(f"{value:.4g}")] for step, value in reversed(kept)]
 
 
 def short(value):
-    """`value` to six digits."""
+    """Return the value, rounded to six significant digits."""
     return float(f"{value:.6g}")

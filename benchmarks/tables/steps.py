@@ -1,6 +1,7 @@
-"""Ended runs, asked to stop after other numbers of steps: a line in docs/results/steps.jsonl each.
+"""Evaluate finished runs with other numbers of steps, one line per run in docs/results/steps.jsonl.
 
-benchmarks/steps.py evaluates the best weights of a run on the splits that its cell has scores of.
+benchmarks/steps.py evaluates the best checkpoint of a run on every split for which the cell has a
+score.
 """
 
 import datetime
@@ -19,22 +20,24 @@ _VALID = "valid"
 
 
 def measure(folders, table, cell, seed, numbers, hparams=""):
-    """Evaluates a run and writes the line.
+    """Evaluate a run and write its line.
 
     Args:
-        folders: with `runs_dir`, `data_dir` and `results_dir`.
+        folders: object with the attributes `runs_dir`, `data_dir` and `results_dir`.
         table: `Table`.
         cell: `Cell`.
         seed: int.
-        numbers: str, the numbers of steps, joined by commas.
-        hparams: str, values to replace, such as another rule of halting.
+        numbers: str, the numbers of steps, separated by commas.
+        hparams: str, values to replace, such as another halting rule.
+
     Returns:
         dict, the line: its "splits" are {split: {number of steps, as str: {metric: value}}}.
+
     Raises:
-        UserError: if the run has not ended, or cannot be evaluated so.
+        UserError: if the run is not finished, or cannot be evaluated with these hparams.
     """
     if not lines.read(folders.results_dir).has(cell, seed):
-        raise UserError("the run has not ended; it has to be trained first")
+        raise UserError("the run is not finished. Train it first.")
     directory = runs.run_directory(folders.runs_dir, cell, seed)
     splits = {}
     for split in dict.fromkeys(score.split for score in cell.scores):

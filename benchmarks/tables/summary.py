@@ -1,6 +1,6 @@
-"""The summary on top of docs/results.md: the papers, the best other public result, ut_keras.
+"""The summary in README.md and docs/results.md: papers, best other public result, ut_keras.
 
-Only attempts that publish their numbers count as public results. A dash means that none was found.
+A public result is an attempt that publishes its numbers. A dash means that none was found.
 """
 
 import re
@@ -23,8 +23,9 @@ class Headline(NamedTuple):
         cell: str. The cell "ROW/MODEL", or "*/MODEL" for the mean over the cells of a model.
         metric: str, as named in metrics.jsonl.
         measure: str. What the number is, such as "strings correct".
-        paper: str. The paper's number, where the cell's score does not have it.
-        other: str in Markdown, or a function that returns it for the numbers of the finished tasks.
+        paper: str. The paper's number, if the score of the cell does not contain it.
+        other: str. The best other public result, in Markdown. Or a function that returns this text
+            for a list of finished tasks.
     """
 
     what: str
@@ -37,7 +38,7 @@ class Headline(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row as it is shown.
+    """A row of the summary, as text.
 
     `points` is {"paper", "other", "ours": list of percentages of correct outputs}.
     """
@@ -190,7 +191,7 @@ def _row(headline, table, found):
 
 
 def _numbers(text):
-    """The first number in a text, if there is one."""
+    """Return a list with the first number in a text, or an empty list."""
     return [float(number) for number in re.findall(r"[\d.]*\d", text)[:1]]
 
 

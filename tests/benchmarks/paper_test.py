@@ -19,12 +19,12 @@ from tests.problems import babi_qa_test
     [
         (["--table=babi_10k"], "babi_10k_single"),
         (["--table=scan", "--only=lenth"], "length 22"),
-        (["--table=scan", "--hparams=dropout=0"], "--tried=WHY must be given with --hparams"),
-        (["--table=scan", "--tried=why"], "--tried=WHY must be given with --hparams"),
+        (["--table=scan", "--hparams=dropout=0"], "--tried=WHY requires --hparams"),
+        (["--table=scan", "--tried=why"], "--tried=WHY requires --hparams"),
         (["--table=scan", "--steps=abc"], "--steps must be numbers from 1 to 1000"),
         (["--table=scan", "--steps="], "--steps must be numbers"),
         (["--table=scan", "--steps=1," + "9" * 5000], "--steps must be numbers"),
-        (["--table=scan", "--tried=why", "--steps=2"], "--steps goes with --hparams alone"),
+        (["--table=scan", "--tried=why", "--steps=2"], "can only be used with --hparams"),
     ],
 )
 def test_what_is_refused(argv, message, capsys):
@@ -109,7 +109,7 @@ def test_a_run_that_is_stopped_goes_on_and_ends_in_a_line(tmp_path):
     process.send_signal(signal.SIGTERM)
     output = process.communicate(timeout=900)[0]
     assert process.returncode == 143, output
-    assert "Run the same command again to go on." in output
+    assert "Run the same command again to resume." in output
     assert not (tmp_path / "results").exists()
     [run] = tmp_path.glob("runs/*/seed-1")
     assert not json.loads((run / "paper.json").read_text())["trained"]
@@ -129,7 +129,7 @@ def test_a_run_that_is_stopped_goes_on_and_ends_in_a_line(tmp_path):
     assert (tested["split"], tested["step"]) == ("test", line["best_at"])
 
     process = start()
-    assert process.communicate(timeout=900)[0].count(": has ended; its line is in ") == 1
+    assert process.communicate(timeout=900)[0].count(": already finished, see ") == 1
     assert process.returncode == 0
 
     process = start("--steps=1,2", "--hparams=act_epsilon=0.5")

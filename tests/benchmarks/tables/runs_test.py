@@ -66,7 +66,7 @@ def test_a_line_has_the_curve_of_the_validation(folders, directory):
             "where it began, a",
         ),
         ("paper.json", [5], "paper.json must hold a JSON object"),
-        ("paper.json", [{"seconds": "long"}], "paper.json must be what a run noted"),
+        ("paper.json", [{"seconds": "long"}], "paper.json must be a file of this script"),
         ("metrics.jsonl", ["nothing"], "Every line must be a JSON object with a step"),
         (
             "metrics.jsonl",
