@@ -5,9 +5,9 @@ of the ten.
 
 - **Task 3** is missing because only 1,925 of its 10,000 training questions were available. With
   the official archive, the problem `babi_qa_sentence_single_task3_10k_valid` can be run too.
-- **Task 16** is not solved. The model predicts about half of the test questions wrong in every
-  setting without additional data (see [what was tried](#what-was-tried)). It memorizes the 9,000
-  stories before it finds the rule. A mean without task 16 is therefore lower than a mean with it.
+- **Task 16** is not solved. Without additional data, every setting that was tried has about 50 %
+  error on validation (see [what was tried](#what-was-tried)). The model memorizes the 9,000 stories
+  before it finds the rule. A mean without task 16 is therefore lower than a mean with it.
 - The cell **`task16, permuted`** is an addition of ut_keras and not part of any mean. It trains on
   20 copies of each story in which names, animals and colors are exchanged.
 - **Duplicates:** some test questions are also in the training file, together with their stories.

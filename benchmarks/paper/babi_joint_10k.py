@@ -1,7 +1,7 @@
 """One model for all tasks, trained on the 10,000 questions of each task. Task 3 is the exception:
 only 1,925 questions of its training file were available.
 
-All bAbI tables use this recipe:
+All bAbI tables use this recipe, except for the changes that a table names:
 
 - Empty sentences are removed from the stories (`trim_stories`).
 - A batch has 1,024 sentences. These are 93 stories on average over all tasks, but only 12 of the
