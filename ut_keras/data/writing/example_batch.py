@@ -5,13 +5,13 @@ time. The nesting below shows which bytes are inside which field:
 
     serialize({"inputs": RaggedIds.from_lists([[300, 1]]), "targets": RaggedIds.from_lists([[7]])})
 
-      0A 22                                 Features, 34 bytes
+      0A 25                                 Features, 37 bytes
         0A 11                               first feature, 17 bytes
           0A 06 "inputs"                    name of the feature, 6 bytes
           12 07  1A 05  0A 03  AC 02 01     Feature (7 bytes) > Int64List (5) > values (3): 300, 1
-        0A 0D                               second feature, 13 bytes
+        0A 10                               second feature, 16 bytes
           0A 07 "targets"
-          12 …                              values, 1 byte: 7
+          12 05  1A 03  0A 01  07           Feature (5 bytes) > Int64List (3) > values (1): 7
 
 Features are sorted by name, as in `SerializeToString(deterministic=True)`. Numbers are encoded as
 varints. Each byte of a varint holds 7 bits of the number, the lowest bits first. Its eighth bit is
