@@ -34,6 +34,7 @@ from ut_keras.data import contract, features, tfrecords
 from ut_keras.data.writing import generation, generation_plan
 from ut_keras.errors import DataError
 from ut_keras.problems import sample_encoding
+from ut_keras.process import tensorflow_log
 from ut_keras.text import sacre_bleu, text_encoder
 
 P = TypeVar("P", bound="Problem")
@@ -356,6 +357,7 @@ class Problem:
         num_shards = self.shards_to_generate(tmp_dir)
         tasks = None if tasks is None else list(tasks)
         self._max_cases = max_cases
+        tensorflow_log.load()
         start = time.monotonic()
         left_out: collections.Counter[str] = collections.Counter()
         counts = {}
@@ -441,6 +443,7 @@ class Problem:
         files = reader.split_files(split, data_dir)
         specs = reader.record_specs(data_dir)
 
+        tensorflow_log.load()
         from ut_keras.data.reading import input_pipeline
 
         settings = input_pipeline.InputSettings.from_hparams(hparams)

@@ -27,7 +27,7 @@ for _patterns, _reason in {
     "squad*": "use squad_text2text, whose inputs contain the paragraph",
     "conll2002_*": "tagging of words is not supported; use text2text_tsv with words and tags",
     "dialog_* github_function_docstring grammar_error_correction* programming_desc2code_* "
-    "wikisum_*": "not supported yet; use text2text_tmpdir with its files",
+    "wikisum_*": "use text2text_tmpdir with its files",
     "seq2edits_*": "use text2text_tsv with sentences and corrected sentences",
     "text2text_copyable_tokens": "use text2text_tmpdir_tokens",
     "parsing_english_ptb* parsing_icelandic*": "use wsj_parsing",
@@ -47,7 +47,7 @@ for _patterns, _reason in {
     "translate_enfr*": "use translate_enfr_wmt32k",
     "translate_enzh_wmt32k*": ("most of its texts require registration; use translate_enzh_wmt8k"),
     # Language models.
-    "languagemodel_*wiki* wiki_* enwik8*": "not supported yet; use text2self_txt with its text",
+    "languagemodel_*wiki* wiki_* enwik8*": "use text2self_txt with its text",
     "languagemodel_lm1b_*": (
         "a package can define it with multi_problem.MultiProblem; use languagemodel_lm1b32k"
     ),

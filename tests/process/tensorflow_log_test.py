@@ -101,3 +101,12 @@ def test_held_back_hides_an_indirect_import(tmp_path):
         "    import user"
     )
     assert _stderr(program, tmp_path) == "another program's line\n"
+
+
+def test_building_a_model_is_silent():
+    program = (
+        "from ut_keras import hparams, models\n"
+        "hp = hparams.get('transformer_tiny', 'hidden_size=8,num_heads=2,filter_size=8')\n"
+        "models.get('transformer', hp, vocab_sizes={'inputs': 9, 'targets': 9})\n"
+    )
+    assert _stderr(program) == ""

@@ -13,7 +13,7 @@ ENCODER = text_encoder.TokenTextEncoder(
 @pytest.mark.parametrize("lines, share", [(["a b the", "c d"], "80%"), (["a the", "cat b"], "")])
 def test_decoder_reports_share_of_unknown_words(capsys, lines, share):
     setup = types.SimpleNamespace(source="lines.txt", encoders={"inputs": ENCODER})
-    decoder._say_unknown_words(setup, lines)
+    decoder._print_unknown_words(setup, lines)
     out = capsys.readouterr().out
     assert (share in out and "lines.txt" in out) if share else out == ""
 
@@ -22,7 +22,7 @@ def test_decoder_prints_nothing_for_other_encoders(capsys):
     strict = text_encoder.TokenTextEncoder(tokens=["the"])
     for encoder in (strict, text_encoder.ByteTextEncoder()):
         setup = types.SimpleNamespace(source="lines.txt", encoders={"targets": encoder})
-        decoder._say_unknown_words(setup, ["a b"])
+        decoder._print_unknown_words(setup, ["a b"])
     assert capsys.readouterr().out == ""
 
 

@@ -20,6 +20,7 @@ from ut_keras.data import features as features_lib
 from ut_keras.errors import UserError
 from ut_keras.hparam import BasicHParams
 from ut_keras.hparam.field import HParamError
+from ut_keras.process import tensorflow_log
 
 if TYPE_CHECKING:
     import keras
@@ -141,6 +142,7 @@ def get(
             "Either problem (with data_dir) or vocab_sizes must be given. "
             f"Received: problem={problem}, vocab_sizes={vocab_sizes}."
         )
+    tensorflow_log.load()
     target_space_id = 0
     if problem is not None:
         if isinstance(problem, str | type) or not hasattr(problem, "feature_specs"):

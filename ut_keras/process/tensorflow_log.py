@@ -1,6 +1,9 @@
 """Import TensorFlow without the log lines that it writes while it is imported.
 
-    tensorflow_log.load()       what commands and `ut_keras.load` call before they need TensorFlow
+    tensorflow_log.load()
+
+Commands call `load` before they need TensorFlow, and so do `ut_keras.load`, `models.get` and the
+`generate_data` and `dataset` of a problem.
 
 TensorFlow writes to standard error which instructions a processor has, which libraries it did not
 find and so on. Its errors reach Python as exceptions in any case. TF_CPP_MIN_LOG_LEVEL filters
