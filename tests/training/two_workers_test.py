@@ -38,7 +38,8 @@ def _start(arguments, environment, **options):
     return subprocess.Popen(
         [sys.executable, *map(str, arguments)],
         cwd=_ROOT,
-        env=environment,
+        # This process may have another level of TensorFlow's log than a new one.
+        env={k: v for k, v in environment.items() if k != "TF_CPP_MIN_LOG_LEVEL"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -196,6 +197,7 @@ def test_signal_before_the_first_update_ends_the_process():
         "import os, signal, sys\n"
         "from ut_keras.bin import command\n"
         "def function(argv):\n"
+        "    command.load_tensorflow()\n"
         "    from ut_keras.training import cluster, distribution\n"
         "    distribution.get_strategy(cluster=cluster.from_environment())\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
