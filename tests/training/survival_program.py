@@ -255,7 +255,9 @@ def beside_the_steps():
 
 
 MOMENTS = {
-    "before a checkpoint's files get their names": lambda: _instead_of(whole_file, "put", calls=3),
+    "before a checkpoint's files get their names": lambda: _instead_of(
+        whole_file, "move_into_place", calls=3
+    ),
     "before the second checkpoint is named": lambda: _instead_of(
         checkpoint_files, "record", calls=2
     ),
