@@ -148,7 +148,7 @@ def test_what_is_somebody_elses_is_left(tmp_path, kind):
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
 def test_held_keeps_error_of_folder_that_became_read_only(tmp_path, monkeypatch, number):
-    """The user is told of the checkpoint that could not be saved, and not of the lock."""
+    """The error names the checkpoint that could not be saved, not the lock."""
 
     def remove(path):
         raise OSError(number, os.strerror(number), path)
