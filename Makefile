@@ -23,7 +23,7 @@ demo: $(VENV)/.installed
 
 # Fast tests, under a minute: names, flags, hparams, files, and ACT against hand-computed values.
 quick: $(VENV)/.installed
-	$(PY) -m pytest -m "not slow" tests/hparam tests/hparams tests/bin/flags_test.py \
+	$(PY) -m pytest -m "not slow" tests/hparam_schema tests/hparams tests/bin/flags_test.py \
 	  tests/layers/depth/act_test.py tests/files tests/registry_test.py tests/parts_test.py \
 	  tests/process/live_line_test.py
 

@@ -21,7 +21,7 @@ from ut_keras.bin import command, command_line, decoder_setup, flags, trainer, t
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.files import metrics_file, whole_file
-from ut_keras.hparam import limits
+from ut_keras.hparam_schema import limits
 
 RUN_FLAGS = (
     *(flag for flag in flags.VISUALIZE if flag.name != "input"),

@@ -9,12 +9,12 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from ut_keras import hparam, models  # noqa: E402
+from ut_keras import hparam_schema, models  # noqa: E402
 from ut_keras.bin import flags  # noqa: E402
 from ut_keras.files import whole_file  # noqa: E402
-from ut_keras.hparam import saved  # noqa: E402
-from ut_keras.hparam.basic import BasicHParams  # noqa: E402
-from ut_keras.hparam.field import specs  # noqa: E402
+from ut_keras.hparam_schema import saved  # noqa: E402
+from ut_keras.hparam_schema.basic import BasicHParams  # noqa: E402
+from ut_keras.hparam_schema.field import specs  # noqa: E402
 from ut_keras.hparams import registry as set_registry  # noqa: E402
 from ut_keras.problems import problem as problem_registry  # noqa: E402
 
@@ -70,9 +70,9 @@ OUR_VALUES = {
 
 def hparams_table():
     """Return the text of t2t_hparams.md."""
-    basic, transformer = specs(BasicHParams), specs(hparam.TransformerHParams)
-    universal = specs(hparam.UniversalTransformerHParams)
-    lstm = specs(hparam.LSTMHParams)
+    basic, transformer = specs(BasicHParams), specs(hparam_schema.TransformerHParams)
+    universal = specs(hparam_schema.UniversalTransformerHParams)
+    lstm = specs(hparam_schema.LSTMHParams)
     sections = (
         ("All models", basic),
         ("Transformer", _new_or_changed(transformer, basic)),

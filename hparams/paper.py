@@ -15,7 +15,7 @@ that the paper does not give.
 
 from dataclasses import replace
 
-from ut_keras.hparam import UniversalTransformerHParams
+from ut_keras.hparam_schema import UniversalTransformerHParams
 from ut_keras.hparams import lstm, transformer, universal_transformer
 from ut_keras.hparams.registry import derived, register_derived
 from ut_keras.hparams.transformer import POST_NORM, dropout

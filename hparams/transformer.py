@@ -6,7 +6,7 @@ They include the variations in table 3 of Vaswani et al. 2017.
 from dataclasses import replace
 from typing import TypeVar
 
-from ut_keras.hparam import TransformerHParams
+from ut_keras.hparam_schema import TransformerHParams
 from ut_keras.hparams.registry import derived, register_derived
 
 T = TypeVar("T", bound=TransformerHParams)

@@ -3,7 +3,7 @@
 These are all sets of T2T's universal_transformer.py.
 """
 
-from ut_keras.hparam import TransformerHParams, UniversalTransformerHParams
+from ut_keras.hparam_schema import TransformerHParams, UniversalTransformerHParams
 from ut_keras.hparams import transformer
 from ut_keras.hparams.registry import derived, register_derived
 from ut_keras.hparams.transformer import dropout, fit_for_tpu

@@ -15,7 +15,7 @@ OURS = ("ut_keras",)
 LEAVES = (
     "ut_keras.errors",
     "ut_keras.files",
-    "ut_keras.hparam.limits",
+    "ut_keras.hparam_schema.limits",
     "ut_keras.ops",
     "ut_keras.process",
 )
@@ -30,7 +30,8 @@ ALLOWED = {
     ),
     **dict.fromkeys((*LEAVES, "ut_keras.registry"), ()),
     "ut_keras.parts": ("ut_keras.registry",),
-    "ut_keras.hparam": ("ut_keras.registry", "ut_keras.parts", "ut_keras.hparam"),
+    "ut_keras.hparam": ("ut_keras.hparam_schema",),
+    "ut_keras.hparam_schema": ("ut_keras.registry", "ut_keras.parts", "ut_keras.hparam_schema"),
     "ut_keras.text": ("ut_keras.text",),
     "ut_keras.data": ("ut_keras.registry", "ut_keras.text", "ut_keras.data"),
     "ut_keras.data.reading": (
@@ -39,11 +40,11 @@ ALLOWED = {
         "ut_keras.data.reading",
         *(f"ut_keras.data.{name}" for name in ("features", "tfrecords")),
     ),
-    "ut_keras.layers": ("ut_keras.layers", "ut_keras.parts", "ut_keras.hparam"),
+    "ut_keras.layers": ("ut_keras.layers", "ut_keras.parts", "ut_keras.hparam_schema"),
     "ut_keras.metrics": ("ut_keras.registry", "ut_keras.metrics"),
     "ut_keras.optimizers": (
         "ut_keras.registry",
-        "ut_keras.hparam",
+        "ut_keras.hparam_schema",
         "ut_keras.metrics.losses",
         "ut_keras.optimizers",
     ),
@@ -51,7 +52,7 @@ ALLOWED = {
     "ut_keras.models": (
         "ut_keras.registry",
         "ut_keras.parts",
-        "ut_keras.hparam",
+        "ut_keras.hparam_schema",
         "ut_keras.data.features",
         "ut_keras.layers",
         "ut_keras.decoding",
@@ -61,7 +62,7 @@ ALLOWED = {
     ),
     "ut_keras.training": (
         "ut_keras.registry",
-        "ut_keras.hparam",
+        "ut_keras.hparam_schema",
         "ut_keras.text",
         "ut_keras.data",
         "ut_keras.metrics",
@@ -70,12 +71,12 @@ ALLOWED = {
         "ut_keras.inference",
         "ut_keras.training",
     ),
-    "ut_keras.t2t_import": ("ut_keras.hparam", "ut_keras.data.features", "ut_keras.models"),
+    "ut_keras.t2t_import": ("ut_keras.hparam_schema", "ut_keras.data.features", "ut_keras.models"),
     "ut_keras.checkpoints": ("ut_keras.checkpoints",),
     # From the folder of a run to answers; nothing here trains.
     "ut_keras.inference": (
         "ut_keras.registry",
-        "ut_keras.hparam",
+        "ut_keras.hparam_schema",
         "ut_keras.text",
         "ut_keras.data",
         "ut_keras.decoding",
@@ -111,7 +112,7 @@ ALLOWED = {
         "ut_keras.text",
         "ut_keras.data",
     ),
-    "ut_keras.hparams": ("ut_keras.hparams", "ut_keras.registry", "ut_keras.hparam"),
+    "ut_keras.hparams": ("ut_keras.hparams", "ut_keras.registry", "ut_keras.hparam_schema"),
     "ut_keras.pretrained": (),
 }
 
@@ -199,7 +200,7 @@ def test_no_circles():
 @pytest.mark.parametrize(
     "statement",
     [
-        "import ut_keras, ut_keras.registry, ut_keras.hparam, ut_keras.models",
+        "import ut_keras, ut_keras.registry, ut_keras.hparam_schema, ut_keras.models",
         "from ut_keras import problems; problems.names()",
         "from ut_keras import hparams; hparams.names()",
         "import trainer",

@@ -147,7 +147,7 @@ def test_edited_hparams_with_another_function_are_rejected(data_dir, finished_ru
         assert expected in _error(capsys, argv)
         argv = [f"--output_dir={finished_run}", f"--data_dir={data_dir}"]
         assert expected in small_run.error(capsys, decoder.main, argv)
-        with pytest.raises(ut_keras.hparam.HParamError, match=re.escape(expected)):
+        with pytest.raises(ut_keras.hparam_schema.HParamError, match=re.escape(expected)):
             ut_keras.load(str(finished_run))
     finally:
         _edit(finished_run, "num_heads", before)

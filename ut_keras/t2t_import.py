@@ -17,7 +17,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras import hparam, models
+from ut_keras import hparam_schema, models
 from ut_keras.data.features import FeatureSpec
 from ut_keras.files import json_file
 from ut_keras.ops import finite
@@ -95,7 +95,7 @@ def build_model(
         ValueError: if the variables are not exactly those of the model, or a shape or value is
             wrong.
     """
-    hp = hparam.from_dict(_without_ignored_hparams(model_name, t2t_hparams))
+    hp = hparam_schema.from_dict(_without_ignored_hparams(model_name, t2t_hparams))
     specs = _read_specs(model_name, variables)
     model = models.from_specs(model_name, hp, specs, target_space_id)
     entries = weight_entries(model)

@@ -40,7 +40,7 @@ PAGES = {
     "hparams": (
         "Hyperparameters",
         "The hparams and their values. [A table](../t2t_hparams.md) lists which of T2T's work.",
-        ("ut_keras/hparam/__init__.py", "ut_keras/hparam/*.py", "hparams/*.py"),
+        ("ut_keras/hparam_schema/__init__.py", "ut_keras/hparam_schema/*.py", "hparams/*.py"),
     ),
     "layers": (
         "Layers",

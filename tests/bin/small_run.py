@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ut_keras import hparam, hparams, models, problems
+from ut_keras import hparam_schema, hparams, models, problems
 from ut_keras.inference import run_json
 
 PROBLEM = "algorithmic_reverse_binary40_test"
@@ -50,7 +50,7 @@ def write(directory, data_dir=None, problem=PROBLEM, model="transformer", steps=
                 weight.assign(value)
         optimizer.iterations.assign(step)
         checkpoints.save()
-    hparam.save(hp, str(directory / "hparams.json"))
+    hparam_schema.save(hp, str(directory / "hparams.json"))
     run_json.write(
         str(directory), problem=problem.name, model=model, hparams_set="transformer_tiny"
     )

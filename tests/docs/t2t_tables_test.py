@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from ut_keras import hparam
-from ut_keras.hparam import saved
-from ut_keras.hparam.field import specs
+from ut_keras import hparam_schema
+from ut_keras.hparam_schema import saved
+from ut_keras.hparam_schema.field import specs
 
 ROOT = os.path.join(os.path.dirname(__file__), "..", "..")
 DOCS = os.path.join(ROOT, "docs")
@@ -36,7 +36,7 @@ def test_table_is_up_to_date(filename):
 
 
 def test_reasons_and_our_own_fields_are_real():
-    fields = specs(hparam.UniversalTransformerHParams) | specs(hparam.LSTMHParams)
+    fields = specs(hparam_schema.UniversalTransformerHParams) | specs(hparam_schema.LSTMHParams)
     refused = [name for name, spec in fields.items() if spec.facts.supported is not None]
     used = {TABLES.reason(name)[1] for name in refused} - {None}
     assert used == set(TABLES.REASONS)
@@ -55,8 +55,8 @@ def test_the_page_names_existing_hparams_and_flags_only():
     from ut_keras.bin import flags
 
     page = _read("t2t.md")
-    fields = set(specs(hparam.UniversalTransformerHParams)) | saved.T2T_BOOKKEEPING
-    fields |= set(specs(hparam.LSTMHParams))
+    fields = set(specs(hparam_schema.UniversalTransformerHParams)) | saved.T2T_BOOKKEEPING
+    fields |= set(specs(hparam_schema.LSTMHParams))
     assigned = set(re.findall(r"`([a-z]\w+)=[^`]*`", page))
     assert assigned and assigned <= fields
     tables = (flags.TRAINER, flags.DATAGEN, flags.IMPORT_T2T, flags.DECODER, flags.BLEU)

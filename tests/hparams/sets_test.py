@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from ut_keras import hparam, hparams
-from ut_keras.hparam import saved
+from ut_keras import hparam_schema, hparams
+from ut_keras.hparam_schema import saved
 from ut_keras.hparams.registry import SETS
 from ut_keras.registry import UnknownNameError
 
@@ -101,7 +101,7 @@ def test_common_sets_are_supported():
     def is_supported(name):
         try:
             hparams.get(name).check_supported()
-        except hparam.HParamError:
+        except hparam_schema.HParamError:
             return False
         return True
 
@@ -143,5 +143,7 @@ def test_names_and_get_do_not_import_tensorflow():
 
 def test_get_rejects_set_without_hparams(monkeypatch):
     monkeypatch.setitem(hparams.SETS._entries, "forgets_to_return", lambda: None)
-    with pytest.raises(hparam.HParamError, match="forgets_to_return must return.*Received: None"):
+    with pytest.raises(
+        hparam_schema.HParamError, match="forgets_to_return must return.*Received: None"
+    ):
         hparams.get("forgets_to_return", "hidden_size=8")

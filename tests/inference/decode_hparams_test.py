@@ -1,6 +1,6 @@
 import pytest
 
-from ut_keras import hparam
+from ut_keras import hparam_schema
 from ut_keras.errors import UsageError
 from ut_keras.inference import decode_hparams
 
@@ -98,7 +98,7 @@ def test_search_options_omits_defaults():
 
 
 def test_parse_rejects_malformed_text():
-    with pytest.raises((hparam.HParamError, UsageError), match="beam_size"):
+    with pytest.raises((hparam_schema.HParamError, UsageError), match="beam_size"):
         decode_hparams.parse("beam_size")
 
 

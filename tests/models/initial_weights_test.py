@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests import t2t_golden_test as t2t
-from ut_keras import hparam, models, t2t_import
+from ut_keras import hparam_schema, models, t2t_import
 
 # Together these models have every kind of weight.
 VARIANTS = (
@@ -89,7 +89,7 @@ def _fresh(name, overrides):
     specs = t2t_import._read_specs(setting["model"], t2t._group(arrays, "var/"))
     values = t2t._t2t_hparams(setting)
     sizes = {key: size for key, size in SIZES.items() if key in values}
-    hp = hparam.from_dict({**values, **sizes, **overrides})
+    hp = hparam_schema.from_dict({**values, **sizes, **overrides})
     return models.from_specs(setting["model"], hp, specs, target_space_id=1)
 
 
@@ -100,7 +100,7 @@ def test_formulas_match_t2t(name):
     variables = t2t._group(arrays, "var/")
     for kernel in [key for key in variables if key.endswith("pondering/dense/kernel")]:
         del variables[kernel]  # scaled down in the golden files
-    _check(variables, hparam.from_dict(t2t._t2t_hparams(setting)), noise=NOISE)
+    _check(variables, hparam_schema.from_dict(t2t._t2t_hparams(setting)), noise=NOISE)
 
 
 @pytest.mark.parametrize("name", VARIANTS)

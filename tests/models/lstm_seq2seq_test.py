@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tests.models import examples
 from ut_keras import hparams, models, t2t_import
-from ut_keras.hparam import HParamError
+from ut_keras.hparam_schema import HParamError
 
 PAD = [(0, 0), (0, 2)]
 FAST = "dropout=0.1,learning_rate_schedule=constant,learning_rate_constant=0.02"

@@ -8,7 +8,7 @@ from tests.data.reading import small_files
 from tests.models import examples
 from ut_keras import hparams, models
 from ut_keras.data.features import FeatureSpec
-from ut_keras.hparam import HParamError
+from ut_keras.hparam_schema import HParamError
 from ut_keras.models import prepended
 from ut_keras.visualize import observer
 

@@ -3,7 +3,7 @@ import pytest
 
 from tests import t2t_golden_test as t2t
 from tests.models import examples
-from ut_keras import hparam, t2t_import
+from ut_keras import hparam_schema, t2t_import
 from ut_keras.inference import padding
 
 PREFIX = "transformer_encoder/"
@@ -85,5 +85,5 @@ def test_decoder_rejects_class_label_pooling():
     pooled = "class_label_pooling=last"
     assert examples.make("plain_encoder", pooled)
     message = "class_label_pooling must be mean .* Received: class_label_pooling=last for a Trans"
-    with pytest.raises(hparam.HParamError, match=message):
+    with pytest.raises(hparam_schema.HParamError, match=message):
         examples.make("classifier", pooled)

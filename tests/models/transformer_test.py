@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tests.models import examples
 from tests.models.examples import B, C, V
-from ut_keras import hparam, hparams, models
+from ut_keras import hparam_schema, hparams, models
 from ut_keras.metrics import losses
 
 ALL = sorted(examples.KINDS)
@@ -378,7 +378,7 @@ def test_generate_requires_decoder_of_tokens(kind):
 
 def test_models_reject_unsupported_field():
     hp = hparams.get("transformer_tiny", "norm_type=batch")
-    with pytest.raises(hparam.HParamError, match="norm_type='batch'"):
+    with pytest.raises(hparam_schema.HParamError, match="norm_type='batch'"):
         models.get("transformer", hp, vocab_sizes={"inputs": V, "targets": V})
 
 

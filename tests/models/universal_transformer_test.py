@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tests.models import examples
-from ut_keras import hparam, hparams, models, parts
+from ut_keras import hparam_schema, hparams, models, parts
 from ut_keras.layers.depth import recurrence, state_layer
 from ut_keras.layers.halting import halting
 from ut_keras.metrics import losses
@@ -452,9 +452,11 @@ def test_losses_of_steps_require_recurrence_at_the_end(monkeypatch):
         ("encoder", "act_type=basic"),
         ("universal", "recurrence_supervised_every=2"),
     ):
-        with pytest.raises(hparam.HParamError, match="Received: mix_with_transformer='after_ut'"):
+        with pytest.raises(
+            hparam_schema.HParamError, match="Received: mix_with_transformer='after_ut'"
+        ):
             examples.make(kind, f"{more},mix_with_transformer=after_ut")
-    with pytest.raises(hparam.HParamError, match="act_type=q_halt .*Received: univ"):
+    with pytest.raises(hparam_schema.HParamError, match="act_type=q_halt .*Received: univ"):
         examples.make("adaptive", "act_type=q_halt")
     model = examples.make("adaptive", "act_type=ponder_net,mix_with_transformer=before_ut")
     output = model.inspect(examples.features("adaptive"), training=True)
@@ -464,12 +466,12 @@ def test_losses_of_steps_require_recurrence_at_the_end(monkeypatch):
 def test_universal_transformer_rejects_arguments():
     sizes = {"inputs": 9, "targets": 9}
     with pytest.raises(
-        hparam.HParamError, match="UniversalTransformer .*Received: TransformerHParams"
+        hparam_schema.HParamError, match="UniversalTransformer .*Received: TransformerHParams"
     ):
         models.get("universal_transformer", hparams.get("transformer_tiny"), vocab_sizes=sizes)
     hp = hparams.get("universal_transformer_tiny")
     with pytest.raises(ValueError, match="inputs.* Received: a problem with targets"):
         models.get("universal_transformer_encoder", hp, vocab_sizes={"targets": 9})
     hp = hp.override("activation_dtype=float16")
-    with pytest.raises(hparam.HParamError, match="activation_dtype='float16'"):
+    with pytest.raises(hparam_schema.HParamError, match="activation_dtype='float16'"):
         models.get("universal_transformer", hp, vocab_sizes=sizes)

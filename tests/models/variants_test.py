@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests.models import examples
-from ut_keras import hparam, hparams, models
+from ut_keras import hparam_schema, hparams, models
 
 # Name -> kind of model, overrides.
 VARIANTS = {
@@ -154,5 +154,5 @@ def test_hard_attention_layers_match_t2t():
 
 @pytest.mark.parametrize("recurrence_type", ["gru", "lstm"])
 def test_recurrent_units_reject_step_signal(recurrence_type):
-    with pytest.raises(hparam.HParamError, match="add_step_timing_signal=False.*Received"):
+    with pytest.raises(hparam_schema.HParamError, match="add_step_timing_signal=False.*Received"):
         examples.make("universal", f"recurrence_type={recurrence_type}")

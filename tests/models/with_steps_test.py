@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tests.models import examples
-from ut_keras import hparam, hparams, models
+from ut_keras import hparam_schema, hparams, models
 from ut_keras.metrics import losses
 
 _FREE = "step_timing_signal_type=sinusoid"
@@ -131,7 +131,7 @@ def test_sampled_steps_only_in_training():
 
 def test_sampled_steps_rejects_hparams():
     message = "not recurrence_type='act'.*Received: num_rec_steps_sampling="
-    with pytest.raises(hparam.HParamError, match=message):
+    with pytest.raises(hparam_schema.HParamError, match=message):
         examples.make("adaptive", "num_rec_steps_sampling=uniform")
 
 
@@ -201,7 +201,7 @@ def test_losses_of_sampled_steps():
 )
 def test_losses_of_several_steps_rejects_hparams(more):
     message = "recurrence_supervised_every .*Received: recurrence_type="
-    with pytest.raises(hparam.HParamError, match=message):
+    with pytest.raises(hparam_schema.HParamError, match=message):
         examples.make("universal", f"recurrence_supervised_every=2,{more}")
 
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ut_keras import hparam, optimizers
-from ut_keras.hparam import basic
+from ut_keras import hparam_schema, optimizers
+from ut_keras.hparam_schema import basic
 
 _STEPS = 8
 _SHAPES = {"kernel": (3, 4), "table": (5, 2), "bias": (4,)}
@@ -174,11 +174,12 @@ def test_get_passes_all_options_to_adafactor():
 def test_accumulate_steps_require_multistep_adam(name, steps):
     hp = _hparams(optimizer=name, optimizer_multistep_accumulate_steps=steps)
     with pytest.raises(
-        hparam.HParamError, match="^optimizer_multistep_accumulate_steps must .*'multistep_adam'"
+        hparam_schema.HParamError,
+        match="^optimizer_multistep_accumulate_steps must .*'multistep_adam'",
     ):
         optimizers.get(hp)
 
 
 def test_get_rejects_unsupported_hparams():
-    with pytest.raises(hparam.HParamError, match="weight_noise=0.1.*optimizer='ftrl'"):
+    with pytest.raises(hparam_schema.HParamError, match="weight_noise=0.1.*optimizer='ftrl'"):
         optimizers.get(_hparams(optimizer="ftrl", weight_noise=0.1))

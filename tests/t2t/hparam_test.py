@@ -2,10 +2,15 @@ import pickle
 
 import pytest
 
-from ut_keras import hparam as hparam_lib
+from ut_keras import hparam_schema as hparam_lib
 from ut_keras import hparams
-from ut_keras.hparam import LSTMHParams, TransformerHParams, UniversalTransformerHParams, changes
-from ut_keras.hparam.field import HParamError
+from ut_keras.hparam_schema import (
+    LSTMHParams,
+    TransformerHParams,
+    UniversalTransformerHParams,
+    changes,
+)
+from ut_keras.hparam_schema.field import HParamError
 from ut_keras.t2t import hparam, models
 
 

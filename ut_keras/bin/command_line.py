@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from ut_keras import registry
 from ut_keras.errors import UsageError
-from ut_keras.hparam import limits
+from ut_keras.hparam_schema import limits
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ import sys
 from ut_keras.bin import bleu, command, decoder_setup, flags
 from ut_keras.errors import DataError
 from ut_keras.files import path_lock, whole_file
-from ut_keras.hparam import limits
+from ut_keras.hparam_schema import limits
 from ut_keras.inference import decode_job, line_encoding
 from ut_keras.text import text_encoder, text_lines, word_vocabulary
 

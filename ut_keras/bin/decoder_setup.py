@@ -15,12 +15,12 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ut_keras import hparam, models, problems
+from ut_keras import hparam_schema, models, problems
 from ut_keras.bin import command_line, trainer_setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.files import file_error, whole_file
-from ut_keras.hparam import overrides as hparam_overrides
+from ut_keras.hparam_schema import overrides as hparam_overrides
 from ut_keras.inference import (
     decode_hparams,
     decode_job,
@@ -125,7 +125,7 @@ def check_run(args: argparse.Namespace) -> SelectedRun:
     )
     hp.check_supported(training=False)
     if saved is not None:
-        hparam.check_same_architecture(saved, hp)
+        hparam_schema.check_same_architecture(saved, hp)
         trainer_setup.print_hparam_changes(saved, hp, run_dir, inference_only=True)
     problem = problem.with_hparams(hp)
     data_dir = args.data_dir or ""

@@ -24,7 +24,7 @@ import time
 from ut_keras.bin import command, decoder_setup, flags
 from ut_keras.errors import UsageError
 from ut_keras.files import file_error, path_lock, whole_file
-from ut_keras.hparam import overrides
+from ut_keras.hparam_schema import overrides
 from ut_keras.inference import decode_hparams, feature_record
 
 

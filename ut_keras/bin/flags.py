@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 from ut_keras.bin.command_line import Flag, path
-from ut_keras.hparam import limits
+from ut_keras.hparam_schema import limits
 from ut_keras.text import sacre_bleu
 
 _TPU = "it belongs to the TPU runtime of TensorFlow 1; use --use_tpu and --cloud_tpu_name"

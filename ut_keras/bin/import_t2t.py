@@ -13,12 +13,12 @@ import secrets
 import shlex
 import sys
 
-from ut_keras import hparam, models
+from ut_keras import hparam_schema, models
 from ut_keras.bin import command, command_line, flags, trainer_setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.files import file_error
-from ut_keras.hparam import changes as hparam_changes
+from ut_keras.hparam_schema import changes as hparam_changes
 from ut_keras.inference import feature_record
 from ut_keras.training import output_folder
 
@@ -36,7 +36,7 @@ def main(args: command.Args) -> None:
     model_name = _name("model", args, t2t_flags)
     models.check_name(model_name)
     # Check hparams.json before TensorFlow is loaded, so that errors appear early.
-    hparam.load(os.path.join(source, "hparams.json"))
+    hparam_schema.load(os.path.join(source, "hparams.json"))
     specs = problem.feature_specs(data_dir)
     noted = t2t_flags.get("random_seed", "")
     seed = int(noted) if noted.isdecimal() else secrets.randbelow(2**31)

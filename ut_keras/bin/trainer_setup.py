@@ -10,15 +10,15 @@ import os
 import secrets
 from typing import Any
 
-from ut_keras import hparam, models, problems
+from ut_keras import hparam_schema, models, problems
 from ut_keras import hparams as hparams_lib
 from ut_keras.bin import command_line
 from ut_keras.bin.flags import OTHER_SCHEDULES, SCHEDULES
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
-from ut_keras.hparam import changes as hparam_changes
-from ut_keras.hparam import overrides as hparam_overrides
-from ut_keras.hparam.basic import check_train_steps
+from ut_keras.hparam_schema import changes as hparam_changes
+from ut_keras.hparam_schema import overrides as hparam_overrides
+from ut_keras.hparam_schema.basic import check_train_steps
 from ut_keras.inference import decode_hparams, run_directory, run_json
 from ut_keras.registry import unknown_name_message
 from ut_keras.training import cluster, early_stopping, output_folder
@@ -96,7 +96,7 @@ def check(args: argparse.Namespace) -> Setup:
         )
     _check_same_run(args, record, output_dir, trains)
     if checkpoint_files.exists(output_dir) and saved is not None:
-        hparam.check_same_architecture(saved, hp)
+        hparam_schema.check_same_architecture(saved, hp)
         if trains and _optimizer(saved) != _optimizer(hp):
             raise UsageError(
                 f"optimizer must be {saved.optimizer} to resume the run in {output_dir}: another "
@@ -219,7 +219,7 @@ def final_hparams(
     """
     try:
         return _final_hparams(hparams_set, given, output_dir, record, trains)
-    except hparam.HParamError as error:
+    except hparam_schema.HParamError as error:
         for name in given.keys() & decode_hparams.DECODER.keys():
             if repr(name) in str(error):
                 raise UsageError(

@@ -15,7 +15,7 @@ from typing import Any
 import ut_keras
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
-from ut_keras.hparam import changes as hparam_changes
+from ut_keras.hparam_schema import changes as hparam_changes
 from ut_keras.inference import feature_record
 
 # Flags that may differ between workers, or that other entries of the fingerprint cover.

@@ -22,8 +22,8 @@ from ut_keras.bin.trainer_setup import Setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.files import metrics_file
-from ut_keras.hparam import overrides as hparam_overrides
-from ut_keras.hparam import ranges as hparam_ranges
+from ut_keras.hparam_schema import overrides as hparam_overrides
+from ut_keras.hparam_schema import ranges as hparam_ranges
 from ut_keras.process import interruption
 from ut_keras.training import output_folder, search, trial_process
 

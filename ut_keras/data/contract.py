@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ut_keras.errors import DataError, UserError
-from ut_keras.hparam import limits
+from ut_keras.hparam_schema import limits
 
 _MAX_SHARDS = 10_000  # per split; each shard is a file that stays open while it is written
 _MAX_CLASSES = 10**6

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, get_args
 
 from ut_keras.data import contract
 from ut_keras.errors import DataError
-from ut_keras.hparam import limits
+from ut_keras.hparam_schema import limits
 
 Modality = Literal["symbol", "sentences", "class_label"]
 

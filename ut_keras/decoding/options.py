@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ut_keras.errors import UsageError
-from ut_keras.hparam import limits
+from ut_keras.hparam_schema import limits
 
 
 class Spec(NamedTuple):

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from ut_keras import registry
 from ut_keras.decoding.options import SPECS, Options, current_names
 from ut_keras.errors import UsageError
-from ut_keras.hparam import limits
-from ut_keras.hparam import overrides as hparam_overrides
-from ut_keras.hparam.field import BOOLS
+from ut_keras.hparam_schema import limits
+from ut_keras.hparam_schema import overrides as hparam_overrides
+from ut_keras.hparam_schema.field import BOOLS
 
 
 class Field(NamedTuple):

@@ -26,7 +26,7 @@ from ut_keras.data import features as features_lib
 from ut_keras.data.features import FeatureSpec
 from ut_keras.errors import DataError
 from ut_keras.files import json_file
-from ut_keras.hparam import limits
+from ut_keras.hparam_schema import limits
 from ut_keras.text import text_encoder, text_encoder_base
 
 FILENAME = "features.json"

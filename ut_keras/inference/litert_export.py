@@ -30,7 +30,7 @@ import tensorflow as tf
 from ut_keras.decoding import generate as generate_lib
 from ut_keras.decoding.options import Options, current_names
 from ut_keras.files import file_error, whole_file
-from ut_keras.hparam import limits
+from ut_keras.hparam_schema import limits
 from ut_keras.inference import export, padding
 from ut_keras.inference.predictor import Predictor
 from ut_keras.layers.attention import cache as cache_lib

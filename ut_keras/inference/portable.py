@@ -19,11 +19,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras import hparam, models
+from ut_keras import hparam_schema, models
 from ut_keras.checkpoints import checkpoint
 from ut_keras.errors import DataError
 from ut_keras.files import file_error, json_file, whole_file
-from ut_keras.hparam import limits
+from ut_keras.hparam_schema import limits
 from ut_keras.inference import feature_record, run_json
 from ut_keras.ops import finite
 
@@ -108,7 +108,7 @@ def load(directory: str) -> tuple[keras.Model, dict[str, Any]]:
             f"{weights} must be the complete file that belongs to {CONFIG}. Received: another "
             f"file, or a part of it ({os.path.getsize(weights):,} bytes)."
         )
-    hp = hparam.from_dict(values)
+    hp = hparam_schema.from_dict(values)
     model = models.from_specs(str(name), hp, features.specs, features.target_space_id)
     _assign(checkpoint.model_variables(model), weights)
     return (model.with_steps(steps) if steps else model), features.encoders

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ut_keras import hparam, models
+from ut_keras import hparam_schema, models
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import DataError
-from ut_keras.hparam import changes as hparam_changes
+from ut_keras.hparam_schema import changes as hparam_changes
 from ut_keras.inference import decode_hparams, feature_record, run_json
 from ut_keras.text import text_encoder_base
 
@@ -135,7 +135,7 @@ def read_hparams(run_dir: str, record: dict[str, Any]) -> tuple[Any, Any]:
     path = os.path.join(run_dir, "hparams.json")
     if not os.path.exists(path):
         return None, None
-    saved = hparam.load(path)
+    saved = hparam_schema.load(path)
     if not checkpoint_files.exists(run_dir):
         return saved, saved
     trained = record.get("trained_with", {}).get("hparams")  # missing in runs of older versions

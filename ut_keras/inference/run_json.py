@@ -12,7 +12,7 @@ from typing import Any
 
 from ut_keras.errors import DataError
 from ut_keras.files import json_file
-from ut_keras.hparam import limits
+from ut_keras.hparam_schema import limits
 
 FILENAME = "run.json"
 _TEXTS = ("problem", "model", "hparams_set", "hparams")

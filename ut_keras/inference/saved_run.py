@@ -23,7 +23,7 @@ import tensorflow as tf
 from ut_keras.decoding.options import Options, current_names
 from ut_keras.errors import DataError
 from ut_keras.files import file_error
-from ut_keras.hparam import limits
+from ut_keras.hparam_schema import limits
 from ut_keras.inference import hub, padding, portable, run_directory, text_model, text_rows
 from ut_keras.text import text_encoder_base
 from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from ut_keras.decoding.beam_search import Decoded
 from ut_keras.decoding.options import Options, current_names
-from ut_keras.hparam import limits
+from ut_keras.hparam_schema import limits
 from ut_keras.inference import padding
 from ut_keras.inference.predictor import Predictor
 from ut_keras.models.seq2seq import StepInputs

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ut_keras import registry
 from ut_keras.data import features as features_lib
 from ut_keras.errors import UserError
-from ut_keras.hparam import BasicHParams
-from ut_keras.hparam.field import HParamError
+from ut_keras.hparam_schema import BasicHParams
+from ut_keras.hparam_schema.field import HParamError
 from ut_keras.process import tensorflow_log
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def from_specs(
     if not isinstance(hparams, BasicHParams):
         raise HParamError(
             'hparams must come from hparams.get("transformer_base", "hidden_size=64") or from '
-            f"ut_keras.hparam.from_dict. Received: a {type(hparams).__name__}."
+            f"ut_keras.hparam_schema.from_dict. Received: a {type(hparams).__name__}."
         )
     features_lib.check(specs)
     model_class = _CLASSES.get(name)

@@ -4,7 +4,7 @@ from typing import Any, Self
 
 import keras
 
-from ut_keras import hparam
+from ut_keras import hparam_schema
 from ut_keras.data.features import FeatureSpec
 from ut_keras.models import fitted_model
 from ut_keras.models.freezing import freeze, frozen
@@ -122,7 +122,7 @@ class KerasModel(fitted_model.FittedModel):
             name: FeatureSpec(size, modality, tuple(shape), *rest)
             for name, (size, modality, shape, *rest) in config["specs"].items()
         }
-        hp = hparam.from_dict(config["hparams"])
+        hp = hparam_schema.from_dict(config["hparams"])
         cls.check_arguments(hp, specs)
         steps = config.get("num_steps")
         model = cls(hp, specs, config["target_space_id"], num_steps=steps, name=config["name"])

@@ -15,8 +15,8 @@ import keras
 import tensorflow as tf
 
 from ut_keras.data.features import FeatureSpec
-from ut_keras.hparam import BasicHParams, HParamError
-from ut_keras.hparam.lstm import LSTMHParams
+from ut_keras.hparam_schema import BasicHParams, HParamError
+from ut_keras.hparam_schema.lstm import LSTMHParams
 from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth.depth import StackOutput

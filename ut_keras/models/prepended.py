@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from ut_keras.data.features import FeatureSpec
 from ut_keras.errors import DataError
-from ut_keras.hparam import HParamError
+from ut_keras.hparam_schema import HParamError
 
 MASKED, FULL = "prepend_inputs_masked_attention", "prepend_inputs_full_attention"
 

@@ -13,13 +13,13 @@ from typing import Any, Self
 
 import tensorflow as tf
 
-from ut_keras import hparam
+from ut_keras import hparam_schema
 from ut_keras.data.features import FeatureSpec
 from ut_keras.decoding import generate as generate_lib
 from ut_keras.decoding import score as score_lib
 from ut_keras.decoding.beam_search import Decoded
 from ut_keras.decoding.options import Options, current_names
-from ut_keras.hparam import BasicHParams
+from ut_keras.hparam_schema import BasicHParams
 from ut_keras.layers.basic import embedding, from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth.depth import StackOutput
@@ -116,7 +116,7 @@ class Seq2Seq(keras_model.KerasModel):
                 f"Received: a problem with {', '.join(sorted(specs))}."
             )
         if not isinstance(hparams, cls.hparams_class):
-            raise hparam.HParamError(
+            raise hparam_schema.HParamError(
                 f"{cls.__name__} requires hparams of its own class, such as {cls.example_set}. "
                 f"Received: {type(hparams).__name__}."
             )
@@ -125,7 +125,7 @@ class Seq2Seq(keras_model.KerasModel):
             raise ValueError(f"specs must contain 'targets'. Received: {sorted(specs)}.")
         pooling = getattr(hparams, "class_label_pooling", "mean")
         if cls.has_decoder and specs["targets"].modality == "class_label" and pooling != "mean":
-            raise hparam.HParamError(
+            raise hparam_schema.HParamError(
                 "class_label_pooling must be mean if a decoder predicts the class. "
                 f"Received: class_label_pooling={pooling} for a {cls.__name__}."
             )

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.data.features import FeatureSpec
-from ut_keras.hparam import BasicHParams, TransformerHParams
+from ut_keras.hparam_schema import BasicHParams, TransformerHParams
 from ut_keras.layers.attention import attention
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dropout as dropout_lib

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.decoding.options import Options
-from ut_keras.hparam import UniversalTransformerHParams
+from ut_keras.hparam_schema import UniversalTransformerHParams
 from ut_keras.layers.depth import mixed_depth
 from ut_keras.layers.halting import halting
 from ut_keras.models import transformer

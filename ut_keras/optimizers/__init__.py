@@ -8,7 +8,7 @@
 
 from typing import Any
 
-from ut_keras.hparam import BasicHParams, HParamError
+from ut_keras.hparam_schema import BasicHParams, HParamError
 from ut_keras.optimizers import learning_rate as learning_rate_lib
 from ut_keras.optimizers.adafactor import Adafactor
 from ut_keras.optimizers.adam import Adam, AdamW, MultistepAdam

@@ -15,8 +15,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras.hparam import BasicHParams
-from ut_keras.hparam.basic import check_train_steps, learning_rate_factors
+from ut_keras.hparam_schema import BasicHParams
+from ut_keras.hparam_schema.basic import check_train_steps, learning_rate_factors
 from ut_keras.registry import UnknownNameError, unknown_name_message
 
 # The hparam fields that factors read, and their values if the hparams do not have them.

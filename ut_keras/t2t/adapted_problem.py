@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ut_keras import hparam
+from ut_keras import hparam_schema
 from ut_keras.data import contract, features, tfrecords
 from ut_keras.data.reading import packing
 from ut_keras.data.writing import generation
@@ -66,7 +66,8 @@ class Adapted(problem.Problem):
         self.t2t: Any = t2t  # Any: the package may define attributes that the base class lacks
         t2t.adapted = self
         self.name = t2t.name
-        self._run_hparams: hparam.BasicHParams | None = None  # hparams of the run, once known
+        # The hparams of the run, once known.
+        self._run_hparams: hparam_schema.BasicHParams | None = None
         self._mode = ""  # T2T's mode of the dataset that is read
         self._class_features: list[str] = []  # known while data are generated
         self._pass: one_pass.OnePass | None = None
@@ -430,7 +431,7 @@ class Adapted(problem.Problem):
 
     def with_hparams(self, hparams: Any, split: str | None = None) -> "Adapted":
         other = copy.copy(self)
-        other._run_hparams = hparams if isinstance(hparams, hparam.BasicHParams) else None
+        other._run_hparams = hparams if isinstance(hparams, hparam_schema.BasicHParams) else None
         other._mode = "train" if split == "train" else "eval"
         if other._run_hparams == self._run_hparams:
             other._cache = self._cache  # the same hparams give the same values

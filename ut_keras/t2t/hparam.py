@@ -14,11 +14,11 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ut_keras import hparam as hparam_lib
+from ut_keras import hparam_schema as hparam_lib
 from ut_keras.errors import UserError
-from ut_keras.hparam import BasicHParams, saved
-from ut_keras.hparam import overrides as hparam_overrides
-from ut_keras.hparam.field import BOOLS, specs
+from ut_keras.hparam_schema import BasicHParams, saved
+from ut_keras.hparam_schema import overrides as hparam_overrides
+from ut_keras.hparam_schema.field import BOOLS, specs
 from ut_keras.t2t import missing
 
 _IGNORED = saved.T2T_BOOKKEEPING | saved.T2T_FUNCTION_TABLES | set(saved.RETIRED)

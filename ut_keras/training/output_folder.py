@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ut_keras import hparam
+from ut_keras import hparam_schema
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError, UserError
 from ut_keras.files import metrics_file, path_lock, whole_file
@@ -106,7 +106,7 @@ def write_records(directory: str, hp: Any, features: Any, **record: Any) -> None
     """Write the files that describe a run; `record` is written to run.json."""
     # `foreign_record` recognizes a run by run.json, so this file is written first.
     run_json.write(directory, **record)
-    hparam.save(hp, os.path.join(directory, "hparams.json"))
+    hparam_schema.save(hp, os.path.join(directory, "hparams.json"))
     feature_record.save(directory, features)
 
 

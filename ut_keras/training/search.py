@@ -19,8 +19,8 @@ from typing import Any
 
 from ut_keras.errors import UsageError, UserError
 from ut_keras.files import file_error, metrics_file, whole_file
-from ut_keras.hparam.field import HParamError
-from ut_keras.hparam.ranges import Range
+from ut_keras.hparam_schema.field import HParamError
+from ut_keras.hparam_schema.ranges import Range
 
 FILENAME = "search.journal"
 # Number of random trials before the estimator proposes. Optuna's default of 10 is T2T's default

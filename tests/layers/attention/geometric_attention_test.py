@@ -5,7 +5,7 @@ import tensorflow as tf
 from tests.layers import masked_attention
 from tests.layers.masked_attention import REAL, B, D, H, K, S, X
 from tests.models import examples
-from ut_keras import hparam
+from ut_keras import hparam_schema
 from ut_keras.layers.attention import attention, geometric_attention
 
 
@@ -121,5 +121,5 @@ def test_queries_over_columns_of_beams_match_reference():
 
 
 def test_geometric_attention_rejects_hard_attention():
-    with pytest.raises(hparam.HParamError, match="=0.* Received: hard_attention_k=2"):
+    with pytest.raises(hparam_schema.HParamError, match="=0.* Received: hard_attention_k=2"):
         examples.make("transformer", "self_attention_type=geometric,hard_attention_k=2")

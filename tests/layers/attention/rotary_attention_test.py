@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from tests.layers import layer_checks
 from tests.models import examples
-from ut_keras import hparam
+from ut_keras import hparam_schema
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.attention import rotary_attention
 
@@ -63,9 +63,9 @@ def test_logits_depend_only_on_distances():
 def test_rotary_attention_rejects_bad_arguments():
     with pytest.raises(ValueError, match="Received: key_channels=6, num_heads=2"):
         rotary_attention.RotaryAttention(2, 6)
-    with pytest.raises(hparam.HParamError, match="Received: key_channels=18"):
+    with pytest.raises(hparam_schema.HParamError, match="Received: key_channels=18"):
         examples.make("transformer", "pos=rotary,attention_key_channels=18")
     relative = "self_attention_type=dot_product_relative,max_relative_position=2"
     message = "pos='rotary'.*Received: self_attention_type='dot_product_relative'"
-    with pytest.raises(hparam.HParamError, match=message):
+    with pytest.raises(hparam_schema.HParamError, match=message):
         examples.make("transformer", f"pos=rotary,{relative}")

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from tests.layers import layer_checks
 from tests.models import examples
-from ut_keras import hparam
+from ut_keras import hparam_schema
 from ut_keras.layers.depth import act, recurrence
 from ut_keras.layers.halting import halting
 from ut_keras.layers.position import timing_signal
@@ -64,5 +64,7 @@ def test_states_stay_bounded():
 
 
 def test_input_injection_rejects_other_recurrences():
-    with pytest.raises(hparam.HParamError, match="'basic' or 'act'. Received: 'add' with 'skip'"):
+    with pytest.raises(
+        hparam_schema.HParamError, match="'basic' or 'act'. Received: 'add' with 'skip'"
+    ):
         examples.make("universal", "recurrence_input_injection=add,recurrence_type=skip")

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from tests.layers import layer_checks
 from tests.models import examples
-from ut_keras import hparam
+from ut_keras import hparam_schema
 from ut_keras.layers.position import coupled_position
 
 S, D, L, SEPARATOR = 4, 6, 20, 5
@@ -104,7 +104,7 @@ def test_padding_has_no_effect(last):
 @pytest.mark.parametrize("pos", ["order='up'", "separator=-1", "places=0"])
 def test_coupled_position_rejects_bad_arguments(pos):
     message = f"The hparams must fit .*{pos.partition('=')[0]} must be .*Received: .*"
-    with pytest.raises(hparam.HParamError, match=message):
+    with pytest.raises(hparam_schema.HParamError, match=message):
         examples.make("transformer", f'pos="coupled({pos})"')
 
 

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from tests.layers import layer_checks
 from tests.models import examples
-from ut_keras import hparam
+from ut_keras import hparam_schema
 from ut_keras.layers.position import randomized_position, timing_signal
 
 S, D, L, M = 4, 6, 40, 8
@@ -61,9 +61,13 @@ def test_sampled_positions_are_uniform():
 def test_randomized_position_rejects_bad_arguments():
     with pytest.raises(ValueError, match="max_length must .*max_length=5, positions=4"):
         randomized_position.RandomizedPosition(4, 5)
-    with pytest.raises(hparam.HParamError, match="Received: add_position_timing_signal=True"):
+    with pytest.raises(
+        hparam_schema.HParamError, match="Received: add_position_timing_signal=True"
+    ):
         examples.make("universal", "pos=randomized")
-    with pytest.raises(hparam.HParamError, match="max_length must .*Received: .*max_length=300"):
+    with pytest.raises(
+        hparam_schema.HParamError, match="max_length must .*Received: .*max_length=300"
+    ):
         examples.make("transformer", "pos=randomized,pos_randomized_range=200,max_length=300")
 
 

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.hparam import HParamError
+from ut_keras.hparam_schema import HParamError
 from ut_keras.layers.attention import attention
 from ut_keras.layers.attention.attention import KeyValue, Positions
 from ut_keras.layers.basic.signature import Shape

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.hparam import HParamError
+from ut_keras.hparam_schema import HParamError
 from ut_keras.layers.attention import attention
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.position.timing_signal import MAX_TIMESCALE

@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from ut_keras.hparam import BasicHParams, HParamError, TransformerHParams
+from ut_keras.hparam_schema import BasicHParams, HParamError, TransformerHParams
 
 POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras.hparam import UniversalTransformerHParams
+from ut_keras.hparam_schema import UniversalTransformerHParams
 from ut_keras.layers.basic import dense, from_hparams
 from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.layers.basic.layer import Layer, check_choice

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.hparam.field import HParamError
+from ut_keras.hparam_schema.field import HParamError
 from ut_keras.layers.basic import dense, from_hparams, prepostprocess
 from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.depth import gate, recurrence, stack, transformer_layer

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.hparam import UniversalTransformerHParams
+from ut_keras.hparam_schema import UniversalTransformerHParams
 from ut_keras.layers.basic import class_label_head, dense, from_hparams, renamed
 from ut_keras.layers.basic.layer import Layer, check_choice, check_least
 from ut_keras.layers.basic.signature import Initializer, Shape

@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.hparam import HParamError
+from ut_keras.hparam_schema import HParamError
 from ut_keras.layers.basic import class_label_head
 from ut_keras.layers.basic.class_label_head import Pooling
 from ut_keras.layers.basic.signature import Initializer

@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.hparam import HParamError, TransformerHParams
+from ut_keras.hparam_schema import HParamError, TransformerHParams
 from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.layer import PositionWise
 from ut_keras.layers.position import timing_signal

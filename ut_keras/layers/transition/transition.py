@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.hparam import TransformerHParams
+from ut_keras.hparam_schema import TransformerHParams
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import dense, dropout, from_hparams
 from ut_keras.layers.basic.signature import Shape

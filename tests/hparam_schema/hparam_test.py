@@ -1,20 +1,22 @@
 """Checks, notes, overrides and files of hyperparameters."""
 
 import dataclasses
+import importlib
 import json
 import pathlib
+import sys
 
 import pytest
 
-from ut_keras import hparam, parts
-from ut_keras.hparam import (
+from ut_keras import hparam_schema, parts
+from ut_keras.hparam_schema import (
     HParamError,
     LSTMHParams,
     TransformerHParams,
     UniversalTransformerHParams,
     saved,
 )
-from ut_keras.hparam.field import specs
+from ut_keras.hparam_schema.field import specs
 
 T2T = pathlib.Path(__file__).parent.parent / "testdata/t2t"
 CLASSES = [TransformerHParams, UniversalTransformerHParams, LSTMHParams]
@@ -59,7 +61,7 @@ def test_values_are_checked_in_every_constructor():
     assert_refuses(message, lambda: dataclasses.replace(hp, hidden_size=0))
     assert_refuses(message, hp.override, "hidden_size=0")
     assert_refuses(message, hp.override, {"hidden_size": 0})
-    assert_refuses(message, hparam.from_dict, {"hidden_size": 0})
+    assert_refuses(message, hparam_schema.from_dict, {"hidden_size": 0})
 
 
 # --- Overrides --------------------------------------------------------------------------------
@@ -353,16 +355,16 @@ def test_registered_recurrence_may_read_any_field(monkeypatch):
 
 def test_notebook_cell_can_register_a_class_again(monkeypatch):
     monkeypatch.setattr(saved, "_CLASSES", [*saved._CLASSES])
-    before = len(hparam.classes())
+    before = len(hparam_schema.classes())
     for _ in range(2):
         namespace = {"__module__": "__main__", "mine": 1}
         cls = type(
             "Mine", (UniversalTransformerHParams,), {**namespace, "__annotations__": {"mine": int}}
         )
         cls = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
-        hparam.register(cls)
-    assert len(hparam.classes()) == before + 1
-    assert type(hparam.from_dict(cls().to_dict())) is cls
+        hparam_schema.register(cls)
+    assert len(hparam_schema.classes()) == before + 1
+    assert type(hparam_schema.from_dict(cls().to_dict())) is cls
 
 
 # --- Dicts and files --------------------------------------------------------------------------
@@ -374,7 +376,7 @@ def test_dict_round_trip(cls):
     hp = cls(hidden_size=64, **other)
     values = hp.to_dict()
     assert list(values) == [field.name for field in dataclasses.fields(cls)]
-    again = hparam.from_dict(json.loads(json.dumps(values)))
+    again = hparam_schema.from_dict(json.loads(json.dumps(values)))
     assert type(again) is cls
     assert again == hp
 
@@ -382,9 +384,9 @@ def test_dict_round_trip(cls):
 @pytest.mark.parametrize("cls", CLASSES)
 def test_file_round_trip(cls, tmp_path):
     path = tmp_path / "hparams.json"
-    hparam.save(cls(), path)
-    hparam.save(cls(hidden_size=64), path)
-    assert hparam.load(path) == cls(hidden_size=64)
+    hparam_schema.save(cls(), path)
+    hparam_schema.save(cls(hidden_size=64), path)
+    assert hparam_schema.load(path) == cls(hidden_size=64)
     assert [p.name for p in tmp_path.iterdir()] == ["hparams.json"]
 
 
@@ -392,7 +394,7 @@ def test_file_round_trip(cls, tmp_path):
 def test_load_rejects_other_files(content, message, tmp_path):
     path = tmp_path / "hparams.json"
     path.write_text(content)
-    assert_refuses(f"hparams.json must hold .*{message}. Received: ", hparam.load, path)
+    assert_refuses(f"hparams.json must hold .*{message}. Received: ", hparam_schema.load, path)
 
 
 @pytest.mark.parametrize(
@@ -404,7 +406,7 @@ def test_load_rejects_other_files(content, message, tmp_path):
 )
 def test_load_reads_t2t_checkpoint_hparams(model, cls):
     path = T2T / "ckpt" / model / "hparams.json"
-    hp = hparam.load(path)
+    hp = hparam_schema.load(path)
     assert type(hp) is cls
     assert (hp.hidden_size, hp.filter_size, hp.num_heads, hp.optimizer) == (32, 64, 2, "true_adam")
     values = json.loads(path.read_text())
@@ -425,7 +427,7 @@ GOLDENS = sorted((T2T / "model").glob("*.a.json"))
 def test_from_dict_reads_all_golden_models(path):
     golden = json.loads(path.read_text())
     base = json.loads((T2T / "model/base_hparams.json").read_text())
-    hp = hparam.from_dict(base[golden["base_hparams_set"]] | golden["overrides"])
+    hp = hparam_schema.from_dict(base[golden["base_hparams_set"]] | golden["overrides"])
     assert all(getattr(hp, name) == value for name, value in golden["overrides"].items())
     # T2T's lstm_seq2seq has no fields that identify it; only the name of its model does.
     kinds = {"universal_transformer_base": UniversalTransformerHParams}
@@ -436,10 +438,10 @@ def test_from_dict_reads_all_golden_models(path):
 def test_from_dict_rejects_unknown_names():
     assert_refuses(
         "Unknown hparam: 'num_head'. The nearest names: num_heads",
-        hparam.from_dict,
+        hparam_schema.from_dict,
         {"num_head": 4},
     )
-    assert_refuses("top must be empty", hparam.from_dict, {"top": {"targets": "f"}})
+    assert_refuses("top must be empty", hparam_schema.from_dict, {"top": {"targets": "f"}})
 
 
 OLDER = {
@@ -461,7 +463,7 @@ OLDER = {
 
 def test_load_reads_hparams_of_older_t2t(tmp_path):
     (tmp_path / "hparams.json").write_text(json.dumps(OLDER))
-    hp = hparam.load(tmp_path / "hparams.json")
+    hp = hparam_schema.load(tmp_path / "hparams.json")
     hp.check_supported()
     assert hp == UniversalTransformerHParams(
         hidden_size=64,
@@ -483,10 +485,18 @@ def test_load_reads_hparams_of_older_t2t(tmp_path):
 )
 def test_from_dict_rejects_unsupported_values_of_older_t2t(name, value):
     message = f" {name} must be .* Received: {name}={value!r}"
-    assert_refuses(message, hparam.from_dict, {**OLDER, name: value})
+    assert_refuses(message, hparam_schema.from_dict, {**OLDER, name: value})
 
 
 def test_from_dict_converts_only_0_and_1_to_bool():
     assert_refuses(
-        "use_pad_remover must be True or False", hparam.from_dict, {"use_pad_remover": 2}
+        "use_pad_remover must be True or False", hparam_schema.from_dict, {"use_pad_remover": 2}
     )
+
+
+def test_old_package_name_warns_and_gives_the_same_objects():
+    sys.modules.pop("ut_keras.hparam", None)
+    with pytest.warns(DeprecationWarning, match="hparam_schema"):
+        old = importlib.import_module("ut_keras.hparam")
+    assert old.UniversalTransformerHParams is hparam_schema.UniversalTransformerHParams
+    assert old.HParamError is hparam_schema.HParamError

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ut_keras.hparam import limits
+from ut_keras.hparam_schema import limits
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import functools
 from typing import Any, Literal, get_args
 
 from ut_keras import parts
-from ut_keras.hparam import ignored_fields
-from ut_keras.hparam.basic import DIMENSIONS, POSTPROCESS, BasicHParams
-from ut_keras.hparam.field import (
+from ut_keras.hparam_schema import ignored_fields
+from ut_keras.hparam_schema.basic import DIMENSIONS, POSTPROCESS, BasicHParams
+from ut_keras.hparam_schema.field import (
     NON_NEGATIVE,
     POSITIVE,
     RATE,

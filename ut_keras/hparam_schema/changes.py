@@ -11,8 +11,8 @@ change the updates in training.
 
 from typing import Any
 
-from ut_keras.hparam.basic import BasicHParams
-from ut_keras.hparam.field import HParamError, specs
+from ut_keras.hparam_schema.basic import BasicHParams
+from ut_keras.hparam_schema.field import HParamError, specs
 
 
 def non_defaults(hp: BasicHParams) -> dict[str, Any]:

@@ -3,14 +3,14 @@
 An `unsupported` field accepts only its default. An `ignored` field accepts any value and has a
 reason why the value has no effect.
 
-The classes of `ut_keras.hparam` inherit these fields, so that T2T's hparams.json can be read and
-written completely. They declare the fields that have an effect themselves.
+The classes of `ut_keras.hparam_schema` inherit these fields, so that T2T's hparams.json can be read
+and written completely. They declare the fields that have an effect themselves.
 """
 
 import dataclasses
 from typing import Literal
 
-from ut_keras.hparam.field import (
+from ut_keras.hparam_schema.field import (
     NON_NEGATIVE,
     POSITIVE,
     RATE,

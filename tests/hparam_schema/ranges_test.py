@@ -5,8 +5,8 @@ import random
 import pytest
 
 from ut_keras import hparams
-from ut_keras.hparam import HParamError, ranges
-from ut_keras.hparam.ranges import RangedHParams
+from ut_keras.hparam_schema import HParamError, ranges
+from ut_keras.hparam_schema.ranges import RangedHParams
 
 
 class _Draws:

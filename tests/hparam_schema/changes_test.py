@@ -1,8 +1,8 @@
 import pytest
 
 from ut_keras import hparams
-from ut_keras.hparam import TransformerHParams, UniversalTransformerHParams, changes
-from ut_keras.hparam.field import HParamError, specs
+from ut_keras.hparam_schema import TransformerHParams, UniversalTransformerHParams, changes
+from ut_keras.hparam_schema.field import HParamError, specs
 
 _HP = hparams.get("adaptive_universal_transformer_tiny", "num_heads=2")
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ut_keras.errors import UserError
-from ut_keras.hparam import limits
+from ut_keras.hparam_schema import limits
 
 POSITIVE = "[1, inf)"
 NON_NEGATIVE = "[0, inf)"

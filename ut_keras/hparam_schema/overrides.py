@@ -12,7 +12,7 @@ fields that allow it.
 import re
 from typing import Any
 
-from ut_keras.hparam.field import HParamError, UnquotedWord
+from ut_keras.hparam_schema.field import HParamError, UnquotedWord
 
 _NAME = re.compile(r"\s*([A-Za-z_][\w.]*)\s*=[ \t]*")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")

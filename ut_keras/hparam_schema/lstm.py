@@ -6,9 +6,9 @@ Names and defaults are T2T's (`models/lstm.py`).
 import dataclasses
 from typing import Literal
 
-from ut_keras.hparam import ignored_fields
-from ut_keras.hparam.basic import BasicHParams
-from ut_keras.hparam.field import POSITIVE, RATE, field, training
+from ut_keras.hparam_schema import ignored_fields
+from ut_keras.hparam_schema.basic import BasicHParams
+from ut_keras.hparam_schema.field import POSITIVE, RATE, field, training
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

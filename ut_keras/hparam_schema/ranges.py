@@ -14,8 +14,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from ut_keras.hparam.basic import BasicHParams
-from ut_keras.hparam.field import HParamError, specs
+from ut_keras.hparam_schema.basic import BasicHParams
+from ut_keras.hparam_schema.field import HParamError, specs
 from ut_keras.registry import unknown_name_message
 
 _FLOAT, _INT, _DISCRETE, _CATEGORICAL = "float", "int", "discrete", "categorical"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ut_keras.hparam import overrides
-from ut_keras.hparam.field import HParamError, UnquotedWord
+from ut_keras.hparam_schema import overrides
+from ut_keras.hparam_schema.field import HParamError, UnquotedWord
 
 
 @pytest.mark.parametrize(

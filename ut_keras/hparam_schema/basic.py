@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
-from ut_keras.hparam import ignored_fields, limits
-from ut_keras.hparam import overrides as overrides_lib
-from ut_keras.hparam.field import (
+from ut_keras.hparam_schema import ignored_fields, limits
+from ut_keras.hparam_schema import overrides as overrides_lib
+from ut_keras.hparam_schema.field import (
     NON_NEGATIVE,
     POSITIVE,
     RATE,

@@ -1,0 +1,32 @@
+"""Hyperparameters: frozen, typed dataclasses with T2T's names and defaults.
+
+Importing this package does not import TensorFlow.
+
+    hp = hparam_schema.UniversalTransformerHParams(recurrence_type="act").override("hidden_size=64")
+    hparam_schema.save(hp, "hparams.json"); hparam_schema.load("hparams.json")
+
+`field` defines how a hyperparameter is declared. `basic`, `transformer` and `lstm` declare the
+hyperparameters that have an effect. `ignored_fields` declares T2T's other hyperparameters.
+"""
+
+from ut_keras.hparam_schema.basic import BasicHParams
+from ut_keras.hparam_schema.changes import check_same_architecture
+from ut_keras.hparam_schema.field import HParamError, field
+from ut_keras.hparam_schema.lstm import LSTMHParams
+from ut_keras.hparam_schema.saved import classes, from_dict, load, register, save
+from ut_keras.hparam_schema.transformer import TransformerHParams, UniversalTransformerHParams
+
+__all__ = [
+    "BasicHParams",
+    "HParamError",
+    "LSTMHParams",
+    "TransformerHParams",
+    "UniversalTransformerHParams",
+    "check_same_architecture",
+    "classes",
+    "field",
+    "from_dict",
+    "load",
+    "register",
+    "save",
+]
