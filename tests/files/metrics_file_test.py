@@ -1,3 +1,4 @@
+import io
 import os
 
 import pytest
@@ -15,6 +16,32 @@ def test_append_removes_incomplete_line(tmp_path):
     path.write_text('{"st')
     metrics_file.append(str(tmp_path), {"step": 3})
     assert path.read_text() == '{"step": 3}\n'
+
+
+def test_append_removes_incomplete_line_longer_than_a_block(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1}\n{"step": 2, "' + "x" * 10_000)
+    metrics_file.append(str(tmp_path), {"step": 2})
+    assert path.read_text() == '{"step": 1}\n{"step": 2}\n'
+
+
+def test_append_reads_a_part_of_a_long_file(tmp_path, monkeypatch):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1}\n' * 100_000)
+    sizes = []
+
+    class Counted(io.FileIO):
+        def read(self, size=-1):
+            content = super().read(size)
+            sizes.append(len(content))
+            return content
+
+    monkeypatch.setattr(
+        metrics_file, "open", lambda name, mode, buffering: Counted(name, "a+"), raising=False
+    )
+    metrics_file.append(str(tmp_path), {"step": 2})
+    assert path.read_bytes().endswith(b'{"step": 1}\n{"step": 2}\n')
+    assert 0 < sum(sizes) < 10_000
 
 
 def test_append_does_not_change_hard_linked_copy(tmp_path):

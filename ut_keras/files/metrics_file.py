@@ -19,6 +19,7 @@ from ut_keras.files import file_error, json_file, whole_file
 
 FILENAME = "metrics.jsonl"
 _SIGNATURE = b'{"step": '
+_SEARCH_BLOCK = 4096  # bytes that are read at a time when searching from the end of the file
 NON_METRIC_KEYS = ("step", "time", "problem", "split", "by")
 BY_TRAINING = {"by": "training"}  # arguments for `records`
 _LARGEST_FINITE = 1e300  # larger numbers overflow in computations
@@ -90,16 +91,28 @@ def append(output_dir: str, record: dict[str, Any]) -> None:
     # Unbuffered: a buffer would keep what did not fit on a full disk and write it later.
     with file_error.named(path(output_dir)), open(path(output_dir), "a+b", buffering=0) as file:
         file.seek(0)
-        content = file.read()
-        _check_signature(output_dir, content)
-        whole = content.rfind(b"\n") + 1
-        if whole != len(content):
+        _check_signature(output_dir, file.read(len(_SIGNATURE)))
+        whole = _end_of_last_line(file)
+        if whole != file.seek(0, os.SEEK_END):
             file.truncate(whole)
         data = json.dumps(record).encode() + b"\n"
         if file.write(data) != len(data):
             file.truncate(whole)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path(output_dir))
         os.fsync(file.fileno())
+
+
+def _end_of_last_line(file):
+    """Return the position after the last line break of a file, searching from its end."""
+    end = file.seek(0, os.SEEK_END)
+    while end > 0:
+        start = max(0, end - _SEARCH_BLOCK)
+        file.seek(start)
+        found = file.read(end - start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return 0
 
 
 def filter_records(output_dir: str, is_kept: Callable[[dict[str, Any]], bool]) -> None:
