@@ -1,0 +1,59 @@
+"""Serve an export over HTTP in the form of TensorFlow Serving's REST API.
+
+    python docs/examples/rest_server.py served/reverse reverse --port=8501
+    curl -d '{"instances": ["3 1 4 1 5"]}' http://localhost:8501/v1/models/reverse:predict
+"""
+
+import argparse
+import base64
+import json
+import os
+
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  registers the operations of subword models
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+from starlette.routing import Route
+
+
+def make_app(folder, name):
+    """Return the application for the highest version in a folder, such as served/reverse."""
+    version = max(filter(str.isdigit, os.listdir(folder)), key=int)
+    model = tf.saved_model.load(os.path.join(folder, version))
+
+    def predict(body):
+        function = model.signatures[body.get("signature_name", "serving_default")]
+        specs = function.structured_input_signature[1]
+        columns = {key: [_value(row, key) for row in body["instances"]] for key in specs}
+        outputs = function(**{key: tf.constant(columns[key], specs[key].dtype) for key in specs})
+        lists = [outputs[name].numpy().tolist() for name in sorted(outputs)]
+        return [dict(zip(sorted(outputs), row, strict=True)) for row in zip(*lists, strict=True)]
+
+    async def answer(request):
+        try:
+            body = json.loads(await request.body())
+            result, status = {"predictions": await run_in_threadpool(predict, body)}, 200
+        except (ValueError, TypeError, KeyError, AttributeError, tf.errors.OpError) as error:
+            result, status = {"error": f"{type(error).__name__}: {error}"}, 400
+        text = json.dumps(result, default=lambda value: value.decode(errors="replace"))
+        return Response(text, status, media_type="application/json")
+
+    return Starlette(routes=[Route(f"/v1/models/{name}:predict", answer, methods=["POST"])])
+
+
+def _value(row, key):
+    """Return the value of an input: {"inputs": value}, or the value itself if there is only one."""
+    value = row[key] if isinstance(row, dict) and "b64" not in row else row
+    return base64.b64decode(value["b64"]) if isinstance(value, dict) else value
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", help="folder that contains the versions of an export")
+    parser.add_argument("name", help="name of the model in the address")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8501)
+    args = parser.parse_args()
+    uvicorn.run(make_app(args.folder, args.name), host=args.host, port=args.port)

@@ -1,0 +1,98 @@
+"""The server in docs/examples, with curl's requests and with `ut-query-server`'s client."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from ut_keras import export, load
+from ut_keras.bin import query_server
+
+SCRIPT = os.path.join(os.path.dirname(__file__), "../../docs/examples/rest_server.py")
+TEXTS = ["3 1 4 1 5", "2 7", ""]
+
+
+@pytest.fixture(scope="module")
+def run():
+    return load("reverse40")
+
+
+@pytest.fixture(scope="module")
+def address(run, tmp_path_factory):
+    """ "host:port" of a server with an export of `reverse40`."""
+    folder = tmp_path_factory.mktemp("served")
+    export.export_saved_model(
+        run.model, run.encoders, str(folder / "9"), beam_size=2, decode_length=2
+    )
+    (folder / "10.tmp").mkdir()  # not a version
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, SCRIPT, str(folder), "reverse", f"--port={port}"]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        _wait(server, port)
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.communicate(timeout=60)
+
+
+def _wait(server, port):
+    for _ in range(600):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return
+        assert server.poll() is None, server.stderr.read().decode()
+        time.sleep(0.2)
+    raise TimeoutError
+
+
+def _post(address, body):
+    request = urllib.request.Request(
+        f"http://{address}/v1/models/reverse:predict", json.dumps(body).encode()
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+@pytest.mark.slow
+def test_server_gives_the_outputs_of_the_run(address, run):
+    predictions = query_server.predict(address, "reverse", TEXTS, timeout_secs=60)
+    expected = run.translate(TEXTS, beam_size=2, decode_length=2)
+    assert [row["outputs"][0] for row in predictions] == expected
+    assert expected[0] == "5 1 4 1 3"
+
+
+@pytest.mark.slow
+def test_server_takes_other_signatures_and_encodings(address):
+    instances = [{"inputs": "2 7", "targets": "7 2"}, {"inputs": "2 7", "targets": "2 7"}]
+    status, answer = _post(address, {"signature_name": "score", "instances": instances})
+    likely, unlikely = (row["scores"] for row in answer["predictions"])
+    assert status == 200 and unlikely < likely < 0
+    status, answer = _post(address, {"instances": [{"b64": "MiA3"}]})
+    assert status == 200 and answer["predictions"][0]["outputs"][0] == "7 2"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "body, expected",
+    [
+        ([], "AttributeError"),
+        ({}, "instances"),
+        ({"instances": [1.5]}, "TypeError"),
+        ({"instances": ["2"], "signature_name": "typo"}, "typo"),
+    ],
+)
+def test_server_rejects_invalid_requests(address, body, expected):
+    status, answer = _post(address, body)
+    assert status == 400 and expected in answer["error"]
