@@ -203,8 +203,9 @@ def _git(*words):
 
 
 def _setting(cell):
-    parts = (cell.hparams_set, cell.hparams, *cell.flags, f"{cell.updates:,} updates")
-    return ", ".join(part for part in parts if part)
+    changed = ", ".join(f"`{value}`" for value in (cell.hparams, *cell.flags) if value)
+    changed = f" with {changed}" if changed else ""
+    return f"Train `{cell.hparams_set}`{changed} for {cell.updates:,} updates."
 
 
 # --- The results of a run -------------------------------------------------------------------------
