@@ -1,17 +1,21 @@
-"""Table 4 of the paper. Models are trained on strings of 1 to 40 decimal digits and tested on
-exactly 400 symbols. For addition, the 400 symbols are both numbers and the sign. Char-acc and
-seq-acc are measured with greedy decoding that ends at EOS. Validation uses teacher forcing on
-strings of 1 to 400 symbols. Only a tenth of these lengths occur in training. The checkpoint is
-therefore chosen with strings as long as the test strings.
+"""This table repeats table 4 of the paper. Models are trained on strings of 1 to 40 decimal digits
+and tested on exactly 400 symbols. For addition, the 400 symbols are the two numbers and the plus
+sign. Char-acc is the share of correct characters, and seq-acc is the share of correct strings.
+Decoding is greedy and ends at EOS.
 
-- `coupled` is an addition of ut_keras: corresponding positions of the input and the output have
-  the same position signal (`pos=coupled`). We supply which positions correspond. How training
-  samples these signals was chosen with other strings of up to 400 symbols, which are in no split
-  (see [what was tried](#what-was-tried) and the [protocol](#protocol)).
-- With the paper's setting, the Transformer (on copy and reverse) and the Universal Transformer (on
-  copy) decode strings of the trained lengths correctly, but no string of 400 symbols. The
-  Transformer has its best validation accuracy after a third of the updates on copy and after two
-  thirds on reverse. The Universal Transformer on copy has it after two thirds.
+Validation uses teacher forcing on strings of 1 to 400 symbols. Only a tenth of these lengths occur
+in training. The validation strings that choose the checkpoint are therefore up to as long as the
+test strings.
+
+- `coupled` is an addition of ut_keras: corresponding positions of the input and the output have the
+  same position signal (`pos=coupled`). We specify which positions correspond. The method by which
+  training samples these signals was chosen with additional strings of up to 400 symbols. These
+  strings are in no split (see [what was tried](#what-was-tried) and the [protocol](#protocol)).
+- The other models in the table use the paper's setting. The Transformer (on copy and reverse) and
+  the Universal Transformer (on copy) decode strings of the trained lengths correctly, but no string
+  of 400 symbols.
+- The Transformer reaches its best validation accuracy on copy after a third of the updates, and on
+  reverse after two thirds. The Universal Transformer reaches it on copy after two thirds.
 - The Transformer's run on copy was paused for 33 of its 56 minutes.
 """
 

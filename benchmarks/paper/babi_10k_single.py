@@ -1,22 +1,25 @@
-"""Dehghani et al. 2019, table 1 and appendix B. One model per task is trained on the 10,000
-questions of the task. Every tenth story is held out for validation, so 9,000 remain. The numbers
-are errors in percent. The paper's column shows the best of ten seeds, then the mean and deviation
-of the ten.
+"""This table repeats table 1 and appendix B of the paper. One model per task is trained on the
+10,000 questions of the task. Every tenth story is held out for validation, so 9,000 questions
+remain. The numbers are errors in percent. The column "paper" shows the best of ten seeds, then the
+mean and the standard deviation of the ten.
 
-- **Task 3** is missing because only 1,925 of its 10,000 training questions were available. With
-  the official archive, the problem `babi_qa_sentence_single_task3_10k_valid` can be run too.
+- **Task 3** is missing because only 1,925 of its 10,000 training questions were available. With the
+  official archive, the problem `babi_qa_sentence_single_task3_10k_valid` can be run too.
 - **Task 16** is not solved. Without additional data, every setting that was tried has about 50 %
   error on validation (see [what was tried](#what-was-tried)). The model memorizes the 9,000 stories
-  before it finds the rule. A mean without task 16 is therefore lower than a mean with it.
-- The cell **`task16, permuted`** is an addition of ut_keras and not part of any mean. It trains on
-  20 copies of each story in which names, animals and colors are exchanged.
+  before it finds the rule. The mean of ut_keras excludes task 16 and is therefore lower than a mean
+  that includes it.
+- The row **`task16, permuted`** is an addition of ut_keras and not part of any mean. Its model is
+  trained on 20 copies of each story. In each copy, names, animals and colors are exchanged.
 - **Duplicates:** some test questions are also in the training file, together with their stories.
-  Of 1,000 test questions, these are 741 in task 4, 203 in task 20, 152 in task 17, and at most 25
-  in every other task. This is a property of the dataset and affects all published results.
+  Each task has 1,000 test questions. Of these, 741 are duplicates in task 4, 203 in task 20, 152 in
+  task 17, and at most 25 in every other task. This is a property of the dataset and affects all
+  published results.
 - **Ponder time:** section 3.1 of the paper says that the ponder time rises with the number of
   supporting facts. This is hardly visible here. The eight tasks with one fact take 2.9 steps on
-  average (2.0 to 3.5). The eight tasks with two facts take 3.2 (2.4 to 4.0, the maximum). The two
-  seeds of task 13 alone differ by 0.8. Task 3, with three facts, is missing.
+  average (2.0 to 3.5). The eight tasks with two facts take 3.2 steps (2.4 to 4.0, the maximum). The
+  ponder times of the two seeds of task 13 already differ by 0.8. Task 3, with three facts, is
+  missing.
 """
 
 from tables import Cell, Score, Table, babi

@@ -1,6 +1,6 @@
-"""One model for all tasks, trained on the 1,000 questions of each task with the recipe of the 10k
-tables. The recipe of the table "bAbI, 1k, single task" was tried once and has a higher validation
-error (see [what was tried](#what-was-tried)).
+"""One model is trained for all tasks, on the 1,000 questions of each task. The recipe is the recipe
+of the 10k tables. The recipe of the table "bAbI, 1k, single task" was tried once and has a higher
+validation error (see [what was tried](#what-was-tried)).
 
 The adaptive model learns faster with `class_label_pooling=last` if stories of up to 16 sentences
 also share a bucket. Its validation error after 8,000 updates is then 16.4 % instead of 18.7 %. At

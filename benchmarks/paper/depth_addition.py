@@ -1,12 +1,12 @@
 """The model adds two numbers column by column. It is trained on numbers of 1 to 10 digits. The
 score is the share of sums in which every digit is correct. Each column has its own output. With a
-halting rule, it also has its own number of steps.
+halting rule, each column also has its own number of steps.
 
-All models except `q_halt` learn the trained lengths. With 20 digits, most models get most digits
-right but few complete sums. Only the data router gets every sum right. The carry into a column
-depends on the nearest column to its right whose digits do not add up to nine. The router's
-attention finds this column at any distance. After five steps, 99.7 % of the router's sums are
-correct.
+All models except `q_halt` learn the trained lengths. With 20 digits, most models predict most
+digits correctly, but few complete sums. Only the data router predicts every sum correctly. The
+carry into a column depends on the nearest column to its right whose digits do not add up to nine.
+The router's attention finds this column at any distance. After five steps, 99.7 % of the router's
+sums are correct.
 """
 
 from tables import Table, depth

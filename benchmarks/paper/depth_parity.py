@@ -4,13 +4,13 @@ Its strings have up to 40 digits, and 14 steps are too few to count them one by 
 
 The validation split is sampled from the 88 strings that are not in the training data. Short strings
 are sampled more often: a string of 6 digits is as frequent as sixteen strings of 10 digits
-together. So small differences in the validation score mean nothing.
+together. Small differences in the validation score therefore mean nothing.
 
-Fixed depth, ACT and PonderNet have a validation accuracy of 95 to 98 % in the mean over three
-seeds. The data router has 100 %, and the other models have less than 95 %. Only the data router
-generalizes to longer strings. It takes about one step per digit, so strings of 20 digits need at
-least 20 steps. Training never used so many. With 28 steps, the three seeds predict 99.7 to 100 % of
-these strings correctly. With 40 steps, one of the seeds fails again.
+On average over three seeds, fixed depth, ACT and PonderNet have a validation accuracy of 95 to 98
+%. The data router has 100 %, and the other models have less than 95 %. Only the data router
+generalizes to longer strings. It needs about one step per digit, so strings of 20 digits need at
+least 20 steps. Training never used this many steps. With 28 steps, the three seeds predict 99.7 to
+100 % of these strings correctly. With 40 steps, one of the seeds fails again.
 """
 
 from tables import Table, depth

@@ -1,6 +1,6 @@
-"""Table 3 of the paper. Not run: the training text (203 million words of novels) was unavailable,
-and training would take too long on two cores. With the text and GPUs, the printed commands are
-sufficient to run the experiment.
+"""This is table 3 of the paper. It was not run: the training text (203 million words of novels) was
+unavailable, and training would take too long on two cores. If you have the text and GPUs, you can
+run the experiment with the printed commands.
 """
 
 from tables import Cell, Score, Table

@@ -1,23 +1,25 @@
-"""Tables 5 and 6 of the paper, Learning to Execute. The memory tasks have up to 55 digits. The
-programs have up to two nested operations on numbers of up to 5 digits. As in the paper, training
-uses the mix strategy: the number of digits and the number of operations are sampled uniformly up to
-these limits. Validation does the same. In the test split, both numbers are always at their limit.
-The paper does not describe its test split. Decoding is greedy and ends at EOS.
+"""This table repeats tables 5 and 6 of the paper, Learning to Execute. The memory tasks have up to
+55 digits. The programs have up to two nested operations on numbers of up to 5 digits. As in the
+paper, training uses the mix strategy: the number of digits and the number of operations are sampled
+uniformly up to these limits. Validation does the same. In the test split, every example has the
+maximum number of digits and of operations. The paper does not describe its test split. Decoding is
+greedy and ends at EOS.
 
 - The LSTM was still improving on copy when training ended. Its validation score was 0.056 after
   1,000 updates and 0.259 at the end.
-- Programs needed many updates with few tokens each. `universal_small_batch` uses relative attention
-  and a transition that sees neighboring positions. It solves four times as many programs as
-  `universal` in less time. This setting was chosen among several by the validation score, which is
-  0.624. The test programs are harder.
-- `transformer_small_batch` uses the same recipe with four layers that have their own weights, and
-  with a dense transition. It is better: 0.447 on the test and 0.689 on validation. The advantage of
-  the Universal Transformer that the paper reports does not appear here.
-- `universal_large_batch` is meant for a GPU.
+- To learn programs, the models needed many updates with few tokens each. `universal_small_batch`
+  has small batches, relative attention and a transition that sees neighboring positions. It solves
+  four times as many programs as `universal`, in less time. This setting was chosen among several by
+  its validation score of 0.624. The test programs are harder than the validation programs.
+- `transformer_small_batch` uses the same recipe with a dense transition and with four layers that
+  have their own weights. It is better than `universal_small_batch`: 0.447 on the test and 0.689 on
+  validation. The paper reports an advantage of the Universal Transformer, which does not appear
+  here.
+- `universal_large_batch` is meant for training on a GPU.
 - A run of `double` was paused for 24 of its 49 minutes.
 
-This table shows the accuracy of `universal_small_batch` on programs with a single operation and
-five-digit numbers, 100 programs per operation:
+This table shows how many programs with a single operation and five-digit numbers
+`universal_small_batch` solves, out of 100 per operation:
 
 | Operation | Correct of 100 |
 | --- | --- |
@@ -27,7 +29,7 @@ five-digit numbers, 100 programs per operation:
 | loops (`for`, a sum and a product with a small number) | 26 |
 | products | 0 |
 
-This table shows its accuracy on 2,000 additional programs, sampled like the test split:
+This table shows its accuracy on 2,000 additional programs that are sampled like the test split:
 
 | Programs | Share of all | Correct |
 | --- | --- | --- |

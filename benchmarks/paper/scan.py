@@ -1,18 +1,18 @@
-"""SCAN (Lake & Baroni 2018). The score is the share of commands for which all actions are correct,
-with greedy decoding. In "length 26", models are tested on commands with more than 26 actions. This
-split is from Csordás et al. 2021 ("The Devil is in the Detail"), who report 1.00 with relative
-attention.
+"""In SCAN (Lake & Baroni 2018), a model translates a command into actions. The score is the share
+of commands for which all actions are correct, with greedy decoding. In the split "length 26",
+models are tested on commands with more than 26 actions. This split is from Csordás et al. 2021
+("The Devil is in the Detail"), who report 1.00 with relative attention.
 
 - `universal_50k` is trained for 50,000 updates, as in Csordás et al. It was trained on a GPU with
   `benchmarks/in_jax.py` while another run used the same GPU. It predicts all test commands
   correctly except 53 of the 128 longest ones. On these 53, it stops after 46 of 48 actions.
 - `published` is `universal_50k` without scaling of the embeddings, as in Csordás et al. It is meant
-  to be trained on a GPU.
+  for training on a GPU.
 - All other models use the same training with a fifth of the updates.
 
 A tenth of the training examples is held out for validation. These examples are as short as the
-training examples, so they cannot show which checkpoint generalizes best. As in the publication,
-the last checkpoint is used.
+training examples, so they cannot show which checkpoint generalizes best. As in Csordás et al., the
+last checkpoint is therefore tested.
 """
 
 from tables import Cell, Score, Table

@@ -1,8 +1,8 @@
-"""The task of table 2 of the paper, with much less data. The paper trains on 9 % of 1.6 million
-sentences and reports 0.9920. These sentences were unavailable. Here 733 sentences are used for
-training, 81 for validation and 7,334 for the test. They are the sentences from Linzen's data that
-others have published with their code. Most of them have attractors, which are nouns between the
-subject and the verb whose number differs from the subject's.
+"""This is the task of table 2 of the paper, with much less data. The paper trains on 9 % of 1.6
+million sentences and reports 0.9920. These sentences were unavailable. Here 733 sentences are used
+for training, 81 for validation and 7,334 for the test. They come from Linzen's data, and other
+authors have published them with their code. Most of them have attractors. An attractor is a noun
+between the subject and the verb whose number (singular or plural) differs from the subject's.
 """
 
 import os

@@ -1,7 +1,8 @@
-"""Parsing (Vinyals et al. 2015; not in the paper of the Universal Transformer). The score is the
-F1 of labelled brackets in greedily decoded trees. The treebank requires a licence, so its public
-sample of 3,914 trees is used instead. The files wsj_0180 to wsj_0199 are the test split (245
-trees), and 200 of the other trees are the validation split.
+"""This task is not in the paper of the Universal Transformer. The model parses sentences into
+trees, as in Vinyals et al. 2015. The score is the F1 of labelled brackets in greedily decoded
+trees. The treebank requires a licence, so its public sample of 3,914 trees is used instead. The
+files wsj_0180 to wsj_0199 are the test split (245 trees), and 200 of the other trees are the
+validation split.
 """
 
 from tables import Cell, Score, Table

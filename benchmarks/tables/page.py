@@ -65,7 +65,8 @@ def texts_of(every, found):
     )
     hours = (
         f"The runs in the tables took {taken:.1f} hours on one core, not counting those on a GPU.\n"
-        f"The other tried settings took at least {more:.1f} hours. Some have no recorded time."
+        f"The other settings that were tried took at least {more:.1f} hours. The time of some runs "
+        "was not recorded."
     )
     texts = {("results", "hours"): hours, ("results", "tried"): blocks.table(rows)}
     for table in every:
@@ -110,7 +111,10 @@ def _section(table, found, tried):
         cells = "; ".join(
             f"{what} ({count} cells)" if count > 1 else what for what, count in waiting.items()
         )
-        text += f"Not run yet (parentheses: paper's scores or number of cells): {cells}.\n\n"
+        text += (
+            "These cells have not been run yet (in parentheses: the paper's scores or the number "
+            f"of cells): {cells}.\n\n"
+        )
     return (
         f"{text}To print the commands: `python benchmarks/paper.py --table={table.name} --list`.\n"
     )

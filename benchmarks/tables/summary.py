@@ -58,20 +58,20 @@ def _public_single(tasks):
     errors = list(map(float, babi.PUBLIC.split()))
     mean = statistics.mean(errors[task - 1] for task in tasks or range(1, 1 + len(errors)))
     where = f"[andreamad8]({_GITHUB}andreamad8/Universal-Transformer-Pytorch)"
-    return f"{mean:.2f}, best of ten ({where})"
+    return f"{mean:.2f}, the best of ten runs ({where})"
 
 
 _GITHUB = "https://github.com/"
 _JOINT = (
-    "about 40; the authors' code without halting, a run that was stopped early "
+    "about 40; a run of the authors' code without halting that was stopped early "
     f"([bAbI-T2T #7]({_GITHUB}MostafaDehghani/bAbI-T2T/issues/7))"
 )
 _STRINGS = "decode/accuracy_per_sequence"
 _SUMS = (
-    "0.99; trained on 20-digit numbers, tested on 100 digits "
+    "0.99 on numbers of 100 digits, after training on 20 digits "
     f"([McLeish et al. 2024]({_GITHUB}mcleish7/arithmetic))"
 )
-_CAPTIONS = f"41.02; lower-cased text ([LividWo]({_GITHUB}LividWo/Revisit-MMT))"
+_CAPTIONS = f"41.02 on lower-cased text ([LividWo]({_GITHUB}LividWo/Revisit-MMT))"
 _SCAN, _NDR = "1.00 (Csordás et al. 2021)", "1.00 (Csordás et al. 2022)"
 _OF_STRINGS, _OF_SUMS = "strings correct", "sums correct"
 _OF_ANSWERS, _OF_COMMANDS = "answers correct", "commands correct"
@@ -151,10 +151,10 @@ def table(rows):
             best, _, mean = row.paper.partition("; ")
             errors.append((row.what, best, mean, *shared))
     return (
-        "Error in percent, averaged over the tasks. **Lower is better.** Parentheses: number of\n"
-        "failed tasks (error above 5 %).\n\n"
+        "This table shows the error in percent, averaged over the tasks. **Lower is better.** The\n"
+        "number of failed tasks (error above 5 %) is in parentheses.\n\n"
         f"{blocks.table(errors)}\n"
-        "Accuracy (0 to 1) and BLEU. **Higher is better.**\n\n"
+        "This table shows accuracies (0 to 1) and BLEU. **Higher is better.**\n\n"
         f"{blocks.table(scores)}"
     )
 

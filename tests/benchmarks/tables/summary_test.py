@@ -28,14 +28,15 @@ def test_means_are_of_the_same_tasks():
     row = summary.rows(EVERY, _lines(range(11, 21)))[1]
     assert row.what == "bAbI 10k, single task† (10 of 20 tasks)"
     assert row.paper == "0.38 (0/10); 1.15 ± 1.40"
-    assert row.other.startswith("13.68, best of ten ([andreamad8](https://")
+    assert row.other.startswith("13.68, the best of ten runs ([andreamad8](https://")
     assert (row.ours, row.seeds) == ("2.00 (0/10)", "1")
     assert row.points["ours"] == [98.0] and row.points["paper"] == [pytest.approx(98.85)]
     assert summary.rows(EVERY, _lines(range(12, 21))) == summary.rows(EVERY, made_up.lines())
 
 
 def test_table_has_one_direction_per_part():
-    errors, scores = summary.table(summary.rows(EVERY, made_up.lines())).split("\nAccuracy")
+    table = summary.table(summary.rows(EVERY, made_up.lines()))
+    errors, scores = table.split("\nThis table shows accuracies")
     assert "Lower is better" in errors and "Higher is better" not in errors
     assert "Higher is better" in scores and "Lower is better" not in scores
     assert errors.count("\n| bAbI 1") == 4 and scores.count("correct |") == 8
