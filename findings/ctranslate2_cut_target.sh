@@ -4,11 +4,11 @@
 # Version:   ctranslate2 4.8.5
 # Behaviour: `score_batch` has `max_input_length=1024` by default. It cuts the target as well as the
 #            source, keeps the end token, and returns the log probability of the cut text.
-# Surprise:  the option's name and help speak of inputs only. No warning is printed, and a cut target
-#            gets a better score than the complete one, so a ranking by scores prefers it.
-#            `max_input_length=0` scores everything.
-# Model:     all weights are 0 but the bias of the output layer, so each token has a fixed
-#            probability at each position and the scores can be computed by hand.
+# Surprise:  the name and the help of the option mention only inputs. No warning is printed. A cut
+#            target gets a better score than the complete target, so a ranking by scores prefers it.
+#            With `max_input_length=0`, the complete target is scored.
+# Model:     all weights are 0 except the bias of the output layer. Each token therefore has a fixed
+#            probability at each position, and the scores can be computed by hand.
 # Output seen:
 #   target of 1500 tokens, by hand: -1102.563
 #   default: -752.460 from 1024 tokens, the last is </s>

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# CTranslate2 returns scores that are no log probabilities: by default no output may be empty.
+# CTranslate2 returns scores that are not log probabilities, because no output may be empty.
 #
 # Version:   ctranslate2 4.8.5
-# Behaviour: `translate_batch` has `min_decoding_length=1` by default. It takes the end token away
-#            before the softmax of the first step, so the other tokens share its probability. The
-#            score of every output is higher by -log(1 - p(end)), and an empty output, be it the most
-#            likely one, cannot be returned.
-# Surprise:  the option reads like a filter on outputs, but it changes the score of outputs that are
-#            long enough anyway, and `score_batch` gives another score to the same text. The shift
-#            differs from source to source, so thresholds and comparisons go wrong without a word.
-# Model:     all weights are 0 but the bias of the output layer, so each token has a fixed
-#            probability at each position and the scores can be computed by hand.
+# Behaviour: `translate_batch` has `min_decoding_length=1` by default. It removes the end token before
+#            the softmax of the first step, so the other tokens share its probability. The score of
+#            every output is higher by -log(1 - p(end)). An empty output cannot be returned, even if
+#            it is the most likely output.
+# Surprise:  the option seems to filter outputs, but it changes the scores of outputs that are long
+#            enough anyway. `score_batch` gives another score to the same text. The difference
+#            depends on the source, so thresholds and comparisons are wrong without a warning.
+# Model:     all weights are 0 except the bias of the output layer. Each token therefore has a fixed
+#            probability at each position, and the scores can be computed by hand.
 # Output seen:
 #   by hand, log p(a a a): -2.202
 #   min_decoding_length=0: ['a', 'a', 'a'] -2.202

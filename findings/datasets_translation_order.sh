@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Hugging Face datasets turns the pair of a Translation column around, whatever order it declares.
+# Hugging Face datasets sorts the languages of a Translation column, whatever order it declares.
 #
 # Version:   datasets 4.4.1
 # Behaviour: a column declared `Translation(languages=["en", "de"])` and filled with dicts in that
 #            order yields dicts in alphabetical order, "de" first. The same rows without the declared
 #            type keep "en" first.
-# Surprise:  the features still print languages=['en', 'de'], so code that unpacks the values as
-#            (source, target) silently trains the opposite direction, for some pairs only: "de", "en"
-#            happens to be in alphabetical order.
+# Surprise:  the features still print languages=['en', 'de']. Code that unpacks the values as
+#            (source, target) silently trains the opposite direction. This happens only for some
+#            pairs, because others, such as "de", "en", are already in alphabetical order.
 # Output seen:
 #   declared: ['en', 'de']
 #   given: ['a dog', 'ein Hund']

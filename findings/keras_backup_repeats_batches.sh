@@ -2,12 +2,13 @@
 # Keras' BackupAndRestore(save_freq=n) trains on the first batches of an epoch twice after a stop.
 #
 # Version:   keras 3.15.1, tensorflow 2.21.0
-# Behaviour: with an integer save_freq the weights and the optimizer are saved in the middle of an
-#            epoch, but the position in the epoch is not. The next `fit` restores the newest weights
-#            and begins the epoch again. save_freq="epoch" restores the weights of the epoch's begin
-#            and repeats nothing.
-# Surprise:  the finer setting is the less exact one. Batches that the restored weights have learned
-#            from already count again, in the weights and in `optimizer.iterations`.
+# Behaviour: with an integer save_freq, the weights and the optimizer are saved in the middle of an
+#            epoch, but the position in the epoch is not saved. The next `fit` restores the newest
+#            weights and begins the epoch again. save_freq="epoch" restores the weights from the
+#            beginning of the epoch and repeats nothing.
+# Surprise:  saving more often makes the result less exact. The restored weights are trained a second
+#            time on batches from which they have already learned. `optimizer.iterations` counts
+#            these batches twice.
 # Output seen (3 epochs of 8 batches, stopped after batch 10):
 #   never stopped: 24 steps, trained on each example: [3, 3, 3, 3, 3, 3, 3, 3]
 #   save_freq='epoch': 24 steps, trained on each example: [3, 3, 3, 3, 3, 3, 3, 3]

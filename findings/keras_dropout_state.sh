@@ -3,10 +3,11 @@
 #
 # Version:   keras 3.15.1, tensorflow 2.21.0
 # Behaviour: `model.variables` lists the state of the Dropout layer's random numbers. A `.keras` file
-#            and `tf.train.Checkpoint(model=model)` leave it out. The restored model starts its masks
-#            from the beginning. `assert_consumed()` passes, for the checkpoint lacks the state too.
-# Surprise:  with a fixed seed, training that resumes uses the masks of its start again. It is never
-#            equal to training that was not stopped, though every variable seems to be restored.
+#            and `tf.train.Checkpoint(model=model)` do not contain it. The restored model starts with
+#            the first mask again. `assert_consumed()` passes, because the checkpoint does not
+#            contain the state either.
+# Surprise:  with a fixed seed, resumed training uses the masks of its first updates again. It never
+#            equals uninterrupted training, although every variable seems to be restored.
 # Output seen:
 #   model.variables: ['seed_generator/seed_generator_state']
 #   state before saving: [1, 3]

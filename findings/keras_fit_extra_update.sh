@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Keras fit counts one optimizer step too many an epoch when the size of a dataset is unknown.
+# Keras fit counts one optimizer step too many per epoch if the size of a dataset is unknown.
 #
 # Version:   keras 3.15.1, tensorflow 2.21.0
 # Behaviour: at the end of a tf.data dataset of unknown size, the compiled train function starts once
-#            more. What does not wait for a batch still runs: `optimizer.iterations` grows, though no
-#            gradient exists. With a known size, or with run_eagerly=True, the count is right.
-# Surprise:  a `filter` in the input pipeline moves the learning rate schedule and Adam's bias
-#            correction: 3 epochs of 6 batches are 18 updates, and the optimizer counts 21. Weights
-#            do not change in the extra step, so nothing else shows it.
+#            more. Operations that do not wait for a batch still run: `optimizer.iterations`
+#            increases, although there is no gradient. With a known size, or with run_eagerly=True,
+#            the count is correct.
+# Surprise:  a `filter` in the input pipeline shifts the learning rate schedule and Adam's bias
+#            correction: 3 epochs of 6 batches are 18 updates, but the optimizer counts 21. The
+#            weights do not change in the extra step, so nothing else shows the error.
 # Output seen:
 #   batches seen by callbacks: 18
 #   size known: optimizer.iterations = 18

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Keras' global_clipnorm lets a longer gradient through when MirroredStrategy has several replicas.
+# Keras' global_clipnorm allows a longer gradient if MirroredStrategy has several replicas.
 #
 # Version:   keras 3.15.1, tensorflow 2.21.0
 # Behaviour: each replica clips its own gradient to the norm, and the clipped gradients are added
-#            afterwards. The sum of N replicas may be N times as long as global_clipnorm allows, and
-#            points elsewhere: the replica of a small gradient weighs as much as that of a large one.
-# Surprise:  the same model, batch and optimizer make another update on two devices than on one, with
-#            no warning. The option's name says that the norm is taken over all gradients.
+#            afterwards. The sum of N replicas can be N times as long as global_clipnorm allows. It
+#            also has another direction, because a replica with a small gradient has the same
+#            weight as a replica with a large gradient.
+# Surprise:  with the same model, batch and optimizer, the update on two devices differs from the
+#            update on one device, without a warning. The name of the option says that the norm is
+#            taken over all gradients.
 # Output seen (global_clipnorm=1, learning rate 1, so the update is the clipped gradient):
 #   one replica: update [1.0, 0.01], norm 1.000
 #   two replicas: update [1.0, 1.0], norm 1.414

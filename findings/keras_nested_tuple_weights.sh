@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Keras before 3.15 leaves the weights of layers in nested tuples out of its files, without a word.
+# Keras before 3.15 does not save the weights of layers in nested tuples, and does not warn.
 #
 # Version:   keras 3.14.0 with jax 0.7.2 (3.15.1 saves them)
-# Behaviour: a layer keeps its sublayers as (("first", layer), ("second", layer)). They are tracked:
-#            `model.weights` and training know them. `model.save("model.keras")` does not write
-#            them, and `load_model` gives new random weights.
+# Behaviour: a layer stores its sublayers as (("first", layer), ("second", layer)). Keras tracks them:
+#            `model.weights` contains their weights, and training updates them.
+#            `model.save("model.keras")` does not write these weights, and `load_model` returns new
+#            random weights.
 # Surprise:  saving and loading succeed without an error or a warning, also with warnings as errors.
-#            The loaded model computes something else.
+#            The loaded model computes other outputs.
 # Output seen:
 #   weights of the model: 4
 #   weights in the file: 0

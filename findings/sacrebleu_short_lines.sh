@@ -2,11 +2,12 @@
 # sacreBLEU gives 0.00 to a perfect corpus in which no line has four tokens.
 #
 # Version:   sacrebleu 2.6.0
-# Behaviour: the hypotheses equal the references. While all lines are shorter than four tokens there
-#            is no 4-gram, its precision counts as 0, and the corpus scores 0.00. One perfect line of
-#            four tokens more lifts the score to 100.00. `effective_order=True` gives 100.00 at once.
-# Surprise:  nothing is wrong with the text, no warning is printed, and the same score means that
-#            every word is wrong. The option's help speaks of single sentences, not of corpora.
+# Behaviour: the hypotheses equal the references. If all lines are shorter than four tokens, there is
+#            no 4-gram. The precision of 4-grams then counts as 0, and the score of the corpus is
+#            0.00. With one more perfect line, of four tokens, the score is 100.00.
+#            `effective_order=True` gives 100.00 without this line.
+# Surprise:  the text is correct and no warning is printed, but a score of 0.00 usually means that
+#            every word is wrong. The help of the option mentions single sentences, not corpora.
 # Output seen:
 #   300 perfect lines of 3 tokens: BLEU = 0.00 100.0/100.0/100.0/0.0
 #   and one of 4 tokens: BLEU = 100.00 100.0/100.0/100.0/100.0
