@@ -4,8 +4,8 @@ sign. Char-acc is the share of correct characters, and seq-acc is the share of c
 Decoding is greedy and ends at EOS.
 
 Validation uses teacher forcing on strings of 1 to 400 symbols. Only a tenth of these lengths occur
-in training. The validation strings that choose the checkpoint are therefore up to as long as the
-test strings.
+in training. The strings with which the checkpoint is chosen can therefore be as long as the test
+strings.
 
 - `coupled` is an addition of ut_keras: corresponding positions of the input and the output have the
   same position signal (`pos=coupled`). We specify which positions correspond. The method by which

@@ -235,4 +235,8 @@ def _superseded(every, found):
             if model and (not cell or model[1] != cell.model):  # it was another cell
                 setting = [model[1], *setting]
                 line = {**line, "cell": line["cell"] + " (earlier version)"}
-            yield {**line, "setting": ", ".join(setting), "note": "earlier recipe"}
+            yield {
+                **line,
+                "setting": ", ".join(setting),
+                "note": "This run used an earlier recipe.",
+            }

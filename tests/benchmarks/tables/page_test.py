@@ -88,7 +88,7 @@ def test_runs_of_an_earlier_recipe_are_listed_as_tried():
     rows = _page(line(1, 0.25, 0.5, other), tried=[line(1, 0.5, 1, setting="much")])
     assert "| t: task1, adaptive | much | 1 | mean_error 0.5 on validation |  |" in rows
     row = "learning_rate_constant=0.5, 3 updates | 1 | mean_error 0.25 on validation |"
-    assert f"| t: task1, adaptive | {row} earlier recipe |" in rows
+    assert f"| t: task1, adaptive | {row} This run used an earlier recipe. |" in rows
     assert not any("50.0" in text for text in rows)
 
 
