@@ -230,13 +230,12 @@ def _superseded(every, found):
             defaults = tables.defaults(cell.hparams_set) if cell else {}
             changed = (k for k in then | now if then.get(k) != now.get(k))
             other = {k: then.get(k, defaults.get(k)) for k in changed}
-            setting = [*(f"{k}={v}" for k, v in other.items()), f"{line['updates']:,} updates"]
+            words = ["Train"]
             model = re.search(r"--model=(\w+)", line.get("command", ""))
             if model and (not cell or model[1] != cell.model):  # it was another cell
-                setting = [model[1], *setting]
+                words += [f"`{model[1]}`"]
                 line = {**line, "cell": line["cell"] + " (earlier version)"}
-            yield {
-                **line,
-                "setting": ", ".join(setting),
-                "note": "This run used an earlier recipe.",
-            }
+            if other:
+                words += ["with", ", ".join(f"`{k}={v}`" for k, v in other.items())]
+            setting = " ".join([*words, f"for {line['updates']:,} updates."])
+            yield {**line, "setting": setting, "note": "This run used an earlier recipe."}

@@ -87,7 +87,8 @@ def test_runs_of_an_earlier_recipe_are_listed_as_tried():
     assert other.recipe != CELL.recipe
     rows = _page(line(1, 0.25, 0.5, other), tried=[line(1, 0.5, 1, setting="much")])
     assert "| t: task1, adaptive | much | 1 | mean_error 0.5 on validation |  |" in rows
-    row = "learning_rate_constant=0.5, 3 updates | 1 | mean_error 0.25 on validation |"
+    setting = "Train with `learning_rate_constant=0.5` for 3 updates."
+    row = f"{setting} | 1 | mean_error 0.25 on validation |"
     assert f"| t: task1, adaptive | {row} This run used an earlier recipe. |" in rows
     assert not any("50.0" in text for text in rows)
 
@@ -96,9 +97,8 @@ def test_a_run_of_another_model_is_no_try_of_the_cell():
     other = line(1, 0.25, 0.5, dataclasses.replace(CELL, updates=3), command="--model=transformer")
     rows = _page(other)
     assert _NOT_RUN in rows
-    assert any(
-        "| t: task1, adaptive (earlier version) | transformer, 3 updates |" in row for row in rows
-    )
+    name, setting = "t: task1, adaptive (earlier version)", "Train `transformer` for 3 updates."
+    assert any(f"| {name} | {setting} |" in row for row in rows)
 
 
 def test_table_says_which_direction_is_better():
