@@ -14,7 +14,6 @@ Training may be stopped, by `--seconds`, and goes on with a new pass.
 
 import argparse
 import concurrent.futures
-import functools
 import json
 import math
 import os
@@ -195,8 +194,8 @@ def read(args):
     for variable, value in zip(_variables(model, optimizer), state, strict=True):
         variable.assign(value)
     directory = runs.run_directory(args.runs_dir, cell, args.seed)
-    dataset = functools.partial(problem.dataset, "train", args.data_dir, hp)
-    position = epochs.Epochs(lambda number: dataset(seed=lambda passed: passed), None)
+    batches = problem.training_batches(args.data_dir, hp, lambda number: number)
+    position = epochs.Epochs(lambda number: batches, None)
     position.write_position()
     with _new_folder(directory) as folder:
         checkpoint.Checkpoints(folder, model, optimizer, position.position).save()

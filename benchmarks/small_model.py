@@ -137,6 +137,8 @@ def work(args):
 
     def make_epoch(number):
         seed = lambda passed: number + passed  # noqa: E731
+        if hasattr(problem, "training_batches"):
+            return problem.training_batches(data_dir, hp, seed, static_shapes=args.jit_compile)
         return problem.dataset("train", data_dir, hp, seed=seed, static_shapes=args.jit_compile)
 
     with strategy.scope():

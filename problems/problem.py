@@ -48,6 +48,7 @@ Specs: TypeAlias = dict[str, features.FeatureSpec]
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from ut_keras.data.reading import indexed_batches
     from ut_keras.data.writing import download
 
 REGISTRY = registry.Registry("problem")
@@ -415,7 +416,7 @@ class Problem:
         data_dir: str,
         hparams: Any,
         num_replicas: int = 1,
-        seed: Any = None,
+        seed: int | None = None,
         static_shapes: bool = False,
     ) -> "tf.data.Dataset":
         """Return one pass over a split in batches.
@@ -426,38 +427,52 @@ class Problem:
             data_dir: str. The folder that `generate_data` wrote.
             hparams: set the size of the batches, see `InputSettings`.
             num_replicas: int. Multiplies the size of the batches.
-            seed: int. Seed of shuffling. Or a function from the index of a pass to a seed.
+            seed: int. Seed of shuffling. None means a random seed.
             static_shapes: bool. Whether to pad to the end of each bucket, see `InputSettings`.
 
         Returns:
             A `tf.data.Dataset` of (features, targets), int32 and padded with 0: features["inputs"]
             [B, S], features["targets"] [B, T], and the targets again. If `preprocess` returns
-            weights, they are the third element, float32 [B, 1] or [B, T]. For "train" with a
-            function as `seed`, the result is the `IndexedBatches` of all passes.
+            weights, they are the third element, float32 [B, 1] or [B, T].
 
         Raises:
             DataError: if data are missing or no example remains.
         """
-        # These can raise errors, so they come before the import of TensorFlow, which takes seconds.
-        reader = self.with_hparams(hparams, split)
-        files = reader.split_files(split, data_dir)
-        specs = reader.record_specs(data_dir)
+        return _batches(
+            self, split, data_dir, hparams, num_replicas, seed, static_shapes
+        ).one_pass()
 
-        tensorflow_log.load()
-        from ut_keras.data.reading import input_pipeline
+    def training_batches(
+        self,
+        data_dir: str,
+        hparams: Any,
+        seed_of_epoch: Callable[[int], int],
+        num_replicas: int = 1,
+        static_shapes: bool = False,
+    ) -> "indexed_batches.IndexedBatches":
+        """Return the batches of all epochs of the train split, for the trainer.
 
-        settings = input_pipeline.InputSettings.from_hparams(hparams)
-        max_length = reader.max_length or settings.max_length
-        return input_pipeline.make_dataset(
-            files,
-            specs,
-            dataclasses.replace(settings, max_length=max_length, static_shapes=static_shapes),
-            training=split == "train",
-            num_replicas=num_replicas,
-            seed=seed,
-            check_counts=functools.partial(reader.check_counts, split, data_dir),
-            **reader.reading(split, data_dir, hparams),
+        The trainer can begin to read at any batch of any epoch, so a stopped run resumes with the
+        next batch. Epoch n has the same batches as `dataset` with the seed `seed_of_epoch(n)`.
+
+        Args:
+            data_dir: str. The folder that `generate_data` wrote.
+            hparams: set the size of the batches, see `InputSettings`.
+            seed_of_epoch: function from the number of an epoch to its seed of shuffling, an int.
+            num_replicas: int. Multiplies the size of the batches.
+            static_shapes: bool. Whether to pad to the end of each bucket, see `InputSettings`.
+
+        Raises:
+            DataError: if data are missing or no example remains.
+        """
+        return _batches(
+            self, "train", data_dir, hparams, num_replicas, seed_of_epoch, static_shapes
         )
+
+    @property
+    def has_own_dataset(self) -> bool:
+        """Whether a subclass overrides `dataset`. The trainer then reads one dataset an epoch."""
+        return type(self).dataset is not Problem.dataset
 
     def with_hparams(self, hparams: Any, split: str | None = None) -> "Problem":
         """Return the problem for a run with these hparams.
@@ -492,7 +507,7 @@ class Problem:
         generation_plan.check_counts(files, counts, is_one_each)
 
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
-        """Return the arguments of `input_pipeline.make_dataset` that convert records."""
+        """Return the arguments of `input_pipeline.make_batches` that convert records."""
         return {"preprocess": self.preprocess, "lengths_vary": self.preprocess_needs_hparams}
 
     @property
@@ -504,3 +519,27 @@ class Problem:
     def preprocess_key(self) -> str:
         """A text that changes if other settings change the lengths after `preprocess`."""
         return ""
+
+
+def _batches(problem, split, data_dir, hparams, num_replicas, seed, static_shapes):
+    """Return the `IndexedBatches` of a split; `seed` is an int, a function of the epoch or None."""
+    # These can raise errors, so they come before the import of TensorFlow, which takes seconds.
+    reader = problem.with_hparams(hparams, split)
+    files = reader.split_files(split, data_dir)
+    specs = reader.record_specs(data_dir)
+
+    tensorflow_log.load()
+    from ut_keras.data.reading import input_pipeline
+
+    settings = input_pipeline.InputSettings.from_hparams(hparams)
+    max_length = reader.max_length or settings.max_length
+    return input_pipeline.make_batches(
+        files,
+        specs,
+        dataclasses.replace(settings, max_length=max_length, static_shapes=static_shapes),
+        training=split == "train",
+        num_replicas=num_replicas,
+        seed=seed,
+        check_counts=functools.partial(reader.check_counts, split, data_dir),
+        **reader.reading(split, data_dir, hparams),
+    )

@@ -80,7 +80,8 @@ class Derived:
     def preprocess_key(self) -> str:
         return f"{self.name} {self._base.preprocess_key}"
 
-    dataset, reading, check_scores = Problem.dataset, Problem.reading, Problem.check_scores
+    dataset, training_batches = Problem.dataset, Problem.training_batches
+    reading, check_scores = Problem.reading, Problem.check_scores
 
     def with_hparams(self, hparams: Any, split: str | None = None) -> "Derived":
         return Derived(self._base.with_hparams(hparams, split), *self._directions)

@@ -1,9 +1,15 @@
+import os
 import types
 
 import pytest
 import tensorflow as tf
 
-from ut_keras.bin import trainer, trainer_setup
+from tests.bin import small_run
+from ut_keras import problems
+from ut_keras.bin import command_line, flags, trainer, trainer_setup
+from ut_keras.data.reading.indexed_batches import IndexedBatches
+
+_DATA_DIR = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "data_dir")
 
 
 @pytest.mark.parametrize("cluster", ["two", None])
@@ -21,3 +27,39 @@ def test_lost_worker_outside_training_is_reported(monkeypatch, capsys, cluster):
     else:
         with pytest.raises(tf.errors.UnavailableError):
             trainer.main([])
+
+
+def _setup(tmp_path):
+    argv = [
+        "--problem=algorithmic_reverse_binary40",
+        "--model=transformer",
+        "--hparams_set=transformer_tiny",
+        f"--data_dir={_DATA_DIR}",
+        f"--output_dir={tmp_path / 'run'}",
+        "--random_seed=3",
+        *("--train_steps=2", "--schedule=train"),
+        f"--hparams={','.join(f'{name}={value}' for name, value in small_run.SMALL.items())}",
+    ]
+    return trainer_setup.check(command_line.parse(flags.TRAINER, argv, "trainer.py", ""))
+
+
+def test_trainer_reads_training_batches(tmp_path):
+    _, make_epoch, _ = trainer.make_trainer(_setup(tmp_path))
+    assert isinstance(make_epoch(0), IndexedBatches)
+
+
+def test_trainer_reads_own_dataset_of_problem(tmp_path, monkeypatch):
+    """A subclass may change the batches of `dataset`, and training must use the changed ones."""
+    base = type(problems.get("algorithmic_reverse_binary40"))
+    plain, splits = base.dataset, []
+
+    def dataset(self, split, *arguments, **settings):
+        splits.append(split)
+        return plain(self, split, *arguments, **settings).take(1)
+
+    monkeypatch.setattr(base, "dataset", dataset)
+    made, make_epoch, make_eval_dataset = trainer.make_trainer(_setup(tmp_path))
+    orders = [[t.numpy().tolist() for _, t in make_epoch(number)] for number in (0, 1)]
+    assert [len(order) for order in orders] == [1, 1] and orders[0] != orders[1]
+    made.train(make_epoch, make_eval_dataset)
+    assert set(splits) == {"train"}

@@ -239,7 +239,7 @@ def test_multi_problem_writes_files_and_shares_vocabulary(made, generated):
 )
 def test_pass_has_shares_of_hparams(made, changes, shares):
     problem, data_dir = made
-    passes = problem.dataset("train", data_dir, _hp(changes), seed=lambda number: number)
+    passes = problem.training_batches(data_dir, _hp(changes), lambda number: number)
     size = passes.num_batches
     batches = list(passes.batches_from().take(2 * size))
     first, second = _rows(batches[:size]), _rows(batches[size:])
@@ -262,14 +262,14 @@ def test_pass_has_shares_of_hparams(made, changes, shares):
 def test_shares_change_with_schedule(made, schedule, others):
     problem, data_dir = made
     changes = f"multiproblem_mixing_schedule={schedule},multiproblem_schedule_max_examples=245"
-    passes = problem.dataset("train", data_dir, _hp(changes), seed=lambda number: number)
+    passes = problem.training_batches(data_dir, _hp(changes), lambda number: number)
     size = passes.num_batches
     rows = [_rows(passes.batches_from(number).take(size)) for number in range(6)]
     tales = [_tasks(some, problem)[0] / len(some) for some in rows]
     course = [np.linspace(70 * number, 70 * (number + 1)) for number in range(6)]
     assert tales == pytest.approx([1 - np.mean(others(some)) for some in course], abs=0.1)
     # The shares change in the middle of a pass of 70, and equally in another process.
-    again = problem.dataset("train", data_dir, _hp(changes), seed=lambda number: number)
+    again = problem.training_batches(data_dir, _hp(changes), lambda number: number)
     later = _rows(again.batches_from(3, 2).take(size - 2))
     assert later == rows[3][-len(later) :]
     if schedule == "pretrain":
@@ -277,7 +277,7 @@ def test_shares_change_with_schedule(made, schedule, others):
         assert _tasks(rows[3][:half], problem)[1:] == [0, 0]
         assert _tasks(rows[3][-half:], problem)[0] == 0
     both = [_hp(changes), _hp(changes.replace("245", "300"))]
-    prints = [problem.dataset("train", data_dir, hp, seed=int).fingerprint for hp in both]
+    prints = [problem.training_batches(data_dir, hp, int).fingerprint for hp in both]
     assert prints[0] != prints[1]
 
 

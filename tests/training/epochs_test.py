@@ -66,9 +66,10 @@ def _epoch_of_files(number, static_shapes=False, seed=None):
     specs = {"inputs": FeatureSpec(1000), "targets": FeatureSpec(1000)}
     settings = input_pipeline.InputSettings(512, max_length=64, static_shapes=static_shapes)
     files = tfrecords.find(_DATA_DIR, "algorithmic_reverse_binary40", "dev")
-    if seed is None:
-        seed = (7 * 1000003 + number) % 2**31
-    return input_pipeline.make_dataset(files, specs, settings, True, num_replicas=2, seed=seed)
+    if seed is not None:
+        return input_pipeline.make_batches(files, specs, settings, True, 2, seed)
+    seed = (7 * 1000003 + number) % 2**31
+    return input_pipeline.make_dataset(files, specs, settings, True, 2, seed)
 
 
 def _epochs_of_files(static_shapes=False, place=(0, 0)):

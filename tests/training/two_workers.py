@@ -50,7 +50,7 @@ def _epoch(data_dir, number):
     settings = input_pipeline.InputSettings(batch_size=48, max_length=32, batch_shuffle_size=8)
     files = tfrecords.find(data_dir, "toy", "train")
     # The batches of one device are as large as those of two replicas together.
-    return input_pipeline.make_dataset(
+    return input_pipeline.make_batches(
         files, _SPECS, settings, True, 2, seed=lambda passed: number + passed
     )
 

@@ -113,17 +113,26 @@ def _datasets(setup, strategy, static_shapes):
     is_global = setup.args.global_batch_size is not None
     num_replicas = 1 if is_global else strategy.num_replicas_in_sync
 
-    def of(split, seed=None):
-        return setup.problem.dataset(
-            split, setup.args.data_dir, setup.hp, num_replicas, seed, static_shapes
-        )
+    problem = setup.problem
+    reading = {"num_replicas": num_replicas, "static_shapes": static_shapes}
+
+    def seed_of_epoch(number):
+        return (setup.seed * 1000003 + number) % 2**31
 
     @functools.lru_cache(maxsize=1)
     def make_epoch(number):
-        start = setup.seed * 1000003 + number
-        return of("train", seed=lambda passed: (start + passed) % 2**31)
+        where = setup.args.data_dir, setup.hp
+        if problem.has_own_dataset:
+            return problem.dataset("train", *where, seed=seed_of_epoch(number), **reading)
+        return problem.training_batches(
+            *where, lambda passed: seed_of_epoch(number + passed), **reading
+        )
 
-    return make_epoch, functools.lru_cache(maxsize=1)(lambda: of(setup.eval_split))
+    @functools.lru_cache(maxsize=1)
+    def make_eval_dataset():
+        return problem.dataset(setup.eval_split, setup.args.data_dir, setup.hp, **reading)
+
+    return make_epoch, make_eval_dataset
 
 
 def _check_data(setup, make_epoch, make_eval_dataset):

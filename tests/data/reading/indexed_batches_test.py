@@ -13,7 +13,7 @@ from ut_keras.errors import DataError
 
 
 def _passes(files, chosen=None, num_replicas=1):
-    return input_pipeline.make_dataset(
+    return input_pipeline.make_batches(
         files, SYMBOLS, chosen or settings(), True, num_replicas, seed=lambda number: 3 + number
     )
 

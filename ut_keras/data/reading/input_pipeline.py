@@ -75,7 +75,21 @@ class InputSettings:
         return self.max_length or self.batch_size
 
 
-def make_dataset(
+def make_dataset(*arguments: Any, **settings: Any) -> tf.data.Dataset:
+    """Make the batches of one pass over some files; for the arguments see `make_batches`.
+
+    Returns:
+        A `tf.data.Dataset` of (features, targets), or of (features, targets, weights) if there are
+        weights. It knows its number of batches. A repeated dataset is shuffled differently in every
+        epoch.
+
+    Raises:
+        DataError: if there are no examples, or if training would drop all of them.
+    """
+    return make_batches(*arguments, **settings).one_pass()
+
+
+def make_batches(
     files: list[str],
     record_specs: dict[str, Any],
     settings: InputSettings,
@@ -89,8 +103,8 @@ def make_dataset(
     parse: Callable[..., Any] | None = None,
     groups: Sequence[int] = (),
     mixture: example_order.Mixture | None = None,
-) -> "tf.data.Dataset | indexed_batches.IndexedBatches":
-    """Make the batches of one pass over `files`.
+) -> indexed_batches.IndexedBatches:
+    """Make the batches of all epochs over `files`, from which datasets read any part.
 
     Args:
         files: list of str, TFRecord files.
@@ -98,9 +112,8 @@ def make_dataset(
         settings: `InputSettings`.
         training: bool. If True, examples are shuffled and long examples are dropped.
         num_replicas: int. The factor by which batches are larger.
-        seed: int. Makes shuffling reproducible; a repeated dataset is shuffled differently in every
-            epoch. In training it may also be a function from the number of an epoch to an int; the
-            result then covers all epochs.
+        seed: int, or a function from the number of an epoch to an int. Makes shuffling in training
+            reproducible. An int gives every epoch another order. None means a random seed.
         preprocess: function from the features of n records to the features of n examples. Both are
             dicts of int32 tensors: ragged [n, (length)] or [n, (length), ...], or [n, ...] if the
             shape is fixed. The key "weights", float [n, 1] or ragged like the targets, is not a
@@ -117,9 +130,8 @@ def make_dataset(
         mixture: `Mixture`, the shares of these problems in training. Optional.
 
     Returns:
-        A `tf.data.Dataset` of (features, targets), or of (features, targets, weights) if there are
-        weights. It knows its number of batches. If `seed` is a function: `IndexedBatches`, which
-        has datasets of any part of any epoch.
+        `IndexedBatches` of (features, targets), or of (features, targets, weights) if there are
+        weights.
 
     Raises:
         DataError: if there are no examples, or if training would drop all of them.
@@ -165,8 +177,7 @@ def make_dataset(
     lengths_vary = lengths_vary and not settings.static_shapes
     to_batch = _parser(index, to_examples, scheme, settings, lengths_vary)
     seeds = _seed_of(seed, training)
-    batches = indexed_batches.IndexedBatches(index, order, seeds, fill_to, to_batch)
-    return batches if callable(seed) else batches.one_pass()
+    return indexed_batches.IndexedBatches(index, order, seeds, fill_to, to_batch)
 
 
 def _seed_of(seed, training):
