@@ -4,9 +4,11 @@
 PYTHON ?= python3
 VENV ?= .venv
 PY = $(VENV)/bin/python
+OLDEST_VENV ?= .venv-oldest
+OLDEST_PY = $(OLDEST_VENV)/bin/python
 DEMO_DIR ?= runs/demo
 
-.PHONY: demo quick test test-slow lint docs findings wheel release clean
+.PHONY: demo quick test test-slow test-oldest lint docs findings wheel release clean
 
 $(VENV)/.installed: setup.cfg pyproject.toml
 	test -e $(VENV)/bin/python || { $(PYTHON) -m venv $(VENV) && touch $(VENV)/.made; }
@@ -33,6 +35,17 @@ test: $(VENV)/.installed
 # Slow tests: notebooks, runs that are killed repeatedly, and tests in separate processes.
 test-slow: $(VENV)/.installed
 	$(PY) -m pytest -n auto --dist worksteal -m slow --durations=20
+
+# The default tests with the oldest supported TensorFlow, in an environment of its own. Python 3.11
+# or 3.12 is required. The TensorBoard of TensorFlow 2.19 needs a setuptools before 82.
+test-oldest: $(OLDEST_VENV)/.installed
+	$(OLDEST_PY) -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not slow" --durations=20
+
+$(OLDEST_VENV)/.installed: setup.cfg pyproject.toml
+	test -e $(OLDEST_PY) || { $(PYTHON) -m venv $(OLDEST_VENV) && touch $(OLDEST_VENV)/.made; }
+	$(OLDEST_PY) -m pip install --quiet --disable-pip-version-check --editable ".[test]" \
+	  "tensorflow==2.19.*" "setuptools<82"
+	touch $@
 
 lint: $(VENV)/.installed
 	$(PY) -m ruff check .
@@ -67,4 +80,5 @@ release:
 
 clean:
 	test ! -e $(VENV)/.made || rm -rf $(VENV)
+	test ! -e $(OLDEST_VENV)/.made || rm -rf $(OLDEST_VENV)
 	rm -rf $(DEMO_DIR)/data $(DEMO_DIR)/tmp $(DEMO_DIR)/train build/docs build/site
