@@ -3,7 +3,7 @@
     python benchmarks/in_jax.py write FOLDER --table=babi_joint_10k --only=joint/universal
     python benchmarks/in_jax.py train FOLDER              there; it needs JAX alone, and FOLDER
     python benchmarks/in_jax.py read FOLDER --table=… --only=… --where="H200, JAX"
-    python benchmarks/paper.py --table=… --only=…         evaluates, tests, adds the line
+    python benchmarks/results/run.py --table=… --only=…   evaluates, tests, adds the line
 
 What runs is the trainer's own update, dropout, optimizer and schedule included, as TensorFlow hands
 it to XLA for each shape of a batch. What is other: the order of the examples; all batches are
@@ -178,8 +178,8 @@ def _fits(leaves, shape):
 
 
 def read(args):
-    """Makes a run of what came back, as one that `paper.py` had to stop behind the last update."""
-    from tables import runs
+    """Make a run of the result, as if `results/run.py` had stopped it after the last update."""
+    from results import cell_runner
 
     from ut_keras.checkpoints import checkpoint
     from ut_keras.training import epochs
@@ -193,27 +193,27 @@ def read(args):
         sys.exit(f"Training must have come to {cell.updates:,} updates. Received: {step:,}.")
     for variable, value in zip(_variables(model, optimizer), state, strict=True):
         variable.assign(value)
-    directory = runs.run_directory(args.runs_dir, cell, args.seed)
+    directory = cell_runner.run_directory(args.runs_dir, cell, args.seed)
     batches = problem.training_batches(args.data_dir, hp, lambda number: number)
     position = epochs.Epochs(lambda number: batches, None)
     position.write_position()
     with _new_folder(directory) as folder:
         checkpoint.Checkpoints(folder, model, optimizer, position.position).save()
-        runs.Record(folder).write(seconds=seconds, where=args.where)
+        cell_runner.Record(folder).write(seconds=seconds, where=args.where)
     print(directory)
 
 
 def _made(args):
     """(cell, problem, hparams, model, optimizer)"""
     import keras
-    import tables
+    from results import definitions
 
     from ut_keras import hparams, models, optimizers, problems
     from ut_keras.registry import unknown_name_message
 
-    if args.table not in tables.names():
-        sys.exit(unknown_name_message("table", args.table, tables.names()))
-    cells = {cell.name: cell for cell in tables.load(args.table).cells}
+    if args.table not in definitions.names():
+        sys.exit(unknown_name_message("table", args.table, definitions.names()))
+    cells = {cell.name: cell for cell in definitions.load(args.table).cells}
     if args.only not in cells:
         sys.exit(unknown_name_message("cell", args.only, list(cells)))
     cell = cells[args.only]
@@ -228,10 +228,10 @@ def _made(args):
 
 
 def _what(cell, args):
-    """What a run is of, as `paper.py` notes it."""
-    from tables import runs
+    """What a run is of, as `results/run.py` notes it."""
+    from results import cell_runner
 
-    return {"recipe": cell.recipe, "seed": args.seed, "commit": runs.commit()}
+    return {"recipe": cell.recipe, "seed": args.seed, "commit": cell_runner.commit()}
 
 
 def _variables(model, optimizer):

@@ -49,11 +49,11 @@ def test_masks_are_spelled(in_jax):
 
 @pytest.mark.slow
 def test_a_cell_goes_there_and_comes_back_as_a_run(in_jax, monkeypatch, tmp_path):
-    import tables
+    from results import definitions
 
     name = "decoder_test_digits"
     problems.get(name).generate_data(str(tmp_path), str(tmp_path))
-    cell = tables.Cell(
+    cell = definitions.Cell(
         name="digits/adaptive",
         problem=name,
         model="universal_transformer",
@@ -63,10 +63,10 @@ def test_a_cell_goes_there_and_comes_back_as_a_run(in_jax, monkeypatch, tmp_path
         updates=4,
         every=2,
         valid="accuracy",
-        scores=(tables.Score("accuracy"),),
+        scores=(definitions.Score("accuracy"),),
     )
-    monkeypatch.setattr(tables, "names", lambda: ["t"])
-    monkeypatch.setattr(tables, "load", lambda name: tables.Table("A title", (cell,)))
+    monkeypatch.setattr(definitions, "names", lambda: ["t"])
+    monkeypatch.setattr(definitions, "load", lambda name: definitions.Table("A title", (cell,)))
     folder = tmp_path / "there"
     argv = [str(folder), "--table=t", "--only=digits/adaptive", f"--data_dir={tmp_path}"]
     in_jax.main(["write", *argv])

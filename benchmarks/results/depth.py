@@ -1,0 +1,45 @@
+"""The cells of the tables in docs/depth.md, which have the same models for every task."""
+
+from results.definitions import Cell, Score
+
+SETS = {
+    "fixed": "universal_transformer_depth",
+    "act": "adaptive_universal_transformer_depth",
+    "stick_breaking": "universal_transformer_depth_stick_breaking",
+    "ponder_net": "universal_transformer_depth_ponder_net",
+    "q_halt": "universal_transformer_depth_q_halt",
+    "random": "universal_transformer_depth_random",
+    "injected": "universal_transformer_depth_injected",
+    "ndr": "universal_transformer_depth_ndr",
+}
+
+
+def cells(problems, updates, valid, test, metric="accuracy", more_updates=(), mixed=False):
+    """Return a cell for each combination of a problem and a model.
+
+    Args:
+        problems: dict from the name of a row to the name of its problem.
+        updates: int, the number of updates.
+        valid, test: str, a description of the examples in each split.
+        metric: str, the metric that is shown and that chooses the checkpoint.
+        more_updates: dict from the name of a model to its own number of updates.
+        mixed: bool. Whether a batch contains examples of all lengths.
+    """
+    of_set = dict.fromkeys(SETS, updates) | dict(more_updates)
+    return tuple(
+        Cell(
+            name=f"{row}/{name}",
+            problem=problem,
+            model="universal_transformer_encoder",
+            hparams_set=f"{hparams_set}_mixed" if mixed else hparams_set,
+            updates=of_set[name],
+            every=of_set[name] // 10,
+            valid=metric,
+            scores=(
+                Score(metric, name=valid, split="valid"),
+                Score(metric, name=test),
+            ),
+        )
+        for row, problem in problems.items()
+        for name, hparams_set in SETS.items()
+    )

@@ -1,0 +1,239 @@
+"""Write the generated parts of docs/results.md and docs/depth.md, and their pictures.
+
+A generated part is between `<!-- NAME -->` and `<!-- /NAME -->`. It is made from the tables and
+from the result lines of finished runs. The rest of each page is written by hand.
+"""
+
+import collections
+import os
+import re
+import statistics
+
+import blocks
+
+from results import definitions, lines, means, pictures, summary
+from ut_keras.files import metrics_file
+
+_COLUMNS = (
+    "paper",
+    "ut_keras, best seed by validation",
+    "ut_keras, mean ± SD",
+    "seeds",
+    "updates",
+    "time",
+)
+_BETTER = {True: "Lower is better.", False: "Higher is better."}
+
+
+def written(results_dir):
+    """Return {path: text} of the pages and pictures for a folder of lines.
+
+    Raises:
+        UserError: if a line cannot be read or does not fit its recipe, or a page lacks a block.
+    """
+    docs = os.path.dirname(os.path.abspath(results_dir))
+    every = [definitions.load(name) for name in definitions.names()]
+    found = lines.read(results_dir)
+    lines.check(found, every)
+    rows = summary.rows(every, found)
+    texts = texts_of(every, found)
+    for name in ("results", "../README"):
+        texts[name, "summary"] = summary.table(rows)
+    files = {"pictures/results.svg": pictures.overview(rows)}
+    for name in dict.fromkeys(page for page, _ in texts):
+        parts = {block: text.strip() for (page, block), text in texts.items() if page == name}
+        with open(os.path.join(docs, f"{name}.md"), encoding="utf-8") as file:
+            files[f"{name}.md"] = blocks.fill(file.read(), parts)
+    curves = {_picture(table): pictures.curves(table, found) for table in every}
+    files |= {name: text for name, text in curves.items() if text}
+    return {os.path.join(docs, name): text for name, text in files.items()}
+
+
+def texts_of(every, found):
+    """Return {(page, block): text}: the tables, the tried settings and the time that runs took.
+
+    Args:
+        every: list of `Table`.
+        found: `Lines`.
+    """
+    tried = [*found.tried, *_superseded(every, found)]
+    rows = [("cell", "setting", "seed", "result", "note"), *map(_tried_row, tried)]
+    ended = [line for table in every for cell in table.cells for line in found.of(cell)]
+    taken, more = (
+        sum(x.get("seconds") or 0 for x in of if "where" not in x) / 3600 for of in (ended, tried)
+    )
+    hours = (
+        f"The runs in the tables took {taken:.1f} hours on one core, not counting those on a GPU.\n"
+        f"The other settings that were tried took at least {more:.1f} hours. The time of some runs "
+        "was not recorded."
+    )
+    texts = {("results", "hours"): hours, ("results", "tried"): blocks.table(rows)}
+    for table in every:
+        place = table.page, table.block
+        text = _section(table, found, tried) + _steps_section(table, found.steps)
+        texts[place] = texts.get(place, "") + text
+    return texts
+
+
+def _picture(table):
+    return f"pictures/curves_{table.name}.svg"
+
+
+def _section(table, found, tried):
+    ended = [line for cell in table.cells for line in found.of(cell)]
+    ponders = any("ponder_time" in line["test"] for line in ended)
+    columns = ("", *_COLUMNS, *(["ponder time"] if ponders else []))
+    rows, waiting = [], collections.Counter()
+    for cell in table.cells:
+        name = (table.name, cell.name)
+        was_tried = [line for line in tried if (line["table"], line["cell"]) == name]
+        if found.of(cell) or was_tried:
+            rows += _rows(cell, found, was_tried)
+        else:
+            waiting[_not_run(cell)] += 1
+    rows += _average_rows(table, found)
+    level = "##" if table.block == "tables" else "###"
+    text = f"\n{level} {table.title}\n\n{table.text}\n\n"
+    if any("curve" in line for line in ended):
+        text += f"![Validation by updates: {table.title}]({_picture(table)})\n\n"
+    if rows:
+        widths = [[*row, *[""] * (len(columns) - len(row))][: len(columns)] for row in rows]
+        directions = {
+            metrics_file.is_less_better(score.metric)
+            for cell in table.cells
+            for score in cell.scores
+        }
+        if len(directions) == 1:
+            text += f"**{_BETTER[directions.pop()]}**\n\n"
+        text += blocks.table([columns, *widths]) + "\n"
+    if waiting:
+        cells = "; ".join(
+            f"{what} ({count} cells)" if count > 1 else what for what, count in waiting.items()
+        )
+        text += (
+            "These cells have not been run yet (in parentheses: the paper's scores or the number "
+            f"of cells): {cells}.\n\n"
+        )
+    command = f"python benchmarks/results/run.py --table={table.name} --list"
+    return f"{text}To print the commands: `{command}`.\n"
+
+
+def _steps_section(table, of_steps):
+    """Return the table of finished runs that are evaluated with other numbers of steps."""
+    cells = {cell.recipe: cell for cell in table.cells}
+    order = list(cells)
+    of_steps = sorted(
+        (line for line in of_steps if line["recipe"] in cells),
+        key=lambda line: (order.index(line["recipe"]), line["hparams"], line["seed"]),
+    )
+    counts = {count for line in of_steps for split in line["splits"].values() for count in split}
+    counts = sorted(counts, key=int)
+    if not counts:
+        return ""
+    rows = [["", *counts]]
+    groups = {}
+    for line in of_steps:  # a mean combines runs with the same numbers of steps
+        numbers = tuple(sorted(next(iter(line["splits"].values()))))
+        groups.setdefault((line["recipe"], line["hparams"], numbers), []).append(line)
+    for (recipe, hparams, _), group in groups.items():
+        cell = cells[recipe]
+        seeds = ", ".join(str(line["seed"]) for line in group)
+        seeds = f"seed{'s' * (len(group) > 1)} {seeds}"
+        name = ", ".join(filter(None, [*cell.name.split("/"), hparams, seeds]))
+        for score in cell.scores:
+            splits = [line["splits"][score.split] for line in group]
+            columns = ([values[n] for values in splits if n in values] for n in counts)
+            shown = (_at(results, score) if results else "" for results in columns)
+            rows.append([f"{name}: {score.name or score.metric}", *shown])
+    return f"\n### {table.title}, by steps\n\n{blocks.table(rows)}"
+
+
+def _at(results, score):
+    """Return the mean score over several seeds, and the mean ponder time in parentheses."""
+    number = score.show(statistics.mean(map(score.of, results)))
+    if "ponder_time" not in results[0]:
+        return number
+    return f"{number} ({statistics.mean(values['ponder_time'] for values in results):.1f})"
+
+
+def _rows(cell, found, tried):
+    """Yield a row for each score; a cell without finished runs shows its best try."""
+    ended = found.of(cell)
+    ends = []
+    if ended:
+        seconds = statistics.mean(line["seconds"] for line in ended)
+        places = sorted({line["where"] for line in ended if "where" in line})
+        ends = [str(len(ended)), f"{cell.updates:,}", ", ".join([_duration(seconds), *places])]
+        times = [line["test"]["ponder_time"] for line in ended if "ponder_time" in line["test"]]
+        ends += [f"{statistics.mean(times):.2f}"] if times else []
+    for score in cell.scores:
+        row = [f"{cell.name.replace('/', ', ')}{': ' * bool(score.name)}{score.name}", score.paper]
+        if ended:
+            values = [score.of(line[score.split]) for line in ended]
+            row.append(score.show(score.of(means.best(cell, ended)[score.split])))
+            row += [means.spread(score, values), *ends]
+        elif tried and score is cell.scores[0]:
+            numbers = [line for line in tried if cell.valid in line.get("valid", {})]
+            line = means.best(cell, numbers) if numbers else tried[-1]
+            row += [f"only tried: {_result(line)}", "[details](results.md#what-was-tried)"]
+        yield row
+
+
+def _not_run(cell):
+    """Return the name of a cell and the paper's numbers, or only the model if there are none."""
+    papers = [
+        f"{score.name}{': ' * bool(score.name)}{score.paper}"
+        for score in cell.scores
+        if score.paper
+    ]
+    row, model = cell.name.split("/")
+    return f"{row}, {model} ({', '.join(papers)})" if papers else model
+
+
+def _average_rows(table, found):
+    """Yield rows of means over all tasks, or over the finished tasks for both sides."""
+    for model, paper in table.averages.items():
+        mean = means.over_cells(table, model, found)
+        yield [f"**mean of all 20 tasks, {model}**", paper, *(mean[1:3] if mean.is_whole else [])]
+        if mean.paper and not mean.is_whole:
+            yield [f"**mean of {mean.what}, {model}**", *mean[:3]]
+
+
+def _duration(seconds):
+    if seconds < 600:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _tried_row(line):
+    cell = f"{line['table']}: {line['cell']}".replace("/", ", ")
+    return [cell, line["setting"], str(line["seed"]), _result(line), line.get("note", "")]
+
+
+def _result(line):
+    if "result" in line:
+        return line["result"]
+    return f"{line['metric']} {line['valid'][line['metric']]:.4g} on validation"
+
+
+def _superseded(every, found):
+    """Yield lines of runs of no current recipe, with the settings that differ from it."""
+    cells = {(table.name, cell.name): cell for table in every for cell in table.cells}
+    current = {cell.recipe for cell in cells.values()}
+    for recipe, by_seed in found.finished.items():
+        for seed in sorted(by_seed) if recipe not in current else []:
+            line = by_seed[seed]
+            cell = cells.get((line["table"], line["cell"]))
+            then, now = line["set"], cell.set_values if cell else {}
+            defaults = definitions.defaults(cell.hparams_set) if cell else {}
+            changed = (k for k in then | now if then.get(k) != now.get(k))
+            other = {k: then.get(k, defaults.get(k)) for k in changed}
+            words = ["Train"]
+            model = re.search(r"--model=(\w+)", line.get("command", ""))
+            if model and (not cell or model[1] != cell.model):  # it was another cell
+                words += [f"`{model[1]}`"]
+                line = {**line, "cell": line["cell"] + " (earlier version)"}
+            if other:
+                words += ["with", ", ".join(f"`{k}={v}`" for k, v in other.items())]
+            setting = " ".join([*words, f"for {line['updates']:,} updates."])
+            yield {**line, "setting": setting, "note": "This run used an earlier recipe."}

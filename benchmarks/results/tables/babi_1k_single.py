@@ -1,0 +1,40 @@
+"""One model per task is trained for 10,000 updates on the 1,000 questions of the task. A tenth of
+them is held out for validation, so 900 questions remain. All bAbI tables share one recipe (see
+[bAbI, 10k, joint](#babi-10k-joint)). This table changes it in two respects: dropout is .3, and the
+first position of a story is a random number. The paper uses random positions for its algorithmic
+tasks. Both changes were chosen by the validation error of tasks 9 and 14:
+
+| Recipe | error on validation, task 9 | task 14 |
+| --- | --- | --- |
+| without both changes | 23 % | 12 % |
+| with both | 9 % | 10 % |
+| with dropout .5 | 28 % | 16 % |
+
+The errors are far above the paper's. The largest errors are in tasks that need two facts (task 2),
+three facts (task 3), a rule (task 16) or a path (task 19). On tasks 16, 17 and 19, the validation
+error is lowest after 2,000 to 7,000 updates. Small initial weights did not help. For every other
+change that was tried, there is at least one task on which it did not help.
+
+Two observations about the paper's numbers are hard to explain:
+
+- On four tasks, the paper's mean error over ten seeds is lower with 1,000 questions than with
+  10,000: task 7 (0.0 and 0.3), task 8 (0.1 and 0.3), task 14 (0.1 and 1.8) and task 15 (0.3 and
+  2.1).
+- The paper's joint model for all tasks has a higher mean error (11.21 ± 6.62) than its single-task
+  models. In ut_keras the joint model has a lower mean error (14.3) than the single-task models of
+  this table.
+"""
+
+from results import babi
+from results.definitions import Table
+
+TABLE = Table(
+    title="bAbI, 1k, single task",
+    cells=babi.single("1k", dict.fromkeys(range(1, 21), 10_000), sets="_1k"),
+    averages={
+        "adaptive": "4.56 (3/20); 6.39 ± 3.22",
+        "universal": "5.31 (5/20)",
+        "transformer": "21.8 (5/20)",
+    },
+    raw=babi.RAW,
+)

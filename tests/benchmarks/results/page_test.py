@@ -1,0 +1,156 @@
+"""docs/results.md and docs/depth.md: they say what the lines say."""
+
+import dataclasses
+import json
+import shutil
+
+import blocks
+import pytest
+from results import page
+
+from tests.benchmarks.conftest import ROOT
+from tests.benchmarks.results import made_up
+from tests.benchmarks.results.made_up import CELL, TABLE, line
+from ut_keras.errors import DataError, UserError
+
+
+def test_pages_and_pictures_are_up_to_date():
+    for path, text in page.written(f"{ROOT}/docs/results").items():
+        with open(path, encoding="utf-8") as file:
+            assert file.read() == text, "run: python benchmarks/results/run.py --write"
+
+
+def test_a_garbage_line_changes_nothing(tmp_path):
+    shutil.copytree(f"{ROOT}/docs", tmp_path / "docs", ignore=shutil.ignore_patterns("site"))
+    with open(tmp_path / "docs" / "results" / "scan.jsonl", "a") as file:
+        file.write(json.dumps({"table": "scan"}) + "\n")
+    with pytest.raises(DataError, match="scan.jsonl, line "):
+        page.written(str(tmp_path / "docs" / "results"))
+
+
+def _page(*finished, table=TABLE, tried=()):
+    texts = page.texts_of([table], made_up.lines(*finished, tried=tried))
+    return "\n".join(texts.values()).splitlines()
+
+
+def test_the_best_seed_is_chosen_by_validation():
+    rows = _page(line(1, 0.2, 0.01), line(2, 0.1, 0.03), line(3, 0.3, 0.08))
+    assert "| task1, adaptive | 0.0; 0.2 ± 0.3 | 3.0 | 4.0 ± 3.6 | 3 | 4 | 60 s | 2.50 |" in rows
+
+
+def test_a_mean_stands_beside_the_papers_of_the_same_tasks():
+    second = dataclasses.replace(
+        CELL,
+        name="task2/adaptive",
+        updates=5,
+        scores=(dataclasses.replace(CELL.scores[0], paper="8.0; 9.0 ± 1.0"),),
+    )
+    both = dataclasses.replace(TABLE, cells=(CELL, second))
+    rows = _page(line(1, 0.1, 0.06), line(1, 0.1, 0.02, second), table=both)
+    assert "| **mean of all 20 tasks, adaptive** | 4.56 |  |  |  |  |  |  |" in rows
+    means = "4.00 (1/2); 4.60 ± 0.65 | 4.00 (1/2) | 4.00 (1/2) |"
+    assert f"| **mean of 2 of 20 tasks, adaptive** | {means}  |  |  |  |" in rows
+    several = [line(1, 0.1, 0.06), line(2, 0.2, 0.08), line(1, 0.1, 0.02, second)]
+    for lines, ours in ((several, "4.50"), ([*several, line(2, 0.2, 0.02, second)], "4.50 ± 0.71")):
+        rows = _page(*lines, table=both)
+        assert any(
+            f"adaptive** | 4.00 (1/2); 4.60 ± 0.65 | 4.00 (1/2) | {ours} (1/2) |" in r for r in rows
+        )
+    silent = dataclasses.replace(CELL, scores=(dataclasses.replace(CELL.scores[0], paper=""),))
+    rows = _page(line(1, 0.1, 0.06), table=dataclasses.replace(TABLE, cells=(silent,)))
+    assert not any("mean of 1" in row for row in rows)
+
+
+_NOT_RUN = (
+    "These cells have not been run yet (in parentheses: the paper's scores or the number "
+    "of cells): task1, adaptive (0.0; 0.2 ± 0.3)."
+)
+
+
+def test_what_was_not_run_stands_below_the_table_with_the_papers_number():
+    assert _NOT_RUN in _page()
+    assert _NOT_RUN not in _page(line(1, 0.2, 0.1))
+
+
+def test_what_was_only_tried_is_a_row_with_its_number():
+    tried = [line(1, valid, 1, setting="much") for valid in (0.53, 0.5, 0.52)]
+    row = (
+        "| task1, adaptive | 0.0; 0.2 ± 0.3 | only tried: mean_error 0.5 on validation | [details]"
+    )
+    assert any(text.startswith(row) for text in _page(tried=tried))
+    other = {"table": "t", "cell": CELL.name, "seed": 1, "setting": "a", "result": "error 51 %"}
+    assert any("| only tried: error 51 % | [details]" in text for text in _page(tried=[other]))
+
+
+def test_runs_of_an_earlier_recipe_are_listed_as_tried():
+    other = dataclasses.replace(CELL, hparams="learning_rate_constant=0.5", updates=3)
+    assert other.recipe != CELL.recipe
+    rows = _page(line(1, 0.25, 0.5, other), tried=[line(1, 0.5, 1, setting="much")])
+    assert "| t: task1, adaptive | much | 1 | mean_error 0.5 on validation |  |" in rows
+    setting = "Train with `learning_rate_constant=0.5` for 3 updates."
+    row = f"{setting} | 1 | mean_error 0.25 on validation |"
+    assert f"| t: task1, adaptive | {row} This run used an earlier recipe. |" in rows
+    assert not any("50.0" in text for text in rows)
+
+
+def test_a_run_of_another_model_is_no_try_of_the_cell():
+    other = line(1, 0.25, 0.5, dataclasses.replace(CELL, updates=3), command="--model=transformer")
+    rows = _page(other)
+    assert _NOT_RUN in rows
+    name, setting = "t: task1, adaptive (earlier version)", "Train `transformer` for 3 updates."
+    assert any(f"| {name} | {setting} |" in row for row in rows)
+
+
+def test_table_says_which_direction_is_better():
+    def shown(*metrics):
+        scores = tuple(dataclasses.replace(CELL.scores[0], metric=name) for name in metrics)
+        cell = dataclasses.replace(CELL, scores=scores)
+        run = {**line(1, 0.2, 0.1, cell), "test": dict.fromkeys(metrics, 0.1)}
+        return _page(run, table=dataclasses.replace(TABLE, cells=(cell,)))
+
+    assert "**Lower is better.**" in shown("mean_error")
+    assert "**Higher is better.**" in shown("decode/bleu")
+    assert not any("is better" in text for text in shown("mean_error", "decode/bleu"))
+
+
+def test_curves_are_shown_where_a_line_has_one():
+    picture = "![Validation by updates: A title](pictures/curves_t.svg)"
+    assert picture in _page(line(1, 0.2, 0.1, curve=[[2, 0.5], [4, 0.2]]))
+    assert picture not in _page(line(1, 0.2, 0.1))
+
+
+def test_runs_that_were_stopped_after_other_steps():
+    at = {"mean_error": 0.25, "seconds": 1.0}
+    none = {**at, "mean_error": 0.0}
+
+    def run(seed, by_steps, hparams="", recipe=CELL.recipe):
+        splits = {"test": by_steps}
+        return {"recipe": recipe, "seed": seed, "hparams": hparams, "splits": splits}
+
+    steps = [
+        run(1, {"2": at, "16": none}),
+        run(2, {"4": {**at, "ponder_time": 2.54}}, "act_type=random"),
+        run(3, {"2": {**at, "mean_error": 0.75}, "16": at}),
+        run(4, {"2": at}),
+        run(1, {"99": at}, recipe="another"),
+    ]
+    text = page.texts_of([TABLE], made_up.lines(steps=steps))["results", "tables"]
+    assert (
+        "|  | 2 | 4 | 16 |\n"
+        "| --- | --- | --- | --- |\n"
+        "| task1, adaptive, seeds 1, 3: mean_error | 50.0 |  | 12.5 |\n"
+        "| task1, adaptive, seed 4: mean_error | 25.0 |  |  |\n"
+        "| task1, adaptive, act_type=random, seed 2: mean_error |  | 25.0 (2.5) |  |"
+    ) in text
+
+
+def test_the_time_of_another_machine_is_named_and_not_counted():
+    there = line(2, 0.2, 0.1, seconds=7200, where="a GPU")
+    texts = page.texts_of([TABLE], made_up.lines(line(1, 0.2, 0.1, seconds=3600), there))
+    assert "| 90 min, a GPU |" in texts["results", "tables"]
+    assert "took 1.0 hours on one core" in texts["results", "hours"]
+
+
+def test_a_page_without_a_block_is_refused():
+    with pytest.raises(UserError, match="Received: 0 of it"):
+        blocks.fill("", {"hours": "3"})

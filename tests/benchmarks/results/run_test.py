@@ -1,0 +1,142 @@
+"""Test the command that repeats experiments, from its flags to the line of a run."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from results import definitions, run
+
+from tests.benchmarks.conftest import ROOT
+from tests.problems import babi_qa_test
+
+
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        (["--table=babi_10k"], "babi_10k_single"),
+        (["--table=scan", "--only=lenth"], "length 22"),
+        (["--table=scan", "--hparams=dropout=0"], "--tried=WHY requires --hparams"),
+        (["--table=scan", "--tried=why"], "--tried=WHY requires --hparams"),
+        (["--table=scan", "--steps=abc"], "--steps must be numbers from 1 to 1000"),
+        (["--table=scan", "--steps="], "--steps must be numbers"),
+        (["--table=scan", "--steps=1," + "9" * 5000], "--steps must be numbers"),
+        (["--table=scan", "--tried=why", "--steps=2"], "can only be used with --hparams"),
+    ],
+)
+def test_what_is_refused(argv, message, capsys):
+    assert run.main(argv) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_only(capsys):
+    def listed(only):
+        assert run.main(["--table=lte", f"--only={only}", "--list"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        return [line.split(":")[0] for line in lines if not line.startswith(" ")]
+
+    assert listed("") == [cell.name for cell in definitions.load("lte").cells]
+    assert listed("copy,program,adaptive") == ["copy/adaptive", "program/adaptive"]
+    assert listed("double/lstm") == ["double/lstm"]
+
+
+def test_a_tried_setting_has_flags_of_its_own(capsys):
+    flags = "--flags=--moving_average_decay=0.9 --keep_checkpoint_max=1"
+    words = ["--table=scan", "--only=simple/adaptive", "--tried=why", flags, "--list"]
+    assert run.main(words) == 0
+    listed = capsys.readouterr().out
+    assert "seeds done: none" in listed
+    assert "--moving_average_decay=0.9 --keep_checkpoint_max=1 --data_dir=data" in listed
+    assert "--eval_early_stopping_metric=step" in listed  # the cell's own
+
+
+def test_nothing_starts_when_the_time_is_over(tmp_path, capsys):
+    folders = [f"--{name}_dir={tmp_path}" for name in ("runs", "data", "tmp", "results")]
+    assert run.main(["--table=scan", "--hours=0", *folders]) == 0
+    assert "the time is over. Run the same command again" in capsys.readouterr().out
+
+
+TINY = """
+'''A text.'''
+import dataclasses
+from results import babi
+from results.definitions import Table
+SMALL = "hidden_size=8,filter_size=8,num_heads=1,act_max_steps=2,batch_size=100"
+CELLS = babi.single("1k", {1: 400})[:1]
+TABLE = Table(
+    title="Tiny",
+    cells=tuple(dataclasses.replace(cell, every=40, hparams=SMALL) for cell in CELLS),
+    raw=babi.RAW,
+)
+"""
+WITH_THESE_TABLES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from results import run
+run.definitions.FOLDER = sys.argv[2]
+sys.exit(run.main(sys.argv[3:]))
+"""
+
+
+@pytest.mark.slow
+def test_a_run_that_is_stopped_goes_on_and_ends_in_a_line(tmp_path):
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "tiny.py").write_text(TINY)
+    (tmp_path / "raw" / "somewhere").mkdir(parents=True)
+    # Many batches in an epoch, for a new one takes time.
+    parts = {"train": babi_qa_test.TRAIN * 200, "valid": babi_qa_test.TRAIN}
+    babi_qa_test.write_archive(tmp_path / "raw" / "somewhere", valid=parts)
+    folders = [f"--{name}_dir={tmp_path / name}" for name in ("runs", "data", "tmp", "results")]
+
+    def start(*more):
+        words = [sys.executable, "-c", WITH_THESE_TABLES, f"{ROOT}/benchmarks", tmp_path / "tables"]
+        return subprocess.Popen(
+            [*words, "--table=tiny", f"--raw={tmp_path / 'raw'}", *folders, *more],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def evaluations():
+        return list(tmp_path.glob("runs/*/seed-1/metrics.jsonl"))
+
+    process = start()
+    deadline = time.monotonic() + 900
+    while not evaluations() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    output = process.communicate(timeout=900)[0]
+    assert process.returncode == 143, output
+    assert "Run the same command again to resume." in output
+    assert not (tmp_path / "results").exists()
+    [directory] = tmp_path.glob("runs/*/seed-1")
+    assert not json.loads((directory / "paper.json").read_text())["trained"]
+
+    process = start()
+    output = process.communicate(timeout=900)[0]
+    assert process.returncode == 0, output
+    log = (directory / "log.txt").read_text()
+    assert "SIGTERM: stopped at step" in log and "Resuming from step" in log
+    [line] = map(json.loads, (tmp_path / "results" / "tiny.jsonl").read_text().splitlines())
+    assert (line["cell"], line["seed"], line["updates"]) == ("task1/adaptive", 1, 400)
+    assert [step for step, _ in line["curve"]] == list(range(40, 401, 40))
+    assert line["best_at"] % 40 == 0 and line["seconds"] > 0 and line["commit"]
+    assert str(tmp_path) not in json.dumps(line)
+    assert set(line["valid"]) == set(line["test"]) >= {"mean_error", "ponder_time"}
+    [tested] = map(json.loads, (directory / "best" / "metrics.jsonl").read_text().splitlines())
+    assert (tested["split"], tested["step"]) == ("test", line["best_at"])
+
+    process = start()
+    assert process.communicate(timeout=900)[0].count(": already finished, see ") == 1
+    assert process.returncode == 0
+
+    process = start("--steps=1,2", "--hparams=act_epsilon=0.5")
+    output = process.communicate(timeout=900)[0]
+    assert process.returncode == 0, output
+    [line] = map(json.loads, (tmp_path / "results" / "steps.jsonl").read_text().splitlines())
+    assert str(tmp_path) not in json.dumps(line)
+    of_steps = line["splits"]["test"]
+    assert set(of_steps) == {"1", "2"}
+    assert of_steps["1"]["ponder_time"] == 1 < of_steps["2"]["ponder_time"] <= 2
