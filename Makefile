@@ -52,7 +52,7 @@ lint: $(VENV)/.installed
 	$(PY) -m mypy
 
 docs: $(VENV)/.docs
-	$(PY) docs/site/pages.py
+	$(PY) scripts/site/pages.py
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 $(VENV)/.docs: $(VENV)/.installed

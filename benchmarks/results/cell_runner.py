@@ -190,7 +190,8 @@ def shown_command(cell, seed):
 
 def commit():
     """Return the last commit that changed code, with "-dirty" if code files have changes."""
-    code = ["--", ":/", ":(top,exclude)docs", ":(top,exclude)tests", ":(top,exclude)*.md"]
+    others = ("docs", "scripts", "tests", "*.md")
+    code = ["--", ":/", *(f":(top,exclude){path}" for path in others)]
     last = _git("log", "-1", "--format=%h", "--abbrev=10", *code)
     changed = _git("status", "--porcelain", "-uno", *code)
     return f"{last or 'unknown'}{'-dirty' if changed else ''}"

@@ -23,7 +23,7 @@ import time
 BENCHMARKS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOT = os.path.dirname(BENCHMARKS)
 DOCS = os.path.join(ROOT, "docs")
-sys.path[:0] = [ROOT, BENCHMARKS, DOCS]
+sys.path[:0] = [ROOT, BENCHMARKS, os.path.join(ROOT, "scripts")]
 
 import steps as steps_command
 

@@ -10,7 +10,7 @@ from tests.bin import decoder_problems, small_run  # noqa: F401  registers
 from ut_keras import problems
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-sys.path[:0] = [os.path.join(ROOT, "benchmarks"), os.path.join(ROOT, "docs")]
+sys.path[:0] = [os.path.join(ROOT, "benchmarks"), os.path.join(ROOT, "scripts")]
 
 
 @pytest.fixture

@@ -9,11 +9,12 @@ import sys
 
 from ut_keras import problems
 
-DOCS = os.path.join(os.path.dirname(__file__), "..", "..", "docs")
+ROOT = os.path.join(os.path.dirname(__file__), "..", "..")
+DOCS, SCRIPTS = os.path.join(ROOT, "docs"), os.path.join(ROOT, "scripts")
 
 
 def _load():
-    spec = importlib.util.spec_from_file_location("problems_table", f"{DOCS}/problems_table.py")
+    spec = importlib.util.spec_from_file_location("problems_table", f"{SCRIPTS}/problems_table.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -28,7 +29,7 @@ def _read():
 
 
 def test_table_is_up_to_date():
-    assert _read() == TABLE.problems_table(), "run: python docs/problems_table.py"
+    assert _read() == TABLE.problems_table(), "run: python scripts/problems_table.py"
 
 
 def _names(cell):
@@ -67,5 +68,5 @@ def test_loads_no_tensorflow():
         "import runpy, sys; runpy.run_path(sys.argv[1])['problems_table']();"
         "assert not {'tensorflow', 'keras'} & set(sys.modules)"
     )
-    path = os.path.join(DOCS, "problems_table.py")
+    path = os.path.join(SCRIPTS, "problems_table.py")
     subprocess.run([sys.executable, "-c", code, path], check=True)

@@ -13,8 +13,8 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
 @pytest.fixture(scope="module")
 def site():
-    """The modules of docs/site by name."""
-    folder = os.path.join(ROOT, "docs", "site")
+    """The modules of scripts/site by name."""
+    folder = os.path.join(ROOT, "scripts", "site")
     sys.path.insert(0, folder)
     try:
         names = ("api_pages", "excerpts", "pages")
@@ -29,10 +29,10 @@ def pages(site):
 
 
 def test_the_picture_of_depth_is_up_to_date(monkeypatch):
-    monkeypatch.syspath_prepend(os.path.join(ROOT, "docs"))
+    monkeypatch.syspath_prepend(os.path.join(ROOT, "scripts"))
     depth_curves = importlib.import_module("depth_curves")
     with open(depth_curves.PICTURE, encoding="utf-8") as file:
-        assert file.read() == depth_curves.draw(), "run: python docs/depth_curves.py"
+        assert file.read() == depth_curves.draw(), "run: python scripts/depth_curves.py"
 
 
 def test_every_page_is_in_the_navigation_once(pages):
@@ -67,7 +67,7 @@ def test_every_module_is_on_a_page(site, pages):
             public = re.search(r'^(def|class) [a-z_A-Z]*\w+.*:\n    """', file.read(), re.M)
         name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         if public and not re.match(r"(def|class) _", public[0]):
-            assert name in shown, f"{path} is on none of docs/site/api_pages.py's pages"
+            assert name in shown, f"{path} is on none of scripts/site/api_pages.py's pages"
 
 
 def test_api_shows_fields_signatures_and_methods(pages):

@@ -9,11 +9,11 @@ import pytest
 from ut_keras.t2t import imports, modules
 from ut_keras.t2t.missing import Absent, Missing
 
-DOCS = os.path.join(os.path.dirname(__file__), "..", "..", "docs")
+SCRIPTS = os.path.join(os.path.dirname(__file__), "..", "..", "scripts")
 
 
 def _load():
-    spec = importlib.util.spec_from_file_location("t2t_modules", f"{DOCS}/t2t_modules.py")
+    spec = importlib.util.spec_from_file_location("t2t_modules", f"{SCRIPTS}/t2t_modules.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -32,7 +32,7 @@ NAMES = SCRIPT.read_page(_page())
 
 def test_page_matches_script():
     assert len(NAMES) > 200 and sum(map(len, NAMES.values())) > 2900
-    assert _page() == SCRIPT.page(NAMES), "run: python docs/t2t_modules.py"
+    assert _page() == SCRIPT.page(NAMES), "run: python scripts/t2t_modules.py"
 
 
 def test_read_source_returns_defined_names(tmp_path):

@@ -12,11 +12,11 @@ from ut_keras.hparam_schema import saved
 from ut_keras.hparam_schema.field import specs
 
 ROOT = os.path.join(os.path.dirname(__file__), "..", "..")
-DOCS = os.path.join(ROOT, "docs")
+DOCS, SCRIPTS = os.path.join(ROOT, "docs"), os.path.join(ROOT, "scripts")
 
 
 def _load():
-    spec = importlib.util.spec_from_file_location("t2t_tables", f"{DOCS}/t2t_tables.py")
+    spec = importlib.util.spec_from_file_location("t2t_tables", f"{SCRIPTS}/t2t_tables.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -32,7 +32,7 @@ def _read(filename):
 
 @pytest.mark.parametrize("filename", TABLES.FILES)
 def test_table_is_up_to_date(filename):
-    assert _read(filename) == TABLES.FILES[filename](), "run: python docs/t2t_tables.py"
+    assert _read(filename) == TABLES.FILES[filename](), "run: python scripts/t2t_tables.py"
 
 
 def test_reasons_and_our_own_fields_are_real():

@@ -1,6 +1,6 @@
 """What each module of T2T imports, and so what a package can reach through it.
 
-`docs/t2t_modules.py --source=…` writes this file from the source of tensor2tensor 1.15.7.
+`scripts/t2t_modules.py --source=…` writes this file from the source of tensor2tensor 1.15.7.
 
     translate_envi.problem.DatasetSplit.TRAIN        data_generators.problem, through another module
 

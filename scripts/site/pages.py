@@ -1,6 +1,6 @@
 """Writes the pages of the site to build/docs: those in docs/, and those that are made of code.
 
-python docs/site/pages.py && mkdocs build       the site, in build/site
+python scripts/site/pages.py && mkdocs build       the site, in build/site
 
 They are plain Markdown, so that no more than mkdocs.yml has to change when the generator does.
 """
@@ -32,7 +32,7 @@ def main():
 def pages():
     """{path in the site: Markdown, or the bytes of another file}."""
     found = {**api_pages.pages(), **notebook_pages.pages()}
-    for pattern in ("pictures/*.svg", "site/*.css"):
+    for pattern in ("pictures/*.svg", "*.css"):
         for path in glob.glob(os.path.join(SOURCE, pattern)):
             with open(path, "rb") as file:
                 found[os.path.relpath(path, SOURCE)] = file.read()

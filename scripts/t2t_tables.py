@@ -1,13 +1,14 @@
 """Write the tables that docs/t2t.md refers to, from the declarations of hparams and flags.
 
-python docs/t2t_tables.py            writes docs/t2t_hparams.md, t2t_flags.md and t2t_names.md
+python scripts/t2t_tables.py            writes docs/t2t_hparams.md, t2t_flags.md and t2t_names.md
 """
 
 import os
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.dirname(HERE))
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+DOCS = os.path.join(ROOT, "docs")
+sys.path.insert(0, ROOT)
 
 from ut_keras import hparam_schema, models  # noqa: E402
 from ut_keras.bin import flags  # noqa: E402
@@ -90,7 +91,7 @@ def hparams_table():
         "- **Added**: T2T does not have the field or value.",
         "",
         "Each section lists the hparams that the section before does not have, or has with another",
-        "default or other values. `docs/t2t_tables.py` writes this page from the declarations.",
+        "default or other values. `scripts/t2t_tables.py` writes this page from the declarations.",
     ]
     for title, fields in sections:
         lines += ["", f"## {title}", "", "| hparam | default | in ut_keras |", "|---|---|---|"]
@@ -120,7 +121,7 @@ def flags_table():
         "",
         "This page lists every flag of the commands. A flag that is not supported can be given",
         "with T2T's default; any other value raises an error. `--hp_NAME=value` is T2T's other",
-        "spelling of `--hparams=NAME=value`. `docs/t2t_tables.py` writes this page from the",
+        "spelling of `--hparams=NAME=value`. `scripts/t2t_tables.py` writes this page from the",
         "declarations.",
     ]
     tables = {
@@ -165,7 +166,7 @@ def names_table():
         "",
         "This page lists T2T's names that ut_keras does not have, with the alternative or the",
         "reason. A command that receives such a name raises an error with the same text. `*`",
-        "stands for any text. `--registry_help` lists the supported names. `docs/t2t_tables.py`",
+        "stands for any text. `--registry_help` lists the supported names. `scripts/t2t_tables.py`",
         "writes this page from the declarations.",
     ]
     for title, reasons in sections.items():
@@ -224,7 +225,7 @@ def _cell(text):
 def main():
     for filename, text in FILES.items():
         page = text()
-        with whole_file.writing(os.path.join(HERE, filename)) as file:
+        with whole_file.writing(os.path.join(DOCS, filename)) as file:
             file.write(page)
 
 

@@ -1,6 +1,6 @@
 """Draw the picture of docs/depth.md: correct outputs by number of steps, from steps.jsonl.
 
-python docs/depth_curves.py        writes docs/pictures/depth_steps.svg
+python scripts/depth_curves.py        writes docs/pictures/depth_steps.svg
 """
 
 import json
@@ -8,9 +8,10 @@ import os
 
 from drawing import COLOURS, INK, SOFT, Drawing
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-RESULTS = os.path.join(HERE, "results", "steps.jsonl")
-PICTURE = os.path.join(HERE, "pictures", "depth_steps.svg")
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+DOCS = os.path.join(ROOT, "docs")
+RESULTS = os.path.join(DOCS, "results", "steps.jsonl")
+PICTURE = os.path.join(DOCS, "pictures", "depth_steps.svg")
 PANELS = {
     "depth_parity": ("Parity of 20 digits", "accuracy"),
     "depth_addition": ("Sums of 20 digits", "accuracy_per_sequence"),

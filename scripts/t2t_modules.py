@@ -1,7 +1,7 @@
 """Write the page of the names in T2T's modules and what a package gets for each.
 
-python docs/t2t_modules.py                 rewrites docs/t2t_modules.md with the names it lists
-python docs/t2t_modules.py --source=DIR    the same with the names of T2T's source: the folder
+python scripts/t2t_modules.py                 rewrites docs/t2t_modules.md with the names it lists
+python scripts/t2t_modules.py --source=DIR    the same with the names of T2T's source: the folder
                                            tensor2tensor of its sdist, read without importing it
                                            It also writes ut_keras/t2t/imports.py, which lists
                                            what each module of T2T imports.
@@ -15,15 +15,16 @@ import re
 import sys
 import textwrap
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.dirname(HERE))
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+DOCS = os.path.join(ROOT, "docs")
+sys.path.insert(0, ROOT)
 
 from ut_keras import hparams, problems  # noqa: E402, F401  packages may use their names
 from ut_keras.files import whole_file  # noqa: E402
 from ut_keras.t2t import imports, modules  # noqa: E402
 from ut_keras.t2t.missing import Absent  # noqa: E402
 
-PAGE = os.path.join(HERE, "t2t_modules.md")
+PAGE = os.path.join(DOCS, "t2t_modules.md")
 # The folders that packages of problems and models import.
 FOLDERS = ("data_generators", "layers", "models", "utils")
 _HEAD = """# The names of T2T's modules
@@ -38,14 +39,14 @@ tensor2tensor 1.15.7, and what a [package](t2t_package.md) gets when it imports 
 A package can also reach a module through another module of T2T that imports it. The lines
 "imports" list these modules.
 
-`docs/t2t_modules.py` writes this page from T2T's source and from the result of `import`.
+`scripts/t2t_modules.py` writes this page from T2T's source and from the result of `import`.
 """
 # What a package may reach through a module of T2T besides T2T's own modules.
 _OTHERS = {*sys.stdlib_module_names, "absl", "numpy", "six", "tensorflow"}
-_IMPORTS = os.path.join(os.path.dirname(HERE), "ut_keras", "t2t", "imports.py")
+_IMPORTS = os.path.join(ROOT, "ut_keras", "t2t", "imports.py")
 _IMPORTS_HEAD = '''"""What each module of T2T imports, and so what a package can reach through it.
 
-`docs/t2t_modules.py --source=…` writes this file from the source of tensor2tensor 1.15.7.
+`scripts/t2t_modules.py --source=…` writes this file from the source of tensor2tensor 1.15.7.
 
     translate_envi.problem.DatasetSplit.TRAIN        data_generators.problem, through another module
 

@@ -1,6 +1,6 @@
 """Write the table of problems from their declarations.
 
-python docs/problems_table.py            writes docs/problems.md
+python scripts/problems_table.py            writes docs/problems.md
 """
 
 import collections
@@ -9,8 +9,9 @@ import os
 import re
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.dirname(HERE))
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+DOCS = os.path.join(ROOT, "docs")
+sys.path.insert(0, ROOT)
 
 from ut_keras import problems  # noqa: E402
 from ut_keras.data.tfrecords import DataError  # noqa: E402
@@ -110,7 +111,7 @@ ut-datagen --problem=NAME --data_dir=… --tmp_dir=… --inspect=5
 - **Raw files** are downloaded to `--tmp_dir`, or you put them there. Where no files are named, the
   data is generated or is your own.
 
-`docs/problems_table.py` writes this page from the declarations of the problems.
+`scripts/problems_table.py` writes this page from the declarations of the problems.
 """
 
 
@@ -241,7 +242,7 @@ def _in_order(name):
 
 def main():
     text = problems_table()
-    with whole_file.writing(os.path.join(HERE, "problems.md")) as file:
+    with whole_file.writing(os.path.join(DOCS, "problems.md")) as file:
         file.write(text)
 
 
