@@ -16,7 +16,7 @@ from typing import Any
 
 from ut_keras.hparam_schema.basic import BasicHParams
 from ut_keras.hparam_schema.field import HParamError
-from ut_keras.hparam_schema.ranges import Range, RangedHParams
+from ut_keras.hparam_schema.ranged_hparams import Range, RangedHParams
 from ut_keras.hparams.registry import RANGES, SETS, register, register_range
 from ut_keras.process import short_names
 

@@ -3,7 +3,7 @@
 The sets with area attention raise an error when they are used.
 """
 
-from ut_keras.hparam_schema.lstm import LSTMHParams
+from ut_keras.hparam_schema.lstm_hparams import LSTMHParams
 from ut_keras.hparams.registry import derived, register_derived
 
 # The fields of T2T's `basic_1` that differ from the defaults here, which are `transformer_base`'s.

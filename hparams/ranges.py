@@ -6,7 +6,7 @@ A range is a function that fills a `RangedHParams`; see docs/tuning.md.
 import functools
 from typing import Any
 
-from ut_keras.hparam_schema.ranges import RangedHParams
+from ut_keras.hparam_schema.ranged_hparams import RangedHParams
 from ut_keras.hparams.registry import RANGES
 
 _LOG = RangedHParams.LOG_SCALE

@@ -232,3 +232,38 @@ def test_files_are_short():
     """About 300 lines is a sign to look for a second concept. Docstrings do not count."""
     lengths = {module: _lines_of_code(path) for module, path in MODULES.items()}
     assert {module: length for module, length in lengths.items() if length > 400} == {}
+
+
+# Base names of several modules. The folder says which one is meant.
+SAME_NAMES = {
+    # the command, and the part of the library that it runs
+    "bleu": ("bin", "metrics"),
+    "trainer": ("bin", "training"),
+    # the public function, and what it runs
+    "export": ("", "inference"),
+    # the public module, and what it exports
+    "text_encoder": ("data", "t2t", "text"),
+    # the old public name
+    "hparam": ("", "t2t"),
+    # the loss of tensors, and the loss of a model
+    "losses": ("metrics", "models"),
+    # sets of hyperparameters, and the model or the layer
+    "lstm": ("hparams", "layers.lstm"),
+    "transformer": ("hparams", "models"),
+    "universal_transformer": ("hparams", "models"),
+    # the ut_keras module, and the module of T2T that stands in for it in a package
+    "problem": ("problems", "t2t"),
+    "text_problems": ("problems", "t2t"),
+    "translate": ("problems", "t2t"),
+    "registry": ("", "hparams", "t2t"),
+}
+
+
+def test_file_names_are_unique():
+    folders = {}
+    for module, path in MODULES.items():
+        if os.path.basename(path) != "__init__.py":
+            folder, _, name = module.removeprefix("ut_keras.").rpartition(".")
+            folders.setdefault(name, []).append(folder)
+    same = {name: tuple(sorted(some)) for name, some in folders.items() if len(some) > 1}
+    assert same == SAME_NAMES

@@ -3,7 +3,7 @@
 import pytest
 
 from ut_keras import hparams
-from ut_keras.hparam_schema.ranges import check_hparams, ignored_notes
+from ut_keras.hparam_schema.ranged_hparams import check_hparams, ignored_notes
 from ut_keras.registry import UnknownNameError
 
 _RATE = "learning_rate in [0.3, 3.0] (log scale)"

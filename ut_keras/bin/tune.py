@@ -23,7 +23,7 @@ from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.files import metrics_file
 from ut_keras.hparam_schema import overrides as hparam_overrides
-from ut_keras.hparam_schema import ranges as hparam_ranges
+from ut_keras.hparam_schema import ranged_hparams
 from ut_keras.process import interruption
 from ut_keras.training import output_folder, search, trial_process
 
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace, program: str) -> None:
         to_come = [t.number for t in study.trials if t.state.name == "WAITING"]
         to_come += range(len(study.trials), args.autotune_max_trials)
         _check_free(args.output_dir, to_come)
-        for line in hparam_ranges.ignored_notes(ranges, setup.hp):
+        for line in ranged_hparams.ignored_notes(ranges, setup.hp):
             print(f"note: {line}", flush=True)
         if args.generate_data:
             command.load_tensorflow()
@@ -115,7 +115,7 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
             "--output_dir must be a new folder or the folder of a search. "
             f"Received: {args.output_dir}, which contains a run."
         )
-    hparam_ranges.check_hparams(ranges, setup.hp)
+    ranged_hparams.check_hparams(ranges, setup.hp)
     # Fields that --hparams sets are not searched.
     fixed = hparam_overrides.parse(args.hparams)
     ranges = tuple(item for item in ranges if item.name not in fixed)

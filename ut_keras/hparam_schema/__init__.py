@@ -5,16 +5,19 @@ Importing this package does not import TensorFlow.
     hp = hparam_schema.UniversalTransformerHParams(recurrence_type="act").override("hidden_size=64")
     hparam_schema.save(hp, "hparams.json"); hparam_schema.load("hparams.json")
 
-`field` defines how a hyperparameter is declared. `basic`, `transformer` and `lstm` declare the
-hyperparameters that have an effect. `ignored_fields` declares T2T's other hyperparameters.
+`field` defines how a hyperparameter is declared. `basic`, `transformer_hparams` and `lstm_hparams`
+declare the hyperparameters that have an effect. `ignored_fields` declares T2T's other ones.
 """
 
 from ut_keras.hparam_schema.basic import BasicHParams
 from ut_keras.hparam_schema.changes import check_same_architecture
 from ut_keras.hparam_schema.field import HParamError, field
-from ut_keras.hparam_schema.lstm import LSTMHParams
+from ut_keras.hparam_schema.lstm_hparams import LSTMHParams
 from ut_keras.hparam_schema.saved import classes, from_dict, load, register, save
-from ut_keras.hparam_schema.transformer import TransformerHParams, UniversalTransformerHParams
+from ut_keras.hparam_schema.transformer_hparams import (
+    TransformerHParams,
+    UniversalTransformerHParams,
+)
 
 __all__ = [
     "BasicHParams",

@@ -9,8 +9,11 @@ from typing import Any, TypeVar
 from ut_keras.files import json_file
 from ut_keras.hparam_schema.basic import BasicHParams
 from ut_keras.hparam_schema.field import HParamError, specs, training
-from ut_keras.hparam_schema.lstm import LSTMHParams
-from ut_keras.hparam_schema.transformer import TransformerHParams, UniversalTransformerHParams
+from ut_keras.hparam_schema.lstm_hparams import LSTMHParams
+from ut_keras.hparam_schema.transformer_hparams import (
+    TransformerHParams,
+    UniversalTransformerHParams,
+)
 from ut_keras.registry import is_notebook_rerun
 
 C = TypeVar("C", bound=type[BasicHParams])

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from ut_keras.data.features import FeatureSpec
 from ut_keras.hparam_schema import BasicHParams, HParamError
-from ut_keras.hparam_schema.lstm import LSTMHParams
+from ut_keras.hparam_schema.lstm_hparams import LSTMHParams
 from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth.depth import StackOutput

@@ -12,7 +12,7 @@ from ut_keras import hparams as hparams_lib
 from ut_keras import models
 from ut_keras.hparam_schema import BasicHParams, TransformerHParams, UniversalTransformerHParams
 from ut_keras.hparam_schema.field import specs
-from ut_keras.hparam_schema.ranges import RangedHParams  # noqa: F401
+from ut_keras.hparam_schema.ranged_hparams import RangedHParams  # noqa: F401
 from ut_keras.hparams.lstm import BASIC
 from ut_keras.hparams.registry import RANGES
 from ut_keras.hparams.transformer import fit_for_tpu

@@ -20,7 +20,7 @@ from typing import Any
 from ut_keras.errors import UsageError, UserError
 from ut_keras.files import file_error, metrics_file, whole_file
 from ut_keras.hparam_schema.field import HParamError
-from ut_keras.hparam_schema.ranges import Range
+from ut_keras.hparam_schema.ranged_hparams import Range
 
 FILENAME = "search.journal"
 # Number of random trials before the estimator proposes. Optuna's default of 10 is T2T's default

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_keras.layers.basic import dense, dropout
-from ut_keras.layers.basic import scan as scan_lib
+from ut_keras.layers.basic import dense, dropout, empty_safe_scan
 from ut_keras.layers.basic.signature import Shape
 
 
@@ -196,7 +195,7 @@ class LSTMStack(StackedCells):
             projected = cell.project(self.dropouts[number](x, training=training))
             after = _scan_positions(cell, projected, real, initial)
             x = tf.where(real[..., tf.newaxis], after.output, 0)
-            states.append(scan_lib.last_state(after, initial))
+            states.append(empty_safe_scan.last_state(after, initial))
         if self.backward:
             x = tf.reverse(x, [0])
         return LSTMOutput(tf.transpose(x, [1, 0, 2]), tuple(states))
@@ -256,4 +255,4 @@ def _scan_positions(cell, projected, real, initial):
         new = cell.step(projected, state)
         return LSTMState(*(tf.where(real, n, o) for n, o in zip(new, state, strict=True)))
 
-    return scan_lib.scan(take_step, (projected, real[..., tf.newaxis]), initial)
+    return empty_safe_scan.scan(take_step, (projected, real[..., tf.newaxis]), initial)

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from ut_keras.layers.basic import dropout
-from ut_keras.layers.basic import scan as scan_lib
+from ut_keras.layers.basic import dropout, empty_safe_scan
 from ut_keras.layers.basic.layer import check_choice
 from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.lstm import lstm
@@ -142,7 +141,7 @@ class AttentionLSTM(lstm.StackedCells):
             return self.step(now[0], state, memory, now[1])
 
         start = self.start(memory, initial_states)
-        after = scan_lib.scan(take_step, (projected, masks), start)
+        after = empty_safe_scan.scan(take_step, (projected, masks), start)
         raw_output = tf.transpose(self._raw_output(after), [1, 0, 2])
         if padding_mask is not None:
             raw_output = tf.where(padding_mask[..., tf.newaxis], raw_output, 0)

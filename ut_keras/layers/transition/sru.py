@@ -11,8 +11,7 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.hparam_schema import TransformerHParams
 from ut_keras.layers.attention import cache as cache_lib
-from ut_keras.layers.basic import dense, from_hparams
-from ut_keras.layers.basic import scan as scan_lib
+from ut_keras.layers.basic import dense, empty_safe_scan, from_hparams
 from ut_keras.layers.basic.layer import Layer, build_all, check_least
 from ut_keras.layers.basic.signature import Shape, Widths
 from ut_keras.layers.position import timing_signal
@@ -93,7 +92,7 @@ def _gated_sum(values, decays):
 
     by_position = [tf.transpose(tf.cast(x, tf.float32), [1, 0, 2]) for x in (values, decays)]
     start = tf.zeros([tf.shape(values)[0], values.shape[2]])
-    states = scan_lib.scan(step, tuple(by_position), start)
+    states = empty_safe_scan.scan(step, tuple(by_position), start)
     return tf.cast(tf.transpose(states, [1, 0, 2]), values.dtype)
 
 

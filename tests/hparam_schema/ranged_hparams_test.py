@@ -5,8 +5,8 @@ import random
 import pytest
 
 from ut_keras import hparams
-from ut_keras.hparam_schema import HParamError, ranges
-from ut_keras.hparam_schema.ranges import RangedHParams
+from ut_keras.hparam_schema import HParamError, ranged_hparams
+from ut_keras.hparam_schema.ranged_hparams import RangedHParams
 
 
 class _Draws:
@@ -122,7 +122,7 @@ def test_check_hparams_rejects_invalid_ranges(fill, message):
     ranged = RangedHParams()
     fill(ranged)
     with pytest.raises(HParamError, match=message):
-        ranges.check_hparams(ranged.ranges, hparams.get("transformer_base"))
+        ranged_hparams.check_hparams(ranged.ranges, hparams.get("transformer_base"))
 
 
 def test_ignored_notes_name_ranges_without_effect():
@@ -131,9 +131,9 @@ def test_ignored_notes_name_ranges_without_effect():
     ranged.set_float("learning_rate_constant", 0.1, 1.0)
     ranged.set_discrete("kernel_height", [1, 3])
     base = hparams.get("transformer_base")
-    lines = ranges.ignored_notes(ranged.ranges, base)
+    lines = ranged_hparams.ignored_notes(ranged.ranges, base)
     assert [line.split()[0] for line in lines] == ["learning_rate", "kernel_height"]
     assert "reads learning_rate_constant" in lines[0]
     legacy = base.override("learning_rate_schedule=legacy")
-    lines = ranges.ignored_notes(ranged.ranges, legacy)
+    lines = ranged_hparams.ignored_notes(ranged.ranges, legacy)
     assert [line.split()[0] for line in lines] == ["learning_rate_constant", "kernel_height"]
