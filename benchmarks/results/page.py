@@ -37,8 +37,7 @@ def written(results_dir):
     lines.check(found, every)
     rows = summary.rows(every, found)
     texts = texts_of(every, found)
-    for name in ("results", "../README"):
-        texts[name, "summary"] = summary.table(rows)
+    texts["results", "summary"] = summary.table(rows)
     files = {"pictures/results.svg": pictures.overview(rows)}
     for name in dict.fromkeys(page for page, _ in texts):
         parts = {block: text.strip() for (page, block), text in texts.items() if page == name}
