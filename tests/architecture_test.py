@@ -27,6 +27,8 @@ ALLOWED = {
         "ut_keras.pretrained",
         "ut_keras.keras_file",
         "ut_keras.inference.saved_run",
+        "ut_keras.inference.run_directory",
+        "ut_keras.inference.hub",
     ),
     **dict.fromkeys((*LEAVES, "ut_keras.registry"), ()),
     "ut_keras.parts": ("ut_keras.registry",),

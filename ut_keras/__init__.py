@@ -50,30 +50,47 @@ def load(
         DataError: if a file is missing, or if ut_keras did not write it.
     """
     from ut_keras.files import file_error
+    from ut_keras.inference import run_directory
 
     path = file_error.checked_path(path, "path")
+    run_directory.check_arguments(checkpoint_path, problem, data_dir)
+    folder, is_keras = _find(path)
     if "tensorflow" not in sys.modules:  # it takes up to half a minute
         print(f"Loading TensorFlow and {path}…", file=sys.stderr, flush=True)
         tensorflow_log.load()
-    expanded, is_on_hub = os.path.expanduser(path), path.startswith("hf://")
-    files_of_keras = ("metadata.json", "model.weights.h5")  # of model.save(…, zipped=False)
-    is_folder = all(os.path.isfile(os.path.join(expanded, name)) for name in files_of_keras)
-    if is_folder or path.endswith(".keras") and not is_on_hub:
+    if is_keras:
         from ut_keras import keras_file
 
-        return keras_file.load(path)
-    from ut_keras import pretrained
-    from ut_keras.errors import DataError
+        return keras_file.load(folder)
     from ut_keras.inference import saved_run
 
-    if not is_on_hub and not os.path.exists(expanded):
-        if path not in pretrained.names():
-            raise DataError(
-                "path must be the folder of a run, a .keras file, hf://user/name, or the name of a "
-                f"run that comes along: {', '.join(pretrained.names())}. Received: {path!r}."
-            )
-        path = pretrained.folder(path)
-    return saved_run.load(path, checkpoint_path, problem, data_dir)
+    return saved_run.load(folder, checkpoint_path, problem, data_dir)
+
+
+def _find(path):
+    """Return (folder, file or address to load, whether Keras wrote it), without TensorFlow."""
+    from ut_keras import pretrained
+    from ut_keras.errors import DataError
+    from ut_keras.inference import hub, run_directory
+
+    if path.startswith(hub.PREFIX):
+        hub.check(path)
+        return path, False
+    expanded = os.path.expanduser(path)
+    files_of_keras = ("metadata.json", "model.weights.h5")  # of model.save(…, zipped=False)
+    is_folder = all(os.path.isfile(os.path.join(expanded, name)) for name in files_of_keras)
+    if is_folder or path.endswith(".keras") and os.path.exists(expanded):
+        return path, True
+    if not os.path.exists(expanded):
+        if path in pretrained.names():
+            return pretrained.folder(path), False
+        raise DataError(
+            "path must be the folder of a run, a file NAME.keras, hf://user/name, or the name of a "
+            f"run that ships with the package: {', '.join(pretrained.names())}. "
+            f"Received: {path!r}, which does not exist."
+        )
+    run_directory.check_folder(expanded, "path")
+    return path, False
 
 
 if "keras" in sys.modules:

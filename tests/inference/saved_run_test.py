@@ -196,6 +196,9 @@ def test_load_without_features_requires_problem(tmp_path, problem):
 def test_saved_run_rejects_arguments(run, loaded, tmp_path, problem):
     with pytest.raises(DataError, match="must be the folder of a run"):
         ut_keras.load(str(tmp_path / "none"))
+    with pytest.raises(DataError, match="Received: '.*', which has none"):
+        ut_keras.load(str(tmp_path), problem=problem)
+    (tmp_path / "run.json").write_text('{"model": "transformer"}')
     with pytest.raises(DataError, match="must contain hparams.json"):
         ut_keras.load(str(tmp_path), problem=problem)
     with pytest.raises(DataError, match=r"Numbers must be in \[0, 2\)"):
@@ -265,12 +268,49 @@ def test_dataset_accepts_keys_of_dicts(loaded):
         np.testing.assert_array_equal(ours[name], wanted[name])
 
 
-def test_load_prints_that_it_loads_tensorflow(monkeypatch, capsys):
+def test_load_prints_that_it_loads_tensorflow(monkeypatch, capsys, tmp_path):
+    (tmp_path / "run.json").write_text("{}")
     for _ in range(2):
         with pytest.raises(DataError):
-            ut_keras.load("not_there")
+            ut_keras.load(tmp_path)
         monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
-    assert capsys.readouterr().err == "Loading TensorFlow and not_there…\n"
+    assert capsys.readouterr().err == f"Loading TensorFlow and {tmp_path}…\n"
+
+
+_LOADS_NOTHING = """
+import sys
+import ut_keras
+for path, options in {calls!r}:
+    try:
+        ut_keras.load(path, **options)
+    except ValueError as error:
+        print(error)
+    print("tensorflow" in sys.modules)
+"""
+
+
+def test_load_rejects_wrong_arguments_without_tensorflow(tmp_path):
+    (tmp_path / "runs" / "a").mkdir(parents=True)
+    (tmp_path / "runs" / "a" / "run.json").write_text("{}")
+    (tmp_path / "empty").mkdir()
+    expected = {
+        "typo": "Received: 'typo', which does not exist.",
+        "typo.keras": "Received: 'typo.keras', which does not exist.",
+        "hf://typo": "Received: 'hf://typo'.",
+        "empty": "Received: 'empty', which has none.",
+        "runs": f"Received: 'runs', which contains the runs {os.path.join('runs', 'a')}.",
+        "reverse40": "Received: 3.",
+    }
+    calls = [(path, {"data_dir": 3} if path == "reverse40" else {}) for path in expected]
+    program = _LOADS_NOTHING.format(calls=calls)
+    words = [sys.executable, "-c", program]
+    root = os.path.dirname(os.path.dirname(ut_keras.__file__))
+    env = {**os.environ, "PYTHONPATH": root}
+    run = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
+    lines = run.stdout.splitlines()
+    assert lines[1::2] == ["False"] * len(expected) and not run.stderr
+    for line, received in zip(lines[::2], expected.values(), strict=True):
+        assert line.endswith(received) and "\n" not in line
 
 
 @pytest.mark.slow

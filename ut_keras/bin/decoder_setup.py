@@ -182,7 +182,8 @@ def _run(args):
     if checkpoint is None and not checkpoint_files.exists(args.output_dir):
         raise UsageError(
             "--output_dir must be the folder of a run with a checkpoint; ut-trainer writes one. "
-            f"Received: {args.output_dir!r}, which has none."
+            f"Received: {args.output_dir!r}, which "
+            f"{run_directory.runs_in(args.output_dir) or 'has none'}."
         )
     return args.output_dir, checkpoint
 

@@ -14,11 +14,9 @@ import tempfile
 from typing import Any
 
 from ut_keras.errors import DataError, UsageError
-from ut_keras.inference import portable
 
 PREFIX = "hf://"
 _ADDRESS = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@([\w./-]+))?", re.ASCII)
-_FILES = [portable.CONFIG, portable.WEIGHTS, "vocab.*"]
 _CARD = """---
 library_name: ut_keras
 tags: [universal-transformer, tensorflow, keras]
@@ -33,6 +31,16 @@ tags: [universal-transformer, tensorflow, keras]
 """
 
 
+def check(address: str) -> None:
+    """Check an address, and that huggingface_hub is installed, without TensorFlow.
+
+    Raises:
+        UsageError: as `fetch`.
+    """
+    _parse(address)
+    _library()
+
+
 def fetch(address: str) -> str:
     """Download a model, unless it is in the cache, and return its folder for `portable.load`.
 
@@ -44,11 +52,13 @@ def fetch(address: str) -> str:
             have the model.
         UsageError: if the address is invalid, or huggingface_hub is not installed.
     """
+    from ut_keras.inference import portable  # loads TensorFlow
+
     repository, revision = _parse(address)
-    hub = _library()
+    hub, files = _library(), [portable.CONFIG, portable.WEIGHTS, "vocab.*"]
     try:
         folder = hub.snapshot_download(
-            repository, revision=revision, allow_patterns=_FILES, library_name="ut_keras"
+            repository, revision=revision, allow_patterns=files, library_name="ut_keras"
         )
     except Exception as error:  # of the library, the connection or the disk
         from huggingface_hub import constants

@@ -6,6 +6,7 @@
 `hparams.json` and `run.json` define the model. `features.json` and the vocabularies define its ids.
 """
 
+import contextlib
 import dataclasses
 import os
 import sys
@@ -15,9 +16,15 @@ from typing import Any
 from ut_keras import hparam_schema, models
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import DataError
+from ut_keras.files import file_error
 from ut_keras.hparam_schema import changes as hparam_changes
 from ut_keras.inference import decode_hparams, feature_record, run_json
 from ut_keras.text import text_encoder_base
+
+# A folder with one of these files is the folder of a run, even if another file is missing. The last
+# one is written by `SavedRun.save`.
+_FILES = (run_json.FILENAME, "hparams.json", feature_record.FILENAME, "config.json")
+_MOST_NAMES = 5  # of runs in an error message
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,28 +92,76 @@ def read(
 ) -> Run:
     """Return the `Run` in a folder; arguments and errors are those of `saved_run.load`."""
     run_dir = os.path.expanduser(run_dir)
-    if not os.path.isdir(run_dir):
-        raise DataError(f"output_dir must be the folder of a run. Received: {run_dir!r}.")
+    checkpoint = None if checkpoint is None else os.path.expanduser(checkpoint)
+    check_folder(run_dir, "output_dir")
     if problem is not None:
         features = problem_features(problem, data_dir, [run_dir])
     else:
         features = saved_features([run_dir])
     if features is None:
         raise DataError(
-            "output_dir must contain features.json with all encoders. Otherwise, give the "
-            f'problem and its data_dir: problem=problems.get("…"). Received: {run_dir!r}.'
+            f"{run_dir} must contain features.json with all encoders. Otherwise, give the "
+            'problem and its data_dir: problem=problems.get("…"). Received: a folder without.'
         )
     record = run_json.read(run_dir)
     hp = read_hparams(run_dir, record)[0]
     if hp is None:
-        raise DataError(f"output_dir must contain hparams.json. Received: {run_dir!r}.")
+        raise DataError(f"{run_dir} must contain hparams.json. Received: a folder without.")
     if not record.get("model"):
         raise DataError(
             f'{os.path.join(run_dir, run_json.FILENAME)} must name the model: {{"model": '
             '"universal_transformer"}. Received: none.'
         )
-    checkpoint = os.path.expanduser(checkpoint) if checkpoint else None
     return Run(run_dir, checkpoint, record["model"], hp, *features)
+
+
+def check_arguments(checkpoint: Any, problem: Any, data_dir: Any) -> None:
+    """Check the types of the arguments of `saved_run.load`.
+
+    Raises:
+        DataError: if one has another type. The message names the argument.
+    """
+    if checkpoint is not None:
+        file_error.checked_path(checkpoint, "checkpoint_path")
+    if data_dir is not None:
+        file_error.checked_path(data_dir, "data_dir")
+    if problem is not None and not hasattr(problem, "feature_specs"):
+        raise DataError(
+            f'problem must be a Problem, such as problems.get("…"), or None. Received: {problem!r}.'
+        )
+
+
+def check_folder(path: str, name: str) -> None:
+    """Check that a path is the folder of a run, or one that `SavedRun.save` wrote.
+
+    Args:
+        path: str.
+        name: str. The name of the argument, for the message.
+
+    Raises:
+        DataError: if it is neither. If it contains folders of runs, the message names them.
+    """
+    if not os.path.isdir(path):
+        raise DataError(f"{name} must be the folder of a run. Received: {path!r}.")
+    if not _is_run(path):
+        raise DataError(
+            f"{name} must be the folder of a run, with {run_json.FILENAME}. "
+            f"Received: {path!r}, which {runs_in(path) or 'has none'}."
+        )
+
+
+def runs_in(folder: str) -> str:
+    """Return "contains the runs …" for a folder of runs; "" if it contains no run."""
+    with contextlib.suppress(OSError):
+        paths = (os.path.join(folder, name) for name in sorted(os.listdir(folder)))
+        if runs := [path for path in paths if _is_run(path)]:
+            more = f" and {len(runs) - _MOST_NAMES} more" if len(runs) > _MOST_NAMES else ""
+            return f"contains the runs {', '.join(runs[:_MOST_NAMES])}{more}"
+    return ""
+
+
+def _is_run(folder):
+    return any(os.path.isfile(os.path.join(folder, name)) for name in _FILES)
 
 
 def saved_features(folders: Sequence[str]) -> Any:

@@ -52,14 +52,7 @@ def load(
         HParamError, CheckpointError: if the hparams or the weights cannot be used.
     """
     directory = os.path.expanduser(file_error.checked_path(output_dir, "output_dir"))
-    if checkpoint_path is not None:
-        checkpoint_path = file_error.checked_path(checkpoint_path, "checkpoint_path")
-    if data_dir is not None:
-        data_dir = file_error.checked_path(data_dir, "data_dir")
-    if problem is not None and not hasattr(problem, "feature_specs"):
-        raise DataError(
-            f'problem must be a Problem, such as problems.get("…"), or None. Received: {problem!r}.'
-        )
+    run_directory.check_arguments(checkpoint_path, problem, data_dir)
     if directory.startswith(hub.PREFIX):
         directory = hub.fetch(directory)
     if portable.exists(directory):
