@@ -165,7 +165,14 @@ def test_classify_returns_classes(tmp_path):
     run = ut_keras.load(str(tmp_path))
     [scores] = run.class_scores(["fine day"])
     assert {label for label, _ in scores} == {"good", "bad"}
+    assert run.classify("fine day") == scores[0][0] and run.class_scores("fine day") == scores
     assert run.classify(["fine day", "x"])[0] == scores[0][0] == run.translate(["fine day"])[0]
+
+
+def test_one_text_gives_one_result(loaded):
+    assert loaded.translate(TEXTS[0]) == loaded.translate(TEXTS[:1])[0]
+    assert loaded.generate(TEXTS[0], beam_size=2) == loaded.generate(TEXTS[:1], beam_size=2)[0]
+    assert loaded.translate("") == loaded.translate([""])[0]
 
 
 def test_observe_shows_inputs_and_outputs(loaded):
@@ -203,7 +210,7 @@ def test_saved_run_rejects_arguments(run, loaded, tmp_path, problem):
         ut_keras.load(str(tmp_path), problem=problem)
     with pytest.raises(DataError, match=r"Numbers must be in \[0, 2\)"):
         loaded.translate(["0 7"])
-    for texts in ("0 1", b"0", {"0": "1"}, {"0", "1"}, None, 0):
+    for texts in (b"0", {"0": "1"}, {"0", "1"}, None, 0):
         with pytest.raises(ValueError, match="texts must be a list of str. Received: ."):
             loaded.translate(texts)
     for text in (b"0", None, ["0"], "0 \ud800", 0):

@@ -2,6 +2,7 @@
 
     run = ut_keras.load("runs/ende")
     run.translate(["Two dogs are playing."])             ->  ["Zwei Hunde spielen."]
+    run.translate("Two dogs are playing.")               ->  "Zwei Hunde spielen."
     run.generate(["Two dogs are playing."], beam_size=2) ->  [[("Zwei …", -0.8), ("2 …", -3.1)]]
     run.observe("Two dogs are playing.").ponder          ->  how many steps each word took
     run.model, run.encoders                              the Keras model, the text encoders
@@ -15,7 +16,7 @@ import functools
 import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 import keras
 import tensorflow as tf
@@ -151,6 +152,18 @@ class SavedRun:
 
         return found.batch(batch_size).map(batch)
 
+    # A str is a `Sequence[str]` for mypy, so its overload overlaps with the next one.
+    @overload
+    def translate(  # type: ignore[overload-overlap]
+        self,
+        texts: str,
+        beam_size: int = 4,
+        alpha: float = 0.6,
+        decode_length: int = 100,
+        **options: Any,
+    ) -> str: ...
+
+    @overload
     def translate(
         self,
         texts: Sequence[str],
@@ -158,11 +171,20 @@ class SavedRun:
         alpha: float = 0.6,
         decode_length: int = 100,
         **options: Any,
-    ) -> list[str]:
+    ) -> list[str]: ...
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        beam_size: int = 4,
+        alpha: float = 0.6,
+        decode_length: int = 100,
+        **options: Any,
+    ) -> str | list[str]:
         """Return the best output for every source.
 
         Args:
-            texts: list of str.
+            texts: list of str; or one str, for which the result is one str.
             beam_size, alpha, decode_length, options: options of the search, see `model.generate`.
                 Here per_example_length is True by default.
 
@@ -176,20 +198,34 @@ class SavedRun:
                 "to continue a prompt."
             )
         options = current_names({**options, "alpha": alpha, "decode_length": decode_length})
+        if isinstance(texts, str):
+            return self.generate(texts, beam_size, **options)[0][0]
         return [beams[0][0] for beams in self.generate(texts, beam_size, **options)]
+
+    @overload
+    def generate(  # type: ignore[overload-overlap]
+        self, texts: str, beam_size: int = 1, **options: Any
+    ) -> list[tuple[str, float]]: ...
+
+    @overload
+    def generate(
+        self, texts: Sequence[str], beam_size: int = 1, **options: Any
+    ) -> list[list[tuple[str, float]]]: ...
 
     def generate(
         self, texts: Sequence[str], beam_size: int = 1, **options: Any
-    ) -> list[list[tuple[str, float]]]:
+    ) -> list[tuple[str, float]] | list[list[tuple[str, float]]]:
         """Return the outputs for sources or, for a language model, the continuations of prompts.
 
         Args:
             texts, options: as for `translate`.
 
         Returns:
-            list with a list of (str, score) for every text, the best first. For a classifier, this
-            is the most likely class with its log probability.
+            list with a list of (str, score) for every text, the best first; for one str, its list.
+            For a classifier, this is the most likely class with its log probability.
         """
+        if isinstance(texts, str):
+            return self.generate([texts], beam_size, **options)[0]
         options = current_names(options)
         if {"forced_prefix", "return_steps"} & options.keys():
             raise ValueError(
@@ -216,16 +252,40 @@ class SavedRun:
 
         return padding.map_batches(padding.plan(list(map(len, rows)), _IDS, _ROWS), write)
 
-    def classify(self, texts: Sequence[str]) -> list[str]:
+    @overload
+    def classify(self, texts: str) -> str: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def classify(self, texts: Sequence[str]) -> list[str]: ...
+
+    def classify(self, texts: Sequence[str]) -> str | list[str]:
         """Return the most likely class of every text.
 
         Args:
-            texts: list of str. In a story, "|" separates the sentences, and the question is last.
+            texts: list of str; or one str, for which the result is one str. In a story, "|"
+                separates the sentences, and the question is last.
         """
+        if isinstance(texts, str):
+            return self.classify([texts])[0]
         return [classes[0][0] for classes in self.class_scores(texts)]
 
-    def class_scores(self, texts: Sequence[str]) -> list[list[tuple[str, float]]]:
-        """Return a list of (class, log probability) for every text, the most likely first."""
+    @overload
+    def class_scores(  # type: ignore[overload-overlap]
+        self, texts: str
+    ) -> list[tuple[str, float]]: ...
+
+    @overload
+    def class_scores(self, texts: Sequence[str]) -> list[list[tuple[str, float]]]: ...
+
+    def class_scores(
+        self, texts: Sequence[str]
+    ) -> list[tuple[str, float]] | list[list[tuple[str, float]]]:
+        """Return a list of (class, log probability) for every text, the most likely first.
+
+        For one str, the result is its list.
+        """
+        if isinstance(texts, str):
+            return self.class_scores([texts])[0]
         if not self._text_model.predictor.classifies:
             raise ValueError(
                 "classify requires a model of class labels. Received: a model of symbols."
