@@ -45,9 +45,11 @@ class Sides(NamedTuple):
         """
         return tuple(raw_text.find(tmp_dir, raw, *names) for raw, names in self._sides())
 
-    def is_available(self, tmp_dir: str | None) -> bool:
-        """Return whether the files are available without a download."""
-        return all(raw_text.is_available(tmp_dir, raw, *names) for raw, names in self._sides())
+    def missing(self, tmp_dir: str | None) -> list[download.RawFile]:
+        """Return the raw files that must be downloaded."""
+        return [
+            raw for raw, names in self._sides() if not raw_text.is_available(tmp_dir, raw, *names)
+        ]
 
     def pairs(self, tmp_dir: str | None) -> Iterator[tuple[str, ...]]:
         """Yield stripped pairs (source, target); either may be empty.
@@ -80,8 +82,9 @@ class Tables(NamedTuple):
     def find(self, tmp_dir: str | None) -> tuple[str, ...]:
         return tuple(raw_text.find_all(tmp_dir, self.archive, self.pattern))
 
-    def is_available(self, tmp_dir: str | None) -> bool:
-        return raw_text.is_available(tmp_dir, self.archive, self.pattern)
+    def missing(self, tmp_dir: str | None) -> list[download.RawFile]:
+        is_available = raw_text.is_available(tmp_dir, self.archive, self.pattern)
+        return [] if is_available else [self.archive]
 
     def pairs(self, tmp_dir: str | None) -> Iterator[tuple[str, ...]]:
         paths = self.find(tmp_dir)

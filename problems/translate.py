@@ -12,9 +12,11 @@ predicted with teacher forcing, so it does not measure the quality of translatio
 """
 
 import itertools
+import os
 from collections.abc import Iterator
 
 from ut_keras.data.writing import download
+from ut_keras.errors import DataError
 from ut_keras.problems import parallel_text, text_problems
 from ut_keras.problems.problem import Texts
 from ut_keras.text import sacre_bleu
@@ -68,10 +70,34 @@ class TranslateProblem(text_problems.Text2TextProblem):
         if folder:
             print(f"{self.name}: reading tensorflow-datasets' {folder}", flush=True)
         else:
-            for split in self.splits_to_generate(tmp_dir):
-                for files in self.files[split]:
-                    files.find(tmp_dir)
+            self._find_files(tmp_dir)
         super().prepare(data_dir, tmp_dir)
+
+    def _find_files(self, tmp_dir):
+        """Download the missing files, after a list of all of them.
+
+        Raises:
+            DataError: if files are missing and one cannot be downloaded. The message names all.
+        """
+        splits = self.splits_to_generate(tmp_dir)
+        corpora = [files for split in splits for files in self.files[split]]
+        missing = _missing(corpora, tmp_dir)
+        if tmp_dir and len(missing) > 1:
+            print(f"{self.name}: {len(missing)} files are missing in {tmp_dir}:")
+            for raw in missing:
+                print(f"  {raw.name} ({raw.size_text}) {raw.url or raw.page}", flush=True)
+        try:
+            for files in corpora:
+                files.find(tmp_dir)
+        except download.MissingFileError as error:
+            missing = _missing(corpora, tmp_dir)
+            if len(missing) < 2:
+                raise
+            names = ", ".join(f"{raw.name} ({raw.size_text})" for raw in missing)
+            raise DataError(
+                f"tmp_dir={tmp_dir!r} must contain {names}. Received: none of them, and a download "
+                f"failed: {error.reason}."
+            ) from error
 
     def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
         folder = self._builder(tmp_dir)
@@ -109,10 +135,17 @@ class TranslateProblem(text_problems.Text2TextProblem):
             yield from files.pairs(tmp_dir)
 
     def _is_available(self, tmp_dir, split):
-        return all(files.is_available(tmp_dir) for files in self.files[split])
+        return not any(files.missing(tmp_dir) for files in self.files[split])
 
     def _builder(self, tmp_dir):
         """Return the tensorflow-datasets folder if the raw files are missing, otherwise None."""
         if not self.tfds_name or self._is_available(tmp_dir, "train"):
             return None
         return parallel_text.find_builder(tmp_dir, self.tfds_name)
+
+
+def _missing(corpora, tmp_dir):
+    """Return the raw files of the corpora that must be downloaded, each once."""
+    every = (raw for files in corpora for raw in files.missing(tmp_dir))
+    there = os.path.join(tmp_dir or "", "{}")
+    return [raw for raw in dict.fromkeys(every) if not os.path.lexists(there.format(raw.name))]

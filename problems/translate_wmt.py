@@ -35,6 +35,18 @@ _PLAYS = "none stated; the modern lines are SparkNotes'"
 _MOST_BYTES = 20 * 10**9
 _GITHUB = "https://github.com"
 _STATMT = "http://data.statmt.org"
+# Bytes of the large archives, as in the checksums of tensorflow-datasets.
+_SIZES = {
+    "training-parallel-nc-v13.tgz": 113_157_482,
+    "training-parallel-nc-v9.tgz": 80_418_416,
+    "training-parallel-commoncrawl.tgz": 918_311_367,
+    "training-parallel-europarl-v7.tgz": 657_632_379,
+    "training-parallel-ep-v8.tgz": 246_201_434,
+    "training-parallel-un.tgz": 2_365_634_246,
+    "training-giga-fren.tar": 2_595_102_720,
+    "paracrawl-release1.en-et.zipporah0-dedup-clean.tgz": 78_283_314,
+    "rapid2016.tgz": 161_050_516,
+}
 
 
 # --- The files ------------------------------------------------------------------------------------
@@ -55,6 +67,7 @@ def _corpus(url, sides, sha256=None, licence=_LICENCE, members=(), part="", most
     head, both, tail = re.split("[{}]", sides)
     members = members or (f"{head}*{tail}",)
     archive = download.at(url, sha256, licence=licence, members=members, most_bytes=most, part=part)
+    archive = archive._replace(size=_SIZES.get(archive.name))
     names = tuple((f"{head}{side}{tail}",) for side in both.split(","))
     return parallel_text.Sides((archive, archive), names)
 

@@ -35,10 +35,6 @@ for _patterns, _reason in {
     "copy_sequence*": "use algorithmic_identity_decimal40",
     "flip_bi_gram_sequence reverse_sequence*": "use algorithmic_reverse_decimal40",
     # Translation.
-    "translate_ende*bpe*": (
-        "its texts are already split into BPE tokens, and T2T downloads them from Google Drive; "
-        "use translate_ende_wmt32k with subwords, or text2text_tmpdir_tokens with such files"
-    ),
     "translate_encs_cubbitt*": "use translate_encs_wmt32k",
     "translate_ende_*multi*": f"{_WIKIPEDIA}; use translate_ende_wmt32k",
     "translate_enro_*multi*": f"{_WIKIPEDIA}; use translate_enro_wmt32k",

@@ -168,12 +168,6 @@ def test_unknown_metric_is_rejected_without_tensorflow(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_bpe_problem_of_t2t_gives_its_reason(tmp_path, capsys):
-    argv = ["--problem=translate_ende_wmt_bpe32k", *_argv(tmp_path)[1:]]
-    line = small_run.error(capsys, trainer.main, argv)
-    assert "BPE" in line and "TMX" not in line and "translate_ende_wmt32k" in line
-
-
 def test_ignored_field_prints_a_note(tmp_path, capsys):
     _check(tmp_path)
     assert "note: " not in capsys.readouterr().out

@@ -1,11 +1,14 @@
 """Files that the translation problems read, apart from German and French."""
 
 import gzip
+import urllib.error
 
 import pytest
 
 from tests.problems import archives
 from ut_keras import problems
+from ut_keras.data.writing import download
+from ut_keras.errors import DataError
 
 pytestmark = pytest.mark.usefixtures("no_checksums")
 
@@ -183,6 +186,58 @@ VOCABULARIES = {
         f"vocab.translate_enzh_wmt8k.8192.subwords.{language}" for language in ("en", "zh")
     ],
 }
+
+
+def test_missing_files_are_listed_with_sizes(tmp_path, capsys, monkeypatch):
+    """Without a network, one error names all files; before it, a list has their addresses."""
+    monkeypatch.setattr(download, "_RETRY_SECONDS", ())
+
+    def no_network(*arguments, **options):
+        raise urllib.error.URLError("no network")
+
+    monkeypatch.setattr("urllib.request.urlopen", no_network)
+    stem = "training-parallel-nc-v13/news-commentary-v13.de-en"
+    archives.write(tmp_path / "training-parallel-nc-v13.tgz", _pair(stem, "en", "de"))
+    with pytest.raises(DataError) as raised:
+        problems.get("translate_ende_wmt32k").generate_data(str(tmp_path / "data"), str(tmp_path))
+    files = {
+        "training-parallel-commoncrawl.tgz": "918.3 MB",
+        "training-parallel-europarl-v7.tgz": "657.6 MB",
+        "dev.tgz": "size unknown",
+    }
+    line, listed = str(raised.value), capsys.readouterr().out
+    for name, size in files.items():
+        assert f"{name} ({size})" in line and f"  {name} ({size}) http://" in listed
+    assert "nc-v13" not in line + listed
+    assert line.endswith("a download failed: no network.") and len(line) < 400
+
+
+def test_bpe_problem_reads_tokens_and_vocabulary(tmp_path, capsys):
+    texts = {"en": "the Repub@@ lican strategy\n", "de": "die Strateg@@ ie\n"}
+    stems = ("train.tok.clean", "newstest2013.tok", "newstest2014.tok")
+    members = {f"{stem}.bpe.32000.{side}": text for stem in stems for side, text in texts.items()}
+    words = ["the", "Repub@@", "lican", "die", "Strateg@@", "ie"]
+    members["vocab.bpe.32000"] = "".join(f"{word}\n" for word in words)
+    archives.write(tmp_path / "wmt16_en_de.tar.gz", members)
+    name = "translate_ende_wmt_bpe32k"
+    problem, counts = archives.generate(name, tmp_path)
+    assert counts == {"train": 1, "dev": 1, "test": 1}
+    path = tmp_path / "data" / "vocab.bpe.32000"
+    assert path.read_text().split("\n") == ["<pad>", "<EOS>", *words, "", "UNK", ""]
+    unknown = "the Repub@@ lican UNK"
+    assert archives.texts(problem, tmp_path, "dev") == [(unknown, texts["de"].strip())]
+    encoder = problem.feature_encoders(str(tmp_path / "data"))["inputs"]
+    assert encoder.encode("the strategy") == [2, 9]
+    score = problem.score_decoded([], ["die Strateg@@ ie ist da"], ["die Str@@ ategie ist da"])
+    assert score["bleu"] == pytest.approx(100)
+
+
+def test_missing_bpe_archive_is_named(tmp_path):
+    with pytest.raises(DataError, match="wmt16_en_de.tar.gz.*https://drive.google.com/"):
+        problems.get("translate_ende_wmt_bpe32k").generate_data(
+            str(tmp_path / "data"), str(tmp_path)
+        )
+    assert not list((tmp_path / "data").glob("*"))
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

@@ -41,6 +41,25 @@ class RawFile(NamedTuple):
     # A name for the set `members`, if problems unpack different sets from one archive. Each set
     # gets its own folder.
     part: str = ""
+    size: int | None = None  # bytes of the file; None if unknown
+    page: str = ""  # without `url`: the address where a user finds the file
+
+    @property
+    def size_text(self) -> str:
+        """The size for messages, such as "113.2 MB"."""
+        return live_line.size(self.size) if self.size else "size unknown"
+
+
+class MissingFileError(DataError):
+    """A raw file is missing and cannot be downloaded.
+
+    Attributes:
+        reason: str. Why it cannot be downloaded.
+    """
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 def at(url: str, sha256: str | None = None, **fields: Any) -> RawFile:
@@ -58,8 +77,9 @@ def fetch(tmp_dir: str | None, raw_file: RawFile) -> str:
     """Return the path of a raw file in `tmp_dir`; download the file if it is missing.
 
     Raises:
-        DataError: if the file is missing and cannot be downloaded, or if it has another checksum.
-            The message says which file to put where.
+        MissingFileError: if the file is missing and cannot be downloaded. The message says which
+            file to put where.
+        DataError: if the file has another checksum.
     """
     if not tmp_dir:
         raise DataError(
@@ -135,10 +155,12 @@ def _reason(error):
 
 def _missing(path, raw_file, reason):
     folder, name = os.path.split(path)
-    place = f", downloaded from {raw_file.url}" if raw_file.url else ""
-    return DataError(
+    address = raw_file.url or raw_file.page
+    place = f", downloaded from {address}" if address else ""
+    return MissingFileError(
         f"{name} must be in tmp_dir={folder!r}. Put it there{place}. "
-        f"Received: no such file; {reason}."
+        f"Received: no such file; {reason}.",
+        f"{reason}",
     )
 
 

@@ -1,0 +1,69 @@
+"""T2T's WMT English-German that is already split into words and BPE tokens, with a word vocabulary.
+
+    translate_ende_wmt_bpe32k
+        inputs   "Gut@@ ach : Incre@@ ased safety for pedestri@@ ans"
+        targets  "Gut@@ ach : Noch mehr Sicherheit für Fuß@@ gän@@ ger"
+
+A token that ends in "@@" continues in the next token. The archive `wmt16_en_de.tar.gz` also has the
+vocabulary, which data generation writes to data_dir as `vocab.bpe.32000`, with "UNK" as the last
+word. Files that are already unpacked in tmp_dir, as T2T leaves them, are read from there.
+
+`decode/bleu` joins the tokens first. The text stays split into words, so the score differs from
+that of translate_ende_wmt32k.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from ut_keras.data.writing import download
+from ut_keras.problems import parallel_text, problem, raw_text, text_problems, translate
+from ut_keras.text import text_encoder, text_lines
+
+_VOCABULARY = "vocab.bpe.32000"
+_SPLITS = {
+    "train": "train.tok.clean.bpe.32000",
+    "dev": "newstest2013.tok.bpe.32000",
+    "test": "newstest2014.tok.bpe.32000",
+}
+_ARCHIVE = download.RawFile(
+    "wmt16_en_de.tar.gz",
+    url="",  # Google Drive asks a browser to confirm the download of a large file
+    page="https://drive.google.com/uc?export=download&id=0B_bZck-ksdkpM25jRUN2X2UxMm8",
+    licence="research use (WMT; Europarl and Common Crawl text under their own terms)",
+    members=(f"*{_VOCABULARY}", *(f"*{stem}.*" for stem in _SPLITS.values())),
+    most_bytes=20 * 10**9,
+)
+_CONTINUED = re.compile(r"@@( |$)")
+
+
+def _corpus(stem):
+    return parallel_text.Sides((_ARCHIVE, _ARCHIVE), tuple((f"{stem}.{s}",) for s in ("en", "de")))
+
+
+@problem.register("translate_ende_wmt_bpe32k")
+class TranslateEndeWmtBpe32k(translate.TranslateProblem):
+    """Translation of BPE tokens, with the vocabulary of the archive."""
+
+    target = "de"
+    files = {split: (_corpus(stem),) for split, stem in _SPLITS.items()}
+    vocab_type = "tokens"
+    approx_vocab_size = 32000
+    oov_token = "UNK"
+
+    @property
+    def vocab_filename(self) -> str:
+        return _VOCABULARY
+
+    def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
+        lines = text_lines.lines(raw_text.find(tmp_dir, _ARCHIVE, _VOCABULARY))
+        yield from (line.strip() for line in lines)
+
+    def build_vocab(self, texts: Iterable[str]) -> text_problems.Vocabulary:
+        # T2T splits the file at its line ends, so its last token before "UNK" is empty.
+        return text_encoder.TokenTextEncoder(tokens=[*texts, "", self.oov_token])
+
+    def score_decoded(
+        self, sources: list[str], references: list[str], hypotheses: list[str]
+    ) -> dict[str, float]:
+        joined = ([_CONTINUED.sub("", text) for text in side] for side in (references, hypotheses))
+        return super().score_decoded(sources, *joined)
