@@ -292,6 +292,31 @@ def _check_names(args):
     decode_hparams.parse(getattr(args, "decode_hparams", ""), decode_hparams.DECODER)
 
 
+# Flags whose value is a file or folder that the reader has or gets.
+_PATHS = ("data_dir", "output_dir", "tmp_dir", "export_dir", "t2t_usr_dir", "decode_from_file")
+_PATHS = (*_PATHS, "decode_to_file", "translation", "reference")
+
+
+def _paths_of_reader(page):
+    """Yield the files and folders that a page makes, such as runs of --data_dir=runs/data."""
+    words = [word for command in _commands(page) for word in command]
+    words += re.findall(r"--\w+=[\w./]+", "".join(_blocks(page, "text")) + _read(page))
+    for name, value in (word[2:].split("=", 1) for word in words if re.match(r"--\w+=", word)):
+        if name in _PATHS:
+            yield value.rstrip("/.").split("/")[0]
+    for block in _blocks(page, "sh"):
+        yield from re.findall(r" > (\S+)", block)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
+def test_files_of_reader_are_ignored_by_git(page):
+    """A clone in which a reader has followed the page is clean, and so is `make lint`."""
+    with open(os.path.join(ROOT, ".gitignore"), encoding="utf-8") as file:
+        ignored = {line.strip().strip("/") for line in file}
+    found = set(_paths_of_reader(page))
+    assert "runs" in found and found <= ignored
+
+
 def test_there_are_commands():
     programs = [words[0] for _, words in COMMANDS]
     assert programs.count("python") >= 5
