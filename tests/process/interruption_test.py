@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -60,6 +61,15 @@ _LOADS = """
 def function(argv):
     command.load_tensorflow()
 """
+_IS_IN_C_CODE = """
+import contextlib, hashlib
+from ut_keras.process import interruption
+
+def function(argv):
+    with {context}:
+        print("ready", flush=True)
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 100_000_000)  # a minute without signal handlers
+"""
 # The import swallows all exceptions, and its output is hidden.
 _TENSORFLOW = """
 import os, time
@@ -98,7 +108,8 @@ def _run(body, name="SIGINT", times=1, **environment):
             out, err = process.communicate(timeout=30)
         finally:
             process.kill()
-    return process.returncode, out, err
+    # A loaded machine may take longer than the time after which a signal is acknowledged.
+    return process.returncode, out, re.sub(r"\w+(-C)?: stopping…\n", "", err)
 
 
 @pytest.mark.parametrize("name", _LINES)
@@ -121,6 +132,34 @@ def test_signal_during_thread_shutdown_exits_immediately():
     """Without `is_last`, Python printed a stack trace and continued to wait."""
     line = _LINES["SIGINT"][1]
     assert _run(_LEAVES_A_THREAD, times=2) == (-signal.SIGINT, "", line)
+
+
+@pytest.mark.parametrize(
+    "context, acknowledgement",
+    [
+        ("contextlib.nullcontext()", "Ctrl-C: stopping…\n"),
+        ("interruption.StopRequest(waits=False)", "Ctrl-C: stopping…\n"),
+        ("interruption.StopRequest()", "Ctrl-C: stopping after the current step."),
+    ],
+)
+def test_signal_is_acknowledged_inside_c_code(context, acknowledgement):
+    """Python's handlers run after the call, which was up to a minute without a sign."""
+    program = _PROGRAM.format(body=_IS_IN_C_CODE.format(context=context))
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=_ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout.readline() == "ready\n", process.stderr.read()
+            for _ in range(2):  # the second signal causes no second line
+                process.send_signal(signal.SIGINT)
+            line = process.stderr.readline()
+            assert line.startswith(acknowledgement) and process.poll() is None
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])

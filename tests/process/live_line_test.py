@@ -1,6 +1,7 @@
 import io
 import os
 import shutil
+import time
 
 import pytest
 
@@ -116,3 +117,45 @@ def test_progress_line_shows_message(clock, monkeypatch):
 @pytest.mark.parametrize("count, text", [(512, "512 B"), (84_213_000, "84.21 MB"), (2e9, "2 GB")])
 def test_size_formats_bytes(count, text):
     assert live_line.size(count) == text
+
+
+def test_fit_omits_the_least_important_parts():
+    parts = [(3, "step 1"), (1, "b"), (2, "cc"), (3, "loss 2"), (1, "d")]
+    assert live_line.fit(parts, None) == "step 1  b  cc  loss 2  d"
+    assert live_line.fit(parts, 18) == "step 1  cc  loss 2"
+    assert live_line.fit(parts, 22) == "step 1  b  cc  loss 2"
+    assert live_line.fit(parts, 17) == "step 1  loss 2"
+    assert live_line.fit(parts, 9) == live_line.fit(parts, 3) == "step 1"
+
+
+def test_dumb_terminal_is_a_log(monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    stream = _Terminal()
+    line = LiveLine(stream)
+    line.write("one")
+    assert not line.is_live and stream.getvalue() == "one\n"
+
+
+def test_stopwatch_is_a_sign_of_life(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    stream = _Terminal()
+    with live_line.Stopwatch("Compiling…", "Compiled", stream, tick_seconds=0.01):
+        while stream.getvalue().count("\r") < 3:
+            time.sleep(0.01)
+    first, *ticks, last = stream.getvalue().split("\r")[1:]
+    assert first == "Compiling…" and {tick.strip() for tick in ticks} == {"Compiling… 0 s"}
+    assert last.rstrip(" \n") == "Compiled in 0 s" and last.endswith("\n")
+
+
+def test_stopwatch_in_log_shows_beginning_and_end():
+    stream = io.StringIO()
+    with live_line.Stopwatch("Compiling…", "Compiled", stream):
+        pass
+    with pytest.raises(KeyError), live_line.Stopwatch("Loading…", "Loaded", stream):
+        raise KeyError
+    assert stream.getvalue() == "Compiling…\nCompiled in 0 s\nLoading…\n"
+
+
+@pytest.mark.parametrize("count, text", [(0, "0 files"), (1, "1 file"), (1000, "1,000 files")])
+def test_counted_has_the_plural(count, text):
+    assert live_line.counted(count, "file") == text

@@ -27,6 +27,8 @@ def _result(loss=1.0, correct=1.0, ponder_count=4.0):
         loss=tf.constant(loss),
         correct=tf.constant(correct),
         sequences=tf.constant(2.0),
+        correct_tokens=tf.constant(0.0),
+        target_tokens=tf.constant(0.0),
         tokens=tf.constant(50.0),
         ponder_sum=tf.constant(10.0 if ponder_count else 0.0),
         ponder_count=tf.constant(ponder_count),
@@ -52,9 +54,30 @@ def test_line_shows_averages_of_recent_batches():
     line.fetch()
     line.show(3)
     assert stream.getvalue() == (
-        "step 3/100  loss 5.000  seq accuracy 0.83  ponder 2.50  input wait 25%  25 tokens/s  "
-        "2,000 ms/step  03:14 left\n"
+        "step 3/100  loss 5.000  seq accuracy 0.83  ponder 2.50  2,000 ms/step  03:14 left  "
+        "25 tokens/s  input wait 25%\n"
     )
+
+
+def test_log_has_no_step_twice():
+    stream = io.StringIO()
+    line, _ = _progress(stream)
+    for step in (1, 2):
+        line.add(step, _result())
+        line.fetch()
+        line.show(step)
+        line.show(step)
+    assert len(stream.getvalue().splitlines()) == 2
+
+
+def test_line_of_language_model_shows_accuracy_of_tokens():
+    stream = io.StringIO()
+    line, _ = _progress(stream)
+    of_tokens = {"correct_tokens": tf.constant(3.0), "target_tokens": tf.constant(12.0)}
+    line.add(1, _result(correct=0.0)._replace(**of_tokens))
+    line.fetch()
+    line.show(1)
+    assert "  accuracy 0.25" in stream.getvalue() and "seq" not in stream.getvalue()
 
 
 def test_line_omits_ponder_time_without_pondering():
@@ -94,18 +117,35 @@ def test_terminal_line_is_overwritten():
     assert len(second.rstrip("\n")) >= len(first), "the rest of a longer line must be wiped out"
 
 
-def test_narrow_terminal_shows_step_rate_and_time_left(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
+@pytest.mark.parametrize("columns", [20, 40, 60, 80, 100, 120, 200])
+def test_line_always_shows_step_loss_and_accuracy(columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", f"{columns}")
     stream = _Terminal()
-    line, clock = _progress(stream)
-    for step in (1, 2):
-        line.add(step, _result())
+    clock = _Clock()
+    line = progress.Progress(250_000, LiveLine(stream, clock=clock))
+    for step in (123_455, 123_456):
+        line.add(step, _result(loss=12.345))
         line.fetch()
-        clock.now += 2
-    line.show(2)
+        clock.now += 0.2
+    line.show(step)
     [shown] = stream.getvalue().split("\r")[1:]
-    assert len(shown) == 79 and "] step 2/100 " in shown
-    assert shown.endswith(" 25 tokens/s  2,000 ms/step  03:16 left")
+    assert len(shown) < columns
+    parts = ["step 123456/250000", "loss 12.345", "seq accuracy 0.50", "ponder 2.50"]
+    speed = [
+        "200 ms/step",
+        "7:01:49 left",
+        "250 tokens/s",
+        "input wait 0%",
+        "[#########...........]",
+    ]
+    found = shown.strip().split("  ")
+    assert set(found) <= {*parts, *speed}
+    if columns >= 60:
+        assert found[:3] == parts[:3]
+    if columns == 80:
+        assert found[3:] == ["ponder 2.50", "7:01:49 left"]
+    if columns == 200:
+        assert set(found) == {*parts, *speed}
 
 
 def test_speed_excludes_pauses():

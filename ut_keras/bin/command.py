@@ -88,7 +88,8 @@ def from_flags(
 def _exit_code(function, argv):
     is_process = argv is None
     try:
-        with interruption.RaiseOnSignal(is_last=is_process):
+        acknowledged = interruption.acknowledged() if is_process else contextlib.nullcontext()
+        with acknowledged, interruption.RaiseOnSignal(is_last=is_process):
             return _run_and_flush(function, sys.argv[1:] if is_process else argv)
     except interruption.Interrupted as interrupted:
         with contextlib.suppress(OSError):  # the exit code carries the same information

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 _NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
@@ -40,6 +41,54 @@ class StoppedBySignal(KeyboardInterrupt):
     def __init__(self, number: signal.Signals) -> None:
         super().__init__(f"{_NAMES[number]}: stopped.")
         self.exit_code = 128 + number
+
+
+_STOPPING = "stopping…"
+_STOPPING_LATER = "stopping after the current step. A second Ctrl-C stops without saving."
+_GRACE_SECONDS = 0.3  # before a signal is acknowledged; most commands have ended by then
+_stop_requests: list["StopRequest"] = []  # the open ones, the innermost last
+
+
+@contextlib.contextmanager
+def acknowledged(stderr: int = 2) -> Iterator[None]:
+    """Context in which a signal is acknowledged soon, even inside a long call of C++ code.
+
+    Python calls its signal handlers when the main thread returns from C++ code, which may take
+    seconds. So a thread of its own prints a line, unless the context ends within a moment.
+
+    Args:
+        stderr: int. File descriptor of the line.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    receiver, sender = os.pipe()
+    os.set_blocking(sender, False)
+    previous = signal.set_wakeup_fd(sender, warn_on_full_buffer=False)
+    ended = threading.Event()
+
+    def print_signals():
+        seen = set()
+        while number := os.read(receiver, 1):
+            name = _NAMES.get(number[0])
+            if name and name not in seen and not ended.wait(_GRACE_SECONDS):
+                seen.add(name)
+                with contextlib.suppress(OSError):
+                    start = "\n" if os.isatty(stderr) else ""  # after the terminal's ^C
+                    waits = _stop_requests and _stop_requests[-1].waits
+                    line = _STOPPING_LATER if waits else _STOPPING
+                    os.write(stderr, f"{start}{name}: {line}\n".encode())
+
+    thread = threading.Thread(target=print_signals, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        signal.set_wakeup_fd(previous)
+        os.close(sender)
+        thread.join()
+        os.close(receiver)
 
 
 class _Handlers:
@@ -139,6 +188,14 @@ class StopRequest(_Handlers):
     def requested(self) -> bool:
         """Whether a signal has arrived."""
         return self._signal is not None
+
+    def __enter__(self) -> Any:
+        _stop_requests.append(self)
+        return super().__enter__()
+
+    def __exit__(self, *exception: Any) -> None:
+        _stop_requests.remove(self)
+        super().__exit__(*exception)
 
     def stopped(self, text: str) -> Interrupted:
         """Return the `Interrupted` to raise; `text` says what was saved."""

@@ -1,13 +1,20 @@
 """A progress line that is updated repeatedly.
 
-On a terminal, each update overwrites the line. In a log, an update is a new line every few seconds.
+On a terminal, each update overwrites the line. In a log, and on a terminal that cannot overwrite
+(TERM=dumb), an update is a new line every few seconds. A notebook shows the lines of a log.
+
+tqdm and rich are not used here. In a log, tqdm separates its updates with carriage returns, and
+rich writes only the last one. Both cut a line that is too long, where `fit` omits its least
+important parts.
 """
 
 import dataclasses
+import os
 import shutil
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self, TextIO
 
 _LIVE_SECONDS = 0.5
@@ -29,7 +36,7 @@ class LiveLine:
 
     def __post_init__(self) -> None:
         self._stream = self.stream or sys.stdout
-        self.is_live = self._stream.isatty()
+        self.is_live = self._stream.isatty() and os.environ.get("TERM") != "dumb"
         self._interval = _LIVE_SECONDS if self.is_live else self.log_seconds
         self._shown_at = self.clock()
         self._width = 0
@@ -39,15 +46,22 @@ class LiveLine:
         """Whether it is time for an update."""
         return self.clock() - self._shown_at >= self._interval
 
+    @property
+    def width(self) -> int | None:
+        """The largest number of characters on a line; None for a log, which has no limit.
+
+        A text that wraps to a second line of a terminal would not be overwritten completely.
+        """
+        return shutil.get_terminal_size().columns - 1 if self.is_live else None
+
     def write(self, text: str) -> None:
         """Write the text; on a terminal, overwrite the previous one."""
         self._shown_at = self.clock()
         if self.is_live:
-            # A text that wraps to a second line would not be overwritten completely.
-            width_limit = shutil.get_terminal_size().columns - 1
-            if len(text) > width_limit:  # the middle is the least important part
-                start = width_limit // 2
-                text = f"{text[:start]}…{text[len(text) - width_limit + start + 1 :]}"
+            width = self.width or 0
+            if len(text) > width:  # the middle is the least important part
+                start = width // 2
+                text = f"{text[:start]}…{text[len(text) - width + start + 1 :]}"
             self._put("\r" + text.ljust(self._width))
             self._width = max(self._width, len(text))
         else:
@@ -69,6 +83,65 @@ class LiveLine:
     def _put(self, text):
         self._stream.write(text)
         self._stream.flush()
+
+
+def fit(parts: Sequence[tuple[int, str]], width: int | None) -> str:
+    """Return the parts of a line that fit, separated by two spaces.
+
+    Args:
+        parts: list of (importance, text). Parts of the lowest importance are omitted first, and the
+            last of several parts of the same importance. One part is always shown.
+        width: int. The largest number of characters; None for no limit.
+    """
+    shown = dict(enumerate(parts))
+    while width is not None and len(shown) > 1 and len(_joined(shown)) > width:
+        del shown[min(shown, key=lambda index: (shown[index][0], -index))]
+    return _joined(shown)
+
+
+def _joined(parts):
+    return "  ".join(text for _, text in parts.values())
+
+
+@dataclasses.dataclass(eq=False)
+class Stopwatch:
+    """Context that shows a text with the seconds since its beginning, as a sign of life.
+
+        Compiling the first step… 12 s
+
+    A thread of its own writes the line, because the work in the context may be one long call. At
+    the end, the line says how long the work took.
+    """
+
+    text: str
+    done: str  # the text after the work
+    stream: TextIO | None = None  # standard output if None
+    log_seconds: float = 30.0  # between lines if the stream is not a terminal
+    tick_seconds: float = 1.0  # on a terminal
+
+    def __enter__(self) -> Self:
+        self._line = LiveLine(self.stream, self.log_seconds)
+        self._started = time.monotonic()
+        self._ended = threading.Event()
+        self._line.write(self.text)
+        self._thread = threading.Thread(target=self._show, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: Any, *exception: Any) -> None:
+        self._ended.set()
+        self._thread.join()
+        if kind is None:
+            self._line.write(f"{self.done} in {self._seconds()} s")
+        self._line.end()
+
+    def _seconds(self):
+        return round(time.monotonic() - self._started)
+
+    def _show(self):
+        interval = self.tick_seconds if self._line.is_live else self.log_seconds
+        while not self._ended.wait(interval):
+            self._line.write(f"{self.text} {self._seconds()} s")
 
 
 def clock_time(seconds: float) -> str:
@@ -135,6 +208,11 @@ class ProgressLine:
 
     def __exit__(self, *exception: Any) -> None:
         self._line.clear()
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number and a noun with a regular plural: "1 file", "1,000 files"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def size(count: float) -> str:

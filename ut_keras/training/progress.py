@@ -1,11 +1,12 @@
 """The progress line of training, and the averages for TensorBoard.
 
-    [####......] step 1200/5000  loss 0.412  seq accuracy 0.87  ponder 2.61  input wait 2%
-    15,300 tokens/s  51 ms/step  03:12 left
+    step 1200/5000  loss 0.412  seq accuracy 0.87  ponder 2.61  51 ms/step  03:12 left
+    15,300 tokens/s  input wait 2%  [####......]
 
-On a terminal, the line is overwritten, and its middle is removed if the terminal is too narrow.
-Elsewhere, a new line without the bar is printed every few seconds. Results stay on the device until
-the next line is due, because reading them after every step would make the device wait.
+On a terminal, the line is overwritten. If the terminal is too narrow, the parts in the second row
+are omitted first, the bar before all others. Step, loss and accuracy are always shown. Elsewhere, a
+new line without the bar is printed every few seconds. Results stay on the device until the next
+line is due, because reading them after every step would make the device wait.
 """
 
 import collections
@@ -16,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from ut_keras.process.live_line import LiveLine, clock_time
+from ut_keras.process.live_line import LiveLine, clock_time, fit
 from ut_keras.training.train_step import StepResult
 
 _WINDOW = 100  # number of recent steps that the line averages
 _BAR_WIDTH = 20
+_ALWAYS = 6  # the importance of parts that every line has
 
 
 @dataclasses.dataclass(eq=False)
@@ -31,6 +33,7 @@ class Progress:
     live: LiveLine = dataclasses.field(default_factory=LiveLine)  # where the line is written
 
     def __post_init__(self) -> None:
+        self._shown_step: int | None = None
         self._pending: list[Any] = []
         self._recent: collections.deque = collections.deque(maxlen=_WINDOW)
         self.restart_clock()
@@ -94,14 +97,19 @@ class Progress:
         names = [name for name in recent[-1] if name == "loss" or name.startswith("losses/")]
         averages = {name: float(np.mean([values[name] for values in recent])) for name in names}
         averages["accuracy_per_sequence"] = ratio("correct", "sequences")
+        averages["accuracy"] = ratio("correct_tokens", "target_tokens")
         averages["ponder_time"] = ratio("ponder_sum", "ponder_count")
         averages.update(self._speed())
         return {name: value for name, value in averages.items() if value is not None}
 
     def show(self, step: int) -> None:
-        """Write the line for `step`. On a terminal it replaces the previous line."""
-        line = self._line(step)
-        self.live.write(f"{self._bar(step)} {line}" if self.live.is_live else line)
+        """Write the line for `step`. On a terminal it replaces the previous line.
+
+        A log gets at most one line for a step.
+        """
+        if self.live.is_live or step != self._shown_step:
+            self.live.write(fit(self._parts(step), self.live.width))
+        self._shown_step = step
 
     def end_line(self) -> None:
         """End the current line, so that other text can follow."""
@@ -127,25 +135,31 @@ class Progress:
         filled = _BAR_WIDTH * min(step, self.total_steps) // max(1, self.total_steps)
         return f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}]"
 
-    def _line(self, step):
+    def _parts(self, step):
+        """Return the parts of the line as (importance, text)."""
         averages = self.averages()
-        parts = [f"step {step}/{self.total_steps}"]
+        parts = [(_ALWAYS, f"step {step}/{self.total_steps}")]
+        if "accuracy" in averages:  # a language model, which predicts no sequence without an error
+            averages.pop("accuracy_per_sequence", None)
         if averages.get("steps_per_second"):
             averages["milliseconds"] = 1000.0 / averages["steps_per_second"]
-        for name, text in (
-            ("loss", "loss {:.3f}"),
-            ("accuracy_per_sequence", "seq accuracy {:.2f}"),
-            ("ponder_time", "ponder {:.2f}"),
-            ("input_wait", "input wait {:.0%}"),
-            ("tokens_per_second", "{:,.0f} tokens/s"),
-            ("milliseconds", "{:,.0f} ms/step"),
+        for name, importance, text in (
+            ("loss", _ALWAYS, "loss {:.3f}"),
+            ("accuracy", _ALWAYS, "accuracy {:.2f}"),
+            ("accuracy_per_sequence", _ALWAYS, "seq accuracy {:.2f}"),
+            ("ponder_time", 4, "ponder {:.2f}"),
+            ("milliseconds", 3, "{:,.0f} ms/step"),
         ):
             if name in averages:
-                parts.append(text.format(averages[name]))
+                parts.append((importance, text.format(averages[name])))
         if averages.get("steps_per_second"):
             left = (self.total_steps - step) / averages["steps_per_second"]
-            parts.append(f"{clock_time(left)} left")
-        return "  ".join(parts)
+            parts.append((5, f"{clock_time(left)} left"))
+            parts.append((2, f"{averages['tokens_per_second']:,.0f} tokens/s"))
+            parts.append((1, f"input wait {averages['input_wait']:.0%}"))
+        if self.live.is_live:
+            parts.append((0, self._bar(step)))
+        return parts
 
 
 def _to_floats(result):

@@ -23,7 +23,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.checkpoints import checkpoint, checkpoint_files
-from ut_keras.process import interruption
+from ut_keras.process import interruption, live_line
 from ut_keras.training import distribution, progress, saving, train_step
 from ut_keras.training import epochs as epochs_lib
 from ut_keras.training.train_settings import TrainSettings
@@ -87,6 +87,7 @@ class TrainLoop:
         )
         self._profiler = StepProfiler(self.output_dir, self.settings.profile_steps)
         self._has_warned = False
+        self._update: Any = None
         self._restore()
 
     # The loop.
@@ -102,12 +103,11 @@ class TrainLoop:
         self._progress.restart_clock()
         self._saver.restart_clock()
         started = time.monotonic()
-        update = self._update
         while self.step < last_step:
             with self._progress.waiting_for_input():
                 batch = next(self._epochs)
             self._profiler.before_update(self.step + 1)
-            result = update(batch)
+            result = self._updated(batch)
             self.step += 1
             self.stop.waits = True
             self._profiler.after_update(self.step, result)
@@ -122,17 +122,20 @@ class TrainLoop:
         self._progress.end_line()
         self.seconds += time.monotonic() - started
 
-    @functools.cached_property
-    def _update(self):
-        print("Compiling the first step…", flush=True)
-        return train_step.make_train_step(
-            self.model,
-            self.optimizer,
-            self.strategy,
-            None if self.settings.static_shapes else self._epochs.element_spec,
-            self.settings.jit_compile,
-            self.average,
-        )
+    def _updated(self, batch):
+        """Perform one update; the first call compiles it."""
+        if self._update is not None:
+            return self._update(batch)
+        with live_line.Stopwatch("Compiling the first step…", "Compiled the first step"):
+            self._update = train_step.make_train_step(
+                self.model,
+                self.optimizer,
+                self.strategy,
+                None if self.settings.static_shapes else self._epochs.element_spec,
+                self.settings.jit_compile,
+                self.average,
+            )
+            return self._update(batch)
 
     def _report(self, result):
         """Show and record the results of updates when they are due.

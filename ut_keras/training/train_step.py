@@ -23,6 +23,8 @@ class StepResult(NamedTuple):
     loss: tf.Tensor  # their sum, what was minimised
     correct: tf.Tensor  # sequences that teacher forcing gets right; their weight, if weighted
     sequences: tf.Tensor  # number of sequences; their weight, if weighted
+    correct_tokens: tf.Tensor  # for a language model: targets that are predicted; otherwise 0
+    target_tokens: tf.Tensor  # for a language model: number of targets; otherwise 0
     tokens: tf.Tensor  # number of real ids, in inputs and targets
     ponder_sum: tf.Tensor  # steps that the real positions pondered, all together; 0 if none did
     ponder_count: tf.Tensor  # number of those positions
@@ -53,6 +55,7 @@ def make_train_step(
         A function from (features, targets) or (features, targets, weights) to `StepResult`. Weights
         are as in `losses`: float [B], [B, 1] or [B, T].
     """
+
     def replica_step(features, targets, *weights):
         def forward_and_terms():
             output = model.forward(features, training=True)
@@ -77,12 +80,17 @@ def _summed_result(shares, output, features, targets, *weights):
     ponder_times = ponder.times_and_masks(output, features, targets)
     ponder_sum, ponder_count = ponder.sum_and_count(ponder_times)
     correct, sequences = metrics.get("accuracy_per_sequence")(output.logits, targets, *weights)
+    of_tokens = (tf.zeros([]), tf.zeros([]))
+    if "inputs" not in features:
+        of_tokens = metrics.get("accuracy")(output.logits, targets, *weights)
     result = losses.sum_over_replicas(
         StepResult(
             losses=shares,
             loss=tf.add_n(list(shares.values())),
             correct=correct,
             sequences=sequences,
+            correct_tokens=of_tokens[0],
+            target_tokens=of_tokens[1],
             tokens=_count_tokens(features, targets),
             ponder_sum=ponder_sum,
             ponder_count=ponder_count,
