@@ -14,10 +14,10 @@ def test_get_gives_the_reason_for_an_unsupported_name():
         str(error.value) == "The thing 'old_one' is not supported: it has gone; the nearest: new."
     )
     assert "old_one" not in table
-    with pytest.raises(registry.UnknownNameError, match="nearest names: old_kept"):
+    with pytest.raises(registry.UnknownNameError, match="nearest names?: old_kept"):
         table.get("ald_kept")
     table.register("old_but_of_a_package")(2)
-    with pytest.raises(registry.UnknownNameError, match="nearest names: old_but_of_a_package"):
+    with pytest.raises(registry.UnknownNameError, match="nearest names?: old_but_of_a_package"):
         table.get("old_but_of_a_pakage")
 
 

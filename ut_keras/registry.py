@@ -117,6 +117,7 @@ def unknown_name_message(kind: str, name: object, known: Collection[str]) -> str
     """Return a line that lists the known names nearest to `name`."""
     near = difflib.get_close_matches(str(name), known, n=5, cutoff=0.5)
     if near:
-        return f"Unknown {kind}: {name!r}. The nearest names: {', '.join(near)}."
+        title = "The nearest names" if len(near) > 1 else "The nearest name"
+        return f"Unknown {kind}: {name!r}. {title}: {', '.join(near)}."
     shown = ", ".join(sorted(known)[:10])
     return f"Unknown {kind}: {name!r}. There are {len(known)} names, for example: {shown}."

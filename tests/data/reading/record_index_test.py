@@ -1,5 +1,6 @@
 import os
 import resource
+import time
 
 import numpy as np
 import pytest
@@ -88,6 +89,22 @@ def test_get_keeps_a_few_indexes_in_memory(tmp_path, monkeypatch):
     assert len(scans) == 6
     record_index.get(several[0], _lengths_of, "")
     assert len(scans) == 7
+
+
+def test_index_time_is_that_of_reading(tmp_path, monkeypatch, capsys):
+    """Tracing and the start of TensorFlow took seconds, which were reported for 100 records."""
+    monkeypatch.setattr(record_index, "_SECONDS_WORTH_KEEPING", 0.9)
+
+    def slowly_traced(files, records):
+        time.sleep(1.0)
+        return _lengths_of(files, records)
+
+    [file] = _write(tmp_path, count=1, num_shards=1)
+    record_index.get([file], slowly_traced, "")
+    assert capsys.readouterr().out == ""
+    monkeypatch.setattr(record_index, "_SECONDS_WORTH_KEEPING", 0.0)
+    record_index.get([file], _lengths_of, "other")
+    assert capsys.readouterr().out.startswith("Indexed 1 record of 1 file in 0 s")
 
 
 def test_get_saves_index_that_took_long(tmp_path, monkeypatch, capsys):

@@ -31,6 +31,7 @@ from ut_keras.data.reading import (
     record_parser,
 )
 from ut_keras.errors import DataError
+from ut_keras.process.live_line import counted
 
 _LONGEST_IN_EVALUATION = 1 << 20
 
@@ -290,7 +291,7 @@ def _scheme(settings, drop_long):
 def _no_examples(count, files, shortest, longest, drop_long):
     if not count:
         return DataError(
-            f"Expected examples in {len(files)} file(s). Received: none, in {files[0]}."
+            f"Expected examples in {counted(len(files), 'file')}. Received: none, in {files[0]}."
         )
     limit = f"longer than max_length={longest}" if drop_long else "of the wrong length"
     return DataError(

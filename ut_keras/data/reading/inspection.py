@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras.data.reading import input_pipeline, readable, record_parser
+from ut_keras.process.live_line import counted
 from ut_keras.text import text_encoder
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def report(
                 ids = getattr(batch[name], "flat_values", batch[name]).numpy().ravel()
                 size = len(occurrences[name])
                 occurrences[name] += np.bincount(ids, minlength=size)[:size]
-    lines.append(f"{num_records:,} records in {len(files)} file(s)")
+    lines.append(f"{counted(num_records, 'record')} in {counted(len(files), 'file')}")
     of_all = np.concatenate(lengths) if lengths else np.zeros([0, 0], int)
     width = max(map(len, names), default=0)
     for name, values in zip(names, of_all.T, strict=True):

@@ -16,6 +16,7 @@ because a file can be damaged after the index was built.
 
 import hashlib
 import io
+import itertools
 import os
 import time
 import weakref
@@ -30,6 +31,7 @@ from ut_keras import process
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
 from ut_keras.files import file_error, own_files, whole_file
+from ut_keras.process.live_line import counted
 
 _SCAN_BATCH = 128
 _READ_BUFFER = 1 << 20
@@ -77,8 +79,8 @@ class RecordIndex:
                 tfrecords.check_format(file)
             raise DataError(
                 f"TFRecord files must be uncompressed and must not change while they are read. "
-                f"Received: {len(files)} file(s) of {self._file_starts[-1]} bytes with records of "
-                f"{self._offsets[-1]} bytes, such as {files[0]}."
+                f"Received: {counted(len(files), 'file')} of {self._file_starts[-1]} bytes "
+                f"with records of {self._offsets[-1]} bytes, such as {files[0]}."
             )
         self.counts = np.diff(np.searchsorted(self._offsets, self._file_starts))
         process.allow_open_files(_MAX_INDEXES * len(files))  # each index keeps its files open
@@ -200,14 +202,12 @@ def _get(files, lengths_of, digest):
     if kept is not None:
         sizes, lengths = kept
         return RecordIndex(files, sizes, lengths, there)
-    started = time.monotonic()
-    sizes, lengths = _scan(files, lengths_of)
+    sizes, lengths, seconds = _scan(files, lengths_of)
     index = RecordIndex(files, sizes, lengths, path)
-    seconds = time.monotonic() - started
     if seconds >= _SECONDS_WORTH_KEEPING:
         is_kept = _save(path, sizes, lengths)
         print(
-            f"Indexed {len(lengths):,} records of {len(files)} files in "
+            f"Indexed {counted(len(lengths), 'record')} of {counted(len(files), 'file')} in "
             f"{seconds:,.0f} s{f'; saved the index as {path}' if is_kept else ''}",
             flush=True,
         )
@@ -216,7 +216,11 @@ def _get(files, lengths_of, digest):
 
 @tf.autograph.experimental.do_not_convert
 def _scan(files, lengths_of):
-    """Read all records and return their (sizes, lengths)."""
+    """Read all records and return (sizes, lengths, seconds).
+
+    The seconds are those of reading. Starting TensorFlow and tracing `lengths_of` may take longer,
+    and a saved index would not avoid it.
+    """
 
     def records_of(file):
         records = tf.data.TFRecordDataset(file, buffer_size=_READ_BUFFER).batch(_SCAN_BATCH)
@@ -227,11 +231,15 @@ def _scan(files, lengths_of):
 
     dataset = tf.data.Dataset.from_tensor_slices(list(files)).flat_map(records_of)
     dataset = dataset.map(measure, num_parallel_calls=tf.data.AUTOTUNE).prefetch(2)
-    measured = list(dataset.as_numpy_iterator())
+    batches = dataset.as_numpy_iterator()
+    measured = list(itertools.islice(batches, 1))
+    started = time.monotonic()
+    measured += batches
+    seconds = time.monotonic() - started
     if not measured:
-        return np.zeros(0, np.int32), np.zeros(0, np.int32)
+        return np.zeros(0, np.int32), np.zeros(0, np.int32), seconds
     sizes, lengths = zip(*measured, strict=True)
-    return np.concatenate(sizes), np.concatenate(lengths)
+    return np.concatenate(sizes), np.concatenate(lengths), seconds
 
 
 def _load(path):
