@@ -67,6 +67,23 @@ def finished_run(data_dir, tmp_path_factory):
     return output_dir
 
 
+def test_language_model_prints_no_metrics_of_sequences(tmp_path, capsys):
+    """The files keep T2T's metrics; the lines show only those that say something."""
+    (tmp_path / "train.txt").write_text("one two three four\n" * 40)
+    argv = _argv(tmp_path / "data", tmp_path / "run", "--generate_data", f"--tmp_dir={tmp_path}")
+    assert trainer.main([*argv, "--problem=text2self_txt"]) == 0
+    of_sequences = {"accuracy_per_sequence", "approx_bleu_score", "rouge_L_fscore"}
+    record = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert of_sequences < set(record)
+    lines = capsys.readouterr().out.splitlines()
+    shown = [line for line in lines if " loss=" in line]
+    assert len(shown) == 3 and not any(name in line for name in of_sequences for line in shown)
+    assert all(" neg_log_perplexity=" in line for line in shown)
+    steps = [line for line in lines if line.startswith("step 4/4")]
+    assert len(steps) == 1 and re.search(r"  accuracy \d", steps[0])
+    assert "Compiling the first step…" in lines
+
+
 def test_run_writes_its_records(finished_run):
     hparams = json.loads((finished_run / "hparams.json").read_text())
     assert hparams["hidden_size"] == 8
@@ -183,13 +200,13 @@ def test_resume_rejects_another_vocabulary(data_dir, finished_run, capsys, tmp_p
     "change, message",
     [
         ({"--problem": "algorithmic_reverse_binary4"}, "algorithmic_reverse_binary40"),
-        ({"--model": "transfomer"}, "nearest names: transformer"),
+        ({"--model": "transfomer"}, "nearest name: transformer|nearest names: .*transformer"),
         ({"--hparams_set": "transformer_tin"}, "transformer_tiny"),
         ({"--hparams": "hiden_size=8"}, "hidden_size"),
         ({"--hparams": "hidden_size=eight"}, "hidden_size"),
         ({"--hparams": "hidden_size=-8"}, "hidden_size"),
         ({"--hparams": "optimizer=ftrl"}, "optimizer"),
-        ({"--schedule": "train_and_eval"}, "continuous_train_and_eval"),
+        ({"--schedule": "tran"}, f"--schedule must be one of {', '.join(flags.SCHEDULES)}. "),
         ({"--decode_hparams": "beam=1"}, "beam_size"),
         ({"--decode_hparams": "exit_threshold=0.5"}, "exit_threshold requires a model with recurr"),
         ({"--train_steps": "-1"}, "--train_steps must be at least 0"),

@@ -20,7 +20,6 @@ from ut_keras.hparam_schema import changes as hparam_changes
 from ut_keras.hparam_schema import overrides as hparam_overrides
 from ut_keras.hparam_schema.basic import check_train_steps
 from ut_keras.inference import decode_hparams, run_directory, run_json
-from ut_keras.registry import unknown_name_message
 from ut_keras.training import cluster, early_stopping, output_folder
 
 # Schedules that use an existing checkpoint. All other schedules train.
@@ -60,6 +59,11 @@ def check(args: argparse.Namespace) -> Setup:
         UsageError, UnknownNameError, HParamError: with a one-line message.
     """
     check_names(args)
+    names = ("problem", "model", "data_dir", "output_dir")
+    if sum(not getattr(args, name) for name in names) > 1:
+        command_line.require(
+            args, *names, what="two names, as listed by --registry_help, and two folders"
+        )
     command_line.require(args, "problem", "model", what=command_line.REGISTERED_NAME)
     command_line.require(args, "data_dir", "output_dir", what="a folder")
     if args.schedule in OTHER_SCHEDULES:
@@ -67,7 +71,9 @@ def check(args: argparse.Namespace) -> Setup:
             f"--schedule={args.schedule} is not supported: {OTHER_SCHEDULES[args.schedule]}."
         )
     if args.schedule not in SCHEDULES:
-        raise UsageError(unknown_name_message("schedule", args.schedule, SCHEDULES))
+        raise UsageError(
+            f"--schedule must be one of {', '.join(SCHEDULES)}. Received: {args.schedule!r}."
+        )
     schedule = _SCHEDULE_ALIASES.get(args.schedule, args.schedule)
     problem = problems.get(args.problem)
     output_dir = args.output_dir

@@ -111,7 +111,7 @@ class Trainer:
                     break
             loop.end()
         final = {**results, "steps": loop.step, "train_time": loop.seconds}
-        print(result_line(final), flush=True)
+        print(result_line(self._worth_printing(final, make_eval_dataset)), flush=True)
         return results
 
     train_eval_and_decode = functools.partialmethod(continuous_train_and_eval, decode=True)
@@ -133,7 +133,8 @@ class Trainer:
             # each of them at once.
             stop.waits = distribution.num_workers(self.strategy) == 1
             results = self._evaluate(step, make_eval_dataset, decode, stop)
-        print(result_line({**results, "steps": step}), flush=True)
+        final = self._worth_printing({**results, "steps": step}, make_eval_dataset)
+        print(result_line(final), flush=True)
         self._summaries.close()
         return results
 
@@ -218,10 +219,17 @@ class Trainer:
         if evaluated is None:
             raise _interrupted_evaluation(stop, loop)
         self._summaries.write_evaluation(step, evaluated)
-        shown = {name: value for name, value in evaluated.items() if "/" not in name}
+        shown = self._worth_printing(evaluated, make_eval_dataset)
+        shown = {name: value for name, value in shown.items() if "/" not in name}
         print(f"evaluation at step {step}: {result_line(shown)}", flush=True)
         decoded = self._decode(step, make_eval_dataset, stop, loop) if decode else {}
         return {**evaluated, **decoded}
+
+    def _worth_printing(self, results, make_eval_dataset):
+        """Return the results without those that say nothing about a language model."""
+        if self.free_decoder.can_decode(make_eval_dataset()):
+            return results
+        return {name: results[name] for name in results if name not in _COMPARE_SEQUENCES}
 
     def _decode(self, step, make_eval_dataset, stop, loop):
         if not self._is_chief:
@@ -247,6 +255,15 @@ def _interrupted_evaluation(stop, loop):
     return stop.stopped("stopped during the evaluation. Run the same command again.")
 
 
+# Metrics of complete sequences. A language model predicts no sequence without an error. Each
+# prediction continues a correct beginning, so the other values are high in any case. T2T's files
+# contain these metrics, and so do those of ut_keras.
+_COMPARE_SEQUENCES = (
+    "accuracy_per_sequence",
+    "approx_bleu_score",
+    "rouge_2_fscore",
+    "rouge_L_fscore",
+)
 _FIRST_METRICS = ("accuracy_per_sequence", "accuracy")
 
 
