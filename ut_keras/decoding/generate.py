@@ -24,6 +24,7 @@ from ut_keras.decoding import (
 from ut_keras.decoding.options import NUMBERS, Options
 from ut_keras.layers.basic import embedding
 from ut_keras.layers.basic.signature import Shape, StepInputs
+from ut_keras.ops import compiled
 
 _OMITTED_AT_ZERO = ("eos_penalty", "temperature", "min_length")  # at 0 the graph has no such input
 
@@ -144,7 +145,7 @@ def compiled_search(model: keras.Model, source_shape: Shape, graph: Options) -> 
         }
         values = {name: tf.TensorSpec([], dtype) for name, dtype in NUMBERS.items()}
         values["seed"] = tf.TensorSpec([2], tf.int32)
-        searches[key] = tf.function(run, input_signature=[rows, values], autograph=False)
+        searches[key] = compiled.function(run, [rows, values])
     return searches[key]
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ut_keras.decoding import parallel_batch
 from ut_keras.decoding.options import Options
-from ut_keras.ops import log_softmax
+from ut_keras.ops import compiled, log_softmax
 
 
 def score(
@@ -106,5 +106,5 @@ def _compiled(model, function, features, num_steps, exit_threshold):
             return function(output, features)
 
         signature = {name: tf.TensorSpec(shape, tf.int32) for name, shape in shapes.items()}
-        traces[key] = tf.function(run, input_signature=[signature], autograph=False)
+        traces[key] = compiled.function(run, [signature])
     return traces[key]

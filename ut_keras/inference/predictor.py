@@ -22,6 +22,7 @@ from ut_keras.decoding import parallel_batch
 from ut_keras.decoding.beam_search import Decoded
 from ut_keras.decoding.options import Options, current_names
 from ut_keras.inference import padding
+from ut_keras.ops import compiled
 
 
 class Predictor:
@@ -121,9 +122,7 @@ class Predictor:
         if key not in self._compiled:
             # Sentences have a fixed number of words, their last axis.
             ids = tf.TensorSpec([None, None, *self.model.specs["inputs"].shape[1:]], tf.int32)
-            self._compiled[key] = tf.function(
-                lambda ids: self.generate(ids, **depth), input_signature=[ids], autograph=False
-            )
+            self._compiled[key] = compiled.function(lambda ids: self.generate(ids, **depth), [ids])
         return self._compiled[key]
 
     # One batch, eagerly or in a graph.

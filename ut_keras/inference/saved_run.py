@@ -26,6 +26,7 @@ from ut_keras.errors import DataError
 from ut_keras.files import file_error
 from ut_keras.hparam_schema import limits
 from ut_keras.inference import hub, padding, portable, run_directory, text_model, text_rows
+from ut_keras.ops import compiled
 from ut_keras.text import text_encoder_base
 from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder
 from ut_keras.visualize import observer
@@ -81,9 +82,7 @@ class SavedRun:
         self.encoders = encoders
         self._text_model = text_model.TextModel(model, encoders)
         strings = tf.TensorSpec([None], tf.string)
-        self._classify = tf.function(
-            self._text_model.classify, input_signature=[strings], autograph=False
-        )
+        self._classify = compiled.function(self._text_model.classify, [strings])
 
     def __reduce__(self) -> tuple:
         """Return what pickle stores: the model with its weights, without traces, and encoders."""
