@@ -473,6 +473,17 @@ def test_generate_rejects_options_of_another_type(option):
     model.generate({"inputs": INPUTS[:1]}, decode_length=1)
 
 
+def test_generate_rejects_unknown_option():
+    with pytest.raises(TypeError, match=r"one of beam_size, .*Received: beam=3\.$"):
+        _small("universal_transformer").generate({"inputs": INPUTS}, beam=3)
+
+
+def test_generate_with_several_models_causes_no_retracing_warning(caplog):
+    for _ in range(6):
+        examples.make("transformer").generate({"inputs": INPUTS[:1]}, decode_length=1)
+    assert "retracing" not in caplog.text
+
+
 def test_generate_own_room_is_an_alias():
     model = examples.shared("lstm_attention")
     options = {"decode_length": 3, "min_length": 3}

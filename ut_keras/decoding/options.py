@@ -159,16 +159,23 @@ _BOOLS = [field.name for field in dataclasses.fields(Options) if "bool" in str(f
 NUMBERS = {name: spec.dtype for name, spec in SPECS.items() if spec.dtype}
 
 
+_NAMES = tuple(field.name for field in dataclasses.fields(Options))
+
 # Old name -> new name. Old names work for one version.
 _RENAMED = {"own_room": "per_example_length"}
 
 
-def current_names(options: Mapping[str, Any]) -> dict[str, Any]:
+def current_names(options: Mapping[str, Any], are_hparams: bool = False) -> dict[str, Any]:
     """Return options by their current names; an old name works, with a DeprecationWarning.
 
     The warning points at the caller of the function that calls this one.
 
+    Args:
+        options: dict from name to value.
+        are_hparams: bool. Whether the names are those of decode hparams, which the caller checks.
+
     Raises:
+        TypeError: if an argument is no option of a search.
         UsageError: if an option is given by its old and its new name.
     """
     current = {}
@@ -183,6 +190,11 @@ def current_names(options: Mapping[str, Any]) -> dict[str, Any]:
                 "version.",
                 DeprecationWarning,
                 stacklevel=3,
+            )
+        if not are_hparams and (new or name) not in _NAMES:
+            raise TypeError(
+                f"An option of a search must be one of {', '.join(_NAMES)}. "
+                f"Received: {name}={value!r}."
             )
         current[new or name] = value
     return current

@@ -106,7 +106,7 @@ def parse(text: str, fields: Mapping[str, Field] | None = None) -> dict[str, Any
     """
     fields = TRAINER if fields is None else fields
     values = {name: field.default for name, field in fields.items()}
-    for name, word in current_names(hparam_overrides.parse(text)).items():
+    for name, word in current_names(hparam_overrides.parse(text), are_hparams=True).items():
         known = {**_FIXED, **{name: field.default for name, field in DECODER.items()}}
         if name not in known:
             raise UsageError(registry.unknown_name_message("decode hparam", name, list(known)))
