@@ -67,7 +67,7 @@ class OwnText(text_problems.Text2TextProblem):
             raise DataError(
                 f"tmp_dir must contain train.{self.extension} with lines "
                 f"{'<TAB>'.join(self.fields)}; dev.{self.extension} and test.{self.extension} are "
-                f"optional. Received: tmp_dir={tmp_dir!r} without it."
+                f"optional. Commands take the folder from --tmp_dir. Received: {_folder(tmp_dir)}."
             )
         if not self._has(tmp_dir, "dev"):
             print(
@@ -205,5 +205,13 @@ def _paths(split, tmp_dir):
 def _path(tmp_dir, name):
     path = os.path.join(tmp_dir or "", name)
     if not os.path.isfile(path):
-        raise DataError(f"tmp_dir={tmp_dir!r} must contain {name}. Received: no such file.")
+        raise DataError(
+            f"tmp_dir must contain {name}. Commands take the folder from --tmp_dir. "
+            f"Received: {_folder(tmp_dir)}."
+        )
     return path
+
+
+def _folder(tmp_dir):
+    exists = os.path.isdir(tmp_dir or "")
+    return f"tmp_dir={tmp_dir!r}, {'without it' if exists else 'which does not exist'}"

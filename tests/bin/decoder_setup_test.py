@@ -66,7 +66,10 @@ def error(flags, capsys, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"output_dir": None}, "--output_dir or --checkpoint_path is required"),
+        (
+            {"output_dir": None, "data_dir": None},
+            "--output_dir or --checkpoint_path is required.* --decode_from_file=FILE, ",
+        ),
         ({"output_dir": "/nowhere"}, "folder of a run with a checkpoint.*'/nowhere', which has no"),
         (
             {"checkpoint_path": "/nowhere/model.ckpt-1"},
@@ -83,7 +86,7 @@ def error(flags, capsys, monkeypatch, tmp_path):
             {"model": "universal_transformer"},
             "--model must be transformer, .* Received: --model=universal",
         ),
-        ({"model": "transformr"}, "nearest names: transformer"),
+        ({"model": "transformr"}, "nearest names?: transformer"),
         (
             {"hparams_set": "transformer_base"},
             "without --hparams_set and.*hidden_size=512 instead of 16",

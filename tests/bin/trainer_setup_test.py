@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -188,3 +189,12 @@ def test_too_few_train_steps_are_rejected_before_data(tmp_path, capsys):
     line = small_run.error(capsys, trainer.main, [*argv, "--train_steps=100"])
     assert "Received: train_steps=100, learning_rate_warmup_steps=200." in line
     assert not list(tmp_path.iterdir())
+    [remedy] = re.findall(r"--hparams=\S+[^.]", line)
+    argv = _argv(tmp_path, "--generate_data", f"{schedule},{remedy.removeprefix('--hparams=')}")
+    parsed = command_line.parse(flags.TRAINER, [*argv, "--train_steps=100"], "", "")
+    assert trainer_setup.check(parsed).hp.learning_rate_warmup_steps == 10
+
+
+def test_all_missing_flags_are_named(capsys):
+    line = small_run.error(capsys, trainer.main, ["--model=transformer"])
+    assert line.startswith("error: --problem, --data_dir and --output_dir are required: ")

@@ -104,6 +104,9 @@ def test_unknown_label_raises(tmp_path):
     ("name", "file"), [("text2self_txt", "train.txt"), ("text2class_tsv", "train.tsv")]
 )
 def test_missing_train_file_raises(tmp_path, name, file):
+    missing = tmp_path / "missing"
+    with pytest.raises(DataError, match=f"--tmp_dir.*tmp_dir='{missing}', which does not exist"):
+        problems.get(name).generate_data(str(tmp_path / "data"), str(missing))
     with pytest.raises(DataError, match=f"{file} .*text.*tmp_dir='{tmp_path}'"):
         generate(name, tmp_path)
 
@@ -191,5 +194,5 @@ def test_note_on_unknown_words_uses_first_examples(tmp_path, capsys):
 
 def test_text2text_tmpdir_names_missing_file(tmp_path):
     write(tmp_path, inputs__train__txt=["a"], targets__train__txt=["b"])
-    with pytest.raises(DataError, match="tmp_dir=.*inputs.eval.txt"):
+    with pytest.raises(DataError, match="inputs.eval.txt.*--tmp_dir.*tmp_dir=.*without it"):
         generate("text2text_tmpdir", tmp_path)

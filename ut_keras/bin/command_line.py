@@ -116,12 +116,14 @@ def require(args: argparse.Namespace, *names: str, what: str = "") -> None:
 
     Args:
         args: the flags.
-        *names: str, the required flags. The message names the first one without a value.
+        *names: str, the required flags. The message names all without a value.
         what: str. Describes the missing value in the message. Optional.
     """
-    for name in names:
-        if not getattr(args, name):
-            raise UsageError(f"--{name} is required{what and ': '}{what}.")
+    missing = [f"--{name}" for name in names if not getattr(args, name)]
+    if missing:
+        *others, last = missing
+        listed = f"{', '.join(others)} and {last} are" if others else f"{last} is"
+        raise UsageError(f"{listed} required{what and ': '}{what}.")
 
 
 class _Parser(argparse.ArgumentParser):

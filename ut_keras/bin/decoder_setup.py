@@ -66,6 +66,7 @@ def check(args: argparse.Namespace) -> Setup:
     """
     mode = _mode(args)
     trainer_setup.check_names(args)  # reports misspelt names before missing flags
+    _check_has_run(args, f"--{FILE}=FILE, --{INTERACTIVE}, or --data_dir=FOLDER of a split")
     if mode == SPLIT:
         command_line.require(args, "data_dir", what="the folder with the data of the split")
     run = check_run(args)
@@ -167,8 +168,7 @@ def _mode(args):
 
 def _run(args):
     """Return the folder of the run, and the path of the checkpoint or None."""
-    if not args.output_dir and not args.checkpoint_path:
-        raise UsageError("--output_dir or --checkpoint_path is required: the weights to load.")
+    _check_has_run(args)
     checkpoint: Any = None
     if args.checkpoint_path:
         checkpoint = args.checkpoint_path.removesuffix(".index")
@@ -186,6 +186,14 @@ def _run(args):
             f"{run_directory.runs_in(args.output_dir) or 'has none'}."
         )
     return args.output_dir, checkpoint
+
+
+def _check_has_run(args, others=""):
+    if not args.output_dir and not args.checkpoint_path:
+        raise UsageError(
+            "--output_dir or --checkpoint_path is required: the folder of a run, or its weights"
+            f"{others and ', with '}{others}."
+        )
 
 
 def _name(flag, args, records, run_dir):

@@ -72,7 +72,8 @@ def check_train_steps(hp: Any, train_steps: int) -> None:
     if "single_cycle_cos_decay" in names and train_steps <= warmup:
         raise HParamError(
             "train_steps must exceed learning_rate_warmup_steps for single_cycle_cos_decay. "
-            f"Received: train_steps={train_steps}, learning_rate_warmup_steps={warmup}."
+            f"Received: train_steps={train_steps}, learning_rate_warmup_steps={warmup}. Use more "
+            f"steps, or --hparams=learning_rate_warmup_steps={max(1, train_steps // 10)}."
         )
 
 
