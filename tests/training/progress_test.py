@@ -175,24 +175,26 @@ def test_speed_is_that_of_recent_steps():
 
 
 def test_halting_warning_names_the_hparam():
-    line = progress.halting_warning(1000, {"ponder_time": 2.04})
-    assert "ponder 2.04 steps" in line
+    line = progress.halting_warning({"ponder_time": 2.04})
+    assert "with 2.04 steps" in line
     assert "--hparams=act_halting_bias_init=-3.0" in line and "_deepstart" in line
 
 
+@pytest.mark.parametrize("averages", [{"ponder_time": 2.6}, {"loss": 1.0}])
+def test_halting_warning_is_none_for_normal_pondering(averages):
+    assert progress.halting_warning(averages) is None
+
+
 @pytest.mark.parametrize(
-    "step, averages",
-    [(999, {"ponder_time": 2.0}), (1000, {"ponder_time": 2.6}), (1000, {"loss": 1.0})],
+    "train_steps, log_every_steps, warnings", [(99, 30, 0), (100, 30, 1), (220, 1000, 1)]
 )
-def test_halting_warning_is_none_for_normal_pondering(step, averages):
-    assert progress.halting_warning(step, averages) is None
-
-
-@pytest.mark.slow  # 1,500 updates
-def test_halting_warning_is_printed_once(tmp_path, capsys):
+def test_halting_warning_is_printed_once_after_100_steps(
+    train_steps, log_every_steps, warnings, tmp_path, capsys
+):
     # The toy model ponders two steps.
     trainer, _ = toy.make_trainer(
-        tmp_path, train_steps=1500, eval_every_steps=1000, log_every_steps=500
+        tmp_path, train_steps=train_steps, eval_every_steps=500, log_every_steps=log_every_steps
     )
-    trainer.train(lambda number: toy.dataset(num_batches=1000))
-    assert capsys.readouterr().out.count("Warning: positions ponder 2.00 steps") == 1
+    trainer.train(lambda number: toy.dataset(num_batches=300))
+    warning = "Warning: positions start with 2.00 steps on average"
+    assert capsys.readouterr().out.count(warning) == warnings

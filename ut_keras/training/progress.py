@@ -170,18 +170,23 @@ def _to_floats(result):
     return values
 
 
-_MIN_STEPS_FOR_WARNING = 1000  # ponder times have not settled before this step
+# The update after which halting is checked. Later, few steps may be what the model has learned.
+HALTING_CHECK_STEP = 100
 _FEW_PONDER_STEPS = 2.5
 
 
-def halting_warning(step: int, averages: Mapping[str, float]) -> str | None:
-    """Return a warning if positions halt after very few steps, otherwise None."""
+def halting_warning(averages: Mapping[str, float]) -> str | None:
+    """Return a warning if positions start with very few steps, otherwise None.
+
+    Args:
+        averages: dict from name to the average over the updates up to `HALTING_CHECK_STEP`.
+    """
     ponder = averages.get("ponder_time")
-    if step < _MIN_STEPS_FOR_WARNING or ponder is None or ponder >= _FEW_PONDER_STEPS:
+    if ponder is None or ponder >= _FEW_PONDER_STEPS:
         return None
     return (
-        f"Warning: positions ponder {ponder:.2f} steps on average, so most of the depth is "
-        "unused. Start with a lower halting probability: use "
+        f"Warning: positions start with {ponder:.2f} steps on average, so most of the depth may "
+        "never be used. Start with a lower halting probability: use "
         "--hparams=act_halting_bias_init=-3.0, or a set whose name ends in _deepstart. With T2T's "
         "bias of 1, positions halt after about 2 steps."
     )

@@ -86,7 +86,6 @@ class TrainLoop:
             self.settings.save_every_seconds,
         )
         self._profiler = StepProfiler(self.output_dir, self.settings.profile_steps)
-        self._has_warned = False
         self._update: Any = None
         self._restore()
 
@@ -152,9 +151,9 @@ class TrainLoop:
             rate = float(keras.ops.convert_to_tensor(self.optimizer.learning_rate))
             scalars = {**averages, "learning_rate": rate}
             self.summaries.write_training(self.step, scalars, result.ponder)
-            warning = None if self._has_warned else progress.halting_warning(self.step, averages)
-            if warning:
-                self._has_warned = True
+        if self.step == progress.HALTING_CHECK_STEP:
+            self._read_results()
+            if warning := progress.halting_warning(self._progress.averages()):
                 self._progress.print_line(warning)
 
     def _read_results(self):
