@@ -42,9 +42,11 @@ def load(
             the name of a run that ships with the package (see `pretrained`; a folder of the same
             name has precedence); or "hf://user/name@revision" of the Hugging Face hub.
         checkpoint_path, problem, data_dir: options for the folder of a run, see `saved_run.load`.
+            A saved model has no text encoders; with its problem, and the data_dir of its
+            vocabulary, the result takes texts.
 
     Returns:
-        `SavedRun` for a run, which takes texts; `keras.Model` for a saved model.
+        `SavedRun` for a run or with a problem, which takes texts; `keras.Model` for a saved model.
 
     Raises:
         DataError: if a file is missing, or if ut_keras did not write it.
@@ -55,15 +57,18 @@ def load(
     path = file_error.checked_path(path, "path")
     run_directory.check_arguments(checkpoint_path, problem, data_dir)
     folder, is_keras = _find(path)
+    if is_keras:
+        run_directory.check_keras_arguments(checkpoint_path, problem, data_dir)
     if "tensorflow" not in sys.modules:  # it takes up to half a minute
         print(f"Loading TensorFlow and {path}…", file=sys.stderr, flush=True)
         tensorflow_log.load()
+    from ut_keras.inference import saved_run
+
     if is_keras:
         from ut_keras import keras_file
 
-        return keras_file.load(folder)
-    from ut_keras.inference import saved_run
-
+        model = keras_file.load(folder)
+        return model if problem is None else saved_run.SavedRun.of(model, problem, data_dir)
     return saved_run.load(folder, checkpoint_path, problem, data_dir)
 
 

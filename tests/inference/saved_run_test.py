@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -167,6 +168,26 @@ def test_classify_returns_classes(tmp_path):
     assert {label for label, _ in scores} == {"good", "bad"}
     assert run.classify("fine day") == scores[0][0] and run.class_scores("fine day") == scores
     assert run.classify(["fine day", "x"])[0] == scores[0][0] == run.translate(["fine day"])[0]
+
+
+def test_model_of_keras_translates_with_its_problem(loaded, problem, tmp_path):
+    path = str(tmp_path / "model.keras")
+    loaded.model.save(path)
+    wanted = loaded.translate(TEXTS, beam_size=1)
+    assert ut_keras.load(path, problem=problem).translate(TEXTS, beam_size=1) == wanted
+    run = saved_run.SavedRun.of(keras.models.load_model(path), problem)
+    assert run.translate(TEXTS, beam_size=1) == wanted
+    assert isinstance(ut_keras.load(path), keras.Model)
+    other = problems.get("algorithmic_reverse_decimal40")
+    small, large = (p.feature_encoders(None)["inputs"].vocab_size for p in (problem, other))
+    with pytest.raises(DataError, match=f"{small}.*Received: .*{large}.*decimal40"):
+        ut_keras.load(path, problem=other)
+    with pytest.raises(DataError, match="checkpoint_path .*Received: 'model.ckpt-1'"):
+        ut_keras.load(path, "model.ckpt-1")
+    with pytest.raises(DataError, match="^problem .*Received: data_dir='data'"):
+        ut_keras.load(path, data_dir="data")
+    with pytest.raises(DataError, match="^model must be .*Received: <Sequential"):
+        saved_run.SavedRun.of(keras.Sequential([]), problem)
 
 
 def test_one_text_gives_one_result(loaded):

@@ -131,6 +131,23 @@ def check_arguments(checkpoint: Any, problem: Any, data_dir: Any) -> None:
         )
 
 
+def check_keras_arguments(checkpoint: Any, problem: Any, data_dir: Any) -> None:
+    """Check which of the checked arguments are given for a model that Keras saved.
+
+    Raises:
+        DataError: if one has no meaning for it. The message names the argument.
+    """
+    if checkpoint is not None:
+        raise DataError(
+            f"checkpoint_path must be None for a model that Keras saved. Received: {checkpoint!r}."
+        )
+    if data_dir is not None and problem is None:
+        raise DataError(
+            "problem must be the Problem whose vocabulary is in data_dir, for a model that Keras "
+            f"saved. Received: data_dir={data_dir!r} without a problem."
+        )
+
+
 def check_folder(path: str, name: str) -> None:
     """Check that a path is the folder of a run, or one that `SavedRun.save` wrote.
 

@@ -25,7 +25,15 @@ from ut_keras.decoding.options import Options, current_names
 from ut_keras.errors import DataError
 from ut_keras.files import file_error
 from ut_keras.hparam_schema import limits
-from ut_keras.inference import hub, padding, portable, run_directory, text_model, text_rows
+from ut_keras.inference import (
+    feature_record,
+    hub,
+    padding,
+    portable,
+    run_directory,
+    text_model,
+    text_rows,
+)
 from ut_keras.ops import compiled
 from ut_keras.text import text_encoder_base
 from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder
@@ -83,6 +91,34 @@ class SavedRun:
         self._text_model = text_model.TextModel(model, encoders)
         strings = tf.TensorSpec([None], tf.string)
         self._classify = compiled.function(self._text_model.classify, [strings])
+
+    @classmethod
+    def of(cls, model: keras.Model, problem: Any, data_dir: str | None = None) -> "SavedRun":
+        """Return a `SavedRun` of a model that was trained or loaded with Keras.
+
+            run = SavedRun.of(keras.models.load_model("runs/model.keras"), problem, "runs/data")
+            run.translate("3 1 4")
+
+        Args:
+            model: a model such as a `Transformer`.
+            problem: the `Problem` that it was trained on, whose text encoders are used.
+            data_dir: str, the folder with the vocabulary of `problem`; None if it has no file.
+
+        Raises:
+            DataError: if the vocabulary is missing, or the model has other features.
+        """
+        run_directory.check_arguments(None, problem, data_dir)
+        found = getattr(model, "specs", None)
+        if found is None:
+            raise DataError(f"model must be a model of ut_keras. Received: {model!r}.")
+        features = feature_record.from_problem(problem.with_hparams(model.hparams), data_dir)
+        expected, received = _sizes(found), _sizes(features.specs)
+        if expected != received:
+            raise DataError(
+                f"problem must have the features of the model, {expected}. "
+                f"Received: {received}, of {problem.name}."
+            )
+        return cls(model, features.encoders)
 
     def __reduce__(self) -> tuple:
         """Return what pickle stores: the model with its weights, without traces, and encoders."""
@@ -338,6 +374,11 @@ class SavedRun:
         for text in found:
             self.encoders[name].encode(text.replace("|", " ") if is_story else text)
         return found
+
+
+def _sizes(specs):
+    """Return {feature: (modality, size of its vocabulary)}."""
+    return {name: (specs[name].modality, specs[name].vocab_size) for name in sorted(specs)}
 
 
 def _check_batches(batch_size, seed):
