@@ -10,6 +10,9 @@ itself only needs to import the package:
     model = keras.models.load_model("model.keras")
 """
 
+from ut_keras.process import silent_tensorflow  # noqa: F401  (before the imports of TensorFlow)
+
+# isort: split
 import os
 
 import keras

@@ -8,6 +8,9 @@ The rules below make the remaining changes. T2T splits an embedding table into s
 one weight.
 """
 
+from ut_keras.process import silent_tensorflow  # noqa: F401  (before the imports of TensorFlow)
+
+# isort: split
 import os
 import re
 from collections.abc import Iterable, Mapping

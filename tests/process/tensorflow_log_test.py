@@ -80,7 +80,7 @@ def test_child_processes_inherit_the_level(tmp_path):
     program = (
         f"import os, subprocess, sys; {LOAD}"
         "subprocess.run([sys.executable, '-c', 'import os; os.write(2, os.environb["
-        "b\"TF_CPP_MIN_LOG_LEVEL\"])'])"
+        'b"TF_CPP_MIN_LOG_LEVEL"])\'])'
     )
     assert _stderr(program, tmp_path) == "another program's line\n3"
 
@@ -109,4 +109,28 @@ def test_building_a_model_is_silent():
         "hp = hparams.get('transformer_tiny', 'hidden_size=8,num_heads=2,filter_size=8')\n"
         "models.get('transformer', hp, vocab_sizes={'inputs': 9, 'targets': 9})\n"
     )
+    assert _stderr(program) == ""
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from ut_keras import optimizers",  # the quickstart's first lines
+        *(
+            pytest.param(statement, marks=pytest.mark.slow)
+            for statement in (
+                "from ut_keras import export",
+                "from ut_keras import keras_file",
+                "from ut_keras import layers",
+                "from ut_keras import metrics",
+                "from ut_keras import t2t_import",
+                "from ut_keras.inference import saved_run",
+                "from ut_keras.layers.halting import halting",
+                "from ut_keras.visualize import observer",
+            )
+        ),
+    ],
+)
+def test_import_of_a_public_module_is_silent(statement):
+    program = f"import sys; {statement}; assert 'tensorflow' in sys.modules"
     assert _stderr(program) == ""

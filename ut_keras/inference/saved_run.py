@@ -12,6 +12,9 @@ The folder of a run has everything that is needed: `hparams.json`, `run.json` (t
 needed.
 """
 
+from ut_keras.process import silent_tensorflow  # noqa: F401  (before the imports of TensorFlow)
+
+# isort: split
 import functools
 import itertools
 import os

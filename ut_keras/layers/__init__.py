@@ -21,6 +21,9 @@ Letters in shapes: B batch, S input_length, T target_length, H num_heads, D hidd
 F filter_size, V vocab_size, N recurrence steps.
 """
 
+from ut_keras.process import silent_tensorflow  # noqa: F401  (before the imports of TensorFlow)
+
+# isort: split
 import importlib
 from typing import Any
 

@@ -8,6 +8,9 @@ returns a pair (sum, count) of float32 scalars, which can be added over batches 
 metric of a dataset is sum / count. `bleu` computes the BLEU of files.
 """
 
+from ut_keras.process import silent_tensorflow  # noqa: F401  (before the imports of TensorFlow)
+
+# isort: split
 from ut_keras.metrics import (
     approximate,  # noqa: F401  (registers its metrics)
     teacher_forced,

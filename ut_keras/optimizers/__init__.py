@@ -6,6 +6,9 @@
 `optimizer.Optimizer` describes what all optimizers do with the gradients before the update.
 """
 
+from ut_keras.process import silent_tensorflow  # noqa: F401  (before the imports of TensorFlow)
+
+# isort: split
 from typing import Any
 
 from ut_keras.hparam_schema import BasicHParams, HParamError

@@ -10,6 +10,9 @@ a query is the token that its position writes, and the label of a key is the tok
 reads. The first key is `<start>`.
 """
 
+from ut_keras.process import silent_tensorflow  # noqa: F401  (before the imports of TensorFlow)
+
+# isort: split
 import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
