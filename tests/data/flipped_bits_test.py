@@ -53,7 +53,7 @@ def test_flipped_bits_of_data_files_are_detected(tmp_path):
 
 
 def test_flipped_bits_of_indexes_are_detected(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(record_index, "_SECONDS_WORTH_KEEPING", 0.0)
+    monkeypatch.setattr(record_index, "_RECORDS_WORTH_KEEPING", 0)
     files = tfrecords.shard_paths(tmp_path, "p", "train", 2)
     tfrecords.write([{"targets": [1] * (1 + n % 5)} for n in range(500)], files)
 

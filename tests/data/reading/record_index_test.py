@@ -93,7 +93,7 @@ def test_get_keeps_a_few_indexes_in_memory(tmp_path, monkeypatch):
 
 def test_index_time_is_that_of_reading(tmp_path, monkeypatch, capsys):
     """Tracing and the start of TensorFlow took seconds, which were reported for 100 records."""
-    monkeypatch.setattr(record_index, "_SECONDS_WORTH_KEEPING", 0.9)
+    monkeypatch.setattr(record_index, "_RECORDS_WORTH_KEEPING", 1)
 
     def slowly_traced(files, records):
         time.sleep(1.0)
@@ -101,14 +101,51 @@ def test_index_time_is_that_of_reading(tmp_path, monkeypatch, capsys):
 
     [file] = _write(tmp_path, count=1, num_shards=1)
     record_index.get([file], slowly_traced, "")
-    assert capsys.readouterr().out == ""
-    monkeypatch.setattr(record_index, "_SECONDS_WORTH_KEEPING", 0.0)
-    record_index.get([file], _lengths_of, "other")
     assert capsys.readouterr().out.startswith("Indexed 1 record of 1 file in 0 s")
 
 
+def test_get_saves_index_of_many_records_only(tmp_path, monkeypatch, capsys):
+    """The time of the clock would depend on what else the machine does."""
+    monkeypatch.setattr(record_index, "_RECORDS_WORTH_KEEPING", 50)
+    _get(_write(tmp_path, count=49))
+    assert capsys.readouterr().out == "" and not list(tmp_path.rglob("record_index*"))
+    _get(_write(tmp_path, count=50))
+    assert "Indexed 50 records" in capsys.readouterr().out
+    assert len(list(tmp_path.rglob("record_index*"))) == 1
+
+
+def test_get_finds_saved_index_by_any_spelling_of_the_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(record_index, "_RECORDS_WORTH_KEEPING", 0)
+    folder = tmp_path / "data"
+    folder.mkdir()
+    index = _get(_write(folder))
+    monkeypatch.setattr(record_index, "_scan", None)
+    monkeypatch.chdir(tmp_path)
+    os.symlink("data", "link")
+    names = [os.path.basename(file) for file in index.files]
+    for spelled in ("data", "./data", "data/../data", "link", str(tmp_path / "link")):
+        files = [os.path.join(spelled, name) for name in names]
+        assert _get(files).read([17])[1] == index.read([17])[1]
+    os.rename("data", "moved")
+    assert len(_get([os.path.join("moved", name) for name in names])) == 50
+
+
+def test_get_distinguishes_folders_with_equal_files(tmp_path):
+    """Two folders may hold files of one name, size and time with other records."""
+    record_index._indexes.clear()
+    indexes = []
+    for number in (1, 2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        [file] = tfrecords.shard_paths(folder, "p", "train", 1)
+        tfrecords.write([{"targets": [number]}], [file])
+        os.utime(file, ns=(10**18, 10**18))
+        indexes.append(record_index.get([file], _lengths_of, ""))
+    assert [_targets(index.read([0])[1][0]) for index in indexes] == [[1], [2]]
+
+
 def test_get_saves_index_that_took_long(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(record_index, "_SECONDS_WORTH_KEEPING", 0.0)
+    monkeypatch.setattr(record_index, "_RECORDS_WORTH_KEEPING", 0)
     files = _write(tmp_path)
     index = _get(files, key="a")
     assert "Indexed 50 records of 3 files" in capsys.readouterr().out
@@ -155,7 +192,7 @@ def test_read_detects_truncated_file(tmp_path):
 
 
 def test_get_replaces_damaged_index(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(record_index, "_SECONDS_WORTH_KEEPING", 0.0)
+    monkeypatch.setattr(record_index, "_RECORDS_WORTH_KEEPING", 0)
     files = _write(tmp_path)
     _get(files)
     (kept,) = tmp_path.rglob("record_index*")
@@ -172,7 +209,7 @@ def test_get_replaces_damaged_index(tmp_path, monkeypatch, capsys):
 
 
 def test_get_works_in_read_only_folder(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(record_index, "_SECONDS_WORTH_KEEPING", 0.0)
+    monkeypatch.setattr(record_index, "_RECORDS_WORTH_KEEPING", 0)
     files = _write(tmp_path)
 
     def fail(*_, **__):

@@ -5,8 +5,8 @@
     index.read([7, 3])            records 7 and 3, without reading the records before them
 
 To build the index, `get` reads all files once, at 150,000 examples per second on two cores. This
-also finds damaged records before training starts. If building took more than a few seconds, the
-index is saved for later runs (see `own_files`). An index takes 8 bytes per record and 4 bytes per
+also finds damaged records before training starts. The index of 200,000 records or more is saved for
+later runs (see `own_files`). An index takes 8 bytes per record and 4 bytes per
 feature of a record, which is 72 MB for the 4.5 million records of WMT14 English-German.
 
 During training, records are read one by one in random order. This is fast only if the operating
@@ -40,16 +40,17 @@ _READ_BUFFER = 1 << 20
 _FRAME = (12, 4)
 _SIZE_BYTES = 8
 _MASK_DELTA = np.uint32(0xA282EAD8)  # TensorFlow's lib/hash/crc32c.h
-_SECONDS_WORTH_KEEPING = 5.0
+_RECORDS_WORTH_KEEPING = 200_000  # reading so many takes one to several seconds
 _DIGEST_BYTES = 32
-_FORMAT = 3  # version of the format of a saved index
+_FORMAT = 4  # version of the format of a saved index
 _MIN_MEAN_RECORDS = 10  # if files have this many records on average, an empty file is an error
 
 # A process trains on one set of files and evaluates on a few others. A process that runs tests may
 # use many sets, so only the newest indexes are kept.
 _MAX_INDEXES = 4
 
-_indexes: dict[str, "RecordIndex"] = {}  # {hash of files and key: index}, the newest last
+# {(folder, hash of files and key): index}, the newest last
+_indexes: dict[tuple[str, str], "RecordIndex"] = {}
 
 
 class RecordIndex:
@@ -183,16 +184,24 @@ def get(files: Sequence[str], lengths_of: Callable[..., Any], key: str) -> Recor
             returns the lengths of the features of each example, int32 [k, ...].
         key: str that identifies everything except the files that affects the lengths.
     """
+    # The names are relative to the folder, which may be spelled in several ways or be moved.
+    folder = os.path.realpath(os.path.dirname(files[0]))
     states = [
-        (file, stat.st_size, stat.st_mtime_ns)
+        (_name_from(folder, file), stat.st_size, stat.st_mtime_ns)
         for file, stat in zip(files, map(os.stat, files), strict=True)
     ]
     digest = hashlib.sha256(repr((_FORMAT, states, key)).encode()).hexdigest()[:16]
-    index = _indexes.pop(digest, None)
-    _indexes[digest] = _get(files, lengths_of, digest) if index is None else index
+    index = _indexes.pop((folder, digest), None)
+    _indexes[folder, digest] = _get(files, lengths_of, digest) if index is None else index
     for oldest in list(_indexes)[:-_MAX_INDEXES]:
         del _indexes[oldest]
-    return _indexes[digest]
+    return _indexes[folder, digest]
+
+
+def _name_from(folder, file):
+    """Return the path of a file relative to a folder, however its own folder is spelled."""
+    own_folder, name = os.path.split(file)
+    return os.path.relpath(os.path.join(os.path.realpath(own_folder), name), folder)
 
 
 def _get(files, lengths_of, digest):
@@ -204,7 +213,7 @@ def _get(files, lengths_of, digest):
         return RecordIndex(files, sizes, lengths, there)
     sizes, lengths, seconds = _scan(files, lengths_of)
     index = RecordIndex(files, sizes, lengths, path)
-    if seconds >= _SECONDS_WORTH_KEEPING:
+    if len(lengths) >= _RECORDS_WORTH_KEEPING:
         is_kept = _save(path, sizes, lengths)
         print(
             f"Indexed {counted(len(lengths), 'record')} of {counted(len(files), 'file')} in "
