@@ -162,9 +162,9 @@ VOCABULARY_FIELDS = {
     "max_samples_for_vocab": _or_none(_int(1, sys.maxsize)),
     "oov_token": _or_none(_LINE),
 }
-# What one of T2T's requirement says, if its `generate_data` is called for each task.
+# For a T2T problem whose `generate_data` is called once per task.
 T2T_TASK_FIELDS = {"num_generate_tasks": _int(1)}
-# All problems of T2T's kind.
+# All problems that are written for T2T's API.
 T2T_PROBLEM_FIELDS = {
     "name": _FILE,
     "dataset_filename()": _FILE,
@@ -190,9 +190,10 @@ T2T_PROBLEM_FIELDS = {
     "num_classes": _int(1, _MAX_CLASSES),
     "generate_samples": _METHOD,
 }
-# T2T calls these methods to read data, not to generate them. Their errors are reported then.
+# T2T calls these methods when it reads data, not when it generates data. If one of them raises an
+# error, the error is reported when the data are read.
 _CALLED_LATER = {"eval_metrics()", "example_reading_spec()"}
-# Problems of T2T's kind that build their vocabulary, by the type of the vocabulary.
+# Further attributes of T2T problems that build their vocabulary, by the type of the vocabulary.
 _VOCABULARY_FILE_FIELDS = {
     "use_vocab_from_other_problem": _or_none(
         Requirement(
@@ -236,8 +237,8 @@ FEATURE_ENCODERS = Requirement(
 def check(problem: Any, table: Mapping[str, Requirement]) -> None:
     """Check the attributes of a problem against a table.
 
-    Attributes that the problem does not have are skipped, and so are attributes that raise a
-    `UserError` when they are read. The code that needs such an attribute reports the error.
+    Attributes that the problem does not have are skipped. Attributes that raise a `UserError` when
+    they are read are skipped too; the code that needs such an attribute reports the error.
 
     Args:
         problem: the problem object.
@@ -321,7 +322,7 @@ def text_of(sample: dict[str, Any], name: str) -> str:
 
 
 def texts_of(samples: Sequence[dict[str, Any]], name: str) -> list[str]:
-    """Return the texts of several samples under a name; raise the errors of `text_of`."""
+    """Return the texts of several samples under a name; errors are those of `text_of`."""
     try:
         texts = [sample[name] for sample in samples]
         if all(map(str.isascii, texts)):

@@ -1,4 +1,4 @@
-"""Descriptions of features, and metrics that read them; a problem defines both.
+"""Types with which a problem describes its features and its own metrics.
 
 This module does not import TensorFlow.
 """
@@ -14,7 +14,7 @@ Modality = Literal["symbol", "sentences", "class_label"]
 
 
 class FeatureSpec(NamedTuple):
-    """One feature of an example, as batches deliver it: int32 ids, 0 = padding.
+    """A description of one feature of the examples: int32 ids, where 0 is padding.
 
     Fields:
         vocab_size: int. Ids are in [0, vocab_size).

@@ -46,7 +46,7 @@ def shard_paths(data_dir: str, filename: str, split: str, num_shards: int) -> li
 
 
 def parse_path(path: str) -> tuple[str, str]:
-    """Return the filename and the split from which `shard_paths` made a path."""
+    """Return the `filename` and the `split` of a path that `shard_paths` returned."""
     filename, _, split = _SHARD.sub("", os.path.basename(path)).rpartition("-")
     return filename, split
 
@@ -102,7 +102,7 @@ def find(data_dir: str, filename: str, split: str) -> list[str]:
     for path in paths:
         if not os.path.isfile(path):  # reading a pipe would block
             raise DataError(f"A TFRecord file must be a regular file. Received: {path}.")
-        with open(path, "rb"):  # names the file if reading is not permitted; TensorFlow does not
+        with open(path, "rb"):  # raises an error that names an unreadable file, unlike TensorFlow
             pass
     return paths
 
@@ -194,7 +194,7 @@ def find_bad(paths: Iterable[str]) -> str | None:
                 features = tf.train.Example.FromString(record).features.feature.values()
                 if any(feature.WhichOneof("kind") != "int64_list" for feature in features):
                     return path
-        except Exception:  # TensorFlow's, or protobuf's own, which is no public name
+        except Exception:  # an error of TensorFlow or of protobuf, whose error class is not public
             return path
     return None
 
@@ -259,9 +259,9 @@ def fingerprint(files: Sequence[str]) -> str:
         10 files, 1,234,567 bytes, sha256 0a1b2c3d4e5f6071
 
     The hash covers the size of each file, in the order of `files`, and the first and last 64 KiB of
-    each file, so that gigabytes need not be read. Other examples or another order give another
-    hash; copied or renamed files give the same one. The checksum of a record detects damage
-    elsewhere in a file when the record is read.
+    each file, so that gigabytes need not be read. Different examples or a different order give a
+    different hash. Copied or renamed files give the same hash. Damage elsewhere in a file is
+    detected when the damaged record is read, because each record has its own checksum.
     """
     digest, total = hashlib.sha256(), 0
     for path in files:

@@ -1,1 +1,1 @@
-"""From raw files to shuffled TFRecord files of any size."""
+"""Download raw files and write shuffled TFRecord files of any size."""

@@ -3,10 +3,10 @@
     corpus = download.at("https://example.org/corpus.tgz", sha256="9f86d0…")
     path = download.fetch(tmp_dir, corpus)                                      tmp_dir/corpus.tgz
 
-A file that exists in `tmp_dir` is used if its checksum is right, so a user can also put it there. A
-download gets its final name when it is complete. The download manager of tensorflow-datasets is not
-used here: it takes seconds to load and does not keep T2T's file names. Problems use it only if it
-has a builder for their data.
+An existing file in `tmp_dir` is used if its checksum is right, so users can also put a file there
+themselves. A download gets its final name when it is complete. The download manager of
+tensorflow-datasets is not used here, because it takes seconds to load and does not keep T2T's file
+names. A problem uses tensorflow-datasets only if that package has a builder for the problem's data.
 """
 
 import functools
@@ -38,8 +38,8 @@ class RawFile(NamedTuple):
     licence: str = ""  # the uses that the licence permits
     members: tuple = ()  # of str: for an archive, patterns for the names of the files to unpack
     most_bytes: int = 10**9  # the maximum unpacked size of a compressed file
-    # A name for the set `members`, if problems unpack different sets from one archive. Each set
-    # gets its own folder.
+    # Problems may unpack different `members` from the same archive. Each such set of members then
+    # needs its own name here, and is unpacked to its own folder.
     part: str = ""
     size: int | None = None  # bytes of the file; None if unknown
     page: str = ""  # without `url`: the address where a user finds the file
@@ -77,9 +77,9 @@ def fetch(tmp_dir: str | None, raw_file: RawFile) -> str:
     """Return the path of a raw file in `tmp_dir`; download the file if it is missing.
 
     Raises:
-        MissingFileError: if the file is missing and cannot be downloaded. The message says which
-            file to put where.
-        DataError: if the file has another checksum.
+        MissingFileError: if the file is missing and cannot be downloaded. The message names the
+            file and the folder where the user must put it.
+        DataError: if the checksum of the file is wrong.
     """
     if not tmp_dir:
         raise DataError(
@@ -124,7 +124,7 @@ def _write_response(raw_file, file):
     """Write the server's response to a file.
 
     Raises:
-        OSError: or another network error, if the response is incomplete.
+        OSError, http.client.HTTPException: if the response is incomplete or the network fails.
     """
     request = urllib.request.Request(raw_file.url, headers={"User-Agent": "ut_keras"})
     with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:
@@ -178,6 +178,6 @@ def _check(path, raw_file):
 
 @functools.lru_cache
 def _sha256(path, size, time_changed):
-    """Return the checksum of a file, which is read again only after it has changed."""
+    """Return the checksum of a file. The file is read again only after it has changed."""
     with file_error.named(path), open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

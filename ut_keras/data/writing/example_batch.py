@@ -1,7 +1,8 @@
 """Serialize many `tf.train.Example`s at once with numpy.
 
 `tfrecords.serialize` returns the same bytes but is slower, because it serializes one example at a
-time. The nesting below shows which bytes are inside which field:
+time. The format is nested: in the hexadecimal bytes below, the indented lines are the content of
+the line above them.
 
     serialize({"inputs": RaggedIds.from_lists([[300, 1]]), "targets": RaggedIds.from_lists([[7]])})
 
@@ -18,7 +19,7 @@ varints. Each byte of a varint holds 7 bits of the number, the lowest bits first
 set if another byte of the same number follows.
 
 The bytes before the values depend only on the name of the feature and on the size of the values in
-bytes. So they are cached for each name and size.
+bytes. They are therefore cached for each name and size.
 """
 
 import functools

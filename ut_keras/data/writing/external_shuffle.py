@@ -1,10 +1,10 @@
-"""Shuffle more records than fit into memory, as T2T does: in buckets that fit.
+"""Shuffle more records than fit into memory, in buckets that do fit, as in T2T.
 
     buckets = Buckets(folder, num_buckets=10)
     for record in records:
-        buckets.add(rng.randrange(10), record)       in memory; in files if there are many
+        buckets.add(rng.randrange(10), record)       kept in memory, or in files if many
     for bucket in buckets.close():
-        for record in bucket.read(seed):             shuffled; without a seed in their order
+        for record in bucket.read(seed):             shuffled, or in order without a seed
 
 Each bucket is shuffled in memory. The order depends only on the seed and the records.
 """
@@ -19,12 +19,12 @@ from ut_keras.files import file_error
 
 _MEMORY = 64 << 20  # bytes of records in memory before they are written to files
 _LENGTH = struct.Struct("<I")
-_OVERHEAD = 48  # bytes that Python needs in addition for a record in a list
+_OVERHEAD = 48  # bytes of memory that Python adds for each record in a list
 
 
 @dataclasses.dataclass(frozen=True)
 class Bucket:
-    """Some of the records, in memory or in a file."""
+    """The records of one bucket, in memory or in a file."""
 
     count: int
     records: tuple = ()  # of bytes; empty if `path` is given
@@ -41,7 +41,7 @@ class Bucket:
 
 
 class Buckets:
-    """Collects records in buckets; beyond `memory` bytes it writes them to files."""
+    """Collects records in buckets, and writes them to files if they exceed `memory` bytes."""
 
     def __init__(self, folder: str, num_buckets: int, memory: int = _MEMORY) -> None:
         self._folder = folder
@@ -51,7 +51,7 @@ class Buckets:
         self._bytes = 0
 
     def add(self, number: int, record: bytes) -> None:
-        """Add a record, as bytes, to the bucket with a number."""
+        """Add a record, as bytes, to bucket `number`."""
         self._pending[number].append(record)
         self._bytes += len(record) + _OVERHEAD
         if self._bytes > self._memory:

@@ -1,13 +1,16 @@
-"""Write the samples of a split, however many there are, to its files.
+"""Write the samples of a split to its TFRecord files, for any number of samples.
 
-    samples --spread--> one bucket per file --shuffled, encoded--> <problem>-train-00000-of-00100
+    samples --distribute--> bucket of each file --shuffle, encode--> <problem>-train-00000-of-00100
 
-Spreading is cheap. Each sample is put, unencoded, into the bucket of its file; many samples go to
-disk. Encoding is expensive, so several processes make the files, each from one bucket. The bytes of
-a file therefore do not depend on the number of processes or on which files a run makes. So several
-machines can share the work, and an interrupted run can be continued with the missing files.
+Distributing the samples is cheap: each sample is put, unencoded, into the bucket of its file. If
+there are many samples, the buckets are kept on disk. Encoding is expensive, so several processes
+make the files, each file from one bucket.
 
-    .ut_keras-records/datagen.<problem>-train.json  what the files are made of: generation_plan.py
+The bytes of a file depend neither on the number of processes nor on the other files that a run
+makes. Therefore several machines can share the work, and after an interruption only the missing
+files need to be made.
+
+    .ut_keras-records/datagen.<problem>-train.json  describes the files: see generation_plan.py
 
 Buckets and unfinished files are kept in folders that `whole_file` makes.
 """
@@ -45,12 +48,12 @@ def write(
 
     Args:
         split: `generation_plan.Split`.
-        samples: iterable of all samples of the split, objects that can be pickled.
-        encode: function from an iterable of samples to an iterable of records, as `tfrecords.write`
-            takes them. It is called once per file.
+        samples: iterable of all samples of the split. It must be possible to pickle each sample.
+        encode: function from an iterable of samples to an iterable of records for
+            `tfrecords.write`. It is called once per file.
         shards: list of int, the shards to write, from `generation_plan.plan`.
-        num_processes: int. None: one per processor. If the samples are few, this process encodes
-            them.
+        num_processes: int. None: one per processor. If the samples fit into memory, this process
+            encodes them itself.
         left_out: dict from a reason to the number of samples that were skipped for it. It is read
             after the last sample.
         max_cases: int. Only this many samples are read. None: all.
@@ -89,13 +92,13 @@ def write(
                     raise DataError(f"{title} must have at least one record. Received: none.")
                 generation_plan.add_counts(split, dict(zip(shards, counts, strict=True)))
             except DataError:
-                # The user must correct the data, and the run then begins anew.
+                # The user must correct the data, and the next run then makes all files again.
                 _remove(paths)
-                for path in paths:  # left by processes that were killed while they wrote
+                for path in paths:  # remove temporary files of processes that were killed
                     whole_file.remove_leftovers(path)
                 raise
             finally:
-                is_all = len(shards) == split.num_shards  # and no other machine makes files
+                is_all = len(shards) == split.num_shards  # then no other machine makes files
                 if is_all and not any(map(os.path.exists, split.paths)):
                     generation_plan.remove_origin(split)
     return sum(counts)
@@ -151,20 +154,20 @@ class Samples:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Values that identify these samples in later runs."""
+        """The values by which a later run recognizes the same samples."""
         return {"samples": self.count, "checksum": f"{self.checksum:08x}"}
 
 
 def for_vocab(samples: Iterable[Any], name: str, *bounds: int | None) -> Samples:
-    """Return the samples for a vocabulary, at most as many as the smallest bound."""
+    """Return the samples for a vocabulary, limited to the smallest of `bounds`."""
     return Samples(samples, f"{name} vocabulary, reading", min(filter(None, bounds), default=None))
 
 
 def _spread(split, samples, shards, folder):
     """Return the bucket of each shard with its samples.
 
-    Every shard gets one of each `num_shards` successive samples. Samples of other shards are
-    dropped.
+    The samples are divided into groups of `num_shards` successive samples, and every shard gets one
+    sample of each group. Samples of shards that are not in `shards` are dropped.
     """
     rng = random.Random(split.seed)
     numbers = {shard: number for number, shard in enumerate(shards)}
@@ -199,7 +202,7 @@ def _remove(paths):
 def summary(
     counts: Mapping[str, int], left_out: Mapping[str, int], seconds: float, data_dir: str
 ) -> str:
-    """Return a line that says how many examples were written, and how many were skipped."""
+    """Return a line with the number of examples written and of samples skipped."""
     written = ", ".join(f"{count} {split}" for split, count in counts.items()) or "vocabulary"
     text = f"wrote {written} examples to {data_dir}"
     if seconds >= 1:

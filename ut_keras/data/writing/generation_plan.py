@@ -1,4 +1,4 @@
-"""Which files of a split must be written, and the origin of existing files.
+"""Find the missing files of a split, and record what existing files were made from.
 
     with claimed(data_dir, "my_problem", {"train": 10, "dev": 1}, seed, tasks) as missing:
         for split, shards in missing.items():
@@ -7,10 +7,11 @@
     .ut_keras-records/datagen.<problem>-train.json
                             {"random_seed": 1, "shards": 10, "samples": …, "checksum": …}
 
-The JSON file, the origin of a split (`own_files`), is written before the split's first file, and
-stays. The seed and a checksum of all samples tell a later run whether it can resume. The file also
-has the number of samples that were skipped while reading, and why. When the files are written, it
-gets the number of records in each: `check_counts` compares these with what training reads.
+The JSON file is called the origin of a split (see `own_files`). It is written before the first file
+of the split, and it is kept. From its seed and its checksum of all samples, a later run determines
+whether it can resume. The origin also contains the number of skipped samples for each reason. After
+the files are written, the number of records of each file is added. `check_counts` compares these
+numbers with the records that training reads.
 """
 
 import contextlib
@@ -55,7 +56,7 @@ class Split:
 
     @property
     def origin_path(self) -> str:
-        """Str. The JSON file, where it is read."""
+        """Str. The path from which the origin is read."""
         return origin_path(self.data_dir, self.filename, self.name)
 
     @property
@@ -81,11 +82,11 @@ def claimed(
 
     Raises:
         LockedError: if another process writes one of the files.
-        DataError: as `plan`.
+        DataError: as for `plan`.
     """
     for name, number in num_shards.items():
         for path in tfrecords.shard_paths(data_dir, filename, name, number):
-            if os.path.lexists(path):  # its lock is no longer needed
+            if os.path.lexists(path):  # an existing file needs no lock
                 path_lock.remove_leftover(path)
     arguments = (data_dir, filename, num_shards, random_seed, tasks)
     process.allow_open_files(sum(num_shards.values()))  # one lock per file
@@ -143,12 +144,12 @@ def plan(
 
 
 def origin_path(data_dir: str, filename: str, split: str) -> str:
-    """Return the path of the JSON file that describes what a split is made of."""
+    """Return the path of the JSON file with the origin of a split."""
     return own_files.find(data_dir, _origin_name(filename, split), KEYS)
 
 
 def remove_origin(split: Split) -> None:
-    """Remove the JSON file if it exists."""
+    """Remove the JSON file of the origin if it exists."""
     own_files.remove(split.data_dir, _origin_name(split.filename, split.name), KEYS)
 
 
@@ -157,14 +158,15 @@ def _origin_name(filename, split):
 
 
 def missing_shards(split: Split, shards: Sequence[int] | None = None) -> list[int]:
-    """Return the shards, among `shards` (all if None), that do not exist.
+    """Return those of `shards` (None: of all shards) that must be written.
 
-    If all shards are requested, existing shards with another seed count as missing. If only some
-    are requested, other machines may make shards at the same time, so nothing is overwritten. Files
-    without an origin are never overwritten.
+    If all shards are requested, existing shards with another seed or another number of shards are
+    written again. If only some are requested, other machines may make shards at the same time, so
+    no existing file is overwritten. Files without an origin are never overwritten.
 
     Raises:
-        DataError: if existing files have another seed or number and must not be overwritten.
+        DataError: if existing files have another seed or another number of shards and must not be
+            overwritten.
     """
     present = [shard for shard, path in enumerate(split.paths) if os.path.lexists(path)]
     wanted = range(split.num_shards) if shards is None else shards
@@ -184,10 +186,10 @@ def missing_shards(split: Split, shards: Sequence[int] | None = None) -> list[in
 
 
 def write_origin(split: Split, origin: dict[str, Any]) -> None:
-    """Write the JSON file.
+    """Write the JSON file with the origin of a split.
 
     Raises:
-        DataError: if files exist that were made from other samples.
+        DataError: if existing files were made from other samples.
     """
     known = json_file.read_own(split.origin_path, KEYS)
     stays = any(os.path.exists(path) for path in split.paths)
@@ -208,8 +210,8 @@ def write_origin(split: Split, origin: dict[str, Any]) -> None:
 def add_counts(split: Split, counts: Mapping[int, int]) -> None:
     """Add the number of records of each new shard to the JSON file.
 
-    Other machines may do the same for their shards at the same time. If a number is lost in this
-    way, `check_counts` does not check that shard.
+    Other machines may add the numbers of their shards at the same time. One machine may then
+    overwrite the numbers of another. `check_counts` does not check shards whose number was lost.
     """
     origin = json_file.read_own(split.origin_path, KEYS) or split.plan
     records = {**_recorded(origin), **{str(shard): count for shard, count in counts.items()}}
@@ -225,8 +227,9 @@ def check_counts(files: Sequence[str], counts: Sequence[int], is_one_each: bool)
     Args:
         files: list of str, all files of the split, in their order.
         counts: list of int, the number of records of each file.
-        is_one_each: bool. Whether each sample became one record. Then the number of samples gives
-            the number of records if the origin lacks it, as in earlier versions.
+        is_one_each: bool. Whether each sample became one record. If True, the number of records
+            follows from the number of samples when the origin does not contain it, as in files of
+            earlier versions.
 
     Raises:
         DataError: if a file holds more or fewer records, or if the origin lists another number of
@@ -251,7 +254,7 @@ def check_counts(files: Sequence[str], counts: Sequence[int], is_one_each: bool)
     samples = found if is_one_each and isinstance(found, int) else None
     for shard, (file, count) in enumerate(zip(files, counts, strict=True)):
         expected = [recorded[str(shard)]] if str(shard) in recorded else []
-        # Every shard has one of each len(files) successive samples.
+        # Every shard has one sample of each group of len(files) successive samples.
         if samples is not None and not expected:
             share = samples // len(files)
             expected = [share, share + 1] if samples % len(files) else [share]
@@ -268,7 +271,7 @@ def check_counts(files: Sequence[str], counts: Sequence[int], is_one_each: bool)
 
 
 def _recorded(origin):
-    """Return {shard: number of records} as far as an origin has these numbers."""
+    """Return {shard: number of records} for the shards whose number an origin contains."""
     records = origin.get("records")
     items = records.items() if isinstance(records, dict) else ()
     return {shard: n for shard, n in items if shard.isdigit() and isinstance(n, int)}

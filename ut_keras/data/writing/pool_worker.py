@@ -1,4 +1,7 @@
-"""A worker of `process_pool`: it reads items from standard input and writes results to a pipe."""
+"""The program of a worker process of `process_pool`.
+
+The worker reads items from its standard input and writes results to a pipe.
+"""
 
 import os
 import pickle
@@ -19,9 +22,8 @@ def main(results_descriptor: int) -> None:
     """Process items until the parent process exits.
 
     Args:
-        results_descriptor: int. File descriptor of the pipe. For each item, this process writes the
-            pickled pair (succeeded, result), where `result` is an exception if `succeeded` is
-            False.
+        results_descriptor: int. The file descriptor of the pipe. For each item, this process writes
+            the pickled pair (succeeded, result). If `succeeded` is False, `result` is an exception.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()

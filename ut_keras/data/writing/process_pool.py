@@ -2,10 +2,10 @@
 
     counts = process_pool.run(function, items, num_processes=4)
 
-Each worker is a new Python process that runs `ut_keras.data.writing.pool_worker`. A fork would
-share TensorFlow's threads and locks with the caller. `multiprocessing` would run the caller's
-script again in every process, and few scripts are written for that. The workers see no GPU, and
-they end when the caller ends, however it ends.
+Each worker is a new Python process that runs `ut_keras.data.writing.pool_worker`. Two alternatives
+were rejected. A fork would share TensorFlow's threads and locks with the caller. `multiprocessing`
+would run the caller's script again in every process, which most scripts do not support. The workers
+use no GPU. They end when the caller ends, even if the caller is killed.
 """
 
 import concurrent.futures
@@ -33,7 +33,8 @@ _preparations: list[Callable[[], Any]] = []
 def prepare(function: Callable[[], Any]) -> None:
     """Have every worker call `function()` before its work. The function must be picklable.
 
-    This process does not call it: a caller that imports a package by its path has done so already.
+    This process does not call the function. For example, a function that imports a package is not
+    needed here, because the caller has already imported the package.
     """
     if not any(pickle.dumps(function) == pickle.dumps(known) for known in _preparations):
         _preparations.append(function)
@@ -48,8 +49,8 @@ def run(
     """Call `function(item)` for every item.
 
     Args:
-        function: the function. If it cannot be pickled for another process (because it, or an
-            object that it holds, is defined in the main script), this process does all the work.
+        function: the function. It cannot be pickled for another process if it, or an object that it
+            refers to, is defined in the main script. This process then does all the work.
         items: list of arguments.
         num_processes: int. With 1, this process does all the work.
         done: function that is called with every finished item, in the order of `items`.
@@ -92,7 +93,7 @@ def _pickled(function: Callable[[Any], Any]) -> bytes | None:
 
 @contextlib.contextmanager
 def _workers(number: int, task: tuple[bytes, bytes]) -> Iterator[Callable[[Any], Any]]:
-    """Start workers; yield a function that has a free one process an item; kill them at the end."""
+    """Start workers, yield a function that gives an item to a free worker, then kill them."""
     workers = [_Worker(task) for _ in range(number)]
     free: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
     for worker in workers:
@@ -152,7 +153,7 @@ class _Worker:
         self._process.kill()
         self._process.wait()
         assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # an unsent rest of a message
+        with contextlib.suppress(BrokenPipeError):  # an unsent part of a message may remain
             self._process.stdin.close()
         self._results.close()
 
