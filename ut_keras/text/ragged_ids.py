@@ -1,4 +1,4 @@
-"""The ids of many texts in two arrays, which are faster than lists of ints.
+"""Store the ids of many texts in two arrays, which are faster than lists of ints.
 
 RaggedIds([5, 6, 7], [0, 2, 2, 3])  is  [[5, 6], [], [7]]
 """

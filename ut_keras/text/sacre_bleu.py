@@ -24,7 +24,7 @@ TOKENIZERS = (
     *("none", "zh", "13a", "intl", "char", "ja-mecab", "ko-mecab"),
     *("spm", "flores101", "flores200", "spBLEU-1K"),
 )
-LANGUAGES = ("zh", "ja", "ko")  # languages with a tokenizer of their own
+LANGUAGES = ("zh", "ja", "ko")  # languages for which sacreBLEU has a tokenizer
 # sacreBLEU uses ISO 639-1 codes. These are common ISO 639-3 and country codes.
 _LANGUAGE_ALIASES = {
     **dict.fromkeys(("cmn", "chi", "zho", "cn"), "zh"),
@@ -38,7 +38,8 @@ _WITHOUT_SPACES = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff]"
 )
-# Mean characters per word from which a text is assumed to have no spaces between words.
+# If words have at least this many characters on average, the text is assumed to have no spaces
+# between words.
 _MIN_UNSEGMENTED_LENGTH = 8
 _printed: set[str] = set()
 
@@ -104,7 +105,8 @@ def corpus_bleu(
 ) -> dict[str, float]:
     """Return {"bleu": cased BLEU in percent} for decoded translations.
 
-    The first call prints sacreBLEU's signature, which is needed to compare the score with others.
+    The first call prints sacreBLEU's signature. Scores can only be compared if their signatures are
+    equal.
 
     Args:
         references, hypotheses: list of str, one per sentence.

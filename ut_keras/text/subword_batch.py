@@ -1,10 +1,10 @@
 r"""Encode many texts to subwords at once with numpy and tensorflow-text.
 
     texts --tokenizer_batch--> tokens --token_table--> numbers --ids of every number--> ids
-                                 \--`make_matcher`, the new ones--/
+                                 \--new tokens: `make_matcher`--/
 
-The ids are those of `SubwordTextEncoder.encode`, which is slower. Most tokens of a text are words
-that occurred before, so their ids only have to be gathered.
+The ids are the same as those of `SubwordTextEncoder.encode`, which is slower. Most tokens of a text
+are words that occurred before. Their ids are already known and are only looked up.
 """
 
 import functools
@@ -36,8 +36,9 @@ def make_matcher(encoder: Any) -> Any:
         encoder: `SubwordTextEncoder`.
 
     Raises:
-        ValueError: if the vocabulary lacks a character of its alphabet, so that it cannot encode
-            all texts; if it contains the character 0; or if a subtoken has more than 256 bytes.
+        ValueError: if a subtoken has more than 256 bytes, or if the vocabulary contains the
+            character 0. Also if the vocabulary lacks a character of its alphabet, because it then
+            cannot encode all texts.
         UsageError: if tensorflow-text is not installed.
     """
     try:
@@ -61,8 +62,8 @@ def make_matcher(encoder: Any) -> Any:
             f"subtokens and '\\_u;0123456789') and must not contain the character 0. Received: a "
             f"vocabulary of {len(ids)} subtokens without {lacking[:10]}."
         )
-    # FastWordpieceTokenizer requires distinct, non-empty names. No escaped text contains "__", so
-    # entries that must never match get a name that begins with it.
+    # FastWordpieceTokenizer requires distinct, non-empty subtokens. Subtokens that must never match
+    # are replaced by strings that begin with "__", which no escaped text contains.
     names = [
         f"__{i}" if not subtoken or "_" in subtoken[:-1] or ids[subtoken] != i else subtoken
         for i, subtoken in enumerate(encoder.subtokens)
@@ -78,8 +79,8 @@ def make_matcher(encoder: Any) -> Any:
     )
 
 
-_CHUNK = 2048  # texts per chunk; the arrays of this many sentences fit into the processor's cache
-_MAX_TOKENS = 2**20  # beyond these numbers the tables are cleared, to bound memory
+_CHUNK = 2048  # texts per chunk; the arrays of so many sentences fit into the processor's cache
+_MAX_TOKENS = 2**20  # above these sizes the tables are cleared, to limit memory
 _MAX_IDS = 2**24
 _TOKEN_END = ord("_")
 
@@ -88,7 +89,8 @@ _TOKEN_END = ord("_")
 def batch_encoder_for(encoder: Any) -> "BatchEncoder":
     """Return the `BatchEncoder` of a `SubwordTextEncoder`; equal encoders share one.
 
-    So a process that writes many files, each with a new encoder, encodes each word only once.
+    A process that writes many files creates a new encoder for each file. Because the encoders share
+    a `BatchEncoder`, each word is encoded only once.
     """
     return BatchEncoder(encoder)
 
@@ -97,7 +99,7 @@ class BatchEncoder:
     """Encodes lists of texts and keeps the ids of the tokens for the next list.
 
     Raises:
-        ValueError, UsageError: as `make_matcher`.
+        ValueError, UsageError: as for `make_matcher`.
     """
 
     def __init__(self, encoder: Any) -> None:
@@ -133,7 +135,8 @@ class BatchEncoder:
         escaped = self._escape(tokenizer_batch.join(tokens, new))
         ids, _, id_ends = self._matcher.tokenize_with_offsets([escaped])
         token_ends = np.flatnonzero(np.frombuffer(escaped, np.uint8) == _TOKEN_END) + 1
-        # The end of every token is also the end of one of its ids.
+        # Every token ends where one of its subtokens ends, so this search always finds an exact
+        # match.
         ends = id_ends.values.numpy().searchsorted(token_ends) + 1
         self._ids.add(ids.values.numpy(), np.diff(ends, prepend=0))
 
@@ -153,7 +156,7 @@ class BatchEncoder:
 class _IdsByNumber:
     """The ids of every token of a table, by token number.
 
-    The arrays grow; existing entries never change.
+    New entries are appended. Existing entries never change.
     """
 
     def __init__(self):
@@ -192,7 +195,7 @@ class _IdsByNumber:
 
 
 def _write_growing(array, start, values):
-    """Write values into an array from `start`; return it, or a longer copy."""
+    """Write values into an array at `start`, and return the array or a longer copy of it."""
     end = start + len(values)
     if end > len(array):
         longer = np.zeros(2 * end, array.dtype)

@@ -1,13 +1,14 @@
-r"""T2T's subwords: any text as ids from a vocabulary of a chosen size.
+r"""T2T's subword encoder, which encodes any text with a vocabulary of a chosen size.
 
     "Dude - that's so cool."
       tokens     ["Dude", " - ", "that", "'", "s", "so", "cool", "."]            (tokenizer.py)
       escaped    ["Dude_", " - _", "that_", "'_", "s_", "so_", "cool_", "._"]
       subtokens  ["Du", "de_", " - _", "that_", "'", "_", "s_", ...]     longest match from the left
 
-`_` ends a token. In the text, `_` is escaped as `\u`, a backslash as `\\`, and a character that is
-not in the vocabulary's alphabet as `\<code point>;`. So every text can be encoded and decoded
-without loss. Ids, vocabulary files and built vocabularies are identical to T2T's.
+Each escaped token ends with `_`. A `_` in the text is escaped as `\u`, a backslash as `\\`, and a
+character that is not in the vocabulary's alphabet as `\<code point>;`. Therefore every text can be
+encoded and decoded without loss. Ids, vocabulary files and built vocabularies are identical to
+T2T's.
 """
 
 import functools
@@ -36,7 +37,7 @@ from ut_keras.text.text_encoder_base import (
 _QUOTED = re.compile(r"""(['"])(.*)\1""", re.DOTALL)
 _CACHE_SIZE = 2**18
 _MANY_TEXTS = 1000
-# Characters. Such a text may be a single token, which `_encode_token` encodes slowly.
+# In characters. A longer text may be a single long token, for which `_encode_token` is slow.
 _LONG_TEXT = 2**15
 _MAX_CACHED_LENGTH = 100  # characters of the longest token whose ids are cached
 _MIN_BATCH = 32  # for fewer texts per call, the arrays cost more than they save
@@ -95,8 +96,8 @@ class SubwordTextEncoder(TextEncoder):
     def encode_ragged(self, texts: Sequence[str]) -> RaggedIds:
         """Return the ids of every string of a list as `RaggedIds`.
 
-        `subword_batch` encodes them if there are many. Texts are counted over all calls, because
-        data generation may call this once for each of a hundred files.
+        `subword_batch` encodes the texts if there are many. The number of texts is counted over all
+        calls, because data generation may call this method once for each of a hundred files.
         """
         self._num_texts += len(texts)
         is_worth_it = len(texts) >= _MIN_BATCH and self._num_texts >= _MANY_TEXTS
@@ -153,7 +154,7 @@ class SubwordTextEncoder(TextEncoder):
 
     @functools.cached_property
     def _batch_encoder(self):
-        """The `subword_batch.BatchEncoder` of this vocabulary; None if there is none."""
+        """Return the `BatchEncoder` of this vocabulary, or None if it cannot have one."""
         # Loading TensorFlow takes seconds and is not needed for a few texts.
         from ut_keras.text import subword_batch
 
@@ -177,14 +178,15 @@ class SubwordTextEncoder(TextEncoder):
     ) -> Self:
         """Build an encoder whose `vocab_size` is near `target_size`.
 
-        Finds, by bisection, the minimum count that a subtoken must have to be in the vocabulary.
+        A subtoken is in the vocabulary if it occurs often enough. This method finds the required
+        number of occurrences by bisection.
 
         Args:
             target_size: int > 0.
             token_counts: dict from token (see tokenizer.py) to its number of occurrences.
-            min_count, max_count: int. Bounds of the search.
+            min_count, max_count: int. Bounds of the required number of occurrences.
             max_subtoken_length: int. Limits the time spent on very long tokens. Optional.
-            num_iterations: int. Refinements of each vocabulary that is tried.
+            num_iterations: int. Number of times that each vocabulary is refined.
             reserved_tokens: sequence of str. The first tokens of the vocabulary: `RESERVED_TOKENS`,
                 optionally followed by others.
 
@@ -241,7 +243,8 @@ def _unquote(filename, lines):
                     "Every line of a subword vocabulary must be a subtoken in quotes. "
                     f"Received: {filename}, line {number}: {line[:80]!r}."
                 )
-            # A subtoken with a line break: T2T writes it unescaped and reads it as two subtokens.
+            # This line is a part of a subtoken that contains a line break. T2T writes such a
+            # subtoken unescaped and reads it as two subtokens.
             line = ""
         subtokens.append(quoted[2] if quoted else line)
     return subtokens

@@ -4,10 +4,10 @@ r"""Subwords in a TensorFlow graph, so that a SavedModel takes and returns text.
     tokenizer.encode(tf.constant(["so cool", "yes"]))  ->  RaggedTensor int32, without EOS
     tokenizer.decode(ids)                              ->  tf.string
 
-The ids are the same as those of `SubwordTextEncoder`. The encoder works on tokens; this module
-works on characters. Each character becomes a string, followed by `_` at the end of a token. The
-strings are joined and split into the longest matches (`make_matcher`). Serving requires no Python
-code, only tensorflow-text.
+The ids are the same as those of `SubwordTextEncoder`. The encoder works on tokens, while this
+module works on characters. Each character becomes a string; the last character of a token is
+followed by `_`. The strings are joined and split into the longest matches (`make_matcher`). Serving
+requires no Python code, only tensorflow-text.
 """
 
 from collections.abc import Set
@@ -35,7 +35,7 @@ class SubwordTokenizer(tf.Module):
         name: str. The name of the module.
 
     Raises:
-        ValueError, UsageError: as `subword_batch.make_matcher`.
+        ValueError, UsageError: as for `subword_batch.make_matcher`.
     """
 
     def __init__(self, encoder: "SubwordTextEncoder", name: str = "subword_tokenizer") -> None:
@@ -61,7 +61,7 @@ class SubwordTokenizer(tf.Module):
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
         """Return the texts [B] of ids [B, (ids)].
 
-        Use `cut_at_eos_in_graph` first for ids of a fixed length.
+        If all rows have the same length, apply `cut_at_eos_in_graph` to the ids first.
         """
         if not isinstance(ids, tf.RaggedTensor):
             ids = tf.RaggedTensor.from_tensor(ids)
@@ -113,7 +113,7 @@ class SubwordTokenizer(tf.Module):
 
 
 def character_classes(alphabet: Set[str]) -> np.ndarray:
-    """Return uint8 classes of all code points: 1 if letter or digit, + 2 if escaped."""
+    """Return the uint8 class of every code point: 1 for letters and digits, + 2 if escaped."""
     classes = tokenizer_batch.is_word() | np.uint8(_ESCAPED)
     plain = [ord(character) for character in alphabet - set("\\_\n")]
     classes[plain] &= _WORD
@@ -123,8 +123,8 @@ def character_classes(alphabet: Set[str]) -> np.ndarray:
 def _unescape(tokens):
     r"""Invert `escape_token` for strings [N] without `_`.
 
-    `\\`, `\u` and `\65;` become `_92_`, `_95_` and `_65_`. After splitting at `_`, text and code
-    points alternate.
+    First, `\\`, `\u` and `\65;` are replaced by `_92_`, `_95_` and `_65_`. When the result is split
+    at `_`, text and code points alternate.
     """
     tokens = tf.strings.regex_replace(tokens, r"\\\\", "_92_")
     tokens = tf.strings.regex_replace(tokens, r"\\u", "_95_")

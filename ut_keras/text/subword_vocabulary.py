@@ -2,11 +2,11 @@
 
     VocabularyBuilder({"cool": 3, "so": 5}).build(min_count=2)  ->  ["<pad>_", "<EOS>_", "so_", ...]
 
-All strings that begin at some position in a token form a tree. A node is a string, and its parent
-is the string without the last character. Level n of the tree holds, for every position in the
-tokens at which a string of n characters begins, the number of the string's node. So counting,
-splitting and choosing are a few array operations per level. Strings that are too rare to be chosen
-are pruned.
+All substrings of the tokens form a tree. A node is a string, and its parent is the string without
+the last character. Level n of the tree has the strings of n characters. It stores, for every
+position in the tokens at which such a string begins, the number of the string's node. Counting,
+splitting and choosing are therefore a few array operations per level. Strings that are too rare to
+be chosen are pruned.
 """
 
 import collections
@@ -34,7 +34,7 @@ def escape_token(token: str, alphabet: Container[str]) -> str:
 
 
 def unescape_token(escaped: str) -> str:
-    """Invert `escape_token`; the `_` at the end may be missing."""
+    """Invert `escape_token`. The `_` at the end may be missing."""
 
     def original(match):
         if match[1] is None:
@@ -48,8 +48,9 @@ def unescape_token(escaped: str) -> str:
 
 
 _CODE_POINT_BITS = 21
-# A longer token is not a word. Only its beginning is used, because each further character would
-# begin a string on each of hundreds of levels. T2T uses the complete token.
+# Longer tokens are hardly ever words. Only the first characters of such a token are used, because
+# every further character would add strings to hundreds of levels of the tree. T2T uses the complete
+# token.
 _MAX_TOKEN_LENGTH = 1000
 
 
@@ -91,10 +92,10 @@ class VocabularyBuilder:
     def build(self, min_count: int, num_iterations: int = 4) -> list[str]:
         """Return the subtokens that occur at least `min_count` times, most frequent first.
 
-        Starts with single characters. Each iteration splits all tokens with the current subtokens
-        and counts every string that begins at the start of a piece. Strings with at least
-        `min_count` occurrences become the next subtokens; occurrences as the beginning of a longer
-        subtoken do not count.
+        The first subtokens are the single characters. Each iteration splits all tokens with the
+        current subtokens and counts every string that begins at the start of a piece. The next
+        subtokens are the strings with at least `min_count` occurrences. Occurrences of a string at
+        the beginning of a longer subtoken are not counted.
 
         Raises:
             ValueError: if num_iterations < 1.
@@ -162,7 +163,7 @@ class VocabularyBuilder:
         return is_start
 
     def _count(self, levels, is_start):
-        """Return how often strings begin where a piece does: per level int64 [nodes]."""
+        """Count the strings that begin at the start of a piece: per level int64 [nodes]."""
         counts: list[np.ndarray] = []
         for level in levels:
             at = is_start.take(level.positions)
@@ -210,8 +211,7 @@ class _Level(typing.NamedTuple):
 def _choose(levels, counts, min_count):
     """Return which strings have at least `min_count`: per level bool [nodes].
 
-    First, the occurrences in longer chosen strings are subtracted. This changes the `counts` in
-    place.
+    The occurrences inside longer chosen strings are first subtracted from `counts`, in place.
     """
     chosen = [np.zeros(0, bool)] * len(levels)
     # The number of occurrences of each string in longer chosen ones.

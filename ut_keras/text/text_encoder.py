@@ -99,9 +99,9 @@ class ByteTextEncoder(TextEncoder):
 
 
 def store_new(encoder: "SubwordTextEncoder | TokenTextEncoder", path: str) -> None:
-    """Write a vocabulary, unless another process writes the file first.
+    """Write a vocabulary file unless another process has written it already.
 
-    The data of the other process was encoded with its vocabulary, which must not be replaced.
+    The existing file must not be replaced, because the other process has encoded its data with it.
     """
     while not os.path.exists(path):
         try:
@@ -115,7 +115,7 @@ def store_new(encoder: "SubwordTextEncoder | TokenTextEncoder", path: str) -> No
 class TokenTextEncoder(TextEncoder):
     """Words separated by spaces, from a vocabulary file or a list.
 
-    As in T2T, the reserved tokens are added before a list, while a file already contains them.
+    As in T2T, a list gets the reserved tokens added at its beginning. A file already contains them.
 
         TokenTextEncoder(tokens=["so", "cool"]).encode("cool so")  ->  [3, 2]
 
@@ -178,7 +178,9 @@ class TokenTextEncoder(TextEncoder):
 
 
 class ClassLabelEncoder(TextEncoder):
-    """One class name <-> one id, from 0, without reserved ids.
+    """A text encoder in which a text is one class name, and its id is the class number.
+
+    Ids start at 0. There are no reserved ids.
 
         ClassLabelEncoder(labels=["bad", "good"]).encode("good")  ->  [1]
 

@@ -1,4 +1,4 @@
-"""The base of all text encoders: reserved ids, interface and vocabulary files."""
+"""The base class of text encoders, the reserved ids, and helpers for vocabulary files."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -19,13 +19,13 @@ NUM_RESERVED_IDS = len(RESERVED_TOKENS)
 
 
 class TextEncoder:
-    """Base class: a two-way map between strings and lists of ids."""
+    """The base class of text encoders, which map strings to lists of ids and back."""
 
     entries: tuple[str, ...]  # by id; an encoder without entries overrides `vocab_size`
 
     @property
     def kind(self) -> str:
-        """Str. The name of its class, for messages."""
+        """Str. The name of the encoder's class, for messages."""
         return type(self).__name__
 
     @property
@@ -65,7 +65,7 @@ def read_lines(filename: str) -> list[str]:
 
 
 def write_lines(filename: str, lines: Iterable[str]) -> None:
-    """Write the lines of a file. If an error occurs, the old file stays."""
+    """Write lines to a file. If an error occurs, the old file is kept."""
     with whole_file.writing(filename) as file:
         file.writelines(line + "\n" for line in lines)
 
@@ -84,7 +84,7 @@ def to_text(encoder: TextEncoder, ids: Any, is_class: bool = False) -> str:
     Args:
         encoder: `TextEncoder`.
         ids: int array [length], or [sentences, length] for several sentences.
-        is_class: bool. If True, the ids are class ids, and none is padding or EOS.
+        is_class: bool. If True, the ids are class ids, so no id means padding or EOS.
     """
     if is_class:
         return encoder.decode([int(i) for i in ids])

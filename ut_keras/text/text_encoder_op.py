@@ -69,7 +69,7 @@ class TokenOp(tf.Module):
         super().__init__()
         tokens = encoder.entries
         oov_id = _UNKNOWN if encoder.oov_id is None else encoder.oov_id
-        # If a token occurs twice, the last one counts.
+        # If a token occurs twice, its last id is used.
         self._table = _lookup({token: i for i, token in enumerate(tokens)}, oov_id)
         self._tokens = tf.constant(tokens)
 
@@ -112,7 +112,7 @@ class ClassLabelOp(tf.Module):
     def __init__(self, encoder: text_encoder.ClassLabelEncoder) -> None:
         super().__init__()
         labels = encoder.entries
-        # If a label occurs twice, the first one counts.
+        # If a label occurs twice, its first id is used.
         self._table = _lookup({label: i for i, label in reversed([*enumerate(labels)])}, _UNKNOWN)
         self._labels = tf.constant(labels)
 
@@ -126,7 +126,7 @@ class ClassLabelOp(tf.Module):
 
 _OPS: dict[type, Callable[..., tf.Module]] = {
     text_encoder.SubwordTextEncoder: subword_tokenizer_op.SubwordTokenizer,
-    text_encoder.ByteTextEncoder: lambda encoder: ByteOp(),  # it has no arguments
+    text_encoder.ByteTextEncoder: lambda encoder: ByteOp(),  # `ByteOp` has no arguments
     text_encoder.TokenTextEncoder: TokenOp,
     text_encoder.IntegerTextEncoder: IntegerOp,
     text_encoder.ClassLabelEncoder: ClassLabelOp,

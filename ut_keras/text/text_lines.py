@@ -1,6 +1,6 @@
 """Text files with one segment per line, as users supply them.
 
-Lines end only at a line feed, so that line 17 of one file corresponds to line 17 of another. A byte
+Only a line feed ends a line, so that line 17 of one file corresponds to line 17 of another. A byte
 order mark at the start, and carriage returns before line feeds, are removed. This module does not
 import TensorFlow.
 """
@@ -25,9 +25,9 @@ def read(path: str) -> list[str]:
 
 @contextlib.contextmanager
 def opened(path: str) -> Iterator[gzip.GzipFile | io.BufferedReader]:
-    """Context with a file, which may be `.gz`, opened for reading bytes.
+    """Open a file, which may be `.gz`, for reading bytes in a `with` block.
 
-    The caller must read and decode the bytes inside the context.
+    The caller must read and decode the bytes inside the block.
 
     Raises:
         DataError: if the file is not UTF-8 or is incomplete.
@@ -51,7 +51,8 @@ def lines(path: str) -> Iterator[str]:
     The last line need not end with a line break.
 
     Raises:
-        DataError: names the line that is not UTF-8 or too long. Also as `opened`.
+        DataError: if a line is not UTF-8 or is too long; the message names the line. Also for the
+            reasons of `opened`.
         OSError: if the file cannot be read.
     """
     with opened(path) as file:
@@ -74,6 +75,6 @@ def lines(path: str) -> Iterator[str]:
 
 
 def one_line(text: str) -> str:
-    """Return text as one line, with spaces for line breaks and "?" for surrogates."""
+    """Return a text as one line: line breaks become spaces, and surrogates become "?"."""
     text = text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,9 +1,12 @@
-"""Numbers for many tokens at once, with numpy.
+"""Assign numbers to many tokens at once, with numpy.
 
-The key of a token of up to 15 bytes is two 8-byte words, whose last byte is the length. A longer
-token is rare; its key is a number from a `dict`. So keys are never ambiguous. The table uses
-hashing with open addressing. `slots` holds numbers, and the keys are stored by number. The keys of
-frequent tokens, which usually come early, stay in the processor's cache.
+The table is a hash table with open addressing. The key of a token of up to 15 bytes is two 8-byte
+words: the bytes of the token, and its length in the last byte. Longer tokens are rare; the key of
+such a token contains a number from a `dict`. Therefore different tokens always have different keys.
+
+The slots of the table hold token numbers, and the keys are stored in the order of these numbers.
+Frequent tokens usually get low numbers, so their keys are close together and stay in the
+processor's cache.
 """
 
 import collections
@@ -13,10 +16,10 @@ from typing import Any
 import numpy as np
 
 _MAX_SHORT_BYTES = 15  # bytes
-_LONG_MARK = 0xFF  # in the place of the length
+_LONG_MARK = 0xFF  # replaces the length in the key of a long token
 _WORD = 8
 _FIRST_CAPACITY = 2**14
-_SLOTS_PER_KEY = 4  # so most keys are found in their first slot
+_SLOTS_PER_KEY = 4  # with so many slots, most keys are found in their first slot
 _FREE = 0
 # Arbitrary odd numbers.
 _MULTIPLIERS = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
@@ -28,7 +31,7 @@ class TokenTable:
     def __init__(self) -> None:
         self._count = 1
         self._low = np.zeros(_FIRST_CAPACITY, np.uint64)
-        self._high = np.zeros(_FIRST_CAPACITY, np.uint64)  # both by number
+        self._high = np.zeros(_FIRST_CAPACITY, np.uint64)  # keys in the order of the numbers
         self._make_slots()
         self._long = collections.defaultdict[bytes, int](itertools.count().__next__)
 
@@ -56,7 +59,7 @@ class TokenTable:
         return positions
 
     def _make_keys(self, tokens):
-        """Return two uint64 [tokens]; the second is never 0."""
+        """Return the keys: two uint64 arrays [tokens], of which the second contains no 0."""
         num_words = len(tokens.data) - _WORD + 1
         words = np.ndarray(num_words, "<u8", tokens.data, strides=(1,)).copy()  # overlapping
         bits = np.minimum(tokens.lengths, _MAX_SHORT_BYTES)
@@ -76,7 +79,7 @@ class TokenTable:
         return low, high
 
     def _search(self, low, high, slots):
-        """Probe slot after slot; put new keys into free slots."""
+        """Return the number of each key. New keys are put into the first free slot."""
         found = np.zeros(len(low), np.int32)
         left = np.arange(len(low))
         while len(left):
@@ -92,7 +95,7 @@ class TokenTable:
         return found
 
     def _add(self, low, high, slots):
-        """Put new keys into free slots; if several keys have the same slot, one gets it."""
+        """Put new keys into free slots. If several keys want the same slot, one of them gets it."""
         claims = -1 - np.arange(len(slots), dtype=np.int32)
         self._slots[slots] = claims
         won = np.flatnonzero(self._slots[slots] == claims)

@@ -1,8 +1,11 @@
-"""T2T's invertible tokenizer: runs of letters and digits, and other runs.
+"""T2T's invertible tokenizer.
+
+A token is either a run of letters and digits, or a run of other characters:
 
     encode("Dude - that's so cool.")  ->  ["Dude", " - ", "that", "'", "s", "so", "cool", "."]
 
-A single space between two words is not a token: two adjacent words imply it.
+A single space between two words is not a token. Decoding inserts a space between two adjacent
+words.
 """
 
 import re

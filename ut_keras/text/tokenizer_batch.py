@@ -1,4 +1,4 @@
-"""The tokenizer for many texts at once: positions of tokens in UTF-8 bytes.
+"""The tokenizer for many texts at once, which returns the positions of tokens in UTF-8.
 
 split(["so cool.", "", "yes"])
   data     b"so cool.yes"
@@ -49,7 +49,7 @@ def split(texts: Sequence[str]) -> Tokens:
     if not data.isascii():
         _set_kinds(byte_array, kinds)
     kinds = kinds[:size]
-    is_first = np.empty(size + 1, bool)  # first byte of a run; the additional last entry is the end
+    is_first = np.empty(size + 1, bool)  # first byte of a run; one more entry marks the end
     np.not_equal(kinds[1:], kinds[:-1], out=is_first[1:-1])
     is_first[0] = is_first[text_ends] = True
     # A single space between words is not a token.
@@ -101,18 +101,18 @@ def is_word() -> np.ndarray:
 
 
 def _set_kinds(data, kinds):
-    """Set the kind of all bytes of multi-byte characters to the kind of the character."""
+    """Set the kind of every byte of a multi-byte character to the kind of the character."""
     positions = np.flatnonzero(data >= _ASCII)
     text = data.take(positions).tobytes().decode("utf-8", "surrogatepass")
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     kinds[positions] = is_word().take(codes).repeat(2 + (codes >= 0x800) + (codes >= 0x10000))
 
 
-_CHUNK = 2048  # texts per chunk; the arrays of this many sentences fit into the processor's cache
+_CHUNK = 2048  # texts per chunk; the arrays of so many sentences fit into the processor's cache
 
 
 def count(texts: Iterable[str]) -> dict[str, int]:
-    """Return how often each token, as in tokenizer.py, occurs."""
+    """Return the number of occurrences of each token of `tokenizer.encode`."""
     table, tokens_by_number = TokenTable(), []
     counts = np.zeros(1, np.int64)
     texts = iter(texts)

@@ -3,8 +3,8 @@
     vocabulary_warnings(encoder, "vocab.txt", texts)   ->  ["vocab.txt must have one word …"]
 
 Vocabulary files of subword tools look similar, but their lines are not words: sentencepiece writes
-`piece<TAB>score`, and subword-nmt writes `piece count`. Read as words, no line matches a word of
-the text, so training would see only the unknown word.
+`piece<TAB>score`, and subword-nmt writes `piece count`. If such a line is read as a word, it
+matches no word of the text. Every word of the text then becomes the unknown word.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from ut_keras.text.text_encoder import TokenTextEncoder
 MAX_TEXTS = 1000
 _MAX_UNKNOWN_SHARE = 0.5
 _NUM_SHOWN = 3
-# Names that other tools give to unknown words and to the beginning and end of a text.
+# Tokens that other tools use for unknown words and for the beginning and end of a text.
 _FOREIGN_RESERVED_WORDS = ("<unk>", "[UNK]", "<UNK>", "<s>", "</s>", "[CLS]", "[SEP]")
 
 
