@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _SEED_SUFFIX = "seed_generator_state"
 _AVERAGE = "moving_average"
-_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # TensorFlow's
+_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # TensorFlow's key for a checkpoint's structure
 _KEY_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 # The errors that TensorFlow raises for damaged files. Its checkpoint reader converts some of them
@@ -56,8 +56,8 @@ class Checkpoints:
         position: dict from name to `tf.Variable`, the position in the data. Optional.
         keep: int. Number of newest checkpoints to keep; 0 keeps all.
         moving_average: dict from name to `tf.Variable`, or None. Checkpoints without moving
-            averages can be read too. `has_moving_average` tells whether the last checkpoint that
-            was read contained them.
+            averages can be read too. The attribute `has_moving_average` is True if the last
+            checkpoint that was read contained them.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Checkpoints:
         self._optimizer: Any = optimizer
         groups = {"model": model_variables(model)}
         if optimizer is not None:
-            # Keras names a slot OPTIMIZER/MODEL_LAYER_WEIGHT_SLOT.
+            # Keras names an optimizer's variable OPTIMIZER/MODEL_LAYER_WEIGHT_SLOT.
             prefixes = (f"{optimizer.name}/", f"{model.name}_")
             groups["optimizer"] = _by_path(optimizer.variables, *prefixes)
             # The states of the random number generators, in order of creation.
@@ -125,7 +125,7 @@ class Checkpoints:
                 written.
 
         Returns:
-            str, the path of the checkpoint, or None if no checkpoint was started or it is not
+            str, the path of the checkpoint. None if no checkpoint was started, or if it is not
             finished.
 
         Raises:
@@ -165,7 +165,8 @@ class Checkpoints:
         """Read the newest readable checkpoint and return whether there was one.
 
         Raises:
-            CheckpointError: if it belongs to another model, or no checkpoint can be read.
+            CheckpointError: if the checkpoint belongs to another model, or if no checkpoint can be
+                read.
         """
         failures = []
         for path in checkpoint_files.newest_first(self._directory):
@@ -217,8 +218,9 @@ class Checkpoints:
             if group != _AVERAGE or self.has_moving_average
             for name, variable in named.items()
         }
-        # These variables may be missing: the order of the batches in checkpoints of older versions,
-        # and the random states of dropout and of gradient noise that the earlier run did not use.
+        # Three variables may be missing: the order of the batches (in checkpoints of older
+        # versions), and the random states of dropout and of gradient noise (if the earlier run did
+        # not use them).
         optional_keys = _variable_key("position", "order"), _variable_key("optimizer", "noise_seed")
         for key in variables.keys() - shapes.keys():
             if key in optional_keys or key.startswith("seeds/"):
@@ -234,7 +236,7 @@ class Checkpoints:
         # line for each variable that was not read. All values are read before any variable is
         # changed. They are cast, because the checkpoint may hold float16.
         read = [(key, v, reader.get_tensor(key)) for key, v in variables.items()]
-        if _OBJECT_GRAPH in shapes:  # It is read only to detect damage.
+        if _OBJECT_GRAPH in shapes:  # This value is read only to detect damage.
             reader.get_tensor(_OBJECT_GRAPH)
         cast = [(key, v, tf.cast(value, v.dtype)) for key, v, value in read]
         _check_finite(path, ((key, value) for key, _, value in cast))
@@ -313,7 +315,7 @@ def read_weights(path: str) -> "dict[str, np.ndarray]":
 
 
 def _variable_names(path, reader):
-    """Return {key: name} of the model's variables in a checkpoint."""
+    """Return the model's variables in a checkpoint, as a dict from key to name."""
     keys = reader.get_variable_to_shape_map()
     _check_is_ut_keras_checkpoint(path, keys)
     return {

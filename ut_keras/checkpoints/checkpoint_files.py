@@ -1,4 +1,4 @@
-"""Functions that list checkpoint files and write them atomically.
+"""List checkpoint files and write them atomically.
 
     run/model.ckpt-1000.data-00000-of-00001    the values
     run/model.ckpt-1000.index                  their names, shapes and checksums
@@ -47,10 +47,10 @@ def exists(directory: str) -> bool:
 def newest_first(directory: str) -> list[str]:
     """Return the paths of the checkpoints from which to resume, the best choice first.
 
-    The checkpoints that the file `checkpoint` lists come first, the newest one at the front. After
-    them come other checkpoints in the folder, by decreasing step. A checkpoint can be missing from
-    the list because a process was killed or because the file was lost. This function does not check
-    whether a checkpoint is damaged.
+    The checkpoints in the file `checkpoint` come first, beginning with the newest one. They are
+    followed by the other checkpoints in the folder, by decreasing step. A checkpoint can be missing
+    from the file because a process was killed or because the file was lost. This function does not
+    check whether a checkpoint is damaged.
 
     Raises:
         CheckpointError: if the file `checkpoint` exists and lists no checkpoint.
@@ -63,7 +63,7 @@ def note_on_later_steps(directory: str, step: int) -> str | None:
     """Return a message if the folder contains checkpoints of steps after `step`.
 
     Training resumes from `step` and will overwrite these checkpoints. The return value is None if
-    there are none.
+    there are no such checkpoints.
     """
     later = [os.path.basename(path) for path in _paths_by_step(directory) if step_of(path) > step]
     if not later:
@@ -136,7 +136,7 @@ def save(checkpoint: "tf.train.Checkpoint", directory: str, step: int, keep: int
     record(directory, [*others, path])
     if 0 < keep <= len(others):
         kept = [*others[len(others) + 1 - keep :], path]
-        for other in others:  # Keep checkpoints in other folders, which may be listed too.
+        for other in others:  # Checkpoints in other folders may be listed too. They are kept.
             if other not in kept and os.path.samefile(os.path.dirname(other), directory):
                 _remove(other)
         record(directory, kept)
@@ -147,7 +147,7 @@ def write(checkpoint: "tf.train.Checkpoint", path: str) -> None:
     """Write a checkpoint to an existing folder without adding it to the list.
 
     Raises:
-        OSError, tf.errors.OpError: as in `save`.
+        OSError, tf.errors.OpError: as for `save`.
     """
     name = os.path.basename(path)
     checkpoint.save_counter.assign_add(1)  # TensorFlow's checkpoint managers require the counter.
@@ -195,7 +195,7 @@ def check_accessible(path: str) -> None:
     Raises:
         CheckpointError: if a file is a broken link or cannot be read, for example because another
             user owns it. The run then stops. It does not use an older checkpoint instead, because
-            the user did not request that one.
+            the user has not requested an older one.
     """
     for file in glob.glob(f"{glob.escape(path)}.*"):
         if file == f"{path}.index" or _DATA.fullmatch(file):

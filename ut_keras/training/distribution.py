@@ -5,11 +5,11 @@ several GPUs     MirroredStrategy                 --worker_gpu=N
 several workers  MultiWorkerMirroredStrategy      TF_CONFIG, see `cluster`
 a TPU            TPUStrategy                      --use_tpu --cloud_tpu_name=…
 
-Every run has a strategy, so one train loop serves all of them.
+Every run has a strategy, so the same train loop is used for all of them.
 
-All workers hold the same weights and perform the same updates. Some values exist on one worker
-only: its clock, a signal that it received, or a score that it computed. The workers must exchange
-such a value with `from_chief` or `any_worker` before any computation depends on it.
+All workers have the same weights and perform the same updates. Some values exist on one worker
+only, for example its clock, a signal that it received, or a score that it computed. The workers
+must exchange such a value with `from_chief` or `any_worker` before they use it.
 """
 
 import functools
@@ -102,8 +102,8 @@ def physical_gpus(num_gpus: int) -> list[Any]:
 
 @functools.cache
 def _mirrored_strategy(devices):
-    # This function is cached because two strategies over the same devices would use the same ids
-    # for their collective operations, and each could receive the other's values.
+    # This function is cached, because two strategies for the same devices would use the same ids
+    # for their collective operations. Each strategy could then receive the values of the other one.
     return tf.distribute.MirroredStrategy(list(devices))
 
 
@@ -142,7 +142,7 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
 
 
 def distribute(strategy: tf.distribute.Strategy, dataset: tf.data.Dataset) -> Any:
-    """Split each global batch between the replicas. No file and no batch is skipped.
+    """Split each global batch between the replicas, without skipping any file or batch.
 
     If there are several workers, each one reads the entire dataset and keeps its share of the
     examples.
@@ -159,8 +159,9 @@ def distribute_parts(
 
     Args:
         strategy: the strategy of the run.
-        make: function that makes the dataset of one worker's `WorkerSlices` of every batch. With
-            None it makes the dataset of the complete batches.
+        make: function that returns a dataset. Its argument is a `WorkerSlices`, which selects one
+            worker's share of every batch. If the argument is None, the dataset has the complete
+            batches.
     """
     workers = num_workers(strategy)
     if workers == 1:
@@ -230,12 +231,12 @@ _SIGNAL_CHECK_STEPS = 10  # updates between two exchanges of signals among the w
 
 
 class CoordinatedStop(interruption.StopRequest):
-    """A `StopRequest` that several workers obey at the same step.
+    """A `StopRequest` that makes all workers stop at the same step.
 
     Args:
         strategy: the strategy of the run.
-        waits: bool, as in `StopRequest`. Several workers start with True in any case, because they
-            must stop together.
+        waits: bool, as in `StopRequest`. If there are several workers, the initial value is always
+            True, because they must stop together.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy, waits: bool = True) -> None:

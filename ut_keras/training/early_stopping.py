@@ -1,12 +1,13 @@
-"""Early stopping: when to stop because a metric no longer improves.
+"""Early stopping: decide whether a metric no longer improves.
 
     stopping = EarlyStopping("decode/bleu", patience_steps=20000, delta=0.1)
     stopping.read(output_dir, last_step=5000, split="dev")
     stopping.add(6000, {"loss": 1.2, "decode/bleu": 24.5})
     stopping.should_stop, stopping.best_step
 
-A run keeps its earlier results only in `metrics.jsonl`. A resumed run reads the results up to its
-checkpoint from there, so it makes the same decisions as a run that was never interrupted.
+The results of earlier evaluations are stored only in `metrics.jsonl`. A resumed run reads from
+there the results up to its checkpoint. Therefore it makes the same decisions as a run that was
+never interrupted.
 """
 
 import dataclasses
@@ -27,10 +28,11 @@ class EarlyStopping:
 
     Args:
         metric: str. A name in `metrics.jsonl`, such as "loss" or "decode/bleu", or T2T's tag for it
-            (see `metrics_file.metric_name`). With "step", the last step is the best.
+            (see `metrics_file.metric_name`). If the name is "step", the last step is always the
+            best.
         patience_steps: int. Training stops if the metric has not improved by `delta` within this
             many steps. None never stops.
-        delta: float. The required improvement over the value at the start of these steps.
+        delta: float. The required improvement compared with the value before these steps.
         minimize: bool. Whether a lower value is better. None decides by the name of the metric.
     """
 
@@ -81,8 +83,9 @@ class EarlyStopping:
     def best_step(self) -> int | None:
         """The step with the best value, or None if there are no values.
 
-        Of equal values, the last one counts, because the model has been trained longest there. For
-        example, the accuracy can be 1 long before the loss and the ponder time have settled.
+        If several steps have the best value, the last of them is returned, because its model was
+        trained longest. For example, the accuracy can reach 1 long before the loss and the ponder
+        time have settled.
         """
         if not self._values:
             return None

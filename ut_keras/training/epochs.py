@@ -1,8 +1,8 @@
 """An endless stream of batches, and the position in it that a checkpoint stores.
 
-The position consists of two numbers: the epoch, and how many of its batches were consumed. A third
-number identifies the order of the batches. To resume, `Epochs` makes the dataset again and starts
-with the next batch. If the order of the batches has changed, it starts with the next epoch.
+The position consists of three numbers: the epoch, the number of its batches that were consumed, and
+a number that identifies the order of the batches. To resume, `Epochs` makes the dataset again and
+starts with the next batch. If the order of the batches has changed, it starts with the next epoch.
 
 `IndexedBatches` represent all epochs. One iterator then serves the complete run, and it reads the
 first batches of the next epoch while the model still trains on the last batches of the current one.
@@ -38,7 +38,7 @@ class Epochs:
         self._epoch = 0
         self._batch = 0
         with tf.device("CPU:0"):
-            # The order is 0 if it is unknown: in older checkpoints and for plain datasets.
+            # The order is 0 if it is unknown, as in older checkpoints and for plain datasets.
             self.position = {
                 name: tf.Variable(0, dtype=tf.int64, trainable=False)
                 for name in ("epoch", "batch", "order")

@@ -36,9 +36,9 @@ class Evaluator:
     # Metric functions by name: (logits, targets) -> (sum, count). For weighted data:
     # (logits, targets, weights) -> (sum, sum of weights).
     metrics: Mapping[str, Callable[..., Any]]
-    # `FeatureMetric` by name. These metrics ignore the weights of the data.
+    # `FeatureMetric` by name. These metrics do not use the weights of the data.
     feature_metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    # Function that computes further results from the results.
+    # Function from the results to a dict of additional results.
     summarize: Callable[[dict[str, float]], Mapping[str, float]] = lambda results: {}
 
     def __post_init__(self) -> None:
@@ -47,7 +47,7 @@ class Evaluator:
 
     @property
     def names(self) -> list[str]:
-        """The names that all results contain; a model may add more."""
+        """The names that every result contains. A model may add more names."""
         return ["loss", *self.metrics, *self.feature_metrics]
 
     def __call__(
@@ -68,8 +68,8 @@ class Evaluator:
 
         Returns:
             dict from name to float: "loss", "losses/NAME" for every loss, the metrics, and
-            "ponder_time" if the model ponders. A feature metric is missing if its count is 0. The
-            return value is None if the evaluation was abandoned.
+            "ponder_time" if the model has adaptive depth. A feature metric is missing if its count
+            is 0. The return value is None if the evaluation was abandoned.
 
         Raises:
             EmptyDatasetError: if the dataset has no batches.

@@ -1,9 +1,9 @@
-"""A moving average of the weights, which often performs better than the weights.
+"""A moving average of the weights, which often gives better results than the last weights.
 
     average = average * d + weight * (1 - d),    d = min(decay, (1 + t) / (10 + t)) at update t
 
-The smaller d in the first updates lets the average forget the initial weights quickly. This is the
-same as `tf.train.ExponentialMovingAverage` with `num_updates`.
+In the first updates, d is smaller than `decay`, so that the initial weights quickly lose their
+influence. The formula is that of `tf.train.ExponentialMovingAverage` with `num_updates`.
 """
 
 import contextlib

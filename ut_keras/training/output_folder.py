@@ -32,8 +32,8 @@ def check(output_dir: str, allowed_record: str = "") -> None:
 
     Args:
         output_dir: str.
-        allowed_record: str. Name of a record in the folder that the user has put there, such as
-            "hparams.json". Optional.
+        allowed_record: str. Name of a file of a run, such as "hparams.json", that the user has put
+            into the folder. Optional.
 
     Raises:
         UsageError: if the folder contains the results of a run but no checkpoint of it, or for the
@@ -56,8 +56,8 @@ def check_location(output_dir: str, allowed_record: str = "") -> None:
 
     Raises:
         UsageError: if the folder contains a file that has the name of a run's record but does not
-            belong to a run, if it contains weights without a checkpoint of their run, or if
-            TensorFlow's checkpoint reader would take its name for a pattern.
+        belong to a run; if it contains weights without a checkpoint of their run; or if its name
+        contains characters that TensorFlow's checkpoint reader interprets as a pattern.
     """
     if re.search(r"\[[^/]*\]|\\", output_dir):
         raise UsageError(
@@ -82,7 +82,7 @@ def check_location(output_dir: str, allowed_record: str = "") -> None:
 
 @contextlib.contextmanager
 def lock(output_dir: str) -> Iterator[None]:
-    """Context in which only this process trains, searches or imports into the folder.
+    """Lock the folder, so that only this process trains, searches or imports into it.
 
     If the folder did not exist before and is still empty at the end, it is removed.
 
@@ -111,9 +111,9 @@ def write_records(directory: str, hp: Any, features: Any, **record: Any) -> None
 
 
 def foreign_record(directory: str, allowed_record: str = "") -> str | None:
-    """Return the path of a file that only looks like a run's file, or None.
+    """Return the path of a file of the user that has the name of a run's file, or None.
 
-    Such a file has the name of a run's record or of its weights, but it does not belong to a run.
+    Such a file has the name of a run's record or of its weights, but no run has written it.
     """
     if checkpoint_files.exists(directory):
         return None

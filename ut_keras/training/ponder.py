@@ -1,4 +1,4 @@
-"""The ponder times that a model's stacks report, restricted to real positions."""
+"""The ponder times of a model's encoder and decoder, restricted to real positions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ import tensorflow as tf
 
 
 def times_and_masks(output: Any, features: Mapping[str, tf.Tensor], targets: Any) -> dict[str, Any]:
-    """Return the ponder times and the position masks of each stack that ponders.
+    """Return the ponder times and the position masks of each stack with adaptive depth.
 
     Args:
         output: `ModelOutput`.
@@ -16,11 +16,12 @@ def times_and_masks(output: Any, features: Mapping[str, tf.Tensor], targets: Any
             the targets.
 
     Returns:
-        dict with the keys "encoder" and "decoder", as far as these stacks ponder. Each value is a
-        pair of float32 tensors [B, length]: the ponder times in steps, and a mask that is 1 at real
-        positions.
+        dict with the keys "encoder" and "decoder", if these stacks have adaptive depth. Each value
+        is a pair of float32 tensors [B, length]: the ponder times in steps, and a mask that is 1 at
+        real positions.
     """
-    # The decoder of a classifier has one position per example. It is real even for class 0.
+    # The decoder of a classifier has one position per example. This position is real even if the
+    # class is 0, which is padding elsewhere.
     target_ids = targets
     if len(output.logits.shape) == 2:
         target_ids = tf.ones([tf.shape(targets)[0], 1], tf.int32)
@@ -48,8 +49,8 @@ def sum_and_count(pondered: Any) -> tuple[tf.Tensor, tf.Tensor]:
 def _position_mask(ids, times):
     real = tf.cast(ids != 0, tf.float32)
     # Some ids have more axes than the ponder times. If every position is a sentence, the last axis
-    # holds its words, and a sentence is real if it has a word. With act_type "global", an example
-    # ponders as a unit, and it is real if it has a real position.
+    # has its words, and a sentence is real if it has a word. With act_type "global", the whole
+    # example halts at once, and the example is real if it has a real position.
     while len(real.shape) > len(times.shape):
         real = tf.reduce_max(real, axis=-1)
     return real

@@ -43,8 +43,8 @@ class Progress:
 
         Call this method when training resumes after a pause.
         """
-        # One entry for each `fetch`: the time of the fetch before it, and the number of updates,
-        # the number of tokens and the seconds spent waiting for batches since then.
+        # One entry for each `fetch`: the time of the previous fetch, and the number of updates, the
+        # number of tokens and the seconds spent waiting for batches since then.
         self._intervals: collections.deque = collections.deque(maxlen=_WINDOW)
         self._last_fetch_time: float | None = None
         self._input_wait_seconds = 0.0
@@ -66,7 +66,7 @@ class Progress:
         return self.live.is_due
 
     def fetch(self) -> list[tuple[int, dict[str, float]]]:
-        """Read the results of all updates since the last call: a list of (step, values)."""
+        """Read the results of all updates since the last call; return a list (step, values)."""
         fetched = [(step, _to_floats(result)) for step, result in self._pending]
         self._pending = []
         if not fetched:

@@ -1,12 +1,14 @@
-"""Waits until all workers of a cluster are running, and exchanges their settings.
+"""Wait until all workers of a cluster are running, and exchange their settings.
 
     fingerprints = rendezvous.exchange(cluster, 300, {"train_steps": 1000})   {worker: its dict}
 
+The settings of a worker that must be the same on all workers are called its fingerprint.
+
 TensorFlow itself waits for the other workers without a time limit, and ignores Ctrl-C meanwhile.
 Therefore every worker calls `exchange` before it starts TensorFlow's cluster. The workers connect
-to the port of the chief. When the last one has connected, the chief sends all fingerprints to
-everyone. After the time limit it sends the missing workers instead. This module does not import
-TensorFlow.
+to the port of the chief. When the last one has connected, the chief sends all fingerprints to all
+workers. If the time limit is exceeded, the chief sends the addresses of the missing workers
+instead. This module does not import TensorFlow.
 
     a worker sends  {"worker": 1, "statement": {"train_steps": 1000}}
     the chief sends {"statements": [{"train_steps": 1000}, {"train_steps": 1000}]}
@@ -61,7 +63,7 @@ def exchange(cluster: Cluster, seconds: float, fingerprint: Mapping[str, Any]) -
     expected = others if cluster.is_chief else [chief]
     print(f"Waiting at most {seconds} s for {', '.join(expected)}", flush=True)
     deadline = time.monotonic() + seconds
-    # Workers other than the chief also open their port, to check that it is free for TensorFlow.
+    # Every worker opens its own port, to check that the port is free for TensorFlow.
     with _listener(cluster.workers[cluster.index]) as server:
         if cluster.is_chief:
             reply = _gather(server, cluster.workers, deadline, fingerprint)
@@ -105,7 +107,7 @@ def _gather(server, workers, deadline, fingerprint):
         for connection in connections.values():
             with contextlib.suppress(OSError):
                 connection.sendall(_encode_line(reply))
-                connection.recv(1)  # Returns when the worker has closed: then the port is free.
+                connection.recv(1)  # Returns when the worker has closed. Then the port is free.
     return reply
 
 

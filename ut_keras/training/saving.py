@@ -1,7 +1,6 @@
-"""Saves the checkpoints of a run while training continues.
+"""Save the checkpoints of a run while training continues.
 
-Two conditions prevent saving: weights that are not finite, and an output folder that was moved or
-removed.
+Nothing is saved if a weight is not finite, or if the output folder was moved or removed.
 """
 
 import contextlib
@@ -83,12 +82,13 @@ def non_finite_weight(model: keras.Model) -> str | None:
 class Saver:
     """Saves checkpoints when they are due.
 
-    A checkpoint that could not be written is tried again when the next one is due.
+    If a checkpoint could not be written, training continues and the next checkpoint is saved when
+    it is due.
     """
 
     checkpoints: Any  # `Checkpoints`
     is_chief: bool  # whether this process writes them
-    # Called with the step before its state is copied. May raise an error to prevent saving.
+    # Called with the step, before the state is copied. It may raise an error to prevent saving.
     before_save: Callable[[int], Any]
     print_line: Callable[[str], Any]  # prints a message to the user
     every_steps: int = 1  # number of updates between checkpoints
@@ -140,7 +140,7 @@ class Saver:
             self.checkpoints.save()
 
     def newest(self) -> str:
-        """Return a text that names the newest checkpoint."""
+        """Return a phrase that names the newest checkpoint, for messages."""
         return f"newest checkpoint: {self.checkpoints.newest or 'none'}"
 
     def _is_due(self, step):

@@ -2,10 +2,10 @@
 
     study = open_study(output_dir, {"train_steps": 1000, …})
     trial = next_trial(study, ranges, (), 10)     stored in the file before the trial runs
-    tell(study, trial, 0.93)
+    tell(study, trial, 0.93)                      record the result
 
-Users may also use Optuna on the study: the search runs the trials that they enqueue, and compares
-the trials that they add.
+Users may also open the study with Optuna. The search runs the trials that they enqueue, and its
+results include the trials that they add.
 
 The search uses Optuna and not KerasTuner. With Optuna, a process can ask for a proposal and report
 the result later, so every trial is an ordinary training run in a process of its own. KerasTuner
@@ -23,8 +23,8 @@ from ut_keras.hparam_schema.field import HParamError
 from ut_keras.hparam_schema.ranged_hparams import Range
 
 FILENAME = "search.journal"
-# Number of random trials before the estimator proposes. Optuna's default of 10 is T2T's default
-# number of trials, so the estimator would never be used.
+# Number of random trials before the estimator proposes trials. Optuna's default is 10, which is
+# also T2T's default number of trials, so the estimator would never be used.
 _RANDOM_TRIALS = 5
 
 
@@ -50,9 +50,10 @@ def open_study(output_dir: str, identity: Mapping[str, Any], random_seed: int | 
     Args:
         output_dir: str, an existing folder that no other process writes to.
         identity: dict of JSON values that must stay the same when the search resumes. They become
-            the user attributes of the study. Only "autotune_objective" may change, as long as no
-            trial is complete.
-        random_seed: int, or None for the seed of the study. A new study gets a random seed then.
+            the user attributes of the study. As an exception, "autotune_objective" may change until
+            the first trial is complete.
+        random_seed: int. With None, an existing study keeps its seed, and a new study gets a random
+            seed.
 
     Returns:
         `optuna.Study`. Its trials have the user attribute "hparams", and "reason" if they failed.
@@ -64,7 +65,7 @@ def open_study(output_dir: str, identity: Mapping[str, Any], random_seed: int | 
     journal = optuna().storages.journal
     path = os.path.join(output_dir, FILENAME)
     _remove_incomplete_line(path)
-    # A process that was killed while it wrote has left its lock. It is ignored after 3 seconds.
+    # If a process was killed while it wrote, its lock file remains. It is ignored after 3 seconds.
     lock = journal.JournalFileOpenLock(path, grace_period=3)
     storage = optuna().storages.JournalStorage(journal.JournalFileBackend(path, lock))
     studies = optuna().get_all_study_summaries(storage)
@@ -94,7 +95,7 @@ def open_study(output_dir: str, identity: Mapping[str, Any], random_seed: int | 
 
 
 def _remove_incomplete_line(path):
-    """Remove an incomplete last line, which a killed process or a full disk has left."""
+    """Remove an incomplete last line, which a killed process or a full disk may leave."""
     if not os.path.exists(path):
         return
     with file_error.named(path), open(path, "rb") as file:
@@ -106,7 +107,7 @@ def _remove_incomplete_line(path):
 
 
 class RejectedTrial(UserError):
-    """A trial that the user enqueued and that cannot run.
+    """The user enqueued a trial that cannot run.
 
     Args:
         trial: `optuna.Trial`, which is running and has no hparams.
@@ -123,10 +124,12 @@ def next_trial(
 ) -> Any:
     """Return the first trial that has to run, or None.
 
-    A trial that was interrupted comes first, then a trial that the user enqueued, then a new one.
+    Interrupted trials have precedence over trials that the user enqueued, and these over new
+    trials.
 
-    The tree-structured Parzen estimator (Bergstra et al. 2011) proposes. Its seed depends on the
-    search's seed and the trial's number, so a search that was killed proposes what it would have.
+    The tree-structured Parzen estimator (Bergstra et al. 2011) proposes new trials. Its seed
+    depends on the search's seed and the trial's number. Therefore a resumed search proposes the
+    same trials as a search that was never killed.
 
     Args:
         study: `optuna.Study`.
@@ -135,7 +138,7 @@ def next_trial(
         max_trials: maximum number of trials. Trials that the user enqueued run in any case.
 
     Raises:
-        RejectedTrial: if the user enqueued a trial with other hparams than the ranges have.
+        RejectedTrial: if the user enqueued a trial with hparams that are not searched.
     """
     trials = study.trials
     running = [t for t in trials if t.state.name == "RUNNING" and t.number not in active_trials]
@@ -146,7 +149,8 @@ def next_trial(
     seed = (study.user_attrs["random_seed"] * 1000003 + number) % 2**32
     study.sampler = optuna().samplers.TPESampler(n_startup_trials=_RANDOM_TRIALS, seed=seed)
     if running:
-        # This is what `study.ask` returns. It cannot be called for the trial of another process.
+        # `study.ask` would return such an object, but it cannot return a trial that another process
+        # has started.
         trial = optuna().trial.Trial(study, running[0]._trial_id)
         if "hparams" in trial.user_attrs:
             return trial
@@ -157,7 +161,7 @@ def next_trial(
 
 
 def _proposed(trial, ranges):
-    """Return the hparams of a trial: enqueued by the user, or else proposed."""
+    """Return the hparams that the user enqueued for a trial, otherwise proposed hparams."""
     enqueued = trial.study.trials[trial.number].system_attrs.get("fixed_params", {})
     known = {item.name: item for item in ranges}
     if unknown := next((name for name in enqueued if name not in known), None):
@@ -170,7 +174,7 @@ def _proposed(trial, ranges):
         chosen = {name: known[name].checked(value) for name, value in enqueued.items()}
     except HParamError as error:
         raise RejectedTrial(trial, str(error)) from error
-    # Optuna expects stored values here, such as the position of a value in its list.
+    # Optuna expects stored values here, for example the index of a value in its list.
     trial._fixed_params = {name: known[name].stored(value) for name, value in chosen.items()}
     proposed = {item.name: item.suggest(trial) for item in ranges}
     return {**proposed, **chosen}
@@ -194,8 +198,8 @@ def check_trials(study: Any, ranges: Sequence[Range]) -> None:
     """Check that the trials of the study fit the ranges; the user may have added some.
 
     Raises:
-        UsageError: if Optuna would compare a parameter of a trial with values that mean something
-            else.
+        UsageError: if a parameter of a trial is stored in another way than the ranges store it, so
+            that Optuna would compare values with different meanings.
     """
     scratch = optuna().create_study().ask()
     for item in ranges:
@@ -262,7 +266,7 @@ def final_objective(trial_dir: str, objective: str) -> tuple[int, float]:
 
 
 def table(study: Any, ranges: Sequence[Range]) -> list[str]:
-    """Return a line for each trial, the best first, the failed and unfinished last."""
+    """Return one line per trial: the best first, failed and unfinished ones last."""
     ended = completed(study)
     objective = study.user_attrs["autotune_objective"]
     reached = {trial.number: f"{objective}={number(trial.value)}" for trial in ended}
@@ -282,7 +286,8 @@ def tried(trial: Any, ranges: Sequence[Range]) -> str:
 def hparams_of(trial: Any, ranges: Sequence[Range]) -> dict[str, Any]:
     """Return the hparams of a trial.
 
-    A trial that the user added has only Optuna's parameters. They are converted to hparams.
+    A trial that the user added has no hparams, only Optuna's parameters. They are converted to
+    hparams.
     """
     if "hparams" in trial.user_attrs:
         return dict(trial.user_attrs["hparams"])

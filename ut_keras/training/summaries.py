@@ -1,4 +1,4 @@
-"""Records the results of a run: TensorBoard's files and `metrics.jsonl`.
+"""Record the results of a run in TensorBoard's files and in `metrics.jsonl`.
 
 output_dir/events.out.…        training: losses, learning rate, speed, ponder times
 output_dir/eval/events.out.…   evaluation, under T2T's tags
@@ -42,10 +42,11 @@ class Summaries:
     def rewind(self, last_step: int, drop_last_evaluation: bool = False) -> None:
         """Remove the records of steps after `last_step` from metrics.jsonl.
 
-        A run that was killed may have recorded evaluations after its newest checkpoint. When the
-        run resumes, it evaluates these steps again. It may also have left an incomplete line. After
-        this call, the file is the same as that of a run that was never interrupted. TensorBoard
-        itself discards later steps when a step is repeated.
+        A run that was killed may have recorded evaluations after its newest checkpoint, and may
+        have left an incomplete line. When the run resumes, it evaluates these steps again. After
+        this call, the file is the same as that of a run that was never interrupted. TensorBoard's
+        files need no such correction, because TensorBoard discards later steps when a step is
+        repeated.
 
         Args:
             last_step: int, the step of the checkpoint from which training resumes.
@@ -63,7 +64,7 @@ class Summaries:
                 metrics_file.filter_records(self.output_dir, is_kept)
 
     def is_evaluated(self, step: int, decoded: bool) -> bool:
-        """Return whether a step's evaluation is recorded, and with `decoded` its decoding."""
+        """Return whether a step's evaluation is recorded. `decoded` also requires its decoding."""
         kinds = {
             any(name.startswith("decode/") for name in record)
             for record in metrics_file.records(self.output_dir, **self.record_filter)
@@ -116,7 +117,7 @@ class Summaries:
         try:
             yield
         except (OSError, tf.errors.OpError) as error:
-            # A writer that has failed once may never work again, so new ones are made.
+            # A writer that has failed once may never work again, so new writers are made later.
             self._writers = {}
             print(
                 f"Results could not be recorded in {self.output_dir}: {file_error.one_line(error)}",

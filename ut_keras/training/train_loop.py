@@ -200,12 +200,12 @@ class TrainLoop:
         check_same_step(self.strategy, self.output_dir, self.step)
 
     def begin(self) -> None:
-        """Write the first files of the run. Everything must have been checked before."""
+        """Write the first files of the run. All checks must have been made before."""
         if self._is_chief:
             checkpoint_files.remove_incomplete(self.output_dir)
             self.write_records()
         if self.step >= self.settings.train_steps:
-            # This saves only if no checkpoint exists: in a run without updates.
+            # This saves only in a run without updates, in which no checkpoint exists yet.
             self._saver.save(self.step)
 
     def wait_for_checkpoint(self) -> None:
@@ -322,17 +322,18 @@ def check_same_step(strategy: tf.distribute.Strategy, output_dir: str, step: int
 def warm_start(model: keras.Model, path: str) -> str:
     """Initialize a new model with the variables of another run.
 
-    Variables with the same name and shape are used, all others keep their initial values.
+    Variables with the same name and shape in both runs are copied. All others keep their initial
+    values.
 
     Args:
         model: a built model.
-        path: str, a checkpoint, or the folder of a run, of which the newest checkpoint is used.
+        path: str, a checkpoint, or the folder of a run, whose newest checkpoint is then used.
 
     Returns:
         str, a line that names the checkpoint and the variables that are newly initialized.
 
     Raises:
-        CheckpointError: if there is no checkpoint of ut_keras, or no variable matches.
+        CheckpointError: if `path` has no checkpoint of ut_keras, or if no variable matches.
     """
     path = os.path.expanduser(path)
     found = checkpoint_files.newest(path) if os.path.isdir(path) else path

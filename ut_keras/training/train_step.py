@@ -1,4 +1,4 @@
-"""The trainer's step: one `update` on every replica, and what the trainer reports of it.
+"""The trainer's step: one `update` on every replica, and the sums that the trainer reports.
 
 step = make_train_step(model, optimizer, strategy, batches.element_spec)
 result = step((features, targets))                 # or (features, targets, weights)
@@ -20,14 +20,14 @@ class StepResult(NamedTuple):
     """The result of an update, over all replicas; scalars are float32."""
 
     losses: dict  # from loss name to its value in this batch
-    loss: tf.Tensor  # their sum, what was minimised
-    correct: tf.Tensor  # sequences that teacher forcing gets right; their weight, if weighted
-    sequences: tf.Tensor  # number of sequences; their weight, if weighted
-    correct_tokens: tf.Tensor  # for a language model: targets that are predicted; otherwise 0
+    loss: tf.Tensor  # the sum of the losses, which training minimizes
+    correct: tf.Tensor  # sequences predicted correctly (teacher forcing); if weighted, their weight
+    sequences: tf.Tensor  # number of sequences; if weighted, their weight
+    correct_tokens: tf.Tensor  # for a language model: targets predicted correctly; otherwise 0
     target_tokens: tf.Tensor  # for a language model: number of targets; otherwise 0
     tokens: tf.Tensor  # number of real ids, in inputs and targets
-    ponder_sum: tf.Tensor  # steps that the real positions pondered, all together; 0 if none did
-    ponder_count: tf.Tensor  # number of those positions
+    ponder_sum: tf.Tensor  # sum of the ponder times of the real positions; 0 without adaptive depth
+    ponder_count: tf.Tensor  # number of these positions
     ponder: Any  # {stack name: (ponder_times, mask)} of the first replica, for histograms
 
 
@@ -46,10 +46,10 @@ def make_train_step(
         optimizer: a Keras optimizer, created and built in the scope of the strategy.
         strategy: the `tf.distribute.Strategy` of the run.
         element_spec: element spec of the distributed dataset. The update is traced once for all
-            lengths that the spec leaves open. With None, it is traced for every batch shape, so
-            that the compiler knows the shape.
+            lengths that the spec does not fix. With None, it is traced for every batch shape, so
+            that XLA knows the shape.
         jit_compile: bool. Whether XLA compiles the update.
-        moving_average: `MovingAverage` of the weights, which every update changes too. Optional.
+        moving_average: `MovingAverage` of the weights, which is also updated. Optional.
 
     Returns:
         A function from (features, targets) or (features, targets, weights) to `StepResult`. Weights

@@ -89,7 +89,7 @@ class Trainer:
             stops = self._should_stop_early()
             check_best_folder(self.output_dir)
             loop.begin()
-            # An earlier run may have stopped after it saved a step and before it evaluated it.
+            # An earlier run may have saved a step and then stopped before it evaluated this step.
             is_due = stops or self._is_unevaluated(loop.step, decode)
             self._summaries.rewind(loop.step, drop_last_evaluation=is_due)
             self._save_missing_best(loop.step)
@@ -129,8 +129,8 @@ class Trainer:
         if change := checkpoints.moving_average_note():
             print(change, flush=True)
         with distribution.CoordinatedStop(self.strategy) as stop, self._averaged_weights():
-            # Several workers could only stop together. There is nothing to save, so a signal ends
-            # each of them at once.
+            # Several workers can only stop together. Because an evaluation has nothing to save, a
+            # signal ends such a worker at once.
             stop.waits = distribution.num_workers(self.strategy) == 1
             results = self._evaluate(step, make_eval_dataset, decode, stop)
         final = self._worth_printing({**results, "steps": step}, make_eval_dataset)
@@ -156,9 +156,9 @@ class Trainer:
     def _check_metric(self, make_eval_dataset, decode):
         """Check that evaluations provide the metric of early stopping.
 
-        Most names are known before an evaluation. If this name is not among them, one batch is
-        evaluated and decoded. This is no extra work, because it compiles functions that are needed
-        later. All workers must call this method.
+        Most names of results are known before an evaluation. If the metric is not among them, one
+        batch is evaluated and decoded. This costs little, because it compiles functions that are
+        needed later. All workers must call this method.
 
         Raises:
             MetricError: if evaluations do not provide the metric.
@@ -271,8 +271,7 @@ def result_line(results: Mapping[str, float]) -> str:
     """Return results as one line: `decode/accuracy=0.97 accuracy=0.99 loss=0.05 …`.
 
     The names are those in metrics.jsonl. Results of free decoding (`decode/…`) come first, then
-    those of teacher forcing. Other names with a slash are omitted, and so are names with two
-    slashes.
+    those of teacher forcing. Other names with a slash and names with two slashes are omitted.
 
     Args:
         results: dict from name to number.

@@ -1,4 +1,4 @@
-"""A trial of a search: the trainer in a process and in a folder of its own.
+"""A trial of a search: the trainer in its own process, with its own output folder.
 
 The process holds a lock on the folder while it runs. If the search is killed on Linux, the system
 sends SIGTERM to the trial, which then saves and stops. A search that resumes waits for this.
@@ -33,7 +33,7 @@ class TrialProcess:
         environment = dict(os.environ)
         if gpus is not None:
             environment["CUDA_VISIBLE_DEVICES"] = gpus
-        # The trial has a session of its own, so Ctrl-C in the terminal only reaches the search.
+        # The trial has its own session, so Ctrl-C in the terminal reaches only the search.
         whole_file.break_hard_links(os.path.join(directory, "log.txt"))
         with open(os.path.join(directory, "log.txt"), "ab") as log, lock:
             self._process = subprocess.Popen(
@@ -49,7 +49,7 @@ class TrialProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """int, or None while the process runs. It is -N after signal N."""
+        """Int, or None while the process runs. The value is -N after signal N."""
         return self._process.poll()
 
     def stop(self) -> None:
