@@ -1,7 +1,7 @@
-"""The file and the cause of an error: a full disk, a read-only folder and so on.
+"""Make errors name the file and the cause, for example a full disk or a read-only folder.
 
-Python's errors name the file that was opened, but not the file that was being written. TensorFlow's
-messages contain both, together with internal names:
+Python's errors name a file that could not be opened, but not a file that could not be written.
+TensorFlow's messages contain the file and the cause, together with internal names:
 
     {{function_node __wrapped__SaveV2…}} run/model.ckpt-5_temp/part-00000…; No space left on device
 """
@@ -29,7 +29,7 @@ _ERROR_NUMBERS = {os.strerror(number): number for number in errno.errorcode}
 
 @contextlib.contextmanager
 def named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Context in which an `OSError` without a file name gets the name `path`."""
+    """Add the file name `path` to an `OSError` that is raised in the `with` block without one."""
     try:
         yield
     except OSError as error:
@@ -39,13 +39,13 @@ def named(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def copy(source: Readable, path: str | os.PathLike[str], target: IO[bytes]) -> None:
-    """Copy an open file; an error from reading it names `path`."""
+    """Copy an open file. An error that occurs when it is read names `path`."""
     for block in blocks(source, path):
         target.write(block)
 
 
 def blocks(source: Readable, path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """Yield the content of an open file in blocks; an error from reading names `path`."""
+    """Yield the content of an open file in blocks. An error of reading names `path`."""
     while True:
         with named(path):
             block = source.read(_BLOCK)
@@ -56,9 +56,10 @@ def blocks(source: Readable, path: str | os.PathLike[str]) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def user_error_context(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Context in which errors about files become an `OSError` that names `path`.
+    """Convert errors about files in the `with` block to an `OSError` that names `path`.
 
-    `path` is the user's name for the file; the error may be about a temporary part of it.
+    `path` is the name of the file that the user knows. The original error may be about a temporary
+    file.
     """
     try:
         yield
@@ -73,7 +74,8 @@ def checked_path(path: Any, name: str, error_class: type[UserError] = DataError)
     """Return a path as a str.
 
     Raises:
-        UserError: if it is no str and no `os.PathLike` of one, or empty; `name` is the argument's.
+        UserError: if the path is neither a str nor an `os.PathLike` of a str, or if it is empty.
+            The message calls it `name`.
     """
     found = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(found, str) or not found:
@@ -87,14 +89,14 @@ def check_is_file(path: str | os.PathLike[str], error_class: type[UserError] = D
     Reading a pipe, for example, would block.
 
     Raises:
-        UserError: of class `error_class`, if it is a folder, pipe or device.
+        UserError: of class `error_class`, if the path is a folder, pipe or device.
     """
     if os.path.exists(path) and not os.path.isfile(path):
         raise error_class(f"{path} must be a file. Received: a folder, pipe or device.")
 
 
 def from_tensorflow(error: BaseException) -> OSError | None:
-    """Return the `OSError` for a TensorFlow error; None if it is not about a file."""
+    """Return the `OSError` for a TensorFlow error, or None if it is not about a file."""
     message = str(getattr(error, "message", error)).strip().partition("\n")[0]
     match = _TENSORFLOW_MESSAGE.fullmatch(message)
     if not match or match["cause"] not in _ERROR_NUMBERS:
@@ -104,7 +106,7 @@ def from_tensorflow(error: BaseException) -> OSError | None:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the user's message for an error of Python or TensorFlow: cause and file."""
+    """Return the cause and the file of an error of Python or TensorFlow as one line."""
     found = error if isinstance(error, OSError) else from_tensorflow(error)
     if found is not None and found.strerror:
         return f"{found.strerror}: {found.filename or 'no file name'}"

@@ -1,6 +1,6 @@
-"""JSON files, which may be truncated, of another structure or nested too deeply.
+"""Read and write JSON files, and report invalid files in one line.
 
-values = json_file.read("run/hparams.json")          a dict; raises `UserError` with one line
+values = json_file.read("run/hparams.json")          a dict, or `UserError` if invalid
 json_file.write("run/hparams.json", values)          atomically
 json_file.parse_line(line)                           a dict; {} for an incomplete line
 """
@@ -36,19 +36,19 @@ def read(path: str, error_class: type[UserError] = UserError) -> dict[str, Any]:
 
 
 def write(path: str, values: Mapping[str, Any], indent: int | None = 2) -> None:
-    """Write a file with one JSON object atomically."""
+    """Write a JSON object to a file, atomically."""
     with whole_file.writing(path) as file:
         json.dump(values, file, indent=indent)
         file.write("\n")
 
 
 def read_own(path: str, keys: Collection[str]) -> dict[str, Any] | None:
-    """Read a record that ut_keras wrote, before replacing or removing it.
+    """Read a JSON file that ut_keras is about to replace or remove.
 
     Returns None if the file does not exist.
 
     Raises:
-        DataError: if the file lacks the keys, so that another program must have written it.
+        DataError: if the file does not have the keys, so it was written by another program.
     """
     if not os.path.lexists(path):
         return None
@@ -62,17 +62,17 @@ def read_own(path: str, keys: Collection[str]) -> dict[str, Any] | None:
 
 
 def parse_line(line: bytes) -> dict[str, Any]:
-    """Return the dict in a complete line; {} if the line is incomplete or invalid."""
+    """Return the dict in a line, or {} if the line is incomplete or invalid."""
     with contextlib.suppress(ValueError):
         return parse(line) if line.endswith(b"\n") else {}
     return {}
 
 
 def parse(content: str | bytes) -> dict[str, Any]:
-    """Return the dict in bytes or a str.
+    """Return the JSON object in bytes or in a str as a dict.
 
     Raises:
-        ValueError: says what the content is instead.
+        ValueError: if there is no JSON object. The message describes the content.
     """
     try:
         value = json.loads(content)

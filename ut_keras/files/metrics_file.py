@@ -2,9 +2,10 @@
 
 {"step": 50, "time": 1.7e9, "problem": "mine", "split": "dev", "loss": 0.31, "accuracy": 0.9}
 
-Lines of a command that only evaluates also have "by": "evaluation", because it may use other
-batches or hparams. A killed run may leave an incomplete line at the end. Readers skip it, and the
-next run removes it. This module does not import TensorFlow.
+The lines of a command that only evaluates also have "by": "evaluation", because such a command may
+use other batches or hparams than training. A killed run may leave an incomplete line at the end of
+the file. Readers skip this line, and the next run removes it. This module does not import
+TensorFlow.
 """
 
 import errno
@@ -23,8 +24,8 @@ _SEARCH_BLOCK = 4096  # bytes that are read at a time when searching from the en
 NON_METRIC_KEYS = ("step", "time", "problem", "split", "by")
 BY_TRAINING = {"by": "training"}  # arguments for `records`
 _LARGEST_FINITE = 1e300  # larger numbers overflow in computations
-# Metrics whose smaller values are better. For others, such as accuracies and BLEU, larger is
-# better.
+# Names of metrics of which smaller values are better. Of all others, such as accuracies and BLEU,
+# larger values are better.
 _LESS_IS_BETTER = re.compile(
     r"(^|[/_])(loss|losses|error|failed|perplexity|rmse|edit_distance)($|[/_])"
 )
@@ -45,19 +46,19 @@ def metric_name(metric: str) -> str:
 
 
 def path(output_dir: str) -> str:
-    """Return the path of a run's file."""
+    """Return the path of the `metrics.jsonl` of a run."""
     return os.path.join(output_dir, FILENAME)
 
 
 def records(output_dir: str, **of: str) -> Iterator[dict[str, Any]]:
-    """Yield the records in the complete lines of a run's file that have a step.
+    """Yield the records of a run that have a step, from complete lines only.
 
-    Other values than numbers up to 1e300, infinity and NaN are removed, except for the keys in
-    `NON_METRIC_KEYS`.
+    The values of metrics may be numbers up to 1e300, infinity or NaN. Any other value is removed
+    from the record, except for the keys in `NON_METRIC_KEYS`.
 
     Args:
         output_dir: str. The run's folder.
-        of: required values, such as problem="mine" or split="dev". Records without the key match
+        of: required values, such as problem="mine" or split="dev". A record without the key matches
             too.
     """
     for record in filter(None, map(_record, _lines(path(output_dir)))):
@@ -70,17 +71,17 @@ def records(output_dir: str, **of: str) -> Iterator[dict[str, Any]]:
 
 
 def is_less_better(metric: str) -> bool:
-    """Return whether smaller values of a metric are better, judging by its name."""
+    """Return whether smaller values of a metric are better, according to its name."""
     return bool(_LESS_IS_BETTER.search(metric)) and not _NEGATED.search(metric)
 
 
 def matches(record: dict[str, Any], **of: str) -> bool:
-    """Return whether a record has the given values; missing keys match any value."""
+    """Return whether a record has the required values. A missing key matches any value."""
     return all(record.get(key, value) == value for key, value in of.items())
 
 
 def append(output_dir: str, record: dict[str, Any]) -> None:
-    """Add a line, and first remove an incomplete line at the end.
+    """Add a line to the file, after removing an incomplete last line.
 
     Raises:
         OSError: if the disk is full or the file belongs to another program. The file is then
@@ -88,7 +89,8 @@ def append(output_dir: str, record: dict[str, Any]) -> None:
     """
     file_error.check_is_file(path(output_dir))
     whole_file.break_hard_links(path(output_dir))
-    # Unbuffered: a buffer would keep what did not fit on a full disk and write it later.
+    # The file is unbuffered. If the disk is full, a buffer would keep the unwritten rest and write
+    # it later.
     with file_error.named(path(output_dir)), open(path(output_dir), "a+b", buffering=0) as file:
         file.seek(0)
         _check_signature(output_dir, file.read(len(_SIGNATURE)))
@@ -116,10 +118,10 @@ def _end_of_last_line(file):
 
 
 def filter_records(output_dir: str, is_kept: Callable[[dict[str, Any]], bool]) -> None:
-    """Remove the lines whose records are not kept, and lines without a record.
+    """Keep only the lines that contain a record for which `is_kept` returns True.
 
     Raises:
-        OSError: as `append`.
+        OSError: as for `append`.
     """
     lines = _lines(path(output_dir))
     _check_signature(output_dir, b"".join(lines))
@@ -144,7 +146,7 @@ def _lines(name):
 
 
 def _record(line):
-    """Return the record in a complete line; None otherwise."""
+    """Return the record in a line, or None if the line is incomplete."""
     record = json_file.parse_line(line)
     return record if isinstance(record.get("step"), int) else None
 

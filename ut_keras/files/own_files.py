@@ -3,10 +3,10 @@
     data_dir/.ut_keras-records/datagen.<problem>-train.json    the origin of a generated split
     data_dir/.ut_keras-records/record_index-<digest>.npz       the index of the TFRecord files
 
-Such a metadata file is called a record below. Records are kept in a folder of their own because
-other packages may read every file in data_dir as data. Directly in data_dir, ut_keras writes only
-the files that T2T also writes, and empty lock files. A lock file must be in the same folder as the
-file that it locks.
+Such a metadata file is called a record below. Records have their own folder, because other packages
+may read every file in data_dir as data. Directly in data_dir, ut_keras writes only the files that
+T2T also writes, and empty lock files. A lock file must be in the same folder as the file that it
+locks.
 
 Earlier versions of ut_keras wrote the records directly into data_dir. Such a record is still read.
 It is removed when the record is written again.
@@ -31,7 +31,7 @@ def path(data_dir: str, name: str) -> str:
 def find(data_dir: str, name: str, keys: Collection[str] = ()) -> str:
     """Return the path from which a record is read.
 
-    This is the result of `path`, unless only an earlier version of ut_keras wrote the record.
+    This is the result of `path`, unless the record exists only in the location of earlier versions.
 
     Args:
         data_dir: str, the data folder.

@@ -3,11 +3,13 @@
     with held("run/run", "--output_dir must be written", "run"): ...
 
 The lock file, run/.run.ut_keras-lock, exists while the lock is held. The operating system releases
-the lock when its process ends, on network file systems too. So the lock file of a killed process
-locks nothing. The file is empty, so that a program which reads all files of a folder finds no data
-in it. A file of this name that is not empty, a pipe or a link is the user's file: it is not
-changed, and taking the lock raises an error. (Lock files of earlier versions contain a line of
-text and the number of their process. They are recognized.)
+the lock when the process ends, also on network file systems. Therefore a lock file that a killed
+process has left behind does not lock anything. The file is empty, so that a program that reads all
+files of a folder finds no data in it.
+
+If a file of this name is not empty, or is a pipe or a link, it belongs to the user. It is not
+changed, and acquiring the lock raises an error. As an exception, lock files of earlier versions of
+ut_keras are recognized. They contain a line of text and a process number.
 """
 
 import contextlib
@@ -30,20 +32,20 @@ class LockedError(UserError):
 
 
 def beside(path: str | os.PathLike[str], kind: str) -> str:
-    """Return the path of an auxiliary file beside a path, such as run/.x.ut_keras-lock."""
+    """Return the path of an auxiliary file next to `path`, such as run/.x.ut_keras-lock."""
     folder, name = os.path.split(os.fspath(path).rstrip(os.sep))
     return os.path.join(folder, f".{name}.ut_keras-{kind}")
 
 
 @contextlib.contextmanager
 def held(path: str, expected: str, received: str = "") -> Iterator[None]:
-    """Context in which this process alone holds the lock.
+    """Hold the lock for a path during the `with` block.
 
     Args:
-        path: str, the file or folder that is written. The lock file stands beside it and is
-            removed at the end.
+        path: str, the file or folder that is written. The lock file is next to it, and is removed
+            at the end.
         expected: str, the beginning of the error, which continues "by one command at a time".
-        received: str, the name that the error gives. "": the path.
+        received: str, the name of the file or folder in the error. With "", this is the path.
 
     Raises:
         LockedError: if another process holds the lock.
@@ -60,7 +62,7 @@ def held(path: str, expected: str, received: str = "") -> Iterator[None]:
         try:
             yield
         finally:
-            # In a folder that became read-only, the file stays. It locks nothing.
+            # If the folder has become read-only, the file remains. It does not lock anything.
             with contextlib.suppress(OSError):
                 if _is_at(file, lock):
                     os.remove(lock)
@@ -71,8 +73,8 @@ def try_lock(path: str, make: bool = True) -> IO[bytes] | None:
 
     Args:
         path: str, the lock file.
-        make: bool. Whether to create a missing lock file. If False, the result is also None for a
-            missing lock file, and on a file system without locks.
+        make: bool. Whether to create a missing lock file. If False, the result is also None if the
+            lock file is missing, or if the file system has no locks.
 
     Raises:
         UserError: if the user has another file with this name.
@@ -89,18 +91,18 @@ def try_lock(path: str, make: bool = True) -> IO[bytes] | None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            if make and not isinstance(error, BlockingIOError):  # no locks on this file system
+            if make and not isinstance(error, BlockingIOError):  # this file system has no locks
                 return file
             file.close()
             return None
         if _is_at(file, path):
             file.truncate(0)
             return file
-        file.close()  # the previous holder has removed the file meanwhile
+        file.close()  # the previous holder has removed the file in the meantime
 
 
 def remove_leftover(path: str) -> None:
-    """Remove the lock file beside a path if a killed process has left it."""
+    """Remove the lock file for a path if a killed process has left it behind."""
     lock = beside(path, "lock")
     with contextlib.suppress(OSError, UserError):
         if file := try_lock(lock, make=False):
@@ -133,7 +135,7 @@ def open_own(path: str, signature: bytes) -> IO[bytes]:
 
 
 def _open(path):
-    """Open a lock file with `open_own`: an empty one, or one of an earlier version."""
+    """Open a lock file, which must be empty or written by an earlier version."""
     file = open_own(path, b"")
     if file.read(len(_EARLIER)) in (b"", _EARLIER):
         return file
@@ -158,7 +160,7 @@ def _is_at(file, path):
 def _holder(path):
     """Return the holder of a lock as text.
 
-    It has the process number on Linux, if the process runs on the same machine.
+    The text contains the process number on Linux if the process runs on the same machine.
     """
     with contextlib.suppress(OSError, ValueError), open(_HELD, encoding="ascii") as held:
         status = os.lstat(path)

@@ -2,9 +2,9 @@
 
     unpack(path, "tmp/corpus", ("corpus/*.en", "corpus/*.de"), most_bytes=10**9)
 
-An archive is a tar file (also compressed), a zip file, or one gzip-compressed file. Links, devices,
-names outside the target folder, and files that exceed the maximum size raise an error. Files are
-copied without their owners and permissions.
+An archive is a tar file (which may be compressed), a zip file, or one gzip-compressed file. Links,
+devices, names outside the target folder, and files that exceed the maximum size raise an error. The
+unpacked files do not keep the owners and permissions of the archive.
 """
 
 import fnmatch
@@ -23,7 +23,7 @@ from ut_keras.errors import DataError
 from ut_keras.files import file_error, whole_file
 
 _BLOCK = 1 << 20  # bytes
-# `zipfile` raises the last two for an encrypted file or an unknown compression method.
+# For an encrypted file or an unknown compression method, `zipfile` raises the last two of these.
 _ARCHIVE_ERRORS = (
     *(tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error),
     *(lzma.LZMAError, ValueError, RuntimeError, NotImplementedError),
@@ -31,7 +31,7 @@ _ARCHIVE_ERRORS = (
 
 
 def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -> str:
-    """Unpack an archive into a new folder, which appears when it is complete.
+    """Unpack an archive into a new folder, which gets its name when it is complete.
 
     Args:
         path: str. The archive.
@@ -115,7 +115,7 @@ def read(
             with open_member() as file:
                 receive(name, file)
     except (OSError, *_ARCHIVE_ERRORS) as error:
-        # True if the error comes from the operating system, for example because the disk is full.
+        # True for an error of the operating system, for example if the disk is full.
         is_of_system = isinstance(error, OSError) and error.errno is not None
         if is_of_system or isinstance(error, DataError):
             raise
@@ -139,12 +139,12 @@ def _members(path):
                 if not member.isdir():
                     read_member = functools.partial(archive.extractfile, member)
                     yield member.name, member.size, member.isfile(), read_member
-            # The end of a tar file is two empty blocks, which a truncated file lacks.
+            # A tar file ends with two empty blocks, which a truncated file lacks.
             archive.fileobj.seek(archive.offset)
             if archive.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
                 raise EOFError("the end is missing")
             while archive.fileobj.read(_BLOCK):
-                pass  # decompression checks the checksum at the end
+                pass  # reading to the end verifies the checksum
     elif zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             for info in archive.infolist():

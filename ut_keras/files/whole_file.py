@@ -4,9 +4,10 @@
     with writing_folder("served/7") as folder: …                   a folder
     with temporary_folder("run/model.index") as temporary: …       several; see `move_into_place`
 
-What is not whole yet lies in a folder of its own, .NAME.ut_keras-8f3a0c1d beside it, in which its
-writer holds a lock, an empty file. What a killed one has left is known by that, and removed when
-PATH is written again. Nothing gets its name before the disk has it.
+While a file or folder PATH is incomplete, it is in a temporary folder next to PATH, called
+.NAME.ut_keras-8f3a0c1d. The writing process holds a lock in this folder. If the process is killed,
+the lock is released. The next process that writes PATH therefore recognizes the folder as a
+leftover and removes it. A file gets its final name only after its content is on disk.
 """
 
 import contextlib
@@ -31,11 +32,11 @@ _FOLDER_SYNC_UNSUPPORTED = (errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.EACC
 
 @contextlib.contextmanager
 def writing(path: str, binary: bool = False) -> Iterator[IO[Any]]:
-    """Context that writes a temporary file, which replaces `path` at the end.
+    """Write a temporary file in a `with` block; at the end it replaces `path`.
 
-    Several processes may write the same file. If an exception is raised, the old file stays and the
-    temporary file is removed. A file that is not writable, or a link to a disk that is not mounted,
-    raises an error and is not changed.
+    Several processes may write the same file. If an exception is raised, the old file is kept and
+    the temporary file is removed. A file that is not writable, or a link to a disk that is not
+    mounted, raises an error and is not changed.
 
     Args:
         path: str. The file.
@@ -63,10 +64,10 @@ def copy(source: str, path: str) -> None:
 
 @contextlib.contextmanager
 def writing_folder(path: str) -> Iterator[str]:
-    """Context that fills a temporary folder, which becomes `path` at the end.
+    """Fill a temporary folder in a `with` block; at the end it is renamed to `path`.
 
-    Yields the temporary folder. Missing parent folders are made. `path` must not exist, or must be
-    an empty folder. If an exception is raised, no folder appears.
+    Yields the temporary folder. Missing parent folders are created. `path` must not exist, or must
+    be an empty folder. If an exception is raised, `path` is not created.
     """
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with temporary_folder(path) as temporary:
@@ -81,17 +82,18 @@ def writing_folder(path: str) -> Iterator[str]:
 def break_hard_links(path: str) -> None:
     """Replace a file by a copy if it has other hard links, as after `cp -al`.
 
-    Code that appends to a file must call this. `writing` always makes a new file.
+    Code that appends to a file must call this function first. `writing` does not need it, because
+    it always makes a new file.
     """
     if os.path.exists(path) and os.stat(path).st_nlink > 1:
         copy(path, os.path.realpath(path))
 
 
 def check_writable(directory: str) -> None:
-    """Make a folder if it is missing, and check that files can be written to it.
+    """Create a folder if it is missing, and check that files can be written to it.
 
     Raises:
-        OSError: if not.
+        OSError: if the folder cannot be created or is not writable.
     """
     os.makedirs(directory, exist_ok=True)
     with file_error.user_error_context(directory):
@@ -100,9 +102,9 @@ def check_writable(directory: str) -> None:
 
 @contextlib.contextmanager
 def temporary_folder(path: str) -> Iterator[str]:
-    """Context with a temporary folder next to `path`, which is removed at the end.
+    """Create a temporary folder next to `path`, and remove it after the `with` block.
 
-    Yields the folder. It contains a file called lock, which must stay there.
+    Yields the folder. It contains a file called "lock", which must not be removed.
     """
     remove_leftovers(path)
     lock = made = None
@@ -156,7 +158,7 @@ def remove_leftovers(path: str) -> None:
                 with lock:  # the process that wrote it has ended
                     shutil.rmtree(name, ignore_errors=True)
         with contextlib.suppress(OSError):
-            os.rmdir(name)  # the process ended before it could lock the folder
+            os.rmdir(name)  # a process was killed before it could lock the folder
 
 
 def _sync(path):

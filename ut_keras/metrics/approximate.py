@@ -1,13 +1,15 @@
 """T2T's BLEU and ROUGE of teacher-forced ids, which are fast to compute.
 
-They are useful to monitor training. The scores are approximate for three reasons, all as in T2T.
-They compare subword ids instead of words. Every id is predicted from the true ids before it.
-Padding is compared like any other id.
+They are useful to monitor training. As in T2T, the scores are approximate for three reasons:
 
-ROUGE is the mean over the sequences. BLEU is not a mean over sequences, so it is T2T's mean over
-batches; the share of a batch on one replica counts as a batch. Sequences that consist only of
-padding, which may fill up a batch, are ignored, and so are sequences with weight 0. Other weights
-change ROUGE, but not BLEU. For BLEU as papers report it, see `bleu`.
+- They compare subword ids instead of words.
+- Every id is predicted from the true ids before it.
+- Padding is compared like any other id.
+
+ROUGE is the mean over the sequences. BLEU is computed for each batch and averaged over the batches,
+as in T2T. With several replicas, the share of a batch on one replica counts as a batch. Sequences
+with weight 0 are ignored. So are sequences that consist only of padding, which may fill up a batch.
+Other weights change ROUGE, but not BLEU. For BLEU as papers report it, see `bleu`.
 
 References: tensor2tensor/utils/bleu_hook.py, rouge.py; Lin 2004 (ROUGE).
 """
@@ -81,10 +83,10 @@ def common_subsequence_lengths(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _score_sequences(score, logits, targets, weights):
-    """Return (sum, count) of a score, computed in numpy on the sequences that count.
+    """Return (sum, count) of a score, computed in numpy on sequences with a positive weight.
 
     `score(references, hypotheses)` returns either one value per sequence or one value in total.
-    Values per sequence are weighted. A value in total counts as 1.
+    In the first case, the values are weighted. In the second case, the count is 1.
     """
     sequence_weights = teacher_forced.sequence_weights(logits, targets, weights)
     logits, targets, _ = teacher_forced.flatten(logits, targets)

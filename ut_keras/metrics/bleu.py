@@ -31,8 +31,8 @@ def compute_bleu(
 
     r and h are the numbers of tokens in the references and the hypotheses. p_n is the fraction of
     the hypotheses' n-grams that occur in their references. If no n-gram of an order matches, half a
-    match is counted; for the next such order a quarter, and so on. p_n is 1 for an order without
-    n-grams.
+    match is counted for this order. For the next order without matches, a quarter of a match is
+    counted, and so on. p_n is 1 for an order without n-grams.
 
     Args:
         references, hypotheses: lists of lists of tokens (or ids), one list for each segment.
@@ -68,8 +68,8 @@ def bleu_tokenize(text: str) -> list[str]:
     """Split a line into words as mteval-v14 does.
 
     Words are split at punctuation, except between digits: "1,000.5" is one word. As in mteval-v14,
-        a full
-    stop after a number at the end of a line stays part of the number. As in T2T, a backslash is not
+        a full stop after a number at the end of a line remains part of the number. As in T2T, a
+        backslash is not
     punctuation.
     """
     for pattern, replacement in _tokenization_rules():

@@ -8,8 +8,8 @@ import tensorflow as tf
 from ut_keras import metrics
 from ut_keras.files import metrics_file
 
-# The largest number of terms of a loss: one for the targets, one for each of the two stacks that
-# ponder, one for the auxiliary losses of blocks, and one for losses that layers add.
+# The largest number of terms of a loss: one for the targets, one for the ponder cost of each of the
+# two stacks, one for the auxiliary losses of blocks, and one for losses that layers add.
 _MAX_TERMS = 5
 
 

@@ -1,17 +1,17 @@
 """The loss, as the trainer, `fit` and `inspect` compute it.
 
-Each term of the loss is a pair of a numerator and a denominator. Several replicas divide by the sum
-of all their denominators, so every token has the same weight. If each replica computed a mean, the
-weight of a token would depend on the other tokens on its replica.
+Each term of the loss is a pair of a numerator and a denominator. Each replica divides its numerator
+by the sum of the denominators of all replicas, so every token has the same weight. If each replica
+computed a mean instead, the weight of a token would depend on the number of tokens on its replica.
 
-Data may have weights: [B], [B, 1], or [B, T] with one weight per target. They multiply both the
-numerator and the denominator, so that the loss is
+The data may contain weights [B] or [B, 1] of examples, or weights [B, T] of targets. Both the
+numerator and the denominator are weighted, so the loss is
 
     sum(weights * losses) / sum(weights)          over real targets
 
-as with T2T's `weights_fn`. This has four consequences. Padding has weight 0. Weights of 1 have no
-effect. Doubling all weights has no effect. An example with weight 0 does not contribute to the
-loss, and neither does its ponder cost. See `metrics.weights`.
+as with T2T's `weights_fn`. Padding has weight 0. Weights of 1 have no effect, and doubling all
+weights has no effect. An example with weight 0 does not contribute to the loss, and neither does
+its ponder cost. See `metrics.weights`.
 """
 
 from collections.abc import Mapping
@@ -28,8 +28,8 @@ from ut_keras.ops.loss_term import LossTerm
 def of_all_replicas(terms: Mapping[str, list[LossTerm]]) -> dict[str, list[LossTerm]]:
     """Return the terms with denominators that are summed over the replicas.
 
-    The value of a term is then the share of this replica. The sum of the replicas' gradients is the
-    gradient of the complete batch.
+    A numerator divided by its summed denominator is this replica's share of the loss. The sum of
+    the replicas' gradients is the gradient of the complete batch.
     """
     denominators = sum_over_replicas(
         {name: [tf.stop_gradient(term.denominator) for term in terms[name]] for name in terms}
@@ -127,8 +127,8 @@ class PaddedCrossEntropy(keras.losses.Loss):
 
     Args:
         label_smoothing: float in [0, 1).
-        class_labels: bool. Whether the targets are classes [B] or [B, 1], of which 0 is a class.
-            Otherwise they are tokens [B, T], of which 0 is padding.
+        class_labels: bool. If True, the targets are classes [B] or [B, 1], and 0 is a class. If
+            False, they are tokens [B, T], and 0 is padding.
 
     Call arguments:
         y_true: int [B, T]; [B] or [B, 1] for classes.
@@ -151,7 +151,8 @@ class PaddedCrossEntropy(keras.losses.Loss):
     def __call__(
         self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
     ) -> tf.Tensor:
-        # Keras would multiply the scalar that `call` returns by every weight.
+        # `call` is not used, because Keras would multiply the scalar that it returns by every
+        # weight.
         logits = tf.convert_to_tensor(y_pred)
         smoothing = self.label_smoothing
         return target_term(logits, y_true, smoothing, self.class_labels, sample_weight).value()

@@ -1,11 +1,11 @@
 """Metrics of teacher-forced logits.
 
 With teacher forcing, each target is predicted from the true targets before it. For sequences
-(logits [B, T, V]), all ids except 0, the padding, count as targets. For class labels (logits [B,
-C]), every example counts, because class 0 is a class. T2T counts a sequence that consists only of
-padding as correct. Here it is ignored, so that such sequences can fill up a batch.
+(logits [B, T, V]), all ids except 0 count as targets; 0 is padding. For class labels (logits [B,
+C]), every example counts, because 0 is a class. A sequence that consists only of padding is
+ignored, so that such sequences can fill up a batch. (T2T counts it as correct.)
 
-Data may have weights. Then sum and count are weighted, and targets with weight 0 have no effect.
+If the data have weights, the sum and the count are weighted. Targets with weight 0 have no effect.
 See `weights`.
 
 References: tensor2tensor/utils/metrics.py.
@@ -65,7 +65,7 @@ def neg_log_perplexity(logits: tf.Tensor, targets: tf.Tensor, weights: Weights =
 
 @METRICS.register("edit_distance")
 def edit_distance(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> Pair:
-    """Compute the insertions, deletions and substitutions per target.
+    """Compute the number of insertions, deletions and substitutions per target.
 
     Padding ids are removed from the predictions and the targets. As in T2T, predictions after the
     end of the targets count as insertions.
@@ -109,8 +109,8 @@ def _correct(logits, targets, weights=None):
 
 
 def _sparse(ids):
-    # `tf.edit_distance` fails for an empty batch, which a replica may get. Therefore a sequence of
-    # padding is added.
+    # `tf.edit_distance` fails for an empty batch, which a replica may get. Therefore a sequence
+    # that consists of padding is added.
     ids = tf.pad(ids, [[0, 1], [0, 0]])
     indices = tf.where(ids != 0)
     return tf.SparseTensor(indices, tf.gather_nd(ids, indices), tf.shape(ids, out_type=tf.int64))

@@ -1,9 +1,9 @@
 """The weights of targets in the loss and in the metrics.
 
-Without weights in the data, every token weighs 1 and padding weighs 0. Every class label weighs 1,
-because class 0 is a class. Data may have weights of examples ([B] or [B, 1]) or of targets ([B,
-T]). They are multiplied with these weights. Metrics of entire sequences use the largest weight
-among the targets of a sequence.
+If the data have no weights, the weight of every token is 1 and the weight of padding is 0. The
+weight of every class label is 1, because 0 is a class. If the data have weights of examples ([B] or
+[B, 1]) or of targets ([B, T]), these weights are multiplied by the data's weights. Metrics of
+entire sequences use the largest weight among the targets of a sequence.
 """
 
 import tensorflow as tf
@@ -68,7 +68,7 @@ def columns(weights: tf.Tensor) -> tf.Tensor:
     weights = tf.cast(weights, tf.float32)
     if weights.shape.rank == 2:
         return weights
-    if weights.shape.rank not in (None, 1):  # None: Keras traces once for several ranks
+    if weights.shape.rank not in (None, 1):  # None if Keras traces once for several ranks
         raise ValueError(
             "Weights must have the shape [batch] or [batch, target length]. "
             f"Received: {weights.shape}."

@@ -57,7 +57,7 @@ def get(
     )
 
 
-# For each class: its arguments and the hparams that set them.
+# For each optimizer class: its arguments and the hparams that set them.
 _ADAM = {
     "beta_1": "optimizer_adam_beta1",
     "beta_2": "optimizer_adam_beta2",
@@ -80,9 +80,10 @@ _MOMENTUM = {
     "momentum": "optimizer_momentum_momentum",
     "nesterov": "optimizer_momentum_nesterov",
 }
-# For each name: the class and its arguments. The names are T2T's, and their CamelCase forms, which
-# old sets use. T2T's "adam" is LazyAdam, which does not update the moments of unused embedding
-# rows. However, T2T's embedding has gradients for all rows, so LazyAdam and Adam are the same.
+# For each name of an optimizer: the class and its arguments. The names are those of T2T, also in
+# CamelCase, as in old hparams sets. T2T's "adam" is LazyAdam, which does not update the moments of
+# unused embedding rows. However, T2T's embedding has gradients for all rows, so LazyAdam and Adam
+# give the same result.
 _OPTIMIZERS: dict[str, Any] = {
     **dict.fromkeys(("adam", "true_adam", "Adam", "TrueAdam"), (Adam, _ADAM)),
     **dict.fromkeys(("adam_w", "AdamW"), (AdamW, _ADAM_W)),

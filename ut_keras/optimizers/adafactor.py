@@ -27,13 +27,14 @@ class Adafactor(optimizer.Optimizer):
     moments. `keras.optimizers.Adafactor` is not used, because it always limits the learning rate to
     1/sqrt(t) and always multiplies it by the scale of the weights.
 
-    T2T divides an embedding table into shards, and each shard is a variable with its own scale,
-    threshold and column means. `table_shards` has the same effect on a table that is one variable.
+    T2T divides an embedding table into shards. Each shard is a variable with its own scale,
+    threshold and column means. In ut_keras the table is one variable; `table_shards` makes the
+    update equal to T2T's.
 
     Args:
         learning_rate: float or `LearningRateSchedule`.
-        beta_1: float. Decay of the mean of the updates. With 0, there is no mean and no memory for
-            it.
+        beta_1: float. Decay of the moving mean of the updates. With 0, the updates are used as they
+            are, and no memory is needed for their mean.
         decay_type: "pow": d = 1 - t^-memory_exponent; "adam": Adam's b2 with its bias correction.
         beta_2: float. b2 of decay_type "adam".
         memory_exponent: float. Exponent of decay_type "pow".
@@ -158,7 +159,7 @@ def _direction(gradient, moments, decay):
 
 
 class _Unsharded:
-    """A variable that T2T does not divide."""
+    """The layout of a variable that T2T does not divide into shards."""
 
     axes = None  # axes of a root mean square
 
@@ -176,10 +177,10 @@ class _Unsharded:
 
 
 class _Sharded:
-    """A table [V, D] as at most two stacks of shards, [S, rows, D].
+    """The layout of a table [V, D] as at most two stacks of shards, [S, rows, D].
 
-    The numbers of rows of two shards differ by at most one. All shards in a stack have the same
-    number.
+    The numbers of rows of two shards differ by at most one. The shards with the same number of rows
+    form a stack.
 
     Args:
         vocab_size: int V.
@@ -200,7 +201,7 @@ class _Sharded:
         return (*axes, self._shards)
 
     def split(self, x):
-        """[V, ...] -> per stack [S, rows, ...]."""
+        """Split [V, ...] into one [S, rows, ...] per stack."""
         pieces = tf.split(x, [math.prod(stack) for stack in self._stacks])
         return [
             tf.reshape(piece, [*stack, *piece.shape[1:]])
@@ -212,7 +213,7 @@ class _Sharded:
         return tf.concat(flat, axis=0)
 
     def split_columns(self, x):
-        """[shards, D] -> per stack [S, D]."""
+        """Split [shards, D] into one [S, D] per stack."""
         return tf.split(x, [count for count, _ in self._stacks])
 
     def join_columns(self, parts):

@@ -16,8 +16,7 @@ class Adam(optimizer.Optimizer):
         m = b1 m + (1 - b1) g,   v = b2 v + (1 - b2) g^2
         w -= lr sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + eps)         (t = 1 at first)
 
-    `keras.optimizers.Adam` computes the same with a dozen operations per variable. This class uses
-    one operation.
+    `keras.optimizers.Adam` needs a dozen operations per variable. This class needs only one.
 
     Args:
         learning_rate: float or `LearningRateSchedule`.
@@ -107,10 +106,10 @@ class AdamW(Adam):
 class MultistepAdam(Adam):
     """Adam that updates at every n-th call, with the mean of the last n gradients.
 
-    `iterations` counts calls. The update equals Adam's update on the n batches as one batch if two
-    conditions hold. The learning rate does not depend on the step, and all n batches have the same
-    number of target tokens, so that the loss of the large batch is the mean of the n losses. As in
-    T2T, clipping and noise apply to each of the n gradients.
+    `iterations` counts calls. The update equals that of Adam for one large batch, which consists of
+    the n batches, under two conditions. First, the learning rate does not depend on the step.
+    Second, all n batches have the same number of target tokens, so that the loss of the large batch
+    is the mean of the n losses. As in T2T, clipping and noise apply to each of the n gradients.
 
     Args:
         learning_rate: float or `LearningRateSchedule`.

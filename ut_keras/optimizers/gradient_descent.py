@@ -79,7 +79,8 @@ class RMSProp(optimizer.Optimizer):
     """RMSProp: v = 0.9 v + 0.1 g^2, w -= lr g / sqrt(v + 1e-10). v starts at 1."""
 
     t2t_slot_name = "RMSProp"
-    # The kernel requires a momentum. T2T's checkpoints contain it, although hparams cannot set it.
+    # The kernel requires a momentum variable. It is also in T2T's checkpoints, although no hparam
+    # can make the momentum differ from 0.
     statistics = ({"velocity": 1.0}, {"momentum": 0.0})
 
     def _update(self, variable, gradient, learning_rate, slots):

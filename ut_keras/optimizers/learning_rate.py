@@ -3,8 +3,8 @@
     "constant*linear_warmup*rsqrt_decay*rsqrt_hidden_size"      (transformer_base_v3)
     lr(s) = c * min(1, s / w) * max(s, w)^-0.5 * D^-0.5          (Vaswani et al. 2017, eq. 3)
 
-`s` is the number of finished updates. The first update therefore has s = 0, and `linear_warmup` has
-a rate of 0 there. Only the legacy scheme "noam" uses s + 1.
+`s` is the number of finished updates. The first update therefore has s = 0, for which
+`linear_warmup` is 0. Only the legacy scheme "noam" uses s + 1.
 
 References: tensor2tensor/utils/learning_rate.py.
 """
@@ -19,7 +19,7 @@ from ut_keras.hparam_schema import BasicHParams
 from ut_keras.hparam_schema.basic import check_train_steps, learning_rate_factors
 from ut_keras.registry import UnknownNameError, unknown_name_message
 
-# The hparam fields that factors read, and their values if the hparams do not have them.
+# The hparam fields that the factors read, and the values for hparams without these fields.
 _FIELDS = {
     "learning_rate": 0.2,
     "learning_rate_schedule": "legacy",
@@ -34,8 +34,8 @@ _FIELDS = {
     "optimizer": "adam",
     "optimizer_multistep_accumulate_steps": 0,
 }
-_NEEDS_TRAIN_STEPS = {"linear_decay", "single_cycle_cos_decay"}  # They end with the run.
-# In configs saved before 0.2.0.
+_NEEDS_TRAIN_STEPS = {"linear_decay", "single_cycle_cos_decay"}  # These end with the run.
+# Fields in configs that were saved by versions before 0.2.0.
 _REMOVED_FIELDS = {"learning_rate_boundaries", "learning_rate_multiples"}
 
 
@@ -113,7 +113,7 @@ def from_hparams(hp: BasicHParams, train_steps: int | None = None) -> HParamsSch
 def endless(hp: BasicHParams) -> HParamsSchedule:
     """Return the schedule without the factors that end with the run.
 
-    It is for runs of unknown length.
+    The result can be used for runs of unknown length.
     """
     factors = hp.learning_rate_schedule.split("*")
     kept = "*".join(name for name in factors if name.strip() not in _NEEDS_TRAIN_STEPS)
@@ -145,7 +145,7 @@ def _exponential(schedule, step, least):
 
 def _legacy(schedule, step):
     """Return the rate of the "v1" and "v2" sets: warm-up, then a decay scheme."""
-    # T2T searches for the lower-case substring: "Adafactor" gets no correction.
+    # T2T searches for the substring "adam" in lower case, so "Adam" gets no correction.
     correction = 0.002 if "adam" in schedule.optimizer else 1.0
     scheme = schedule.learning_rate_decay_scheme or "none"
     warmup_steps = schedule.learning_rate_warmup_steps
@@ -170,7 +170,7 @@ def _cosine(schedule, step):
 
 
 def _cyclelinear10x(schedule, step):
-    # The rate rises from 0.3 to 3.3 and falls back, once every two warm-up lengths.
+    # In a period of two warm-up lengths, the rate rises from 0.3 to 3.3 and falls back to 0.3.
     cycle = _warmup(schedule)
     position = (tf.math.floormod(step, 2.0 * cycle) - cycle) / cycle
     return (1.0 - tf.abs(position) + 0.1) * 3.0

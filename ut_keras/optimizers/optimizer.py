@@ -1,9 +1,13 @@
-"""The base class of the optimizers: operations on gradients before the update.
+"""The base class of the optimizers, which processes gradients before the update.
 
-It differs from Keras' optimizers in two points. It processes the gradients *after* they were summed
-over all replicas, whereas Keras clips the gradients of each replica. It supports T2T's weight
-decay. This decay is an L2 loss, so it passes through the moments and the clipping. For all other
-code, the optimizers are plain `keras.Optimizer` objects.
+It differs from Keras' optimizers in two points:
+
+- It processes the gradients *after* they were summed over all replicas. Keras clips the gradients
+  of each replica.
+- It supports T2T's weight decay. This decay is an L2 loss, so its gradient is clipped and enters
+  the moments, like the gradient of the other losses.
+
+Other code can use the optimizers like any `keras.Optimizer`.
 """
 
 import inspect
@@ -38,11 +42,11 @@ class Optimizer(private_api.GradientHook):
     References: T2T `utils/optimize.py`; `tf.contrib.layers.optimize_loss`.
     """
 
-    # The name of the slots in T2T's checkpoints: VARIABLE/NAME, VARIABLE/NAME_1, ...
+    # The name NAME of the slots in T2T's checkpoints: VARIABLE/NAME, VARIABLE/NAME_1, ...
     t2t_slot_name: str | None = None
-    # The statistics (slots) that a class keeps of every weight, in addition to those of its base
-    # class: dicts from name to initial value. The slots in one dict are created together, weight by
-    # weight.
+    # The slots (such as moments) that a class stores for every weight, in addition to those of its
+    # base class: dicts from the name of a slot to its initial value. The slots in one dict are
+    # created together for each weight, one weight after the other.
     statistics: tuple[dict[str, float], ...] = ()
 
     def __init__(
@@ -83,11 +87,11 @@ class Optimizer(private_api.GradientHook):
                 )
 
     def slots(self) -> dict[str, list]:
-        """Return the statistics of every variable by its path, in T2T's order."""
+        """Return the slots of every variable by the variable's path, in T2T's order."""
         return {variable.path: self._slots_of(variable) for variable in self.updated_variables}
 
     def _slots_of(self, variable):
-        """Return the statistics of a variable."""
+        """Return the slots of a variable."""
         index = self.index_of(variable)
         return [values[index] for values in self._statistics]
 
@@ -109,7 +113,7 @@ class Optimizer(private_api.GradientHook):
         variables = trainable_variables
         if variables is None:
             variables = self.updated_variables
-        # The L2 loss gives a gradient to variables that have no other.
+        # With weight decay, a variable without a gradient still gets the gradient of the L2 loss.
         filled = [
             tf.zeros(variable.shape, variable.dtype)
             if gradient is None and (self.zero_grads or (self.l2_rate and self._decays(variable)))
@@ -122,8 +126,8 @@ class Optimizer(private_api.GradientHook):
         variables = [variable for _, variable in pairs]
         gradients = [_dense(gradient, variable) for gradient, variable in pairs]
         if tf.distribute.get_strategy().num_replicas_in_sync > 1:
-            # A single replica skips this, because TensorFlow would store a gradient function of the
-            # sum, and with it the graph, permanently.
+            # A single replica does not need the sum. Computing it would leak memory, because
+            # TensorFlow permanently stores a gradient function of the sum, and with it the graph.
             pairs = list(zip(gradients, variables, strict=True))
             gradients = [gradient for gradient, _ in self.sum_over_replicas(pairs)]
         for index, variable in enumerate(variables):
@@ -142,7 +146,7 @@ class Optimizer(private_api.GradientHook):
         self._update(variable, tf.cast(gradient, dtype), tf.cast(learning_rate, dtype), slots)
 
     def _update(self, variable, gradient, learning_rate, slots):
-        """Apply the update rule of the class; `slots` are the statistics of the variable."""
+        """Apply the update rule of the class to a variable and its `slots`."""
         raise NotImplementedError
 
     def _decays(self, variable):
@@ -152,14 +156,15 @@ class Optimizer(private_api.GradientHook):
         """
         if len(variable.shape) == 1 and variable.name.endswith("bias"):
             return False
-        # Keras compares the excluded names with TensorFlow's name of a variable, which is its path.
+        # Keras compares the excluded names with the TensorFlow name of a variable. That name is the
+        # path.
         in_keras = isinstance(variable, keras.Variable)
         return self.decays_weight(variable.value if in_keras else variable)
 
     def _noise(self, variable):
         """Return the noise of a variable.
 
-        It depends only on the variable and the step, so it is the same on all replicas.
+        The noise depends only on the variable and the step, so it is the same on all replicas.
         """
         seed = tf.convert_to_tensor(self._noise_seed) + self.index_of(variable)
         step = tf.cast(self.iterations, tf.int32)
@@ -179,7 +184,7 @@ class Optimizer(private_api.GradientHook):
 
 
 def _dense(gradient, variable):
-    """Convert a gather's gradient (rows and their indices) to the variable's shape."""
+    """Convert the gradient of a gather (rows and their indices) to the variable's shape."""
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, variable.shape[0])

@@ -1,11 +1,12 @@
-"""One update of a model: the way from a batch to new weights, for `fit` and for the trainer alike.
+"""One update of a model, from a batch to new weights, used by `fit` and by the trainer.
 
     done = update.update(model, optimizer, lambda: (output, terms))
 
-The loss of a batch is, for every `LossTerm`, its numerator over its denominator. The denominators
-(for example the number of target tokens) are summed over all replicas first, and each replica
-divides its own numerators by that sum. So the sum of the replicas' gradients is the gradient of the
-complete batch, however unequal the replicas' shares of the tokens are.
+The loss of a batch is the sum of its `LossTerm`s, each of which is a numerator divided by a
+denominator. First, the denominators (for example, the number of target tokens) are summed over all
+replicas. Then each replica divides its own numerators by these sums. Therefore the sum of the
+replicas' gradients is the gradient of the complete batch, even if the replicas have different
+numbers of tokens.
 """
 
 import warnings
@@ -20,10 +21,10 @@ from ut_keras.ops.loss_term import LossTerm
 
 
 class Update(NamedTuple):
-    """What an update has computed in one replica."""
+    """The results of an update in one replica."""
 
     output: Any  # `models.output.ModelOutput` of the forward pass in training mode
-    losses: dict[str, tf.Tensor]  # from the name of a loss to this replica's share, a scalar
+    losses: dict[str, tf.Tensor]  # loss name -> scalar, this replica's share of the loss
 
 
 def update(
@@ -34,11 +35,11 @@ def update(
     """Compute the loss and its gradients, and apply them.
 
     Args:
-        model: keras.Model, whose trainable variables are updated. A model without any is left
-            unchanged, with a warning.
+        model: keras.Model, whose trainable variables are updated. If the model has no trainable
+            variables, a warning is issued and nothing changes.
         optimizer: keras optimizer. It sums the gradients over the replicas.
-        forward_and_terms: function that runs the forward pass. It returns the output and the loss
-            terms by name, those of this replica.
+        forward_and_terms: function that runs the forward pass. It returns the output of the model
+            and the loss terms of this replica, as a dict from the name of a loss to its terms.
 
     Returns:
         `Update`.
@@ -50,7 +51,7 @@ def update(
             for name, parts in losses.of_all_replicas(terms).items()
         }
         loss: Any = optimizer.scale_loss(tf.add_n(list(shares.values())))
-    # Read now: the forward pass builds layers of users that are not built before.
+    # The variables are read only now, because the forward pass may build layers of the user.
     if variables := model.trainable_variables:
         optimizer.apply(tape.gradient(loss, variables), variables)
     else:
