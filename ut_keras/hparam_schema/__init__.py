@@ -1,12 +1,13 @@
-"""Hyperparameters: frozen, typed dataclasses with T2T's names and defaults.
+"""Hyperparameters (hparams): frozen, typed dataclasses with T2T's names and defaults.
 
 Importing this package does not import TensorFlow.
 
     hp = hparam_schema.UniversalTransformerHParams(recurrence_type="act").override("hidden_size=64")
     hparam_schema.save(hp, "hparams.json"); hparam_schema.load("hparams.json")
 
-`field` defines how a hyperparameter is declared. `basic`, `transformer_hparams` and `lstm_hparams`
-declare the hyperparameters that have an effect. `ignored_fields` declares T2T's other ones.
+`field` has the functions that declare a hyperparameter. `basic`, `transformer_hparams` and
+`lstm_hparams` declare the hyperparameters that have an effect. `ignored_fields` declares T2T's
+other hyperparameters.
 """
 
 from ut_keras.hparam_schema.basic import BasicHParams

@@ -36,7 +36,7 @@ LEARNING_RATE_FACTORS = (
     "multi_cycle_cos_decay",
     "legacy",
 )
-# Conditions under which a field is read: schedules, optimizers and other fields.
+# Conditions under which a field is read (see `Facts.read_if`).
 _OF_SCHEDULE = "learning_rate_schedule"
 _LEGACY = ((_OF_SCHEDULE, ("legacy",)),)
 _CONSTANT = ((_OF_SCHEDULE, ("constant",)),)
@@ -56,7 +56,7 @@ _ADAFACTOR = (("optimizer", ("adafactor", "Adafactor")),)
 _MOMENTUM = (("optimizer", ("momentum", "Momentum")),)
 _RELATIVE_V2 = (("self_attention_type", ("dot_product_relative_v2",)),)
 _CLIPPED = (("self_attention_type", ("dot_product_relative", "dot_product_relative_v2")),)
-# With 0 warm-up steps, these are not finite, at least in the first step.
+# Factors of a schedule that divide by the number of warm-up steps.
 _DIVIDES_BY_WARMUP = ("linear_warmup", "rsqrt_decay", "rsqrt_normalized_decay", "cyclelinear10x")
 
 
@@ -66,7 +66,7 @@ def learning_rate_factors(schedule: str) -> list[str]:
 
 
 def check_train_steps(hp: Any, train_steps: int) -> None:
-    """Raise `HParamError` if a run ends before the warm-up of its learning rate."""
+    """Raise `HParamError` if a run with cosine decay would end before its warm-up."""
     warmup = hp.learning_rate_warmup_steps
     names = learning_rate_factors(hp.learning_rate_schedule)
     if "single_cycle_cos_decay" in names and train_steps <= warmup:
@@ -78,7 +78,7 @@ def check_train_steps(hp: Any, train_steps: int) -> None:
 
 
 def _has_one_of(chosen, values):
-    """Whether a field has one of the values, or has one of them as a factor."""
+    """Return whether a field has one of the values, or has one of them as a factor."""
     return chosen in values or not set(learning_rate_factors(str(chosen))).isdisjoint(values)
 
 
@@ -104,13 +104,13 @@ POSTPROCESS = Check(
     lambda text: text == "none" or _is_sequence(text, "nda"),
 )
 
-# T2T also accepts the names in CamelCase.
+# T2T also accepts these names in CamelCase.
 OPTIMIZERS = (
     *("adam", "true_adam", "multistep_adam", "adafactor", "momentum", "sgd", "adagrad", "rms_prop"),
     *("Adam", "TrueAdam", "MultistepAdam", "Adafactor", "Momentum", "SGD", "Adagrad", "RMSProp"),
     *("adam_w", "AdamW"),
 )
-_SHOWN = 3  # number of field names in a note
+_SHOWN = 3  # maximum number of field names in a note
 _OTHER_OPTIMIZERS = ("ftrl", "yellow_fin", "Ftrl", "YellowFin")
 
 
@@ -152,10 +152,11 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
         16, POSITIVE
     )  # shards of an embedding table in Adafactor
     label_smoothing: float = training(0.1, RATE)
-    # Added: initial standard deviation of the word masks of bAbI sentences, whose mean is 1. In the
-    # authors' code all masks start at 1.
+    # Added: initial standard deviation of the word masks of bAbI sentences. Their mean is 1. In the
+    # code of the paper's authors, all masks are initially 1.
     sentence_mask_stddev: float = training(0.0, NON_NEGATIVE)
-    # Added: bAbI stories without padding sentences. T2T pads between the story and the question.
+    # Added: removes the padding sentences of bAbI stories. T2T pads between the story and the
+    # question.
     trim_stories: bool = field(False, architecture=True)
 
     # --- Before and after each layer ------------------------------------------------------------
@@ -165,7 +166,7 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
     layer_prepostprocess_dropout_broadcast_dims: str = training(
         "", check=DIMENSIONS, comma_separated=True
     )
-    # "rms" is added to T2T's values.
+    # "rms" is not a value of T2T.
     norm_type: Literal["layer", "rms", "batch", "noam", "group", "l2", "none"] = field(
         "layer", architecture=True, supported=("rms",)
     )
@@ -212,8 +213,8 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
     learning_rate_decay_steps: int = training(5000, POSITIVE, read_if=_DECAY_STEPS)
     learning_rate_decay_rate: float = training(1.0, NON_NEGATIVE, read_if=_DECAY_RATE)
     learning_rate_decay_staircase: bool = training(False, read_if=_DECAY_RATE)
-    # Only for the schedule "legacy". "piecewise" is not supported, because T2T itself has no field
-    # for its boundaries.
+    # The next three fields are only for the schedule "legacy". The scheme "piecewise" is not
+    # supported, because T2T itself has no field for its boundaries.
     learning_rate: float = training(0.2, NON_NEGATIVE, read_if=_LEGACY)
     learning_rate_decay_scheme: Literal[
         "noam", "none", "exp", "cosine", "cyclelinear10x", "sqrt", "piecewise"
@@ -290,8 +291,8 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
         The message names all of these fields.
 
         Args:
-            training: bool. False skips the fields that only training reads, so that a model that
-                was trained elsewhere can be used for everything else.
+            training: bool. With False, fields that only training reads are not checked, so that a
+                model that was trained elsewhere can be used for inference.
         """
         refused = [
             f"{name}={getattr(self, name)!r} "
@@ -307,7 +308,7 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
         """Return a note for each changed field that has no effect.
 
         Args:
-            before: hparams, with which the fields are compared.
+            before: hparams with the values before the change.
         """
         return [
             f"{name}={value!r} has no effect: {why}."
@@ -316,7 +317,7 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
         ]
 
     def ignored_reason(self, name: str) -> str:
-        """Return why a field has no effect, whatever its value, or "" if it has an effect."""
+        """Return why a field has no effect for any value, or "" if it has an effect."""
         known = specs(type(self))
         facts = known[name].facts
         if facts.ignored:
@@ -327,7 +328,7 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
             chosen = getattr(self, decider)
             choices = known[decider].choices
             if choices and chosen is not None and chosen not in choices:
-                return ""  # a part that a user registered may read any field
+                return ""  # a part that the user registered may read any field
             if not _has_one_of(chosen, values):
                 reads = [
                     other
@@ -342,6 +343,9 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
         return ""
 
     def architecture(self) -> dict[str, Any]:
-        """Return the fields that trained weights depend on: dict from name to value."""
+        """Return the fields that determine the shapes of the weights or how the weights are used.
+
+        The return value is a dict from name to value.
+        """
         known = specs(type(self))
         return {name: value for name, value in vars(self).items() if known[name].facts.architecture}

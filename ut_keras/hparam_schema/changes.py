@@ -25,15 +25,16 @@ def non_defaults(hp: BasicHParams) -> dict[str, Any]:
 
 
 def check_as_trained(saved: BasicHParams, noted: dict[str, Any] | None, path: str) -> BasicHParams:
-    """Check that the hparams of a file compute the function that was trained.
+    """Check that the hparams of a file still describe the function that was trained.
 
     Args:
         saved: hparams, the content of the file.
-        noted: dict, the result of `non_defaults` for the hparams of the training. None: unknown.
+        noted: dict, the result of `non_defaults` for the hparams of the training, or None if
+            unknown.
         path: str. Name of the file, for the message.
 
     Returns:
-        The hparams that the run was trained with.
+        The hparams with which the run was trained.
 
     Raises:
         HParamError: if the model would compute another function with the same weights.
@@ -55,7 +56,7 @@ def check_as_trained(saved: BasicHParams, noted: dict[str, Any] | None, path: st
 def notes(
     there: BasicHParams, here: BasicHParams, path: str, inference_only: bool = False
 ) -> list[str]:
-    """Return a note for each hparam that differs from the training of a run.
+    """Return a note for each hparam that differs from the value at training.
 
     Args:
         there: hparams that the run was trained with.
@@ -74,7 +75,8 @@ def check_same_architecture(saved: BasicHParams, current: BasicHParams) -> None:
     """Check that weights trained with `saved` fit a model with the hparams `current`.
 
     Raises:
-        HParamError: if they do not. The message names every such field with both values.
+        HParamError: if the weights do not fit. The message names every field that differs, with
+            both values.
     """
     if _base_class(saved) is not _base_class(current):
         raise HParamError(
@@ -106,7 +108,7 @@ def differing_names(
     """
     if _base_class(one) is not _base_class(other):
         return []
-    both = vars(one).keys() & vars(other).keys()  # a T2T package may have added others since
+    both = vars(one).keys() & vars(other).keys()  # a T2T package may add fields to one of them
     names = [n for n in specs(type(one)) if n in both and getattr(one, n) != getattr(other, n)]
     return [n for n in names if not inference_only or _affects_inference(other, n)]
 

@@ -6,8 +6,8 @@
     daisy_chain_variables: bool = ignored(True, "tf.distribute places the variables")
 
 The annotation gives the type: int, float, bool, str or a Literal of strings, each optionally with
-`| None`. The arguments of `field` give everything else. Implementing a value of a hyperparameter
-therefore changes only its declaration.
+`| None`. The arguments of `field` give all other properties. When a further value of a
+hyperparameter is implemented, only its declaration changes in this package.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ class HParamError(UserError):
 
 
 class UnquotedWord(str):
-    """A word without quotes; the type of its field defines its meaning."""
+    """A word without quotes, which is converted to the type of its field."""
 
     def __repr__(self) -> str:
         return super().__repr__()[1:-1]
@@ -44,7 +44,7 @@ class UnquotedWord(str):
 class Check(NamedTuple):
     """A condition on a value that neither a type nor an interval expresses."""
 
-    expected: str  # continues "NAME must be"
+    expected: str  # completes the sentence "NAME must be …"
     accepts: Callable[[Any], bool]
 
 
@@ -57,17 +57,18 @@ class Facts:
 
     interval: str = ""  # allowed range of a number, such as "[0, 1)"
     check: Check | None = None  # a further condition
-    architecture: bool = False  # trained weights fit only the value of their training
-    supported: tuple | None = None  # implemented values, besides the default; None: all
+    architecture: bool = False  # trained weights can only be used with the value at training
+    supported: tuple | None = None  # implemented values other than the default; None: all
     instead: str = ""  # the alternative to an unsupported value
     ignored: str = ""  # why the field has no effect; "" if it has one
     comma_separated: bool = False  # a string such as "0,1", which may also be given as [0,1]
-    # The value does not change the function of a trained model: only training reads it, or it
-    # only affects how examples are batched.
+    # If True, the value does not change the function that a trained model computes. Either only
+    # training reads the value, or it only affects how examples are batched.
     training: bool = False
-    parts: Any = None  # `Registry` whose registered names are also values
-    # (name, values) of other fields. The field is read only if each of them has one of its values,
-    # or has one as a factor ("a*b"). Fields that the hparams do not have are ignored.
+    parts: Any = None  # `Registry` whose names are also allowed values
+    # Conditions (name of another field, values). The field is read only if each of these other
+    # fields has one of the values, or has one of them as a factor ("a*b"). Conditions on fields
+    # that the hparams do not have are ignored.
     read_if: Conditions = ()
 
 
@@ -122,7 +123,7 @@ class FieldSpec:
         if expected:
             raise HParamError(f"{self.name} must be {expected}. Received: {self.name}={value!r}.")
         if self.facts.parts and "(" in str(converted):
-            self.facts.parts.get(converted)  # raises if the arguments are wrong
+            self.facts.parts.get(converted)  # raises an error if the part's arguments are wrong
         return converted
 
     @property
@@ -141,13 +142,13 @@ class FieldSpec:
 
     @property
     def supported_values(self) -> tuple:
-        """The implemented values of a field that does not implement all of its values."""
+        """The implemented values, for a field of which some values are not implemented."""
         return tuple(dict.fromkeys((self.default, *(self.facts.supported or ()))))
 
     def _converted(self, value):
         if self.facts.comma_separated and isinstance(value, (list, tuple)):
             return ",".join(map(str, value))
-        if self.optional and self.choices and value == "":  # T2T's spelling of None
+        if self.optional and self.choices and value == "":  # T2T writes "" for None
             return None
         if isinstance(value, UnquotedWord):
             if self.optional and value == "None":
@@ -191,7 +192,7 @@ def _specs(cls):
 
 
 def _read(annotation: Any) -> tuple[type, tuple, bool]:
-    """Return the type, the choices and whether None is allowed."""
+    """Return (type, choices, whether None is allowed) of an annotation."""
     optional = type(None) in typing.get_args(annotation)
     if optional:
         (annotation,) = (a for a in typing.get_args(annotation) if a is not type(None))

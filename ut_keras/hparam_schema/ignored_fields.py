@@ -1,10 +1,10 @@
 """T2T's hyperparameters that ut_keras does not read.
 
-An `unsupported` field accepts only its default. An `ignored` field accepts any value and has a
-reason why the value has no effect.
+An `unsupported` field accepts only its default. An `ignored` field accepts any value. Its
+declaration gives the reason why the value has no effect.
 
-The classes of `ut_keras.hparam_schema` inherit these fields, so that T2T's hparams.json can be read
-and written completely. They declare the fields that have an effect themselves.
+The hparams classes inherit these fields, so that all fields of T2T's hparams.json can be read and
+written. The hparams classes themselves declare the fields that have an effect.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ _LAYERS = "the depth is num_rec_steps, or act_max_steps where recurrence_type is
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BasicIgnoredFields:
-    """Fields that models do not read, unless their class declares them again."""
+    """Fields that models do not read, unless an hparams class declares them again."""
 
     # --- Input pipeline -------------------------------------------------------------------------
     pack_dataset: bool = unsupported(False)
@@ -117,7 +117,7 @@ class BasicIgnoredFields:
     scheduled_sampling_warmup_steps: int = unsupported(50000, NON_NEGATIVE)
 
     # --- Several problems at once ---------------------------------------------------------------
-    # Only MultiProblems of T2T packages (t2t/multi_problem.py) read these fields, as in T2T.
+    # As in T2T, only the class MultiProblem (t2t/multi_problem.py) reads these fields.
     multiproblem_mixing_schedule: Literal["constant", "exponential", "pretrain"] = training(
         "constant"
     )

@@ -10,12 +10,12 @@ from typing import Any
 LARGEST_FLOAT = 3.4e38
 LARGEST_INT = 2**31 - 1
 LARGEST_SEED = 2**63 - 1
-MOST_STEPS = 1000  # of depth; each step is a part of the graph or a row of a table
-MOST_POSITIONS = 2**20  # of a generated text
-MOST_ROWS = 2**10  # samples of one typed text
+MOST_STEPS = 1000  # recurrence steps or layers; each is a part of the graph or a row of a table
+MOST_POSITIONS = 2**20  # positions of a generated text
+MOST_ROWS = 2**10  # outputs that are sampled for one text in the interactive mode
 MOST_ALPHA = 10  # above it, the length penalty of a long text exceeds 32-bit floats
 LEAST_TEMPERATURE = 1e-6  # below it, logits / temperature exceed 32-bit floats
-MOST_THREADS = 1024  # or processes; many more cannot be started
+MOST_THREADS = 1024  # threads or processes; the system cannot start many more
 
 
 def unmet_limit(value: float, least: float | None = None, most: float | None = None) -> str | None:
@@ -26,7 +26,8 @@ def unmet_limit(value: float, least: float | None = None, most: float | None = N
         least, most: the inclusive limits. None: the limits of 32 bits.
 
     Returns:
-        str that continues "NAME must be", or None if the number is within the limits.
+        str that completes the sentence "NAME must be …", or None if the number is within the
+        limits.
 
     >>> unmet_limit(0, least=1)
     'at least 1'
@@ -45,7 +46,10 @@ def unmet_limit(value: float, least: float | None = None, most: float | None = N
 
 
 def why_no_int(value: Any, least: int | None = None, most: int | None = None) -> str | None:
-    """Return what an int should be and is not, as `why_not`; True and False are no ints."""
+    """Return the limit that an int violates, in words, like `unmet_limit`.
+
+    True and False do not count as ints.
+    """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         return "an int" if least is None else f"an int of at least {least}"
     return unmet_limit(int(value), least, most)

@@ -15,12 +15,12 @@ from ut_keras.hparam_schema.field import POSITIVE, RATE, field, training
 class LSTMHParams(ignored_fields.LSTMIgnoredFields, BasicHParams):
     """Hyperparameters of the LSTM models, such as `lstm_seq2seq_attention`."""
 
-    dropout: float = training(0.2, RATE)  # of the input of each layer, at every position
+    dropout: float = training(0.2, RATE)  # applied to the input of each layer, at every position
 
     # --- Attention of lstm_seq2seq_attention* ---------------------------------------------------
     attention_mechanism: Literal["bahdanau", "luong"] = field("bahdanau", architecture=True)
     attention_layer_size: int = field(128, POSITIVE, architecture=True)
     num_heads: int = field(1, POSITIVE, architecture=True)
-    output_attention: bool = field(True, architecture=True)  # False: the output of the last LSTM
-    # Added: masks padding, to which T2T's model attends.
+    output_attention: bool = field(True, architecture=True)  # False: outputs the last LSTM's output
+    # Added: masks the padding of the inputs. T2T's model attends to padding.
     attention_mask_padding: bool = field(False)

@@ -4,9 +4,9 @@
     pair      = name "=" value
     value     = word | 'text' | "text" | "[" value {"," value} "]"
 
-As in T2T, words need no quotes, and the type of the field defines their meaning. In addition to
-T2T's syntax, a quoted text is always a string and may contain commas, and None is a value of the
-fields that allow it.
+As in T2T, words need no quotes, and a word is converted to the type of its field. Two things are
+added to T2T's syntax: a quoted text is always a string and may contain commas, and fields that
+allow None accept the word None.
 """
 
 import re
@@ -28,7 +28,8 @@ def parse(text: str) -> dict[str, Any]:
         text: str, such as "a=1,b=[1,2],c='x,y'".
 
     Returns:
-        dict from name to value: `UnquotedWord` for a word, str for quoted text, list of these.
+        dict from name to value. A value is an `UnquotedWord` for a word, a str for quoted text, or
+        a list of these.
 
     Raises:
         HParamError: if `text` is malformed or names a field twice.

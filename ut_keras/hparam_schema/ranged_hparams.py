@@ -1,10 +1,11 @@
-"""Ranges of hyperparameters for a search, with T2T's names, without TensorFlow.
+"""Ranges of hyperparameters for a search, with the method names of T2T.
 
     def my_range(rhp):
         rhp.set_float("learning_rate_constant", 0.3, 3.0, scale=rhp.LOG_SCALE)
         rhp.set_discrete("hidden_size", [128, 256, 512])
 
-A function that was written for T2T's `register_ranged_hparams` works unchanged.
+A function that was written for T2T's `register_ranged_hparams` works unchanged. This module does
+not import TensorFlow.
 
 References: tensor2tensor/layers/common_hparams.py, `RangedHParams`.
 """
@@ -37,10 +38,11 @@ class Range:
         """Ask a tuner's trial for a value.
 
         Args:
-            trial: with Optuna's `suggest_float`, `suggest_int` and `suggest_categorical`.
+            trial: `optuna.Trial`, or an object with its methods `suggest_float`, `suggest_int` and
+                `suggest_categorical`.
 
         Returns:
-            The value. The trial itself stores what `stored` returns for it.
+            The value. The trial itself stores `self.stored(value)`.
         """
         low, high = self.values[0], self.values[-1]
         log = self.scale in (RangedHParams.LOG_SCALE, RangedHParams.REVERSE_LOG_SCALE)
@@ -52,14 +54,14 @@ class Range:
         return self.value_of(suggest(self.name, low, high, log=log))
 
     def checked(self, value: Any) -> Any:
-        """Return a value that a user chose, in the type of this range.
+        """Return a value that the user chose, converted to the type of this range.
 
         Raises:
             HParamError: if the value is not in this range.
         """
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if self.kind in (_DISCRETE, _CATEGORICAL):
-            # Python has True == 1, so equality alone would take one for the other.
+            # In Python True == 1, so the types are compared as well.
             for own in self.values:
                 if own == value and isinstance(own, bool) == isinstance(value, bool):
                     return own
@@ -72,28 +74,28 @@ class Range:
 
     @property
     def is_stored_as_it_is(self) -> bool:
-        """Whether a tuner's trial stores the values themselves; see `stored`."""
+        """Whether `stored` returns the values unchanged."""
         is_mirrored = self.scale == RangedHParams.REVERSE_LOG_SCALE
         return self.kind == _CATEGORICAL or not (self.kind == _DISCRETE or is_mirrored)
 
     def stored(self, value: Any) -> Any:
         """Return what a tuner's trial stores for a value of this range.
 
-        This is the position of a discrete value in the order, on the reversed scale the mirror
-        image of the value, and otherwise the value itself.
+        For a discrete value, this is its index in the ordered values. On the reversed log scale, it
+        is the value mirrored at the middle of the range. In all other cases it is the value itself.
         """
         if self.is_stored_as_it_is:
             return value
         return self.values.index(value) if self.kind == _DISCRETE else self._mirrored(value)
 
     def value_of(self, stored: Any) -> Any:
-        """Return the value that a trial stores as `stored`; the inverse of `stored`."""
+        """Invert `stored`: return the value for the stored value of a trial."""
         if self.is_stored_as_it_is:
             return stored
         return self.values[stored] if self.kind == _DISCRETE else self._mirrored(stored)
 
     def _mirrored(self, value):
-        """Mirror a value, so that a log scale is dense at the upper end of the range."""
+        """Mirror a value at the middle of the range, for the reversed log scale."""
         return self.values[0] + self.values[1] - value
 
     def _expected(self):
@@ -200,7 +202,8 @@ def check_hparams(ranges: Iterable[Range], hp: BasicHParams) -> None:
 def ignored_notes(ranges: Iterable[Range], hp: BasicHParams) -> list[str]:
     """Return a note for each range whose hyperparameter has no effect in `hp`.
 
-    T2T's own ranges include `learning_rate`, which the schedules of its current sets do not read.
+    For example, T2T's ranges include `learning_rate`, but the schedules of its current hparams sets
+    do not read that field.
     """
     reasons = {item.name: hp.ignored_reason(item.name) for item in ranges}
     return [f"{name} is searched but has no effect: {why}." for name, why in reasons.items() if why]

@@ -1,4 +1,4 @@
-"""Convert hyperparameters to and from dicts and files, also of T2T."""
+"""Convert hyperparameters to and from dicts and JSON files, including files of T2T."""
 
 import dataclasses
 import functools
@@ -18,8 +18,8 @@ from ut_keras.registry import is_notebook_rerun
 
 C = TypeVar("C", bound=type[BasicHParams])
 
-# Keys of T2T's hparams.json that are not hyperparameters of T2T 1.15, which ignores them. These
-# repeat the command line and are ignored here, too.
+# Keys of T2T's hparams.json that are not hyperparameters and that T2T 1.15 ignores. They repeat the
+# command line. ut_keras ignores them too.
 T2T_BOOKKEEPING = frozenset(
     {
         "data_dir",
@@ -35,13 +35,13 @@ T2T_BOOKKEEPING = frozenset(
         "warm_start_from",
     }
 )
-# These are dicts from feature to function. A dict that is not empty raises an error: code has
-# replaced a function of T2T.
+# Keys of T2T's hparams.json whose values are dicts from feature to function. If such a dict is not
+# empty, the user's code replaced a function of T2T, and an error is raised.
 T2T_FUNCTION_TABLES = frozenset({"bottom", "loss", "name", "top", "weights_fn"})
 
 _ANY = object()
 
-# Fields of older T2T 1.x versions, with the values that select the behavior of ut_keras.
+# Fields of older T2T 1.x versions, each with the values that mean the behavior of ut_keras.
 RETIRED = {
     "batching_mantissa_bits": (_ANY,),  # bucket sizes
     "gru_transformation": (["state_transformation"],),
@@ -61,7 +61,7 @@ RETIRED = {
     "use_tpu": (_ANY,),
 }
 
-# The same for former fields of ut_keras, which files of older runs contain.
+# The same for fields of earlier versions of ut_keras, which files of older runs contain.
 RETIRED_IN_UT_KERAS = {
     "num_memory_tokens": (0,),
     "recurrence_backprop_steps": (0,),
@@ -93,12 +93,12 @@ def from_dict(values: Mapping[str, Any]) -> BasicHParams:
     The dict is a result of `to_dict` or the content of T2T's hparams.json.
 
     Args:
-        values: dict from name to value. Missing fields keep their defaults. Ignored are T2T's
-            bookkeeping, and fields of older T2T 1.x versions with values that change nothing.
-            "added" is a dict with the fields that an hparams set of a T2T package adds.
+        values: dict from name to value. Missing fields keep their defaults. T2T's bookkeeping keys
+            are ignored. Fields of older T2T 1.x versions are ignored if their values change
+            nothing. "added" is a dict with the fields that an hparams set of a T2T package adds.
 
     Returns:
-        An instance of the class that has most of the names: `TransformerHParams`,
+        An instance of the class that has the largest number of these names: `TransformerHParams`,
         `UniversalTransformerHParams`, `LSTMHParams` or a registered class.
 
     Raises:
@@ -106,7 +106,7 @@ def from_dict(values: Mapping[str, Any]) -> BasicHParams:
     """
     cls = max(
         _CLASSES, key=lambda cls: len(specs(cls).keys() & values.keys())
-    )  # the first of equals
+    )  # if several classes have equally many names, the first one
     for name in T2T_FUNCTION_TABLES & values.keys():
         if values[name] not in ({}, "{}"):
             raise HParamError(
@@ -123,7 +123,7 @@ def from_dict(values: Mapping[str, Any]) -> BasicHParams:
 
 
 def _with_added(hp: BasicHParams, values: Mapping[str, Any]) -> BasicHParams:
-    """Return a copy with further fields, {name: value}.
+    """Return a copy of `hp` with additional fields, given as {name: value}.
 
     Each field has the type of its value.
     """
@@ -139,7 +139,7 @@ def _with_added(hp: BasicHParams, values: Mapping[str, Any]) -> BasicHParams:
 
 @functools.cache
 def _extended(cls, kinds):
-    """Return a subclass with further fields (name, type); instances can be pickled."""
+    """Return a subclass with additional fields (name, type), whose instances can be pickled."""
     fields = [(name, kind | None, training(None)) for name, kind in kinds]
     more = {
         "ADDED": tuple(name for name, _ in kinds),
@@ -170,15 +170,15 @@ def load(path: str) -> BasicHParams:
 
 
 def modernize(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert values of older versions to those that T2T 1.15 would write.
+    """Convert values of an older T2T version to the values that T2T 1.15 would write.
 
     Args:
         cls: class of the hparams.
         values: dict from name to value, the content of an hparams.json.
 
     Returns:
-        dict without the retired fields. 0 and 1 become bool in fields that are bool now, and a
-        former default None becomes the current default.
+        dict without the retired fields. In fields that are now bool, 0 and 1 become False and True.
+        None becomes the current default in fields whose default was None formerly.
 
     Raises:
         HParamError: if the value of a retired field selects a behavior that is not supported.

@@ -2,8 +2,8 @@
 
     hp = UniversalTransformerHParams(recurrence_type="act").override("hidden_size=64,num_heads=4")
 
-The classes are frozen, flat and typed. Names and defaults are T2T's (`transformer_base`,
-`update_hparams_for_universal_transformer`).
+The classes are frozen, flat and typed. The names and defaults are those of T2T's `transformer_base`
+and `update_hparams_for_universal_transformer`.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from ut_keras.hparam_schema.field import (
     training,
 )
 
-# The last two values are added to T2T's.
+# The last two values do not exist in T2T.
 _Position = Literal["timing", "emb", "none", "timing_from_features", "randomized", "rotary"]
 _position = functools.partial(
     field,
@@ -35,7 +35,7 @@ _position = functools.partial(
 )
 _RANDOMIZED = (("pos", ("randomized",)),)
 _Recurrence = Literal["basic", "act", "highway", "skip", "dwa", "gru", "lstm"]
-# Conditions under which a field is read: recurrences and other parts.
+# Conditions under which a field is read (see `Facts.read_if`).
 _ACT = (("recurrence_type", ("act",)),)
 _NOT_ACT = (("recurrence_type", tuple(name for name in get_args(_Recurrence) if name != "act")),)
 _GATED = (("recurrence_type", ("highway", "skip")),)
@@ -70,7 +70,7 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
     """Hyperparameters of a Transformer, with the defaults of T2T's `transformer_base`."""
 
     # --- Input pipeline -------------------------------------------------------------------------
-    # Whether the decoder reads the inputs before the targets: `models.prepended`.
+    # Whether the decoder reads the inputs before the targets (see `models.prepended`).
     prepend_mode: ignored_fields.PrependMode = field("none", architecture=True)
 
     # --- Size -----------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
         "local_unmasked",
         "masked_dilated_1d",
         "unmasked_dilated_1d",
-        "dot_product_relative_xl",  # added, like the next value
+        "dot_product_relative_xl",  # not in T2T, like the next value
         "geometric",
     ] = field(
         "dot_product",
@@ -112,8 +112,8 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
     )
     block_length: int = field(128, POSITIVE, read_if=_LOCAL)  # T2T's sets do not have this field
     hard_attention_k: int = field(0, NON_NEGATIVE)
-    # Added: whether the weights sum to 1, and whether attention_dropout drops keys instead of
-    # weights.
+    # Added: whether the attention weights are normalized to a sum of 1, and whether
+    # attention_dropout drops keys instead of weights.
     geometric_normalize_score: bool = field(True, architecture=True, read_if=_GEOMETRIC)
     geometric_drop_keys: bool = training(False, read_if=_GEOMETRIC)
     unidirectional_encoder: bool = field(
@@ -121,7 +121,7 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
     )  # encoder positions attend only backward
 
     # --- Classification with an encoder ---------------------------------------------------------
-    # Added: how positions are pooled. In T2T this is a modality, which does not mask padding.
+    # Added: how positions are pooled. In T2T, the modality defines this. It does not mask padding.
     class_label_pooling: Literal["mean", "masked_mean", "last"] = field("mean", architecture=True)
 
     # --- Transition -----------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
         "local_moe",
         "local_moe_tpu",
         "none",
-        "swiglu",  # added
+        "swiglu",  # not in T2T
     ] = field(
         "dense_relu_dense",
         architecture=True,
@@ -160,9 +160,9 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
 
     # --- Added to the embeddings ----------------------------------------------------------------
     pos: _Position | None = _position("timing")
-    pos_randomized_range: int = field(2048, POSITIVE, read_if=_RANDOMIZED)  # added
+    pos_randomized_range: int = field(2048, POSITIVE, read_if=_RANDOMIZED)  # not in T2T
     use_target_space_embedding: bool = field(True, architecture=True)
-    embedding_dropout: float | None = training(None, RATE)  # added; None: as between layers
+    embedding_dropout: float | None = training(None, RATE)  # not in T2T; None: as between layers
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -240,7 +240,7 @@ class UniversalTransformerHParams(
     act_halting_bias_init: float = training(1.0, read_if=_WITH_BIAS)
     act_epsilon: float = field(0.01, "(0, 1)", read_if=_ACT)
     act_loss_weight: float = training(0.01, NON_NEGATIVE, read_if=_WITH_COST)
-    # Added: the paper's behavior where T2T differs.
+    # Added: values other than the default follow the paper where T2T differs from it.
     act_halted_state: Literal["transform", "copy"] = field("transform", read_if=_ACT)
     act_force_final_remainder: bool = field(False, read_if=_WITH_REMAINDER)
     act_mask_padding: bool = field(False, read_if=_ACT)
@@ -280,11 +280,12 @@ class UniversalTransformerHParams(
         adaptive_steps = fields.pop("act_max_steps")
         if self.recurrence_type == "act":
             steps = adaptive_steps
-            if rule == "convergence":  # has no weights, and its training always runs all steps
+            if rule == "convergence":  # it has no weights, and training always runs all steps
                 fields["recurrence_type"] = "basic"
             else:
                 fields["act_type"] = rule
-        # The number of steps may change, unless an embedding table has a row for each step.
+        # The number of steps may change after training, unless an embedding table has a row per
+        # step.
         table = self.add_step_timing_signal and self.step_timing_signal_type == "learned"
         if table or (self.recurrence_type == "dwa" and self.depth_embedding):
             fields["num_rec_steps or act_max_steps"] = steps

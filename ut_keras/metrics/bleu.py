@@ -68,9 +68,8 @@ def bleu_tokenize(text: str) -> list[str]:
     """Split a line into words as mteval-v14 does.
 
     Words are split at punctuation, except between digits: "1,000.5" is one word. As in mteval-v14,
-        a full stop after a number at the end of a line remains part of the number. As in T2T, a
-        backslash is not
-    punctuation.
+    a full stop after a number at the end of a line remains part of the number. As in T2T, a
+    backslash is not punctuation.
     """
     for pattern, replacement in _tokenization_rules():
         text = pattern.sub(replacement, text)

@@ -1,4 +1,4 @@
-"""Observations as matplotlib figures: heat maps, bars per sentence, ponder times.
+"""Plot observations with matplotlib: heat maps, bars per sentence, ponder times.
 
 attention(seen)             heat maps for all steps, layers and heads
 attention(seen, query=-1)   bars: the attention of one position, as in the paper's figures 5-8
@@ -24,16 +24,16 @@ STYLES = ("bars", "heat")
 _TITLES = {"encoder": "encoder", "decoder": "decoder", "memory": "decoder to encoder"}
 COLOURS = matplotlib.colormaps["tab10"].colors
 _PONDER_COLOUR = "tab:orange"
-# The names of the files of `save_all`. A user's copies have other names.
+# The names of the files that `save_all` writes. Files with other names are never removed.
 _NAME = re.compile(r"attention_[a-z]+_(bars|step_([0-9]+|before|after))\.png|ponder_[a-z]+\.png")
 _MAX_LABEL_LENGTH = 40  # characters
 _MAX_LABELS = 100  # on one axis
 _MAX_INCHES = 40.0  # inches
-_SOFTWARE = "ut_keras"  # written to the metadata of the files, to recognize them later
+_SOFTWARE = "ut_keras"  # in the metadata of the files, by which they are recognized later
 
 
 class Figure(matplotlib.figure.Figure):
-    """A figure that a notebook shows as the value of its cell, independent of pyplot."""
+    """A matplotlib figure that a notebook displays without pyplot."""
 
     def _repr_png_(self):
         file = io.BytesIO()
@@ -58,8 +58,8 @@ def attention(
             the encoder. Default: the first available one.
         step: int from 1, or "before" or "after" (the recurrence). Default: all.
         layer, head: int from 1. Default: all.
-        query: int. The index of the query position, without padding; -1 is the last. Default for
-            bars: the last position, which in a story is the question.
+        query: int. The index of the query position, without padding; -1 is the last position. If
+            bars are plotted, the default is the last position, which in a story is the question.
         style: "bars" or "heat". Default: bars if `query` is given, if the source is a story, or if
             there is only one query position; otherwise heat maps.
 
@@ -67,7 +67,7 @@ def attention(
         `Figure`.
 
     Raises:
-        ValueError: if the observation lacks what was selected.
+        ValueError: if the observation does not contain the selected attention.
     """
     found = _pick_map(seen, kind)
     places = _pick_depths(found, step, layer)
@@ -140,7 +140,7 @@ def save_all(seen: "Observation", directory: str) -> list[str]:
         list of str, the paths of the files.
 
     Raises:
-        UsageError: as `check_only_own_files`.
+        UsageError: as for `check_only_own_files`.
     """
     check_only_own_files(directory)
     figures = {}
@@ -163,10 +163,10 @@ def save_all(seen: "Observation", directory: str) -> list[str]:
 
 
 def check_only_own_files(directory: str) -> None:
-    """Check that no other program's file has a name that `save_all` uses.
+    """Check that no file of another program has a name that `save_all` uses.
 
     Raises:
-        UsageError: names the first such file.
+        UsageError: if there is such a file. The message names the first one.
     """
     for path in _pictures(directory):
         file_error.check_is_file(path)
@@ -294,7 +294,7 @@ def _label_axis(axis, labels, rotation=0):
     every = -(-len(labels) // _MAX_LABELS) if labels else 1
     places = range(0, len(labels), every)
     shown = [_short(labels[place]) for place in places]
-    # `parse_math=False`: a "$" does not begin a formula.
+    # With `parse_math=False`, a "$" in a label does not begin a formula.
     axis.set_ticks(places, shown, rotation=rotation, fontsize=8, parse_math=False)
 
 

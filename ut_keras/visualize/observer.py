@@ -4,10 +4,11 @@
     seen.maps["encoder"].weights        [N, H, S, S]
     seen.ponder["encoder"].times        [S]
 
-Padding is omitted, including the empty rows before the question of a bAbI story. A decoder position
-writes one token and has read the tokens before it. So in the decoder's self-attention, the label of
-a query is the token that its position writes, and the label of a key is the token that its position
-reads. The first key is `<start>`.
+Padding is omitted, including the empty sentences before the question of a bAbI story.
+
+Each position of the decoder reads the token before its own and predicts its own token. In the
+decoder's self-attention, the label of a query is the token that its position predicts. The label of
+a key is the token that its position reads. The first key is `<start>`.
 """
 
 from ut_keras.process import silent_tensorflow  # noqa: F401  (before the imports of TensorFlow)
@@ -30,9 +31,9 @@ START = "<start>"
 
 
 class DepthPosition(NamedTuple):
-    """The recurrence step and the layer of an attention."""
+    """The recurrence step and the layer to which an attention belongs."""
 
-    step: str  # "1", "2", …: the recurrence step; "before" or "after" it; "1" if the model has none
+    step: str  # "1", "2", …; "before" or "after" the recurrence; "1" for a model without recurrence
     layer: int  # from 1
 
 
@@ -67,7 +68,7 @@ class Observation(NamedTuple):
     maps: dict  # from kind to `Map`
     ponder: dict  # from "encoder" and "decoder" to `PonderTimes`
     inputs: str  # "" for a language model
-    outputs: str  # the targets, given or generated; for a classifier, the predicted class
+    outputs: str  # the targets (given or generated), or the predicted class of a classifier
     is_story: bool  # True if the source's positions are sentences
 
     def __repr__(self) -> str:
@@ -84,23 +85,24 @@ def observe(
     example: int = 0,
     attention: bool = True,
 ) -> Observation:
-    """Run the model on one example and record what it does.
+    """Run the model on one example and record its attention and ponder times.
 
     Args:
         model: a model with `forward`, such as `ut_keras.models.get` returns.
-        features: dict of int ids [B, ...]: "inputs" and, optionally, "targets". Without targets,
-            the model generates them first. For a language model, "inputs" is then the prompt.
+        features: dict of int ids [B, ...]: "inputs" and, optionally, "targets". If there are no
+            targets, the model generates them first. For a language model, "inputs" is then the
+            prompt.
         encoders: dict from feature name to `TextEncoder`, for the labels. Optional.
         example: int, the index of the example in the batch.
-        attention: bool. Whether to record attention weights. They are float32 for every step, layer
-            and head: 4 N H S^2 bytes for a source of S positions, and twice as much while they are
-            collected. Ponder times take little memory.
+        attention: bool. Whether to record attention weights. They need 4 N H S^2 bytes for N steps
+            and layers, H heads and a source of S positions, and twice as much while they are
+            collected. Ponder times need little memory.
 
     Returns:
         `Observation`.
 
     Raises:
-        ValueError: if the batch has no such example.
+        ValueError: if `example` is not an index of the batch.
         UsageError: if prepend_mode is not "none", so that the decoder also reads the inputs.
     """
     mode = getattr(model.hparams, "prepend_mode", "none")
@@ -124,7 +126,7 @@ def observe(
         if found is None or positions is None:
             continue
         if found.ponder_times is not None:
-            # A scalar means that all positions halt together.
+            # If all positions halt together, the ponder time is a scalar.
             times = np.broadcast_to(
                 np.asarray(found.ponder_times, "float32")[0], positions.kept.shape
             )
@@ -194,7 +196,7 @@ def _source_positions(model, features, encoders):
 
 
 def _target_positions(model, features, encoders):
-    """Return (tokens written, tokens read) at the positions of the decoder."""
+    """Return (predicted tokens, read tokens) of the positions of the decoder."""
     if model.decoder is None:
         return None, None
     ids, encoder = features["targets"][0], encoders.get("targets")
@@ -208,11 +210,11 @@ def _target_positions(model, features, encoders):
 
 
 def _map(kind, layer, weights, positions, keys):
-    """Return the `Map`; None if no weights were recorded or if they are empty."""
+    """Return the `Map`, or None if no weights were recorded or if they are empty."""
     if weights is None or keys is None or not (positions.kept.any() and keys.kept.any()):
         return None
     weights = np.asarray(weights, "float32")[:, 0]
-    if not (positions.kept.all() and keys.kept.all()):  # otherwise no copy is needed
+    if not (positions.kept.all() and keys.kept.all()):  # avoids a copy if there is no padding
         weights = weights[:, :, *np.ix_(positions.kept, keys.kept)]
     places = tuple(_depth_positions(getattr(layer, "depth", None), len(weights)))
     return Map(kind, places, weights, positions.labels, keys.labels)
@@ -251,7 +253,7 @@ def _outputs(model, output, features, source, encoder):
 
 
 def token_labels(encoder: TextEncoder | None, ids: Iterable[int]) -> list[str]:
-    """Return a printable label for each id of a sequence; without an encoder, the ids.
+    """Return a printable label for each id of a sequence. Without an encoder, it is the id.
 
     [34, 1] of words       ->  ["bathroom", "<EOS>"]
     [37, 269] of subwords  ->  ["Hund_", "e_"]        "_" ends a word
