@@ -24,7 +24,7 @@ _SEARCH_BLOCK = 4096  # bytes that are read at a time when searching from the en
 NON_METRIC_KEYS = ("step", "time", "problem", "split", "by")
 BY_TRAINING = {"by": "training"}  # arguments for `records`
 _LARGEST_FINITE = 1e300  # larger numbers overflow in computations
-# Names of metrics of which smaller values are better. Of all others, such as accuracies and BLEU,
+# Names of metrics whose smaller values are better. For all others, such as accuracies and BLEU,
 # larger values are better.
 _LESS_IS_BETTER = re.compile(
     r"(^|[/_])(loss|losses|error|failed|perplexity|rmse|edit_distance)($|[/_])"

@@ -2,10 +2,10 @@
 
     usr_dir             loads a package by its path
     modules             maps T2T's module names to stand-ins or to unsupported names
-    tf1_compat          the TensorFlow 1 names of `tf` that such packages use
+    tf1_compat          the names of TensorFlow 1 in `tf` that such packages use
     registry, problem, text_problems, …    the stand-ins, under T2T's names
     adapted_problem     wraps a T2T problem in the interface of problems/problem.py
 
-This folder contains no code from T2T. Only the user's package sees the stand-ins; the rest of
-ut_keras does not import them.
+A stand-in is a module that replaces a module of T2T for the user's package. Only such packages see
+the stand-ins; the rest of ut_keras does not import them. This folder contains no code from T2T.
 """

@@ -1,4 +1,4 @@
-"""Calls `preprocess_example` of a package and records which features it reads.
+"""Call `preprocess_example` of a package and record which features it reads.
 
 example["context"]      example.read == {"context"}
 """
@@ -22,7 +22,7 @@ class Example(dict[str, Any]):
         self.read.add(name)
         return super().__getitem__(name)
 
-    # Because of this method `dict(example)` and `{**example}` call __getitem__ for each feature.
+    # With this method, `dict(example)` and `{**example}` call __getitem__ for each feature.
     def __iter__(self) -> Iterator[str]:
         return super().__iter__()
 
@@ -56,13 +56,13 @@ def preprocess(
     """Apply `preprocess_example` of a package to n records.
 
     Args:
-        t2t: `problem.Problem`. The problem of the package.
+        t2t: `problem.Problem`, the problem of the package.
         records: dict of int32 tensors, ragged [n, (length)] or [n, 1].
-        known: the features that `hparams` of the package declares.
+        known: the features that the method `hparams` of the problem declares.
         mode: str. T2T's mode, "train" or "eval".
         hparams: `HParams` of the run.
-        note_unused: function that is called with each known feature that the package does not read
-            and models do not read either.
+        note_unused: function that is called with each known feature that neither the package nor a
+            model reads.
 
     Returns:
         dict of int32 tensors "inputs" and "targets", as in `records`.
@@ -89,7 +89,7 @@ def preprocess(
         example = {name: tf.cast(ids, tf.int64) for name, ids in example.items()}
         try:
             made = call_package(example)
-        except SystemExit as error:  # raised in AutoGraph's copy of the package's code
+        except SystemExit as error:  # raised by AutoGraph's copy of the package's code
             made = f"SystemExit: {error} ({code.co_filename}, line {code.co_firstlineno})"
         if not isinstance(made, dict) or not made.keys() >= set(names):
             raise DataError(

@@ -1,7 +1,7 @@
-"""The modalities of a package's features: T2T's names and their names in ut_keras.
+"""Convert T2T's names for the modalities of a package's features to those of ut_keras.
 
 by_feature(hparams)                       {"inputs": "symbol", "targets": "multi_label"}
-modality("targets", "multi_label", "mine")    DataError: no model reads it
+modality("targets", "multi_label", "mine")    DataError: no model supports it
 """
 
 import collections
@@ -38,9 +38,9 @@ def modality(feature: str, kind: str, title: str) -> features.Modality:
 
 
 def by_feature_without_vocabulary(t2t: problem.Problem, data_dir: str | None) -> dict[str, str]:
-    """Return {feature: T2T's modality} before there is a vocabulary, or {} if that fails.
+    """Return {feature: T2T's modality} before the vocabulary exists, or {} if that fails.
 
-    This calls `hparams` of the package with placeholders for encoders that do not exist yet.
+    The function calls the package's method `hparams` with placeholders for the missing encoders.
     """
     t2t = copy.copy(t2t)
     t2t._encoders = collections.defaultdict(text_encoder.ByteTextEncoder)
@@ -49,15 +49,15 @@ def by_feature_without_vocabulary(t2t: problem.Problem, data_dir: str | None) ->
     try:
         t2t.hparams(hparams, model_hparams)
         return dict(by_feature(hparams))
-    except Exception:  # it may need a vocabulary or the hparams of a run
+    except Exception:  # the package may need a vocabulary or the hparams of a run
         return {}
 
 
 def by_feature(hparams: hparam.HParams) -> dict[str, str]:
     """Return {feature: T2T's modality}.
 
-    T2T's older problems store it together with the vocabulary size. Then this function moves both
-    to `hparams.modality` and `hparams.vocab_size`.
+    Older problems of T2T store the modality together with the vocabulary size. For such a problem,
+    this function moves them to `hparams.modality` and `hparams.vocab_size`.
     """
     if hparams.modality or not hparams.target_modality:
         return hparams.modality

@@ -49,7 +49,7 @@ def shard_filepath(fname: str, num_shards: int) -> list[str]:
 
 
 def outputs_exist(filenames: list[str]) -> str | None:
-    """Return the first of the shuffled files that exists, or None."""
+    """Return the first existing file of the shuffled files, or None."""
     return next((name for name in map(_final, filenames) if os.path.exists(name)), None)
 
 
@@ -89,7 +89,7 @@ def shuffle_dataset(filenames: list[str], extra_fn: Callable | None = None) -> N
         raise DataError(
             "extra_fn must be None; packed_length packs examples. Received: a function."
         )
-    if outputs_exist(filenames):  # T2T does not shuffle files without the suffix either
+    if outputs_exist(filenames):  # as in T2T, files without the suffix are not shuffled
         return
     for name in filenames:
         examples = list(tfrecords.read(name))
@@ -119,8 +119,8 @@ def pack_examples(
     queue_size: int = 10,
     chop_long_sequences: bool = False,
 ) -> Samples:
-    """Pack several examples into one, without spacing, as T2T's problems do."""
-    del has_inputs, chop_long_sequences  # the examples show both
+    """Pack several examples into one, without spacing, as in T2T's problems."""
+    del has_inputs, chop_long_sequences  # both are determined from the examples
     if spacing:
         raise DataError(f"spacing must be 0. Received: {spacing}.")
     return packing.pack(examples, packed_length, queue_size)
@@ -137,7 +137,7 @@ def get_or_generate_vocab_inner(
     max_subtoken_length: int | None = None,
     reserved_tokens: Sequence[str] | None = None,
 ) -> text_encoder.SubwordTextEncoder:
-    """Return the subword vocabulary of a file, which is built and written if it is missing."""
+    """Read a subword vocabulary file; build and write the vocabulary if it is missing."""
     path = None
     if data_dir and vocab_filename:
         contract.validated(vocab_filename, contract.RELATIVE_FILE, "vocab_filename")
@@ -177,7 +177,7 @@ def generate_lines_for_vocab(
     Args:
         tmp_dir: str. Folder of the raw files.
         sources: list of [URL or name in tmp_dir, names of the files in that archive].
-        file_byte_budget: float. About how many characters of each file are read.
+        file_byte_budget: float. The approximate number of characters to read from each file.
     """
     for url, names, *_ in sources:
         for name in names:
@@ -210,7 +210,7 @@ def get_or_generate_txt_vocab(
 
 
 def maybe_download(directory: str, filename: str, uri: str) -> str:
-    """Return the path of a file in a folder; download or copy it if it is missing."""
+    """Return the path of a file in a folder; download or copy the file if it is missing."""
     path = os.path.join(directory, filename)
     if os.path.exists(path):
         return path
@@ -240,12 +240,12 @@ def archived(tmp_dir: str, url: str, name: str) -> str:
 
     Args:
         tmp_dir: str. Folder of the raw files.
-        url: str. URL of the archive or file, which is downloaded if it is missing. Or its path,
-            from which it is copied. Or its name in tmp_dir.
+        url: str. The archive or file: a URL, from which it is downloaded if it is missing, a path,
+            from which it is copied, or its name in tmp_dir.
         name: str. Name of the file in the archive or in tmp_dir.
 
     Raises:
-        DataError: if neither contains the file.
+        DataError: if neither the archive nor tmp_dir contains the file.
     """
     path = os.path.join(tmp_dir, name)
     if not os.path.exists(path):
@@ -263,5 +263,5 @@ def archived(tmp_dir: str, url: str, name: str) -> str:
 
 
 def unpacked(path: str) -> str:
-    """Return the folder of an unpacked archive; unlike in T2T it is never incomplete."""
+    """Return the folder of an unpacked archive. Unlike in T2T, it is never incomplete."""
     return unpacking.unpack(path, f"{path}.unpacked", ("*",), _MOST_UNPACKED)

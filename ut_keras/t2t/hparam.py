@@ -1,11 +1,12 @@
-"""Stand-in for T2T's HParams: the values of a set while its function changes them.
+"""Stand-in for T2T's HParams: mutable hparams, which the function of a set changes.
 
-    hparams = transformer.transformer_base()      an HParams with the values of the dataclass
+    hparams = transformer.transformer_base()      an HParams with the values of the set
     hparams.hidden_size = 128
     hparams.add_hparam("filter_size", 512)
 
-`to_dataclass` converts it to the frozen dataclass and reports fields that only the package reads.
-Such fields are hparams like others: `--hparams` changes them and hparams.json stores them.
+`to_dataclass` converts an HParams to the frozen dataclass. It prints a note about fields that only
+the package reads. Such fields are used like all other hparams: `--hparams` changes them, and
+hparams.json stores them.
 
 References: tensor2tensor/utils/hparam.py.
 """
@@ -25,13 +26,13 @@ _IGNORED = saved.T2T_BOOKKEEPING | saved.T2T_FUNCTION_TABLES | set(saved.RETIRED
 
 
 class NoSuchHParam(AttributeError):
-    """A field that does not exist is read."""
+    """The package reads a field that does not exist."""
 
 
 class HParams:
     """Named values, which can be read and set as attributes.
 
-    Setting a name that does not exist adds it, because functions of T2T's sets rely on this.
+    Setting a name that does not exist adds a field, because functions of T2T's sets rely on this.
     """
 
     def __init__(self, model_structure: Any = None, **values: Any) -> None:
@@ -45,11 +46,15 @@ class HParams:
         def __setattr__(self, name: str, value: Any) -> None: ...
 
     def add_hparam(self, name: str, value: Any) -> None:
-        """Add a field, or set it if it exists: ut_keras' sets have fields that T2T's lack."""
+        """Add a field, or set it if it exists.
+
+        Unlike in T2T, an existing field is no error, because ut_keras' sets have fields that T2T's
+        sets lack.
+        """
         self.__dict__[name] = value
 
     def set_hparam(self, name: str, value: Any) -> None:
-        """Set a field; raise ValueError if it does not exist."""
+        """Set a field, or raise ValueError if it does not exist."""
         if name not in self.__dict__:
             raise ValueError(f"name must be one of {', '.join(self.__dict__)}. Received: {name}.")
         self.__dict__[name] = value
@@ -119,7 +124,8 @@ def to_dataclass(hparams: HParams | BasicHParams, title: str) -> BasicHParams:
 
     Raises:
         UserError: if `hparams` is neither.
-        HParamError: if a value has the wrong type or is out of range, or a function is replaced.
+        HParamError: if a value has the wrong type or is out of range, or if an hparam replaces a
+            function of T2T.
     """
     if not isinstance(hparams, HParams):
         if not isinstance(hparams, hparam_lib.BasicHParams):
@@ -133,7 +139,7 @@ def to_dataclass(hparams: HParams | BasicHParams, title: str) -> BasicHParams:
             f"note: {title} adds {', '.join(added)}, which only the package can read"
         )
     ours = {name: values[name] for name in values if name in known}
-    kept = json.loads(HParams(**added).to_json())  # as hparams.json returns them
+    kept = json.loads(HParams(**added).to_json())  # the same values as after reading hparams.json
     return hparam_lib.from_dict({**ours, "added": kept})
 
 

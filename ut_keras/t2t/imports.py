@@ -1,12 +1,12 @@
-"""What each module of T2T imports, and so what a package can reach through it.
+"""The imports of each module of T2T, which a package can access through it.
 
 `scripts/t2t_modules.py --source=…` writes this file from the source of tensor2tensor 1.15.7.
 
     translate_envi.problem.DatasetSplit.TRAIN        data_generators.problem, through another module
 
-TARGETS maps a name to what it usually stands for. A target that begins with a dot is a module of
-T2T, without "tensor2tensor". BY_MODULE lists the names by module. There, NAME=TARGET marks a name
-that stands for something else than in TARGETS.
+TARGETS maps each name to the module or object that it usually means. A target that begins with a
+dot is in T2T; "tensor2tensor" is omitted. BY_MODULE lists the names by module. There, NAME=TARGET
+marks a name that has another target than in TARGETS.
 """
 
 _TARGETS = """

@@ -1,33 +1,36 @@
-"""Placeholders for names that a user's package imports and ut_keras does not have."""
+"""Placeholders for names that a user's package imports and that ut_keras does not have."""
 
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ut_keras.errors import UserError
 
-packages_loading = 0  # number of packages that are being imported, see `usr_dir.load`
+packages_loading = 0  # number of packages that are being imported (see `usr_dir.load`)
 _printed: set[str] = set()
 
 
 def print_once(line: str) -> None:
-    """Print a line unless it was printed before; a command creates a problem several times."""
+    """Print a line unless it was printed before.
+
+    A command may create the same problem, and so the same note, several times.
+    """
     if line not in _printed:
         _printed.add(line)
         print(line, flush=True)
 
 
 class Missing(UserError, ImportError):
-    """A name of T2T or TensorFlow 1 is not supported; the message names an alternative."""
+    """A name of T2T or TensorFlow 1 is not supported. The message names an alternative."""
 
 
 class Absent:
     """A placeholder for an unsupported function, class or value.
 
-    A package can import it, access its attributes and derive classes from it. While the package is
-    imported, it can also be called (for example as a decorator) and used in arithmetic. The result
-    is the placeholder again. No object is an instance of it. Any other use raises `Missing`. This
-    includes `==`: if the placeholder were unequal to everything, a package could silently take the
-    wrong branch.
+    A package can import the placeholder, access its attributes and derive classes from it. While
+    the package is being imported, the placeholder can also be called (for example, as a decorator)
+    and used in arithmetic. The result is a placeholder again. No object is an instance of it. Any
+    other use raises `Missing`. This includes `==`, because a package could silently take the wrong
+    branch if the placeholder were unequal to everything.
 
     Args:
         name: str. The unsupported name.
@@ -50,7 +53,7 @@ class Absent:
         return self
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type]:
-        # `__new__`, because bases before it in a class of the package do not override it.
+        # The class defines `__new__`, because other base classes rarely override this method.
         return (type("Absent", (), {"__new__": lambda *args, **kwargs: self._raise_missing()}),)
 
     def __instancecheck__(self, instance: Any) -> bool:

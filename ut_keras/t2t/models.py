@@ -1,8 +1,8 @@
-"""Stand-in for T2T's model modules: model classes to derive from, and functions of sets.
+"""Stand-in for T2T's model modules: base classes of models, and functions of hparams sets.
 
-A subclass that defines methods is a TensorFlow 1 model, which is not supported. A subclass without
-methods is an alias of a built-in model. The function of a set returns the built-in set of that name
-as an `HParams`, whose values can be changed.
+A subclass without methods is an alias of a built-in model. A subclass that defines methods is a
+TensorFlow 1 model, which is not supported. The function of a set returns the built-in set of that
+name as an `HParams`, whose values can be changed.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ for _name in models.names():  # Transformer, LSTMSeq2seqAttention, …
 
 
 def built_in_name(model_class: type) -> str | None:
-    """Return the built-in model that a class is an alias of; None if it defines methods."""
+    """Return the name of the built-in model for a class, or None if it defines methods."""
     for cls in model_class.__mro__:
         if cls.__module__ == __name__:
             return getattr(cls, "BUILT_IN_NAME", None)
@@ -41,7 +41,7 @@ def built_in_name(model_class: type) -> str | None:
 
 
 def basic_params1() -> hparam.HParams:
-    """Return T2T's `basic_1`; its fields decide later which dataclass it becomes."""
+    """Return T2T's set `basic_1`. Its fields later determine which dataclass it becomes."""
     return hparam.from_dataclass(BasicHParams().override(BASIC))
 
 
@@ -66,7 +66,7 @@ def update_hparams_for_tpu(hparams: hparam.HParams) -> hparam.HParams:
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    """Return the function of a set, which returns an `HParams`, or of a range."""
+    """Return the function of a hparams set, which returns an `HParams`, or of a range."""
     if name in RANGES:
         return RANGES.get(name)
     if name not in hparams_lib.names():

@@ -1,10 +1,10 @@
-"""T2T's modules by name, each a stand-in or a module of unsupported names.
+"""Find the stand-in for a module of T2T, or a module of placeholders.
 
 from tensor2tensor.utils import registry             ut_keras.t2t.registry
 from tensor2tensor.data_generators import gym_env    a name that raises an error when it is used
 
-So the problems and sets of a package work although, for example, its models do not. As in T2T, a
-package can reach a module through another module that imports it:
+Therefore the problems and sets of a package work even if, for example, its models do not. As in
+T2T, a package can access a module through another module that imports it:
 
 translate_envi.problem.DatasetSplit              data_generators.problem.DatasetSplit
 """
@@ -76,12 +76,12 @@ _NEAREST = {
     "utils.trainer_lib": "ut_keras.training.trainer",
     "visualization": "ut-visualize",
 }
-# Functions that know why a name that T2T registers is not supported; the first reason counts.
+# Functions that return why a name that T2T registers is not supported. The first reason is used.
 _WHY_NOT: dict[str, tuple[Callable, ...]] = {
     "data_generators": (PROBLEMS.unsupported_reason,),
     "models": (models.why_not, SETS.unsupported_reason),
 }
-# Functions that may be called and have no effect. --random_seed sets the seeds.
+# Functions that a package may call and that have no effect. The flag --random_seed sets the seeds.
 _NO_OP_FUNCTIONS = ("utils.trainer_lib.set_random_seed", "utils.mlperf_log.transformer_print")
 
 
@@ -102,7 +102,7 @@ def find(name: str) -> types.ModuleType:
 
 
 def missing(name: str) -> Missing:
-    """Return the error for an unsupported name; NAME is without "tensor2tensor."."""
+    """Return the error for an unsupported name, given without "tensor2tensor."."""
     registered = naming.camelcase_to_snakecase(name.rpartition(".")[2])
     reasons = (why_not(registered) for why_not in _WHY_NOT.get(name.partition(".")[0], ()))
     fitting = [key for key in _NEAREST if name.startswith(key)]
@@ -143,14 +143,14 @@ class _Module(types.ModuleType):
         return Absent(full, missing) if target is None else _resolve_import(full, target)
 
     def _imports(self) -> Mapping[str, str]:
-        """Return the imports of T2T's module; for a module unknown to T2T 1.15, all stand-ins."""
+        """Return the imports of T2T's module, or all stand-ins if T2T 1.15 lacks the module."""
         return imports.BY_MODULE.get(self._name, _DEFAULT_IMPORTS)
 
     def _stand_in(self) -> types.ModuleType:
         return importlib.import_module(f".{STAND_INS[self._name]}", "ut_keras.t2t")
 
     def _public(self) -> list[str]:
-        """Return the names for `import *`: the stand-in's, and the imports of T2T's module."""
+        """Return the names that `import *` imports: those of the stand-in and T2T's imports."""
         if self._name in _FOLDERS:
             return []
         carried = [*imports.BY_MODULE.get(self._name, ())]
@@ -171,7 +171,7 @@ _DEFAULT_IMPORTS = {
 
 
 def _resolve_import(full, target):
-    """Return the module or value that T2T's module imports, or `Absent` if it is unsupported."""
+    """Return the module or value that T2T's module imports, or `Absent` if unsupported."""
     folder, _, name = target.rpartition(".")
     if target.startswith("."):
         target = target.removeprefix(".")
@@ -188,5 +188,5 @@ def _resolve_import(full, target):
 
 def _is_own_definition(value):
     """Return whether a value is defined in ut_keras and is not a module."""
-    made_in = getattr(getattr(value, "func", value), "__module__", "ut_keras")  # if a partial
+    made_in = getattr(getattr(value, "func", value), "__module__", "ut_keras")  # func of a partial
     return not isinstance(value, types.ModuleType) and made_in.startswith("ut_keras")

@@ -1,22 +1,23 @@
-"""Stand-in for data_generators.multi_problem: training on several text problems at once.
+"""Stand-in for data_generators.multi_problem, which trains on several text problems at once.
 
     class Mine(multi_problem.MultiProblem):
         def __init__(self, was_reversed=False, was_copy=False):
             super().__init__(was_reversed, was_copy)
-            self.task_list = [Tales(), Reviews(), Titles()]       a language model, then others
+            self.task_list = [Tales(), Reviews(), Titles()]       the first is a language model
 
-One language model learns all problems. Its vocabulary is the one of the first problem, then one id
-per problem (the task id), then one id per class:
+One language model learns all problems. Its vocabulary is that of the first problem, followed by one
+id per problem (the task id) and one id per class. The examples are sequences of ids:
 
     Tales      a text                    [task] text EOS
     Reviews    inputs, class             inputs [task] [class]
     Titles     inputs, targets           inputs [task] targets EOS
 
-A pass of training has as many examples as all problems together. Each problem contributes its
-share, which the hparams set.
+An epoch has as many examples as all problems together. The hparams determine the share of each
+problem.
 
-References: tensor2tensor/data_generators/multi_problem.py. In T2T 1.15 its loss functions pass one
-argument too many to a function and fail. ut_keras computes the intended losses.
+References: tensor2tensor/data_generators/multi_problem.py. The loss functions of this module in T2T
+1.15 fail, because they pass one argument too many to a function. ut_keras computes the intended
+losses.
 """
 
 import collections
@@ -39,7 +40,7 @@ _NO_LIMIT = 2**31 - 1
 
 
 class MultiProblem(t2t_problem.Problem):
-    """Several problems with T2T's methods; a subclass fills `task_list`."""
+    """Several problems with T2T's methods. A subclass fills `task_list`."""
 
     def __init__(self, was_reversed: bool = False, was_copy: bool = False) -> None:
         super().__init__(was_reversed, was_copy)
@@ -60,7 +61,7 @@ class MultiProblem(t2t_problem.Problem):
 
 
 def adapt(t2t: t2t_problem.Problem) -> problem.Problem:
-    """Return a T2T problem or multi-problem as a `problems.Problem`."""
+    """Wrap a T2T problem or multi-problem as a `problems.Problem`."""
     return AdaptedMulti(t2t) if isinstance(t2t, MultiProblem) else adapted_problem.adapt(t2t)
 
 
@@ -112,8 +113,8 @@ class AdaptedMulti(problem.Problem):
     def _extended(self, data_dir):
         """Return the first problem's vocabulary, extended by entries for tasks and classes.
 
-        No text contains these entries. T2T decodes them to nothing; ut_keras decodes a class to its
-        name.
+        No text contains these entries. T2T decodes them to an empty string, while ut_keras decodes
+        a class to its name.
         """
         encoder = self.tasks[0].feature_encoders(data_dir)["targets"]
         if not isinstance(encoder, text_encoder.SubwordTextEncoder):
@@ -136,7 +137,7 @@ class AdaptedMulti(problem.Problem):
     def feature_metrics(self, data_dir: str | None) -> problem.Metrics:
         from ut_keras import metrics as metrics_lib
 
-        self.feature_encoders(data_dir)  # also sets the task ids
+        self.feature_encoders(data_dir)  # this call also sets the task ids
         return {
             f"{name}_{task.name}": features.FeatureMetric(
                 functools.partial(_metric, metrics_lib.get(name), task.t2t.task_id)
@@ -174,7 +175,7 @@ class AdaptedMulti(problem.Problem):
             rest = rest[number:]
 
     def with_hparams(self, hparams: Any, split: str | None = None) -> "AdaptedMulti":
-        _mixture(hparams, len(self.t2t.task_list))  # raises for invalid hparams
+        _mixture(hparams, len(self.t2t.task_list))  # raises an error for invalid hparams
         other = copy.copy(self)
         other._tasks_to_read = other.tasks = [
             task.with_hparams(hparams, split) for task in self.tasks
@@ -216,8 +217,8 @@ class JointExampleParser:
         self._longest = hparams.multiproblem_fixed_train_length
         label = hparams.multiproblem_label_weight
         self._reweighs = training and hparams.multiproblem_reweight_label_loss
-        # Two shares of the loss by task: before the targets, and targets. The first task has only
-        # targets.
+        # Each task has two shares of the loss: one for the positions before the targets, one for
+        # the targets. The first task has only targets.
         self._shares = [0.0, 1.0] + [1 - label, label] * (len(tasks) - 1)
         ids = features.FeatureSpec(max(self._first_task, t2t.get_max_num_classes()))
         self._specs = {"inputs": ids._replace(default=text_encoder.EOS), "targets": ids}
@@ -227,7 +228,7 @@ class JointExampleParser:
     def parse(self, files: Any, records: Any) -> dict[str, Any]:
         """Return the features of n records: {"targets": ids [n, (length)]}.
 
-        With reweighting there are also "weights", float [n, (length)].
+        With `multiproblem_reweight_label_loss`, the dict also has "weights", float [n, (length)].
 
         Args:
             files: string tensor [n], the paths of the records' files.
@@ -259,8 +260,9 @@ class JointExampleParser:
     def _weights(self, joined, task, first):
         """Return the weights that give T2T's loss of a batch.
 
-        The loss is a sum over problems. Each contributes the mean over its targets, which begin at
-        `first`, and the mean over the positions before them, each multiplied by its share.
+        The loss is a sum over problems. Each problem contributes two means, each multiplied by its
+        share: the mean over its targets, which begin at `first`, and the mean over the positions
+        before them.
         """
         import tensorflow as tf
 
@@ -282,7 +284,7 @@ def _cut(rows, most):
 
 
 def _metric(function, task_id, logits, targets, features):
-    """Return a metric over the positions after the id of one task."""
+    """Return a metric of the positions after the task id, for the examples of one task."""
     import tensorflow as tf
 
     is_task = tf.cast(targets == task_id, tf.float32)
@@ -316,7 +318,7 @@ def _check_tasks(t2t):
 
 
 def _mixture(hp, number):
-    """Return the `Mixture` of `number` problems; raise DataError if the hparams are invalid."""
+    """Return the `Mixture` of `number` problems, or raise DataError for invalid hparams."""
     from ut_keras.data.reading import example_order
 
     if hp.multiproblem_per_task_threshold:

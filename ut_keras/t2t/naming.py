@@ -7,26 +7,27 @@ from typing import Any
 
 from ut_keras.errors import DataError
 
-# Before a capital that small letters or digits follow, and between one of these and a capital.
+# Matches before a capital letter that is followed by a small letter or digit, and between a small
+# letter or digit and a capital letter.
 _BOUNDARY = re.compile(r"(?<=.)(?=[A-Z][a-z0-9]+)|(?<=[a-z0-9])(?=[A-Z])")
 
 
 def camelcase_to_snakecase(name: str) -> str:
-    """Return TranslateEnFa8k as translate_en_fa8k."""
+    """Convert a name such as TranslateEnFa8k to translate_en_fa8k."""
     return _BOUNDARY.sub("_", name).lower()
 
 
 def snakecase_to_camelcase(name: str) -> str:
-    """Return translate_en_fa8k as TranslateEnFa8k."""
+    """Convert a name such as translate_en_fa8k to TranslateEnFa8k."""
     return "".join(word[:1].upper() + word[1:] for word in name.split("_"))
 
 
 class NoSuchName(DataError, AttributeError):
-    """A package uses a metric or modality name that T2T 1.15 lacks."""
+    """A package uses the name of a metric or modality that T2T 1.15 does not have."""
 
 
 class _NameTable(types.SimpleNamespace):
-    """A class of T2T whose attributes are names."""
+    """A class of T2T whose attributes are names of metrics or modalities."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -55,9 +56,9 @@ ModalityType = _name_table(
     REAL_L2_LOSS="real_l2",
     REAL_LOG_POISSON_LOSS="real_log_poisson",
 )
-# T2T's registry.Modalities, which its older problems use.
+# T2T's registry.Modalities, which older problems of T2T use.
 Modalities = _name_table("Modalities", "symbol class_label generic image audio real video")
-# An evaluation skips metrics that ut_keras does not have and prints a note.
+# If ut_keras does not have a metric, an evaluation skips it and prints a note.
 Metrics = _name_table(
     "Metrics",
     """

@@ -1,14 +1,15 @@
-"""Samples of all splits from one call, for problems with `is_generate_per_split = False`.
+"""Store the samples of all splits, for problems with `is_generate_per_split = False`.
 
     sample 0, 1, 2, … -> file 0, 1, …, 8 (train), 9 (dev), 0, 1, …
 
-As in T2T, the samples go to the files in turn, and a sample belongs to the split of its file. All
-samples are stored until they are written, because a second call may yield other samples or another
-order. Then training would see evaluation data. The storage has no name in the folder, so that a
-package that reads every file of the folder does not find it.
+Such a problem yields the samples of all splits in one pass. As in T2T, the samples go to the files
+in turn, and a sample belongs to the split of its file. All samples are stored until they are
+written, because a second pass may yield other samples or another order, so that training would see
+evaluation data. The storage file has no name in the folder, so that a package that reads every file
+of the folder does not find it.
 
     .ut_keras-records/datagen.<problem>-splits.json
-                                identifies the pass while only some of the splits are written
+                                identifies the pass until all splits are written
 """
 
 import itertools
@@ -29,7 +30,7 @@ class OnePass:
     Args:
         samples: `generation.Samples`. The samples of all splits.
         num_shards: dict from split to its number of files, in T2T's order.
-        data_dir: str. Folder of the data files; its disk also stores the samples.
+        data_dir: str. Folder of the data files. The samples are stored on the same disk.
         filename: str. Beginning of the names of the data files, before the split.
     """
 
@@ -49,7 +50,7 @@ class OnePass:
         self._identity = {"shards": dict(num_shards), **samples.identity}
 
     def read(self, split: str) -> Iterator[Any]:
-        """Yield the samples of a split from the first one."""
+        """Yield the samples of a split, beginning with the first one."""
         file = self._files[split]
         file.seek(0)
         while True:
@@ -59,10 +60,10 @@ class OnePass:
                 return
 
     def check_same(self) -> None:
-        """Check that the splits that exist come from this pass.
+        """Check that the existing splits come from this pass.
 
         Raises:
-            DataError: if they come from another pass or an unknown one.
+            DataError: if they come from another pass or from an unknown pass.
         """
         there = self._written()
         path = own_files.find(self._data_dir, self._record, self._identity)

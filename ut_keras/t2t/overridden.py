@@ -1,4 +1,4 @@
-"""Checks which of T2T's methods a package's problem overrides, and their signatures."""
+"""Check which methods of T2T a package's problem overrides, and their signatures."""
 
 import inspect
 from collections.abc import Callable
@@ -9,7 +9,8 @@ from ut_keras.errors import DataError
 from ut_keras.t2t import missing, problem, text_problems
 
 _STAND_INS = "ut_keras.t2t."
-# Method that ut_keras does not call -> what to override instead. Ignoring it would change data.
+# Method that ut_keras does not call -> method to override instead. Ignoring an override of these
+# methods would change the data.
 _UNSUPPORTED = {
     "dataset": "preprocess_example",
     "decode_example": "example_reading_spec",
@@ -21,7 +22,7 @@ _UNSUPPORTED = {
     "_maybe_pack_examples": "packed_length",
     "_pack_fn": "packed_length",
 }
-# Ignored methods and attributes -> why. They do not change data or results.
+# Method or attribute that is ignored -> reason. These do not change data or results.
 _IGNORED = {
     "decode_hooks": "use ut-bleu to score decoded text",
     "eval_hooks": "the trainer writes its own summaries",
@@ -58,7 +59,7 @@ _T2T_ARGUMENTS = {
     "update_task_ids": "encoder_vocab_size",
     "vocab_data_files": "",
 }
-INIT_ARGUMENTS = {"was_reversed": False, "was_copy": False}  # of T2T's call of Problem
+INIT_ARGUMENTS = {"was_reversed": False, "was_copy": False}  # with which T2T calls a problem class
 
 
 def check(t2t: problem.Problem) -> None:
@@ -95,7 +96,7 @@ def _check_signatures(t2t):
         ):
             words.append("input_files")
         if name == "get_or_create_vocab" and is_unchanged(t2t, "feature_encoders"):
-            words.append("force_get")  # T2T's feature_encoders passes it
+            words.append("force_get")  # T2T's feature_encoders passes this argument
         found = inspect.getattr_static(t2t, name)
         title = f"{cls.__name__}.{name}"
         if isinstance(found, property) or not callable(getattr(t2t, name)):
@@ -119,7 +120,7 @@ def check_call(
         by_name: bool. Whether T2T passes keyword arguments.
 
     Raises:
-        DataError: if the function cannot be called like this.
+        DataError: if the function cannot be called with these arguments.
     """
     try:
         signature = inspect.signature(function, follow_wrapped=False)
@@ -130,7 +131,7 @@ def check_call(
             *(() if by_name else arguments), **dict.fromkeys(arguments if by_name else ())
         )
     except TypeError:
-        # The signature of a bound method lacks its first argument.
+        # The signature of a bound method does not contain `self`.
         first = "self" if "(self" in expected else ""
         parts = [first, *map(str, signature.parameters.values())]
         name = title.rpartition(".")[2].split()[-1]
@@ -155,7 +156,7 @@ def _check_vocabulary(t2t):
 
 
 def is_unchanged(t2t: Any, *names: str) -> bool:
-    """Return whether the class overrides none of the stand-ins' methods or properties."""
+    """Return whether a class overrides none of these methods and properties of the stand-ins."""
     for name in names:
         cls = next((cls for cls in type(t2t).__mro__ if name in vars(cls)), None)
         if cls and not cls.__module__.startswith(_STAND_INS):

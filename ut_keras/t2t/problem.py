@@ -1,6 +1,7 @@
 """Stand-in for data_generators.problem: the base class of a package's problems.
 
-`adapted_problem` reads the attributes and calls the methods. ut_keras reads and batches the data.
+`adapted_problem` reads the attributes of a problem and calls its methods. ut_keras itself reads and
+batches the data.
 
 References: tensor2tensor/data_generators/problem.py.
 """
@@ -24,10 +25,11 @@ class DatasetSplit:
     TEST = "test"
 
 
-# T2T's name of a split in code -> its name in file names and in ut_keras; and the inverse.
+# T2T's name of a split in code -> name of the split in file names and in ut_keras. Then the
+# inverse.
 SPLIT_OF_FILES = {"train": "train", "eval": "dev", "test": "test"}
 SPLIT_OF_T2T = {name: word for word, name in SPLIT_OF_FILES.items()}
-# T2T's ids of kinds of text, from 0. T2T's models embed them.
+# T2T's ids of kinds of text, from 0. T2T's models have an embedding for these ids.
 _SPACES = """
     GENERIC IMAGE_LABEL EN_CHR EN_TOK EN_BPE_TOK FR_CHR FR_TOK DE_CHR DE_TOK DE_BPE_TOK DIGIT_0
     DIGIT_1 AUDIO_WAV AUDIO_SPECTRAL PARSE_CHR PARSE_TOK ZH_TOK ICE_CHAR ICE_TOK ICE_PARSE_TOK
@@ -40,14 +42,14 @@ TaskID: Any = types.SimpleNamespace(**{name: i for i, name in enumerate(_TASKS.s
 
 
 def default_hparams() -> hparam.HParams:
-    """Return the values that `Problem.hparams` changes."""
+    """Return the initial values, which `Problem.hparams` then changes."""
     return hparam.HParams(
         loss_multiplier=1.0,
         batch_size_multiplier=1,
         stop_at_eos=0,
         modality={},
         vocab_size={},
-        # T2T's older problems set these to (modality, vocabulary size).
+        # Older problems of T2T set these to (modality, vocabulary size).
         input_modality={},
         target_modality=None,
         input_space_id=0,
@@ -57,7 +59,7 @@ def default_hparams() -> hparam.HParams:
 
 
 def default_model_hparams() -> hparam.HParams:
-    """Return the model hparams for `Problem.hparams` if no set is known."""
+    """Return the model hparams for `Problem.hparams` if the hparams set is unknown."""
     return hparam.HParams(
         max_input_seq_length=0,
         max_target_seq_length=0,
@@ -71,12 +73,12 @@ def default_model_hparams() -> hparam.HParams:
 
 
 def preprocess_example_common(example: dict[str, Any], mode: str, hparams: Any) -> dict[str, Any]:
-    """Return the example unchanged: the input pipeline cuts it as the hparams require."""
+    """Return the example unchanged, because the input pipeline truncates it (see hparams)."""
     return example
 
 
 class RequiredAttribute:
-    """An attribute that a subclass must define; reading it otherwise raises DataError."""
+    """An attribute that a subclass must define. Reading it otherwise raises DataError."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -111,7 +113,7 @@ class Problem:
 
     @property
     def task_id(self) -> int:
-        """The id that precedes the targets; it is not an id of the vocabulary."""
+        """The id that precedes the targets. It is not an id of the vocabulary."""
         return self._task_id
 
     def set_task_id(self, new_task_id: int) -> None:

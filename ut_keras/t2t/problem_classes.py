@@ -1,10 +1,11 @@
-"""T2T's own problems as base classes, which use the built-in problems of ut_keras.
+"""T2T's own problems as base classes for a package's problems.
 
     from tensor2tensor.data_generators import imdb
 
     class MyReviews(imdb.SentimentIMDB): …      samples, labels and vocabulary of "sentiment_imdb"
 
-The name of a class is the registered name of the built-in problem in CamelCase, as in T2T.
+The classes use the built-in problems of ut_keras. As in T2T, the name of a class is the registered
+name of the built-in problem in CamelCase.
 """
 
 import functools
@@ -32,14 +33,14 @@ _BASES = {
 
 @functools.cache
 def find(class_name: str) -> type | None:
-    """Return the class with a name, or None if there is no such text problem."""
+    """Return the class with the name `class_name`, or None if no text problem has it."""
     name = naming.camelcase_to_snakecase(class_name)
     ours = problems.get(name) if name in REGISTRY else None
     one_vocabulary = getattr(ours, "feature_encoders", find).__module__ == our_text.__name__
     if not isinstance(ours, our_text.Text2TextProblem) or not one_vocabulary:
         return None
     if type(ours).generate_encoded_samples is not Problem.generate_encoded_samples:
-        return None  # its samples are not only texts
+        return None  # the samples of this problem are not only texts
     said = ("approx_vocab_size", "max_samples_for_vocab", "oov_token", "packed_length")
     values = {"_built_in": ours, "name": name} | {name: getattr(ours, name, None) for name in said}
     values["vocab_type"] = ours.vocab_type.replace("characters", "character")  # T2T's word
@@ -64,7 +65,7 @@ class _BuiltInProblem:
         shards = {name: self._built_in.num_shards(name) for name in self._built_in.splits}
         own_text = not overridden.is_unchanged(self, "source_data_files", "generate_samples")
         if own_text and isinstance(self, translate.TranslateProblem):
-            shards.pop("test", None)  # T2T's problems have no test split
+            shards.pop("test", None)  # this problem has no test split in T2T
         return [{"split": SPLIT_OF_T2T[name], "shards": shards[name]} for name in shards]
 
     @property
@@ -79,9 +80,9 @@ class _BuiltInProblem:
             return super().generate_samples(data_dir, tmp_dir, dataset_split)  # type: ignore[misc]
         ours = self._built_in
         split = SPLIT_OF_FILES[dataset_split]
-        if split not in ours.splits:  # T2T's problems only distinguish training from other splits
+        if split not in ours.splits:  # T2T's problems only distinguish training from evaluation
             split = "dev"
-        if ours.vocab_type == "tokens":  # T2T's problems build it here
+        if ours.vocab_type == "tokens":  # T2T's problems build this vocabulary here
             path = os.path.join(data_dir, self.vocab_filename)
             if not os.path.exists(path):
                 store_new(ours.build_vocab(ours.texts_for_vocab(data_dir, tmp_dir)), path)
@@ -97,7 +98,7 @@ class _BuiltInProblem:
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterable[str]:
         sources = ["source_data_files", "vocab_data_files"]
-        if not isinstance(self, translate.TranslateProblem):  # its vocabulary is built from files
+        if not isinstance(self, translate.TranslateProblem):  # these read files for the vocabulary
             sources.append("generate_samples")
         if not overridden.is_unchanged(self, *sources):
             return super().generate_text_for_vocab(data_dir, tmp_dir)  # type: ignore[misc]

@@ -1,10 +1,10 @@
-"""Stand-in for T2T's registry, which adds to the registries of ut_keras.
+"""Stand-in for T2T's registry, which adds entries to the registries of ut_keras.
 
     @registry.register_problem                 under the name of the class, such as poetry_lines
     @registry.register_hparams("other_name")
 
-A name of the package replaces a built-in entry of the same name, and a note is printed. This is not
-an error because T2T has fewer names than ut_keras.
+If a built-in entry has the same name, the package's entry replaces it and a note is printed. This
+is not an error, because ut_keras has names that are free in T2T.
 
 References: tensor2tensor/utils/registry.py.
 """
@@ -98,9 +98,9 @@ register_base_problem = register_problem
 
 
 def _ignored_registration(kind, instead):
-    """Return a decorator for registrations that T2T's trainer uses and ut_keras does not.
+    """Return a decorator for kinds of registrations that T2T uses and ut_keras does not.
 
-    It prints a note. The rest of the package works.
+    The decorator prints a note. The rest of the package still works.
     """
 
     def say(name, thing):
@@ -121,7 +121,7 @@ register_pruning_strategy = register_pruning_params = _ignored_registration(
 
 
 def problem(problem_name: str, **kwargs: Any) -> Any:
-    """Return the problem with a name; for a package's problem, an instance of its class."""
+    """Return the problem with a name. A package's problem is an instance of its own class."""
     found = problems_lib.get(problem_name)
     return getattr(found, "t2t", found)
 
@@ -129,7 +129,7 @@ def problem(problem_name: str, **kwargs: Any) -> Any:
 def hparams(name: str) -> hparam.HParams:
     """Return the values of a set as an `HParams`, including fields that a package adds."""
     function = SETS.get(name)
-    function = getattr(function, "__wrapped__", function)  # a package's: unconverted
+    function = getattr(function, "__wrapped__", function)  # the package's function, unconverted
     overridden.check_call(function, f"hparams set {name}", (), f"{function.__name__}()")
     values = function()
     return values if isinstance(values, hparam.HParams) else hparam.from_dataclass(values)

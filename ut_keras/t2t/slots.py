@@ -1,11 +1,12 @@
-"""Loads the slots of T2T's optimizers, so that ut_keras can resume a T2T run.
+"""Load the slots of T2T's optimizers, so that ut_keras can resume a T2T run.
 
     model = t2t_import.load_checkpoint(t2t_output_dir, "transformer")
     optimizer = optimizers.get(model.hparams)
     slots.load_optimizer(t2t_output_dir, model, optimizer)
 
-T2T's checkpoint contains the slots as training/WEIGHT/OPTIMIZER, training/WEIGHT/OPTIMIZER_1, ...
-in the order in which its optimizer creates them.
+A slot is a variable of the optimizer for one weight, such as a moment. T2T's checkpoint contains
+the slots as training/WEIGHT/OPTIMIZER, training/WEIGHT/OPTIMIZER_1, ... in the order in which its
+optimizer creates them.
 """
 
 import re
@@ -35,7 +36,7 @@ def load_optimizer(
         int, the number of updates.
 
     Raises:
-        ValueError: if there is no checkpoint, or it belongs to another optimizer.
+        ValueError: if there is no checkpoint, or if it belongs to another optimizer.
     """
     variables = t2t_import.read_checkpoint(t2t_output_dir, "global_step", _SCOPE)
     return assign(model, optimizer, variables)
@@ -46,8 +47,8 @@ def assign(
 ) -> int:
     """Load the optimizer's slots from a dict of T2T's variable name to array.
 
-    T2T has no slots for a weight that never had a gradient. The optimizer's slots of such a weight
-    do not change. Arguments, results and errors are the same as in `load_optimizer`.
+    T2T has no slots for a weight that never had a gradient. The slots of such a weight keep their
+    values. Arguments, return value and errors are the same as for `load_optimizer`.
     """
     optimizer.build(model.trainable_variables)
     slots = optimizer.slots()
@@ -74,10 +75,10 @@ def assign(
 
 
 def _merge_shards(slot, entry, names, variables):
-    """Return one slot of a weight, joined from its shards; empty shards are skipped."""
+    """Join the shards of one slot of a weight. Empty shards are skipped."""
     shapes = zip(names, entry.shapes, strict=True)
     present = [name for name, shape in shapes if shape[0] > 0]
-    t2t_import.check_finite(present, variables)  # T2T's empty shards hold NaN
+    t2t_import.check_finite(present, variables)  # without T2T's empty shards, which contain NaN
     filled = [np.asarray(variables[name]) for name in present]
     size = sum(part.size for part in filled)
     if size != np.prod(slot.shape):

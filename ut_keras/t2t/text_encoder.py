@@ -1,6 +1,6 @@
-"""Stand-in for data_generators.text_encoder: built-in encoders with T2T's arguments.
+"""Stand-in for data_generators.text_encoder: encoders of ut_keras with T2T's arguments.
 
-`to_built_in` converts such an encoder to a plain built-in one, which a run can store.
+`to_built_in` converts such an encoder to a plain encoder of ut_keras, which a run can store.
 
 References: tensor2tensor/data_generators/text_encoder.py.
 """
@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
 
 
 def to_unicode(s: str | bytes, ignore_errors: bool = False) -> str:
-    """Return text unchanged and decode bytes."""
+    """Return a str unchanged, and decode bytes."""
     return s.decode("utf-8", "ignore" if ignore_errors else "strict") if isinstance(s, bytes) else s
 
 
@@ -57,11 +57,11 @@ class _T2TDecoding(text_encoder.TextEncoder):
 
 
 class _NoSizeError(DataError, NotImplementedError):
-    """A package's encoder has no `vocab_size`; training needs it, data generation does not."""
+    """A package's encoder has no `vocab_size`, which training requires."""
 
 
 class TextEncoder(text_encoder.TextEncoder):
-    """Encodes numbers that are separated by spaces; base class of a package's encoders."""
+    """Encodes numbers that are separated by spaces. Packages may derive from this class."""
 
     def __init__(self, num_reserved_ids: int = NUM_RESERVED_TOKENS) -> None:
         self._num_reserved_ids = num_reserved_ids
@@ -77,8 +77,8 @@ class TextEncoder(text_encoder.TextEncoder):
         )
 
     def encode(self, s: str) -> list[int]:
-        # Only numbers that the encoder in an exported model accepts: `int` also accepts "1_0" and
-        # "\u0663".
+        # The encoder in an exported model accepts the same numbers. Python's `int` accepts more,
+        # such as "1_0" and "\u0663".
         for word in s.split():
             if not _NUMBER.fullmatch(word):
                 raise DataError(
@@ -121,12 +121,13 @@ class ClassLabelEncoder(_T2TDecoding, text_encoder.ClassLabelEncoder):
     ) -> None:
         super().__init__(labels=class_labels, filename=class_labels_fname)
 
-    # The built-in encoder returns a list of one id. `to_built_in` restores this.
+    # This method returns an int, as in T2T. An encoder of ut_keras, such as the result of
+    # `to_built_in`, returns a list with one id.
     def encode(self, s: str) -> int:  # type: ignore[override]
         return super().encode(s)[0]
 
     def decode(self, ids: Any, strip_extraneous: bool = False) -> str:
-        """Decode an int, or a list or array of one int; no class id is reserved."""
+        """Decode an int, or a list or array of one int. No class id is reserved."""
         return super().decode(np.ravel(ids).tolist())
 
 
@@ -157,7 +158,11 @@ class SubwordTextEncoder(_T2TDecoding, text_encoder.SubwordTextEncoder):
         max_subtoken_length: int | None = None,
         reserved_tokens: Sequence[str] | None = None,
     ) -> "SubwordTextEncoder":
-        """Build a vocabulary; raise ValueError if T2T's reserved tokens are not the first ones."""
+        """Build a vocabulary.
+
+        Raises:
+            ValueError: if `reserved_tokens` does not begin with T2T's reserved tokens.
+        """
         reserved = RESERVED_TOKENS if reserved_tokens is None else list(reserved_tokens)
         if reserved[:NUM_RESERVED_TOKENS] != RESERVED_TOKENS:
             raise ValueError(
@@ -175,7 +180,7 @@ def to_built_in(encoder: Any, vocab_size: int | None = None) -> text_encoder.Tex
 
     Args:
         encoder: an encoder of this module, or an object with T2T's methods.
-        vocab_size: int. Required for `TextEncoder`, which has no `vocab_size` of its own.
+        vocab_size: int. Required for a `TextEncoder`, which does not define its `vocab_size`.
     """
     if type(encoder) is TextEncoder:
         if vocab_size and encoder.num_reserved_ids == NUM_RESERVED_TOKENS:

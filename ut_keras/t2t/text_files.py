@@ -1,4 +1,4 @@
-"""Stand-in for functions of data_generators.text_problems that read and encode text files.
+"""Stand-in for the functions of data_generators.text_problems for text files.
 
 References: tensor2tensor/data_generators/text_problems.py.
 """
@@ -48,12 +48,12 @@ def txt_and_label_iterator(txt_path: str) -> Iterator[list[Any]]:
 
 
 def _pairs(one, other):
-    """Pair two iterables; stop at the end of the shorter one, as T2T does."""
+    """Pair two iterables up to the end of the shorter one, as in T2T."""
     return zip(one, other, strict=False)
 
 
 def text2text_txt_iterator(source_txt_path: str, target_txt_path: str) -> Samples:
-    """Yield samples from two files, line by line, to the end of the shorter file."""
+    """Yield samples from two files, line by line, up to the end of the shorter file."""
     for source, target in _pairs(*map(txt_line_iterator, (source_txt_path, target_txt_path))):
         yield {"inputs": source, "targets": target}
 
@@ -102,7 +102,7 @@ def text2class_txt_iterator(
         yield {"inputs": source, "label": number}
 
 
-_ENCODING_GROUP_SIZE = 8192  # samples; encoding many at a time is much faster
+_ENCODING_GROUP_SIZE = 8192  # samples that are encoded at once, which is much faster
 
 
 def text2text_generate_encoded(
@@ -130,7 +130,7 @@ def encode(
     encoders: dict[str, TextEncoder],
     texts_of: Callable[[dict[str, Any]], list[str]],
 ) -> Iterator[tuple[dict[str, Any], tuple[list[int], ...]]]:
-    """Yield (sample, ids of its texts with EOS); encode many samples at a time."""
+    """Yield (sample, ids of its texts with EOS). Many samples are encoded at once."""
     rest = iter(samples)
     while group := list(itertools.islice(rest, _ENCODING_GROUP_SIZE)):
         texts = zip(*map(texts_of, group), strict=True)

@@ -29,7 +29,7 @@ class VocabType:
 
 
 class Text2TextProblem(problem.Problem):
-    """A text-to-text problem with T2T's methods; a subclass defines `generate_samples`."""
+    """A text-to-text problem with T2T's methods. A subclass defines `generate_samples`."""
 
     # Attributes and methods that subclasses define.
 
@@ -122,7 +122,7 @@ class Text2TextProblem(problem.Problem):
         return self.encoded(samples, self.get_or_create_vocab(data_dir, tmp_dir))
 
     def encoded(self, samples: Samples, encoder: TextEncoder) -> Samples:
-        """Yield samples with texts as lists of ids with EOS; other values do not change."""
+        """Yield samples in which texts are lists of ids with EOS. Other values do not change."""
         return text_files.text2text_generate_encoded(
             samples,
             encoder,
@@ -143,7 +143,8 @@ class Text2TextProblem(problem.Problem):
         )
 
     def _pack_fn(self) -> None:
-        # A copy of T2T's generate_data passes it to shuffle_dataset.
+        # If a package contains a copy of T2T's generate_data, the copy passes this method to
+        # shuffle_dataset.
         if self.packed_length:
             name = f"{type(self).__name__}, which overrides generate_data"
             raise DataError(
@@ -173,7 +174,7 @@ class Text2TextProblem(problem.Problem):
 
 
 class Text2SelfProblem(Text2TextProblem):
-    """A language model problem; samples have only "targets"."""
+    """A language model problem. Its samples have only "targets"."""
 
     has_inputs = False
 
@@ -185,7 +186,7 @@ class ChoppedTextProblem(Text2SelfProblem):
     Subclasses define the two lists of paths, `sequence_length` and `dataset_splits`.
     """
 
-    multiprocess_generate = True  # one of T2T's tasks per data file
+    multiprocess_generate = True  # one task of T2T per data file
     remainder_policy = "pad"  # or "drop"
     max_chars_for_vocab = 10**7
     max_dev_chars = 10**7
@@ -277,7 +278,7 @@ class ChoppedTextProblem(Text2SelfProblem):
 
 
 class Text2ClassProblem(Text2TextProblem):
-    """A text classification problem; samples have "inputs" and the class number "label"."""
+    """A text classification problem. Samples have "inputs" and the class number "label"."""
 
     num_classes: Any = problem.RequiredAttribute()  # int
 
@@ -309,10 +310,10 @@ class Text2ClassProblem(Text2TextProblem):
         }
 
     def label_encoder(self, data_dir: str | None) -> text_encoder.ClassLabelEncoder:
-        """Return the encoder of `class_labels`; T2T has no such method."""
+        """Return the encoder of `class_labels`. T2T has no such method."""
         title = f"class_labels of {type(self).__name__}"
         labels = self.class_labels(data_dir)
-        if isinstance(labels, list | tuple):  # T2T accepts numbers
+        if isinstance(labels, list | tuple):  # T2T also accepts numbers as labels
             labels = [str(label) if isinstance(label, int) else label for label in labels]
         contract.validated(labels, contract.CLASS_LABELS, title)
         if len(labels) != self.num_classes:
@@ -389,7 +390,7 @@ class DistributedText2TextProblem(Text2TextProblem):
 
 
 class Text2textTmpdir(Text2TextProblem):
-    """Parallel files in tmp_dir: inputs.train.txt, targets.train.txt, and the same with "eval"."""
+    """A problem with the parallel files {inputs,targets}.{train,eval}.txt in tmp_dir."""
 
     TRAIN_FILES = ("inputs.train.txt", "targets.train.txt")
     EVAL_FILES = ("inputs.eval.txt", "targets.eval.txt")
@@ -406,7 +407,7 @@ class Text2textTmpdir(Text2TextProblem):
 
 
 class Text2textTmpdirTokens(Text2textTmpdir):
-    """Parallel files in tmp_dir, with the words in vocab.txt as vocabulary."""
+    """The same problem with the words in vocab.txt as its vocabulary."""
 
     vocab_type = VocabType.TOKEN
     oov_token = "<UNK>"

@@ -1,11 +1,11 @@
-"""The `tf` that T2T packages import: TensorFlow 2 plus names of TensorFlow 1.
+"""The module `tf` that T2T packages import: TensorFlow 2 plus names of TensorFlow 1.
 
     tf.gfile.Open(path)           tf.compat.v1.gfile
     tf.estimator.ModeKeys.TRAIN   "train"
     tf.contrib.slim               a placeholder, which raises a one-line error when it is used
 
-A name of TensorFlow 2 comes before the same name of TensorFlow 1, so packages for TensorFlow 2 also
-work. TensorFlow is imported when a package uses the first name.
+If both versions of TensorFlow have a name, it means that of TensorFlow 2, so packages for
+TensorFlow 2 also work. TensorFlow is imported when a package first uses a name.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ _MODES = types.SimpleNamespace(TRAIN="train", EVAL="eval", PREDICT="infer")
 
 
 def find(name: str, fromlist: Sequence[str] | None) -> Any:
-    """Return the result of `import` for `tensorflow` or one of its modules.
+    """Return what `__import__` returns for `tensorflow` or one of its modules.
 
     Args:
         name: str. The module, such as "tensorflow.contrib.slim".
@@ -46,7 +46,7 @@ class _CompatModule(types.ModuleType):
     Args:
         name: str. Name of the module.
         sources: list of str. The modules to search, in this order.
-        own: dict from name to value. These names come first.
+        own: dict from name to value. These names have precedence.
     """
 
     def __init__(self, name: str, sources: Sequence[str], own: Mapping[str, Any]) -> None:
@@ -67,7 +67,7 @@ class _CompatModule(types.ModuleType):
             )
         if not isinstance(first, types.ModuleType) or "._api." not in first.__name__:
             return first
-        # For example tf.train of TensorFlow 2, then tf.train of TensorFlow 1.
+        # For example, tf.train of TensorFlow 2, then tf.train of TensorFlow 1.
         sources = [module.__name__ for module in (first, *found)]
         return vars(self).setdefault(name, _CompatModule(f"{self.__name__}.{name}", sources, {}))
 
@@ -85,7 +85,7 @@ FLAGS = (
 
 
 def fill_flags(values: Mapping[str, Any]) -> None:
-    """Set the flags of absl, which are `tf.flags`, to the values of the command's flags."""
+    """Set the flags of absl, which are also `tf.flags`, to the values of the command's flags."""
     from absl import flags
 
     class Unchanged(flags.ArgumentParser):

@@ -1,4 +1,4 @@
-"""Stand-in for data_generators.translate: problems from parallel files or archives.
+"""Stand-in for data_generators.translate: translation problems from files or archives.
 
 References: tensor2tensor/data_generators/translate.py.
 """
@@ -23,7 +23,7 @@ _LANGUAGE = re.compile(r"(?!(txt|sgm|tgz|zip|bz2|gz|xz|tok|bpe|spm|src|ref|dev|l
 
 
 class TranslateProblem(text_problems.Text2TextProblem):
-    """A translation problem; a subclass defines `source_data_files`."""
+    """A translation problem. A subclass defines `source_data_files`."""
 
     is_generate_per_split = True
     datatypes_to_clean: list[str] | None = None
@@ -42,7 +42,8 @@ class TranslateProblem(text_problems.Text2TextProblem):
         custom_iterator: Callable[[str, str], Samples] = text_problems.text2text_txt_iterator,
     ) -> Samples:
         training = dataset_split == problem.DatasetSplit.TRAIN
-        # T2T writes "test" to the files of "dev", so that it may read the wrong sentences.
+        # T2T joins the raw files of "test" under the name for "dev", so it may read the wrong
+        # sentences. Here "test" has its own name.
         split = "dev" if dataset_split == problem.DatasetSplit.EVAL else dataset_split
         base = compile_data(
             tmp_dir or "",
@@ -59,10 +60,11 @@ class TranslateProblem(text_problems.Text2TextProblem):
 def languages(t2t: TranslateProblem) -> dict[str, str]:
     """Return the languages, such as {"inputs": "en", "targets": "zh"}; "" if unknown.
 
-    T2T's problems have no attribute for them. They are taken from the problem's name, as in
-    `translate_enzh_mine`, or from the names of its files, as in `train.en`, `train.zh`. The four
-    letters can also be a word, as in `translate_test_mine`. So files in a language that has a
-    tokenizer of its own take precedence over such a name.
+    T2T's problems have no attribute for the languages. They are determined from the problem's name,
+    such as `translate_enzh_mine`, or from the names of its files, such as `train.en` and
+    `train.zh`. The four letters in the problem's name can also be a word, as in
+    `translate_test_mine`. Therefore the file names have precedence if they name a language for
+    which sacreBLEU has a tokenizer.
     """
     named, of_files = _NAMED.match(t2t.name), _languages_of_files(t2t)
     if named:
@@ -74,7 +76,7 @@ def languages(t2t: TranslateProblem) -> dict[str, str]:
 
 
 def _languages_of_files(t2t):
-    with contextlib.suppress(Exception):  # The package's own code; training does not need it.
+    with contextlib.suppress(Exception):  # This is the package's code. Training does not need it.
         for _, files in (dataset[:2] for dataset in t2t.vocab_data_files()):
             if files[0] not in ("tmx", "tsv"):
                 source, target = map(_language_of_file, files)
@@ -83,7 +85,7 @@ def _languages_of_files(t2t):
 
 
 def _language_of_file(name):
-    """Return the last part of a file name that can be a language: "zh" in `dev-ref.zh.sgm`."""
+    """Return the last part of a file name that can be a language, "zh" for `dev-ref.zh.sgm`."""
     parts = re.split(r"[._-]", os.path.basename(name).lower())
     return next((part for part in reversed(parts) if _LANGUAGE.fullmatch(part)), "")
 
@@ -104,8 +106,8 @@ def compile_data(
         tmp_dir/FILENAME.
 
     Raises:
-        DataError: if `datatypes_to_clean` is not empty, a file has another format, or there are no
-            sentences.
+        DataError: if `datatypes_to_clean` is not empty, if a file has another format, or if there
+            are no sentences.
     """
     if datatypes_to_clean:
         raise DataError(
@@ -123,7 +125,7 @@ def compile_data(
                 sources.write(f"{source}\n")
                 targets.write(f"{target}\n")
                 count += 1
-        if not count:  # the error leaves no file, so that corrected data are read
+        if not count:  # after this error no file exists, so that corrected data are read
             raise DataError(f"{filename} must have at least one pair of sentences. Received: none.")
     return base
 
@@ -145,7 +147,7 @@ def _pairs(tmp_dir, dataset):
 
 
 def _segments(lines):
-    """Yield the sentences of an SGM file, and "" for its other lines."""
+    """Yield the sentence of each line of an SGM file, or "" for a line without a sentence."""
     for line in lines:
         found = _SEGMENT.match(line)
         yield found[1].strip() if found else ""

@@ -1,29 +1,32 @@
-"""Loads the package that `--t2t_usr_dir` names, by its path and under a unique name.
+"""Load the package of `--t2t_usr_dir` by its path, under a unique module name.
 
-    load("gcp/trainer")      the module t2t_usr_dir_trainer_1a2b3c4d, and no other "trainer"
+    load("gcp/trainer")      the module t2t_usr_dir_trainer_1a2b3c4d
 
-A folder of any name works: the package does not hide an installed module, and no installed module
-hides the package. Processes of data generation load the same packages.
+The folder may have any name: the package does not hide an installed module of the same name, and no
+installed module hides the package. The worker processes of data generation load the same packages.
 
-**The promise.** A package that was written for T2T runs without changes. Its modules and the
-modules beside its folder import `tensor2tensor` (the stand-ins), TensorFlow 1's names in `tf`, and
-the package under its folder's name, also inside functions that run later. No other module of the
-process sees these names.
+**The promise.** A package that was written for T2T runs without changes. Its modules, and the
+modules next to its folder, can import `tensor2tensor` (the stand-ins), TensorFlow 1's names in
+`tf`, and the package under its folder's name. This also works inside functions that run later. No
+other module of the process sees these names.
 
-**How.** The loader gives each such module an `__import__` of its own, in the `__builtins__` of the
-module. A meta-path finder selects the loader for submodules and for the modules beside the folder.
+**How.** The loader gives each such module its own `__import__` function, in the `__builtins__` of
+the module. A meta-path finder selects the loader for submodules and for the modules next to the
+folder.
 
 **Public alternatives.**
-- Entries for `tensor2tensor` and `tensorflow` in `sys.modules`, or a meta-path finder for them,
-  need no `__import__`. But they act on the whole process: they would hide an installed
-  Tensor2Tensor, and every library would import TensorFlow 1's names. This cannot keep the promise,
-  so it was not tried.
-- Rewriting the import statements with `SourceLoader.source_to_code` (not tried) still needs the
-  loader and the finder, and has to rebuild the names that each form of `import` binds.
-- The finder was removed on trial, with `importlib.util.spec_from_file_location` in its place. This
-  suffices for the package's `__init__.py`, but other modules then get Python's own loader.
-- An entry in `sys.path_hooks` (not tried) selects a loader for a folder and not for a module. The
-  folder that contains the package can also contain unrelated modules, such as ut_keras itself.
+- Entries for `tensor2tensor` and `tensorflow` in `sys.modules`, or a meta-path finder for these
+  names, need no replaced `__import__`. However, they affect the whole process: they would hide an
+  installed Tensor2Tensor, and every library would import TensorFlow 1's names. This cannot keep the
+  promise, so it was not tried.
+- Rewriting the import statements with `SourceLoader.source_to_code` would still need the loader and
+  the finder. It would also have to bind the right names for each form of `import`. It was not
+  tried.
+- Replacing the finder by `importlib.util.spec_from_file_location` was tried. This suffices for the
+  package's `__init__.py`, but Python's own loader then loads the other modules.
+- An entry in `sys.path_hooks` selects a loader for all modules of a folder. The folder that
+  contains the package can also contain unrelated modules, such as ut_keras itself. It was not
+  tried.
 
 **Tests** in tests/t2t/usr_dir_test.py. Without the finder,
 `test_package_imports_itself_and_its_neighbours` and `test_package_is_found_on_its_own_path` fail.
@@ -49,7 +52,7 @@ from ut_keras.data.writing import process_pool
 from ut_keras.process import short_names
 from ut_keras.t2t import missing, modules, tf1_compat
 
-# Names that mean the packages of ut_keras even inside a package of the same name.
+# These names always mean packages of ut_keras, even inside a package of the same name.
 _BUILT_IN_PACKAGES = ("ut_keras", "problems", "hparams")
 _folders: dict[str, str] = {}  # name of a loaded package -> its folder
 _unrelated_names: set[str] = set()  # top-level names that belong to no loaded package
@@ -58,7 +61,7 @@ _unrelated_names: set[str] = set()  # top-level names that belong to no loaded p
 def load(
     directory: str, flags: Mapping[str, Any] | None = None, words: Sequence[str] = ()
 ) -> list[str]:
-    """Import the package in a folder; a second call has no effect.
+    """Import the package in a folder. A second call has no effect.
 
     Args:
         directory: str. A folder with an `__init__.py`.
@@ -81,7 +84,7 @@ def load(
     _unrelated_names.clear()
     errors.add_user_code_folder(folder)
     parent = os.path.dirname(folder)
-    sys.path.append(parent)  # for modules beside the folder, as in T2T
+    sys.path.append(parent)  # for modules next to the folder, as in T2T
     short_names.alias_missing()
     missing.packages_loading += 1
     try:
@@ -113,7 +116,7 @@ def _module_name(folder):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds modules in and beside loaded packages, also through PYTHONPATH."""
+    """Finds modules in and next to loaded packages, also through PYTHONPATH."""
 
     def find_spec(
         self, fullname: str, path: Any = None, target: Any = None
@@ -132,7 +135,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         package = top if top in _folders else _package_of(top, spec)
         if package is None:
-            if spec is None or spec.origin:  # no origin: a folder without `__init__.py`
+            if spec is None or spec.origin:  # a folder without `__init__.py` has no origin
                 _unrelated_names.add(top)
             return None
         if spec and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
@@ -141,7 +144,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def _package_of(top, spec):
-    """Return the loaded package that contains the module or is beside it, or None."""
+    """Return the loaded package that contains the module or is next to it, or None."""
     origin = os.path.realpath(spec.origin) if spec and spec.origin else ""
     for name, folder in _folders.items():
         parent = os.path.dirname(folder)
@@ -154,7 +157,7 @@ def _package_of(top, spec):
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    """Executes a module with an `__import__` function of its own."""
+    """Executes a module with its own `__import__` function."""
 
     def __init__(self, fullname: str, path: str, package: str) -> None:
         super().__init__(fullname, path)
@@ -168,7 +171,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 def _import(package, folder_name, name, globals=None, locals=None, fromlist=(), level=0):
-    """Import a module for a package; the arguments from `name` on are those of `__import__`."""
+    """Import a module for a package. Arguments after `folder_name` are as for `__import__`."""
     top, _, rest = name.partition(".")
     if level:
         pass
