@@ -1,10 +1,11 @@
-"""The datasets by name. Importing this package registers all of them without TensorFlow.
+"""All datasets by name, each as a `Problem`.
 
     problem = problems.get("algorithmic_reverse_decimal40")
     problem.generate_data(data_dir, tmp_dir)
     train = problem.dataset("train", data_dir, hp)
 
-A new dataset registers itself, see problems/problem.py.
+Importing this package registers all datasets. It does not import TensorFlow. problems/problem.py
+describes how to add a dataset.
 """
 
 import importlib
@@ -27,7 +28,8 @@ def get(name: str) -> Problem:
     """Return the `Problem` that is registered as `name`.
 
     Args:
-        name: str. A registered name, or one followed by `_rev`, `_copy` or both (see reversal.py).
+        name: str. A registered name, optionally followed by `_rev`, `_copy` or both (see
+            reversal.py).
 
     Raises:
         UnknownNameError: if there is no such problem. The message lists similar names.

@@ -11,7 +11,7 @@
                                     for a course at Edinburgh; without the number of attractors.
 
 The readers yield `Example`s. If a file does not contain the number of attractors or the part of
-speech, it is None and not guessed.
+speech, the value is None.
 """
 
 import csv
@@ -54,7 +54,7 @@ def other_form(verb: str, tag: str, known: Container[str]) -> str | None:
     elif verb in _IRREGULAR_BACK:
         candidates = [_IRREGULAR_BACK[verb]]
     else:
-        # "lies": lie, (li), (ly). The first known one is right.
+        # The base of "lies" can be "lie", "li" or "ly". The first known candidate is returned.
         candidates = [verb[:-1], verb[:-2], verb[:-3] + "y"]
         candidates = [base for base in candidates if third_person(base) == verb]
     return next((word for word in candidates if word in known), None)
@@ -107,7 +107,7 @@ _TRAIN_SHARE, _DEV_SHARE = 0.09, 0.01
 
 
 class Example(NamedTuple):
-    """A sentence up to its verb; a value that the file does not have is None."""
+    """A sentence up to its verb. A value that the file does not contain is None."""
 
     words: list  # list of str, the words before the verb
     verb: str  # the form that agrees
@@ -120,7 +120,7 @@ class Example(NamedTuple):
 
 
 def table_path(tmp_dir: str | None) -> str:
-    """Return the path of Linzen's table, .tsv or .tsv.gz; download it if it is missing."""
+    """Return the path of Linzen's table (.tsv or .tsv.gz), which is downloaded if missing."""
     path = os.path.join(tmp_dir or "", TABLE.name.removesuffix(".gz"))
     return path if os.path.isfile(path) else download.fetch(tmp_dir, TABLE)
 
@@ -144,7 +144,7 @@ def read_split(tmp_dir: str | None, split: str) -> Iterator[Example]:
 
 @functools.lru_cache(maxsize=1)
 def _split_of_rows(path):
-    """Return T2T's split of each row as a byte: 0 train, 1 dev, 2 test, 3 none.
+    """Return T2T's split of each row of the table as a byte: 0 train, 1 dev, 2 test, 3 none.
 
     The rows are shuffled with seed 1 and Python 3's generator. The first 9 % are train and the next
     1 % are dev. The other rows are test if all nouns between subject and verb are attractors.
@@ -233,7 +233,8 @@ def read_edinburgh_nlu(tmp_dir: str | None, split: str) -> Iterator[Example]:
         sentence, _, place, tag, _, other = _fields(line, 6, name, number)
         words = sentence.split()
         verb = words[int(place)]
-        # The sentence contains the part of speech of a rare verb; then so does its other form.
+        # If the verb is rare, the sentence contains its part of speech. The other form is then also
+        # a part of speech.
         wrong = other_form(verb, tag, TAGS) or other
         yield Example(words[: int(place)], verb, wrong, tag, None)
 

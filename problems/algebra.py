@@ -6,9 +6,9 @@ A record, encoded as characters (bytes + 2, EOS last):
     targets   "(m-e-c)/d"
 
 The letter occurs once in the equation. Each side is a tree of + - * /, with a depth of 0 to 2 in
-training and 0 to 3 in dev. The targets result from inverting one operation after the other; they
-are not simplified. T2T writes these data, but they cannot be used for training there: ":" has id 1
-like EOS, no EOS ends a record, and there is no vocabulary.
+training and 0 to 3 in dev. The targets result from inverting one operation after the other. They
+are not simplified. T2T can generate these data but cannot train on them, because ":" has the id of
+EOS, no EOS ends a record, and there is no vocabulary.
 """
 
 import random
@@ -25,7 +25,7 @@ Tree: TypeAlias = "Node | str"
 
 
 class Node(NamedTuple):
-    """An operation; its sides are nodes or letters."""
+    """An operation. Its two sides are nodes or letters."""
 
     sign: str
     left: Tree
@@ -70,7 +70,7 @@ class AlgebraInverse(generated_classes.Generated):
 def random_tree(
     rng: random.Random, depth: int, letters: list[str], required: str | None = None
 ) -> Tree:
-    """Sample a tree with a depth from `letters` and, exactly once, `required`."""
+    """Sample a tree of a depth from `letters`. It contains `required` exactly once."""
     if not depth:
         return required or rng.choice(letters)
     depths = rng.sample([depth - 1, rng.randrange(depth)], 2)
@@ -91,7 +91,7 @@ def solve(tree: Tree, other_side: Tree, letter: str) -> Tree:
             tree, other_side = left, Node(inverse, other_side, right)
         elif sign in _ASSOCIATIVE:
             tree, other_side = right, Node(inverse, other_side, left)
-        else:  # left - x = other, left / x = other
+        else:  # left - x = other or left / x = other
             tree, other_side = right, Node(sign, left, other_side)
     return other_side
 

@@ -2,17 +2,17 @@
 
 A record of `algorithmic_addition_decimal40`, 59 + 4 = 63, least significant digit first:
 
-    inputs   "9 5 10 4"   [11, 7, 12, 6, 1]      10 stands between the numbers
+    inputs   "9 5 10 4"   [11, 7, 12, 6, 1]      10 separates the numbers
     targets  "3 6"        [5, 8, 1]
 
 Symbols 0, 1, ... have ids 2, 3, ..., and EOS (1) ends both features. As in T2T, train lengths are
 uniform in 1..40 and dev lengths in 1..400.
 
-T2T has no test split. Here it is the paper's test of generalisation to longer strings (Dehghani et
-al. 2019, table 4): 1,000 strings of exactly 400 symbols. For addition and multiplication the 400
-symbols are both numbers and the separator. The paper's scores are from decoding without teacher
-forcing: seq-acc is `decode/accuracy_per_sequence` and char-acc is `decode/accuracy`. T2T's
-`accuracy` and `accuracy_per_sequence` are teacher-forced.
+T2T has no test split. The test split of ut_keras is the paper's test of generalization to longer
+strings (Dehghani et al. 2019, table 4): 1,000 strings of exactly 400 symbols. For addition and
+multiplication, the 400 symbols include both numbers and the separator. The paper's scores are
+measured without teacher forcing: seq-acc is `decode/accuracy_per_sequence` and char-acc is
+`decode/accuracy`. T2T's `accuracy` and `accuracy_per_sequence` are teacher-forced.
 
     python trainer.py --problem=algorithmic_reverse_decimal40 --schedule=train_eval_and_decode \
       --eval_use_test_set --decode_hparams=beam_size=1,extra_length=10 …
@@ -20,9 +20,9 @@ forcing: seq-acc is `decode/accuracy_per_sequence` and char-acc is `decode/accur
 `algorithmic_reverse_decimal40_held_out` measures the trained lengths: its dev strings have the same
 lengths as the train strings, but no dev string is in the train split.
 
-Two things differ from T2T, where some ids are outside the vocabulary. The separator between two
-numbers is inside the vocabulary. The symbols of `reverse_nlplike` begin with the first symbol and
-stay inside the vocabulary, and their lengths stay at or below 70.
+In T2T, some ids of the separator and of `reverse_nlplike` are outside the vocabulary. Here the
+separator is inside the vocabulary. The symbols of `reverse_nlplike` begin with the first symbol and
+are all inside the vocabulary, and its lengths are at most 70.
 """
 
 import functools
@@ -41,7 +41,9 @@ _Pair: TypeAlias = tuple[list[int], list[int]]  # symbols of inputs and targets
 
 
 class AlgorithmicProblem(problem.Problem):
-    """A task to compute `answer` of a string with uniform length and symbols.
+    """A task to compute `answer` of a random string.
+
+    The length and the symbols of the string are distributed uniformly.
 
     A subclass may override `sample` instead.
     """
@@ -89,7 +91,10 @@ def _to_ids(symbols):
 
 
 class HeldOut(AlgorithmicProblem):
-    """A task whose dev split has the train lengths and one in 50 of all strings."""
+    """A task whose dev split has the train lengths and other strings than the train split.
+
+    One in 50 of all strings belongs to the dev split.
+    """
 
     def sample_of_split(self, rng: np.random.Generator, split: str) -> _Pair:
         while True:
@@ -119,7 +124,7 @@ class ReverseNlplike(AlgorithmicProblem):
 
     @functools.cached_property
     def _cumulated(self):
-        """The cumulative distribution of the symbols, float [num_symbols]; the last is 1."""
+        """The cumulative distribution of the symbols, float [num_symbols], which ends with 1."""
         weights = np.cumsum(np.arange(1, self.num_symbols + 1.0) ** -self.exponent)
         return weights / weights[-1]
 
@@ -128,7 +133,8 @@ class Arithmetic(AlgorithmicProblem):
     """A task to compute `result` of two numbers, the least significant digits first.
 
     The symbol `num_symbols` separates the numbers. The first number has 1..max_length / 2 digits.
-    The second has as many that the inputs have at most, or exactly, max_length symbols.
+    The number of digits of the second number is chosen such that the inputs have at most (or
+    exactly) max_length symbols.
     """
 
     has_separator = True
@@ -171,7 +177,7 @@ problem.declare(
     dev_length=30,
     train_size=1_000_000,
 )
-# T2T's version has no EOS and does not shift ids after padding.
+# In T2T's version, there is no EOS, and the ids of symbols begin at 0, the id of padding.
 problem.declare("tiny_algo", AlgorithmicProblem, answer=_IDENTITY, **_FOR_TESTS, train_size=100)
 problem.declare(
     "algorithmic_shift_decimal40",

@@ -1,12 +1,14 @@
-"""Reads and parses the files of bAbI.
+"""Read and parse the files of bAbI.
 
-The files are searched in tmp_dir, first in the unpacked folder tasks_1-20_v1-2, then in all
-archives *tasks_1-20_v1-2*.tar.gz, which may each contain some of the files. They contain
-tasks_1-20_v1-2/en/ (1,000 questions per task) or en-10k/ (10,000), like the official
-tasks_1-20_v1-2.tar.gz. If there is neither, the official archive is downloaded.
+The files are searched in tmp_dir: first in the unpacked folder tasks_1-20_v1-2, then in all
+archives *tasks_1-20_v1-2*.tar.gz, each of which may contain some of the files. The folders in them
+are those of the official tasks_1-20_v1-2.tar.gz: tasks_1-20_v1-2/en/ has 1,000 questions per task,
+and en-10k/ has 10,000. If tmp_dir has neither the folder nor an archive, the official archive is
+downloaded.
 
 The validation split is the official one, en-valid/ or en-valid-10k/. It divides the stories of each
-training file about 9 to 1. If the archive does not contain it, every tenth story is used.
+training file about 9 to 1. If the archive does not contain these folders, every tenth story is used
+for validation.
 """
 
 import collections
@@ -49,7 +51,7 @@ TASKS = {
 }
 SUBSETS = {"1k": "en", "10k": "en-10k"}
 _HELD_OUT_EVERY = 10  # stories
-# A question of task 1..20 and the sentences before it. `story` is a tuple of sentences; `number` is
+# A question of task 1..20 and the sentences before it. `story` is a tuple of sentences. `number` is
 # the index of the story in its file, from 1.
 Example = collections.namedtuple("Example", ["task", "story", "question", "answer", "number"])
 
@@ -61,9 +63,10 @@ def read_examples(
 
     Args:
         tmp_dir: str. Folder of the archive.
-        subset: str. "en", "en-10k", or "en-valid", "en-valid-10k" for divided training files.
+        subset: str. "en" or "en-10k"; or "en-valid" or "en-valid-10k", in which the training files
+            are divided.
         tasks: sequence of int, 1..20.
-        mode: str. "train" or "test", or "train" or "valid" for divided training files.
+        mode: str. "train" or "test"; for divided training files "train" or "valid".
 
     Raises:
         DataError: if a file is missing or does not have bAbI's format.
@@ -85,7 +88,7 @@ def read_examples(
 
 @functools.lru_cache(maxsize=4)
 def _parsed(tmp_dir, names):
-    """Return the stories of each file; cached, as data generation reads files repeatedly."""
+    """Return the stories of each file. Cached, because data generation repeats this call."""
     texts = _read_files(tmp_dir, names)
     if not texts and not _archives(tmp_dir):
         download.fetch(tmp_dir, ARCHIVE)
@@ -107,7 +110,7 @@ def _parsed(tmp_dir, names):
 
 
 def _parse(name, text):
-    """Return the stories of a file, lists of (sentences so far, question, answer)."""
+    """Return the stories of a file, each a list of (previous sentences, question, answer)."""
     stories: list[list[tuple[tuple[str, ...], str, str]]] = []
     sentences: list[str] = []
     # Only a line feed ends a line, as in T2T; `splitlines` also splits at eight other characters.
@@ -132,7 +135,7 @@ def _parse(name, text):
 
 @functools.lru_cache(maxsize=100_000)
 def _normalize(sentence):
-    """Return the tokens separated by spaces: "Where is Mary?" -> "Where is Mary ?"."""
+    """Separate the tokens by spaces: "Where is Mary?" -> "Where is Mary ?"."""
     return " ".join(" ".join(tokenizer.encode(sentence)).split())
 
 

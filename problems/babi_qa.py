@@ -7,7 +7,8 @@
 The data are from Weston et al. 2015.
 
 `babi_qa_concat_<task>_<size>` are T2T's problems: question and story are one sequence of words.
-When a record of `babi_qa_concat_task1_1k` is read, `<EOQ>` separates the two:
+They are separate in the record, and are joined with `<EOQ>` between them when the record is read. A
+record of `babi_qa_concat_task1_1k`:
 
     inputs    "Where is Mary ?"                                                      + EOS
     context   "Mary moved to the bathroom . John went to the hallway ."              + EOS
@@ -17,8 +18,8 @@ As in T2T, these **train on all 20 tasks** and evaluate on the task in the name.
 
 `babi_qa_sentence_<task>_<size>` and `babi_qa_sentence_single_<task>_<size>` are the problems of
 the paper (Dehghani et al. 2019): each sentence is one position. "single" trains only on the task in
-the name. A record of `babi_qa_sentence_single_task1_1k` has the shape [sentences + 1, words], which
-the file stores flat:
+the name. An example of `babi_qa_sentence_single_task1_1k` has the shape [sentences + 1, words]. The
+file stores its words as one list:
 
     inputs    Mary  moved  to  the  bathroom  .       the story: its last 70 sentences (task 3: 130)
               John  went   to  the  hallway   .
@@ -26,26 +27,27 @@ the file stores flat:
               Where is     Mary ?   0         0       the question is always the last row
     targets   bathroom
 
-88 % of the rows of "all_tasks" are empty, and they cost as much as the others. `trim_stories=True`
-reads the same records without the empty rows. This has these effects:
+In "all_tasks", 88 % of the rows are empty, and an empty row costs as much time as any other row.
+The hparam `trim_stories=True` removes the empty rows when the records are read. It has these
+effects:
 
-- The length of an example is the number of its rows. Batches are bucketed by it.
+- The length of an example, by which examples are bucketed, is the number of its rows.
 - `batch_size` counts real rows and the padding after the shorter stories of a batch. This padding
   does not change predictions unless `class_label_pooling` is "mean".
-- The question directly follows the story. So the inputs differ from T2T's: the position of the
-  question depends on the length of the story, and a convolution (`sepconv`) sees the last sentences
-  next to the question.
+- The question directly follows the story, unlike in T2T. Therefore the position of the question
+  depends on the length of the story, and a convolution (`sepconv`) sees the last sentences next to
+  the question.
 
-T2T's format is the default.
+The default is False, as in T2T.
 
 `task` is all_tasks or task1..task20. `size` is 1k or 10k (train examples per task). As in T2T and
 in the authors' code, the dev split is bAbI's **test** file with 1,000 questions per task. To select
 a model or hparams, use `<name>_valid`. Its dev split is the official validation split, about 10 %
-of the training stories, and its train split lacks these stories. Its test split is the test file
-(`--eval_use_test_set`). Vocabulary and ids are the same as in `<name>`.
+of the training stories, and its train split has only the other stories. Its test split is the test
+file (`--eval_use_test_set`). The vocabulary and the ids are the same as for `<name>`.
 
-Every record has its `task`, 1..20, which T2T's records lack. So an evaluation gives the paper's
-table 1:
+Unlike in T2T, every record also contains its `task`, 1..20. Therefore an evaluation gives the
+numbers of the paper's table 1:
 
     error/task_1 … error/task_20     share of errors, in metrics.jsonl and TensorBoard
     mean_error                       their mean                     (table: "average error", in %)
@@ -57,9 +59,9 @@ In the paper, "joint" is one run on `babi_qa_sentence_all_tasks_10k`, and "singl
 `babi_qa_sentence_single_task16_10k_permuted_valid` is an additional problem for task 16
 (induction), see `BabiQaPermuted`.
 
-Commas in an answer are removed, so that it is one word. `<EOQ>` has the id 2 of its own; in T2T it
-has the id of the full stop. babi_files.py reads the raw data. Train and test files of bAbI overlap:
-741 of the 1,000 test stories of task 4 are also in its 10k training file.
+Commas in an answer are removed, so that it is one word. `<EOQ>` has id 2. (In T2T it has the same
+id as the full stop.) babi_files.py reads the raw data. Train and test files of bAbI overlap: 741 of
+the 1,000 test stories of task 4 are also in its 10k training file.
 """
 
 import collections
@@ -79,16 +81,16 @@ from ut_keras.text import text_encoder
 
 _SEPARATOR = "<EOQ>"
 _SEPARATOR_ID = 2
-_FAILED = 0.05  # a task fails above this share of errors
-# T2T's records have no task; the default 0 belongs to no task.
+_FAILED = 0.05  # a task fails if its share of errors is larger
+# T2T's records have no task. They get the default 0, which is no task.
 _TASK = features.FeatureSpec(len(babi_files.TASKS) + 1, "class_label", default=0)
 
 
 class _BabiProblem(text_problems.WordsProblem):
-    """Base class of both forms.
+    """Base class of `BabiQaConcat` and `BabiQaSentence`.
 
-    If `splits` contains "test", the dev split is the validation split. Otherwise it is the test
-    file.
+    If `splits` contains "test", the dev split is the validation split. Otherwise the dev split is
+    the test file.
     """
 
     task = 0  # 0 means all tasks
@@ -166,7 +168,7 @@ def _wrong_answers(task, logits, targets, features):
 
 
 class BabiQaConcat(_BabiProblem):
-    """Question and story as one sequence of words, in T2T's files."""
+    """A problem in which question and story are one sequence of words, with T2T's files."""
 
     reserved_words = (_SEPARATOR,)
 
@@ -201,10 +203,11 @@ class BabiQaConcat(_BabiProblem):
 
 
 class BabiQaSentence(_BabiProblem):
-    """Story and question as rows of words; the paper's files, but named after the problem.
+    """A problem in which each sentence of the story, and the question, is one position.
 
-    (The authors give the joint and the single problem of a task the same file names, and T2T's
-    concat problem too.)
+    The content of the files is that of the paper. Unlike in the code of the paper's authors, each
+    problem has its own file names. (There, the joint problem, the single problem and T2T's concat
+    problem of a task have the same file names.)
     """
 
     _trims = False
@@ -275,11 +278,12 @@ class BabiQaSentence(_BabiProblem):
 
 
 class BabiQaPermuted(BabiQaSentence):
-    """Task 16 with copies of each training story that permute names, animals and colors.
+    """Task 16, with copies of each training story in which names, animals and colors differ.
 
-    A model memorizes the 9,000 original stories before it learns how to find an answer: from a name
-    to its animal, to the last other animal of that kind, to its color. The paper does not have this
-    task.
+    The names, animals and colors of a story are permuted. Without the copies, a model memorizes the
+    9,000 original stories before it learns how to find an answer. (The steps are: the kind of
+    animal of a name, the last other animal of this kind, the color of that animal.) The paper does
+    not have this problem.
     """
 
     copies = 20

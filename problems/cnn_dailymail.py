@@ -3,7 +3,7 @@
     cnn/stories/SHA-1 OF ITS ADDRESS.story
         (CNN) -- …          the article
         @highlight
-        …                   a highlight; all highlights follow the article, each below such a line
+        …                   a highlight; several may follow, each after a line @highlight
 
     inputs   the article, its paragraphs in one line                ids of 32k subwords, EOS
     targets  the highlights in one line, each ending in a "."       ids, EOS
@@ -77,7 +77,7 @@ class SummarizeCnnDailymail32k(text_problems.Text2TextProblem):
 
 
 def _read(path):
-    """Return (paragraphs of the article, highlights); each ends like a sentence."""
+    """Return (paragraphs of the article, highlights), each with a full stop at the end."""
     article: list[str] = []
     highlights: list[str] = []
     reads_highlights = False

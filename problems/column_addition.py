@@ -1,14 +1,14 @@
-"""Generated sums by column, whose depth is the distance that a carry travels.
+"""Generated sums, written by column. The depth of a sum is the distance of its carries.
 
     inputs    "0+0 2+6 4+5 7+8"   two numbers of three digits, 247 and 658, written below each other
     targets   "0 9 0 5"           the digits of their sum
 
-A column whose digits sum to nine passes on the carry from the column to its right. In the example
-7+8 produces a carry, and 4+5 passes it to 2+6. The share of such columns is sampled for each
-example, from none to all, so that carries travel all distances. (With uniform digits only one
-column in ten would pass on a carry.) The number of digits is uniform: 1 to 10 in training, 2 to 10
-in validation, 20 in the test. The task, its lengths and its sampling are not published elsewhere;
-Dehghani et al. 2019 use `algorithmic_addition_decimal40`.
+A column whose digits sum to nine passes the carry from the column to its right on to the column to
+its left. In the example, 7+8 produces a carry, and 4+5 passes it on to 2+6. The share of such
+columns is sampled for each example, from none to all, so that all distances occur. (With uniform
+digits, only one column in ten would pass on a carry.) The number of digits is uniform: 1 to 10 in
+training, 2 to 10 in validation, 20 in the test. The task, its lengths and its sampling are not
+published elsewhere; Dehghani et al. 2019 use `algorithmic_addition_decimal40`.
 """
 
 import numpy as np
@@ -37,7 +37,7 @@ class Addition10(generated_classes.Generated):
         while True:
             first, second = draw_numbers(rng, length)
             inputs = " ".join(f"{a}+{b}" for a, b in zip(f"0{first}", f"0{second}", strict=True))
-            # There are few sums of single digits, so all of them are for training.
+            # There are few sums of single digits, so all of these belong to training.
             is_trained = length == 1 or not generated_classes.is_held_out(inputs)
             if is_trained == (split == "train"):
                 total = str(int(first) + int(second)).zfill(length + 1)

@@ -5,10 +5,11 @@
     dyck40      "( ) ( ("    no      [2, 3, 2, 2, 1]  [0]      whether brackets are balanced
 
 Train lengths are uniform up to 40, or up to 10 for `parity10`; bracket strings have even lengths.
-Test strings are twice as long, exactly 80 or 20. All short strings are for training: shorter than 5
-for `parity10`, 10 for `parity40` and 12 for `dyck40`. Validation therefore has only longer strings
-(88 of them for `parity10`, with 6 to 10 digits). Half of the bracket strings are balanced. In the
-other half, two brackets of a balanced string are exchanged, so counting brackets is not enough.
+Test strings have exactly twice the largest length, 80 or 20. All short strings belong to training:
+those shorter than 5 for `parity10`, than 10 for `parity40` and than 12 for `dyck40`. Validation
+therefore has only longer strings (for `parity10`, 88 strings with 6 to 10 digits). Half of the
+bracket strings are balanced. In the other half, two brackets of a balanced string are exchanged, so
+counting brackets is not enough.
 """
 
 import itertools
@@ -24,7 +25,7 @@ _OPENS, _CLOSES = "(", ")"
 
 @problem.register("parity40")
 class Parity40(generated_classes.GeneratedClasses):
-    """A task to tell whether the number of ones is odd."""
+    """A task to classify whether the number of ones is odd."""
 
     words = ("0", "1")
     labels = ("even", "odd")
@@ -46,7 +47,7 @@ problem.declare("parity10", Parity40, longest=10, all_trained_length=4)
 
 @problem.register("dyck40")
 class Dyck40(generated_classes.GeneratedClasses):
-    """A task to tell whether brackets of one kind are balanced (Dyck-1)."""
+    """A task to classify whether brackets of one kind are balanced (Dyck-1)."""
 
     words = (_OPENS, _CLOSES)
     labels = ("no", "yes")
@@ -66,7 +67,7 @@ class Dyck40(generated_classes.GeneratedClasses):
 
 
 def is_balanced(brackets: Iterable[str]) -> bool:
-    """Return whether every bracket is closed, and none before it is opened."""
+    """Return whether every bracket is closed, and none is closed before it is opened."""
     depths = list(itertools.accumulate(1 if b == _OPENS else -1 for b in brackets))
     return min(depths) >= 0 and depths[-1] == 0
 
@@ -74,8 +75,8 @@ def is_balanced(brackets: Iterable[str]) -> bool:
 def _balanced(rng, pairs):
     """Sample a balanced string of `pairs` pairs uniformly, by the cycle lemma.
 
-    Exactly one rotation of n + 1 opening and n closing brackets never returns to depth 0. Without
-    its first bracket it is a balanced string.
+    Take any string of n + 1 opening and n closing brackets. Exactly one rotation of it never
+    returns to depth 0. Without its first bracket, this rotation is a balanced string.
     """
     steps = rng.permutation([1] * (pairs + 1) + [-1] * pairs)
     depths = steps.cumsum()

@@ -1,7 +1,8 @@
-"""Base classes of tasks whose examples are sampled, most of them classification of words.
+"""Base classes of tasks whose examples are generated at random.
 
-Each split samples its own examples. A checksum of the inputs decides whether an example belongs to
-training or to validation and test (one in twenty), so the splits do not overlap.
+Most of these tasks classify sequences of words. Each split samples its own examples. A checksum of
+the inputs determines whether an example belongs to training, or to validation and test (one in
+twenty). Therefore no example of training is in the other splits.
 """
 
 import zlib
@@ -18,12 +19,12 @@ _HELD_OUT_EVERY = 20
 
 
 def is_held_out(text: str) -> bool:
-    """Return whether a text belongs to validation and test and not to training."""
+    """Return whether a text belongs to validation and test. Otherwise it is for training."""
     return zlib.crc32(text.encode()) % _HELD_OUT_EVERY == 0
 
 
 class Generated(problem.Problem):
-    """A problem of sampled texts, encoded as characters; a subclass defines `sample`.
+    """A problem of random texts, encoded as characters. A subclass defines `sample`.
 
     Attributes:
         sizes: dict from split to the number of its examples.
@@ -49,7 +50,7 @@ class Generated(problem.Problem):
 
 
 class GeneratedClasses(Generated):
-    """A classification problem of sampled words; a subclass defines `draw`.
+    """A classification problem of random words. A subclass defines `draw`.
 
     Attributes:
         words: tuple of str. The vocabulary; words must not contain spaces.
@@ -80,5 +81,5 @@ class GeneratedClasses(Generated):
                 return {"inputs": inputs, "targets": label}
 
     def is_all_trained(self, words: list[str]) -> bool:
-        """Return whether all such examples are for training because there are only few."""
+        """Return whether all examples like `words` belong to training, because there are few."""
         return False

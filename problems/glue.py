@@ -14,8 +14,9 @@ In a record with two texts, `inputs` are the ids of the first text, the first id
 the second text and EOS. `targets` is the number of the class, from 0.
 
 - As in T2T, pairs of paraphrases and of questions are used in both orders.
-- The dev split is GLUE's; for `multi_nli` it is the matched one.
-- GLUE does not publish the labels of its test splits, so only `msr_paraphrase_corpus` has one.
+- The dev split is that of GLUE. For `multi_nli`, it is the matched one.
+- GLUE does not publish the labels of its test splits, so only `msr_paraphrase_corpus` has a test
+  split.
 - `stanford_nli` skips pairs on which the annotators did not agree.
 - `_shared_vocab` uses the subwords of the One Billion Word benchmark.
 
@@ -38,7 +39,7 @@ _LM1B = "languagemodel_lm1b32k"
 
 
 class LabelledTables(raw_text.FromArchive, text_problems.TextConcat2ClassProblem):
-    """A problem from a table with tabs, with texts and a class in its columns.
+    """A problem from a tab-separated table with columns for texts and for a class.
 
     Attributes:
         text_columns: tuple of int. Indices of the columns with texts, from 0.
@@ -112,7 +113,7 @@ _LARGE = {"num_train_shards": 100, "approx_vocab_size": 2**15}
 
 
 def _register(name, class_labels, base=LabelledTables, shared_vocab=False, **attributes):
-    """Register a problem, its variant with bytes, and with `shared_vocab` that variant too."""
+    """Register a problem and its variant with bytes; optionally one with a shared vocabulary."""
     made = problem.declare(name, base, class_labels=class_labels, **attributes)
     if shared_vocab:
         problem.declare(f"{name}_shared_vocab", SharedVocab, made)
@@ -269,7 +270,10 @@ _MRPC["dev"] = download.RawFile(
 
 
 class _MSRParaphraseCorpus(LabelledTables):
-    """Whether two sentences of news mean the same; files are in tmp_dir/MRPC as in T2T."""
+    """The problem whether two sentences of news mean the same.
+
+    As in T2T, the files are in tmp_dir/MRPC.
+    """
 
     raw_files = tuple(_MRPC.values())
     splits = ("train", "dev", "test")
@@ -288,7 +292,7 @@ class _MSRParaphraseCorpus(LabelledTables):
 
 @functools.lru_cache(maxsize=1)
 def _dev_ids(tmp_dir):
-    """Return the pairs of ids of the rows in the train table that are the dev split."""
+    """Return the pairs of ids of those rows of the train table that form the dev split."""
     lines = raw_text.read_lines(_mrpc_path("dev", tmp_dir))
     return {tuple(line.split("\t")) for line in lines}
 

@@ -9,19 +9,20 @@ A record of `lambada_lm`, a language model:
 
     targets   in my palm is a clear stone … care about signs    [21, 27, 1350, …, 64, 2062, 1]
 
-A record of `lambada_rc`, reading comprehension: the passage, and its last word as one class id:
+A record of `lambada_rc` (reading comprehension), with the last word as one class id:
 
     inputs    in my palm is a clear stone … care about          [21, 27, 1350, …, 376, 64, 1]
     targets   signs                                             [2062]
 
-The dev split of `_control` is the control set: unfiltered passages of the same novels.
+The dev split of `lambada_lm_control` and `lambada_rc_control` is the control set, which has
+unfiltered passages of the same novels.
 
-The train split comes from the novels. For the language model each sentence is an example, as in
-T2T, so it never sees a passage. For reading comprehension the examples are passages whose last word
-occurs in the context, as in Chu et al. 2017. (T2T uses the last word of every sentence, which is
-nearly always a full stop.) `DATASET` describes the files. Without the novels only dev and test are
-generated. This suffices to evaluate a model of `lambada_lm` with
-`--problem=lambada_lm_control --schedule=evaluate`.
+The train split comes from the novels. For the language model, each sentence is an example, as in
+T2T, so the model never sees a complete passage in training. For reading comprehension, the examples
+are passages whose last word occurs in the context, as in Chu et al. 2017. (T2T uses the last word
+of every sentence, which is nearly always a full stop.) `DATASET` describes the files. If tmp_dir
+has none of the novels, only dev and test are generated. This suffices to evaluate a model of
+`lambada_lm` with `--problem=lambada_lm_control --schedule=evaluate`.
 
 The vocabulary is T2T's: `<pad>`, `<EOS>`, `<UNK>` and the first 60,000 lines of
 lambada-vocab-2.txt. In T2T's files `<UNK>` has the id of padding and `<s>` has the id of EOS.
@@ -29,12 +30,12 @@ lambada-vocab-2.txt. In T2T's files `<UNK>` has the id of padding and `<s>` has 
 Metrics:
 
 - `last_word_accuracy` and, for the language model, `last_word_perplexity` are the metrics of the
-  paper (table 3). A last word outside the vocabulary (6.1 % of dev, 4.2 % of test, 0.5 % of
-  control) is never right. Its probability is the one of `<UNK>`.
-- T2T's `accuracy` counts `<UNK>` as right for a word outside the vocabulary.
-- `last_word_accuracy_from_context` selects only among the words of the passage, as Chu et al. do.
-  In T2T and in the paper the class is any word of the vocabulary. The last word occurs in the
-  context in 83 % of dev and test and in 16 % of control.
+  paper (table 3). If the last word is outside the vocabulary (6.1 % of dev, 4.2 % of test, 0.5 % of
+  control), the prediction always counts as wrong, and the probability of `<UNK>` is used.
+- T2T's `accuracy` counts the prediction `<UNK>` as correct for a word outside the vocabulary.
+- For `last_word_accuracy_from_context`, the prediction is the best of the words of the passage, as
+  in Chu et al. 2017. In T2T and in the paper it is the best word of the vocabulary. The last word
+  occurs in the context in 83 % of dev and test and in 16 % of control.
 """
 
 import itertools
@@ -48,8 +49,9 @@ from ut_keras.problems import last_word, perplexity, problem, raw_text, text_pro
 from ut_keras.problems.problem import Encoders, Metrics, Texts
 from ut_keras.text import text_lines
 
-# Contains the four files below and train-novels/GENRE/*.txt, 2,662 novels with one sentence per
-# line. Files may be gzipped. If one of them is in tmp_dir, nothing is downloaded.
+# The archive contains the four files below and train-novels/GENRE/*.txt, which are 2,662 novels
+# with one sentence per line. The files may be gzipped. If one of them is in tmp_dir, nothing is
+# downloaded.
 DATASET = download.at(
     "https://zenodo.org/record/2630551/files/lambada-dataset.tar.gz",
     licence="CC BY 4.0; the novels are under copyright",
@@ -83,10 +85,10 @@ def read(tmp_dir: str | None, name: str) -> Iterator[str]:
 
 
 def passages(sentences: Iterable[str]) -> Iterator[str]:
-    """Yield passages from the sentences of a novel whose last word occurs in the context.
+    """Yield those passages of a novel whose last word occurs in the context.
 
-    As in Chu et al. 2017, a passage has sentences with at least 50 words together, then one more
-    sentence up to its last word. Each sentence is used once.
+    As in Chu et al. 2017, a passage begins with sentences that have at least 50 words in total. One
+    more sentence follows, up to its last word. Each sentence is used once.
     """
     context: list[str] = []
     for sentence in sentences:
@@ -106,7 +108,7 @@ def _look(tmp_dir, name):
 
 
 def _has_local_files(tmp_dir):
-    """Return whether one of the files is in tmp_dir, not in an archive."""
+    """Return whether one of the files is in tmp_dir itself, outside of an archive."""
     return any(_look(tmp_dir, name) for name in (DEV, TEST, CONTROL, VOCAB))
 
 
@@ -176,7 +178,7 @@ class _Lambada(text_problems.WordsProblem):
 
 @problem.register("lambada_lm")
 class LambadaLm(_Lambada):
-    """A language model of sentences, which also predicts the last word of a passage."""
+    """A language model problem, which is trained on sentences and evaluated on passages."""
 
     other_results = ("last_word_accuracy", "last_word_perplexity")
     examples_of_novel = staticmethod(iter)

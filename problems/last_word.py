@@ -1,7 +1,6 @@
-"""Metrics on the last word of an example: the word before EOS, or the class label.
+"""Metrics of the last word of an example: the word before EOS, or the class label.
 
-Each metric is a `FeatureMetric.function`, (logits, targets, features) -> (sum, count), or returns
-one.
+A metric is a function (logits, targets, features) -> (sum, count), as in `FeatureMetric.function`.
 """
 
 from collections.abc import Callable
@@ -10,14 +9,15 @@ from ut_keras.text import text_encoder
 
 
 def mean(value: Callable) -> Callable:
-    """Return a metric, the mean of a value over the examples that count.
+    """Return a metric that is the mean of a value over the examples that count.
 
     An example without EOS, or without a word before EOS, never counts.
 
     Args:
-        value: function of (logits at the last word [B, V] float32, ids of the last word [B] int32,
-            features). It returns (values [B] bool or float32, which examples count [B] bool, or
-            True for all).
+        value: function (logits, ids, features) -> (values, counts). `logits` are those at the last
+            word, float32 [B, V], and `ids` are the last words, int32 [B]. `values` are bool or
+            float32 [B]. `counts` is bool [B], whether each example counts, or True for all
+            examples.
     """
 
     def function(logits, targets, features):
@@ -28,7 +28,7 @@ def mean(value: Callable) -> Callable:
             words, is_there = targets[:, 0], tf.fill(tf.shape(targets)[:1], True)
         else:
             is_end = tf.cast(targets == text_encoder.EOS, tf.int32)
-            ends = tf.argmax(is_end, axis=1, output_type=tf.int32)  # 0 without an EOS
+            ends = tf.argmax(is_end, axis=1, output_type=tf.int32)  # 0 if there is no EOS
             places = tf.maximum(ends - 1, 0)
             words, is_there = tf.gather(targets, places, batch_dims=1), ends > 0
             logits = tf.gather(logits, places, batch_dims=1)
@@ -40,9 +40,9 @@ def mean(value: Callable) -> Callable:
 
 
 def is_right(unknown_id: int = -1) -> Callable:
-    """Return a `value` for `mean`: whether the word has the largest logit.
+    """Return a `value` for `mean` that is True if the last word has the largest logit.
 
-    The word with `unknown_id` is never right.
+    The value is False for the word with `unknown_id`.
     """
 
     def value(logits, words, features):
@@ -55,7 +55,7 @@ def is_right(unknown_id: int = -1) -> Callable:
 
 
 def accuracy_from_context(unknown_id: int) -> Callable:
-    """Return a metric: the accuracy if only words of the inputs are candidates.
+    """Return the accuracy of the last word if only words of the inputs are candidates.
 
     References: Chu et al. 2017.
     """
@@ -80,4 +80,4 @@ def _nats(logits, words, features):
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=words, logits=logits), True
 
 
-cross_entropy = mean(_nats)  # at the last word
+cross_entropy = mean(_nats)  # of the last word

@@ -5,7 +5,8 @@ A record of `lte_program`, whose literals have five digits:
     inputs   "x=(x=19156for[2]x+=41544)for[2]x+=17747"    bytes + 2, EOS (1) last
     targets  "137738"                                     [51, 53, 57, 57, 53, 58, 1]
 
-Records of the others (x=afor[n]x+=b: begin at a, add b n times; aifb<celsed: a if b < c, else d):
+Records of the other problems. In them, x=afor[n]x+=b means: begin with a, then add b n times; and
+aifb<celsed means: a if b < c, else d.
 
     lte_control           619if319>138else188                       "619"
     lte_addition          (19494+80239)+57931                       "157664"
@@ -16,31 +17,32 @@ Records of the others (x=afor[n]x+=b: begin at a, add b n times; aifb<celsed: a 
     lte_reverse           1203                                      "3021"
     lte_program_zaremba   j=85#for x in range(3):j+=92#print((j-7)) "354", the exact value
 
-**Tasks.** The first five tasks and the memory tasks follow Sonnet 1's generator. It has the task
-names and limits of the Universal Transformer paper (tables 5 and 6): literals of up to 5 digits and
-up to 2 operations, memory tasks of up to 55 digits. The paper does not name its generator or its
-sets of operations. Here "program" has all five operations: + - * if for. The targets are the value
-modulo 10^(digits + 1), so negative values wrap. `lte_program_zaremba` follows Zaremba & Sutskever
-(2015), whose programs are in Python.
+**Tasks.** The first five tasks and the memory tasks follow Sonnet 1's generator. That generator has
+the task names and limits of the Universal Transformer paper (tables 5 and 6): literals of up to 5
+digits, up to 2 operations, and memory tasks of up to 55 digits. The paper does not name its
+generator or its sets of operations. Here "program" has all five operations: + - * if for. The
+targets are the value modulo 10^(digits + 1), which is never negative. `lte_program_zaremba` follows
+Zaremba & Sutskever (2015), whose programs are in Python.
 
 **Splits.** There is no curriculum. Train and dev use the mix strategy: the number of digits and the
-number of operations are independent and uniform in 1..limit. The test split has the limits, as in
-Sonnet. The paper does not say which of the two it reports, so report both. `lte_program_zaremba`
-has no fixed length, so its test split uses the mix strategy too. Sizes: 1,000,000 train, 2,000 dev,
-10,000 test.
+number of operations are independent and uniform in 1..limit. In the test split, both numbers are
+the limits, as in Sonnet. The paper does not say whether its scores are for the mix strategy or for
+the limits, so report the scores of both dev and test. `lte_program_zaremba` has no fixed length, so
+its test split uses the mix strategy too. Sizes: 1,000,000 train, 2,000 dev, 10,000 test.
 
-The splits share no inputs. A checksum of the inputs decides which split a sample may belong to (one
-tenth each for dev and test); other samples are sampled again. So a fifth of the few shortest inputs
-is never in training.
+The splits share no inputs. A checksum of the inputs determines to which split a sample belongs (one
+tenth each to dev and test). If a sample does not belong to the split that is generated, another
+sample is drawn. Therefore a fifth of the inputs is never in training, even of the few shortest
+inputs.
 
-**Scores** are from decoding without teacher forcing. The paper's seq-acc is
-`decode/accuracy_per_sequence`, its char-acc is `decode/accuracy`:
+**Scores** are measured without teacher forcing. The paper's seq-acc is
+`decode/accuracy_per_sequence`, and its char-acc is `decode/accuracy`:
 
     python trainer.py --problem=lte_copy --schedule=train_eval_and_decode --eval_use_test_set \
       --decode_hparams=beam_size=1,extra_length=60 …
 
-EOS ends both features and is not a character of the scores. Sonnet has no end symbol. EOS replaces
-Zaremba's "@" and ".".
+EOS ends both features and is not counted in the scores. Sonnet has no end symbol. EOS replaces the
+end symbols "@" and "." of Zaremba & Sutskever.
 """
 
 import operator
@@ -50,9 +52,9 @@ from collections.abc import Callable, Sequence
 
 from ut_keras.problems import generated_classes, problem
 
-# Both generators make chains: the value of one operation is an operand of the next one, and all
-# other operands are literals. `chain_program` follows the example of Sonnet 1
-# (`learn_to_execute.py`). It uses Python's random numbers, so its samples differ from Sonnet's.
+# Both generators chain operations: the value of one operation is an operand of the next one, and
+# all other operands are literals. `chain_program` follows Sonnet 1's example `learn_to_execute.py`.
+# It uses Python's random numbers, so its samples differ from Sonnet's.
 _ARITHMETIC = {
     "add": ("+", operator.add),
     "subtract": ("-", operator.sub),
@@ -89,7 +91,7 @@ def _literal(rng, length):
 
 
 def _operate(rng, op, text, value, length):
-    """Return (text, value) of an operation whose first operand is given."""
+    """Return (text, value) of an operation with `text` and `value` as its first operand."""
     second, second_value = _literal(rng, length)
     if op == "for":
         times = rng.randrange(1, 10)
@@ -107,8 +109,8 @@ def _operate(rng, op, text, value, length):
 class PythonProgram:
     """Samples a Python program with Zaremba & Sutskever's mix strategy.
 
-    Lines are joined by "#". Each literal is in 1..10^length with a newly sampled length of
-    1..max_length.
+    Lines are joined by "#". For each literal, a length in 1..max_length is sampled, and then the
+    literal in 1..10^length.
     """
 
     def __init__(self, rng: random.Random, max_length: int) -> None:
@@ -119,7 +121,7 @@ class PythonProgram:
         self._previous: tuple[str, int] | None = None
 
     def draw(self, nesting: int) -> tuple[str, int]:
-        """Return (text, answer) of a program with `nesting` operations; it prints `answer`."""
+        """Return (text, answer): a program with `nesting` operations, and what it prints."""
         ops = (self._pair, self._small_product, self._same, self._variable, self._loop, self._if)
         for _ in range(nesting):
             text, value = self._previous = self._rng.choice(ops)()
@@ -187,7 +189,7 @@ _TENTHS = {"train": range(8), "dev": (8,), "test": (9,)}
 
 
 class LearningToExecute(generated_classes.Generated):
-    """Base class; a subclass defines `draw`."""
+    """Base class of the problems. A subclass defines `draw`."""
 
     paper = "Dehghani et al. 2019, table 6"
     sizes = {"train": 1_000_000, "dev": 2_000, "test": 10_000}
@@ -242,7 +244,7 @@ class ProgramZaremba(LearningToExecute):
     paper = "Zaremba & Sutskever 2015"
 
     def limits(self, rng: random.Random, split: str) -> tuple[int, int]:
-        return self.max_digits, self.max_operations  # `draw` samples both
+        return self.max_digits, self.max_operations  # `draw` samples both numbers
 
     def draw(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
         text, answer = PythonProgram(rng, digits).draw(rng.randint(1, operations))

@@ -1,4 +1,4 @@
-"""ListOps: nested lists of digits with an operation each (Nangia & Bowman 2018).
+"""ListOps: nested lists of digits, each with an operation (Nangia & Bowman 2018).
 
     inputs    "[MAX 2 [MED 9 4 1 ] 0 ]"    [12, 4, 14, 11, 6, 3, 16, 2, 16, 1]
     targets   "4"                          [4]
@@ -8,8 +8,8 @@ the sum modulo 10 (`[SM`) of two to five values. A value is a digit or a list. T
 1 to 5 in training, 6 in validation and 7 or 8 in the test; `listops_iid` has 1 to 5 in all splits.
 A list has at most 50 tokens.
 
-The numbers of values and the depths follow Csordás et al. 2022 ("The Neural Data Router") as far as
-they are published. The sampling and the number of examples do not.
+The numbers of values and the depths are those of Csordás et al. 2022 ("The Neural Data Router"), if
+they are published there. The sampling and the number of examples are different.
 """
 
 import statistics
@@ -27,12 +27,12 @@ _OPERATIONS: dict[str, Callable[[list[int]], int]] = {
     "[SM": lambda values: sum(values) % 10,
 }
 _MOST_VALUES = 5
-_NESTED = 0.25  # share of values that are lists, apart from the one that gives the depth
+_NESTED = 0.25  # share of values that are lists, without the list that gives the depth
 
 
 @problem.register("listops")
 class ListOps(generated_classes.GeneratedClasses):
-    """A task that tests on deeper lists than training has."""
+    """A task whose test split has deeper lists than its train split."""
 
     paper = "Csordás et al. 2022"
     words = (*_DIGITS, *_OPERATIONS, "]")
@@ -47,7 +47,7 @@ class ListOps(generated_classes.GeneratedClasses):
 
 
 def _fewest_words(depth):
-    """Return the smallest number of words for a depth; a list of digits has depth 1."""
+    """Return the smallest number of words of a list of a depth (1 for a list of digits)."""
     return 3 * depth + 1
 
 
@@ -60,7 +60,7 @@ def _list(rng, depth, spare):
     words, values = [operation], []
     for number in range(2 + more):
         is_deep = depth > 1 and number == deep
-        deepest = min(depth - 1, spare // 3)  # depth of a list in place of a digit
+        deepest = min(depth - 1, spare // 3)  # the largest depth of a list that replaces a digit
         if is_deep or (deepest > 0 and rng.random() < _NESTED):
             inner_depth = depth - 1 if is_deep else int(rng.integers(1, deepest + 1))
             if not is_deep:

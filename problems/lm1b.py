@@ -4,12 +4,13 @@
               to close if outbreaks occurred , then reversed itself …"                    ids, EOS
 
 The names are T2T's. Words outside the published vocabulary become "UNK", so that perplexities can
-be compared. `languagemodel_lm1b32k` and `8k` have about 32,768 or 8,192 subwords, built from the
-first 63,000 sentences. `characters` has bytes. `_packed` has records of 256 subwords or 1,024
-bytes.
+be compared. `languagemodel_lm1b32k` and `languagemodel_lm1b8k` have about 32,768 and 8,192
+subwords, built from the first 63,000 sentences. The variant `characters` has bytes. The variants
+`_packed` have records of 256 subwords or 1,024 bytes.
 
-train 30,301,028 sentences (99 files), dev 6,075 (the first of 50 held-out files, which papers call
-the test set). `per_word_perplexity` can be compared with papers.
+The train split has 30,301,028 sentences (99 files). The dev split has 6,075 sentences, from the
+first of 50 held-out files, which papers call the test set. `per_word_perplexity` can be compared
+with papers.
 """
 
 import functools
@@ -55,7 +56,7 @@ class LanguagemodelLm1b32k(text_problems.Text2SelfProblem):
 @functools.lru_cache(maxsize=1)
 def _words(tmp_dir):
     """Return the published vocabulary."""
-    path = os.path.join(tmp_dir or "", f"{_WORDS.name}.en")  # T2T's name of the file
+    path = os.path.join(tmp_dir or "", f"{_WORDS.name}.en")  # the name that T2T gives the file
     if not os.path.exists(path):
         path = download.fetch(tmp_dir, _WORDS)
     return frozenset(raw_text.read_lines(path))

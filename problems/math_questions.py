@@ -5,15 +5,15 @@
     algorithmic_math_deepmind_all  "Solve -42*r + 27*c = -1167 and …"    "4"
     program_search_algolisp        "you are given an array of numbers …" "[ reduce [ filter … ] ]"
 
-The first two are encoded as characters (bytes + 2), the third with one vocabulary of subwords. EOS
-is last.
+The first two problems are encoded as characters (bytes + 2), the third with one vocabulary of
+subwords. Every record ends with EOS.
 
 - Two variables (Wangperawong 2018): one file, `symbolic_math_train.txt`. Every eleventh line is in
-  the dev split, the share of T2T, which uses one in eleven files.
-- DeepMind's dataset (Saxton et al. 2019) with all modules. Train is easy, medium and hard; dev is
-  interpolate and extrapolate.
-- AlgoLisp (Polosukhin & Skidanov 2018): a description, and a program as a tree whose brackets are
-  words.
+  the dev split. (T2T uses one of eleven files, which is the same share.)
+- DeepMind's dataset (Saxton et al. 2019) with all modules. The train split consists of the parts
+  easy, medium and hard, the dev split of interpolate and extrapolate.
+- AlgoLisp (Polosukhin & Skidanov 2018): the inputs are a description of a program. The targets are
+  the program as a tree, in which brackets are words.
 """
 
 from ut_keras.data import contract

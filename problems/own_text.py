@@ -4,8 +4,8 @@
     text2self_txt    train.txt    Two dogs play in the snow.
     text2class_tsv   train.tsv    I have never seen a better film.<TAB>good
 
-Put the files `train`, `dev` and `test` with this extension into tmp_dir. The records, with a
-vocabulary built from Multi30k and the labels bad and good:
+Put the files `train`, `dev` and `test` with this extension into tmp_dir. Examples of records, with
+a vocabulary built from Multi30k and the labels "bad" and "good":
 
     inputs    "Zwei Hunde spielen im Schnee."    [34, 265, 116, 37, 269, 2, 1]            1 = EOS
     targets   "Two dogs play in the snow."       [36, 236, 251, 4, 10, 198, 2, 1]
@@ -13,16 +13,16 @@ vocabulary built from Multi30k and the labels bad and good:
 
 - **Vocabulary.** Inputs and targets share about 8,192 subwords. A train file below 3 MB gets one
   subword per 400 bytes. The vocabulary is built from the train split and stored in data_dir as
-  `vocab.text2text_tsv.8192.subwords`. An existing file is used.
+  `vocab.text2text_tsv.8192.subwords`. If the file exists already, it is used.
 - **Labels** are the sorted labels of the train split, stored in `labels.text2class_tsv.txt`.
 - **Length.** Training drops lines with more than `max_length` subwords (256 in most hparams sets).
-- **Splits.** Without a `dev` file, every 20th line of `train` becomes the dev split. `test` is
+- **Splits.** If there is no `dev` file, every 20th line of `train` becomes the dev split. `test` is
   optional. Empty lines are skipped.
 
 Other formats take about ten lines of Python, see text_problems.py.
 
-T2T's problems for your own text read parallel files. Line n of the targets belongs to line n of the
-inputs:
+T2T's problems for your own text read parallel files, in which line n of the targets belongs to line
+n of the inputs:
 
     text2text_tmpdir[_tokens]    inputs.train.txt, targets.train.txt, inputs.eval.txt, …
 
@@ -46,7 +46,10 @@ _PARTS = {"train": "train", "dev": "eval"}  # split -> part of T2T's file names
 
 
 class OwnText(text_problems.Text2TextProblem):
-    """A mixin that reads the user's files; it must precede the text problem in the bases."""
+    """A mixin that reads the user's files.
+
+    It must precede the text problem in the list of bases.
+    """
 
     num_train_shards = 10
     approx_vocab_size = 2**13
@@ -101,7 +104,7 @@ class OwnText(text_problems.Text2TextProblem):
         """Yield the lines of a split as tuples of stripped fields that are not empty.
 
         Raises:
-            DataError: if a line has other fields. The message names the line.
+            DataError: if a line does not have exactly these fields. The message names the line.
         """
         if split == "test" or self._has(tmp_dir, "dev"):
             yield from self._read(tmp_dir, split)

@@ -14,12 +14,15 @@ from ut_keras.data.reading import packing
 from ut_keras.problems import problem
 from ut_keras.problems.problem import Records, Samples, Specs
 
-# Segments and positions are counters without an embedding, so there is no limit.
+# Segments and positions are counters without an embedding, so their number is not limited.
 _COUNTED = features.FeatureSpec(2**31 - 1)
 
 
 class Packed(problem.Problem):
-    """A mixin that packs examples; it must precede the text problem in the list of bases."""
+    """A mixin that packs several examples into a record.
+
+    It must precede the text problem in the list of bases.
+    """
 
     packed_length = 256  # largest number of ids per record; T2T's name
 
@@ -33,6 +36,6 @@ class Packed(problem.Problem):
         return {**specs, **dict.fromkeys(counted, _COUNTED)}
 
     def encode_samples(self, samples: Samples, data_dir: str) -> Records:
-        # The samples of one file are already shuffled, so neighbours in the corpus are not packed
-        # together.
+        # The samples of one file are already shuffled, so a record does not consist of successive
+        # samples of the corpus.
         return packing.pack(super().encode_samples(samples, data_dir), self.packed_length)

@@ -34,7 +34,8 @@ class Sides(NamedTuple):
     """A corpus with one file per side, in archives or as separate downloads."""
 
     raw_files: tuple[download.RawFile, ...]  # archives of source and target, or the files
-    # Possible names of each file, first the name in its archive. Empty if the raw file is the file.
+    # Possible names of each file, beginning with the name in its archive. Empty if the raw file is
+    # not an archive but the file itself.
     names: tuple[tuple[str, ...], ...] = ((), ())
 
     def find(self, tmp_dir: str | None) -> tuple[str, ...]:
@@ -52,10 +53,10 @@ class Sides(NamedTuple):
         ]
 
     def pairs(self, tmp_dir: str | None) -> Iterator[tuple[str, ...]]:
-        """Yield stripped pairs (source, target); either may be empty.
+        """Yield stripped pairs (source, target), in which either text may be empty.
 
         Raises:
-            DataError: see `find`, `read_pairs`.
+            DataError: as for `find` and `read_pairs`.
         """
         return read_pairs(self.find(tmp_dir))
 
@@ -68,7 +69,7 @@ class Sides(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """A corpus whose sides are columns of tables in an archive; methods as in `Sides`."""
+    """A corpus in columns of tables in an archive. The methods are those of `Sides`."""
 
     archive: download.RawFile
     pattern: str  # matches the tables in the archive
@@ -98,7 +99,7 @@ class Tables(NamedTuple):
                 yield from self._columns(line)
 
     def _columns(self, line):
-        """Return the two sides of a line; "" if the line has no such column."""
+        """Return the two sides of a line. A side is "" if the line does not have its column."""
         columns = line.split("\t")
         sides = (self.source, self.target)
         return tuple(columns[i].strip() if i < len(columns) else "" for i in sides)
@@ -108,10 +109,10 @@ Corpus = Sides | Tables
 
 
 def read_pairs(paths: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield stripped pairs (source, target); either may be empty.
+    """Yield stripped pairs (source, target), in which either text may be empty.
 
     Raises:
-        DataError: if a line is not UTF-8, or one file has more lines than the other.
+        DataError: if a line is not UTF-8, or if one file has more lines than the other.
     """
     sides = (_read_side(path) for path in paths)
     for number, pair in enumerate(itertools.zip_longest(*sides), start=1):
@@ -125,7 +126,7 @@ def read_pairs(paths: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 def lines_for_vocab(path: str, budget: float = 1e6) -> Iterator[str]:
-    """Yield evenly spaced lines for a vocabulary, about `budget` characters, as T2T does.
+    """Yield evenly spaced lines for a vocabulary, about `budget` characters, as in T2T.
 
     References: T2T `generator_utils.generate_lines_for_vocab`.
     """
@@ -155,7 +156,7 @@ def find_builder(tmp_dir: str | None, name: str) -> str | None:
     folders = {}
     for path in glob.glob(pattern):
         folder = os.path.dirname(path)
-        if match := _VERSION.fullmatch(os.path.basename(folder)):  # not one being written
+        if match := _VERSION.fullmatch(os.path.basename(folder)):  # excludes unfinished versions
             folders[tuple(map(int, match.groups()))] = folder
     return folders[max(folders)] if folders else None
 

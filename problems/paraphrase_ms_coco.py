@@ -3,8 +3,8 @@
     inputs   "A bicycle replica with a clock as the front wheel."       ids of subwords, EOS
     targets  "The bike has a clock as a tire."                          ids, EOS
 
-Each pair of captions of a picture is one example with the earlier caption as inputs (`1d`), or two
-examples in both directions (`2d`).
+Each pair of captions of a picture is one example with the earlier caption as inputs (problems
+`1d`), or two examples, one for each direction (problems `2d`).
 
 train 82,783 pictures          dev 40,504 pictures
 
@@ -29,7 +29,8 @@ class ParaphraseGenerationMsCoco(raw_text.FromArchive, text_problems.Text2TextPr
         members=("annotations/captions_*.json",),
         most_bytes=5 * 10**9,
     )
-    # T2T unpacks them into a folder with the name of its archive, which is no longer available.
+    # The second name is that of T2T, which unpacks its archive into a folder of the archive's name.
+    # That archive is no longer available.
     members = (
         "annotations/captions_{}2014.json",
         "captions_train-val2014/annotations/captions_{}2014.json",

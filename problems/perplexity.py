@@ -3,8 +3,9 @@
     exp(sum of -log p over all ids / number of words)
 
 Words are separated by spaces. EOS counts as one word, as in the published numbers of PTB,
-WikiText-2 and the One Billion Word benchmark. T2T reports only the mean over subwords, which the
-user multiplies by the ratio of subwords to words (1.108137 for lm1b with 32k subwords).
+WikiText-2 and the One Billion Word benchmark. T2T reports only the mean loss over subwords. Its
+users have to multiply the mean by the ratio of subwords to words (1.108137 for lm1b with 32k
+subwords).
 """
 
 import math
@@ -50,7 +51,7 @@ class _Words:
 
 
 def count_words(encoder: text_encoder.TextEncoder, ids: Iterable[int]) -> int:
-    """Return the number of words in one example's ids, with each EOS as a word.
+    """Return the number of words in the ids of one example. Each EOS counts as a word.
 
     The ids may contain padding and several sentences.
     """

@@ -1,4 +1,4 @@
-"""Mikolov's Penn Treebank: 10,000 words in lower case, `N` for numbers; T2T's names.
+"""Mikolov's version of the Penn Treebank for language models, with T2T's names.
 
     ptb.train.txt       mr. <unk> is chairman of <unk> n.v. the dutch publishing group
     ptb.char.train.txt  m r . _ < u n k > _ i s _ c h a i r m a n _ o f _ …
@@ -6,15 +6,17 @@
     languagemodel_ptb10k          targets  "mr. <unk> is chairman of …"     ids of words, EOS
     languagemodel_ptb_characters  targets  "mr. <unk> is chairman of …"     bytes, EOS
 
-train 42,068 lines, dev 3,370, test 3,761 (not in T2T). The vocabulary `vocab.lmptb.10000` begins
-with the most frequent word. `per_word_perplexity` counts one EOS per line, as published numbers do.
+The text has 10,000 different words in lower case, and `N` for numbers. The splits have 42,068 lines
+(train), 3,370 (dev) and 3,761 (test, not in T2T). The vocabulary `vocab.lmptb.10000` begins with
+the most frequent word. As in published numbers, `per_word_perplexity` counts one EOS per line.
 
 Differences from T2T:
 
-- In T2T, padding and EOS have the ids of the two most frequent words (`the`, `<unk>`), and lines
-  end with a word `<EOS>` and then id 1. Here ids 0 and 1 are reserved and EOS ends a line. A data
-  folder of T2T can be used for training, but without `per_word_perplexity`.
-- Characters are those of the text. In T2T they are those of the file, with a space after each.
+- In T2T, padding and EOS have the same ids as the two most frequent words (`the`, `<unk>`), and a
+  line ends with a word `<EOS>` and then id 1. Here ids 0 and 1 are reserved, and EOS ends a line.
+  T2T's data can be used for training, but `per_word_perplexity` is then not available.
+- The characters are those of the text. In T2T, they are those of the file, in which a space follows
+  each character.
 """
 
 from ut_keras.data.writing import download

@@ -1,4 +1,4 @@
-"""Finds raw text files in tmp_dir or in an archive, and reads them line by line.
+"""Find raw text files in tmp_dir or in an archive, and read them line by line.
 
 A member of an archive, such as `dev/newstest2013.en` in `dev.tgz`, is searched in this order:
 
@@ -58,8 +58,8 @@ def find(tmp_dir: str | None, archive: download.RawFile, *names: str) -> str:
     Args:
         tmp_dir: str. Folder of the raw files.
         archive: `RawFile`. The archive that contains the file, or the file itself.
-        *names: str. Possible names of the file relative to the archive, first the name in the
-            archive. No names if `archive` is the file itself.
+        *names: str. Possible names of the file relative to the archive, beginning with the name in
+            the archive. There are no names if `archive` is the file itself.
 
     Raises:
         DataError: if the file is not found and cannot be downloaded.
@@ -70,7 +70,7 @@ def find(tmp_dir: str | None, archive: download.RawFile, *names: str) -> str:
 
 
 def find_all(tmp_dir: str | None, archive: download.RawFile, *patterns: str) -> list[str]:
-    """Return the paths that `find_local` finds, after a download if necessary; raise as `find`."""
+    """Return the paths of `find_local`, after a download if necessary; errors as for `find`."""
     found = find_local(tmp_dir, archive, *patterns)
     if not found:
         archive_path = download.fetch(tmp_dir, archive)
@@ -83,7 +83,7 @@ def find_all(tmp_dir: str | None, archive: download.RawFile, *patterns: str) -> 
 
 
 def find_local(tmp_dir: str | None, archive: download.RawFile, *patterns: str) -> list[str]:
-    """Return the sorted paths of unpacked files for the first pattern that matches any."""
+    """Return the sorted paths of the unpacked files that match the first matching pattern."""
     for folder in (tmp_dir or "", _target(tmp_dir, archive)):
         for pattern in patterns:
             if found := glob.glob(os.path.join(glob.escape(folder), pattern), recursive=True):
@@ -92,7 +92,7 @@ def find_local(tmp_dir: str | None, archive: download.RawFile, *patterns: str) -
 
 
 def is_available(tmp_dir: str | None, archive: download.RawFile, *names: str) -> bool:
-    """Return whether a file, or the files of a pattern, are available without a download."""
+    """Return whether a file or the files of a pattern are available without a download."""
     if find_local(tmp_dir, archive, *_names(names)):
         return True
     archive_is_there = os.path.isfile(os.path.join(tmp_dir or "", archive.name))
@@ -109,11 +109,11 @@ def read_lines(path: str) -> Iterator[str]:
 
 
 def with_text(lines: Iterable[str], path: str) -> Iterator[str]:
-    """Yield the lines of a file, at least one of which must not be blank.
+    """Yield the lines of a file and check that at least one is not blank.
 
     Raises:
         DataError: if all lines are blank, for example after an incomplete download. The message
-            names the file.
+        names the file.
     """
     has_text = False
     for line in lines:
@@ -149,6 +149,7 @@ def _names(names):
 
 
 def _target(tmp_dir, archive):
-    # T2T unpacks into tmp_dir. A separate folder shows that the archive was unpacked completely.
+    # T2T unpacks into tmp_dir itself. Here the archive has its own folder, which exists only if the
+    # archive was unpacked completely.
     part = f".{archive.part}" if archive.part else ""
     return os.path.join(tmp_dir or "", f"{archive.name}{part}.unpacked")

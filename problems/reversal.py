@@ -1,7 +1,7 @@
-"""`NAME_rev` and `NAME_copy`: problems that reuse the files of a text-to-text problem.
+"""The problems `NAME_rev` and `NAME_copy`, which reuse the files of the problem `NAME`.
 
 translate_ende_wmt32k_rev     German to English
-translate_ende_wmt32k_copy    English to English: the targets are the inputs
+translate_ende_wmt32k_copy    English to English: the inputs are also the targets
 
 Both names have the same meaning as in T2T.
 """
@@ -19,7 +19,8 @@ _PARTS = ("", "_segmentation", "_position")  # the last two are in packed proble
 class Derived:
     """A problem that exchanges or copies the features of a base problem.
 
-    It uses the base problem's files and, except for the features, its attributes and methods.
+    It uses the files of the base problem. Except for the features, it also uses the attributes and
+    methods of the base problem.
 
     Args:
         base: `Problem`. The base problem.
@@ -35,7 +36,7 @@ class Derived:
         self.name = base.name + "_copy" * copy + "_rev" * reverse
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_base":  # while this object is copied
+        if name == "_base":  # the attribute is missing while this object is copied
             raise AttributeError(name)
         return getattr(self._base, name)
 
@@ -53,7 +54,7 @@ class Derived:
         return specs
 
     def feature_metrics(self, data_dir: str | None) -> Metrics:
-        return {}  # they expect the features of the base problem
+        return {}  # the base problem's metrics expect its own features
 
     def feature_languages(self) -> dict[str, str]:
         languages = self._base.feature_languages()
@@ -62,7 +63,10 @@ class Derived:
     def score_decoded(
         self, sources: list[str], references: list[str], hypotheses: list[str]
     ) -> dict[str, float]:
-        """Return BLEU for a translation problem; other scores require the base's targets."""
+        """Return BLEU for a translation problem.
+
+        Other scores require the targets of the base problem.
+        """
         languages = self.feature_languages()
         if not languages:
             return {}
@@ -87,7 +91,7 @@ class Derived:
         return Derived(self._base.with_hparams(hparams, split), *self._directions)
 
     def rearranged(self, features: dict[str, Any]) -> dict[str, Any]:
-        """Return a dict by feature of the base problem as a dict by feature of this problem."""
+        """Convert a dict with the base problem's features to one with this problem's features."""
         if "inputs" not in features:
             raise DataError(
                 f"_rev and _copy require a problem with inputs. Received: {self.name} "
@@ -102,7 +106,7 @@ class Derived:
 
 
 def parse(name: str) -> tuple[str, bool, bool]:
-    """Return (name of the base problem, whether reversed, whether copied).
+    """Return (name of the base problem, whether `_rev` is present, whether `_copy` is).
 
     Each suffix is removed once, so the base of "a_rev_rev" is "a_rev".
     """

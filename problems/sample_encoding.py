@@ -1,4 +1,4 @@
-"""The encoding of samples with the encoders of a problem, many samples at a time."""
+"""Encode samples with the encoders of a problem, many samples at a time."""
 
 import dataclasses
 import functools
@@ -10,7 +10,7 @@ from ut_keras.data import contract
 from ut_keras.data.writing import example_batch
 from ut_keras.text import text_encoder, word_vocabulary
 
-_GROUP_SIZE = 8192  # samples; encoding many at a time is much faster
+_GROUP_SIZE = 8192  # samples that are encoded at once, which is much faster
 
 
 @dataclasses.dataclass
@@ -42,7 +42,10 @@ def encode_in_groups(
     encoders: Mapping[str, text_encoder.TextEncoder],
     class_label_features: Collection[str],
 ) -> Iterator[dict[str, Any]]:
-    """Yield groups of records {"inputs": RaggedIds, …} with EOS; many samples at a time."""
+    """Encode many samples at a time and yield them as groups {"inputs": RaggedIds, …}.
+
+    The ids of each sample end with EOS.
+    """
     samples = iter(samples)
     while group := list(itertools.islice(samples, _GROUP_SIZE)):
         columns = {}
@@ -59,13 +62,15 @@ def with_vocabulary_notes(
     encoders: Mapping[str, text_encoder.TextEncoder],
     max_cases: int | None,
 ) -> Iterable[dict[str, Any]]:
-    """Return the samples, after notes about words of the first ones that a vocabulary lacks.
+    """Print notes about words of the first samples that a vocabulary lacks.
+
+    The return value is an iterable of all samples, including the first ones.
 
     Args:
-        problem: the `Problem`, whose name and `vocabulary_title` the notes give.
+        problem: the `Problem`, whose name and `vocabulary_title` appear in the notes.
         samples: iterable of dicts from feature to text.
         encoders: dict from feature to encoder.
-        max_cases: int. Number of samples that will be written at most; None: all.
+        max_cases: int. Maximum number of samples that will be written. None: all.
     """
     with_unknown = {
         name: encoder

@@ -23,12 +23,13 @@ The commands are generated from the grammar below. The problems differ in their 
                                                       0, 1, 2, 3 other verbs with it
     scan_template_jump_around_right  18,528   1,173   the same as scan_filler_num3
 
-The train split of addprim has 13,203 (19,701) commands and 1,467 (2,189) copies of the primitive
-alone.
+The train split of `scan_addprim_jump` has 13,203 commands and 1,467 copies of the primitive alone.
+For `scan_addprim_turn_left` the numbers are 19,701 and 2,189.
 
-SCAN has no validation split, so there is no dev split and evaluations use the test split. To select
-a model or hparams, use `<name>_valid`. Its dev split is a random tenth of the train examples, which
-its train split lacks. Its test split is the same (`--eval_use_test_set`).
+SCAN has no validation split, so there is no dev split, and evaluations use the test split. To
+select a model or hparams, use `<name>_valid`. Its dev split is a random tenth of the train
+examples, and its train split has only the other examples. Its test split is the same
+(`--eval_use_test_set`).
 
 The score is exact match without teacher forcing, `decode/accuracy_per_sequence`:
 
@@ -36,14 +37,15 @@ The score is exact match without teacher forcing, `decode/accuracy_per_sequence`
       --decode_hparams=beam_size=1,extra_length=50 …
 
 `scan_length_cutoff26` is the length split for which Csordás et al. 2021 ("The Devil is in the
-Detail") report 100 %. Outputs of 24 to 26 actions are in its train split and in the test split of
-`scan_length`. They also train on nine tenths of it (`scan_length_cutoff26_valid`), with another
-random sample.
+Detail") report 100 %. Commands with 24 to 26 actions are in its train split; in `scan_length`, they
+are in the test split. Like `scan_length_cutoff26_valid`, the publication trains on nine tenths of
+the train split, but with another random sample.
 
 All splits except the random ones have the examples of the authors' files. `simple` and `simple_pN`
-have the same size as the authors' files but another fixed random sample. Two things are missing
-because no rule describes their examples: mcd1 to mcd3 (Keysers et al. 2020), which are lists of
-line numbers, and the few random examples that the authors add to addprim_jump.
+have the same size as the authors' files but another fixed random sample. Two things are missing,
+because no rule describes their examples: the splits mcd1 to mcd3 (Keysers et al. 2020), which are
+lists of line numbers, and the few random examples that the authors add to the train split of
+addprim_jump.
 """
 
 import itertools
@@ -99,13 +101,13 @@ def commands() -> list[Command]:
 
 
 def _phrases():
-    """{phrase: its actions}."""
+    """Return the phrases as a dict from phrase to its actions."""
     meaning: dict[str, tuple[str, ...]] = {verb: (f"I_{verb.upper()}",) for verb in VERBS}
     found = dict(meaning)
     for direction in DIRECTIONS:
         turn = (f"I_TURN_{direction.upper()}",)
         for verb in ("turn", *VERBS):
-            act = meaning.get(verb, ())  # "turn" does nothing after turning.
+            act = meaning.get(verb, ())  # "turn" has no action except the turn itself.
             found[f"{verb} {direction}"] = turn + act
             found[f"{verb} opposite {direction}"] = turn * 2 + act
             found[f"{verb} around {direction}"] = (turn + act) * 4
@@ -116,7 +118,7 @@ def _phrases():
 
 
 def by_length(longest: int) -> Split:
-    """Return a split with up to `longest` actions in train and 48 in test."""
+    """Return a split with up to `longest` actions in train, and up to 48 in test."""
     return lambda found: _partition(found, lambda command: len(command.actions) > longest)
 
 
@@ -138,7 +140,8 @@ def add_primitive(primitive: str) -> Split:
     """
 
     def is_made_of_it(command):
-        # "jump" is in "jump left" too; "turn left" is not in "turn around left".
+        # For example, "jump left" contains "jump", but "turn around left" does not contain "turn
+        # left".
         return any(f"{phrase} ".startswith(f"{primitive} ") for phrase in command.phrases)
 
     def split(found):
@@ -155,12 +158,12 @@ def template(
 ) -> Split:
     """Return a split that tests on "VERB ENDING" for some verbs.
 
-    Commands with "turn ENDING" are in neither of the two parts.
+    Commands with "turn ENDING" are in neither train nor test.
 
     Args:
         ending: str. Such as "around right".
         test_verbs: tuple of str. The verbs in test.
-        train_verbs: tuple of str. The verbs that train has with this ending.
+        train_verbs: tuple of str. The verbs that occur with this ending in train.
     """
     held_out = {f"{verb} {ending}" for verb in ("turn", *VERBS) if verb not in train_verbs}
     tested = {f"{verb} {ending}" for verb in test_verbs}
@@ -179,7 +182,7 @@ def _partition(found, is_test):
     return list(itertools.filterfalse(is_test, found)), list(filter(is_test, found))
 
 
-# How the commands are split, by the part of the name after "scan_".
+# The part of a problem's name after "scan_" -> the split.
 _SPLITS = {
     "simple": at_random(80, seed="scan_simple"),
     "length": by_length(22),

@@ -3,7 +3,9 @@
     inputs   "squad context: Super Bowl 50 was an American … question: Which NFL team represented …"
     targets  "Denver Broncos"                                       ids of 32k subwords, EOS
 
-train 87,599          dev 10,570; each question has its first answer as targets
+train 87,599          dev 10,570
+
+If a question has several answers, the targets are the first one.
 """
 
 from ut_keras.data.writing import download

@@ -5,7 +5,7 @@
 
 "schools" and "levels" are attractors: nouns with the other number between subject and verb.
 
-A record of `sva_number_prediction`, with the small vocabulary of the test's table:
+A record of `sva_number_prediction`. The ids are those of a small vocabulary, which the tests use:
 
     inputs      discipline in public schools of all levels      [7318, 8, 161, 373, 5, 37, 498, 1]
     targets     VBZ, one class id                               [0]         0 VBZ (is), 1 VBP (are)
@@ -17,19 +17,20 @@ A record of `sva_language_modeling`, which also reads the verb:
     wrong_verb  are                                             [9]         0 = not in vocabulary
     attractors                                                  [2]         7 = unknown
 
-Names, splits, vocabulary and ids are T2T's. T2T's records have no `attractors` and `wrong_verb`;
-they can be read without them. The splits are 9 % train and 1 % dev. Test has the remaining rows in
-which all nouns between subject and verb are attractors. The shuffle is Python 3's. The vocabulary
-has the words of all splits. agreement_files.py reads the raw table from tmp_dir.
+Names, splits, vocabulary and ids are the same as in T2T. T2T's records can be read too, although
+they have no `attractors` and `wrong_verb`. The train split has 9 % of the rows and the dev split
+has 1 %. The test split has those of the remaining rows in which all nouns between subject and verb
+are attractors. The rows are shuffled by Python 3's generator. The vocabulary has the words of all
+splits. agreement_files.py reads the raw table from tmp_dir.
 
 Metrics:
 
 - `accuracy/attractors_N`: accuracy of the number for examples with N attractors, N = 0 to 5.
-- `verb_ranking_accuracy` of the language model, the paper's score (table 2): how often the right
-  form has a higher probability than the wrong form.
+- `verb_ranking_accuracy` of the language model, the score of the paper's table 2: the share of
+  examples in which the right form is more probable than the wrong form.
 - `verb_ranking_accuracy/attractors_N`: the same for examples with N attractors.
 
-As in Linzen et al., examples whose other form is not in the vocabulary do not count in the ranking.
+As in Linzen et al. 2016, the ranking ignores examples whose wrong form is not in the vocabulary.
 
 `<problem>_linzen_testset`, `_gulordava` and `_edinburgh_nlu` are other test sets for a model that
 was trained on the table. The vocabulary of the table must be in data_dir:
@@ -156,7 +157,7 @@ class _Words:
     def verb_ids(self, example: agreement_files.Example) -> tuple[int, int]:
         """Return (id of the right form, id of the wrong form or 0)."""
         verb, wrong = (self._find(form) for form in (example.verb, example.wrong_verb))
-        if verb is None:  # a rare verb, for which the table has the part of speech
+        if verb is None:  # the verb is rare, so the table contains its part of speech
             verb, wrong = example.tag, None
         if wrong is None:
             wrong = agreement_files.other_form(verb, example.tag, self._known)
@@ -231,7 +232,7 @@ class _OtherTestSet(_Agreement):
             )
 
 
-# Suffix of the name -> (reader, splits, beginning of the file names).
+# Suffix of the problem's name -> (reader, splits, beginning of the names of the data files).
 _OTHER_TEST_SETS = {
     "linzen_testset": (agreement_files.read_linzen_testset, ("test",), "subj_agr_filtered"),
     "gulordava": (agreement_files.read_gulordava, ("test",), "generated"),

@@ -4,17 +4,19 @@
     targets   "1 2 3 4 5 6 4 5 6 1 2 3"   the cells of the only solution
 
 Each row, each column and each box of 2 x 3 cells contains 1 to 6. One step fills, at the same time,
-all empty cells for which row, column and box leave one number (naked singles). The depth of a
-puzzle is the number of steps that fill all cells. So there is one solution and no guessing.
+all empty cells for which row, column and box allow only one number (naked singles). The depth of a
+puzzle is the number of steps that fill all cells. Every puzzle can be solved in this way, so it has
+only one solution and requires no guessing.
 
     problem       train   dev    test    steps
     sudoku6       1 to 4  5, 6   7, 8    deeper puzzles than in training
     sudoku6_iid   1 to 4  2 to 4 2 to 4  the same depths with other solutions
 
-One in twenty solutions is reserved for validation and test. `accuracy` includes the given cells,
-which only have to be copied. `accuracy_per_sequence` is the share of solved puzzles. Sudoku as a
-test of depth comes from Wang et al. 2025 ("Hierarchical Reasoning Model"), whose puzzles have 9 x 9
-cells and require guessing. The size, the depths and the number of examples are different here.
+One in twenty solutions is reserved for validation and test. `accuracy` includes the cells that the
+inputs contain, which only have to be copied. `accuracy_per_sequence` is the share of solved
+puzzles. Sudoku as a test of depth comes from Wang et al. 2025 ("Hierarchical Reasoning Model"),
+whose puzzles have 9 x 9 cells and require guessing. The size, the depths and the number of examples
+are different here.
 """
 
 import numpy as np
@@ -25,7 +27,7 @@ from ut_keras.text import text_encoder
 
 SIZE, BOX_HEIGHT, BOX_WIDTH = 6, 2, 3
 EMPTY = "."
-_ALL = (1 << SIZE) - 1  # a cell is a set of numbers as bits, 0 if it is empty
+_ALL = (1 << SIZE) - 1  # all numbers; a cell is a set of numbers as bits, 0 if it is empty
 
 
 def _peers(cell):
@@ -47,7 +49,7 @@ _PEERS = [_peers(cell) for cell in range(SIZE * SIZE)]
 
 @problem.register("sudoku6")
 class Sudoku6(generated_classes.Generated):
-    """A task that tests on deeper puzzles than training has."""
+    """A task whose test split has deeper puzzles than its train split."""
 
     eval_metrics = ("accuracy_per_sequence", "accuracy", "neg_log_perplexity")
     paper = "Wang et al. 2025"
@@ -71,14 +73,14 @@ class Sudoku6(generated_classes.Generated):
 
 
 def draw_solution(rng: np.random.Generator) -> list[int]:
-    """Sample a full grid, cell by cell, first the cells with the fewest possible numbers."""
+    """Sample a full grid, cell by cell, beginning with the most restricted cells."""
     cells = [0] * (SIZE * SIZE)
     _fill(cells, rng)
     return cells
 
 
 def dig(rng: np.random.Generator, solution: list[int], depth: int) -> list[int] | None:
-    """Empty cells of a solution in random order and sample a puzzle of a depth.
+    """Return a puzzle of a depth by emptying cells of a solution in random order.
 
     Args:
         rng: the random number generator.
@@ -124,7 +126,7 @@ def _left_for(cells, cell):
 
 
 def _fill(cells, rng):
-    """Fill the empty cells in place; return whether a solution exists."""
+    """Fill the empty cells in place, and return whether a solution exists."""
     left = {cell: _left_for(cells, cell) for cell, numbers in enumerate(cells) if not numbers}
     if not left:
         return True

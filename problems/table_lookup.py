@@ -1,4 +1,4 @@
-"""Compositional table lookup: functions that are applied to a symbol one after another.
+"""Compositional table lookup: apply functions to a symbol, one after another.
 
     inputs    "5 d a f"     the symbol 5, then d, a and f             [7, 13, 10, 15, 1]
     targets   "2"           f(a(d(5)))                                [2]
@@ -12,9 +12,9 @@ symbols (the values in the example above are not the real ones). `ctl_backward` 
     ctl_forward_iid, ctl_backward_iid   1 to 5  2 to 5 2 to 5   the same depths, other compositions
     ctl_forward_11, ctl_backward_11     1 to 5  6 to 8 9, 10    as published: "<s> 5 d a f"
 
-The task is from Liška et al. 2018 ("Memorize or generalize?"). The depths follow Csordás et al.
-2022 ("The Neural Data Router"), where the target is a class too. Only the problems with eleven
-functions have the published tables and number of train examples.
+The task is from Liška et al. 2018 ("Memorize or generalize?"). The depths are those of Csordás et
+al. 2022 ("The Neural Data Router"), where the target is also a class. Only the problems with eleven
+functions have the published tables and the published number of train examples.
 """
 
 from collections.abc import Iterable
@@ -33,11 +33,11 @@ PUBLISHED_TABLES = np.stack([_PUBLISHED.permutation(8) for _ in range(11)])
 
 @problem.register("ctl_forward")
 class TableLookup(generated_classes.GeneratedClasses):
-    """A task to apply functions to a symbol, with the functions in this order.
+    """A task to apply functions to a symbol in the given order.
 
     Attributes:
         depths: dict from split to the smallest and the largest number of functions.
-        order: int. 1, or -1 if the words are written in reverse order.
+        order: int. 1, or -1 if the words are written in reverse.
         tables: int array [functions, 8]. Only the first `num_composed` functions are composed.
         num_composed: int. See `tables`.
     """
@@ -72,10 +72,11 @@ class TableLookup(generated_classes.GeneratedClasses):
 class PublishedTableLookup(TableLookup):
     """The published task: eleven functions, two of which occur only alone in training.
 
-    Training has 53,136 different compositions of the other nine functions, each of the eleven
-    functions once for each symbol, and the two functions another 30 times. The tables are those of
-    the authors' code, github.com/RobertCsordas/ndr, dataset/compositional_table_lookup.py. The
-    sampling and the examples that are reserved for validation and test are not the published ones.
+    Training has 53,136 different compositions of the other nine functions. It also has every single
+    function once for each symbol, and the two special functions another 30 times. The tables are
+    those of the authors' code, github.com/RobertCsordas/ndr, dataset/compositional_table_lookup.py.
+    The sampling, and the choice of the examples for validation and test, are not the published
+    ones.
     """
 
     words = ("<s>", *_SYMBOLS, *_FUNCTIONS)

@@ -32,16 +32,16 @@ from ut_keras.text import text_encoder
 from ut_keras.text.text_encoder import SubwordTextEncoder, TokenTextEncoder
 
 Vocabulary: TypeAlias = SubwordTextEncoder | TokenTextEncoder
-_MAX_SUBTOKEN_LENGTH = 200  # T2T's; bounds the time that a very long token takes.
+_MAX_SUBTOKEN_LENGTH = 200  # as in T2T; limits the time spent on very long tokens
 
 
 def by_frequency(counts: collections.Counter[str]) -> list[str]:
-    """Return the words of a `Counter`, the most frequent first, then in alphabetical order."""
+    """Return the words of a `Counter`, most frequent first, ties in alphabetical order."""
     return sorted(counts, key=lambda word: (-counts[word], word))
 
 
 class Text2TextProblem(problem.Problem):
-    """A text-to-text problem; a subclass defines `generate_samples`.
+    """A text-to-text problem. A subclass defines `generate_samples`.
 
     Attributes:
         vocab_type: str. "subwords": one vocabulary of subwords for inputs and targets, built from
@@ -136,7 +136,7 @@ class Text2TextProblem(problem.Problem):
 
 
 class WordsProblem(Text2TextProblem):
-    """A problem with words separated by spaces; `words` returns the vocabulary."""
+    """A problem with words separated by spaces. The method `words` returns the vocabulary."""
 
     eval_metrics: tuple[str, ...] = problem.Problem.eval_metrics
     vocab_type = "tokens"
@@ -153,7 +153,7 @@ class WordsProblem(Text2TextProblem):
 
 
 class Text2SelfProblem(Text2TextProblem):
-    """A language model problem; samples have only "targets"."""
+    """A language model problem. Its samples have only "targets"."""
 
     other_results: tuple[str, ...] = ("per_word_perplexity",)
 
@@ -165,7 +165,7 @@ class Text2SelfProblem(Text2TextProblem):
 
 
 class Text2ClassProblem(Text2TextProblem):
-    """A text classification problem; "targets" of a sample is the name of a class.
+    """A text classification problem. The "targets" of a sample are the name of a class.
 
     Attributes:
         class_labels: tuple of str. Names of the classes. None means the labels of the train split,
@@ -196,7 +196,8 @@ class Text2ClassProblem(Text2TextProblem):
         super().prepare(data_dir, tmp_dir)
         path = os.path.join(data_dir, self.labels_filename)
         if not self.class_labels and not os.path.exists(path):
-            # From all samples even if few are written, so that later calls have the same labels.
+            # The labels of all samples are used even if only a few samples are written, so that
+            # later calls find the same labels.
             samples = self.generate_samples("train", data_dir, tmp_dir, seed=0)
             samples = generation.for_vocab(samples, self.name)
             labels = sorted({contract.text_of(sample, "targets") for sample in samples})
@@ -205,9 +206,10 @@ class Text2ClassProblem(Text2TextProblem):
 
 
 class TextConcat2ClassProblem(Text2ClassProblem):
-    """A classification problem for several texts; "inputs" of a sample is a tuple of texts.
+    """A classification problem for several texts. The "inputs" of a sample are a tuple.
 
-    As in T2T, the first id of "$" separates the texts. `ut-decoder` accepts only one text.
+    In a record, the first id of "$" separates the texts, as in T2T. `ut-decoder` accepts only one
+    text.
     """
 
     def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:

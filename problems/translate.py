@@ -21,7 +21,7 @@ from ut_keras.problems import parallel_text, text_problems
 from ut_keras.problems.problem import Texts
 from ut_keras.text import sacre_bleu
 
-_PAIRS_FOR_VOCAB = 40_000  # from tensorflow-datasets; about as much text as T2T uses
+_PAIRS_FOR_VOCAB = 40_000  # read from tensorflow-datasets; about as much text as in T2T
 
 
 class TranslateProblem(text_problems.Text2TextProblem):
@@ -30,7 +30,8 @@ class TranslateProblem(text_problems.Text2TextProblem):
     Attributes:
         source: str. The source language, such as "en".
         target: str. The target language, such as "de".
-        files: dict from split to a tuple of `parallel_text.Corpus`. They are read in this order.
+        files: dict from split to a tuple of `parallel_text.Corpus`, in the order in which they are
+            read.
         tfds_name: str. The tensorflow-datasets builder that has the same data, or None.
     """
 
@@ -52,8 +53,8 @@ class TranslateProblem(text_problems.Text2TextProblem):
     def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
         """Return the splits to generate.
 
-        This is every split, except if the dev files are in `tmp_dir` and the test files are not.
-        Then "test" is skipped, because nothing else requires a download.
+        These are all splits, with one exception. If `tmp_dir` contains the dev files and not the
+        test files, "test" is skipped, so that no download is needed only for the test split.
         """
         if self._builder(tmp_dir):
             return self.splits

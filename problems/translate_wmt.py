@@ -7,7 +7,7 @@
     style_transfer_…_modern    inputs   "I have a mind to strike thee ere thou speak'st."
                                targets  "I have half a mind to hit you before you speak again."
 
-The end of a problem's name selects a variant:
+The end of a problem's name determines its variant:
 
 - `32k` and `8k` use one vocabulary for both languages, with about 32,768 or 8,192 subwords, such as
   `vocab.translate_ende_wmt32k.32768.subwords`. English-Chinese has a vocabulary for each language.
@@ -72,8 +72,8 @@ def _corpus(url, sides, sha256=None, licence=_LICENCE, members=(), part="", most
     return parallel_text.Sides((archive, archive), names)
 
 
-# Archives that contain several languages. The values are the URL, the checksum, the pattern of the
-# files of a language, and the languages that are unpacked into the same folder. Every other
+# Archives that contain several languages. A value has the URL, the checksum, the pattern for the
+# files of a language, and the languages that are unpacked into a common folder. Every other
 # language is unpacked into its own folder.
 _SHARED = {
     "news v13": (
@@ -182,7 +182,7 @@ _VARIANTS: dict[str, dict[str, Any]] = {
 
 
 class _WmtProblem(translate.TranslateProblem):
-    """Base class of the problems that are declared below."""
+    """Base class of the problems below."""
 
 
 def _register(stem, variants, train, dev, test=(), base=_WmtProblem, **attributes):

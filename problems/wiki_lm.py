@@ -1,17 +1,17 @@
 """Wikipedia articles in four languages, with T2T's names.
 
-An example is several lines, together about 512 subwords:
+An example consists of several lines with about 512 subwords in total:
 
     targets  "Anarchism is a political philosophy that advocates … The word is composed from …"
 
-`languagemodel_en_wiki32k`, and the same with `de`, `fr`, `ro`, have about 32,000 subwords, built
-from the first 128,000 examples. `64k` has 64,000 subwords. `de_en_fr_ro` alternates between the
-languages. Other T2T problems use these vocabularies, such as
+`languagemodel_en_wiki32k` has about 32,000 subwords, built from the first 128,000 examples. In
+other names, `de`, `fr` or `ro` replaces `en`, and `64k` means 64,000 subwords. Problems with
+`de_en_fr_ro` alternate between the languages. Other T2T problems use these vocabularies, such as
 `vocab.languagemodel_en_wiki32k.32000.subwords`.
 
 T2T's files are on Google Drive, which does not allow programs to download files of this size. Put
-`enwiki_train.txt.gz`, `enwiki_eval.txt.gz` and `enwiki_test.txt.gz`, or your own text with these
-names, into tmp_dir, with or without `.gz`.
+`enwiki_train.txt.gz`, `enwiki_eval.txt.gz` and `enwiki_test.txt.gz` into tmp_dir. You can also use
+your own text under these names. The files may also be uncompressed, without `.gz`.
 """
 
 import os

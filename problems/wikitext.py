@@ -1,4 +1,4 @@
-"""WikiText (Merity et al. 2016): good Wikipedia articles, 2 M and 103 M words.
+"""WikiText (Merity et al. 2016): selected Wikipedia articles, 2 M and 103 M words.
 
      = Robert <unk> =
     (an empty line)
@@ -8,13 +8,14 @@
     languagemodel_wikitext103   targets  "= Robert <unk> ="                               words, EOS
 
 `wikitext2` (not in T2T) is one stream of words. Every line ends with EOS, including empty lines.
-The stream is cut into windows of 256 words. So `per_word_perplexity` is over the same 217,646 (dev)
-and 245,569 (test) words as published numbers, but a window cannot use the words before it. The
-files are `wikitext-2-v1.zip`, or `train.txt`, `valid.txt`, `test.txt` in tmp_dir.
+The stream is cut into windows of 256 words. `per_word_perplexity` therefore counts the same 217,646
+(dev) and 245,569 (test) words as published numbers, but the model cannot use the words before a
+window. The raw data are `wikitext-2-v1.zip`, or `train.txt`, `valid.txt` and `test.txt` in tmp_dir.
 
-`wikitext103` has T2T's names. Each line is an example, and empty lines are skipped. `_l4k` and
-`_l16k` join lines to examples of up to 4,096 or 16,384 words. `_characters` has the bytes of the
-text in which rare words are not replaced by `<unk>`. train 1,165,029 lines, dev 2,461, test 2,891.
+`wikitext103` has T2T's names. Each line is an example, and empty lines are skipped. The variants
+`_l4k` and `_l16k` join lines to examples of up to 4,096 or 16,384 words. The variant `_characters`
+has the bytes of the original text, in which rare words are not replaced by `<unk>`. The splits have
+1,165,029 (train), 2,461 (dev) and 2,891 (test) lines.
 
 The vocabulary, such as `vocab.languagemodel_wikitext2.tokens` (33,277 words), has the words of the
 train split, the most frequent first.
@@ -43,7 +44,7 @@ def _archive(folder):
 
 @problem.register("languagemodel_wikitext103")
 class LanguagemodelWikitext103(raw_text.FromArchive, text_problems.Text2SelfProblem):
-    """Lines of words."""
+    """A language model problem in which each line is an example."""
 
     archive = _archive("wikitext-103")
     members: tuple[str, ...] = ("wikitext-103/wiki.{}.tokens",)
@@ -61,7 +62,7 @@ class LanguagemodelWikitext103(raw_text.FromArchive, text_problems.Text2SelfProb
 
 @problem.register("languagemodel_wikitext2")
 class LanguagemodelWikitext2(LanguagemodelWikitext103):
-    """Windows of words."""
+    """A language model problem in which each window of words is an example."""
 
     archive = _archive("wikitext-2")
     members = ("wikitext-2/wiki.{}.tokens",)
@@ -99,7 +100,7 @@ class _Joined(LanguagemodelWikitext103):
                 yield {"targets": " ".join(words)}
                 words = []
             words += of_line
-        if words:  # T2T drops these
+        if words:  # T2T drops the last words of a file
             yield {"targets": " ".join(words)}
 
 

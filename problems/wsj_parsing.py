@@ -1,9 +1,9 @@
-"""Constituency parsing of the Wall Street Journal as translation to a linearized tree.
+"""Constituency parsing of the Wall Street Journal as translation to linearized trees.
 
     (TOP (S (NP (NNP Mr.) (NNP Vinken)) (VP (VBZ is) (NP (NP (NN chairman)) …)) (. .)))
 
-An example, with its ids. Both features share a vocabulary of about 32,768 subwords. (The ids below
-are from a smaller vocabulary of 10,748 subwords, built from the treebank's public sample.)
+Both features share a vocabulary of about 32,768 subwords. A record of the tree above, with the ids
+of a smaller vocabulary of 10,748 subwords, which was built from the treebank's public sample:
 
     inputs    Mr. Vinken is chairman of Elsevier N.V. , the Dutch publishing group .
               [66, 40, 4988, 52, 302, …, 971, 321, 19, 1]
@@ -38,7 +38,7 @@ from ut_keras.problems import problem, raw_text, text_problems
 from ut_keras.problems.problem import Texts
 from ut_keras.text import text_lines
 
-# Labels of the bracket around a sentence, which is not a phrase. In `.mrg` files it is empty.
+# Labels of the bracket around a sentence, which is not a phrase. In `.mrg` files the label is "".
 OUTERMOST = ("", "TOP", "ROOT", "S1")
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 _FUNCTION = re.compile(r"(?<!^)[-=].*")
@@ -238,7 +238,7 @@ def _parse(symbols, phrases):
 
 
 def _word_offsets(tags, count):
-    """Return for each word the number of words before it that are not punctuation.
+    """Return, for each word, the number of earlier words that are not punctuation.
 
     The list ends with the total. Words without a tag, up to `count`, are not punctuation.
     """
@@ -247,7 +247,7 @@ def _word_offsets(tags, count):
 
 
 def _brackets(found, places):
-    """Return the brackets to score, as a Counter. Offsets skip punctuation."""
+    """Return the brackets to score, as a Counter. Their offsets do not count punctuation."""
     brackets: collections.Counter[tuple[str, int, int]] = collections.Counter()
     for label, start, end in found:
         label = _SUFFIX.sub("", label)
