@@ -1,8 +1,9 @@
-"""Named sets of hyperparameters. Importing this loads no TensorFlow.
+"""Named sets of hyperparameters.
 
     hp = hparams.get("universal_transformer_tiny", "hidden_size=64,num_rec_steps=4")
 
-A set is a function that calls the function of its parent set and replaces a few fields:
+Importing this package does not import TensorFlow. A set is a function. It usually calls the
+function of another set and replaces a few fields:
 
     @hparams.register("my_universal_transformer")
     def my_universal_transformer():
@@ -36,7 +37,7 @@ def get(name: str, overrides: str | Mapping[str, Any] = "") -> BasicHParams:
         A frozen `TransformerHParams`, `UniversalTransformerHParams` or `LSTMHParams`.
 
     Raises:
-        UnknownNameError: if there is no such set. The message lists the nearest names.
+        UnknownNameError: if there is no such set. The message lists similar names.
         HParamError: if an override is malformed, unknown, of the wrong type or out of range, or if
             the function of the set does not return hyperparameters.
     """
@@ -52,7 +53,7 @@ def get_range(name: str) -> tuple[Range, ...]:
     """Return the tuple of `Range` that is registered under a name.
 
     Raises:
-        UnknownNameError: if there is none. The message lists the nearest names.
+        UnknownNameError: if there is no such range. The message lists similar names.
     """
     ranged = RangedHParams()
     RANGES.get(name)(ranged)

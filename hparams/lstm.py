@@ -1,12 +1,12 @@
-"""T2T's sets for LSTMs: all sets of its lstm.py.
+"""T2T's hparams sets for LSTMs, which are all sets of T2T's lstm.py.
 
-The sets with area attention raise an error when they are used.
+Area attention is not supported, so the sets with area attention raise an error when they are used.
 """
 
 from ut_keras.hparam_schema.lstm_hparams import LSTMHParams
 from ut_keras.hparams.registry import derived, register_derived
 
-# The fields of T2T's `basic_1` that differ from the defaults here, which are `transformer_base`'s.
+# The fields in which T2T's `basic_1` differs from `transformer_base`, which has the defaults.
 BASIC = {
     "num_hidden_layers": 4,
     "hidden_size": 64,
@@ -47,7 +47,8 @@ lstm_bahdanau_attention = derived(lstm_seq2seq, attention_mechanism="bahdanau")
 lstm_luong_attention = derived(lstm_seq2seq, attention_mechanism="luong")
 lstm_attention = derived(lstm_bahdanau_attention)
 lstm_bahdanau_attention_multi = derived(lstm_bahdanau_attention, num_heads=4)
-# All heads have the same query, so their weights are equal: this is one wider attention layer.
+# All heads have the same query, so their attention weights are equal. The heads therefore act like
+# one wider attention layer.
 lstm_luong_attention_multi = derived(lstm_luong_attention, num_heads=4)
 lstm_asr_v1 = derived(
     lstm_bahdanau_attention,

@@ -1,16 +1,16 @@
 """Hparams sets that T2T does not have: deep starts, and the sets of docs/results.md.
 
-A set with a deep start has a halting bias of -3, so that positions first use all steps. T2T's bias
-of +1 makes every position halt after about 2 steps before anything is learned. The other sets are a
-Transformer for each task and variants of it:
+A set with a deep start has an initial halting bias of -3, so that positions use nearly all steps at
+first. With T2T's bias of +1, every position halts after about 2 steps before the model has learned
+anything. The other sets are, for each task, a Transformer and its variants:
 
-    transformer_TASK                       the contrast
-    universal_transformer_TASK             the same training, one layer for all steps
+    transformer_TASK                       a Transformer for comparison
+    universal_transformer_TASK             the same training, with the same layer in all steps
     adaptive_universal_transformer_TASK    with Adaptive Computation Time and a deep start
-    …_mixed                                batches of examples of all lengths
+    …_mixed                                batches that mix examples of all lengths
 
-All sets are small: each learns its task on a CPU core within minutes or hours. We chose the sizes
-that the paper does not give.
+All models are small: each learns its task on a CPU core within minutes or hours. Sizes that the
+paper does not give are our choice.
 """
 
 from dataclasses import replace
@@ -23,7 +23,7 @@ from ut_keras.hparams.universal_transformer import make_universal
 
 
 def start_deep(hp: UniversalTransformerHParams) -> UniversalTransformerHParams:
-    """Return `hp` with a bias that makes positions start with nearly `act_max_steps` steps."""
+    """Return `hp` with a halting bias for nearly `act_max_steps` steps at first."""
     return replace(hp, act_halting_bias_init=-3.0)
 
 
@@ -36,7 +36,7 @@ adaptive_universal_transformer_small_deepstart = derived(
 adaptive_universal_transformer_tiny_deepstart = derived(
     universal_transformer.adaptive_universal_transformer_tiny, start_deep
 )
-# Width 128 and little regularization; a short warm-up, then the learning rate falls once.
+# Width 128 and little regularization. After a short warm-up, the learning rate decays.
 _SMALL = {
     "hidden_size": 128,
     "filter_size": 256,
@@ -71,7 +71,10 @@ def _adaptive(hp):
 
 
 def _adam(rate):
-    """Return the training of Csordás et al.: PyTorch's defaults, a constant rate, clipping at 5."""
+    """Return the optimizer of Csordás et al.: Adam with PyTorch's defaults and a constant rate.
+
+    Gradients are clipped at a norm of 5.
+    """
     return {
         "learning_rate_schedule": "constant",
         "learning_rate_constant": rate,
@@ -84,10 +87,10 @@ def _adam(rate):
 
 # --- bAbI -----------------------------------------------------------------------------------------
 
-# For `transformer_encoder`, on one task or on all tasks together. Stories have no empty sentences:
-# padded stories have 71, of which 8 are real on average. `batch_size` is therefore about 100
-# stories. Word masks start at different values. If all start at one, as the authors' do, training
-# makes no progress on tasks 17 and 19.
+# For `transformer_encoder`, on one task or on all tasks together. The empty sentences of stories
+# are removed: a padded story has 71 sentences, of which 8 are real on average. `batch_size` is
+# therefore about 100 stories. The word masks have different initial values. If all are initially 1,
+# as in the authors' code, training makes no progress on tasks 17 and 19.
 transformer_babi = derived(
     _small,
     trim_stories=True,
@@ -103,8 +106,8 @@ transformer_babi = derived(
     learning_rate_decay_steps=10_000,
     sentence_mask_stddev=0.5,
 )
-# The default transition at the time of the paper. It sees neighboring sentences, which helps to
-# resolve coreferences.
+# A separable convolution was the default transition at the time of the paper. It sees neighboring
+# sentences, which helps to resolve coreferences.
 universal_transformer_babi = derived(
     transformer_babi, make_universal, transformer_ffn_type="sepconv", act_mask_padding=True
 )
@@ -120,13 +123,14 @@ adaptive_universal_transformer_babi_large_batch = derived(
 adaptive_universal_transformer_babi_t2t = derived(
     adaptive_universal_transformer_babi, act_halting_bias_init=1.0, act_loss_weight=0.01
 )
-# For the 900 training stories of 1k.
+# For the problems of size 1k, which have 900 training stories per task.
 transformer_babi_1k = derived(transformer_babi, **dropout(0.3))
 universal_transformer_babi_1k = derived(
     universal_transformer_babi, **dropout(0.3), position_start_index="random"
 )
 adaptive_universal_transformer_babi_1k = derived(universal_transformer_babi_1k, _adaptive)
-# An addition for task 16 with permuted stories: small, and the class is read at the question.
+# Not in the paper: for task 16 with permuted stories. The model is small, and predicts the class
+# from the position of the question.
 universal_transformer_babi_permuted = derived(
     universal_transformer_babi,
     hidden_size=64,
@@ -147,14 +151,14 @@ universal_transformer_babi_permuted = derived(
 
 lstm_algorithmic = derived(lstm.lstm_bahdanau_attention, batch_size=2048)
 transformer_algorithmic = derived(_small, batch_size=2048)
-# As in the paper, positions start at a random number.
+# As in the paper, positions are counted from a random number.
 universal_transformer_algorithmic = derived(
     transformer_algorithmic, make_universal, position_start_index="random"
 )
 adaptive_universal_transformer_algorithmic = derived(universal_transformer_algorithmic, _adaptive)
-# An addition for strings ten times as long as in training: both sides share position signals, and
-# every step receives them. Attention uses only the 16 best keys, because among 400 keys the many
-# that do not match have too much weight together. Batches mix all lengths.
+# Not in the paper: for strings ten times as long as in training. Encoder and decoder share position
+# signals, which are added in every step. Attention uses only the 16 best keys, because the many
+# wrong keys among 400 would have too much weight in total. Batches mix all lengths.
 universal_transformer_algorithmic_coupled = derived(
     universal_transformer_algorithmic,
     pos="coupled",
@@ -170,9 +174,9 @@ universal_transformer_algorithmic_coupled = derived(
 universal_transformer_algorithmic_coupled_reversed = derived(
     universal_transformer_algorithmic_coupled, pos="coupled(order='reversed')"
 )
-# 12 is the id of the sign, so that digits of equal value share a position signal. For the carry, a
-# position must know its predecessor, which permuted position signals do not encode; relative
-# attention does.
+# 12 is the id of the sign, so that digits of equal place value share a position signal. To compute
+# the carry, a position must find its predecessor. Permuted position signals do not encode this, but
+# relative attention does.
 universal_transformer_algorithmic_coupled_sum = derived(
     universal_transformer_algorithmic_coupled,
     pos="coupled(separator=12)",
@@ -187,8 +191,8 @@ lstm_lte = derived(lstm_algorithmic)
 transformer_lte = derived(_small, batch_size=4096)
 universal_transformer_lte = derived(transformer_lte, make_universal)
 adaptive_universal_transformer_lte = derived(universal_transformer_lte, _adaptive)
-# Relative attention and a transition that sees neighboring positions help to find digits sooner. So
-# do more updates with fewer tokens.
+# With three changes, the model learns sooner to find digits: relative attention, a transition that
+# sees neighboring positions, and more updates with fewer tokens each.
 transformer_lte_small_batch = derived(
     transformer_lte,
     self_attention_type="dot_product_relative",
@@ -218,9 +222,9 @@ universal_transformer_lte_large_batch = derived(
 
 # --- Depth: table lookup, parity, addition, nested lists, sudoku (docs/depth.md) -----------------
 
-# For `universal_transformer_encoder`: width 128, 4 heads and 14 steps, as in the baseline of
-# Csordás et al. 2022, which also reads classes from the last position. The rest of the training is
-# our own.
+# For `universal_transformer_encoder`. Width 128, 4 heads, 14 steps and the prediction of the class
+# from the last position are those of the baseline in Csordás et al. 2022. All other hparams are our
+# choice.
 universal_transformer_depth = derived(
     _small,
     make_universal,
@@ -236,7 +240,7 @@ adaptive_universal_transformer_depth = derived(
 universal_transformer_depth_stick_breaking = derived(
     adaptive_universal_transformer_depth, act_type="stick_breaking"
 )
-# Every update samples its number of steps, 1 to 14.
+# Every update samples its number of steps from 1 to 14.
 universal_transformer_depth_random = derived(
     universal_transformer_depth, num_rec_steps_sampling="uniform"
 )
@@ -244,18 +248,18 @@ universal_transformer_depth_random = derived(
 universal_transformer_depth_injected = derived(
     universal_transformer_depth, recurrence_input_injection="add"
 )
-# With ACT's weight of the cost, all positions use one step after 600 updates.
+# With the cost weight of the ACT set, all positions use only one step after 600 updates.
 universal_transformer_depth_ponder_net = derived(
     adaptive_universal_transformer_depth, act_type="ponder_net", act_loss_weight=0.1
 )
-# Threshold and weight of the cost as in Wang et al. 2025.
+# The threshold and the cost weight are those of Wang et al. 2025.
 universal_transformer_depth_q_halt = derived(
     adaptive_universal_transformer_depth, act_type="q_halt", act_epsilon=0.5, act_loss_weight=0.5
 )
-# The Neural Data Router (Csordás et al. 2022): a position keeps its state until the position that
-# it attends to, the nearest matching one, has the result that it needs. It has no position or step
-# signals, and post-norm. Gates also have dropout: without dropout, examples deeper than in training
-# get worse.
+# The Neural Data Router (Csordás et al. 2022). Each position attends to the nearest matching
+# position, and keeps its state until that position has the result that it needs. There are no
+# position or step signals, and norms come after each layer. The gates have dropout, because the
+# accuracy on examples that are deeper than in training is worse without it.
 universal_transformer_depth_ndr = derived(
     universal_transformer_depth,
     copy_gate=True,
@@ -266,8 +270,8 @@ universal_transformer_depth_ndr = derived(
 )
 # The Neural Data Router as published: github.com/RobertCsordas/ndr at da20530d,
 # sweeps/transformer_control_flow/ctl_ndr_geometric.yaml, and main.py for gradient clipping.
-# The weight decay, a hundredth of the rate, applies to all weights. They also use half precision
-# (`amp`).
+# The weight decay is a hundredth of the learning rate and applies to all weights. Unlike here, the
+# publication uses half precision (`amp`).
 universal_transformer_ctl_ndr = derived(
     universal_transformer_depth_ndr,
     hidden_size=256,
@@ -292,10 +296,11 @@ universal_transformer_ctl_ndr = derived(
 
 # --- SCAN -----------------------------------------------------------------------------------------
 
-# The training of `relative_universal` in Csordás et al. 2021, here without the shared layer:
-# github.com/RobertCsordas/transformer_generalization at 38f2734f,
-# sweeps/scan_trafo_length_cutoff.yaml and the profile `trafo_scan` of main.py. No model reads the
-# dropout of .5 there; the .1 of layers/transformer/universal_relative_transformer.py is used.
+# A Transformer, whose layers are not shared, with the training of `relative_universal` in Csordás
+# et al. 2021. The values are from github.com/RobertCsordas/transformer_generalization at 38f2734f,
+# sweeps/scan_trafo_length_cutoff.yaml, and from the profile `trafo_scan` of main.py. No model reads
+# the dropout of .5 there. The dropout is therefore the .1 of
+# layers/transformer/universal_relative_transformer.py.
 transformer_scan = derived(
     _small,
     num_hidden_layers=3,
@@ -319,7 +324,7 @@ adaptive_universal_transformer_scan = derived(universal_transformer_scan, _adapt
 
 # --- Multi30k -------------------------------------------------------------------------------------
 
-# 2.4 million weights with 8,192 subwords; the dataset is small, so dropout is high.
+# The model has 2.4 million weights with 8,192 subwords. The dataset is small, so dropout is high.
 transformer_multi30k = derived(
     _small,
     batch_size=2048,
@@ -327,7 +332,7 @@ transformer_multi30k = derived(
     label_smoothing=0.1,
     learning_rate_warmup_steps=1000,
 )
-# Wider, to have the same number of weights.
+# The model is wider than the Transformer, so that both have the same number of weights.
 universal_transformer_multi30k = derived(
     transformer_multi30k, make_universal, hidden_size=192, filter_size=448
 )
@@ -339,9 +344,9 @@ adaptive_universal_transformer_text = derived(
     _small, make_universal, _adaptive, batch_size=2048, layer_prepostprocess_dropout=0.3
 )
 
-# NAME_mixed of all sets for depth, for parity, addition and nested lists: a batch mixes all
-# lengths. In T2T's narrow buckets, an update has examples of a single length. Models then learned
-# later, or not at all, what long and short strings have in common.
+# The sets NAME_mixed, of all sets for depth, are for parity, addition and nested lists. Their
+# batches mix all lengths. With T2T's narrow buckets, the examples of an update have a single
+# length. In that case, models learned later, or never, what long and short strings have in common.
 for _name in [name for name in globals() if "universal_transformer_depth" in name]:
     globals()[f"{_name}_mixed"] = derived(
         globals()[_name], use_fixed_batch_size=True, batch_size=64

@@ -1,4 +1,4 @@
-"""Ranges to search with `--hparams_range`: T2T's ranges and one added range.
+"""Ranges of hparams to search with `--hparams_range`: those of T2T, and one more.
 
 A range is a function that fills a `RangedHParams`; see docs/tuning.md.
 """
@@ -36,8 +36,8 @@ _FIELDS: dict[str, dict[str, Any]] = {
         "act_loss_weight": (0.0, 0.5),
         **_UNIVERSAL_TRANSFORMER,
     },
-    # Added: the hparams to which `adaptive_universal_transformer_quick` is most sensitive, with the
-    # fields of its learning rate schedule.
+    # Not in T2T: the hparams to which `adaptive_universal_transformer_quick` is most sensitive, and
+    # the fields of its learning rate schedule.
     "adaptive_universal_transformer_quick_range": {
         "learning_rate_constant": (3e-4, 1e-2, _LOG),
         "learning_rate_warmup_steps": [50, 100, 200, 400],

@@ -18,14 +18,14 @@ register_range = RANGES.register
 def derived(
     parent: Callable[[], Any], *changes: Callable[[Any], Any], **fields: Any
 ) -> Callable[[], Any]:
-    """Return the function of a set that changes another set.
+    """Return the function of a new set that is a changed copy of another set.
 
     `register_derived` registers it under the name of its variable.
 
     Args:
         parent: function of the other set.
         *changes: functions from hparams to hparams, applied in this order.
-        **fields: values of fields, which are replaced last.
+        **fields: new values of fields, which are set last.
     """
 
     def make() -> Any:

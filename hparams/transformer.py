@@ -1,4 +1,4 @@
-"""T2T's sets for the Transformer.
+"""T2T's hparams sets for the Transformer.
 
 They include the variations in table 3 of Vaswani et al. 2017.
 """
@@ -10,7 +10,7 @@ from ut_keras.hparam_schema import TransformerHParams
 from ut_keras.hparams.registry import derived, register_derived
 
 T = TypeVar("T", bound=TransformerHParams)
-# As in the paper: the norm comes after each layer.
+# The norm comes after each layer, as in the paper.
 POST_NORM = {"layer_preprocess_sequence": "none", "layer_postprocess_sequence": "dan"}
 
 
@@ -30,7 +30,7 @@ def dropout(rate: float) -> dict[str, float]:
 def fit_for_tpu(hp: T) -> T:
     """Return `hp` with T2T's changes for TPUs.
 
-    These are small batches of short examples, Adafactor, and shared dropout masks.
+    The changes are small batches of short examples, Adafactor, and shared dropout masks.
     """
     return replace(
         hp,
@@ -51,7 +51,7 @@ def fit_for_tpu(hp: T) -> T:
 # The defaults of `TransformerHParams`.
 transformer_base = derived(TransformerHParams)
 transformer_base_v3 = derived(transformer_base)
-# From before T2T made the learning rate a product of factors.
+# A set from the time before T2T's learning rate was a product of factors.
 transformer_base_v2 = derived(
     transformer_base_v3,
     optimizer_adam_beta2=0.98,

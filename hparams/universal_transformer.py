@@ -1,4 +1,4 @@
-"""T2T's sets for the (Adaptive) Universal Transformer.
+"""T2T's hparams sets for the (Adaptive) Universal Transformer.
 
 These are all sets of T2T's universal_transformer.py.
 """
@@ -10,7 +10,7 @@ from ut_keras.hparams.transformer import dropout, fit_for_tpu
 
 
 def make_universal(hp: TransformerHParams) -> UniversalTransformerHParams:
-    """Return a Universal Transformer of the size of `hp`.
+    """Return the hparams of a Universal Transformer of the same size as `hp`.
 
     It has as many steps as `hp` has layers.
     """
