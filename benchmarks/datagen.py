@@ -72,43 +72,49 @@ def main():
         for _ in range(args.rounds):
             for name, checkout in checkouts.items():
                 os.mkdir(data)
-                turns[name].append(turn(checkout, raw, data, args))
+                turns[name].append(run_turn(checkout, raw, data, args))
                 shutil.rmtree(data)
                 show(name, turns[name][-1])
     if args.with_before:
         compare(turns)
 
 
-def turn(checkout, raw, data, args):
+def run_turn(checkout, raw, data, args):
     """What `generate` says, in a process of its own."""
-    own = [f"--problem={args.problem}", f"--processes={args.processes}", "--worker", raw, data]
-    done = subprocess.run(
-        [sys.executable, os.path.abspath(__file__), *own],
+    arguments = [
+        f"--problem={args.problem}",
+        f"--processes={args.processes}",
+        "--worker",
+        raw,
+        data,
+    ]
+    completed = subprocess.run(
+        [sys.executable, os.path.abspath(__file__), *arguments],
         env={**os.environ, "PYTHONPATH": checkout},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    return json.loads(done.stdout.rpartition("TIMES ")[2])
+    return json.loads(completed.stdout.rpartition("TIMES ")[2])
 
 
 def generate(problem, raw, data, args):
     """The worker: writes the files, and measures it."""
-    start, used = time.perf_counter(), processor()
+    start, cpu_start = time.perf_counter(), cpu_seconds()
     problem.prepare(data, raw)
-    prepared, used_to_prepare = time.perf_counter(), processor()
+    prepared, cpu_prepared = time.perf_counter(), cpu_seconds()
     counts = problem.generate_data(data, raw, num_processes=args.processes)
-    done, used_in_all = time.perf_counter(), processor()
+    end, cpu_end = time.perf_counter(), cpu_seconds()
     return {
         "seconds": {
             "vocabulary": prepared - start,
-            "files": done - prepared,
-            "all": done - start,
+            "files": end - prepared,
+            "all": end - start,
         },
         "processor seconds": {
-            "vocabulary": used_to_prepare - used,
-            "files": used_in_all - used_to_prepare,
-            "all": used_in_all - used,
+            "vocabulary": cpu_prepared - cpu_start,
+            "files": cpu_end - cpu_prepared,
+            "all": cpu_end - cpu_start,
         },
         "records": sum(counts.values()),
         "largest process here": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
@@ -118,20 +124,20 @@ def generate(problem, raw, data, args):
     }
 
 
-def show(name, found):
-    clock, used = found["seconds"], found["processor seconds"]
-    parts = ", ".join(f"{part} {clock[part]:.1f} s ({used[part]:.1f})" for part in clock)
+def show(name, result):
+    wall, cpu = result["seconds"], result["processor seconds"]
+    parts = ", ".join(f"{part} {wall[part]:.1f} s ({cpu[part]:.1f})" for part in wall)
     print(
-        f"{name}: {parts} of clock (processor); {found['records'] / clock['all']:,.0f} records a "
-        f"second; largest process {found['largest process here'] / 1e3:,.0f} MB here, "
-        f"{found['elsewhere'] / 1e3:,.0f} MB elsewhere; files: "
-        f"{live_line.size(found['bytes'])}",
+        f"{name}: {parts} of clock (processor); {result['records'] / wall['all']:,.0f} records a "
+        f"second; largest process {result['largest process here'] / 1e3:,.0f} MB here, "
+        f"{result['elsewhere'] / 1e3:,.0f} MB elsewhere; files: "
+        f"{live_line.size(result['bytes'])}",
         flush=True,
     )
 
 
 def compare(turns):
-    if len({found["digest"] for side in turns.values() for found in side}) > 1:
+    if len({result["digest"] for side in turns.values() for result in side}) > 1:
         raise SystemExit("error: both versions must write the same files. Received: others.")
     print("the files are equal; speed now / before, medians (lowest, highest):")
     for kind in ("seconds", "processor seconds"):
@@ -144,19 +150,19 @@ def compare(turns):
             print(f"  {part}, {kind}: {median:.2f} ({min(ratios):.2f}, {max(ratios):.2f})")
 
 
-def processor():
+def cpu_seconds():
     """Seconds of this process and of its children that have ended."""
     both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in both)
 
 
 def digest(folder):
-    found = hashlib.sha256()
+    combined = hashlib.sha256()
     for name in sorted(os.listdir(folder)):
         if "-of-" in name or name.startswith("vocab."):
             with open(os.path.join(folder, name), "rb") as file:
-                found.update(hashlib.file_digest(file, "sha256").digest())
-    return found.hexdigest()
+                combined.update(hashlib.file_digest(file, "sha256").digest())
+    return combined.hexdigest()
 
 
 def make_raw_files(problem, folder, raw, share):

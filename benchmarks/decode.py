@@ -46,7 +46,7 @@ SHAPE = {
     "threads": 2,
 }
 EOS = 1
-OURS = "ut_keras, cached"
+BASELINE = "ut_keras, cached"
 
 
 def main():
@@ -61,7 +61,7 @@ def main():
     parser.add_argument("shape", nargs="?", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.operation_threads:
-        return answer(args.operation_threads)
+        return serve(args.operation_threads)
     if args.memory_of:
         return print(peak_memory(*map(int, args.memory_of.split(","))))
     print(f"machine: {cpu_name()}, {os.cpu_count()} cores, Python {platform.python_version()}")
@@ -70,28 +70,28 @@ def main():
         for beams in all_beams:
             print_lengths(beams, args.rounds)
         return print_memory()
-    sides = {OURS: Ours(), "ut_keras, full prefix": Ours(cache=False)}
+    sides = {BASELINE: UtKeras(), "ut_keras, full prefix": UtKeras(cache=False)}
     threads = f"--operation_threads={SHAPE['threads']}"
-    sides[f"{OURS}, {threads[-1]} threads"] = Other([sys.executable, __file__, threads])
+    sides[f"{BASELINE}, {threads[-1]} threads"] = OtherProcess([sys.executable, __file__, threads])
     if args.with_t2t:
         worker = [args.with_t2t, os.path.join(HERE, "t2t", "decode_worker.py")]
-        sides["T2T Universal Transformer"] = Other([*worker, "universal_transformer"])
-        sides["T2T Transformer, cached"] = Other([*worker, "transformer"])
+        sides["T2T Universal Transformer"] = OtherProcess([*worker, "universal_transformer"])
+        sides["T2T Transformer, cached"] = OtherProcess([*worker, "transformer"])
     if args.with_torch:
         worker = [args.with_torch, os.path.join(HERE, "peers", "decode_worker.py")]
-        sides["MarianMT, cached"] = Other([*worker, "marian"])
-        sides["x-transformers, tied, cached"] = Other([*worker, "x_transformers"])
+        sides["MarianMT, cached"] = OtherProcess([*worker, "marian"])
+        sides["x-transformers, tied, cached"] = OtherProcess([*worker, "x_transformers"])
     for beams in all_beams:
         compare(sides, beams, args.rounds)
 
 
 def compare(sides, beams, rounds):
     """Times one kind of search, all sides in turn, and prints its table."""
-    seconds, refused = {}, {}
+    seconds, unsupported = {}, {}
     for name, side in sides.items():
-        taken, why = side.run(beams)
-        if taken is None:
-            refused[name] = why
+        elapsed, reason = side.run(beams)
+        if elapsed is None:
+            unsupported[name] = reason
             continue
         seconds[name] = []
         side.run(beams)  # the second is not quite warm either
@@ -102,19 +102,21 @@ def compare(sides, beams, rounds):
         f"\n{'greedy' if beams == 1 else f'beam {beams}'}, median of {rounds}\n"
         f"  {'':29} seconds (least, most)    ratio to ours (quartiles)"
     )
-    for name, taken in seconds.items():
-        ratios = [theirs / ours for theirs, ours in zip(taken, seconds[OURS], strict=True)]
+    for name, elapsed in seconds.items():
+        ratios = [
+            other / baseline for other, baseline in zip(elapsed, seconds[BASELINE], strict=True)
+        ]
         low, middle, high = statistics.quantiles(ratios, n=4)
         print(
-            f"  {name:29} {statistics.median(taken):6.3f} ({min(taken):6.3f}, {max(taken):6.3f})  "
-            f"{middle:6.2f} ({low:6.2f}, {high:6.2f})",
+            f"  {name:29} {statistics.median(elapsed):6.3f} "
+            f"({min(elapsed):6.3f}, {max(elapsed):6.3f})  {middle:6.2f} ({low:6.2f}, {high:6.2f})",
             flush=True,
         )
-    for name, why in refused.items():
-        print(f"  {name:29} -  {why}")
+    for name, reason in unsupported.items():
+        print(f"  {name:29} -  {reason}")
 
 
-class Ours:
+class UtKeras:
     """Our Universal Transformer, in this process."""
 
     def __init__(self, cache=True, operation_threads=1):
@@ -122,7 +124,7 @@ class Ours:
 
         from ut_keras import hparams, models
 
-        if not hasattr(Ours, "model"):  # one model and one pool of threads for all sides of ours
+        if not hasattr(UtKeras, "model"):  # one model and one pool of threads for all sides of ours
             tf.config.threading.set_intra_op_parallelism_threads(operation_threads)
             tf.config.threading.set_inter_op_parallelism_threads(SHAPE["threads"])
             tf.keras.utils.set_random_seed(1)
@@ -130,14 +132,14 @@ class Ours:
                 f"hidden_size={SHAPE['hidden']},filter_size={SHAPE['filter']},"
                 f"num_heads={SHAPE['heads']},num_rec_steps={SHAPE['steps']}"
             )
-            Ours.model = models.get(
+            UtKeras.model = models.get(
                 "universal_transformer",
                 hparams.get("universal_transformer_base", overrides),
                 vocab_sizes={"inputs": SHAPE["vocab"], "targets": SHAPE["vocab"]},
             )
-            table = Ours.model.softmax.embedding.numpy()
+            table = UtKeras.model.softmax.embedding.numpy()
             table[EOS] = 0
-            Ours.model.softmax.embedding.assign(table)
+            UtKeras.model.softmax.embedding.assign(table)
         self.options = {"cache": cache}
 
     def run(self, beams, batch=SHAPE["batch"], decode_length=SHAPE["decode_length"]):
@@ -162,16 +164,16 @@ class Ours:
         return seconds, None
 
 
-def answer(operation_threads):
+def serve(operation_threads):
     """Is one of the others: ours, with so many threads for an operation."""
-    ours = Ours(operation_threads=operation_threads)
+    searcher = UtKeras(operation_threads=operation_threads)
     for line in sys.stdin:
-        seconds, _ = ours.run(int(line))
+        seconds, _ = searcher.run(int(line))
         written = SHAPE["source"] + SHAPE["decode_length"]  # or `run` had stopped
         print("RESULT " + json.dumps({"seconds": seconds, "written": written}), flush=True)
 
 
-class Other(Worker):
+class OtherProcess(Worker):
     """One of the others."""
 
     def __init__(self, command):
@@ -179,7 +181,7 @@ class Other(Worker):
 
     def run(self, beams):
         """Seconds of one search and None; or None and why it cannot be done."""
-        result = self.ask(beams)
+        result = self.request(beams)
         if "error" in result:
             return None, result["error"]
         expected = SHAPE["source"] + SHAPE["decode_length"]
@@ -198,26 +200,26 @@ def check_length(name, written, expected):
 def print_lengths(beams, rounds):
     """Whole searches of several lengths; the cost at a position is the slope between two."""
     lengths = [SHAPE["source"], 64, 96, 128, 192, 256]
-    ours = Ours()
+    searcher = UtKeras()
     seconds = {length: [] for length in lengths}
     for number in range(-1, rounds):
         for length in random.Random(number).sample(lengths, len(lengths)):
-            taken, _ = ours.run(beams, decode_length=length - SHAPE["source"])
+            elapsed, _ = searcher.run(beams, decode_length=length - SHAPE["source"])
             if number >= 0:
-                seconds[length].append(taken)
-    medians = {length: statistics.median(taken) for length, taken in seconds.items()}
+                seconds[length].append(elapsed)
+    medians = {length: statistics.median(elapsed) for length, elapsed in seconds.items()}
     print(
         f"\n{'greedy' if beams == 1 else f'beam {beams}'}: cost by length, median of {rounds}\n"
         "  positions   seconds   ms a position   from the last length on   MFLOP, of it attention"
     )
     before = None
-    for length, taken in medians.items():
+    for length, elapsed in medians.items():
         slope = ""
         if before is not None:
-            slope = f"{(taken - medians[before]) / (length - before) * 1e3:.2f}"
+            slope = f"{(elapsed - medians[before]) / (length - before) * 1e3:.2f}"
         work, attention = position_flop(length, beams)
         print(
-            f"  {length:9} {taken:9.3f} {taken / length * 1e3:15.2f} {slope:>25} "
+            f"  {length:9} {elapsed:9.3f} {elapsed / length * 1e3:15.2f} {slope:>25} "
             f"{work / 1e6:15.1f} {attention / work:6.1%}"
         )
         before = length
@@ -239,7 +241,7 @@ def print_memory(batch=64, length=256):
     )
     for beams in (1, 4):
         shape = f"{batch},{length},{beams}"
-        grown = int(
+        growth = int(
             subprocess.run(
                 [sys.executable, os.path.abspath(__file__), "--memory_of", shape],
                 check=True,
@@ -247,15 +249,15 @@ def print_memory(batch=64, length=256):
                 text=True,
             ).stdout.split()[-1]
         )
-        own, memory = paper_memory(batch, length, beams)
+        prefix, source = expected_memory(batch, length, beams)
         print(
-            f"  {'greedy' if beams == 1 else f'beam {beams}'}: up to {own / 1e6:.0f} on paper of "
-            f"the prefix and {memory / 1e6:.0f} of the source; the process grew by "
-            f"{grown / 1e6:.0f}"
+            f"  {'greedy' if beams == 1 else f'beam {beams}'}: up to {prefix / 1e6:.0f} on paper "
+            f"of the prefix and {source / 1e6:.0f} of the source; the process grew by "
+            f"{growth / 1e6:.0f}"
         )
 
 
-def paper_memory(batch, length, beams):
+def expected_memory(batch, length, beams):
     """Bytes of keys and values: of the prefix with all beams, per step; of the source, once."""
     one = 2 * batch * SHAPE["hidden"] * 4
     return SHAPE["steps"] * beams * length * one, beams * SHAPE["source"] * one
@@ -263,13 +265,13 @@ def paper_memory(batch, length, beams):
 
 def peak_memory(batch, length, beams):
     """Bytes of this process's peak above what it holds after a search traced in small; Linux."""
-    ours = Ours()
-    ours.run(beams, batch=1, decode_length=1)
-    ours.run(beams, batch=2, decode_length=2)
+    searcher = UtKeras()
+    searcher.run(beams, batch=1, decode_length=1)
+    searcher.run(beams, batch=2, decode_length=2)
     before = _kilobytes("VmRSS")
     with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
         file.write("5")  # the peak starts anew
-    ours.run(beams, batch=batch, decode_length=length - SHAPE["source"])
+    searcher.run(beams, batch=batch, decode_length=length - SHAPE["source"])
     return (_kilobytes("VmHWM") - before) * 1024
 
 

@@ -39,19 +39,19 @@ def _run(argv):
     names = [word for word in argv if not word.startswith("-")]
     if len(names) < 2:
         raise UsageError(f"Expected two runs or more: FOLDER or FOLDER:HPARAMS. Received: {names}.")
-    asked = [_asked(name, flags) for name in names]
-    for run, args in asked:
-        if run.problem.name != asked[0][0].problem.name:
+    runs = [_parse_run(name, flags) for name in names]
+    for run, args in runs:
+        if run.problem.name != runs[0][0].problem.name:
             raise UsageError(
-                f"Runs must be of one problem. Received: {asked[0][0].problem.name} and "
+                f"Runs must be of one problem. Received: {runs[0][0].problem.name} and "
                 f"{run.problem.name}, of {args.output_dir}."
             )
-    run, args = asked[0]
+    run, args = runs[0]
     split = trainer_setup.eval_split(args, run.problem)
     command.load_tensorflow()
     data = run.problem.dataset(split, run.data_dir, run.hp)
     data = (data.take(args.eval_steps) if args.eval_steps > 0 else data).cache()
-    evaluators = [steps.evaluator(run, run.load_model()[0]) for run, _ in asked]
+    evaluators = [steps.evaluator(run, run.load_model()[0]) for run, _ in runs]
     seconds, results = [[] for _ in names], [None] * len(names)
     for round_number in range(args.rounds + 1):
         for index in random.sample(range(len(names)), len(names)):
@@ -68,7 +68,7 @@ def _run(argv):
         print(f"share {share:.2f}  CPU seconds {statistics.median(times):.3f}  {shown}  {name}")
 
 
-def _asked(name, flags):
+def _parse_run(name, flags):
     folder, _, hparams = name.partition(":")
     args = command_line.parse(
         FLAGS, [*flags, f"--output_dir={folder}", f"--hparams={hparams}"], sys.argv[0], __doc__

@@ -22,7 +22,7 @@ from ut_keras import export
 from ut_keras.inference import ctranslate2_export
 from ut_keras.text.text_encoder_base import EOS, cut_at_eos
 
-BATCH, ROOM, TURNS = 32, 50, 3
+BATCH, EXTRA_LENGTH, ROUNDS = 32, 50, 3
 
 
 def main():
@@ -41,49 +41,51 @@ def main():
     print(f"\n| {len(sources)} sentences | same as ours | seconds | times as fast |")
     print("|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        ways = {"ut_keras": lambda rows, beams: ours(run.model, rows, beams)}
+        systems = {"ut_keras": lambda rows, beams: decode_with_ut_keras(run.model, rows, beams)}
         for quantize in ("", "float16", "int8"):
             path = os.path.join(folder, f"served{quantize}")
             export.export_ctranslate2(run.model, run.encoders, path, quantize)
             compute = "int8" if quantize == "int8" else "float32"
             translator = ctranslate2.Translator(path, intra_threads=1, compute_type=compute)
             name = f"CTranslate2, {quantize or 'float32'}"
-            ways[name] = lambda rows, beams, to=translator: theirs(to, rows, beams)
+            systems[name] = lambda rows, beams, translator=translator: decode_with_ctranslate2(
+                translator, rows, beams
+            )
         for beams in (1, 4):
-            written, seconds = measured(ways, sources, beams)
-            for name in ways:
+            written, seconds = measure(systems, sources, beams)
+            for name in systems:
                 same = sum(a == b for a, b in zip(written[name], written["ut_keras"], strict=True))
                 ratio = seconds["ut_keras"] / seconds[name]
                 print(f"| {name}, {beams} beams | {same} | {seconds[name]:.2f} | {ratio:.2f} |")
 
 
-def measured(ways, sources, beams):
+def measure(systems, sources, beams):
     """({name: what is written for each source}, {name: seconds})."""
-    written, seconds = {}, {name: [] for name in ways}
+    written, seconds = {}, {name: [] for name in systems}
     batches = [sources[at : at + BATCH] for at in range(0, len(sources), BATCH)]
-    for turn in range(TURNS + 1):  # the first traces
-        for name, way in ways.items():
-            begin = time.perf_counter()
-            written[name] = [row for batch in batches for row in way(batch, beams)]
-            if turn:
-                seconds[name].append(time.perf_counter() - begin)
+    for round_number in range(ROUNDS + 1):  # the first traces
+        for name, translate in systems.items():
+            start = time.perf_counter()
+            written[name] = [row for batch in batches for row in translate(batch, beams)]
+            if round_number:
+                seconds[name].append(time.perf_counter() - start)
     return written, {name: min(values) for name, values in seconds.items()}
 
 
-def ours(model, rows, beams):
+def decode_with_ut_keras(model, rows, beams):
     """What the model writes for rows of ids."""
     ids = tf.ragged.constant(rows, tf.int32).to_tensor()
-    found = model.generate({"inputs": ids}, beams, 0.0, ROOM)
+    found = model.generate({"inputs": ids}, beams, 0.0, EXTRA_LENGTH)
     return [cut_at_eos(row) for row in found.ids[:, 0].numpy().tolist()]
 
 
-def theirs(translator, rows, beams):
+def decode_with_ctranslate2(translator, rows, beams):
     """The same by CTranslate2."""
     found = translator.translate_batch(
         [[str(i) for i in row] for row in rows],
         beam_size=beams,
         **ctranslate2_export.OPTIONS,
-        max_decoding_length=max(map(len, rows)) + ROOM,
+        max_decoding_length=max(map(len, rows)) + EXTRA_LENGTH,
     )
     return [[int(word) for word in result.hypotheses[0]] for result in found]
 

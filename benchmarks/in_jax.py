@@ -35,7 +35,7 @@ def main(argv=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("write", "train", "read"))
+    parser.add_argument("command", choices=("write", "train", "read"))
     parser.add_argument("folder", help="what goes there and comes back")
     parser.add_argument("--table")
     parser.add_argument("--only", help="the cell's name")
@@ -45,14 +45,14 @@ def main(argv=None):
     parser.add_argument("--data_dir", default="runs/paper/data")
     parser.add_argument("--runs_dir", default="runs/paper")
     args = parser.parse_args(argv)
-    if args.what != "write" and not os.path.exists(os.path.join(args.folder, "plan.json")):
+    if args.command != "write" and not os.path.exists(os.path.join(args.folder, "plan.json")):
         sys.exit(f"What `write` has made must be given. Received: {args.folder}.")
-    if args.what == "train":
+    if args.command == "train":
         return train(args)
     sys.path[:0] = [os.path.dirname(HERE), HERE]
     from ut_keras.bin import command
 
-    return command.run(lambda _: (write if args.what == "write" else read)(args), argv)
+    return command.run(lambda _: (write if args.command == "write" else read)(args), argv)
 
 
 def _read(folder, name):
@@ -87,14 +87,14 @@ def write(args):
 
     from ut_keras.training import train_step
 
-    cell, problem, hp, model, optimizer = _made(args)
+    cell, problem, hp, model, optimizer = _make_cell(args)
     variables = _variables(model, optimizer)
     update = train_step.make_train_step(
         model, optimizer, tf.distribute.get_strategy(), None, jit_compile=True
     ).python_function
     updates = []
 
-    def whole(batch):
+    def update_and_read_state(batch):
         result = update(batch)
         state = [variable.read_value() for variable in variables]
         return [getattr(result, name) for name in _SCALARS] + state
@@ -104,18 +104,23 @@ def write(args):
             batch = tf.nest.map_structure(
                 lambda x, n=size: tf.constant(x[:1].repeat(n, 0)), structure
             )
-            compiled = tf.function(whole, jit_compile=True, autograph=False)
+            compiled = tf.function(update_and_read_state, jit_compile=True, autograph=False)
             captured = compiled.get_concrete_function(batch).captured_inputs
             order = [[v.handle is handle for v in variables].index(True) for handle in captured]
             module = compiled.experimental_get_compiler_ir(batch)(stage="stablehlo")
             module = _COPY.sub(r"stablehlo.reshape \1 : (\2) -> \2", module)
-            _write(folder, f"update-{number}.mlir", _BITS.sub(_spelled, module))
+            _write(folder, f"update-{number}.mlir", _BITS.sub(_mask_as_list, module))
             np.savez_compressed(os.path.join(folder, f"examples-{number}.npz"), *leaves)
             updates.append({"size": size, "order": order})
             shape = leaves[0].shape[1:]
             print(f"{len(leaves[0]):,} examples of {shape}, {size} an update", flush=True)
         _save(folder, [variable.numpy() for variable in variables], step=0, seconds=0.0)
-        plan = {"updates": updates, "last": cell.updates, "every": cell.every, **_what(cell, args)}
+        plan = {
+            "updates": updates,
+            "last": cell.updates,
+            "every": cell.every,
+            **_run_identity(cell, args),
+        }
         _write(folder, "plan.json", json.dumps(plan))
 
 
@@ -145,24 +150,26 @@ def _examples(problem, hp, data_dir):
         leaves = tf.nest.flatten(batch)
         shape = min(shape for shape in sizes if _fits(leaves, shape))
         padded = [
-            np.pad(leaf, [(0, 0), *((0, n - m) for n, m in zip(to, leaf.shape[1:], strict=True))])
-            for leaf, to in zip(leaves, shape, strict=True)
+            np.pad(
+                leaf, [(0, 0), *((0, n - m) for n, m in zip(target, leaf.shape[1:], strict=True))]
+            )
+            for leaf, target in zip(leaves, shape, strict=True)
         ]
         found.setdefault(shape, []).append(padded)
     result = []
     for shape, parts in sorted(found.items()):
-        leaves = [_cut(np.concatenate(arrays)) for arrays in zip(*parts, strict=True)]
+        leaves = [_trim_padding(np.concatenate(arrays)) for arrays in zip(*parts, strict=True)]
         result.append((leaves, sizes[shape], tf.nest.pack_sequence_as(batch, leaves)))
     return result
 
 
-def _cut(leaf):
+def _trim_padding(leaf):
     """Without what is padding in all examples: a bucket may end far behind the longest."""
     used = leaf.reshape(*leaf.shape[:2], -1).any(axis=(0, 2))
     return leaf[:, : 1 + used.nonzero()[0].max(initial=0)]
 
 
-def _spelled(match):
+def _mask_as_list(match):
     """A mask as a list: newer compilers read its hex digits as one byte a value."""
     digits, shape = bytes.fromhex(match[1]), [int(size) for size in match[2].split("x")]
     bits = np.unpackbits(np.frombuffer(digits, np.uint8), bitorder="little")
@@ -172,8 +179,8 @@ def _spelled(match):
 
 def _fits(leaves, shape):
     return all(
-        all(n >= m for n, m in zip(to, leaf.shape[1:], strict=True))
-        for leaf, to in zip(leaves, shape, strict=True)
+        all(n >= m for n, m in zip(target, leaf.shape[1:], strict=True))
+        for leaf, target in zip(leaves, shape, strict=True)
     )
 
 
@@ -184,11 +191,11 @@ def read(args):
     from ut_keras.checkpoints import checkpoint
     from ut_keras.training import epochs
 
-    cell, problem, hp, model, optimizer = _made(args)
+    cell, problem, hp, model, optimizer = _make_cell(args)
     state, step, seconds = _state(args.folder)
-    plan, what = json.loads(_read(args.folder, "plan.json")), _what(cell, args)
-    if other := {name: plan.get(name) for name in what if plan.get(name) != what[name]}:
-        sys.exit(f"What was written must be {what}. Received: {other}.")
+    plan, identity = json.loads(_read(args.folder, "plan.json")), _run_identity(cell, args)
+    if other := {name: plan.get(name) for name in identity if plan.get(name) != identity[name]}:
+        sys.exit(f"What was written must be {identity}. Received: {other}.")
     if step != cell.updates:
         sys.exit(f"Training must have come to {cell.updates:,} updates. Received: {step:,}.")
     for variable, value in zip(_variables(model, optimizer), state, strict=True):
@@ -203,7 +210,7 @@ def read(args):
     print(directory)
 
 
-def _made(args):
+def _make_cell(args):
     """(cell, problem, hparams, model, optimizer)"""
     import keras
     from results import definitions
@@ -227,7 +234,7 @@ def _made(args):
     return cell, problem, hp, model, optimizer
 
 
-def _what(cell, args):
+def _run_identity(cell, args):
     """What a run is of, as `results/run.py` notes it."""
     from results import cell_runner
 
@@ -246,11 +253,11 @@ def train(args):
     import jax
     import jax.numpy as jnp
 
-    begin = time.monotonic()
+    start = time.monotonic()
     jax.config.update("jax_enable_x64", True)  # the random numbers' states, the number of updates
 
     plan = json.loads(_read(args.folder, "plan.json"))
-    state, begun, before = _state(args.folder)
+    state, first_step, before = _state(args.folder)
     state, total = [jnp.asarray(value) for value in state], jnp.zeros(len(_SCALARS))
     examples = []
     for number in range(len(plan["updates"])):
@@ -258,40 +265,40 @@ def train(args):
             examples.append([jnp.asarray(file[name]) for name in file.files])
 
     def compiled(number):
-        of = plan["updates"][number]
-        update = _as_jax(_read(args.folder, f"update-{number}.mlir"), of["order"], state)
+        entry = plan["updates"][number]
+        update = _as_jax(_read(args.folder, f"update-{number}.mlir"), entry["order"], state)
 
         def step(state, total, leaves, chosen):
             scalars, state = update(state, [leaf[chosen] for leaf in leaves])
             return state, total + jnp.stack(scalars)
 
-        chosen = jax.ShapeDtypeStruct((of["size"],), np.int32)
+        chosen = jax.ShapeDtypeStruct((entry["size"],), np.int32)
         function = jax.jit(step, donate_argnums=(0, 1))
         return function.lower(state, total, examples[number], chosen).compile()
 
     with concurrent.futures.ThreadPoolExecutor() as pool:
         steps = list(pool.map(compiled, range(len(plan["updates"]))))
-    print(f"compiled for {jax.devices()[0]} in {time.monotonic() - begin:.0f} s", flush=True)
+    print(f"compiled for {jax.devices()[0]} in {time.monotonic() - start:.0f} s", flush=True)
 
     counts = [len(leaves[0]) for leaves in examples]
-    sizes = [of["size"] for of in plan["updates"]]
-    order = _batches(list(zip(counts, sizes, strict=True)), (plan["seed"], begun))
-    started, shown = time.monotonic(), begun
-    for step in range(begun + 1, plan["last"] + 1):
+    sizes = [entry["size"] for entry in plan["updates"]]
+    order = _batches(list(zip(counts, sizes, strict=True)), (plan["seed"], first_step))
+    started, shown = time.monotonic(), first_step
+    for step in range(first_step + 1, plan["last"] + 1):
         number, chosen = next(order)
         state, total = steps[number](state, total, examples[number], chosen)
         if step % 50 == 0:
             total.block_until_ready()  # updates are ordered faster than they are made
-        is_over = step % 50 == 0 and time.monotonic() - begin > args.seconds
-        if step % plan["every"] == 0 or step == plan["last"] or is_over:
+        is_time_over = step % 50 == 0 and time.monotonic() - start > args.seconds
+        if step % plan["every"] == 0 or step == plan["last"] or is_time_over:
             loss, correct, sequences = np.asarray(total)
             seconds = time.monotonic() - started
-            taken = f"{1e3 * seconds / (step - begun):.2f} ms an update"
+            speed = f"{1e3 * seconds / (step - first_step):.2f} ms an update"
             loss = f"loss {loss / (step - shown):.4f}"
-            print(f"{step}: {loss}, {1 - correct / sequences:.4f} wrong, {taken}", flush=True)
+            print(f"{step}: {loss}, {1 - correct / sequences:.4f} wrong, {speed}", flush=True)
             _save(args.folder, map(np.asarray, state), step, before + seconds)
             total, shown = jnp.zeros(len(_SCALARS)), step
-        if is_over:
+        if is_time_over:
             return
 
 
@@ -306,9 +313,9 @@ def _batches(sizes, seed):
         batches = []
         for shape, (count, size) in enumerate(sizes):
             numbers = np.concatenate([left[shape], rng.permutation(count).astype(np.int32)])
-            whole = len(numbers) // size * size
-            batches += [(shape, part) for part in numbers[:whole].reshape(-1, size)]
-            left[shape] = numbers[whole:]
+            num_complete = len(numbers) // size * size
+            batches += [(shape, part) for part in numbers[:num_complete].reshape(-1, size)]
+            left[shape] = numbers[num_complete:]
         for i in rng.permutation(len(batches)):
             yield batches[i]
 

@@ -45,62 +45,64 @@ def main():
     args = parser.parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    model, sources, quality, what = from_run(args) if args.output_dir else trained(args.train_steps)
+    model, sources, quality, quality_name = (
+        load_run(args) if args.output_dir else train_model(args.train_steps)
+    )
     sources = [[*ids[: args.source_length - 1], EOS] for ids in sources]
     print(f"machine: {platform.machine()}, Python {platform.python_version()}, one thread")
     print(f"weights: {4 * sum(np.prod(v.shape) for v in model.trainable_variables) / 1e6:.2f} MB")
-    print(f"\n| | MB | ms a sentence | {what} |\n|---|---|---|---|")
+    print(f"\n| | MB | ms a sentence | {quality_name} |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        ways = {"TensorFlow": by_tensorflow(model, args)}
+        systems = {"TensorFlow": by_tensorflow(model, args)}
         sizes = {}
         for quantize in ("", "float16", "int8"):
             name, length = quantize or "float32", args.source_length
             path = os.path.join(folder, f"{name}.tflite")
             export.export_litert(model, path, length, args.extra_length, quantize=quantize)
-            ways[name], sizes[name] = by_litert(path, length), os.path.getsize(path)
-        written, seconds = measured(ways, sources)
-    for name in ways:
+            systems[name], sizes[name] = by_litert(path, length), os.path.getsize(path)
+        outputs, seconds = measure(systems, sources)
+    for name in systems:
         size = f"{sizes[name] / 1e6:.2f}" if name in sizes else ""
-        print(f"| {name} | {size} | {1e3 * seconds[name]:.1f} | {quality(written[name])} |")
+        print(f"| {name} | {size} | {1e3 * seconds[name]:.1f} | {quality(outputs[name])} |")
 
 
-def measured(ways, sources):
+def measure(systems, sources):
     """({name: what is written for each source}, {name: seconds}); the ways take turns."""
-    written, times = {name: [] for name in ways}, {name: [] for name in ways}
-    for write in ways.values():
-        write(sources[0])  # traced
+    outputs, times = {name: [] for name in systems}, {name: [] for name in systems}
+    for decode in systems.values():
+        decode(sources[0])  # traced
     for ids in sources:
-        for name, write in ways.items():
-            begin = time.perf_counter()
-            result = write(ids)
-            times[name].append(time.perf_counter() - begin)
-            written[name].append(cut_at_eos(result))
-    return written, {name: statistics.median(values) for name, values in times.items()}
+        for name, decode in systems.items():
+            start = time.perf_counter()
+            result = decode(ids)
+            times[name].append(time.perf_counter() - start)
+            outputs[name].append(cut_at_eos(result))
+    return outputs, {name: statistics.median(values) for name, values in times.items()}
 
 
 def by_tensorflow(model, args):
     """Function from the ids of a source to those that are written."""
 
-    def write(ids):
+    def decode(ids):
         found = model.generate({"inputs": np.int32([ids])}, decode_length=args.extra_length)
         return found.ids[0, 0].numpy()
 
-    return write
+    return decode
 
 
 def by_litert(path, length):
     """The same by a file."""
     run = Interpreter(path, num_threads=1).get_signature_runner("generate")
 
-    def write(ids):
+    def decode(ids):
         padded = np.zeros([1, length], np.int32)
         padded[0, : len(ids)] = ids
         return run(inputs=padded)["outputs"][0, 0]
 
-    return write
+    return decode
 
 
-def trained(steps):
+def train_model(steps):
     """(model, sources, quality of what is written for them, its name)"""
     import keras
 
@@ -120,14 +122,14 @@ def trained(steps):
             rows += [cut_at_eos(row) for row in features["inputs"].numpy().tolist()]
     sources = [row for row in rows if 1 <= len(row) <= 10][:300]
 
-    def quality(written):
-        right = sum(source == found[::-1] for source, found in zip(sources, written, strict=True))
-        return f"{right / len(sources):.1%}"
+    def quality(outputs):
+        correct = sum(source == found[::-1] for source, found in zip(sources, outputs, strict=True))
+        return f"{correct / len(sources):.1%}"
 
     return model, sources, quality, f"right of {len(sources)}"
 
 
-def from_run(args):
+def load_run(args):
     """The same of a run and its files."""
     import ut_keras
     from ut_keras import problems
@@ -142,8 +144,8 @@ def from_run(args):
     sources = [run.encoders["inputs"].encode(line) for line in lines]
     references = [line.strip() for line in text_lines.lines(args.decode_reference)]
 
-    def quality(written):
-        texts = [run.encoders["targets"].decode(ids) for ids in written]
+    def quality(outputs):
+        texts = [run.encoders["targets"].decode(ids) for ids in outputs]
         return f"{bleu.corpus_score(texts, [references]).score:.2f}"
 
     return run.model, sources, quality, "BLEU"

@@ -46,8 +46,8 @@ def main():
         return encode
 
     encode_fully, encode = compiled(full), compiled(model)
-    wanted = np.linspace(args.steps, 1, args.points)
-    biases = [_NEVER, *(_bias_for(model, encode, inputs, p, args.steps) for p in wanted)]
+    target_times = np.linspace(args.steps, 1, args.points)
+    biases = [_NEVER, *(_bias_for(model, encode, inputs, p, args.steps) for p in target_times)]
     seconds = [[] for _ in biases]
     ponder = [None] * len(biases)
     for round_number in range(args.rounds + 1):

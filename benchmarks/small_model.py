@@ -39,7 +39,7 @@ def main():
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
-        work(args)
+        run_worker(args)
         return
     print(f"machine: {cores()} cores, Python {platform.python_version()}, {args.size}")
     with tempfile.TemporaryDirectory() as folder:
@@ -60,8 +60,8 @@ def compare(sides, args):
                 turns[name].append(turn)
     for name, side in sides.items():
         wall, cpu, waited = (
-            statistics.median(turn[what] for turn in turns[name])
-            for what in ("wall", "cpu", "waited")
+            statistics.median(turn[quantity] for turn in turns[name])
+            for quantity in ("wall", "cpu", "waited")
         )
         print(
             f"{name:7} {1e3 * wall / STEPS:6.1f} ms an update ({1e3 * cpu / STEPS:.1f} of CPU), "
@@ -70,37 +70,37 @@ def compare(sides, args):
         )
         side.close()
     if "before" in sides:
-        for what in ("wall", "cpu"):
+        for quantity in ("wall", "cpu"):
             pairs = zip(turns["before"], turns["now"], strict=True)
             low, middle, high = statistics.quantiles(
-                [before[what] / now[what] for before, now in pairs], n=4
+                [before[quantity] / now[quantity] for before, now in pairs], n=4
             )
-            print(f"updates per second of {what}: {middle:.2f} times ({low:.2f}, {high:.2f})")
+            print(f"updates per second of {quantity}: {middle:.2f} times ({low:.2f}, {high:.2f})")
 
 
 class Side:
     """A version of the library, in a process of its own."""
 
     def __init__(self, name, checkout, folder, args):
-        own = ["--size", args.size, "--threads", str(args.threads), "--worker", folder]
-        own += ["--jit_compile"] * (args.jit_compile and name == "now")
+        arguments = ["--size", args.size, "--threads", str(args.threads), "--worker", folder]
+        arguments += ["--jit_compile"] * (args.jit_compile and name == "now")
         self.process = subprocess.Popen(
-            [sys.executable, os.path.abspath(__file__), *own],
+            [sys.executable, os.path.abspath(__file__), *arguments],
             env={**os.environ, "PYTHONPATH": checkout, "PYTHONSAFEPATH": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        self.started = self.answer()
+        self.started = self.read_result()
 
     def run(self):
         """{"wall", "cpu", "waited": seconds, "loss"} of `STEPS` updates."""
         self.process.stdin.write("\n")
         self.process.stdin.flush()
-        return self.answer()
+        return self.read_result()
 
-    def answer(self):
+    def read_result(self):
         for line in self.process.stdout:
             if line.startswith("TIMES "):
                 return json.loads(line.removeprefix("TIMES "))
@@ -111,7 +111,7 @@ class Side:
         self.process.wait()
 
 
-def work(args):
+def run_worker(args):
     """The worker: sets up, takes a step, then `STEPS` for every line that it reads."""
     import keras
     import tensorflow as tf
@@ -154,9 +154,9 @@ def work(args):
         clock = Clock()
         waited = 0.0
         for _ in range(STEPS):
-            asked = time.perf_counter()
+            wait_start = time.perf_counter()
             batch = next(batches)
-            waited += time.perf_counter() - asked
+            waited += time.perf_counter() - wait_start
             result = step(batch)
         loss = float(result.loss)
         print("TIMES", json.dumps({**clock.read(), "waited": waited, "loss": loss}), flush=True)
@@ -180,18 +180,18 @@ def write_archive(folder, size):
 
     rng = random.Random(1)
     people = ("Mary", "John", "Sandra", "Daniel")
-    places = ("bathroom", "hallway", "kitchen", "garden", "office", "bedroom")
+    locations = ("bathroom", "hallway", "kitchen", "garden", "office", "bedroom")
 
     def story():
-        lines, where = [], {}
+        lines, location_of = [], {}
         for number in range(1, 16):
             if number % 3:
                 person = rng.choice(people)
-                where[person] = rng.choice(places)
-                lines.append(f"{number} {person} went back to the {where[person]}.")
+                location_of[person] = rng.choice(locations)
+                lines.append(f"{number} {person} went back to the {location_of[person]}.")
             else:
-                person = rng.choice(sorted(where))
-                lines.append(f"{number} Where is {person}? \t{where[person]}\t1")
+                person = rng.choice(sorted(location_of))
+                lines.append(f"{number} Where is {person}? \t{location_of[person]}\t1")
         return "\n".join(lines) + "\n"
 
     questions = {"1k": 1000, "10k": 10000}[size]

@@ -73,12 +73,12 @@ def compare(vocab, texts, text_file, args):
     num_processes = process.num_processors()
     sides = {
         f"encode_ragged, {num_processes} processes": Processes(vocab, texts, num_processes),
-        "encode_ragged": Ours(vocab, texts, "encode_ragged"),
-        "encode_batch": Ours(vocab, texts, "encode_batch"),
-        "encode": Ours(vocab, texts, "encode"),
+        "encode_ragged": UtKerasEncoder(vocab, texts, "encode_ragged"),
+        "encode_batch": UtKerasEncoder(vocab, texts, "encode_batch"),
+        "encode": UtKerasEncoder(vocab, texts, "encode"),
     }
     if args.with_t2t:
-        sides["T2T"] = T2T(args.with_t2t, vocab, text_file)
+        sides["T2T"] = T2TEncoder(args.with_t2t, vocab, text_file)
     passes = ("first pass", "second pass")
     seconds = {(side, which): [] for side in sides for which in passes}
     digests = set()
@@ -98,7 +98,7 @@ def compare(vocab, texts, text_file, args):
             rates = sorted(len(texts) / wall for wall, _ in seconds[name, which])
             shown = (statistics.median(rates), rates[0], rates[-1])
             line = f"  {name:26}" + " ".join(f"{rate:11,.0f}" for rate in shown)
-            line += beside(seconds["T2T", which], seconds[name, which]) if args.with_t2t else ""
+            line += ratio_text(seconds["T2T", which], seconds[name, which]) if args.with_t2t else ""
             print(line)
     print("\nthe ids of all sides are equal")
     compare_building(texts, sides.get("T2T"))
@@ -116,20 +116,22 @@ def compare_building(texts, t2t):
         if digest != hashlib.sha256("\n".join(subtokens).encode()).hexdigest():
             raise SystemExit("error: the vocabularies must be equal. Received: others.")
         print(
-            f"; T2T {their_wall:.2f} s" + beside([(their_wall, their_cpu)], [(wall, cpu)]), end=""
+            f"; T2T {their_wall:.2f} s" + ratio_text([(their_wall, their_cpu)], [(wall, cpu)]),
+            end="",
         )
     print()
 
 
-def beside(theirs, ours):
+def ratio_text(t2t_times, ut_keras_times):
     """The ratios of turns that are next to each other, not of two medians."""
     wall, cpu = (
-        statistics.median(t[i] / o[i] for t, o in zip(theirs, ours, strict=True)) for i in (0, 1)
+        statistics.median(t[i] / o[i] for t, o in zip(t2t_times, ut_keras_times, strict=True))
+        for i in (0, 1)
     )
     return f"   {wall:5.1f} times T2T's speed, per core {cpu:5.1f}"
 
 
-class Ours:
+class UtKerasEncoder:
     """Our encoder, by one of its methods."""
 
     def __init__(self, vocab, texts, method):
@@ -163,37 +165,37 @@ class Processes:
         context = multiprocessing.get_context("spawn")
         self._connections = []
         for i in range(num_processes):
-            some = texts[len(texts) * i // num_processes : len(texts) * (i + 1) // num_processes]
-            ours, theirs = context.Pipe()
-            context.Process(target=_work, args=(theirs, vocab, some), daemon=True).start()
-            self._connections.append(ours)
-        self._ask("new")
+            share = texts[len(texts) * i // num_processes : len(texts) * (i + 1) // num_processes]
+            parent_end, child_end = context.Pipe()
+            context.Process(target=_run_worker, args=(child_end, vocab, share), daemon=True).start()
+            self._connections.append(parent_end)
+        self._request("new")
 
-    def _ask(self, what):
+    def _request(self, request):
         for connection in self._connections:
-            connection.send(what)
+            connection.send(request)
         return [connection.recv() for connection in self._connections]
 
     def new(self):
-        self._ask("new")
+        self._request("new")
 
     def encode(self):
         start = time.perf_counter()
-        cpu = sum(self._ask("encode"))
+        cpu = sum(self._request("encode"))
         wall = time.perf_counter() - start
-        return wall, cpu, digest_of(RaggedIds.concatenate(self._ask("ids")))
+        return wall, cpu, digest_of(RaggedIds.concatenate(self._request("ids")))
 
 
-def _work(connection, vocab, texts):
-    side = Ours(vocab, texts, "encode_ragged")
+def _run_worker(connection, vocab, texts):
+    side = UtKerasEncoder(vocab, texts, "encode_ragged")
     ids = None
     with contextlib.suppress(EOFError):  # the benchmark is over
         while True:
-            what = connection.recv()
-            if what == "encode":
+            request = connection.recv()
+            if request == "encode":
                 _, cpu, ids = side.timed()
                 connection.send(cpu)
-            elif what == "ids":
+            elif request == "ids":
                 connection.send(ids)
             else:
                 connection.send(side.new())
@@ -205,7 +207,7 @@ def digest_of(ids):
     return hashlib.sha256(ragged.append(-1).values.tobytes()).hexdigest()
 
 
-class T2T(Worker):
+class T2TEncoder(Worker):
     """The original's encoder."""
 
     def __init__(self, python, vocab, text_file):
@@ -213,14 +215,14 @@ class T2T(Worker):
         super().__init__([python, worker, vocab, text_file, str(MIN_COUNT)])
 
     def new(self):
-        self.tell("new")
+        self.send("new")
 
     def encode(self):
-        return self.ask("encode")
+        return self.request("encode")
 
     def build(self):
         """Returns seconds, seconds of processor time, and a digest of the vocabulary."""
-        return self.ask("build")
+        return self.request("build")
 
 
 def read_texts(folder):

@@ -62,7 +62,7 @@ def main():
 
 def compare(model, args):
     """Times one model, all sides in turn, and prints its lines."""
-    ours = OurStep(model, args.jit_compile)
+    ut_keras_step = UtKerasStep(model, args.jit_compile)
     others = {}
     if args.with_t2t:
         others["T2T"] = worker(args.with_t2t, "t2t", model)
@@ -71,20 +71,20 @@ def compare(model, args):
     seconds = {side: [] for side in ("matmul", "ut_keras", *others)}
     ratios = {side: [] for side in others}
     for number in range(args.rounds + 1):
-        taken = {"matmul": time_matmul(3), "ut_keras": ours.run(args.steps_per_round)}
+        times = {"matmul": time_matmul(3), "ut_keras": ut_keras_step.run(args.steps_per_round)}
         for name, other in others.items():
-            taken[name] = other.ask(args.steps_per_round)
+            times[name] = other.request(args.steps_per_round)
         if number:  # the first round warms up
-            for side, values in taken.items():
+            for side, values in times.items():
                 seconds[side] += values
             for side in others:
-                ratios[side].append(sum(taken[side]) / sum(taken["ut_keras"]))
+                ratios[side].append(sum(times[side]) / sum(times["ut_keras"]))
     matmul_rate = 2 * 2048**3 / statistics.median(seconds.pop("matmul"))
-    work = step_flop(ours.encoder_steps, ours.decoder_steps)
+    work = step_flop(ut_keras_step.encoder_steps, ut_keras_step.decoder_steps)
     print(
         f"\n{model}, {SHAPE['dtype']}: {work / 1e9:.1f} GFLOP a step "
-        f"(depth that ran: {ours.encoder_steps} + {ours.decoder_steps}), "
-        f"matmul {matmul_rate / 1e9:.0f} GFLOP/s, first step {ours.first_step:.1f} s"
+        f"(depth that ran: {ut_keras_step.encoder_steps} + {ut_keras_step.decoder_steps}), "
+        f"matmul {matmul_rate / 1e9:.0f} GFLOP/s, first step {ut_keras_step.first_step:.1f} s"
     )
     for side, values in seconds.items():
         print_line(side, values, work, matmul_rate)
@@ -105,7 +105,7 @@ def print_line(side, seconds, work, matmul_rate):
     )
 
 
-class OurStep:
+class UtKerasStep:
     """The trainer's own step on one fixed batch."""
 
     def __init__(self, name, jit_compile):
@@ -186,14 +186,14 @@ def worker(python, folder, name):
     return Worker([python, file, name, json.dumps(SHAPE)])
 
 
-def time_matmul(times):
+def time_matmul(count):
     import tensorflow as tf
 
     if not hasattr(time_matmul, "product"):
         a = tf.random.normal([2048, 2048])
         time_matmul.product = tf.function(lambda: tf.reduce_sum(tf.matmul(a, a)))
     seconds = []
-    for _ in range(times):
+    for _ in range(count):
         start = time.perf_counter()
         float(time_matmul.product())
         seconds.append(time.perf_counter() - start)

@@ -29,16 +29,16 @@ class Worker:
             text=True,
         )
 
-    def tell(self, line):
-        self.process.stdin.write(f"{line}\n")
+    def send(self, text):
+        self.process.stdin.write(f"{text}\n")
         self.process.stdin.flush()
 
-    def ask(self, line):
+    def request(self, text):
         """What it answers."""
-        self.tell(line)
-        for answer in self.process.stdout:
-            if answer.startswith("RESULT "):
-                return json.loads(answer.removeprefix("RESULT "))
+        self.send(text)
+        for line in self.process.stdout:
+            if line.startswith("RESULT "):
+                return json.loads(line.removeprefix("RESULT "))
         raise SystemExit(
             f"{' '.join(self.command)} stopped. Expected an environment as the requirements.txt "
             f"beside it says. Received: exit code {self.process.wait()}."

@@ -40,6 +40,6 @@ for line in sys.stdin:
         continue
     start, cpu_start = time.perf_counter(), time.process_time()
     result = {"encode": encode, "build": build}[line.strip()]()
-    taken = time.perf_counter() - start, time.process_time() - cpu_start
+    elapsed = time.perf_counter() - start, time.process_time() - cpu_start
     digest = hashlib.sha256(result()).hexdigest()
-    print("RESULT " + json.dumps([*taken, digest]), flush=True)
+    print("RESULT " + json.dumps([*elapsed, digest]), flush=True)

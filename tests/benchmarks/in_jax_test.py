@@ -37,14 +37,16 @@ def test_a_folder_that_write_has_not_made_is_refused(in_jax, tmp_path):
 def test_what_is_padding_in_all_examples_is_cut(in_jax):
     rows = np.zeros([2, 5, 3], np.int32)
     rows[1, 2, 0] = 7
-    assert in_jax._cut(rows).shape == (2, 3, 3)
-    assert in_jax._cut(np.zeros([2, 1])).shape == (2, 1)
+    assert in_jax._trim_padding(rows).shape == (2, 3, 3)
+    assert in_jax._trim_padding(np.zeros([2, 1])).shape == (2, 1)
 
 
 def test_masks_are_spelled(in_jax):
     packed = 'constant dense<"0xFD01"> : tensor<3x3xi1>'
     rows = "[[true, false, true], [true, true, true], [true, true, true]]"
-    assert in_jax._BITS.sub(in_jax._spelled, packed) == f"constant dense<{rows}> : tensor<3x3xi1>"
+    assert (
+        in_jax._BITS.sub(in_jax._mask_as_list, packed) == f"constant dense<{rows}> : tensor<3x3xi1>"
+    )
 
 
 @pytest.mark.slow
