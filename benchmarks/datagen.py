@@ -42,11 +42,13 @@ PAIRS = (280_000, 2_400_000, 1_820_000)  # News Commentary, Common Crawl, Europa
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--share", type=float, default=1.0, help="of the 4.5 million pairs")
+    parser.add_argument(
+        "--share", type=float, default=1.0, help="share of the 4.5 million pairs to use"
+    )
     parser.add_argument("--processes", type=int, default=process.num_processors())
     parser.add_argument("--problem", default="translate_ende_wmt32k")
-    parser.add_argument("--work_dir", help="folder to work in, a temporary one by default")
-    parser.add_argument("--with_before", metavar="CHECKOUT", help="another version to compare with")
+    parser.add_argument("--work_dir", help="folder for all files (default: temporary)")
+    parser.add_argument("--with_before", metavar="CHECKOUT", help="older version to compare with")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -128,9 +130,10 @@ def show(name, result):
     wall, cpu = result["seconds"], result["processor seconds"]
     parts = ", ".join(f"{part} {wall[part]:.1f} s ({cpu[part]:.1f})" for part in wall)
     print(
-        f"{name}: {parts} of clock (processor); {result['records'] / wall['all']:,.0f} records a "
-        f"second; largest process {result['largest process here'] / 1e3:,.0f} MB here, "
-        f"{result['elsewhere'] / 1e3:,.0f} MB elsewhere; files: "
+        f"{name}: {parts} of wall time (CPU time); "
+        f"{result['records'] / wall['all']:,.0f} records per second; peak memory: main process "
+        f"{result['largest process here'] / 1e3:,.0f} MB, largest worker "
+        f"{result['elsewhere'] / 1e3:,.0f} MB; files: "
         f"{live_line.size(result['bytes'])}",
         flush=True,
     )
@@ -138,8 +141,10 @@ def show(name, result):
 
 def compare(turns):
     if len({result["digest"] for side in turns.values() for result in side}) > 1:
-        raise SystemExit("error: both versions must write the same files. Received: others.")
-    print("the files are equal; speed now / before, medians (lowest, highest):")
+        raise SystemExit(
+            "error: both versions must write the same files. Received: different files."
+        )
+    print("the files are equal; speed now / before, median (minimum, maximum):")
     for kind in ("seconds", "processor seconds"):
         for part in ("vocabulary", "files", "all"):
             ratios = [

@@ -53,9 +53,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--with_t2t", metavar="PYTHON", help="Python of T2T's environment")
     parser.add_argument("--with_torch", metavar="PYTHON", help="Python of PyTorch's environment")
-    parser.add_argument("--beams", default="1,4", help="numbers of beams; 1 is greedy")
+    parser.add_argument(
+        "--beams", default="1,4", help="numbers of beams, separated by commas; 1 is greedy"
+    )
     parser.add_argument("--rounds", type=rounds, default=12)
-    parser.add_argument("--lengths", action="store_true", help="ours only, up to 256 positions")
+    parser.add_argument("--lengths", action="store_true", help="ut_keras only, up to 256 positions")
     parser.add_argument("--memory_of", metavar="BATCH,LENGTH,BEAMS", help=argparse.SUPPRESS)
     parser.add_argument("--operation_threads", type=int, help=argparse.SUPPRESS)
     parser.add_argument("shape", nargs="?", help=argparse.SUPPRESS)
@@ -100,7 +102,7 @@ def compare(sides, beams, rounds):
             seconds[name].append(sides[name].run(beams)[0])
     print(
         f"\n{'greedy' if beams == 1 else f'beam {beams}'}, median of {rounds}\n"
-        f"  {'':29} seconds (least, most)    ratio to ours (quartiles)"
+        f"  {'':29} seconds (min, max)    ratio to ut_keras (quartiles)"
     )
     for name, elapsed in seconds.items():
         ratios = [
@@ -210,7 +212,7 @@ def print_lengths(beams, rounds):
     medians = {length: statistics.median(elapsed) for length, elapsed in seconds.items()}
     print(
         f"\n{'greedy' if beams == 1 else f'beam {beams}'}: cost by length, median of {rounds}\n"
-        "  positions   seconds   ms a position   from the last length on   MFLOP, of it attention"
+        "  positions   seconds   ms per position   since last length   MFLOP, part of attention"
     )
     before = None
     for length, elapsed in medians.items():
@@ -236,9 +238,7 @@ def position_flop(length, beams):
 
 def print_memory(batch=64, length=256):
     """How much the process grows when it decodes a large batch, each in a process of its own."""
-    print(
-        f"\nmemory at {batch} x {length} positions, MB; logits and states of a position come on top"
-    )
+    print(f"\nmemory in MB for {batch} x {length} positions, without logits and states")
     for beams in (1, 4):
         shape = f"{batch},{length},{beams}"
         growth = int(
@@ -251,8 +251,8 @@ def print_memory(batch=64, length=256):
         )
         prefix, source = expected_memory(batch, length, beams)
         print(
-            f"  {'greedy' if beams == 1 else f'beam {beams}'}: up to {prefix / 1e6:.0f} on paper "
-            f"of the prefix and {source / 1e6:.0f} of the source; the process grew by "
+            f"  {'greedy' if beams == 1 else f'beam {beams}'}: expected: up to "
+            f"{prefix / 1e6:.0f} for the prefix and {source / 1e6:.0f} for the source; measured: "
             f"{growth / 1e6:.0f}"
         )
 

@@ -23,8 +23,8 @@ from ut_keras.errors import UsageError
 
 FLAGS = (
     *steps.RUN_FLAGS,
-    command_line.Flag("eval_steps", -1, "Batches of the split to take; below 1 all."),
-    command_line.Flag("rounds", 5, "Turns of each."),
+    command_line.Flag("eval_steps", -1, "Number of batches to evaluate; with 0 or less, all."),
+    command_line.Flag("rounds", 5, "Number of rounds; each run is evaluated once per round."),
 )
 
 
@@ -38,13 +38,15 @@ def _run(argv):
     flags = [word for word in argv if word.startswith("-")]
     names = [word for word in argv if not word.startswith("-")]
     if len(names) < 2:
-        raise UsageError(f"Expected two runs or more: FOLDER or FOLDER:HPARAMS. Received: {names}.")
+        raise UsageError(
+            f"At least two runs, FOLDER or FOLDER:HPARAMS, must be given. Received: {names}."
+        )
     runs = [_parse_run(name, flags) for name in names]
     for run, args in runs:
         if run.problem.name != runs[0][0].problem.name:
             raise UsageError(
-                f"Runs must be of one problem. Received: {runs[0][0].problem.name} and "
-                f"{run.problem.name}, of {args.output_dir}."
+                f"All runs must have the same problem. Received: {runs[0][0].problem.name} and "
+                f"{run.problem.name} in {args.output_dir}."
             )
     run, args = runs[0]
     split = trainer_setup.eval_split(args, run.problem)
@@ -76,7 +78,9 @@ def _parse_run(name, flags):
     command.import_user_package(args.t2t_usr_dir)
     run = decoder_setup.check_run(args)
     if not run.data_dir:
-        raise UsageError("--data_dir must be given: the folder with the data of the split.")
+        raise UsageError(
+            "--data_dir must be the folder with the data of the split. Received: none."
+        )
     if args.rounds < 1:
         raise UsageError(f"--rounds must be at least 1. Received: {args.rounds}.")
     return run, args

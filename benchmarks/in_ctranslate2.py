@@ -27,8 +27,12 @@ BATCH, EXTRA_LENGTH, ROUNDS = 32, 50, 3
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output_dir", required=True, help="of a run of a transformer")
-    parser.add_argument("--decode_from_file", required=True, help="its sources")
+    parser.add_argument(
+        "--output_dir", required=True, help="output folder of a run of the model transformer"
+    )
+    parser.add_argument(
+        "--decode_from_file", required=True, help="text file with one source sentence per line"
+    )
     parser.add_argument("--sentences", type=int, default=200)
     args = parser.parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(1)
@@ -38,7 +42,9 @@ def main():
         lines = [line.strip() for line in file][: args.sentences]
     sources = sorted(([*run.encoders["inputs"].encode(line), EOS] for line in lines), key=len)
     print(f"machine: {platform.machine()}, Python {platform.python_version()}, one thread")
-    print(f"\n| {len(sources)} sentences | same as ours | seconds | times as fast |")
+    print(
+        f"\n| {len(sources)} sentences | same as ut_keras | seconds | speed relative to ut_keras |"
+    )
     print("|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         systems = {"ut_keras": lambda rows, beams: decode_with_ut_keras(run.model, rows, beams)}

@@ -36,17 +36,19 @@ def main(argv=None):
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("command", choices=("write", "train", "read"))
-    parser.add_argument("folder", help="what goes there and comes back")
+    parser.add_argument("folder", help="folder that is copied to the other machine and back")
     parser.add_argument("--table")
-    parser.add_argument("--only", help="the cell's name")
+    parser.add_argument("--only", help="name of the cell")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so many")
-    parser.add_argument("--where", default="JAX", help="machine, to be named beside the time")
+    parser.add_argument(
+        "--seconds", type=float, default=float("inf"), help="stop training after this time"
+    )
+    parser.add_argument("--where", default="JAX", help="name of the machine, for the results")
     parser.add_argument("--data_dir", default="runs/paper/data")
     parser.add_argument("--runs_dir", default="runs/paper")
     args = parser.parse_args(argv)
     if args.command != "write" and not os.path.exists(os.path.join(args.folder, "plan.json")):
-        sys.exit(f"What `write` has made must be given. Received: {args.folder}.")
+        sys.exit(f"The folder must be one that `write` has made. Received: {args.folder}.")
     if args.command == "train":
         return train(args)
     sys.path[:0] = [os.path.dirname(HERE), HERE]
@@ -113,7 +115,7 @@ def write(args):
             np.savez_compressed(os.path.join(folder, f"examples-{number}.npz"), *leaves)
             updates.append({"size": size, "order": order})
             shape = leaves[0].shape[1:]
-            print(f"{len(leaves[0]):,} examples of {shape}, {size} an update", flush=True)
+            print(f"{len(leaves[0]):,} examples of {shape}, {size} per update", flush=True)
         _save(folder, [variable.numpy() for variable in variables], step=0, seconds=0.0)
         plan = {
             "updates": updates,
@@ -129,7 +131,7 @@ def _new_folder(path):
     from ut_keras.files import whole_file
 
     if os.path.exists(path):
-        sys.exit(f"A new folder must be made. Received: {path}, which is there.")
+        sys.exit(f"The folder must not exist yet. Received: {path}.")
     return whole_file.writing_folder(path)
 
 
@@ -195,9 +197,9 @@ def read(args):
     state, step, seconds = _state(args.folder)
     plan, identity = json.loads(_read(args.folder, "plan.json")), _run_identity(cell, args)
     if other := {name: plan.get(name) for name in identity if plan.get(name) != identity[name]}:
-        sys.exit(f"What was written must be {identity}. Received: {other}.")
+        sys.exit(f"The folder must belong to {identity}. Received: {other}.")
     if step != cell.updates:
-        sys.exit(f"Training must have come to {cell.updates:,} updates. Received: {step:,}.")
+        sys.exit(f"Training must have made {cell.updates:,} updates. Received: {step:,}.")
     for variable, value in zip(_variables(model, optimizer), state, strict=True):
         variable.assign(value)
     directory = cell_runner.run_directory(args.runs_dir, cell, args.seed)
@@ -225,7 +227,9 @@ def _make_cell(args):
         sys.exit(unknown_name_message("cell", args.only, list(cells)))
     cell = cells[args.only]
     if others := set(cell.flags) - {"--eval_early_stopping_metric=step"}:  # it takes the last
-        sys.exit(f"A cell's flags must leave its updates alone. Received: {' '.join(others)}.")
+        sys.exit(
+            f"The cell must not have flags that change training. Received: {' '.join(others)}."
+        )
     keras.utils.set_random_seed(args.seed)
     hp, problem = hparams.get(cell.hparams_set, cell.hparams), problems.get(cell.problem)
     model = models.get(cell.model, hp, problem, args.data_dir)
@@ -293,7 +297,7 @@ def train(args):
         if step % plan["every"] == 0 or step == plan["last"] or is_time_over:
             loss, correct, sequences = np.asarray(total)
             seconds = time.monotonic() - started
-            speed = f"{1e3 * seconds / (step - first_step):.2f} ms an update"
+            speed = f"{1e3 * seconds / (step - first_step):.2f} ms per update"
             loss = f"loss {loss / (step - shown):.4f}"
             print(f"{step}: {loss}, {1 - correct / sequences:.4f} wrong, {speed}", flush=True)
             _save(args.folder, map(np.asarray, state), step, before + seconds)

@@ -36,9 +36,11 @@ except ImportError:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output_dir", help="of a run; else one is trained")
-    parser.add_argument("--decode_from_file", help="its sources")
-    parser.add_argument("--decode_reference", help="what they should become")
+    parser.add_argument(
+        "--output_dir", help="output folder of a run (default: train a small model)"
+    )
+    parser.add_argument("--decode_from_file", help="text file with one source per line")
+    parser.add_argument("--decode_reference", help="text file with the reference outputs")
     parser.add_argument("--source_length", type=int, default=11)
     parser.add_argument("--extra_length", type=int, default=2)
     parser.add_argument("--train_steps", type=int, default=800)
@@ -51,7 +53,7 @@ def main():
     sources = [[*ids[: args.source_length - 1], EOS] for ids in sources]
     print(f"machine: {platform.machine()}, Python {platform.python_version()}, one thread")
     print(f"weights: {4 * sum(np.prod(v.shape) for v in model.trainable_variables) / 1e6:.2f} MB")
-    print(f"\n| | MB | ms a sentence | {quality_name} |\n|---|---|---|---|")
+    print(f"\n| | MB | ms per sentence | {quality_name} |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         systems = {"TensorFlow": by_tensorflow(model, args)}
         sizes = {}
@@ -126,7 +128,7 @@ def train_model(steps):
         correct = sum(source == found[::-1] for source, found in zip(sources, outputs, strict=True))
         return f"{correct / len(sources):.1%}"
 
-    return model, sources, quality, f"right of {len(sources)}"
+    return model, sources, quality, f"correct of {len(sources)}"
 
 
 def load_run(args):

@@ -78,7 +78,7 @@ def _parse():
     parser.add_argument("--length", type=int, default=64)
     parser.add_argument("--hidden_size", type=int, default=512)
     parser.add_argument("--steps", type=int, default=6)
-    parser.add_argument("--points", type=int, default=6, help="ponder times")
+    parser.add_argument("--points", type=int, default=6, help="number of ponder times to measure")
     parser.add_argument("--rounds", type=int, default=5)
     return parser.parse_args()
 

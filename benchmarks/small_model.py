@@ -31,11 +31,13 @@ STEPS = 42
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--with_before", metavar="CHECKOUT", help="another version to compare with")
+    parser.add_argument("--with_before", metavar="CHECKOUT", help="older version to compare with")
     parser.add_argument("--size", choices=("1k", "10k"), default="1k")
     parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--threads", type=int, default=0, help="for and of operations; 0: as usual")
-    parser.add_argument("--jit_compile", action="store_true", help="XLA, in this version")
+    parser.add_argument(
+        "--threads", type=int, default=0, help="threads of TensorFlow (default: its own)"
+    )
+    parser.add_argument("--jit_compile", action="store_true", help="compile this version with XLA")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
@@ -64,7 +66,7 @@ def compare(sides, args):
             for quantity in ("wall", "cpu", "waited")
         )
         print(
-            f"{name:7} {1e3 * wall / STEPS:6.1f} ms an update ({1e3 * cpu / STEPS:.1f} of CPU), "
+            f"{name:7} {1e3 * wall / STEPS:6.1f} ms per update ({1e3 * cpu / STEPS:.1f} of CPU), "
             f"input wait {waited / wall:4.0%}, first step {side.started['wall']:.1f} s "
             f"({side.started['cpu']:.1f} of CPU), loss {turns[name][-1]['loss']:.6f}"
         )
@@ -104,7 +106,9 @@ class Side:
         for line in self.process.stdout:
             if line.startswith("TIMES "):
                 return json.loads(line.removeprefix("TIMES "))
-        raise SystemExit(f"Expected times. Received: exit code {self.process.wait()}.")
+        raise SystemExit(
+            f"The worker must print its times. Received: exit code {self.process.wait()}."
+        )
 
     def close(self):
         self.process.stdin.close()

@@ -29,8 +29,8 @@ RUN_FLAGS = (
 )
 FLAGS = (
     *RUN_FLAGS,
-    command_line.Flag("steps", "1,2,4,8", "Numbers of steps, joined by commas."),
-    command_line.Flag("eval_steps", -1, "Batches of the split to take; below 1 all."),
+    command_line.Flag("steps", "1,2,4,8", "Numbers of steps, separated by commas."),
+    command_line.Flag("eval_steps", -1, "Number of batches to evaluate; with 0 or less, all."),
 )
 
 
@@ -45,11 +45,15 @@ def _run(argv):
     steps = numbers(args.steps)
     run = decoder_setup.check_run(args)
     if not run.data_dir:
-        raise UsageError("--data_dir must be given: the folder with the data of the split.")
+        raise UsageError(
+            "--data_dir must be the folder with the data of the split. Received: none."
+        )
     split = trainer_setup.eval_split(args, run.problem)
     directory = os.path.expanduser(args.visualize_dir or os.path.join(run.run_dir, "steps"))
     if checkpoint_files.exists(directory):
-        raise UsageError(f"--visualize_dir must be no run's folder. Received: {directory!r}.")
+        raise UsageError(
+            f"--visualize_dir must not be the folder of a run. Received: {directory!r}."
+        )
     whole_file.check_writable(directory)
     metrics_file.filter_records(directory, lambda record: True)  # refuses somebody else's file
     command.load_tensorflow(run.run_dir)
@@ -111,7 +115,7 @@ def numbers(text):
     parts = [part.strip() for part in text.split(",")]
     if not all(re.fullmatch("[0-9]{1,4}", p) and 1 <= int(p) <= limits.MOST_STEPS for p in parts):
         raise UsageError(
-            f"--steps must be numbers from 1 to {limits.MOST_STEPS}, joined by commas. "
+            f"--steps must be numbers from 1 to {limits.MOST_STEPS}, separated by commas. "
             f"Received: {text!r}."
         )
     return sorted(set(map(int, parts)))

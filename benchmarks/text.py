@@ -91,16 +91,16 @@ def compare(vocab, texts, text_file, args):
                 seconds[name, which].append((wall, cpu))
                 digests.add(digest)
     if len(digests) != 1:
-        raise SystemExit("error: the ids of all sides must be equal. Received: others.")
+        raise SystemExit("error: the ids of all encoders must be equal. Received: different ids.")
     for which in passes:
-        print(f"\n{which}, sentences per second (median of {args.rounds}, least, most)")
+        print(f"\n{which}, sentences per second (median of {args.rounds}, min, max)")
         for name in sides:
             rates = sorted(len(texts) / wall for wall, _ in seconds[name, which])
             shown = (statistics.median(rates), rates[0], rates[-1])
             line = f"  {name:26}" + " ".join(f"{rate:11,.0f}" for rate in shown)
             line += ratio_text(seconds["T2T", which], seconds[name, which]) if args.with_t2t else ""
             print(line)
-    print("\nthe ids of all sides are equal")
+    print("\nthe ids of all encoders are equal")
     compare_building(texts, sides.get("T2T"))
 
 
@@ -114,7 +114,7 @@ def compare_building(texts, t2t):
     if t2t:
         their_wall, their_cpu, digest = t2t.build()
         if digest != hashlib.sha256("\n".join(subtokens).encode()).hexdigest():
-            raise SystemExit("error: the vocabularies must be equal. Received: others.")
+            raise SystemExit("error: the vocabularies must be equal. Received: different ones.")
         print(
             f"; T2T {their_wall:.2f} s" + ratio_text([(their_wall, their_cpu)], [(wall, cpu)]),
             end="",

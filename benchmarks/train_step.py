@@ -82,9 +82,10 @@ def compare(model, args):
     matmul_rate = 2 * 2048**3 / statistics.median(seconds.pop("matmul"))
     work = step_flop(ut_keras_step.encoder_steps, ut_keras_step.decoder_steps)
     print(
-        f"\n{model}, {SHAPE['dtype']}: {work / 1e9:.1f} GFLOP a step "
-        f"(depth that ran: {ut_keras_step.encoder_steps} + {ut_keras_step.decoder_steps}), "
-        f"matmul {matmul_rate / 1e9:.0f} GFLOP/s, first step {ut_keras_step.first_step:.1f} s"
+        f"\n{model}, {SHAPE['dtype']}: {work / 1e9:.1f} GFLOP per step "
+        f"(steps of encoder and decoder: {ut_keras_step.encoder_steps} + "
+        f"{ut_keras_step.decoder_steps}), matmul {matmul_rate / 1e9:.0f} GFLOP/s, "
+        f"first step {ut_keras_step.first_step:.1f} s"
     )
     for side, values in seconds.items():
         print_line(side, values, work, matmul_rate)

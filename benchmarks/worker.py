@@ -8,7 +8,7 @@ import subprocess
 def rounds(text):
     """A number of rounds on a command line, which has quartiles."""
     if not text.isdecimal() or int(text) < 2:
-        raise argparse.ArgumentTypeError(f"must be a number from 2. Received: {text}.")
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 2. Received: {text}.")
     return int(text)
 
 
@@ -40,8 +40,8 @@ class Worker:
             if line.startswith("RESULT "):
                 return json.loads(line.removeprefix("RESULT "))
         raise SystemExit(
-            f"{' '.join(self.command)} stopped. Expected an environment as the requirements.txt "
-            f"beside it says. Received: exit code {self.process.wait()}."
+            f"{' '.join(self.command)} must run in an environment with the packages of its "
+            f"requirements.txt. Received: exit code {self.process.wait()}."
         )
 
     def close(self):

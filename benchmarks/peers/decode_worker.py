@@ -107,5 +107,5 @@ for line in sys.stdin:
             written = decode(int(line))
         result = {"seconds": time.perf_counter() - start_time, "written": written.shape[1]}
     except (RuntimeError, AssertionError) as error:
-        result = {"error": f"refused: {str(error).splitlines()[0]}"}
+        result = {"error": f"not supported: {str(error).splitlines()[0]}"}
     print("RESULT " + json.dumps(result), flush=True)

@@ -27,4 +27,4 @@ def test_shares(command, run, capsys):
 
 
 def test_refuses_one_run(command, capsys):
-    assert "Expected two runs" in small_run.error(capsys, command.main, ["--data_dir=data", "run"])
+    assert "Received: ['run']" in small_run.error(capsys, command.main, ["--data_dir=data", "run"])

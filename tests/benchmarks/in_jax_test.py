@@ -30,7 +30,7 @@ def test_batches_take_every_example_once_a_pass(in_jax):
 
 def test_a_folder_that_write_has_not_made_is_refused(in_jax, tmp_path):
     for what in ("train", "read"):
-        with pytest.raises(SystemExit, match="What `write` has made must be given"):
+        with pytest.raises(SystemExit, match=re.escape(f"Received: {tmp_path}.")):
             in_jax.main([what, str(tmp_path)])
 
 
@@ -82,14 +82,14 @@ def test_a_cell_goes_there_and_comes_back_as_a_run(in_jax, monkeypatch, tmp_path
     assert (step, sorted(update["order"])) == (0, list(range(len(values))))
 
     back = ["read", *argv, f"--runs_dir={tmp_path}/runs", "--where=a GPU"]
-    with pytest.raises(SystemExit, match="must have come to 4 updates. Received: 0"):
+    with pytest.raises(SystemExit, match="4 updates. Received: 0"):
         in_jax.main(back)
     values = [value + 4 if value.shape == () else value for value in values]  # the updates
     in_jax._save(folder, values, step=4, seconds=2.5)
     with pytest.raises(SystemExit, match="'seed': 2, .*Received: {'seed': 1}"):
         in_jax.main([*back, "--seed=2"])
     in_jax.main(back)
-    with pytest.raises(SystemExit, match="A new folder must be made. Received: .*seed-1"):
+    with pytest.raises(SystemExit, match="Received: .*seed-1"):
         in_jax.main(back)
     (run,) = (tmp_path / "runs").glob("*/seed-1")
     assert checkpoint_files.newest(str(run)) == os.path.join(str(run), "model.ckpt-4")

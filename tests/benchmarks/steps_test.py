@@ -26,7 +26,7 @@ def test_metrics_by_steps(command, run, capsys):
 
 def test_the_results_of_a_run_are_left(command, run, capsys):
     argv = [f"--output_dir={run}", f"--data_dir={run}", f"--visualize_dir={run}"]
-    assert "must be no run's folder" in small_run.error(capsys, command.main, argv)
+    assert f"Received: {str(run)!r}" in small_run.error(capsys, command.main, argv)
 
 
 def test_somebody_elses_file_is_left(command, run, tmp_path, capsys):
