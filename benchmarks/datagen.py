@@ -1,16 +1,18 @@
-"""Times data generation of a corpus of WMT14's size, from text to TFRecord files.
+"""Measure the speed of data generation for a corpus of WMT14's size.
 
     python benchmarks/datagen.py                       4.5 million pairs
-    python benchmarks/datagen.py --share=0.1           a tenth of them
+    python benchmarks/datagen.py --share=0.1           a tenth of the pairs
     python benchmarks/datagen.py --with_before=old_checkout
 
-Two versions take turns, each time a process of their own, on the same text; their files must be
-equal. Ratios are medians over the turns.
+The time is that from text files to TFRecord files. With `--with_before`, two versions of ut_keras
+process the same text in turn, each in a new process. Their files must be equal. The printed ratios
+are medians over the rounds.
 
-The raw text is made: WMT's English-German newstests (2008-2020, 30,656 pairs and those of 2014),
-over and over, in the files that `translate_ende_wmt32k` is made of and of their sizes. They are in
-$UT_KERAS_SHARED/data/wmt (default: `shared` beside the checkout). The vocabulary is built, as T2T
-does, from about 1 MB of each file. Writing the raw text does not count.
+The benchmark writes its own raw text. It repeats WMT's English-German newstests (2008-2020: 30,656
+pairs and those of 2014) until the raw files of `translate_ende_wmt32k` have their real sizes. The
+newstests must be in $UT_KERAS_SHARED/data/wmt. The default of $UT_KERAS_SHARED is the folder
+`shared` next to the checkout. As in T2T, the vocabulary is built from about 1 MB of each file. The
+time for writing the raw text is not measured.
 """
 
 import argparse
@@ -30,7 +32,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
-sys.path.append(ROOT)  # behind PYTHONPATH, which says another version
+sys.path.append(ROOT)  # after PYTHONPATH, which may select another version of ut_keras
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from ut_keras import problems, process
@@ -55,7 +57,7 @@ def main():
     if args.worker:
         print("TIMES " + json.dumps(generate(problems.get(args.problem), *args.worker, args)))
         return
-    from train_step import cpu_name  # which puts this version first
+    from train_step import cpu_name  # this import puts this version first in sys.path
 
     folder = os.path.join(SHARED, "data", "wmt")
     if not os.path.isdir(folder):
@@ -82,7 +84,7 @@ def main():
 
 
 def run_turn(checkout, raw, data, args):
-    """What `generate` says, in a process of its own."""
+    """Run `generate` in a new process, and return its result."""
     arguments = [
         f"--problem={args.problem}",
         f"--processes={args.processes}",
@@ -101,7 +103,7 @@ def run_turn(checkout, raw, data, args):
 
 
 def generate(problem, raw, data, args):
-    """The worker: writes the files, and measures it."""
+    """Write the files in the worker process, and return the measurements."""
     start, cpu_start = time.perf_counter(), cpu_seconds()
     problem.prepare(data, raw)
     prepared, cpu_prepared = time.perf_counter(), cpu_seconds()
@@ -156,7 +158,7 @@ def compare(turns):
 
 
 def cpu_seconds():
-    """Seconds of this process and of its children that have ended."""
+    """Return the CPU seconds of this process and of its ended child processes."""
     both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in both)
 
@@ -171,7 +173,7 @@ def digest(folder):
 
 
 def make_raw_files(problem, folder, raw, share):
-    """Writes the raw files of all splits; returns the number of pairs for training."""
+    """Write the raw files of all splits, and return the number of training pairs."""
     corpus = read_pairs(folder)
     endless = itertools.cycle(corpus)
     sizes = [int(size * share) for size in PAIRS]
@@ -195,7 +197,7 @@ def write_pairs(raw, files, pairs):
 
 
 def read_pairs(folder):
-    """The newstests as a list of (English, German) bytes."""
+    """Return the newstests as a list of pairs (English, German) of bytes."""
     sides = {"en": {}, "de": {}}
     for name in os.listdir(os.path.join(folder, "en-de")):
         with open(os.path.join(folder, "en-de", name), "rb") as file:

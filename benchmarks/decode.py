@@ -1,19 +1,23 @@
-"""Times greedy and beam search beside the original and PyTorch's libraries.
+"""Compare the speed of greedy and beam search with T2T and with PyTorch libraries.
 
     python benchmarks/decode.py
     python benchmarks/decode.py --with_t2t=t2t_env/bin/python          # see t2t/requirements.txt
     python benchmarks/decode.py --with_torch=peers_env/bin/python      # see peers/requirements.txt
     python benchmarks/decode.py --lengths                              # time by position, memory
 
-Hidden 256, filter 1024, 4 heads, 6 steps (or layers), vocabulary 8000, random weights; 8 sentences
-of 32 symbols. Every side writes all 32 + 32 positions that T2T's search may: the end of sequence
-scores 0 or less (its row of the tied embedding is zero, Marian has a bias for it) where the best of
-8000 others score some 3 more, and a side that wrote less stops the run. All sides have 2 cores,
-used as is fastest for each: one thread for an operation and two operations at a time in ours and
-T2T's cached Transformer, two threads for an operation in the others. Ours is there with two as
-well, which is what TensorFlow does unless it is told. They take turns, in another order every
-round, so that a noisy machine is noisy for all: read the ratios, medians over the rounds of a
-side's seconds by ours.
+All models have hidden size 256, filter size 1024, 4 heads, 6 steps (or layers), a vocabulary of
+8000 and random weights. They decode 8 sentences of 32 tokens. Every model writes 32 + 32 positions,
+the maximum of T2T's search. For this purpose EOS gets a low score: its row of the tied embedding is
+zero (in Marian, it has a bias), while the best of the 8000 other tokens scores about 3. The
+benchmark stops with an error if a model writes fewer positions.
+
+All models use 2 cores, each in its fastest way. ut_keras and T2T's cached Transformer run two
+operations at a time, with one thread per operation. The others use two threads per operation.
+ut_keras is also measured with two threads per operation, which is TensorFlow's default.
+
+The models are measured in turn, in a different order in every round, so that other load on the
+machine affects all of them. The most reliable results are the ratios: the median, over the rounds,
+of a model's time divided by that of ut_keras.
 """
 
 import argparse
@@ -88,7 +92,7 @@ def main():
 
 
 def compare(sides, beams, rounds):
-    """Times one kind of search, all sides in turn, and prints its table."""
+    """Measure greedy search or one number of beams for all models, and print a table."""
     seconds, unsupported = {}, {}
     for name, side in sides.items():
         elapsed, reason = side.run(beams)
@@ -96,7 +100,7 @@ def compare(sides, beams, rounds):
             unsupported[name] = reason
             continue
         seconds[name] = []
-        side.run(beams)  # the second is not quite warm either
+        side.run(beams)  # the second run is not yet at full speed
     for number in range(rounds):
         for name in random.Random(number).sample(sorted(seconds), len(seconds)):
             seconds[name].append(sides[name].run(beams)[0])
@@ -119,14 +123,14 @@ def compare(sides, beams, rounds):
 
 
 class UtKeras:
-    """Our Universal Transformer, in this process."""
+    """The Universal Transformer of ut_keras in this process."""
 
     def __init__(self, cache=True, operation_threads=1):
         import tensorflow as tf
 
         from ut_keras import hparams, models
 
-        if not hasattr(UtKeras, "model"):  # one model and one pool of threads for all sides of ours
+        if not hasattr(UtKeras, "model"):  # all instances share the model and the thread pools
             tf.config.threading.set_intra_op_parallelism_threads(operation_threads)
             tf.config.threading.set_inter_op_parallelism_threads(SHAPE["threads"])
             tf.keras.utils.set_random_seed(1)
@@ -145,7 +149,7 @@ class UtKeras:
         self.options = {"cache": cache}
 
     def run(self, beams, batch=SHAPE["batch"], decode_length=SHAPE["decode_length"]):
-        """Seconds of one search, and why it was refused (never)."""
+        """Return (seconds of one search, None), like `OtherProcess.run`."""
         import numpy as np
         import tensorflow as tf
 
@@ -167,22 +171,22 @@ class UtKeras:
 
 
 def serve(operation_threads):
-    """Is one of the others: ours, with so many threads for an operation."""
+    """Serve requests of `OtherProcess` with ut_keras and this number of threads per operation."""
     searcher = UtKeras(operation_threads=operation_threads)
     for line in sys.stdin:
         seconds, _ = searcher.run(int(line))
-        written = SHAPE["source"] + SHAPE["decode_length"]  # or `run` had stopped
+        written = SHAPE["source"] + SHAPE["decode_length"]  # checked by `run`
         print("RESULT " + json.dumps({"seconds": seconds, "written": written}), flush=True)
 
 
 class OtherProcess(Worker):
-    """One of the others."""
+    """A model in another process."""
 
     def __init__(self, command):
         super().__init__([*command, json.dumps(SHAPE)])
 
     def run(self, beams):
-        """Seconds of one search and None; or None and why it cannot be done."""
+        """Return (seconds of one search, None), or (None, reason) if it is not supported."""
         result = self.request(beams)
         if "error" in result:
             return None, result["error"]
@@ -196,11 +200,11 @@ def check_length(name, written, expected):
         raise SystemExit(f"{name} must write {expected} positions. Received: {written}.")
 
 
-# What a symbol costs by its position, and what the cache takes.
+# The time per token by position, and the memory of the cache.
 
 
 def print_lengths(beams, rounds):
-    """Whole searches of several lengths; the cost at a position is the slope between two."""
+    """Measure searches of several lengths. The cost of a position is the slope between two."""
     lengths = [SHAPE["source"], 64, 96, 128, 192, 256]
     searcher = UtKeras()
     seconds = {length: [] for length in lengths}
@@ -228,7 +232,10 @@ def print_lengths(beams, rounds):
 
 
 def position_flop(length, beams):
-    """Arithmetic of one position of all rows with `length` positions in reach; and attention's."""
+    """Return (operations, operations of attention) for one position of all hypotheses.
+
+    The position attends to `length` positions.
+    """
     d, f, steps = SHAPE["hidden"], SHAPE["filter"], SHAPE["steps"]
     rows = SHAPE["batch"] * beams
     attention = steps * 2 * (length + SHAPE["source"]) * d
@@ -237,7 +244,10 @@ def position_flop(length, beams):
 
 
 def print_memory(batch=64, length=256):
-    """How much the process grows when it decodes a large batch, each in a process of its own."""
+    """Print how much memory a process needs to decode a large batch.
+
+    Each measurement uses a new process.
+    """
     print(f"\nmemory in MB for {batch} x {length} positions, without logits and states")
     for beams in (1, 4):
         shape = f"{batch},{length},{beams}"
@@ -258,19 +268,26 @@ def print_memory(batch=64, length=256):
 
 
 def expected_memory(batch, length, beams):
-    """Bytes of keys and values: of the prefix with all beams, per step; of the source, once."""
+    """Return the expected bytes of keys and values (of the prefix, of the source).
+
+    The prefix has them for every step and beam. The source has them only once for all steps.
+    """
     one = 2 * batch * SHAPE["hidden"] * 4
     return SHAPE["steps"] * beams * length * one, beams * SHAPE["source"] * one
 
 
 def peak_memory(batch, length, beams):
-    """Bytes of this process's peak above what it holds after a search traced in small; Linux."""
+    """Return by how many bytes a large search increases the memory of this process.
+
+    The increase is that of the peak, compared with the memory after the search was traced with a
+    small batch. Only for Linux.
+    """
     searcher = UtKeras()
     searcher.run(beams, batch=1, decode_length=1)
     searcher.run(beams, batch=2, decode_length=2)
     before = _kilobytes("VmRSS")
     with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
-        file.write("5")  # the peak starts anew
+        file.write("5")  # resets the peak
     searcher.run(beams, batch=batch, decode_length=length - SHAPE["source"])
     return (_kilobytes("VmHWM") - before) * 1024
 

@@ -1,13 +1,14 @@
-"""Times trained runs of one problem against each other: what a rule of halting saves.
+"""Compare the evaluation time of trained runs of one problem, such as halting rules.
 
     python benchmarks/halting_rules.py --data_dir=data --eval_use_test_set \\
         fixed/best act/best act/best:act_halted_state=copy
 
-A run is its folder, behind a colon the hparams to replace. All evaluate the same split, in turns,
-in random order; "share" is the CPU time by that of the first run, the median over the rounds.
-Metrics are those of evaluation, `ponder_time` the mean number of steps of a position. Under
-`act_halted_state=transform`, T2T's, a loop computes all positions until the last one has halted;
-under `copy` only those that still run.
+A run is given by its folder, optionally followed by a colon and hparams to change. All runs
+evaluate the same split, in turn and in random order. "share" is the CPU time of a run divided by
+that of the first run (median over the rounds). The other values are the metrics of the evaluation.
+`ponder_time` is the mean number of steps of a position. With T2T's `act_halted_state=transform`,
+all positions are computed until the last one has halted. With `copy`, only the positions that have
+not halted are computed.
 """
 
 import random
@@ -29,7 +30,7 @@ FLAGS = (
 
 
 def main(argv=None):
-    """Runs the command; returns the exit code."""
+    """Run the command and return the exit code."""
     return command.run(_run, argv)
 
 
@@ -59,7 +60,7 @@ def _run(argv):
         for index in random.sample(range(len(names)), len(names)):
             started = time.process_time()
             results[index] = evaluators[index](data)
-            if round_number:  # the first compiles
+            if round_number:  # the first round includes compilation
                 seconds[index].append(time.process_time() - started)
     print(f"machine: {train_step.cpu_name()}")
     for name, values, times in zip(names, results, seconds, strict=True):

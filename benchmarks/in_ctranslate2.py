@@ -1,9 +1,10 @@
-"""A `transformer` in CTranslate2 beside itself: what is written, and how fast.
+"""Compare the outputs and the speed of a `transformer` in ut_keras and in CTranslate2.
 
     python benchmarks/in_ctranslate2.py --output_dir=run --decode_from_file=test.en
 
-200 sentences in batches of 32, greedy and by 4 beams, one thread each; the ways take turns, three
-times, and the fastest turn counts. Of beams alpha is 0, for the length penalties differ.
+Both translate 200 sentences in batches of 32 with one thread, by greedy search and with 4 beams.
+They are measured in turn, three times, and the fastest time counts. In beam search alpha is 0,
+because the length penalties of the two libraries differ.
 """
 
 import argparse
@@ -66,10 +67,10 @@ def main():
 
 
 def measure(systems, sources, beams):
-    """({name: what is written for each source}, {name: seconds})."""
+    """Return ({name: output ids of each source}, {name: seconds})."""
     written, seconds = {}, {name: [] for name in systems}
     batches = [sources[at : at + BATCH] for at in range(0, len(sources), BATCH)]
-    for round_number in range(ROUNDS + 1):  # the first traces
+    for round_number in range(ROUNDS + 1):  # the first round includes tracing
         for name, translate in systems.items():
             start = time.perf_counter()
             written[name] = [row for batch in batches for row in translate(batch, beams)]
@@ -79,14 +80,14 @@ def measure(systems, sources, beams):
 
 
 def decode_with_ut_keras(model, rows, beams):
-    """What the model writes for rows of ids."""
+    """Return the output ids of ut_keras for a batch of source ids."""
     ids = tf.ragged.constant(rows, tf.int32).to_tensor()
     found = model.generate({"inputs": ids}, beams, 0.0, EXTRA_LENGTH)
     return [cut_at_eos(row) for row in found.ids[:, 0].numpy().tolist()]
 
 
 def decode_with_ctranslate2(translator, rows, beams):
-    """The same by CTranslate2."""
+    """Return the output ids of CTranslate2 for a batch of source ids."""
     found = translator.translate_batch(
         [[str(i) for i in row] for row in rows],
         beam_size=beams,

@@ -1,15 +1,24 @@
-"""Trains a cell of a table where JAX is and TensorFlow is not: on GPUs that it is not built for.
+"""Train a cell of a results table with JAX, on GPUs that TensorFlow does not support.
 
     python benchmarks/in_jax.py write FOLDER --table=babi_joint_10k --only=joint/universal
-    python benchmarks/in_jax.py train FOLDER              there; it needs JAX alone, and FOLDER
+    python benchmarks/in_jax.py train FOLDER              on the GPU machine; needs only JAX
     python benchmarks/in_jax.py read FOLDER --table=… --only=… --where="H200, JAX"
-    python benchmarks/results/run.py --table=… --only=…   evaluates, tests, adds the line
+    python benchmarks/results/run.py --table=… --only=…   evaluates the run and adds its result
 
-What runs is the trainer's own update, dropout, optimizer and schedule included, as TensorFlow hands
-it to XLA for each shape of a batch. What is other: the order of the examples; all batches are
-full, for what a pass leaves over waits for the next one; and the last weights alone are validated,
-where the trainer keeps those of its best validation. `--data_dir` has what `ut-datagen` wrote.
-Training may be stopped, by `--seconds`, and goes on with a new pass.
+A cell is one line of a table in docs/results.md: a model that is trained on a problem. `write`
+exports the trainer's own update, including dropout, optimizer and learning rate schedule, as the
+program that TensorFlow compiles with XLA for each shape of a batch. `train` runs this program with
+JAX. `read` makes a run of the trained weights.
+
+Training differs from the trainer in three points:
+
+- The order of the examples is different.
+- All batches are full, because the examples that remain at the end of an epoch are used in the next
+  one.
+- Only the last weights are validated. The trainer keeps the weights of its best validation.
+
+`--data_dir` is the folder with the data of `ut-datagen`. If `--seconds` stops the training, a
+second call of `train` resumes it at the beginning of a new epoch.
 """
 
 import argparse
@@ -26,8 +35,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-_COPY = re.compile(r"mhlo\.copy (%\S+) : (tensor<\S+>)")  # which a GPU's compiler does not know
-_BITS = re.compile(r'dense<"0x([0-9A-F]+)"> : tensor<([0-9x]+)xi1>')  # eight to a byte
+_COPY = re.compile(r"mhlo\.copy (%\S+) : (tensor<\S+>)")  # not supported by the compiler for GPUs
+_BITS = re.compile(r'dense<"0x([0-9A-F]+)"> : tensor<([0-9x]+)xi1>')  # eight values per byte
 _SCALARS = ("loss", "correct", "sequences")
 
 
@@ -68,7 +77,7 @@ def _write(folder, name, text):
 
 
 def _state(folder):
-    """(arrays, step, seconds)"""
+    """Read (arrays, step, seconds) of the saved training state."""
     with np.load(os.path.join(folder, "state.npz")) as file:
         arrays = [file[name] for name in file.files if name.startswith("arr_")]
         return arrays, int(file["step"]), float(file["seconds"])
@@ -84,7 +93,7 @@ def _save(folder, arrays, step, seconds):
 
 
 def write(args):
-    """The updates, the first state and all examples, into the folder."""
+    """Write the updates, the initial state and all examples to the folder."""
     import tensorflow as tf
 
     from ut_keras.training import train_step
@@ -127,7 +136,7 @@ def write(args):
 
 
 def _new_folder(path):
-    """What becomes a folder, whole or not at all."""
+    """Return a context that creates a new folder atomically."""
     from ut_keras.files import whole_file
 
     if os.path.exists(path):
@@ -136,7 +145,10 @@ def _new_folder(path):
 
 
 def _examples(problem, hp, data_dir):
-    """[(arrays [N, ...], examples of an update, the arrays as a batch)] for each shape."""
+    """Return a list of (arrays [N, ...], examples per update, the arrays as a batch).
+
+    The list has one item for each shape of a batch.
+    """
     import tensorflow as tf
 
     def batches(static_shapes):
@@ -166,13 +178,19 @@ def _examples(problem, hp, data_dir):
 
 
 def _trim_padding(leaf):
-    """Without what is padding in all examples: a bucket may end far behind the longest."""
+    """Remove positions that are padding in all examples.
+
+    The length of a bucket may be much larger than that of its longest example.
+    """
     used = leaf.reshape(*leaf.shape[:2], -1).any(axis=(0, 2))
     return leaf[:, : 1 + used.nonzero()[0].max(initial=0)]
 
 
 def _mask_as_list(match):
-    """A mask as a list: newer compilers read its hex digits as one byte a value."""
+    """Return a mask as a list of values.
+
+    Newer compilers read the hexadecimal digits with one byte per value.
+    """
     digits, shape = bytes.fromhex(match[1]), [int(size) for size in match[2].split("x")]
     bits = np.unpackbits(np.frombuffer(digits, np.uint8), bitorder="little")
     values = bits[: math.prod(shape)].astype(bool).reshape(shape)
@@ -187,7 +205,10 @@ def _fits(leaves, shape):
 
 
 def read(args):
-    """Make a run of the result, as if `results/run.py` had stopped it after the last update."""
+    """Make a run of the trained state, for `results/run.py`.
+
+    It looks like a run that `results/run.py` had to stop after the last update.
+    """
     from results import cell_runner
 
     from ut_keras.checkpoints import checkpoint
@@ -213,7 +234,7 @@ def read(args):
 
 
 def _make_cell(args):
-    """(cell, problem, hparams, model, optimizer)"""
+    """Return (cell, problem, hparams, model, optimizer)."""
     import keras
     from results import definitions
 
@@ -226,7 +247,7 @@ def _make_cell(args):
     if args.only not in cells:
         sys.exit(unknown_name_message("cell", args.only, list(cells)))
     cell = cells[args.only]
-    if others := set(cell.flags) - {"--eval_early_stopping_metric=step"}:  # it takes the last
+    if others := set(cell.flags) - {"--eval_early_stopping_metric=step"}:  # uses the last weights
         sys.exit(
             f"The cell must not have flags that change training. Received: {' '.join(others)}."
         )
@@ -239,7 +260,7 @@ def _make_cell(args):
 
 
 def _run_identity(cell, args):
-    """What a run is of, as `results/run.py` notes it."""
+    """Return the values that identify a run, as `results/run.py` records them."""
     from results import cell_runner
 
     return {"recipe": cell.recipe, "seed": args.seed, "commit": cell_runner.commit()}
@@ -253,12 +274,12 @@ def _variables(model, optimizer):
 
 
 def train(args):
-    """Updates the state until the last one, or until the time is over."""
+    """Update the state until the last update or until the time is over."""
     import jax
     import jax.numpy as jnp
 
     start = time.monotonic()
-    jax.config.update("jax_enable_x64", True)  # the random numbers' states, the number of updates
+    jax.config.update("jax_enable_x64", True)  # random states and the step are 64-bit ints
 
     plan = json.loads(_read(args.folder, "plan.json"))
     state, first_step, before = _state(args.folder)
@@ -292,7 +313,7 @@ def train(args):
         number, chosen = next(order)
         state, total = steps[number](state, total, examples[number], chosen)
         if step % 50 == 0:
-            total.block_until_ready()  # updates are ordered faster than they are made
+            total.block_until_ready()  # otherwise too many updates would be waiting
         is_time_over = step % 50 == 0 and time.monotonic() - start > args.seconds
         if step % plan["every"] == 0 or step == plan["last"] or is_time_over:
             loss, correct, sequences = np.asarray(total)
@@ -307,9 +328,10 @@ def train(args):
 
 
 def _batches(sizes, seed):
-    """Endless (shape, numbers of its examples); what a pass leaves over begins the next one.
+    """Yield batches (index of the shape, indices of the examples) without end.
 
-    `sizes` are (examples, examples of an update) of each shape.
+    Examples that remain at the end of an epoch begin the next one. `sizes` has (number of examples,
+    examples per update) for each shape.
     """
     rng = np.random.default_rng(seed)
     left = [np.zeros(0, np.int32) for _ in sizes]
@@ -325,7 +347,7 @@ def _batches(sizes, seed):
 
 
 def _as_jax(module, order, state):
-    """The update, as a function of JAX from the state and a batch to (scalars, state)."""
+    """Return the update as a JAX function from the state and a batch to (scalars, state)."""
     from jax.core import ShapedArray
     from jax.extend.core import Primitive
     from jax.interpreters import mlir

@@ -1,15 +1,17 @@
-"""Size, time and quality of a model in LiteRT, with weights in 32, 16 and 8 bits.
+"""Measure size, speed and quality of a model in LiteRT, with 32, 16 and 8 bits per weight.
 
     python benchmarks/on_device.py
     python benchmarks/on_device.py --output_dir=run --decode_from_file=test.en \\
       --decode_reference=test.de --source_length=64 --extra_length=50
 
-Without a run: an adaptive model that learns to reverse up to 10 digits in some hundred steps, asked
-300 strings of the dev split; quality is the share that is right. With one: BLEU, by sacreBLEU.
+Without a run, the benchmark trains an adaptive model for some hundred steps to reverse up to 10
+digits. The quality is then the share of correct outputs for 300 strings of the dev split. With a
+run, the quality is sacreBLEU's BLEU.
 
-Greedy search from ids to ids, one sentence at a time, by the interpreter with one thread; the time
-is the median over the sentences. "TensorFlow" is `model.generate` on the same sentences, one at a
-time and one thread; ways take turns. The size is that of the file.
+The interpreter decodes the ids of one sentence at a time by greedy search with one thread. The time
+is the median over the sentences. "TensorFlow" means `model.generate` on the same sentences, also
+one at a time with one thread. All variants decode a sentence before the next sentence begins. The
+size is that of the file.
 """
 
 import argparse
@@ -69,10 +71,10 @@ def main():
 
 
 def measure(systems, sources):
-    """({name: what is written for each source}, {name: seconds}); the ways take turns."""
+    """Return ({name: output ids of each source}, {name: seconds})."""
     outputs, times = {name: [] for name in systems}, {name: [] for name in systems}
     for decode in systems.values():
-        decode(sources[0])  # traced
+        decode(sources[0])  # includes tracing
     for ids in sources:
         for name, decode in systems.items():
             start = time.perf_counter()
@@ -83,7 +85,7 @@ def measure(systems, sources):
 
 
 def by_tensorflow(model, args):
-    """Function from the ids of a source to those that are written."""
+    """Return a function from source ids to output ids, which uses `model.generate`."""
 
     def decode(ids):
         found = model.generate({"inputs": np.int32([ids])}, decode_length=args.extra_length)
@@ -93,7 +95,7 @@ def by_tensorflow(model, args):
 
 
 def by_litert(path, length):
-    """The same by a file."""
+    """Return a function from source ids to output ids, which uses a LiteRT file."""
     run = Interpreter(path, num_threads=1).get_signature_runner("generate")
 
     def decode(ids):
@@ -105,7 +107,7 @@ def by_litert(path, length):
 
 
 def train_model(steps):
-    """(model, sources, quality of what is written for them, its name)"""
+    """Train a model, and return (model, sources, quality function, name of the quality)."""
     import keras
 
     from ut_keras import hparams, models, optimizers, problems
@@ -132,7 +134,7 @@ def train_model(steps):
 
 
 def load_run(args):
-    """The same of a run and its files."""
+    """Load a run and its files, and return the same values as `train_model`."""
     import ut_keras
     from ut_keras import problems
     from ut_keras.inference import run_json

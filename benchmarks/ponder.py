@@ -1,15 +1,17 @@
-"""Times the Adaptive Universal Transformer at inference by how deep its positions go.
+"""Measure the inference time of the Adaptive Universal Transformer by its ponder time.
 
     python benchmarks/ponder.py
     python benchmarks/ponder.py --batch=64 --length=64 --hidden_size=512 --steps=6 --rounds=5
 
-Under `act_halted_state=copy` a step computes only the positions that still run. Halting biases are
-set so that positions halt after some mean ponder time p, and all take turns with the full depth:
-the same weights under `act_halted_state=transform`, which computes every position at each of the N
-steps. "share" is the time by that of the full depth, "p/N" what it would be if a step cost nothing
-but its positions, and the aim a ratio of the two of at most 1.25. Operations are those of the
-matrix products, counted from the ponder times. Encoder alone, float32; of each batch every core
-computes a part, as in `ut-decoder`.
+With `act_halted_state=copy`, a step computes only the positions that have not halted. The benchmark
+sets halting biases that give different mean ponder times p. It compares the time with that of the
+full depth: the same weights with `act_halted_state=transform`, which computes every position in
+each of the N steps.
+
+"share" is the time divided by that of the full depth. "p/N" is the share for the case that the time
+is proportional to the number of computed positions. The aim is that share : p/N is at most 1.25.
+The printed operations are those of the matrix products and are counted from the ponder times. Only
+the encoder is measured, in float32. As in `ut-decoder`, every core computes a part of each batch.
 """
 
 import argparse
@@ -56,7 +58,7 @@ def main():
             started = time.perf_counter()
             parts = parallel_batch.run(encode if index else encode_fully, inputs)
             ponder[index] = np.concatenate([part.ponder_times for part in parts])
-            if round_number:  # the first is warming up
+            if round_number:  # the first round warms up
                 seconds[index].append(time.perf_counter() - started)
     print(f"{args.batch} x {args.length} positions, hidden {args.hidden_size}, N={args.steps}")
     print(f"machine: {cpu_name()}")
@@ -97,7 +99,7 @@ def _model(args, halted_state):
         if variable.path.endswith("kernel"):
             variable.assign(initial * variable.shape[0] ** -0.5)
     kernel = model.encoder.depth.halting.kernel
-    # Positions differ in what they want.
+    # With a random kernel, positions halt at different steps.
     kernel.assign(np.random.RandomState(0).normal(size=kernel.shape) * args.hidden_size**-0.5)
     return model
 
@@ -114,7 +116,7 @@ def _set_bias(model, bias):
 
 
 def _bias_for(model, encode, inputs, ponder, steps):
-    """The halting bias that makes positions ponder so long, by bisection."""
+    """Return the halting bias for a mean ponder time, found by bisection."""
     if ponder >= steps:
         return _NEVER
     low, high = -20.0, 20.0
@@ -127,11 +129,12 @@ def _bias_for(model, encode, inputs, ponder, steps):
 
 
 def _gflop(args, ponder):
-    """Of the matrix products, by the ponder times [B, S].
+    """Return the GFLOP of the matrix products for the ponder times [B, S].
 
-    A step costs a running position four projections and the transition; and attention as many
-    queries of each example as the one that has most. A halted position's keys and values are
-    projected once more if others of its example go on.
+    In a step, each position that has not halted needs four projections and the transition.
+    Attention computes equally many queries for every example, as many as the example with the most
+    such positions has. The keys and values of a halted position are projected once more if other
+    positions of its example continue.
     """
     size = args.hidden_size
     running = ponder[..., np.newaxis] > np.arange(args.steps)  # [B, S, N]

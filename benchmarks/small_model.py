@@ -1,14 +1,18 @@
-"""Times the updates of a small model (bAbI's shape), and how long it waits for batches.
+"""Measure the updates of a small model on bAbI, and the time that it waits for batches.
 
     taskset -c 0 python benchmarks/small_model.py
     taskset -c 0 python benchmarks/small_model.py --with_before=old_checkout
 
-Adaptive, hidden 128, filter 256, at most 4 steps, 48 stories of 11 sentences of 7 words, dropout
-0.1, Adam. The stories are made up in the shape of task 1: with 1k an epoch has 21 batches, with 10k
-209. A side is a process that reads its batches from files as the trainer does. Sides take turns of
-two epochs of 21, so that a noisy machine is noisy for all; ratios are medians over the turns.
+The model is adaptive, with hidden size 128, filter size 256 and at most 4 steps. A batch has 48
+stories of 11 sentences of 7 words. Dropout is 0.1, and the optimizer is Adam. The stories are
+random and have the form of task 1. An epoch has 21 batches for the size 1k, and 209 for 10k.
 
-"first step" counts from when TensorFlow is imported and the data are there.
+Each version of ut_keras runs in its own process and reads its batches from files, as the trainer
+does. The versions are measured in turn, for 42 updates each, so that other load on the machine
+affects both. The printed ratios are medians over the rounds.
+
+"first step" is the time until the first update is done, after TensorFlow was imported and the data
+were generated.
 """
 
 import argparse
@@ -53,7 +57,7 @@ def main():
 
 
 def compare(sides, args):
-    """Lets the sides take turns, and prints their lines."""
+    """Measure the versions in turn, and print one line for each of them."""
     turns = {name: [] for name in sides}
     for number in range(args.rounds + 1):
         for name, side in sides.items():
@@ -81,7 +85,7 @@ def compare(sides, args):
 
 
 class Side:
-    """A version of the library, in a process of its own."""
+    """A version of ut_keras in its own process."""
 
     def __init__(self, name, checkout, folder, args):
         arguments = ["--size", args.size, "--threads", str(args.threads), "--worker", folder]
@@ -97,7 +101,7 @@ class Side:
         self.started = self.read_result()
 
     def run(self):
-        """{"wall", "cpu", "waited": seconds, "loss"} of `STEPS` updates."""
+        """Run `STEPS` updates and return {"wall", "cpu", "waited": seconds, "loss"}."""
         self.process.stdin.write("\n")
         self.process.stdin.flush()
         return self.read_result()
@@ -116,7 +120,7 @@ class Side:
 
 
 def run_worker(args):
-    """The worker: sets up, takes a step, then `STEPS` for every line that it reads."""
+    """Run the worker process: set up, do one update, then `STEPS` updates per line of input."""
     import keras
     import tensorflow as tf
 
@@ -167,7 +171,7 @@ def run_worker(args):
 
 
 class Clock:
-    """Seconds since it was made, by the clock and of CPU."""
+    """Measures wall time and CPU time since its creation, in seconds."""
 
     def __init__(self):
         self.started = time.perf_counter(), time.process_time()
@@ -178,7 +182,10 @@ class Clock:
 
 
 def write_archive(folder, size):
-    """Made-up stories in bAbI's archive: five questions each, after every second sentence."""
+    """Write an archive like bAbI's with random stories.
+
+    Each story has five questions, one after every second sentence.
+    """
     import io
     import tarfile
 

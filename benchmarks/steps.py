@@ -1,12 +1,12 @@
-"""Evaluates a trained run at several numbers of steps in depth: what more of them bring and cost.
+"""Evaluate a trained run with several numbers of recurrence steps.
 
     python benchmarks/steps.py --output_dir=run --data_dir=data --steps=1,2,4,8,16,32,64
 
-prints, for each number of steps, the metrics of the split, the steps taken where positions halt by
-themselves (ponder_time), and the seconds of a pass over the data, without a first batch that warms
-up. It writes run/steps/metrics.jsonl (or into --visualize_dir), with the number of steps as "step".
-Learned signals of the step are there for as many steps as were trained; with
-step_timing_signal_type=sinusoid any number will do.
+The command prints, for each number of steps, the metrics of the split, the mean number of steps of
+the positions if they halt by themselves (ponder_time), and the seconds of one pass over the data,
+after a first batch that warms up. It writes the same values to run/steps/metrics.jsonl (or to the
+folder --visualize_dir), with the number of steps as "step". Learned step signals exist only for the
+steps of the training. With step_timing_signal_type=sinusoid, any number of steps is possible.
 """
 
 import json
@@ -35,7 +35,7 @@ FLAGS = (
 
 
 def main(argv=None):
-    """Runs the command; returns the exit code."""
+    """Run the command and return the exit code."""
     return command.run(_run, argv)
 
 
@@ -55,7 +55,7 @@ def _run(argv):
             f"--visualize_dir must not be the folder of a run. Received: {directory!r}."
         )
     whole_file.check_writable(directory)
-    metrics_file.filter_records(directory, lambda record: True)  # refuses somebody else's file
+    metrics_file.filter_records(directory, lambda record: True)  # raises for a user's own file
     command.load_tensorflow(run.run_dir)
     model, checkpoint = run.load_model()
     print(f"Weights: {checkpoint}", flush=True)
@@ -69,10 +69,10 @@ def _run(argv):
 
 
 def by_steps(run, model, numbers, split, eval_steps=-1):
-    """{number of steps: {metric: value}}, printed as they come.
+    """Evaluate and print each number of steps; return {number of steps: {metric: value}}.
 
     Raises:
-        UsageError: if the model cannot take so many steps; before anything is evaluated.
+        UsageError: if the model does not support a number of steps. This is checked first.
     """
     try:
         views = {number: model.with_steps(number) for number in numbers}
@@ -92,7 +92,7 @@ def by_steps(run, model, numbers, split, eval_steps=-1):
 
 
 def evaluator(run, model):
-    """The `Evaluator` of a run's problem."""
+    """Return the `Evaluator` of a run's problem."""
     import tensorflow as tf
 
     from ut_keras.training import evaluation
@@ -107,10 +107,10 @@ def evaluator(run, model):
 
 
 def numbers(text):
-    """The numbers of --steps, sorted.
+    """Return the sorted numbers of the flag --steps.
 
     Raises:
-        UsageError: if it holds anything else.
+        UsageError: if the flag contains anything else.
     """
     parts = [part.strip() for part in text.split(",")]
     if not all(re.fullmatch("[0-9]{1,4}", p) and 1 <= int(p) <= limits.MOST_STEPS for p in parts):

@@ -1,19 +1,22 @@
-"""Times subword encoding of real text, and building a vocabulary, beside the original.
+"""Compare the speed of subword encoding and of building a vocabulary with T2T.
 
     python benchmarks/text.py
     python benchmarks/text.py --with_t2t=t2t_env/bin/python            # see t2t/requirements.txt
 
-Text: every distinct sentence of WMT's English-German newstests (2008-2020, both languages). Its
-folder is $UT_KERAS_SHARED/data/wmt (default: `shared` beside the checkout). Vocabulary: built from
-newstest2013 and 2014, so that a few characters have to be escaped. All sides take turns, so that a
-noisy machine is noisy for all; read the ratios.
+The text is every distinct sentence of WMT's English-German newstests (2008-2020, both languages).
+Its folder is $UT_KERAS_SHARED/data/wmt. The default of $UT_KERAS_SHARED is the folder `shared` next
+to the checkout. The vocabulary is built from newstest2013 and 2014, so that a few characters of the
+text must be escaped. All encoders are measured in turn, so that other load on the machine affects
+all of them. The most reliable results are the ratios.
 
-"first pass": a new encoder that knows no word; "second pass": the same encoder and sentences once
-more, so that T2T's cache of words and ours know them all. Ids come as two arrays (encode_ragged) or
-as lists (encode_batch, encode, T2T). Data generation encodes in one process per core, each with an
-encoder of its own; T2T's in one. "times T2T's speed" is by the clock; "per core" compares processor
-time, that of all processes together, and is what to read where other programs run. The ids of all
-sides are compared.
+In the first pass, the encoder is new and has no word in its cache. The second pass encodes the same
+sentences again, so that the caches of ut_keras and T2T contain all words. `encode_ragged` returns
+the ids as two arrays; `encode_batch`, `encode` and T2T return lists. Data generation of ut_keras
+encodes in one process per core, each with its own encoder, while T2T uses one process.
+
+"times T2T's speed" compares wall times. "per core" compares the CPU times, summed over all
+processes. It is the better value if other programs are running. The ids of all encoders must be
+equal.
 """
 
 import argparse
@@ -69,7 +72,7 @@ def main():
 
 
 def compare(vocab, texts, text_file, args):
-    """Times all sides in turn, and prints their lines."""
+    """Measure all encoders in turn, and print one line for each of them."""
     num_processes = process.num_processors()
     sides = {
         f"encode_ragged, {num_processes} processes": Processes(vocab, texts, num_processes),
@@ -105,7 +108,7 @@ def compare(vocab, texts, text_file, args):
 
 
 def compare_building(texts, t2t):
-    """Times counting tokens and one vocabulary."""
+    """Measure the time to count tokens and to build one vocabulary."""
     start, cpu_start = time.perf_counter(), time.process_time()
     counts = tokenizer_batch.count(texts)
     subtokens = subword_vocabulary.VocabularyBuilder(counts).build(MIN_COUNT)
@@ -123,7 +126,10 @@ def compare_building(texts, t2t):
 
 
 def ratio_text(t2t_times, ut_keras_times):
-    """The ratios of turns that are next to each other, not of two medians."""
+    """Return the ratios of two encoders as text.
+
+    These are medians of the ratios in each round, not ratios of medians.
+    """
     wall, cpu = (
         statistics.median(t[i] / o[i] for t, o in zip(t2t_times, ut_keras_times, strict=True))
         for i in (0, 1)
@@ -132,24 +138,24 @@ def ratio_text(t2t_times, ut_keras_times):
 
 
 class UtKerasEncoder:
-    """Our encoder, by one of its methods."""
+    """The encoder of ut_keras, used through one of its methods."""
 
     def __init__(self, vocab, texts, method):
         self._vocab, self._texts, self._method = vocab, texts, method
         self._encoder = text_encoder.SubwordTextEncoder(vocab)
-        self._encoder.encode_batch(texts[:2000])  # TensorFlow is loaded
+        self._encoder.encode_batch(texts[:2000])  # loads TensorFlow
 
     def new(self):
         self._encoder = text_encoder.SubwordTextEncoder(self._vocab)
         subword_batch.batch_encoder_for.cache_clear()
-        self._encoder.encode_batch([""] * 2000)  # makes its tables
+        self._encoder.encode_batch([""] * 2000)  # makes the tables of the encoder
 
     def encode(self):
         wall, cpu, ids = self.timed()
         return wall, cpu, digest_of(ids)
 
     def timed(self):
-        """Returns seconds, seconds of processor time, and what the method returned."""
+        """Return (wall seconds, CPU seconds, ids)."""
         start, cpu_start = time.perf_counter(), time.process_time()
         if self._method == "encode":
             ids = [self._encoder.encode(text) for text in self._texts]
@@ -159,7 +165,10 @@ class UtKerasEncoder:
 
 
 class Processes:
-    """`encode_ragged` in several processes, which keep their ids as those that write files do."""
+    """`encode_ragged` in several processes.
+
+    The ids stay in the processes, as in data generation, where each process writes files.
+    """
 
     def __init__(self, vocab, texts, num_processes):
         context = multiprocessing.get_context("spawn")
@@ -202,13 +211,13 @@ def _run_worker(connection, vocab, texts):
 
 
 def digest_of(ids):
-    """Of the ids, with a -1 behind those of every text."""
+    """Return a digest of the ids, with a -1 after the ids of every text."""
     ragged = ids if isinstance(ids, RaggedIds) else RaggedIds.from_lists(ids)
     return hashlib.sha256(ragged.append(-1).values.tobytes()).hexdigest()
 
 
 class T2TEncoder(Worker):
-    """The original's encoder."""
+    """T2T's encoder in another process."""
 
     def __init__(self, python, vocab, text_file):
         worker = os.path.join(HERE, "t2t", "text_worker.py")
@@ -221,12 +230,12 @@ class T2TEncoder(Worker):
         return self.request("encode")
 
     def build(self):
-        """Returns seconds, seconds of processor time, and a digest of the vocabulary."""
+        """Return (wall seconds, CPU seconds, digest of the vocabulary)."""
         return self.request("build")
 
 
 def read_texts(folder):
-    """All distinct sentences, and those that the vocabulary is built from."""
+    """Return (all distinct sentences, the sentences for the vocabulary)."""
     files = sorted(glob.glob(os.path.join(folder, "en-de", "newstest201[34].*")))
     texts = []
     for path in files:

@@ -1,15 +1,18 @@
-"""Times one training step of each model, beside the machine's own matrix product and the original.
+"""Compare the time of a training step with a matrix product, T2T and PyTorch libraries.
 
     python benchmarks/train_step.py
     python benchmarks/train_step.py --with_t2t=t2t_env/bin/python      # see t2t/requirements.txt
     python benchmarks/train_step.py --with_torch=peers_env/bin/python  # see peers/requirements.txt
 
-Hidden 256, filter 1024, 4 heads, 6 steps, vocabulary 8000, 16 x (32 source + 32 target) tokens,
-dropout 0.1, Adam. All sides take turns, two steps each, so that a noisy machine is noisy for all;
-the ratio is the median over the turns. "of matmul" is the arithmetic of the step over its time, as
-a part of the rate of a 2048 x 2048 float32 product in the same run. The arithmetic is that of the
-textbook model, for the depth that ran; the Universal Transformer here does a little less, for it
-projects the encoder's output once for all steps.
+The models have hidden size 256, filter size 1024, 4 heads, 6 steps and a vocabulary of 8000. A
+batch has 16 x (32 source + 32 target) tokens. Dropout is 0.1, and the optimizer is Adam. All models
+are measured in turn, two steps each, so that other load on the machine affects all of them. The
+printed ratio is the median over the rounds.
+
+"of matmul" compares the operations per second of the step with those of a 2048 x 2048 float32
+matrix product in the same run. The operations of the step are counted for the textbook model and
+for the number of steps that were computed. The Universal Transformer of ut_keras needs slightly
+fewer operations, because it projects the encoder's output only once for all steps.
 """
 
 import argparse
@@ -36,7 +39,7 @@ SHAPE = {
     "source": 32,
     "target": 32,
     "dropout": 0.1,
-    "halting_bias": -3.0,  # so that both sides run to the full depth, whatever their weights
+    "halting_bias": -3.0,  # so that all models compute the full depth with any weights
     "dtype": "float32",
 }
 MODELS = ("transformer", "universal_transformer", "adaptive_universal_transformer")
@@ -61,7 +64,7 @@ def main():
 
 
 def compare(model, args):
-    """Times one model, all sides in turn, and prints its lines."""
+    """Measure one model of ut_keras and its competitors in turn, and print one line for each."""
     ut_keras_step = UtKerasStep(model, args.jit_compile)
     others = {}
     if args.with_t2t:
@@ -107,7 +110,7 @@ def print_line(side, seconds, work, matmul_rate):
 
 
 class UtKerasStep:
-    """The trainer's own step on one fixed batch."""
+    """The trainer's step on one fixed batch."""
 
     def __init__(self, name, jit_compile):
         import numpy as np
@@ -135,7 +138,9 @@ class UtKerasStep:
             "targets": self._ids(rng, SHAPE["target"]),
         }
         self.batch = (features, features["targets"])
-        spec = tf.nest.map_structure(tf.TensorSpec.from_tensor, self.batch)  # fixed, as T2T's
+        spec = tf.nest.map_structure(
+            tf.TensorSpec.from_tensor, self.batch
+        )  # fixed shapes, as in T2T
         self.step = train_step.make_train_step(model, optimizer, strategy, spec, jit_compile)
         start = time.perf_counter()
         float(self.step(self.batch).loss)
@@ -182,7 +187,7 @@ class UtKerasStep:
 
 
 def worker(python, folder, name):
-    """Another side's step: of so many updates it answers their seconds."""
+    """Return the `Worker` that measures the training step of another library."""
     file = os.path.join(HERE, folder, "train_worker.py")
     return Worker([python, file, name, json.dumps(SHAPE)])
 
@@ -202,7 +207,7 @@ def time_matmul(count):
 
 
 def step_flop(encoder_steps, decoder_steps):
-    """Forward and backward, a multiplication and an addition counted as two."""
+    """Return the operations of a step: forward and backward, two per multiply-add."""
     d, f, batch = SHAPE["hidden"], SHAPE["filter"], SHAPE["batch"]
     s, t = SHAPE["source"], SHAPE["target"]
     encoder = s * (4 * d * d + 2 * d * f) + 2 * s * s * d

@@ -1,4 +1,8 @@
-"""A side of a benchmark in a process of its own: it reads lines, and answers `RESULT ` and JSON."""
+"""A library or model that a benchmark runs in its own process.
+
+The process reads requests from its standard input, one per line. To return a result, it prints a
+line that begins with `RESULT `, followed by JSON.
+"""
 
 import argparse
 import json
@@ -6,17 +10,17 @@ import subprocess
 
 
 def rounds(text):
-    """A number of rounds on a command line, which has quartiles."""
+    """Parse the number of rounds of a command line. Quartiles require at least two rounds."""
     if not text.isdecimal() or int(text) < 2:
         raise argparse.ArgumentTypeError(f"must be an integer of at least 2. Received: {text}.")
     return int(text)
 
 
 class Worker:
-    """A process.
+    """A process that runs one side of a benchmark.
 
     Args:
-        command: list of str.
+        command: list of str, the command of the process.
     """
 
     def __init__(self, command):
@@ -34,7 +38,7 @@ class Worker:
         self.process.stdin.flush()
 
     def request(self, text):
-        """What it answers."""
+        """Send a request and return the result."""
         self.send(text)
         for line in self.process.stdout:
             if line.startswith("RESULT "):

@@ -1,12 +1,13 @@
-"""Decoding by PyTorch's libraries, timed on request: one of the other sides of decode.py.
+"""Measure decoding with PyTorch libraries, in a worker process of decode.py.
 
     decode_worker.py {marian|x_transformers} SHAPE
 
-Reads lines from standard input, each a number of beams; answers with a JSON object: the seconds and
-how many positions were written. Run by decode.py with the Python of requirements.txt.
+The worker reads lines from its standard input, each with a number of beams. For each line it prints
+a JSON object with the seconds and the number of written positions. decode.py runs the worker with
+the Python of an environment for requirements.txt.
 
-Both write as many symbols as T2T's search may, `source + decode_length`: Marian's end of sequence
-gets a bias of minus infinity, x-transformers is given none.
+Both libraries write `source + decode_length` tokens, the maximum of T2T's search. In Marian, EOS
+gets a bias of minus infinity. In x-transformers, no EOS is defined.
 """
 
 import json
@@ -27,7 +28,7 @@ INPUTS = torch.randint(3, SHAPE["vocab"], (SHAPE["batch"], SHAPE["source"]))
 
 
 def marian():
-    """HF transformers' MarianMT: as many layers as the others have steps, sinusoid positions."""
+    """Make MarianMT of HF transformers, with as many layers as the other models have steps."""
     from transformers import MarianConfig, MarianMTModel
 
     end, pad = 1, 0
@@ -64,13 +65,13 @@ def marian():
             use_cache=True,
             **({"length_penalty": SHAPE["alpha"]} if beams > 1 else {}),
         )
-        return written[:, 1:]  # without the start
+        return written[:, 1:]  # without the start token
 
     return decode
 
 
 def x_transformers():
-    """x-transformers' encoder and decoder, one layer of each, repeated."""
+    """Make an encoder and a decoder of x-transformers, each with one repeated layer."""
     from x_transformers import XTransformer
 
     side = {

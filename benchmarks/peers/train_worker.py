@@ -1,13 +1,14 @@
-"""One training step of a PyTorch library, timed on request: another side of train_step.py.
+"""Measure the training step of a PyTorch library, in a worker process of train_step.py.
 
     train_worker.py {x_transformers|marian|nn_transformer} SHAPE
 
-Reads lines from standard input; each holds a number of steps, and is answered by a JSON list of
-their seconds. Run by train_step.py with the Python of requirements.txt.
+The worker reads lines from its standard input, each with a number of steps. For each line it prints
+a JSON list with the seconds of each step. train_step.py runs the worker with the Python of an
+environment for requirements.txt.
 
-Each is as fast as its library gets it: compiled by `torch.compile` (MarianMT is not: its graph
-breaks), with the fused Adam, and under autocast where the dtype is bfloat16. x-transformers and
-nn.Transformer repeat one layer, MarianMT has as many layers as the others have steps.
+Each library is used in its fastest way: compiled by `torch.compile` (except MarianMT, whose graph
+breaks), with the fused Adam, and with autocast if the dtype is bfloat16. x-transformers and
+nn.Transformer repeat one layer. MarianMT has as many layers as the others have steps.
 """
 
 import json

@@ -1,13 +1,14 @@
-"""Decoding by the original T2T, timed on request: one of the other sides of decode.py.
+"""Measure decoding with T2T, in a worker process of decode.py.
 
     decode_worker.py {transformer|universal_transformer} SHAPE
 
-Reads lines from standard input, each a number of beams; answers with a JSON object: the seconds and
-how many positions were written. Run by decode.py with the Python of T2T's environment
-(requirements.txt). A graph is built and run once, unmeasured, when its number of beams first comes.
+The worker reads lines from its standard input, each with a number of beams. For each line it prints
+a JSON object with the seconds and the number of written positions. decode.py runs the worker with
+the Python of T2T's environment (requirements.txt). When a number of beams is requested for the
+first time, its graph is built and run once before the measurement.
 
-The row of EOS in the tied embedding is zero: its logit is 0, far below the best of the others', so
-that no search ends before `source + decode_length` symbols.
+The row of EOS in the tied embedding is zero. Therefore the logit of EOS is 0, far below the best of
+the other logits, and no search ends before `source + decode_length` tokens.
 """
 
 import json
@@ -26,7 +27,7 @@ from tensor2tensor.models import transformer
 from tensor2tensor.models.research import universal_transformer
 from tensor2tensor.utils import contrib
 
-# T2T's summaries need tf.contrib, which is no more.
+# T2T's summaries need tf.contrib, which no longer exists.
 contrib.summary = lambda: contrib.DummyModule(scalar=lambda *args, **kwargs: None)
 
 EOS = 1
@@ -45,7 +46,7 @@ def hparams():
 
 
 class Graph:
-    """One search, in a graph and session of its own."""
+    """One search, in its own graph and session."""
 
     def __init__(self, beams):
         graph = tf.Graph()
@@ -72,7 +73,7 @@ class Graph:
             )["outputs"]
             threads = SHAPE["threads"]
             config = tf.ConfigProto(
-                # What is faster: small operations do not gain by several threads.
+                # The fastest setting. Small operations do not benefit from several threads.
                 intra_op_parallelism_threads=1 if MODEL == "transformer" else threads,
                 inter_op_parallelism_threads=threads,
             )
@@ -97,7 +98,8 @@ for line in sys.stdin:
     if beams not in graphs:
         graphs[beams] = Graph(beams)
     seconds, outputs = graphs[beams].run()
-    # [B, L, 1, 1] of T2T's slow greedy search, [B, L] of its fast one, [B, beams, L]
+    # The shape is [B, L, 1, 1] for T2T's slow greedy search, [B, L] for its fast greedy search, and
+    # [B, beams, L] for beam search.
     written = outputs.shape[1] if beams == 1 else outputs.shape[2]
     result = {"seconds": seconds, "written": int(written)}
     print("RESULT " + json.dumps(result), flush=True)

@@ -1,4 +1,4 @@
-"""Makes tensor2tensor 1.15.7 importable on a recent TensorFlow (import this first)."""
+"""Make tensor2tensor 1.15.7 importable with a recent TensorFlow (import this module first)."""
 
 import os, sys, types
 
@@ -18,7 +18,7 @@ import importlib.util
 
 
 class _Any(types.ModuleType):
-    """A module whose every attribute exists."""
+    """A module that has every attribute."""
 
     __path__ = []
 
@@ -77,7 +77,8 @@ fake(
     "flask",
 )
 
-# `import tensor2tensor.models` pulls in every model (RL, GAN, video...); give it only the needed ones.
+# `import tensor2tensor.models` would import every model (RL, GAN, video, ...). This replacement
+# imports only the needed models.
 import tensorflow.compat.v1 as _tf
 
 _tf.disable_v2_behavior()
@@ -85,7 +86,7 @@ try:
     _est = _tf.estimator
     _est.ModeKeys
 except Exception:
-    # TF >= 2.16 has no Estimator: only its names are needed to build T2T's models.
+    # TensorFlow >= 2.16 has no Estimator. T2T's models need only its names.
     _est = _Any("tensorflow.compat.v1.estimator")
 
     class _ModeKeys(object):

@@ -1,8 +1,13 @@
-"""T2T's subword encoder, timed on request: the other side of text.py.
+"""Measure T2T's subword encoder, in a worker process of text.py.
 
-Reads lines from standard input: "new" makes an encoder with empty caches, "encode" encodes the
-text file with it and is answered by a JSON list of seconds, seconds of processor time and a digest
-of the ids, "build" counts its tokens and builds a vocabulary of them, answered in the same way. Run by text.py with the Python of T2T's environment (requirements.txt).
+The worker reads lines from its standard input:
+
+- "new" makes an encoder with empty caches.
+- "encode" encodes the text file with this encoder.
+- "build" counts the tokens of the text file and builds a vocabulary.
+
+For "encode" and "build" it prints a JSON list: wall seconds, CPU seconds and a digest of the
+result. text.py runs the worker with the Python of T2T's environment (requirements.txt).
 """
 
 import collections

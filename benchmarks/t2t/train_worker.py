@@ -1,7 +1,8 @@
-"""One training step of the original T2T, timed on request: the other side of train_step.py.
+"""Measure the training step of T2T, in a worker process of train_step.py.
 
-Reads lines from standard input; each holds a number of steps, and is answered by a JSON list of
-their seconds. Run by train_step.py with the Python of T2T's environment (requirements.txt).
+The worker reads lines from its standard input, each with a number of steps. For each line it prints
+a JSON list with the seconds of each step. train_step.py runs the worker with the Python of T2T's
+environment (requirements.txt).
 """
 
 import json
@@ -20,7 +21,7 @@ from tensor2tensor.models import transformer
 from tensor2tensor.models.research import universal_transformer
 from tensor2tensor.utils import contrib
 
-# T2T's summaries need tf.contrib, which is no more.
+# T2T's summaries need tf.contrib, which no longer exists.
 contrib.summary = lambda: contrib.DummyModule(scalar=lambda *args, **kwargs: None)
 
 
