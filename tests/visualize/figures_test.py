@@ -13,10 +13,10 @@ from ut_keras.visualize import figures
 FACTS = ["$Mary went.", "<b>\u4e2d $x$", "Where is Mary?"]
 
 
-def _map(kind="encoder", queries=FACTS, keys=FACTS, places=((1, 1), (2, 1))):
-    weights = np.random.default_rng(0).random([len(places), 3, len(queries), len(keys)])
-    places = [DepthPosition(str(step), layer) for step, layer in places]
-    return Map(kind, places, weights.astype("float32"), queries, keys)
+def _map(kind="encoder", queries=FACTS, keys=FACTS, depth_positions=((1, 1), (2, 1))):
+    weights = np.random.default_rng(0).random([len(depth_positions), 3, len(queries), len(keys)])
+    depth_positions = [DepthPosition(str(step), layer) for step, layer in depth_positions]
+    return Map(kind, depth_positions, weights.astype("float32"), queries, keys)
 
 
 def _seen(is_story=True, **maps):
@@ -72,11 +72,11 @@ def test_attention_with_long_labels_leaves_space_for_bars():
 
 def test_attention_titles_name_layers_and_steps():
     titles = {}
-    for name, places in {
+    for name, depth_positions in {
         "layers": [(1, 1), (1, 2)],
         "both": [("before", 1), (1, 1), (1, 2)],
     }.items():
-        figure = figures.attention(_seen(encoder=_map(places=places)))
+        figure = figures.attention(_seen(encoder=_map(depth_positions=depth_positions)))
         titles[name] = [axes.get_title() for axes in figure.axes]
     assert titles["layers"] == ["layer 1", "layer 2"]
     assert titles["both"] == ["before, layer 1", "step 1, layer 1", "step 1, layer 2"]

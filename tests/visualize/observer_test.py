@@ -110,26 +110,33 @@ def test_observe_language_model_continues_prompt():
     assert seen.maps["decoder"].queries[:2] == ["a", "b"] and seen.inputs == ""
 
 
-def _places(model):
+def _depth_positions(model):
     found = observer.observe(model, FEATURES, ENCODERS).maps["encoder"]
-    assert len(found.places) == len(found.weights)
-    return [tuple(place) for place in found.places]
+    assert len(found.depth_positions) == len(found.weights)
+    return [tuple(position) for position in found.depth_positions]
+
+
+def test_places_is_the_deprecated_name_of_depth_positions():
+    model = small_models.build("transformer", set_name="transformer_tiny")
+    found = observer.observe(model, FEATURES, ENCODERS).maps["encoder"]
+    with pytest.warns(DeprecationWarning, match="depth_positions"):
+        assert found.places == found.depth_positions
 
 
 def test_observe_names_depth_positions():
     layered = small_models.build("transformer", "num_hidden_layers=3", set_name="transformer_tiny")
-    assert _places(layered) == [("1", 1), ("1", 2), ("1", 3)]
+    assert _depth_positions(layered) == [("1", 1), ("1", 2), ("1", 3)]
     recurrent = small_models.build(
         "universal_transformer", "num_rec_steps=2,num_inrecurrence_layers=2"
     )
-    assert _places(recurrent) == [("1", 1), ("1", 2), ("2", 1), ("2", 2)]
+    assert _depth_positions(recurrent) == [("1", 1), ("1", 2), ("2", 1), ("2", 2)]
     mixed = small_models.build(
         "universal_transformer",
         "num_rec_steps=2,num_mixedin_layers=2,mix_with_transformer='before_ut,after_ut'",
     )
     recurrence = [("1", 1), ("2", 1)]
     before, after = ([(place, 1), (place, 2)] for place in ("before", "after"))
-    assert _places(mixed) == [*before, *recurrence, *after]
+    assert _depth_positions(mixed) == [*before, *recurrence, *after]
 
 
 def test_observe_lstm():

@@ -70,7 +70,7 @@ def attention(
         ValueError: if the observation does not contain the selected attention.
     """
     found = _pick_map(seen, kind)
-    places = _pick_depths(found, step, layer)
+    depths = _pick_depths(found, step, layer)
     heads = _pick_heads(found, head)
     if style is None:
         of_story = seen.is_story and found.kind != "decoder"
@@ -79,11 +79,11 @@ def attention(
     if style not in STYLES:
         raise ValueError(f"style must be one of {STYLES}. Received: {style!r}.")
     if style == "heat":
-        return _heat_maps(found, places, heads)
+        return _heat_maps(found, depths, heads)
     count, query = len(found.queries), -1 if query is None else query
     if not -count <= query < count:
         raise ValueError(f"query must be in [{-count}, {count}). Received: {query}.")
-    return _bars(found, places, heads, query)
+    return _bars(found, depths, heads, query)
 
 
 def ponder(seen: "Observation", stack: str | None = None) -> "Figure":
@@ -107,18 +107,18 @@ def ponder(seen: "Observation", stack: str | None = None) -> "Figure":
             f"one of {tuple(seen.ponder)}. Received: {stack!r}."
         )
     labels, times = seen.ponder[stack]
-    places, size = np.arange(len(labels)), 0.26 * len(labels)
+    positions, size = np.arange(len(labels)), 0.26 * len(labels)
     if seen.is_story and stack == "encoder":  # the labels are sentences
         figure = Figure(figsize=(8.0, _inches(size + 1)), layout="constrained")
         axes = figure.subplots()
-        axes.barh(places, times, color=_PONDER_COLOUR)
+        axes.barh(positions, times, color=_PONDER_COLOUR)
         _label_axis(axes.yaxis, labels)
         axes.invert_yaxis()
         steps: Any = axes.xaxis
     else:
         figure = Figure(figsize=(_inches(size + 1.5), 3.5), layout="constrained")
         axes = figure.subplots()
-        axes.bar(places, times, color=_PONDER_COLOUR)
+        axes.bar(positions, times, color=_PONDER_COLOUR)
         _label_axis(axes.xaxis, labels, rotation=90)
         steps = axes.yaxis
     steps.set_label_text("ponder time (steps)")
@@ -146,7 +146,7 @@ def save_all(seen: "Observation", directory: str) -> list[str]:
     figures = {}
     for kind, found in seen.maps.items():
         if len(found.queries) > 1:
-            for step in dict.fromkeys(place.step for place in found.places):
+            for step in dict.fromkeys(depth.step for depth in found.depth_positions):
                 name = f"attention_{kind}_step_{step}.png"
                 figures[name] = attention(seen, kind, step=step, style="heat")
         if len(found.queries) == 1 or (seen.is_story and kind == "encoder"):
@@ -209,14 +209,14 @@ def _pick_depths(found, step, layer):
     """Return the indices of the selected depth positions."""
     picked = [
         number
-        for number, place in enumerate(found.places)
-        if step in (None, place.step) or str(step) == place.step
-        if layer in (None, place.layer)
+        for number, depth in enumerate(found.depth_positions)
+        if step in (None, depth.step) or str(step) == depth.step
+        if layer in (None, depth.layer)
     ]
     if not picked:
-        there = ", ".join(f"step={step} layer={layer}" for step, layer in found.places)
+        available = ", ".join(f"step={step} layer={layer}" for step, layer in found.depth_positions)
         raise ValueError(
-            f"step and layer must be one of: {there}. Received: step={step!r}, layer={layer!r}."
+            f"step and layer must be one of: {available}. Received: step={step!r}, layer={layer!r}."
         )
     return picked
 
@@ -231,8 +231,8 @@ def _pick_heads(found, head):
 
 
 def _depth_name(found, number):
-    step, layer = found.places[number]
-    steps, layers = (set(all_there) for all_there in zip(*found.places, strict=True))
+    step, layer = found.depth_positions[number]
+    steps, layers = (set(names) for names in zip(*found.depth_positions, strict=True))
     parts = [f"step {step}" if step.isdigit() else step] if len(steps) > 1 else []
     parts += [f"layer {layer}"] if len(layers) > 1 else []
     return ", ".join(parts) or "step 1"
@@ -241,19 +241,19 @@ def _depth_name(found, number):
 # Plotting.
 
 
-def _heat_maps(found, places, heads):
+def _heat_maps(found, depths, heads):
     queries, keys = len(found.queries), len(found.keys)
     cell = max(0.06, min(0.24, 6.0 / max(1, keys)))  # inches
     width = _inches(max(cell * keys + 0.3, 1) * len(heads) + 1.5 + _label_inches(found.queries))
-    height = _inches((cell * queries + 0.5) * len(places) + 1.5 + _label_inches(found.keys))
+    height = _inches((cell * queries + 0.5) * len(depths) + 1.5 + _label_inches(found.keys))
     figure = Figure(figsize=(max(4, width), max(3, height)), layout="constrained")
-    grid = figure.subplots(len(places), len(heads), squeeze=False, sharex=True, sharey=True)
-    for row, place in zip(grid, places, strict=True):
+    grid = figure.subplots(len(depths), len(heads), squeeze=False, sharex=True, sharey=True)
+    for row, depth in zip(grid, depths, strict=True):
         for axes, head in zip(row, heads, strict=True):
             image = axes.imshow(
-                found.weights[place, head], cmap="Blues", vmin=0, vmax=1, aspect="auto"
+                found.weights[depth, head], cmap="Blues", vmin=0, vmax=1, aspect="auto"
             )
-            axes.set_title(f"{_depth_name(found, place)}, head {head + 1}", fontsize=8)
+            axes.set_title(f"{_depth_name(found, depth)}, head {head + 1}", fontsize=8)
         _label_axis(row[0].yaxis, found.queries)
     for axes in grid[-1]:
         _label_axis(axes.xaxis, found.keys, rotation=90)
@@ -262,24 +262,24 @@ def _heat_maps(found, places, heads):
     return figure
 
 
-def _bars(found, places, heads, query):
+def _bars(found, depths, heads, query):
     """Return a figure with one panel per depth position and one bar per key and head."""
     keys = len(found.keys)
     thickness = 0.8 / len(heads)
     height = _inches(max(0.26, 0.07 * len(heads)) * keys + 1)
-    figure = Figure(figsize=(_inches(2.6 * len(places) + 4), height), layout="constrained")
-    grid = figure.subplots(1, len(places), squeeze=False, sharex=True, sharey=True)[0]
-    for axes, place in zip(grid, places, strict=True):
+    figure = Figure(figsize=(_inches(2.6 * len(depths) + 4), height), layout="constrained")
+    grid = figure.subplots(1, len(depths), squeeze=False, sharex=True, sharey=True)[0]
+    for axes, depth in zip(grid, depths, strict=True):
         for number, head in enumerate(heads):
             offset = (number - (len(heads) - 1) / 2) * thickness
             axes.barh(
                 np.arange(keys) + offset,
-                found.weights[place, head, query],
+                found.weights[depth, head, query],
                 thickness,
                 color=COLOURS[head % len(COLOURS)],
                 label=f"head {head + 1}",
             )
-        axes.set_title(_depth_name(found, place), fontsize=9)
+        axes.set_title(_depth_name(found, depth), fontsize=9)
         axes.set_xlim(0, 1)
     _label_axis(grid[0].yaxis, found.keys)
     grid[0].invert_yaxis()
@@ -292,10 +292,10 @@ def _bars(found, places, heads, query):
 
 def _label_axis(axis, labels, rotation=0):
     every = -(-len(labels) // _MAX_LABELS) if labels else 1
-    places = range(0, len(labels), every)
-    shown = [_short(labels[place]) for place in places]
+    positions = range(0, len(labels), every)
+    shown = [_short(labels[position]) for position in positions]
     # With `parse_math=False`, a "$" in a label does not begin a formula.
-    axis.set_ticks(places, shown, rotation=rotation, fontsize=8, parse_math=False)
+    axis.set_ticks(positions, shown, rotation=rotation, fontsize=8, parse_math=False)
 
 
 def _label_inches(labels):

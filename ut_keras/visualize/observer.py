@@ -15,6 +15,7 @@ from ut_keras.process import silent_tensorflow  # noqa: F401  (before the import
 
 # isort: split
 import itertools
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -41,7 +42,7 @@ class Map(NamedTuple):
     """Attention weights of one kind, for N depth positions and H heads."""
 
     kind: str  # "encoder", "decoder" (self-attention) or "memory" (decoder to encoder)
-    places: tuple  # of N `DepthPosition`s
+    depth_positions: tuple  # of N `DepthPosition`s
     weights: np.ndarray  # [N, H, T, S] float32
     queries: list  # T str
     keys: list  # S str
@@ -49,6 +50,13 @@ class Map(NamedTuple):
     def __repr__(self) -> str:
         shape = list(self.weights.shape)
         return f"Map({self.kind}: weights {shape} of steps, heads, queries, keys)"
+
+    @property
+    def places(self) -> tuple:
+        """The deprecated name of `depth_positions`."""
+        message = "Map.places is now Map.depth_positions; the next version removes the old name."
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return self.depth_positions
 
 
 class PonderTimes(NamedTuple):
@@ -216,8 +224,8 @@ def _map(kind, layer, weights, positions, keys):
     weights = np.asarray(weights, "float32")[:, 0]
     if not (positions.kept.all() and keys.kept.all()):  # avoids a copy if there is no padding
         weights = weights[:, :, *np.ix_(positions.kept, keys.kept)]
-    places = tuple(_depth_positions(getattr(layer, "depth", None), len(weights)))
-    return Map(kind, places, weights, positions.labels, keys.labels)
+    depth_positions = tuple(_depth_positions(getattr(layer, "depth", None), len(weights)))
+    return Map(kind, depth_positions, weights, positions.labels, keys.labels)
 
 
 def _depth_positions(depth, count):
