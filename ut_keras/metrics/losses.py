@@ -97,7 +97,7 @@ def _smoothed_cross_entropy(logits, targets, label_smoothing):
     spread = label_smoothing * size / (size - 1)
     entropy = _entropy(label_smoothing, size) if label_smoothing else 0.0
     flat_targets = tf.reshape(targets, [-1])
-    places = tf.stack([tf.range(tf.size(flat_targets)), flat_targets], axis=1)
+    target_indices = tf.stack([tf.range(tf.size(flat_targets)), flat_targets], axis=1)
 
     @custom_gradient.wrap
     def losses_of(flat):
@@ -109,9 +109,9 @@ def _smoothed_cross_entropy(logits, targets, label_smoothing):
             losses += spread * (of_targets - tf.reduce_mean(flat, axis=-1)) - entropy
 
         def gradient(upstream):
-            of_others = softmax - spread / size if label_smoothing else softmax
-            everywhere = upstream[:, tf.newaxis] * of_others
-            return tf.tensor_scatter_nd_add(everywhere, places, (spread - 1) * upstream)
+            gradient_of_others = softmax - spread / size if label_smoothing else softmax
+            gradients = upstream[:, tf.newaxis] * gradient_of_others
+            return tf.tensor_scatter_nd_add(gradients, target_indices, (spread - 1) * upstream)
 
         return losses, gradient
 
@@ -203,9 +203,9 @@ def target_term(
         )
     if probabilities is None:
         return cross_entropy(logits, targets, label_smoothing, weights)
-    of_steps = tf.reshape(weights * probabilities, [-1, tf.shape(targets)[1]])
+    step_weights = tf.reshape(weights * probabilities, [-1, tf.shape(targets)[1]])
     targets = tf.tile(targets, [tf.shape(probabilities)[0], 1])
-    term = cross_entropy(logits, targets, label_smoothing, of_steps)
+    term = cross_entropy(logits, targets, label_smoothing, step_weights)
     return term._replace(denominator=tf.reduce_sum(weights))
 
 
@@ -229,10 +229,10 @@ def confidence_term(
     """
     targets, weights = weights_lib.of_targets(targets, class_labels, weights)
     confidence = tf.reshape(confidence, tf.shape(probabilities))
-    answers = tf.reshape(tf.argmax(logits, -1, targets.dtype), tf.shape(confidence))
-    right = tf.cast(answers == targets, tf.float32)
-    missed = tf.nn.sigmoid_cross_entropy_with_logits(labels=right, logits=confidence)
-    numerator = tf.reduce_sum(weights * probabilities * missed)
+    predictions = tf.reshape(tf.argmax(logits, -1, targets.dtype), tf.shape(confidence))
+    is_correct = tf.cast(predictions == targets, tf.float32)
+    losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=is_correct, logits=confidence)
+    numerator = tf.reduce_sum(weights * probabilities * losses)
     return LossTerm(numerator, tf.reduce_sum(weights))
 
 
