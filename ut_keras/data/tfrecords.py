@@ -66,24 +66,24 @@ def find(data_dir: str, filename: str, split: str) -> list[str]:
     """
     if split not in _SPLITS:
         raise DataError(f"split must be one of {', '.join(_SPLITS)}. Received: split={split!r}.")
-    wanted = f"{filename}-{split}-?????-of-?????"
+    pattern = f"{filename}-{split}-?????-of-?????"
     advice = "Run with --generate_data, or give the folder that holds the data as --data_dir"
     if not data_dir or not os.path.isdir(data_dir):
         raise DataError(
-            f"data_dir must be a folder with the files {wanted}. Received: data_dir={data_dir!r}, "
+            f"data_dir must be a folder with the files {pattern}. Received: data_dir={data_dir!r}, "
             f"which is not a folder. {advice}."
         )
     sets = _shards_by_count(data_dir, filename, split)
     if not sets:
         raise DataError(
-            f"data_dir must contain files {wanted}. Received: data_dir={data_dir!r}, which has "
+            f"data_dir must contain files {pattern}. Received: data_dir={data_dir!r}, which has "
             f"none. {advice}."
         )
     if len(sets) > 1:
         counts = " and ".join(f"of-{count:05d}" for count in sorted(sets))
         raise DataError(
-            f"data_dir must contain one set of files {wanted}. Received: {counts} in {data_dir!r}. "
-            "Remove the files that are not needed."
+            f"data_dir must contain one set of files {pattern}. "
+            f"Received: {counts} in {data_dir!r}. Remove the files that are not needed."
         )
     ((count, present),) = sets.items()
     paths = shard_paths(data_dir, filename, split, count)

@@ -50,7 +50,7 @@ def path(output_dir: str) -> str:
     return os.path.join(output_dir, FILENAME)
 
 
-def records(output_dir: str, **of: str) -> Iterator[dict[str, Any]]:
+def records(output_dir: str, **required: str) -> Iterator[dict[str, Any]]:
     """Yield the records of a run that have a step, from complete lines only.
 
     The values of metrics may be numbers up to 1e300, infinity or NaN. Any other value is removed
@@ -58,11 +58,11 @@ def records(output_dir: str, **of: str) -> Iterator[dict[str, Any]]:
 
     Args:
         output_dir: str. The run's folder.
-        of: required values, such as problem="mine" or split="dev". A record without the key matches
-            too.
+        required: required values, such as problem="mine" or split="dev". A record without the key
+            matches too.
     """
     for record in filter(None, map(_record, _lines(path(output_dir)))):
-        if matches(record, **of):
+        if matches(record, **required):
             yield {
                 key: value
                 for key, value in record.items()
@@ -75,9 +75,9 @@ def is_less_better(metric: str) -> bool:
     return bool(_LESS_IS_BETTER.search(metric)) and not _NEGATED.search(metric)
 
 
-def matches(record: dict[str, Any], **of: str) -> bool:
+def matches(record: dict[str, Any], **required: str) -> bool:
     """Return whether a record has the required values. A missing key matches any value."""
-    return all(record.get(key, value) == value for key, value in of.items())
+    return all(record.get(key, value) == value for key, value in required.items())
 
 
 def append(output_dir: str, record: dict[str, Any]) -> None:
@@ -94,12 +94,12 @@ def append(output_dir: str, record: dict[str, Any]) -> None:
     with file_error.named(path(output_dir)), open(path(output_dir), "a+b", buffering=0) as file:
         file.seek(0)
         _check_signature(output_dir, file.read(len(_SIGNATURE)))
-        whole = _end_of_last_line(file)
-        if whole != file.seek(0, os.SEEK_END):
-            file.truncate(whole)
+        complete = _end_of_last_line(file)
+        if complete != file.seek(0, os.SEEK_END):
+            file.truncate(complete)
         data = json.dumps(record).encode() + b"\n"
         if file.write(data) != len(data):
-            file.truncate(whole)
+            file.truncate(complete)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path(output_dir))
         os.fsync(file.fileno())
 

@@ -44,30 +44,30 @@ def check_as_trained(saved: BasicHParams, noted: dict[str, Any] | None, path: st
     trained = type(saved)().override(noted)
     changed = differing_names(trained, saved, inference_only=True)
     if changed:
-        there = ", ".join(f"{name}={getattr(trained, name)!r}" for name in changed)
-        here = ", ".join(f"{name}={getattr(saved, name)!r}" for name in changed)
+        trained_values = ", ".join(f"{name}={getattr(trained, name)!r}" for name in changed)
+        current_values = ", ".join(f"{name}={getattr(saved, name)!r}" for name in changed)
         raise HParamError(
-            f"{path} must contain the values that the run was trained with: {there}. "
-            f"Received: {here}. Use --hparams to change a value."
+            f"{path} must contain the values that the run was trained with: {trained_values}. "
+            f"Received: {current_values}. Use --hparams to change a value."
         )
     return trained
 
 
 def notes(
-    there: BasicHParams, here: BasicHParams, path: str, inference_only: bool = False
+    trained: BasicHParams, current: BasicHParams, path: str, inference_only: bool = False
 ) -> list[str]:
     """Return a note for each hparam that differs from the value at training.
 
     Args:
-        there: hparams that the run was trained with.
-        here: hparams that are used.
+        trained: hparams that the run was trained with.
+        current: hparams that are used.
         path: str. Name of the run's hparams.json.
         inference_only: bool. Skip fields that only training reads.
     """
     return [
-        f"note: {name} is {getattr(here, name)!r}; the run was trained with "
-        f"{getattr(there, name)!r} ({path})"
-        for name in differing_names(there, here, inference_only)
+        f"note: {name} is {getattr(current, name)!r}; the run was trained with "
+        f"{getattr(trained, name)!r} ({path})"
+        for name in differing_names(trained, current, inference_only)
     ]
 
 
@@ -83,11 +83,11 @@ def check_same_architecture(saved: BasicHParams, current: BasicHParams) -> None:
             f"The class of the hparams must be the saved one, {type(saved).__name__}. "
             f"Received: {type(current).__name__}."
         )
-    there, here = saved.architecture(), current.architecture()
+    saved_values, current_values = saved.architecture(), current.architecture()
     differences = [
-        f"{name}={here[name]!r} instead of {value!r}"
-        for name, value in there.items()
-        if name in here and value != here[name]
+        f"{name}={current_values[name]!r} instead of {value!r}"
+        for name, value in saved_values.items()
+        if name in current_values and value != current_values[name]
     ]
     if differences:
         raise HParamError(

@@ -73,7 +73,7 @@ class Range:
         raise HParamError(f"{self.name} must be {self._expected()}. Received: {value!r}.")
 
     @property
-    def is_stored_as_it_is(self) -> bool:
+    def is_stored_unchanged(self) -> bool:
         """Whether `stored` returns the values unchanged."""
         is_mirrored = self.scale == RangedHParams.REVERSE_LOG_SCALE
         return self.kind == _CATEGORICAL or not (self.kind == _DISCRETE or is_mirrored)
@@ -84,13 +84,13 @@ class Range:
         For a discrete value, this is its index in the ordered values. On the reversed log scale, it
         is the value mirrored at the middle of the range. In all other cases it is the value itself.
         """
-        if self.is_stored_as_it_is:
+        if self.is_stored_unchanged:
             return value
         return self.values.index(value) if self.kind == _DISCRETE else self._mirrored(value)
 
     def value_of(self, stored: Any) -> Any:
         """Invert `stored`: return the value for the stored value of a trial."""
-        if self.is_stored_as_it_is:
+        if self.is_stored_unchanged:
             return stored
         return self.values[stored] if self.kind == _DISCRETE else self._mirrored(stored)
 

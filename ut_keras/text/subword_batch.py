@@ -107,9 +107,9 @@ class BatchEncoder:
         self._is_plain = np.zeros(sys.maxunicode + 1, bool)
         self._is_plain[[ord(character) for character in encoder.alphabet - {"\n"}]] = True
         self._lock = threading.Lock()
-        self._forget()
+        self._clear_tables()
 
-    def _forget(self):
+    def _clear_tables(self):
         self._table = TokenTable()
         self._ids = _IdsByNumber()
 
@@ -122,7 +122,7 @@ class BatchEncoder:
         tokens = tokenizer_batch.split(texts)
         with self._lock:
             if len(self._table) > _MAX_TOKENS or self._ids.size > _MAX_IDS:
-                self._forget()
+                self._clear_tables()
             numbers = self._table.numbers(tokens)
             if len(self._table) > len(self._ids):
                 self._add_ids(tokens, numbers)

@@ -220,7 +220,7 @@ def check_trials(study: Any, ranges: Sequence[Range]) -> None:
 def _fits(item, expected, stored):
     if expected == stored:
         return True
-    if not item.is_stored_as_it_is:
+    if not item.is_stored_unchanged:
         return False  # The same stored number would mean another value.
     try:
         optuna().distributions.check_distribution_compatibility(expected, stored)

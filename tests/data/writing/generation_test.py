@@ -203,14 +203,14 @@ def test_write_leaves_nothing_after_data_error(tmp_path, few_in_memory, num_proc
 
 
 def test_origin_records_skipped_samples(tmp_path):
-    left_out = collections.Counter()
+    skipped = collections.Counter()
 
     def samples():
-        left_out["with an empty side"] += 2
+        skipped["with an empty side"] += 2
         yield from SAMPLES
 
     split = _split(tmp_path)
-    _write(split, samples=samples(), left_out=left_out)
+    _write(split, samples=samples(), skipped=skipped)
     with open(tmp_path / ".ut_keras-records" / "datagen.p-train.json", encoding="utf-8") as file:
         origin = json.load(file)
     assert origin["left_out"] == {"with an empty side": 2} and origin["samples"] == 200

@@ -156,9 +156,9 @@ def _reason(error):
 def _missing(path, raw_file, reason):
     folder, name = os.path.split(path)
     address = raw_file.url or raw_file.page
-    place = f", downloaded from {address}" if address else ""
+    origin = f", downloaded from {address}" if address else ""
     return MissingFileError(
-        f"{name} must be in tmp_dir={folder!r}. Put it there{place}. "
+        f"{name} must be in tmp_dir={folder!r}. Put it there{origin}. "
         f"Received: no such file; {reason}.",
         f"{reason}",
     )

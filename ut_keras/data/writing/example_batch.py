@@ -64,9 +64,9 @@ def _check(columns):
 def _features(name, ids):
     """Return the bytes of one feature for every row."""
     data, ends = _varints(ids.values)
-    places = ends.take(ids.row_splits).tolist()
+    offsets = ends.take(ids.row_splits).tolist()
     beginning = functools.partial(_feature_beginning, name)
-    return [beginning(end - start) + data[start:end] for start, end in itertools.pairwise(places)]
+    return [beginning(end - start) + data[start:end] for start, end in itertools.pairwise(offsets)]
 
 
 @functools.lru_cache(maxsize=2**16)
@@ -102,12 +102,12 @@ def _varints(numbers):
     ends = np.zeros(len(numbers) + 1, np.int64)
     np.cumsum(sizes, out=ends[1:])
     data = np.empty(ends[-1], np.uint8)
-    places = ends[:-1]
+    offsets = ends[:-1]
     while len(numbers):
         more = numbers > _LOW_BITS
         low = numbers.astype(np.uint8) & _LOW_BITS
-        data[places] = low | more.view(np.uint8) << _PAYLOAD
+        data[offsets] = low | more.view(np.uint8) << _PAYLOAD
         longer = np.flatnonzero(more)
-        places = places.take(longer) + 1
+        offsets = offsets.take(longer) + 1
         numbers = numbers.take(longer) >> numbers.dtype.type(_PAYLOAD)
     return data.tobytes(), ends

@@ -41,7 +41,7 @@ def write(
     encode: Callable[..., Any],
     shards: Sequence[int],
     num_processes: int | None = None,
-    left_out: Any = (),
+    skipped: Any = (),
     max_cases: int | None = None,
 ) -> int:
     """Write the files of some shards.
@@ -54,7 +54,7 @@ def write(
         shards: list of int, the shards to write, from `generation_plan.plan`.
         num_processes: int. None: one per processor. If the samples fit into memory, this process
             encodes them itself.
-        left_out: dict from a reason to the number of samples that were skipped for it. It is read
+        skipped: dict from a reason to the number of samples that were skipped for it. It is read
             after the last sample.
         max_cases: int. Only this many samples are read. None: all.
 
@@ -68,11 +68,11 @@ def write(
     paths = [split.paths[shard] for shard in shards]
     _remove(paths)
     title = f"{split.filename} {split.name}"
-    buckets_of = os.path.join(split.data_dir, f"{split.filename}-{split.name}")
-    with whole_file.temporary_folder(buckets_of) as folder:
+    bucket_path = os.path.join(split.data_dir, f"{split.filename}-{split.name}")
+    with whole_file.temporary_folder(bucket_path) as folder:
         samples = Samples(samples, f"{title}, reading", max_cases)
-        buckets = _spread(split, samples, shards, f"{folder}/buckets")
-        origin = {**samples.identity, "left_out": dict(left_out)}
+        buckets = _distribute(split, samples, shards, f"{folder}/buckets")
+        origin = {**samples.identity, "left_out": dict(skipped)}
         generation_plan.write_origin(split, origin)
         seeds = [f"{split.seed} {shard}" if split.is_shuffled else None for shard in shards]
         if not any(bucket.path for bucket in buckets):
@@ -110,7 +110,7 @@ class Samples:
     Args:
         samples: iterable.
         title: str. The beginning of the progress line.
-        most: int. Only this many samples are read. None: all.
+        max_samples: int. Only this many samples are read. None: all.
 
     Attributes:
         count: int. The number of samples so far.
@@ -120,9 +120,9 @@ class Samples:
         DataError: if `samples` is not an iterable of samples.
     """
 
-    def __init__(self, samples: Iterable[Any], title: str, most: int | None = None) -> None:
+    def __init__(self, samples: Iterable[Any], title: str, max_samples: int | None = None) -> None:
         contract.validated(samples, contract.SAMPLES, f"{title}: the samples")
-        self._samples = itertools.islice(samples, most)
+        self._samples = itertools.islice(samples, max_samples)
         self._title = title
         self.count = self.size = self.checksum = 0
 
@@ -163,7 +163,7 @@ def for_vocab(samples: Iterable[Any], name: str, *bounds: int | None) -> Samples
     return Samples(samples, f"{name} vocabulary, reading", min(filter(None, bounds), default=None))
 
 
-def _spread(split, samples, shards, folder):
+def _distribute(split, samples, shards, folder):
     """Return the bucket of each shard with its samples.
 
     The samples are divided into groups of `num_shards` successive samples, and every shard gets one
@@ -200,7 +200,7 @@ def _remove(paths):
 
 
 def summary(
-    counts: Mapping[str, int], left_out: Mapping[str, int], seconds: float, data_dir: str
+    counts: Mapping[str, int], skipped: Mapping[str, int], seconds: float, data_dir: str
 ) -> str:
     """Return a line with the number of examples written and of samples skipped."""
     written = ", ".join(f"{count} {split}" for split, count in counts.items()) or "vocabulary"
@@ -208,7 +208,7 @@ def summary(
     if seconds >= 1:
         rate = sum(counts.values()) / seconds
         text += f" in {seconds:,.0f} s, {rate:,.0f} a second"
-    if left_out:
-        reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
+    if skipped:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in skipped.items())
         text += f"; skipped: {reasons}"
     return text

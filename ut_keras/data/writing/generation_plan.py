@@ -134,12 +134,12 @@ def plan(
     first = 0
     for name, number in num_shards.items():
         split = Split(str(data_dir), filename, name, number, random_seed)
-        wanted = None
+        requested = None
         if tasks is not None:
-            wanted = [task - first for task in tasks if 0 <= task - first < number]
+            requested = [task - first for task in tasks if 0 <= task - first < number]
         first += number
-        if not tfrecords.is_complete(data_dir, filename, name) and wanted != []:
-            missing[split] = missing_shards(split, wanted)
+        if not tfrecords.is_complete(data_dir, filename, name) and requested != []:
+            missing[split] = missing_shards(split, requested)
     return {split: shards for split, shards in missing.items() if shards}
 
 
@@ -169,15 +169,15 @@ def missing_shards(split: Split, shards: Sequence[int] | None = None) -> list[in
             overwritten.
     """
     present = [shard for shard, path in enumerate(split.paths) if os.path.lexists(path)]
-    wanted = range(split.num_shards) if shards is None else shards
+    requested = range(split.num_shards) if shards is None else shards
     if len(present) == split.num_shards:
         return []
     own_files.check_folder(split.data_dir)
     origin = json_file.read_own(split.origin_path, KEYS)
     if not present or (origin and {**origin, **split.plan} == origin):
-        return [shard for shard in wanted if shard not in present]
+        return [shard for shard in requested if shard not in present]
     if shards is None and origin:
-        return list(wanted)
+        return list(requested)
     raise DataError(
         f"The files {split.filename}-{split.name}-* in {split.data_dir!r} must have this seed and "
         f"number: {split.plan}. Received: {origin or 'files of unknown origin'}. Remove the files "
@@ -192,8 +192,8 @@ def write_origin(split: Split, origin: dict[str, Any]) -> None:
         DataError: if existing files were made from other samples.
     """
     known = json_file.read_own(split.origin_path, KEYS)
-    stays = any(os.path.exists(path) for path in split.paths)
-    if stays and known and known.get("checksum") != origin["checksum"]:
+    has_files = any(os.path.exists(path) for path in split.paths)
+    if has_files and known and known.get("checksum") != origin["checksum"]:
         raise DataError(
             f"The samples must be the {known.get('samples')} samples with checksum "
             f"{known.get('checksum')} from which the files {split.filename}-{split.name}-* in "
@@ -202,8 +202,8 @@ def write_origin(split: Split, origin: dict[str, Any]) -> None:
         )
     records = {}
     if known and {**known, **split.plan} == known:
-        there = {f"{shard}" for shard, path in enumerate(split.paths) if os.path.exists(path)}
-        records = {shard: n for shard, n in _recorded(known).items() if shard in there}
+        existing = {f"{shard}" for shard, path in enumerate(split.paths) if os.path.exists(path)}
+        records = {shard: n for shard, n in _recorded(known).items() if shard in existing}
     _write(split, {**split.plan, **origin, "records": records})
 
 
