@@ -3,7 +3,7 @@
 from ut_keras import problems
 
 
-def test_the_problem_finds_its_raw_files(benchmark_module, tmp_path):
+def test_problem_finds_written_raw_files(benchmark_module, tmp_path):
     datagen = benchmark_module("datagen")
     [first, *_] = problems.get("translate_ende_wmt32k").files["train"]
     datagen.write_pairs(str(tmp_path), first, [(b"a dog", b"ein Hund")])

@@ -13,7 +13,7 @@ def command(benchmark_module):
 
 
 @pytest.mark.slow
-def test_shares(command, run, capsys):
+def test_halting_rules_prints_shares_of_cpu_time(command, run, capsys):
     halting = f"{run}:recurrence_type=act,act_type=convergence,act_max_steps=2,act_epsilon=0.5"
     argv = [f"--data_dir={run}", "--eval_steps=1", "--rounds=1", str(run), halting]
     assert command.main(argv) == 0
@@ -26,5 +26,5 @@ def test_shares(command, run, capsys):
     assert second.endswith(halting)
 
 
-def test_refuses_one_run(command, capsys):
+def test_halting_rules_rejects_a_single_run(command, capsys):
     assert "Received: ['run']" in small_run.error(capsys, command.main, ["--data_dir=data", "run"])

@@ -18,7 +18,7 @@ def in_jax(benchmark_module):
     return benchmark_module("in_jax")
 
 
-def test_batches_take_every_example_once_a_pass(in_jax):
+def test_batches_use_every_example_once_per_epoch(in_jax):
     batches = list(itertools.islice(in_jax._batches([(10, 4), (3, 3)], 1), 14))
     assert all(sorted(numbers) == [0, 1, 2] for shape, numbers in batches if shape == 1)
     of_ten = [numbers for shape, numbers in batches if shape == 0]
@@ -28,20 +28,20 @@ def test_batches_take_every_example_once_a_pass(in_jax):
     assert max(counts.values()) - min(counts.values()) <= 1
 
 
-def test_a_folder_that_write_has_not_made_is_refused(in_jax, tmp_path):
-    for what in ("train", "read"):
+def test_in_jax_rejects_folder_without_plan(in_jax, tmp_path):
+    for command in ("train", "read"):
         with pytest.raises(SystemExit, match=re.escape(f"Received: {tmp_path}.")):
-            in_jax.main([what, str(tmp_path)])
+            in_jax.main([command, str(tmp_path)])
 
 
-def test_what_is_padding_in_all_examples_is_cut(in_jax):
+def test_trim_padding_removes_common_padding(in_jax):
     rows = np.zeros([2, 5, 3], np.int32)
     rows[1, 2, 0] = 7
     assert in_jax._trim_padding(rows).shape == (2, 3, 3)
     assert in_jax._trim_padding(np.zeros([2, 1])).shape == (2, 1)
 
 
-def test_masks_are_spelled(in_jax):
+def test_mask_as_list_converts_hexadecimal_masks(in_jax):
     packed = 'constant dense<"0xFD01"> : tensor<3x3xi1>'
     rows = "[[true, false, true], [true, true, true], [true, true, true]]"
     assert (
@@ -50,7 +50,7 @@ def test_masks_are_spelled(in_jax):
 
 
 @pytest.mark.slow
-def test_a_cell_goes_there_and_comes_back_as_a_run(in_jax, monkeypatch, tmp_path):
+def test_exported_cell_becomes_a_run(in_jax, monkeypatch, tmp_path):
     from results import definitions
 
     name = "decoder_test_digits"

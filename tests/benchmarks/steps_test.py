@@ -13,7 +13,7 @@ def command(benchmark_module):
 
 
 @pytest.mark.slow
-def test_metrics_by_steps(command, run, capsys):
+def test_steps_writes_metrics_by_number_of_steps(command, run, capsys):
     argv = [f"--output_dir={run}", f"--data_dir={run}", "--steps=3,1", "--eval_steps=1"]
     assert command.main(argv) == 0
     lines = (run / "steps" / "metrics.jsonl").read_text().splitlines()
@@ -24,12 +24,12 @@ def test_metrics_by_steps(command, run, capsys):
     assert "   3 steps  loss " in capsys.readouterr().out
 
 
-def test_the_results_of_a_run_are_left(command, run, capsys):
+def test_steps_rejects_folder_of_a_run(command, run, capsys):
     argv = [f"--output_dir={run}", f"--data_dir={run}", f"--visualize_dir={run}"]
     assert f"Received: {str(run)!r}" in small_run.error(capsys, command.main, argv)
 
 
-def test_somebody_elses_file_is_left(command, run, tmp_path, capsys):
+def test_steps_keeps_file_of_another_program(command, run, tmp_path, capsys):
     (tmp_path / "metrics.jsonl").write_text("precious")
     argv = [f"--output_dir={run}", f"--data_dir={run}", f"--visualize_dir={tmp_path}"]
     assert "File of another program" in small_run.error(capsys, command.main, argv)
@@ -40,6 +40,6 @@ def test_somebody_elses_file_is_left(command, run, tmp_path, capsys):
     ("steps", "message"),
     [("0", "--steps must be numbers from 1"), ("a,2", "--steps must be numbers from 1")],
 )
-def test_refuses(command, capsys, steps, message):
+def test_steps_rejects_invalid_numbers(command, capsys, steps, message):
     argv = ["--output_dir=run", "--data_dir=data", f"--steps={steps}"]
     assert message in small_run.error(capsys, command.main, argv)

@@ -111,16 +111,16 @@ def test_save_syncs_files_before_listing_them(tmp_path, monkeypatch):
         folder, name = os.path.split(path)
         return os.path.basename(folder)[1:].split(".ut_keras-")[0] if name == "whole" else name
 
-    def told(name, plain, shown):
+    def recorded(name, plain, shown):
         def function(*args):
             done.append((name, *(shown(arg) for arg in args)))
             return plain(*args)
 
         monkeypatch.setattr(os, name, function)
 
-    told("fsync", os.fsync, path_of)
-    told("replace", os.replace, shown)
-    told("remove", os.remove, shown)
+    recorded("fsync", os.fsync, path_of)
+    recorded("replace", os.replace, shown)
+    recorded("remove", os.remove, shown)
     _save(tmp_path, 10, keep=1)
     data, index = "model.ckpt-10.data-00000-of-00001", "model.ckpt-10.index"
     written = [

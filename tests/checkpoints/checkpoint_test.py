@@ -176,8 +176,8 @@ def test_checkpoint_with_a_flipped_bit_is_skipped_with_one_line(tmp_path, capsys
     for reader in readers:
         assert reader.restore_newest() and reader.newest.endswith("model.ckpt-0")
         line = capsys.readouterr().out
-        said = r"Skipped a checkpoint .*model\.ckpt-1: .*Checksum does not match.*\n"
-        assert re.fullmatch(said, line)
+        message = r"Skipped a checkpoint .*model\.ckpt-1: .*Checksum does not match.*\n"
+        assert re.fullmatch(message, line)
     del reader, readers, checkpoints
     gc.collect()
     assert not caplog.records

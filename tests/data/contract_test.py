@@ -81,14 +81,14 @@ def run(tmp_path, registries):
     return main
 
 
-def _left(tmp_path):
+def _remaining_files(tmp_path):
     return sorted(str(path.name) for path in tmp_path.rglob("*") if path.is_file())
 
 
 def _assert_rejected(run, tmp_path, capsys, source, expected):
     line = small_run.error(capsys, run, source)
     assert expected in line and "Traceback" not in line
-    assert not [name for name in _left(tmp_path) if "mine-" in name]
+    assert not [name for name in _remaining_files(tmp_path) if "mine-" in name]
     return line
 
 
@@ -143,7 +143,7 @@ def test_attributes_of_t2t_problem_are_checked(run, tmp_path, capsys, body, expe
             "pass\nclass", "pass\n@registry.register_problem\nclass"
         )
     _assert_rejected(run, tmp_path, capsys, source, expected)
-    assert _left(tmp_path) == ["__init__.py"]
+    assert _remaining_files(tmp_path) == ["__init__.py"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import os
 import random
 
 
-def places(size, count, seed=0):
+def bit_numbers(size, count, seed=0):
     """Return distinct random bit numbers of a file of `size` bytes."""
     return random.Random(seed).sample(range(8 * size), count)
 

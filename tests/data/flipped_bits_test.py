@@ -18,10 +18,10 @@ _FLIPS = 100
 pytestmark = pytest.mark.slow
 
 
-def _places(paths):
+def _bit_numbers(paths):
     """Return `_FLIPS` pairs (file, bit), sampled over all bits of some files."""
     sizes = [os.path.getsize(path) for path in paths]
-    for bit in flipped_bits.places(sum(sizes), _FLIPS):
+    for bit in flipped_bits.bit_numbers(sum(sizes), _FLIPS):
         for path, size in zip(paths, sizes, strict=True):
             if bit < 8 * size:
                 yield path, bit
@@ -43,7 +43,7 @@ def test_flipped_bits_of_data_files_are_detected(tmp_path):
 
     assert read() == 60
     named = 0
-    for path, bit in _places(paths):
+    for path, bit in _bit_numbers(paths):
         with flipped_bits.flipped(path, bit):
             with pytest.raises(DataError) as error:
                 read()
@@ -65,7 +65,7 @@ def test_flipped_bits_of_indexes_are_detected(tmp_path, monkeypatch, capsys):
     (kept,) = map(str, tmp_path.rglob("record_index*"))
     capsys.readouterr()
     named = 0
-    for path, bit in _places([kept]):
+    for path, bit in _bit_numbers([kept]):
         with flipped_bits.flipped(path, bit):
             assert record_index._load(path) is None
         named += f"{path} is damaged" in capsys.readouterr().out
@@ -84,7 +84,7 @@ def test_flipped_bits_of_checkpoints_are_detected(tmp_path):
     checkpoints = make()
     assert checkpoints.restore_newest()
     named = 0
-    for file, bit in _places([f"{path}.index", f"{path}.data-00000-of-00001"]):
+    for file, bit in _bit_numbers([f"{path}.index", f"{path}.data-00000-of-00001"]):
         with flipped_bits.flipped(file, bit):
             try:
                 checkpoints.restore_newest()

@@ -15,7 +15,7 @@ def _held(path):
     return path_lock.held(str(path), "--x must be written", "x")
 
 
-def test_one_at_a_time_and_nothing_is_left(tmp_path):
+def test_held_excludes_others_and_removes_its_file(tmp_path):
     path, lock = tmp_path / "x", tmp_path / ".x.ut_keras-lock"
     expected = rf"by one command at a time\. Received: 'x', process {os.getpid()} does so already"
     for _ in range(2):
@@ -30,7 +30,7 @@ def _hold(path, connection):
         connection.recv()
 
 
-def test_a_killed_process_holds_nothing(tmp_path):
+def test_lock_of_killed_process_is_released(tmp_path):
     path, lock = tmp_path / "x", tmp_path / ".x.ut_keras-lock"
     processes = multiprocessing.get_context("spawn")
     ours, theirs = processes.Pipe()
@@ -49,7 +49,7 @@ def test_a_killed_process_holds_nothing(tmp_path):
     assert not lock.exists()
 
 
-def test_what_a_killed_process_has_left_is_removed(tmp_path):
+def test_remove_leftover_removes_file_of_killed_process(tmp_path):
     path, lock = tmp_path / "x", tmp_path / ".x.ut_keras-lock"
     path_lock.try_lock(str(lock)).close()
     assert lock.exists()
@@ -60,7 +60,7 @@ def test_what_a_killed_process_has_left_is_removed(tmp_path):
     assert lock.read_text() == "somebody's"
 
 
-def test_the_lock_of_a_folder_that_was_made_anew_is_left_to_its_holder(tmp_path):
+def test_held_keeps_file_in_recreated_folder(tmp_path):
     path, lock = tmp_path / "folder" / "x", tmp_path / "folder" / ".x.ut_keras-lock"
     path.parent.mkdir()
     with _held(path):
@@ -72,7 +72,7 @@ def test_the_lock_of_a_folder_that_was_made_anew_is_left_to_its_holder(tmp_path)
         pass
 
 
-def test_a_lock_that_was_removed_while_it_was_opened_is_none(tmp_path, monkeypatch):
+def test_try_lock_ignores_file_removed_while_opening(tmp_path, monkeypatch):
     path, lock = tmp_path / "x", tmp_path / ".x.ut_keras-lock"
     flock = path_lock.fcntl.flock
     calls = []
@@ -99,7 +99,7 @@ _EARLIER = b"a lock of ut_keras, held as long as this process lives:\n"
 
 
 @pytest.mark.parametrize("content", [_EARLIER, _EARLIER + b"4711\n"])
-def test_lock_of_an_earlier_version_is_a_lock(tmp_path, content):
+def test_lock_of_earlier_version_is_recognized(tmp_path, content):
     path, lock = tmp_path / "x", tmp_path / ".x.ut_keras-lock"
     lock.write_bytes(content)
     with open(lock, "r+b") as held:  # by an earlier version, which lives
@@ -115,7 +115,7 @@ def test_lock_of_an_earlier_version_is_a_lock(tmp_path, content):
     assert not lock.exists()
 
 
-def test_holder_is_another_process_where_the_system_does_not_tell(tmp_path, monkeypatch):
+def test_error_without_process_number_names_another_process(tmp_path, monkeypatch):
     path, held = tmp_path / "x", tmp_path / "held"
     for content in (None, "1: FLOCK  ADVISORY  WRITE 7120 00:00:1 0 EOF\n", "1: \n", "\0"):
         if content is not None:
@@ -127,7 +127,7 @@ def test_holder_is_another_process_where_the_system_does_not_tell(tmp_path, monk
 
 
 @pytest.mark.parametrize("kind", ["mine", "link", "pipe", "folder"])
-def test_what_is_somebody_elses_is_left(tmp_path, kind):
+def test_held_keeps_file_of_the_user(tmp_path, kind):
     lock, target = tmp_path / ".x.ut_keras-lock", tmp_path / "target"
     target.write_text("mine")
     if kind == "link":

@@ -108,17 +108,17 @@ def test_move_into_place_syncs_file_before_rename(tmp_path, monkeypatch):
     done = []
     fsync, replace = os.fsync, os.replace
 
-    def told_fsync(descriptor):
+    def record_fsync(descriptor):
         path = pathlib.Path(os.readlink(f"/proc/self/fd/{descriptor}"))
         done.append("folder" if path.is_dir() else path.read_text())
         fsync(descriptor)
 
-    def told_replace(source, target):
+    def record_replace(source, target):
         done.append("named")
         replace(source, target)
 
-    monkeypatch.setattr(os, "fsync", told_fsync)
-    monkeypatch.setattr(os, "replace", told_replace)
+    monkeypatch.setattr(os, "fsync", record_fsync)
+    monkeypatch.setattr(os, "replace", record_replace)
     with whole_file.writing(tmp_path / "x") as file:
         file.write("new")
     assert done == ["new", "named", "folder"]

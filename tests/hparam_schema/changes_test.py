@@ -40,8 +40,8 @@ def test_check_as_trained_rejects_another_function(name, value):
 def test_notes_report_changed_updates():
     edited = _HP.override("batch_size=128,optimizer=adafactor,relu_dropout=0.3,max_length=100")
     assert changes.check_as_trained(edited, changes.non_defaults(_HP), "h.json") == _HP
-    said = changes.notes(_HP, edited, "h.json")
-    assert [line.split()[1] for line in said] == [
+    notes = changes.notes(_HP, edited, "h.json")
+    assert [line.split()[1] for line in notes] == [
         "batch_size",
         "max_length",
         "optimizer",
@@ -70,7 +70,7 @@ def test_notes_skip_hparams_of_another_class():
 # --- Architecture -------------------------------------------------------------------------------
 
 
-def _assert_refuses(message, saved, current):
+def _assert_raises(message, saved, current):
     with pytest.raises(HParamError, match=message):
         changes.check_same_architecture(saved, current)
 
@@ -87,10 +87,10 @@ def test_same_architecture_accepts_changed_training():
 def test_same_architecture_rejects_with_both_values():
     saved = TransformerHParams()
     current = saved.override("hidden_size=64,num_heads=4,batch_size=32")
-    _assert_refuses(
+    _assert_raises(
         "Received: hidden_size=64 instead of 512; num_heads=4 instead of 8.$", saved, current
     )
-    _assert_refuses(
+    _assert_raises(
         " TransformerHParams. Received: UniversalTransformerHParams.",
         saved,
         UniversalTransformerHParams(),
@@ -119,7 +119,7 @@ def test_table_sizes_are_architecture_if_there_is_a_table(given, changed, is_oth
     current = saved.override(changed)
     name = changed.split("=")[0]
     if is_other:
-        _assert_refuses(f"{name}.*=.* instead of", saved, current)
+        _assert_raises(f"{name}.*=.* instead of", saved, current)
     else:
         changes.check_same_architecture(saved, current)
 
@@ -129,10 +129,10 @@ def test_convergence_shares_weights_with_fixed_depth():
     current = saved.override("recurrence_type=act,act_type=convergence,act_max_steps=6")
     changes.check_same_architecture(saved, current)
     changes.check_same_architecture(current, saved)
-    _assert_refuses(
+    _assert_raises(
         "num_rec_steps or act_max_steps=9 instead of 6",
         saved,
         current.override("act_max_steps=9"),
     )
     other = current.override("act_type=basic")
-    _assert_refuses("recurrence_type='act' instead of 'basic'", saved, other)
+    _assert_raises("recurrence_type='act' instead of 'basic'", saved, other)

@@ -22,7 +22,7 @@ T2T = pathlib.Path(__file__).parent.parent / "testdata/t2t"
 CLASSES = [TransformerHParams, UniversalTransformerHParams, LSTMHParams]
 
 
-def assert_refuses(message, function, *args):
+def assert_raises(message, function, *args):
     with pytest.raises(HParamError, match=message) as error:
         function(*args)
     assert "\n" not in str(error.value)
@@ -57,11 +57,11 @@ def test_hparams_are_frozen():
 def test_values_are_checked_in_every_constructor():
     message = r"hidden_size must be an int in \[1, inf\). Received: hidden_size=0."
     hp = TransformerHParams()
-    assert_refuses(message, lambda: TransformerHParams(hidden_size=0))
-    assert_refuses(message, lambda: dataclasses.replace(hp, hidden_size=0))
-    assert_refuses(message, hp.override, "hidden_size=0")
-    assert_refuses(message, hp.override, {"hidden_size": 0})
-    assert_refuses(message, hparam_schema.from_dict, {"hidden_size": 0})
+    assert_raises(message, lambda: TransformerHParams(hidden_size=0))
+    assert_raises(message, lambda: dataclasses.replace(hp, hidden_size=0))
+    assert_raises(message, hp.override, "hidden_size=0")
+    assert_raises(message, hp.override, {"hidden_size": 0})
+    assert_raises(message, hparam_schema.from_dict, {"hidden_size": 0})
 
 
 # --- Overrides --------------------------------------------------------------------------------
@@ -159,16 +159,16 @@ def test_override_sets_the_value(text, name, expected):
     ],
 )
 def test_override_rejects_invalid_values(text, message):
-    assert_refuses(message, UniversalTransformerHParams().override, text)
+    assert_raises(message, UniversalTransformerHParams().override, text)
 
 
 def test_override_by_dict_checks_types():
     hp = TransformerHParams().override({"hidden_size": 64, "attention_dropout": 0, "pos": None})
     assert (hp.hidden_size, hp.attention_dropout, hp.pos) == (64, 0.0, None)
-    assert_refuses("hidden_size must be an int", hp.override, {"hidden_size": "64"})
-    assert_refuses("hidden_size must be an int", hp.override, {"hidden_size": True})
-    assert_refuses("use_pad_remover must be True", hp.override, {"use_pad_remover": 1})
-    assert_refuses("Unknown hparam: 'num_rec_steps'", hp.override, {"num_rec_steps": 4})
+    assert_raises("hidden_size must be an int", hp.override, {"hidden_size": "64"})
+    assert_raises("hidden_size must be an int", hp.override, {"hidden_size": True})
+    assert_raises("use_pad_remover must be True", hp.override, {"use_pad_remover": 1})
+    assert_raises("Unknown hparam: 'num_rec_steps'", hp.override, {"num_rec_steps": 4})
 
 
 def test_num_heads_must_divide_the_used_channels():
@@ -183,7 +183,7 @@ def test_num_heads_must_divide_the_used_channels():
 
 def test_check_supported_names_fields_values_and_choices():
     hp = UniversalTransformerHParams(proximity_bias=True, pos="timing_from_features")
-    assert_refuses(
+    assert_raises(
         r"^Unsupported .*: proximity_bias=True \(supported: False\); "
         r"pos='timing_from_features' "
         r"\(supported: None, 'timing', 'emb', 'none', 'randomized', 'rotary'\)\.$",
@@ -238,15 +238,15 @@ def test_check_supported_accepts(overrides):
 def test_check_supported_rejects(override):
     hp = UniversalTransformerHParams().override(override)
     name = override.split("=")[0]
-    assert_refuses(rf"^Unsupported [^;]*: {name}=[^;]*\.$", hp.check_supported)
+    assert_raises(rf"^Unsupported [^;]*: {name}=[^;]*\.$", hp.check_supported)
 
 
 def test_check_supported_without_training_skips_training_fields():
     hp = UniversalTransformerHParams(optimizer="ftrl", weight_noise=0.1)
     hp.check_supported(training=False)
-    assert_refuses(r"weight_noise=0.1 \(.*; optimizer='ftrl' \(", hp.check_supported)
+    assert_raises(r"weight_noise=0.1 \(.*; optimizer='ftrl' \(", hp.check_supported)
     hp = hp.override("norm_type=batch")
-    assert_refuses(r"^Unsupported [^;]*: norm_type='batch' \([^;]*$", check_for_use(hp))
+    assert_raises(r"^Unsupported [^;]*: norm_type='batch' \([^;]*$", check_for_use(hp))
 
 
 def check_for_use(hp):
@@ -261,7 +261,7 @@ def test_ignored_notes_cover_changed_fields():
 
 
 @pytest.mark.parametrize(
-    "before, overrides, said",
+    "before, overrides, expected",
     [
         (TransformerHParams(), "learning_rate=0.05", "reads learning_rate_constant, learning_rate"),
         (TransformerHParams(), "learning_rate_schedule=legacy,learning_rate=0.05", ""),
@@ -342,9 +342,9 @@ def test_ignored_notes_cover_changed_fields():
         ),
     ],
 )
-def test_ignored_notes_explain_unread_fields(before, overrides, said):
+def test_ignored_notes_explain_unread_fields(before, overrides, expected):
     notes = before.override(overrides).ignored_notes(before)
-    assert len(notes) == bool(said) and said in "".join(notes)
+    assert len(notes) == bool(expected) and expected in "".join(notes)
 
 
 def test_registered_recurrence_may_read_any_field(monkeypatch):
@@ -394,7 +394,7 @@ def test_file_round_trip(cls, tmp_path):
 def test_load_rejects_other_files(content, message, tmp_path):
     path = tmp_path / "hparams.json"
     path.write_text(content)
-    assert_refuses(f"hparams.json must hold .*{message}. Received: ", hparam_schema.load, path)
+    assert_raises(f"hparams.json must hold .*{message}. Received: ", hparam_schema.load, path)
 
 
 @pytest.mark.parametrize(
@@ -436,12 +436,12 @@ def test_from_dict_reads_all_golden_models(path):
 
 
 def test_from_dict_rejects_unknown_names():
-    assert_refuses(
+    assert_raises(
         "Unknown hparam: 'num_head'. The nearest name",
         hparam_schema.from_dict,
         {"num_head": 4},
     )
-    assert_refuses("top must be empty", hparam_schema.from_dict, {"top": {"targets": "f"}})
+    assert_raises("top must be empty", hparam_schema.from_dict, {"top": {"targets": "f"}})
 
 
 OLDER = {
@@ -485,11 +485,11 @@ def test_load_reads_hparams_of_older_t2t(tmp_path):
 )
 def test_from_dict_rejects_unsupported_values_of_older_t2t(name, value):
     message = f" {name} must be .* Received: {name}={value!r}"
-    assert_refuses(message, hparam_schema.from_dict, {**OLDER, name: value})
+    assert_raises(message, hparam_schema.from_dict, {**OLDER, name: value})
 
 
 def test_from_dict_converts_only_0_and_1_to_bool():
-    assert_refuses(
+    assert_raises(
         "use_pad_remover must be True or False", hparam_schema.from_dict, {"use_pad_remover": 2}
     )
 

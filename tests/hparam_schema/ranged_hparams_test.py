@@ -9,7 +9,7 @@ from ut_keras.hparam_schema import HParamError, ranged_hparams
 from ut_keras.hparam_schema.ranged_hparams import RangedHParams
 
 
-class _Draws:
+class _RandomTrial:
     """A trial that samples uniformly on the given scale."""
 
     def __init__(self):
@@ -26,30 +26,30 @@ class _Draws:
         return self._random.choice(values)
 
 
-def _draw(fill, times=400):
+def _sample(fill, times=400):
     ranged = RangedHParams()
     fill(ranged)
     (item,) = ranged.ranges
-    trial = _Draws()
+    trial = _RandomTrial()
     return [item.suggest(trial) for _ in range(times)]
 
 
 def test_float_range_uses_its_scale():
     shares = []
     for scale in (None, RangedHParams.LOG_SCALE, RangedHParams.REVERSE_LOG_SCALE):
-        values = _draw(lambda r, s=scale: r.set_float("dropout", 0.001, 1, scale=s))
+        values = _sample(lambda r, s=scale: r.set_float("dropout", 0.001, 1, scale=s))
         assert all(0.001 <= value <= 1 for value in values)
         shares.append(sum(value < 0.5 for value in values) / len(values))
     assert 0.4 < shares[0] < 0.6 and shares[1] > 0.85 and shares[2] < 0.15
 
 
 def test_int_range_includes_both_ends():
-    assert set(_draw(lambda r: r.set_int("num_heads", 2, 4))) == {2, 3, 4}
+    assert set(_sample(lambda r: r.set_int("num_heads", 2, 4))) == {2, 3, 4}
 
 
 def test_discrete_and_categorical_ranges_sample_all_values():
-    assert set(_draw(lambda r: r.set_discrete("hidden_size", [64, 16, 32]))) == {16, 32, 64}
-    values = _draw(lambda r: r.set_categorical("transformer_ffn_type", ["fc", "sepconv"]))
+    assert set(_sample(lambda r: r.set_discrete("hidden_size", [64, 16, 32]))) == {16, 32, 64}
+    values = _sample(lambda r: r.set_categorical("transformer_ffn_type", ["fc", "sepconv"]))
     assert set(values) == {"fc", "sepconv"}
 
 

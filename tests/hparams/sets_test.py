@@ -18,7 +18,7 @@ GOLDEN = json.loads((ROOT / "tests/testdata/t2t/hparams/sets.json").read_text())
 BASE = GOLDEN["base"]["values"]
 
 # Fields that T2T's sets do not have: added fields, and fields that T2T reads but no set defines.
-LACKING_IN_T2T = {
+NOT_IN_T2T = {
     "act_force_final_remainder": False,
     "act_halted_state": "transform",
     "act_mask_padding": False,
@@ -61,7 +61,7 @@ def test_set_matches_t2t(name):
     values = hparams.get(name).to_dict()
 
     lacking = {k: v for k, v in values.items() if k not in expected}
-    assert lacking == {k: LACKING_IN_T2T[k] for k in lacking}
+    assert lacking == {k: NOT_IN_T2T[k] for k in lacking}
     values = {k: v for k, v in values.items() if k not in lacking}
     assert values == expected
     # 1 == 1.0 == True, so the types are compared as well. T2T's functions give a field of
@@ -119,7 +119,7 @@ def test_get_applies_overrides():
 
 
 @pytest.mark.parametrize("name", ["transformer_cubbitt", "transformer_ae_small"])
-def test_sets_of_other_t2ts_say_that_they_are_not_here(name):
+def test_sets_of_other_t2t_versions_give_a_reason(name):
     with pytest.raises(UnknownNameError, match="is not supported: .*the nearest: transformer_b"):
         hparams.get(name)
 

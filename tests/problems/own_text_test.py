@@ -144,7 +144,7 @@ WORDS = ["the", "cat", "sat", "on", "mat"]
 
 
 @pytest.mark.parametrize(
-    "vocabulary, said",
+    "vocabulary, message",
     [
         (WORDS, []),
         (
@@ -159,14 +159,16 @@ WORDS = ["the", "cat", "sat", "on", "mat"]
         (["the", "\u2581cat"], ["67%"]),
     ],
 )
-def test_vocabulary_without_words_of_the_text_prints_one_note(tmp_path, capsys, vocabulary, said):
+def test_vocabulary_without_words_of_the_text_prints_one_note(
+    tmp_path, capsys, vocabulary, message
+):
     write(tmp_path, **PARALLEL, vocab__txt=vocabulary)
     generate("text2text_tmpdir_tokens", tmp_path)
     out = capsys.readouterr().out
     notes = [line for line in out.splitlines() if line.startswith("note: ")]
-    assert bool(notes) == bool(said)
+    assert bool(notes) == bool(message)
     assert all("vocab.txt" in note for note in notes)
-    for part in said:
+    for part in message:
         assert sum(part in note for note in notes) >= 1, (part, notes)
     assert len(notes) == len({*notes})
 

@@ -12,15 +12,15 @@ from ut_keras.t2t import missing, registry
 
 
 @pytest.mark.parametrize(
-    "body, said",
+    "body, message",
     [
         ("def input_fn(self, *args): pass", "Mine .*preprocess_example.* input_fn"),
         ("def _pack_fn(self): pass", "Mine .*packed_length.* _pack_fn"),
         ("packed_spacing = 2", "packed_spacing of Mine must be 0. Received: 2"),
     ],
 )
-def test_unsupported_override_raises_before_writing(make, tmp_path, body, said):
-    with pytest.raises(DataError, match=said):
+def test_unsupported_override_raises_before_writing(make, tmp_path, body, message):
+    with pytest.raises(DataError, match=message):
         make(f"@registry.register_problem\nclass Mine(Base):\n    {body}\n")
     assert not (tmp_path / "data").exists()
 
@@ -53,10 +53,10 @@ class Mine(Base):
 """,
         generated=False,
     )
-    said = "symbol or class_label. Received: targets, real"
-    with pytest.raises(DataError, match=said):
+    message = "symbol or class_label. Received: targets, real"
+    with pytest.raises(DataError, match=message):
         problem.feature_specs(make.data_dir)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         problem.generate_data(make.data_dir)
     assert not os.listdir(make.data_dir)
 
@@ -72,7 +72,7 @@ def test_override_without_effect_prints_one_note(make, capsys):
 
 
 @pytest.mark.parametrize(
-    "body, said",
+    "body, message",
     [
         ("", "Mine .*generate_samples.*Received: a class without it"),
         ("is_generate_per_split = True", "Mine .*generate_samples"),
@@ -94,7 +94,7 @@ def test_override_without_effect_prints_one_note(make, capsys):
         ),
     ],
 )
-def test_incomplete_class_or_sample_raises_one_line(load, tmp_path, body, said):
+def test_incomplete_class_or_sample_raises_one_line(load, tmp_path, body, message):
     base = "Text2ClassProblem" if "class" in body else "Text2TextProblem"
     generate = "    def generate_samples(self, *where):\n        yield from self.samples\n"
     load(
@@ -106,7 +106,7 @@ def test_incomplete_class_or_sample_raises_one_line(load, tmp_path, body, said):
         "    vocab_type = text_problems.VocabType.CHARACTER\n"
         f"    {body}\n" + (generate if "samples" in body else "")
     )
-    with pytest.raises(DataError, match=said) as error:
+    with pytest.raises(DataError, match=message) as error:
         problems.get("mine").generate_data(str(tmp_path / "data"), str(tmp_path / "tmp"))
     assert "\n" not in str(error.value)
 
@@ -159,8 +159,8 @@ class Mine(Base):
 """,
         generated=False,
     )
-    said = "num_generate_tasks of Mine must be an int from 1"
-    with pytest.raises(DataError, match=said) if by_tasks else contextlib.nullcontext():
+    message = "num_generate_tasks of Mine must be an int from 1"
+    with pytest.raises(DataError, match=message) if by_tasks else contextlib.nullcontext():
         problem.generate_data(make.data_dir)
 
 
@@ -185,10 +185,10 @@ class Mine(Base):
 def test_method_with_other_arguments_raises_one_line(make, tmp_path, method, arguments, received):
     with pytest.raises(DataError) as error:
         make(f"@registry.register_problem\nclass Mine(Base):\n    def {method}({received}): pass\n")
-    said = str(error.value)
+    message = str(error.value)
     expected = ", ".join(filter(None, ["self", arguments]))
-    assert f"Mine.{method}" in said and f"{method}({expected})" in said
-    assert f"Received: {method}({received})." in said and "\n" not in said
+    assert f"Mine.{method}" in message and f"{method}({expected})" in message
+    assert f"Received: {method}({received})." in message and "\n" not in message
     assert not (tmp_path / "data").exists()
 
 
@@ -215,8 +215,8 @@ def test_value_instead_of_method_raises_one_line(make, kind):
         "list": "eval_metrics = ['accuracy']",
     }[kind]
     received = {"property": "<property object", "list": r"\['accuracy'\]\.$"}[kind]
-    said = rf"eval_metrics of Mine must be a method.*eval_metrics\(self\)\. Received: {received}"
-    with pytest.raises(DataError, match=said):
+    message = rf"eval_metrics of Mine must be a method.*eval_metrics\(self\)\. Received: {received}"
+    with pytest.raises(DataError, match=message):
         make(f"@registry.register_problem\nclass Mine(Base):\n    {body}\n")
 
 
@@ -227,9 +227,12 @@ def test_init_with_other_arguments_raises_one_line(make, received):
             f"@registry.register_problem\nclass Mine(Base):\n    def __init__({received}): pass\n",
             generated=False,
         )
-    said = str(error.value)
-    assert "Mine.__init__" in said and "__init__(self, was_reversed=False, was_copy=False)" in said
-    assert f"Received: __init__({received})." in said
+    message = str(error.value)
+    assert (
+        "Mine.__init__" in message
+        and "__init__(self, was_reversed=False, was_copy=False)" in message
+    )
+    assert f"Received: __init__({received})." in message
 
 
 def test_set_function_with_argument_raises_one_line(load):
@@ -277,7 +280,7 @@ class Mine(Several):
 
 
 @pytest.mark.parametrize(
-    "hparams_of, own_data, said",
+    "hparams_of, own_data, message",
     [
         (
             "defaults.modality['targets'] = modalities.ModalityType.MULTI_LABEL",
@@ -297,7 +300,7 @@ class Mine(Several):
         ("pass", False, r"targets of mine .*class_label.* Received: \[0, 0\]"),
     ],
 )
-def test_multi_label_problem_raises_before_data(make, hparams_of, own_data, said):
+def test_multi_label_problem_raises_before_data(make, hparams_of, own_data, message):
     problem = make(
         _SEVERAL_LABELS
         + f"""
@@ -308,7 +311,7 @@ def test_multi_label_problem_raises_before_data(make, hparams_of, own_data, said
         + ("    def generate_data(self, *where): raise AssertionError" if own_data else ""),
         generated=False,
     )
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         problem.generate_data(make.data_dir)
     assert not [name for name in os.listdir(make.data_dir) if name.startswith("mine-")]
 

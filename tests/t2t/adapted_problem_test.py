@@ -81,8 +81,8 @@ class Mine(Base):
     batch, _ = next(iter(problem.dataset("train", make.data_dir, hparams.get("transformer_tiny"))))
     assert set(batch) == {"inputs", "targets"}
     datagen._inspect(problem, make.data_dir, 1)
-    said = capsys.readouterr().out
-    assert "before preprocess_example" in said and "turns" in said
+    message = capsys.readouterr().out
+    assert "before preprocess_example" in message and "turns" in message
     problem.t2t.packed_length = 8
     with pytest.raises(DataError, match="packed_length .*Received: 8 in Mine"):
         problem.t2t._pack_fn()

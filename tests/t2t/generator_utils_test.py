@@ -52,7 +52,7 @@ def _other_files(path):
 
 @pytest.mark.parametrize("name", ["a.txt", "b.txt.gz"])
 @pytest.mark.parametrize(
-    "make, said",
+    "make, message",
     [
         (_folder, ""),
         (_link_to_a_folder, ""),
@@ -61,15 +61,15 @@ def _other_files(path):
         (lambda path: path.symlink_to("nowhere"), "must be a folder "),
     ],
 )
-def test_users_file_is_not_replaced(tmp_path, make, said, name):
+def test_users_file_is_not_replaced(tmp_path, make, message, name):
     _archive(tmp_path)
     make(tmp_path / "corpus.tgz.unpacked")
     before = _content(tmp_path)
     try:
         path = generator_utils.archived(str(tmp_path), "corpus.tgz", name)
-        assert not said and os.path.isfile(path)
+        assert not message and os.path.isfile(path)
     except UserError as error:
-        assert said and said in str(error)
+        assert message and message in str(error)
     assert _content(tmp_path) == before
 
 

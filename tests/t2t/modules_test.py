@@ -36,7 +36,7 @@ def test_every_stand_in_can_be_imported():
 def test_unsupported_name_can_be_imported_and_raises_when_used(name, nearest):
     module, _, thing = name.rpartition(".")
     absent = getattr(modules.find(module), thing)
-    said = rf"{re.escape(f'tensor2tensor.{name},')} .*{re.escape(nearest or 'text2text_tsv')}"
+    message = rf"{re.escape(f'tensor2tensor.{name},')} .*{re.escape(nearest or 'text2text_tsv')}"
 
     class Derived(absent):
         pass
@@ -50,7 +50,7 @@ def test_unsupported_name_can_be_imported_and_raises_when_used(name, nearest):
     sets = (lambda: absent in ("train",), lambda: 1 in absent, lambda: {absent})
     texts = (lambda: f"{absent}", lambda: str(absent), lambda: "".join(["a", str(absent)]))
     for use in (*uses, *sums, *same, *sets, *texts, Derived, lambda: Derived(1), Mixed):
-        with pytest.raises(Missing, match=said):
+        with pytest.raises(Missing, match=message):
             use()
     with pytest.raises(Missing, match=f"{re.escape(name)}.deeper"):
         absent.deeper()

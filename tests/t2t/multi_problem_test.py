@@ -319,8 +319,8 @@ def test_multi_problem_generates_trains_and_decodes(
         assert trainer.main([*flags, *words, *chosen, "--eval_steps=0"]) == 0
         return capsys.readouterr().out
 
-    said = [train("stopped", 15), train("stopped", 40), train("whole", 40)]
-    results = [re.findall(r"evaluation at step 40: (.*)", text)[0] for text in said[1:]]
+    outputs = [train("stopped", 15), train("stopped", 40), train("whole", 40)]
+    results = [re.findall(r"evaluation at step 40: (.*)", text)[0] for text in outputs[1:]]
     assert results[0] == results[1]  # resumed exactly
     names = {word.partition("=")[0] for word in results[0].split()}
     wanted = {f"{m}_{t}" for m in ("accuracy", "neg_log_perplexity") for t in ("tales", "reviews")}
@@ -354,17 +354,17 @@ def test_multi_problem_generates_trains_and_decodes(
 
 
 @pytest.mark.parametrize(
-    "changes, said",
+    "changes, message",
     [
         ("multiproblem_per_task_threshold='1,2'", "multiproblem_per_task_threshold .*3 weights"),
         ("multiproblem_per_task_threshold='1,-2,1'", "multiproblem_per_task_threshold .*3 weights"),
         ("multiproblem_per_task_threshold='0,0,0'", "multiproblem_per_task_threshold .*3 weights"),
     ],
 )
-def test_invalid_threshold_raises(made, changes, said):
+def test_invalid_threshold_raises(made, changes, message):
     problem, data_dir = made
     for refused in (lambda hp: problem.dataset("train", data_dir, hp), problem.with_hparams):
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             refused(_hp(changes))
 
 
@@ -383,7 +383,7 @@ def test_invalid_threshold_raises_before_data(package, registries, tmp_path, cap
 
 
 @pytest.mark.parametrize(
-    "body, said",
+    "body, message",
     [
         ("self.task_list = []", "a Text2SelfProblem .*Received: none"),
         ("self.task_list = [Tales()]", "a Text2SelfProblem .*Received: Tales"),
@@ -405,7 +405,7 @@ def test_invalid_threshold_raises_before_data(package, registries, tmp_path, cap
         ("self.task_list = [Tales(), Shown()]", "preprocess_example.* Received: Tales, Shown"),
     ],
 )
-def test_invalid_task_list_raises(load, body, said):
+def test_invalid_task_list_raises(load, body, message):
     load(
         f"""{_PACKAGE}
 @registry.register_problem
@@ -428,7 +428,7 @@ class Wrong(multi_problem.MultiProblem):
     {body}
 """
     )
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         problems.get("wrong")
 
 

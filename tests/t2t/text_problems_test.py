@@ -52,7 +52,7 @@ def test_unused_context_is_dropped_with_note(make, capsys):
 
 
 @pytest.mark.parametrize(
-    "body, is_said",
+    "body, is_noted",
     [
         ("example['inputs'] = tf.concat([example['inputs'], example['context']], 0)", False),
         ("example['inputs'] = tf.concat([example[n] for n in ('context', 'inputs')], 0)", False),
@@ -63,7 +63,7 @@ def test_unused_context_is_dropped_with_note(make, capsys):
     ],
 )
 def test_note_on_context_only_if_preprocess_example_ignores_it(
-    make, capsys, monkeypatch, body, is_said
+    make, capsys, monkeypatch, body, is_noted
 ):
     monkeypatch.setattr(missing, "_printed", set())
     problem = make(
@@ -77,8 +77,8 @@ def test_note_on_context_only_if_preprocess_example_ignores_it(
     )
     hp = hparams.get("transformer_tiny", "batch_size=64")
     next(iter(problem.dataset("dev", make.data_dir, hp)))
-    said = "the feature 'context' of mine"
-    assert (said in capsys.readouterr().out) == is_said
+    message = "the feature 'context' of mine"
+    assert (message in capsys.readouterr().out) == is_noted
 
 
 def test_chopped_text_matches_t2t(make, tmp_path):

@@ -94,18 +94,18 @@ def test_tsv_columns_are_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("labels", "classes", "said"),
+    ("labels", "classes", "message"),
     [
         ("a\nz\n", ["a", "b"], r"one of \['a', 'b'\]. Received: 'z' in .*labels"),
         ("0\ngood\n", None, "a number. Received: 'good' in .*labels"),
         (b"\xe4\n", None, "Text must be UTF-8. Received: .*labels, line 1"),
     ],
 )
-def test_unknown_label_raises(tmp_path, labels, classes, said):
+def test_unknown_label_raises(tmp_path, labels, classes, message):
     (tmp_path / "texts").write_text("one\ntwo\n")
     (tmp_path / "labels").write_bytes(labels if isinstance(labels, bytes) else labels.encode())
     paths = [str(tmp_path / name) for name in ("texts", "labels")]
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         list(text_problems.text2class_txt_iterator(*paths, classes))
 
 

@@ -340,13 +340,13 @@ def test_package_defines_and_reads_flags(tmp_path, registries, capsys):
     loaded = sys.modules[usr_dir._module_name(os.path.realpath(package))]
     assert str(tmp_path / "data") == loaded.SEEN_AT_IMPORT
     capsys.readouterr()
-    for wrong, said in (
+    for wrong, message in (
         ("--number_of_lines=many", "--number_of_lines=many"),
         ("--number_of_linse=7", "Unknown flag: '--number_of_linse'"),
     ):
         assert datagen.main([*words, wrong]) == 2
         [line] = capsys.readouterr().err.strip().splitlines()
-        assert said in line
+        assert message in line
     assert datagen.main([*words[1:], "--number_of_lines=7"]) == 2
     assert "Unknown flag" in capsys.readouterr().err
 

@@ -33,14 +33,14 @@ def test_run_resumes_with_another_number_of_devices(tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    *said, last = done.stdout.splitlines()
+    *lines, last = done.stdout.splitlines()
     seen = json.loads(last)
     assert len(seen["alone"]) == 6 and len({str(batch) for batch in seen["alone"]}) == 6
     assert seen["changing"] == seen["alone"]
-    said = "\n".join(said)
-    assert "replicas changed from 1 to 2. Because of --global_batch_size, the batches" in said
-    assert "replicas changed from 2 to 1. Because of --global_batch_size" in said
-    assert "order of the batches differs" not in said
+    message = "\n".join(lines)
+    assert "replicas changed from 1 to 2. Because of --global_batch_size, the batches" in message
+    assert "replicas changed from 2 to 1. Because of --global_batch_size" in message
+    assert "order of the batches differs" not in message
     wanted, found = (elastic.weights(tmp_path / name) for name in ("alone", "changing"))
     assert wanted.keys() == found.keys() and len(wanted) > 20
     for name, weight in wanted.items():

@@ -36,12 +36,12 @@ def test_epochs_are_consecutive():
 
 def test_epochs_resume_from_every_position():
     expected = _take(_epochs(), 10)
-    for place in (0, 2, 3, 4, 6):
+    for position in (0, 2, 3, 4, 6):
         first = _epochs()
-        _take(first, place)
+        _take(first, position)
         first.write_position()
         second = _epochs({name: variable.numpy() for name, variable in first.position.items()})
-        assert _take(second, 2) == expected[place : place + 2], place
+        assert _take(second, 2) == expected[position : position + 2], position
         first.close()
         second.close()
 
@@ -72,13 +72,13 @@ def _epoch_of_files(number, static_shapes=False, seed=None):
     return input_pipeline.make_dataset(files, specs, settings, True, 2, seed)
 
 
-def _epochs_of_files(static_shapes=False, place=(0, 0)):
+def _epochs_of_files(static_shapes=False, position=(0, 0)):
     def make_epoch(number):
         assert number == 0
         return _epoch_of_files(0, static_shapes, lambda passed: (7 * 1000003 + passed) % 2**31)
 
     made = epochs.Epochs(make_epoch, distribution.get_strategy(devices=["CPU:0"]))
-    for name, value in zip(("epoch", "batch"), place, strict=True):
+    for name, value in zip(("epoch", "batch"), position, strict=True):
         made.position[name].assign(value)
     made.read_position()
     return made
@@ -112,8 +112,8 @@ def test_indexed_batches_cover_all_epochs(static_shapes, digest):
     made.write_position()
     assert [int(made.position[name]) for name in ("epoch", "batch")] == [2, count]
     # Positions in an epoch, at its end, and after its end (if its batches were smaller before).
-    for place, first in (((1, 4), count + 4), ((0, count), count), ((1, count + 9), 2 * count)):
-        resumed = _epochs_of_files(static_shapes, place)
+    for position, first in (((1, 4), count + 4), ((0, count), count), ((1, count + 9), 2 * count)):
+        resumed = _epochs_of_files(static_shapes, position)
         assert _bytes(next(resumed) for _ in range(2)) == expected[first : first + 2]
         resumed.write_position()
         expected_place = divmod(first, count)[0], first % count + 2
@@ -132,23 +132,23 @@ def test_other_order_resumes_at_the_next_epoch():
             made.position[name].assign(value)
         return made, made.read_position()
 
-    first, said = make(5)
-    assert said is None
+    first, message = make(5)
+    assert message is None
     for _ in range(3):
         next(first)
     first.write_position()
     position = {name: int(value) for name, value in first.position.items()}
     assert position["epoch"] == 0 and position["batch"] == 3 and position["order"] > 0
 
-    def place(made):
+    def position_of(made):
         made.write_position()
         return int(made.position["epoch"]), int(made.position["batch"])
 
-    same, said = make(5, position)
-    assert said is None and place(same) == (0, 3)
-    other, said = make(6, position)
-    assert said.endswith("the beginning of epoch 1")
-    assert place(other) == (1, 0)
+    same, message = make(5, position)
+    assert message is None and position_of(same) == (0, 3)
+    other, message = make(6, position)
+    assert message.endswith("the beginning of epoch 1")
+    assert position_of(other) == (1, 0)
     assert int(other.position["order"]) not in (0, position["order"])
-    older, said = make(6, {**position, "order": 0})
-    assert said is None and place(older) == (0, 3)
+    older, message = make(6, {**position, "order": 0})
+    assert message is None and position_of(older) == (0, 3)

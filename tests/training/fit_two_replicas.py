@@ -88,7 +88,7 @@ def _loss_of_a_model_that_fit_compiles():
     return model.fit(_even(), verbose=0).history["loss"]
 
 
-def _refusals():
+def _keras_errors():
     with distribution.get_strategy(devices=["CPU:0", "CPU:1"]).scope():
         hp = hparams.get("universal_transformer_tiny", _HPARAMS)
         model = models.get("universal_transformer", hp, vocab_sizes={"inputs": 8, "targets": 8})
@@ -124,7 +124,7 @@ def main(replicas, names):
         ]
     if "universal" in names:
         results["made by fit"] = _loss_of_a_model_that_fit_compiles()
-        results["refusals"] = list(_refusals())
+        results["refusals"] = list(_keras_errors())
     json.dump(results, sys.stdout)
 
 

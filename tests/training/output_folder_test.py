@@ -32,8 +32,8 @@ def test_check_rejects_results_without_checkpoint(tmp_path, there):
 
 def test_lock_excludes_other_processes(tmp_path):
     first, second = output_folder.lock(str(tmp_path)), output_folder.lock(str(tmp_path))
-    said = "^--output_dir must be written by one command at a time"
-    with first, pytest.raises(LockedError, match=said), second:
+    message = "^--output_dir must be written by one command at a time"
+    with first, pytest.raises(LockedError, match=message), second:
         pass
     assert list(tmp_path.iterdir()) == []
 

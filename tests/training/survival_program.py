@@ -191,7 +191,7 @@ def _kill(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _instead_of(owner, name, calls=1):
+def _kill_instead_of(owner, name, calls=1):
     """Kill the process instead of calling the function for the n-th time."""
     plain = getattr(owner, name)
     left = iter(range(calls - 1, -1, -1))
@@ -255,20 +255,20 @@ def beside_the_steps():
 
 
 MOMENTS = {
-    "before a checkpoint's files get their names": lambda: _instead_of(
+    "before a checkpoint's files get their names": lambda: _kill_instead_of(
         whole_file, "move_into_place", calls=3
     ),
-    "before the second checkpoint is named": lambda: _instead_of(
+    "before the second checkpoint is named": lambda: _kill_instead_of(
         checkpoint_files, "record", calls=2
     ),
-    "before an old checkpoint is removed": lambda: _instead_of(checkpoint_files, "_remove"),
-    "before the evaluation": lambda: _instead_of(trainer_lib.Trainer, "_evaluate"),
-    "before an evaluation is recorded": lambda: _instead_of(
+    "before an old checkpoint is removed": lambda: _kill_instead_of(checkpoint_files, "_remove"),
+    "before the evaluation": lambda: _kill_instead_of(trainer_lib.Trainer, "_evaluate"),
+    "before an evaluation is recorded": lambda: _kill_instead_of(
         summaries.Summaries, "write_evaluation"
     ),
     "within a line": _within_a_line,
     "while records are taken back": _while_rewinding,
-    "between evaluation and decoding": lambda: _instead_of(trainer_lib.Trainer, "_decode"),
-    "before the best weights are written": lambda: _instead_of(trainer_lib, "save_best"),
-    "while decoding": lambda: _instead_of(free_decoding.FreeDecoder, "__call__"),
+    "between evaluation and decoding": lambda: _kill_instead_of(trainer_lib.Trainer, "_decode"),
+    "before the best weights are written": lambda: _kill_instead_of(trainer_lib, "save_best"),
+    "while decoding": lambda: _kill_instead_of(free_decoding.FreeDecoder, "__call__"),
 }

@@ -174,7 +174,7 @@ def test_read_detects_every_flipped_bit(tmp_path):
         content = file.read()
     size = int.from_bytes(content[:8], "little")
     first_record = range(8 * (12 + size + 4))
-    for bit in [*first_record, *flipped_bits.places(len(content), 100)]:
+    for bit in [*first_record, *flipped_bits.bit_numbers(len(content), 100)]:
         with (
             flipped_bits.flipped(files[1], bit),
             pytest.raises(DataError, match=f"checksum, at byte .* {files[1]}"),
@@ -202,7 +202,7 @@ def test_get_replaces_damaged_index(tmp_path, monkeypatch, capsys):
         assert len(_get(files)) == 50
         assert f"{kept} is damaged" in capsys.readouterr().out
         assert kept.read_bytes() == whole
-    for bit in flipped_bits.places(len(whole), 20):
+    for bit in flipped_bits.bit_numbers(len(whole), 20):
         with flipped_bits.flipped(kept, bit):
             assert record_index._load(kept) is None
     assert record_index._load(kept) is not None

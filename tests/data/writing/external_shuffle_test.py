@@ -36,9 +36,9 @@ def test_bucket_shuffle_is_uniform(tmp_path):
     for i in range(100):
         buckets.add(0, bytes([i]))
     bucket = buckets.close()[0]
-    places = collections.Counter()
+    positions = collections.Counter()
     for seed in range(200):
         for place, record in enumerate(bucket.read(seed)):
-            places[record] += place
+            positions[record] += place
     # The standard deviation of a mean is 28.9 / sqrt(200) = 2.04.
-    assert all(abs(total / 200 - 49.5) < 5 * 2.04 for total in places.values())
+    assert all(abs(total / 200 - 49.5) < 5 * 2.04 for total in positions.values())
