@@ -1,4 +1,4 @@
-"""The commands in benchmarks, which is no package, and a run for them."""
+"""Fixtures that import the programs in benchmarks/ and that write a run for them."""
 
 import importlib
 import os
@@ -15,13 +15,13 @@ sys.path[:0] = [os.path.join(ROOT, "benchmarks"), os.path.join(ROOT, "scripts")]
 
 @pytest.fixture
 def benchmark_module():
-    """A function: the name of a file in benchmarks -> module."""
+    """Return a function from the name of a file in benchmarks/ to its module."""
     return importlib.import_module
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """The folder of a run, with its data, whose model can take any number of steps."""
+    """Return the folder of a run and its data. The model supports any number of steps."""
     folder = tmp_path_factory.mktemp("run")
     name = "decoder_test_digits"
     problems.get(name).generate_data(str(folder), str(folder))

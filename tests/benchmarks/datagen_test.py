@@ -1,4 +1,4 @@
-"""benchmarks/datagen.py: the raw files that it makes up."""
+"""The raw files that benchmarks/datagen.py writes."""
 
 from ut_keras import problems
 

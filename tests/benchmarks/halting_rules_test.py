@@ -1,4 +1,4 @@
-"""benchmarks/halting_rules.py: runs in turns, and the share of the first one's time."""
+"""benchmarks/halting_rules.py compares the CPU time of runs."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""benchmarks/in_jax.py, but for what needs JAX."""
+"""The parts of benchmarks/in_jax.py that do not need JAX."""
 
 import collections
 import itertools

@@ -1,4 +1,4 @@
-"""benchmarks/steps.py: a run at several numbers of steps."""
+"""benchmarks/steps.py evaluates a run with several numbers of steps."""
 
 import json
 

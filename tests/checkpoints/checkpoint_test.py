@@ -125,7 +125,7 @@ def test_restore_rejects_another_model(tmp_path):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_restore_rejects_weights_that_are_not_finite(tmp_path, value):
-    """Another program has written them, so no older checkpoint is used instead."""
+    """Such weights come from another program, so no older checkpoint is used instead."""
     model, optimizer, _, checkpoints = _make(tmp_path)
     _train(model, optimizer)
     checkpoints.save()
@@ -163,7 +163,7 @@ def test_incomplete_checkpoint_is_skipped(tmp_path, capsys):
 
 
 def test_checkpoint_with_a_flipped_bit_is_skipped_with_one_line(tmp_path, capsys, caplog):
-    """TensorFlow's own reader would print a line for each value that it did not read."""
+    """`tf.train.Checkpoint` would print one line for each value that it did not read."""
     model, optimizer, _, checkpoints = _make(tmp_path)
     checkpoints.save()
     _train(model, optimizer)
@@ -242,6 +242,6 @@ def test_restore_accepts_new_dropout(tmp_path):
     _train(model, optimizer)
     checkpoints.save()
     now, *_, checkpoints = _make(tmp_path, dropout=0.5)
-    assert len(now.variables) > len(model.variables)  # the state of dropout's generator
+    assert len(now.variables) > len(model.variables)  # the additional one is dropout's random state
     assert checkpoints.restore_newest()
     np.testing.assert_array_equal(now.table.numpy(), model.table.numpy())

@@ -69,7 +69,7 @@ def _made_ids(ids):
 
 @pytest.fixture
 def run(tmp_path, registries):
-    """Function that writes a package and runs ut-datagen on its problem; returns the exit code."""
+    """Return a function that writes a package and runs ut-datagen on its problem."""
 
     def main(source, *argv):
         (tmp_path / "package").mkdir()
@@ -234,7 +234,7 @@ _ENDLESS = _samples(
 @pytest.mark.parametrize("head", [_T2T, _OURS], ids=["t2t", "ours"])
 @pytest.mark.parametrize("how", ["", "is_generate_per_split = False\n    ", _CHARACTERS])
 def test_max_cases_limits_endless_generator(run, capsys, head, how):
-    """For the vocabulary, for one split, and for all splits at once."""
+    """The limit applies to the vocabulary, to one split, and to all splits at once."""
     if head is _OURS:
         how = how.replace("character", "characters").replace("is_generate_per_split = False", "")
     assert run(head + how + _ENDLESS, "--max_cases=50") == 0

@@ -1,4 +1,4 @@
-"""Flip single bits of files, as a faulty disk does: size and time stay the same."""
+"""Flip single bits of files like a faulty disk, without changing size or time."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ def bit_numbers(size, count, seed=0):
 
 @contextlib.contextmanager
 def flipped(path, bit):
-    """Context in which bit number `bit` of a file is flipped."""
+    """Flip bit number `bit` of a file during a `with` block."""
     stat = os.stat(path)
     with open(path, "r+b") as file:
 

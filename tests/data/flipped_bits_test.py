@@ -1,4 +1,4 @@
-"""All of 100 flipped bits are detected in checkpoints, data files and indexes."""
+"""100 flipped bits in checkpoints, data files and indexes are all detected."""
 
 import os
 

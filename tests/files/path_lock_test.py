@@ -79,7 +79,7 @@ def test_try_lock_ignores_file_removed_while_opening(tmp_path, monkeypatch):
 
     def slow(file, operation):
         if not calls:
-            lock.unlink()  # by the process that held it
+            lock.unlink()  # as by the process that held the lock
         calls.append(operation)
         return flock(file, operation)
 
@@ -89,7 +89,7 @@ def test_try_lock_ignores_file_removed_while_opening(tmp_path, monkeypatch):
 
 
 def test_lock_is_an_empty_file(tmp_path):
-    """A program that reads all files of a folder finds nothing in it."""
+    """A program that reads all files of a folder finds no data in the lock file."""
     with _held(tmp_path / "x"):
         assert [path.name for path in tmp_path.iterdir()] == [".x.ut_keras-lock"]
         assert (tmp_path / ".x.ut_keras-lock").read_bytes() == b""
@@ -102,13 +102,13 @@ _EARLIER = b"a lock of ut_keras, held as long as this process lives:\n"
 def test_lock_of_earlier_version_is_recognized(tmp_path, content):
     path, lock = tmp_path / "x", tmp_path / ".x.ut_keras-lock"
     lock.write_bytes(content)
-    with open(lock, "r+b") as held:  # by an earlier version, which lives
+    with open(lock, "r+b") as held:  # a running process of an earlier version holds the lock
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(LockedError), _held(path):
             pass
         path_lock.remove_leftover(str(path))
         assert lock.read_bytes() == content
-    with _held(path):  # it has ended
+    with _held(path):  # the process of the earlier version has ended
         assert lock.read_bytes() == b""
     lock.write_bytes(content)
     path_lock.remove_leftover(str(path))
@@ -157,5 +157,5 @@ def test_held_keeps_error_of_folder_that_became_read_only(tmp_path, monkeypatch,
     monkeypatch.setattr(os, "remove", remove)
     with pytest.raises(UserError, match="not saved"), path_lock.held(path, "must be written"):
         raise UserError("not saved")
-    with path_lock.held(path, "must be written"):  # what is left there locks nothing
+    with path_lock.held(path, "must be written"):  # the remaining file does not lock anything
         pass

@@ -124,7 +124,7 @@ def test_unpack_rejects_invalid_patterns(tmp_path, members):
 
 @pytest.mark.parametrize("name", ["a.tar", "a.zip"])
 def test_unpack_member_without_bytes_or_name(tmp_path, name):
-    """An empty member is unpacked; a member without a name is not."""
+    """An empty member is unpacked. A member without a name is not."""
     path = _archive(tmp_path / name, {"empty.txt": b""})
     assert os.listdir(_unpack(path, tmp_path / "out")) == ["empty.txt"]
     for other, files in enumerate([{"": b"x"}, {".": b"x"}, {"a/..": b"x"}, {}]):

@@ -429,7 +429,8 @@ def test_from_dict_reads_all_golden_models(path):
     base = json.loads((T2T / "model/base_hparams.json").read_text())
     hp = hparam_schema.from_dict(base[golden["base_hparams_set"]] | golden["overrides"])
     assert all(getattr(hp, name) == value for name, value in golden["overrides"].items())
-    # T2T's lstm_seq2seq has no fields that identify it; only the name of its model does.
+    # The hparams of T2T's lstm_seq2seq have no fields of an LSTM. Only the model name identifies
+    # it.
     kinds = {"universal_transformer_base": UniversalTransformerHParams}
     kinds |= {name: LSTMHParams for name in base if name.startswith("lstm_") and "att" in name}
     assert type(hp) is kinds.get(golden["base_hparams_set"], TransformerHParams)

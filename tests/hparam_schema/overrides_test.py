@@ -1,4 +1,4 @@
-"""The grammar of --hparams, independent of the fields."""
+"""The grammar of --hparams, independently of the fields."""
 
 import pytest
 

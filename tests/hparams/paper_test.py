@@ -40,7 +40,7 @@ def test_padding_sentences_do_not_change_babi_predictions(kind):
     wider = model({"inputs": np.pad(stories, [(0, 0), (0, 9), (0, 0)])})
     np.testing.assert_allclose(wider, together, atol=1e-5)
     np.testing.assert_allclose(model({"inputs": stories[1:, :4]}), together[1:], atol=1e-5)
-    # The position of the question has an effect: T2T's layout is another input.
+    # The position of the question has an effect, so T2T's layout gives other outputs.
     between = np.insert(stories[1:, :4], 3, 0, axis=1)
     assert np.abs(model({"inputs": between}) - together[1:]).max() > 1e-3
 

@@ -17,7 +17,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 GOLDEN = json.loads((ROOT / "tests/testdata/t2t/hparams/sets.json").read_text())
 BASE = GOLDEN["base"]["values"]
 
-# Fields that T2T's sets do not have: added fields, and fields that T2T reads but no set defines.
+# Fields that T2T's sets do not have: fields that ut_keras adds, and fields that T2T reads although
+# no set defines them.
 NOT_IN_T2T = {
     "act_force_final_remainder": False,
     "act_halted_state": "transform",
@@ -64,8 +65,8 @@ def test_set_matches_t2t(name):
     assert lacking == {k: NOT_IN_T2T[k] for k in lacking}
     values = {k: v for k, v in values.items() if k not in lacking}
     assert values == expected
-    # 1 == 1.0 == True, so the types are compared as well. T2T's functions give a field of
-    # floats the int 0.
+    # The types are compared as well, because 1 == 1.0 == True. T2T's functions set a float field to
+    # the int 0.
     name = "multiproblem_schedule_max_examples"
     expected[name] = float(expected[name])
     assert {k: type(v) for k, v in values.items()} == {k: type(v) for k, v in expected.items()}

@@ -1,4 +1,4 @@
-"""Variables, gradients and ways to apply them, for the tests of the optimizers."""
+"""Variables, gradients and functions that apply them, for the tests of the optimizers."""
 
 import keras
 import numpy as np

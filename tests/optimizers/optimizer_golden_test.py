@@ -1,4 +1,4 @@
-"""Ten updates of ut_keras against ten of T2T's (tests/testdata/t2t/README.md)."""
+"""Ten updates of ut_keras equal ten updates of T2T (tests/testdata/t2t/README.md)."""
 
 import functools
 

@@ -68,7 +68,7 @@ def test_noise_continues_after_a_checkpoint():
 
 
 def _one_without_gradient(**fields):
-    """Make two updates; the second variable has a gradient only in the first."""
+    """Make two updates. The second variable has a gradient only in the first update."""
     variables = [keras.Variable([1.0, 2.0], name=name) for name in ("kernel", "bias")]
     optimizer = adam.Adam(0.1, **fields)
     optimizer.build(variables)

@@ -1,4 +1,4 @@
-"""Writes tables in the format of Linzen's table for tests."""
+"""Write tables in the format of Linzen's table, for tests."""
 
 import csv
 import gzip
@@ -14,7 +14,7 @@ COLUMNS = (
 
 
 def write(path, rows):
-    """Write a .tsv.gz; rows are (sentence, index of the verb from 0, tag, nouns, attractors)."""
+    """Write a .tsv.gz from rows (sentence, index of the verb from 0, tag, nouns, attractors)."""
     with gzip.open(path, "wt", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t")
         writer.writerow(COLUMNS)

@@ -97,7 +97,7 @@ def test_arithmetic_targets_are_the_result(operation, base, name):
         separated_at[at] += 1
     assert min(separated_at) == 1
     assert max(separated_at) == 20
-    # T2T has num_symbols + 2 and so no id for the separator.
+    # In T2T the size is num_symbols + 2, so the separator has no id.
     problem = problems.get(f"algorithmic_{operation}_{name}")
     assert problem.feature_specs(None)["inputs"].vocab_size == base + 3
 
@@ -172,7 +172,7 @@ def test_held_out_strings_are_not_in_training():
         [tuple(e["inputs"]) for e in samples(problem, split)] for split in ("train", "dev")
     )
     assert not set(train) & set(dev)
-    # Also short ones, most of which would be in any other train set of this size.
+    # Short strings are held out too. Without this, most of them would be in the train set.
     assert sum(len(ids) == 3 for ids in dev) > 3
     assert {len(ids) for ids in dev} == set(range(2, 42))
 

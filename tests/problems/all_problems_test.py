@@ -36,7 +36,7 @@ def _of_each_kind():
 
 @pytest.fixture
 def generated(tmp_path):
-    """A function from a name to the problem and its numbers of examples in tmp_path."""
+    """Return a function that generates a problem by name and returns (problem, counts)."""
     for name, content in _OWN.items():
         (tmp_path / name).write_text(content)
 
@@ -77,7 +77,8 @@ def test_ids_are_in_the_vocabulary_and_decode_to_text(generated, tmp_path, name)
                 assert encoders[feature].encode(encoders[feature].decode(ids)) == ids
 
 
-# It suffices to read one problem per kind of features; the test above covers the records of all.
+# One problem per kind of features is enough here. The test above covers the records of all
+# problems.
 _READ = ("algorithmic_algebra_inverse", "text2class_tsv", "text2self_txt", "text2text_tsv")
 
 
@@ -88,11 +89,11 @@ _READ = ("algorithmic_algebra_inverse", "text2class_tsv", "text2self_txt", "text
 def test_dataset_yields_a_batch(generated, tmp_path, name):
     problem, counts = generated(name)
     hp = hparams.get("transformer_tiny", "batch_size=4096")
-    for split in counts.keys() - {"test"}:  # read like dev
+    for split in counts.keys() - {"test"}:  # "test" is read in the same way as "dev"
         count = counts[split]
         batches = list(problem.dataset(split, str(tmp_path), hp))
         read = sum(len(targets) for _, targets, *_ in batches)
-        assert read == count or split == "train" and read > 0  # which drops long examples
+        assert read == count or split == "train" and read > 0  # training drops long examples
         for features, targets, *_ in batches:
             assert set(features) == set(problem.feature_specs(str(tmp_path)))
             assert targets.dtype == "int32" and len(features["targets"]) == len(targets)

@@ -1,4 +1,4 @@
-"""Writes archives like those that problems download, with a few lines."""
+"""Write archives like those that problems download, with a few lines each."""
 
 import io
 import tarfile
@@ -33,7 +33,7 @@ def write(path, members):
 
 
 def generate(name, tmp_path):
-    """Generate a problem in tmp_path/data; return it and its numbers of examples."""
+    """Generate the data of a problem in tmp_path/data; return the problem and its counts."""
     problem = problems.get(name)
     problem.num_train_shards = 1
     return problem, problem.generate_data(str(tmp_path / "data"), str(tmp_path), num_processes=1)

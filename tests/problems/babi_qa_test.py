@@ -32,7 +32,7 @@ TEST = """\
 
 
 def write_archive(folder, subset="en", tasks=babi_files.TASKS, train=TRAIN, name=None, valid=None):
-    """Write an archive; `valid` is {"train": text, "valid": text}, the official split."""
+    """Write an archive. `valid` is the official validation split: {"train": …, "valid": …}."""
     path = os.path.join(folder, name or "tasks_1-20_v1-2.tar.gz")
     with tarfile.open(path, "w:gz") as archive:
         for task in tasks:
@@ -73,7 +73,7 @@ def test_babi_problems_are_registered():
 def test_concat_matches_worked_record(tmp_path):
     write_archive(tmp_path)
     problem, counts = generate("babi_qa_concat_task1_1k", tmp_path)
-    # Joint training has the three questions of each of the 20 tasks.
+    # Joint training has three questions for each of the 20 tasks.
     assert counts == {"train": 60, "dev": 1}
     assert sorted(os.listdir(tmp_path / "data")) == [
         ".ut_keras-records",
@@ -183,7 +183,7 @@ def test_story_keeps_the_last_sentences(tmp_path, task, kept):
 
 
 def test_permuted_stories_keep_the_answer(tmp_path):
-    """The answer follows from a name to its animal, another of that kind, and its color."""
+    """The answer is the color of another animal of the same kind as the named animal."""
     story = (
         "1 Lily is a frog.\n2 Brian is a frog.\n3 Lily is green.\n4 Greg is a swan.\n"
         "5 Greg is white.\n6 Julius is a lion.\n7 Julius is yellow.\n8 Bernhard is a rhino.\n"
@@ -305,7 +305,7 @@ def test_validation_split_without_official_files(tmp_path, capsys):
 
 
 def evaluate(problem, data_dir, wrong_tasks):
-    """Return the results of a model that is right except on some tasks."""
+    """Return the results of a model whose answers are correct except for some tasks."""
     sums = {}
     metrics = problem.feature_metrics(data_dir)
     size = problem.feature_specs(data_dir)["targets"].vocab_size

@@ -1,4 +1,4 @@
-"""Targets and splits of the tasks that require depth."""
+"""Targets and splits of the problems that require depth."""
 
 import collections
 import functools
@@ -106,7 +106,7 @@ def test_addition_has_digits_of_the_sum(split):
         lengths.add(len(columns) - 1)
         travelled[_farthest_carry(columns)] += 1
     assert lengths == set(range(shortest, longest + 1))
-    assert set(travelled) >= set(range(longest // 2))  # and some travel farther
+    assert set(travelled) >= set(range(longest // 2))  # longer distances also occur
 
 
 def _farthest_carry(columns):

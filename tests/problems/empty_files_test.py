@@ -49,7 +49,7 @@ BABI = "babi_qa_sentence_single_task1_1k"
 
 @pytest.fixture(params=[b"", b"\n \n\n"], ids=["no bytes", "blank lines"])
 def raw(monkeypatch, request, tmp_path):
-    """A folder in which every raw file exists and is empty."""
+    """Return a folder in which every raw file exists and is empty."""
 
     def make(folder, name):
         path = os.path.join(folder, name.replace("**/", "").replace("*", "x"))
@@ -86,7 +86,7 @@ def test_generate_data_names_empty_file(name, raw, tmp_path):
 
 
 def test_generate_data_names_empty_babi_file(raw, tmp_path):
-    """Blank lines are not lines of bAbI. An empty file once gave an error of `max`."""
+    """Blank lines are not valid in bAbI. An empty file once raised an unclear error of `max`."""
     with pytest.raises(DataError, match="tasks_1-20_v1-2/en/qa1_.*_train.txt") as error:
         problems.get(BABI).generate_data(str(tmp_path / "data"), raw)
     assert "\n" not in str(error.value)

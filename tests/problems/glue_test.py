@@ -25,7 +25,7 @@ def _both(text):
     return text.format("train"), text.format("dev")
 
 
-# Problem: archive, its members, vocabulary, samples of the dev split.
+# Problem: archive, members of the archive, vocabulary, samples of the dev split.
 PROBLEMS = {
     "cola": (
         "CoLA.zip",
@@ -108,7 +108,7 @@ def test_glue_problems_read_samples_from_files(name, tmp_path):
     (path,) = tfrecords.find(tmp_path / "data", name, "dev")
     found = [(list(r["inputs"]), list(r["targets"])) for r in tfrecords.read(path)]
     assert sorted(found) == sorted(wanted)
-    # T2T has the names of the classes in its code, so its folders have no such file.
+    # As in T2T, the code contains the names of the classes, so there is no file with labels.
     assert not any(name.startswith("labels.") for name in os.listdir(tmp_path / "data"))
 
 

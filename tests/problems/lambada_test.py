@@ -82,7 +82,7 @@ def test_reading_comprehension_trains_on_passages(tmp_path):
     write_files(tmp_path)
     (tmp_path / "train.txt").write_text("somebody's\n")
     problem, counts = generate("lambada_rc", tmp_path)
-    # "home" does not occur in its context; "tom" does.
+    # "tom" occurs in its context, but "home" does not.
     assert records(problem, tmp_path, "train") == [
         {"inputs": f"{CONTEXT} mary saw <EOS>", "targets": "tom"}
     ]
@@ -172,9 +172,9 @@ def test_last_word_precedes_eos():
     logits[0, 1, 6] = 9  # Right.
     logits[1, 2, 6] = 9  # wrong, the word is 5
     logits[2, 0, 6] = 9  # Right.
-    logits[3, 1, UNKNOWN] = 9  # Unknown: never right.
+    logits[3, 1, UNKNOWN] = 9  # An unknown word is never correct.
     assert values(last_word.mean(last_word.is_right(UNKNOWN)), logits, targets) == (2, 4)
-    # At 9 and seven times 0; at 0 of these.
+    # The logits are one 9 and seven 0, and the target has a logit of 0.
     high = -9 + math.log(math.exp(9) + 7)
     total, count = values(last_word.cross_entropy, logits, targets)
     assert (total, count) == (pytest.approx(3 * high + (9 + high), rel=1e-5), 4)

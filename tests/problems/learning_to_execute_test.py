@@ -59,7 +59,7 @@ def test_memory_tasks(name, answer):
         assert sample["inputs"][0] != "0"
         lengths[len(sample["inputs"])] += 1
     assert sorted(lengths) == list(range(1, 56))
-    # About 100 of each.
+    # There are about 100 strings of each length.
     assert min(lengths.values()) > 50
     assert max(lengths.values()) < 160
     assert {len(sample["inputs"]) for sample in samples(name, "test", 50)} == {55}
@@ -186,7 +186,7 @@ def run_python(text):
 
 
 def test_readers():
-    """Known samples show that the evaluators of this file are right."""
+    """The evaluators of this file give the right results for known samples."""
     assert ChainReader("x=(x=19156for[2]x+=41544)for[2]x+=17747").value() == 137738
     assert ChainReader("619if319>138else188").value() == 619
     assert ChainReader("(4-9)if3>6else8").value() == 8
@@ -215,7 +215,7 @@ def test_chain_programs(name, signs):
         literals = re.findall(r"(?<!\[)\b\d+", re.sub("[a-z]+", " ", text))
         assert {len(literal) for literal in literals} == {length}
         assert text.count("(") == nesting - 1
-        # Sonnet's buffers: 57 characters in, 10 out.
+        # Sonnet's buffers have 57 characters for inputs and 10 for outputs.
         assert len(text) <= 57
         assert len(str(answer)) <= 6
         seen.update({"+=": "for", "if": "if"}.get(sign, sign) for sign in _signs(text))

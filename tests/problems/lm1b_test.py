@@ -12,7 +12,7 @@ SENTENCE = "The U.S. Centers for Disease Control initially advised school system
 
 @pytest.fixture
 def raw_dir(tmp_path):
-    """A folder unpacked by T2T. Files have two sentences; one word is not in the vocabulary."""
+    """Write a folder as T2T unpacks it. One word of its files is not in the vocabulary."""
     train = tmp_path / NAME / "training-monolingual.tokenized.shuffled"
     heldout = tmp_path / NAME / "heldout-monolingual.tokenized.shuffled"
     for folder in (train, heldout):

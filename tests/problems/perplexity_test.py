@@ -33,7 +33,7 @@ def test_count_words(encoder):
 
 
 def test_per_word_perplexity_matches_reference():
-    """The reference is exp(-sum log p / words) with sums over batches of different length."""
+    """The reference is exp(-sum log p / words). The sums are over batches of different length."""
     encoder = subwords([TEXT, "so long"])
     metric = perplexity.per_word(encoder)
     rng = np.random.default_rng(0)

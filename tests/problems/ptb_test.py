@@ -70,7 +70,7 @@ def test_characters_encode_the_text(raw_dir):
 
 
 def test_vocabulary_of_t2t_is_used(tmp_path, capsys):
-    """The ids do not change. Padding is a word there, so there is no perplexity."""
+    """The ids do not change. In T2T, padding is also a word, so there is no perplexity."""
     (tmp_path / "vocab.lmptb.10000").write_text("the\n<unk>\n<EOS>\nN")
     problem = problems.get("languagemodel_ptb10k")
     encoder = problem.feature_encoders(str(tmp_path))["targets"]

@@ -1,4 +1,4 @@
-"""Training compares the number of records with the number that was generated."""
+"""Training checks that files have as many records as were generated."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def _keep_records(path, count):
 
 
 def _forget_counts(folder, name, split):
-    """Write the record of an earlier version, which had only the number of samples."""
+    """Write the origin as an earlier version did, with only the number of samples."""
     path = generation_plan.origin_path(str(folder), name, split)
     with open(path, encoding="utf-8") as file:
         origin = json.load(file)
@@ -117,7 +117,7 @@ def test_dataset_rejects_additional_file(tmp_path):
 
 
 def test_dataset_reads_files_without_record_of_generation(tmp_path):
-    """T2T's folders have no such record."""
+    """T2T's folders have no such origin."""
     files = _generate(Numbers(), tmp_path)
     os.remove(generation_plan.origin_path(str(tmp_path), "numbers", "dev"))
     _keep_records(files["dev"][0], 77)

@@ -30,7 +30,8 @@ SIZES = {
     "scan_template_opposite_right": (15_225, 4_476),
     "scan_template_right": (15_225, 4_476),
 }
-# Characters of the authors' files, lines "IN: … OUT: …"; the order of the lines differs.
+# Numbers of characters in the authors' files of lines "IN: … OUT: …". Only the order of the lines
+# differs.
 CHARACTERS = {
     ("scan_template_right", "train"): 3_173_282,
     ("scan_template_right", "test"): 729_823,

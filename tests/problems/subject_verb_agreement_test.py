@@ -17,7 +17,7 @@ from ut_keras.problems import agreement_files
 
 TABLE = "agr_50_mostcommon_10K.tsv.gz"
 HPARAMS = types.SimpleNamespace(batch_size=2048, max_length=256)
-# The first word identifies the row.
+# Each row is identified by its first word.
 ROWS = [
     (f"w{i} the keys to the cabinet {verb} here", 6, tag, nouns, attractors)
     for i, (verb, tag, nouns, attractors) in enumerate(
@@ -48,7 +48,7 @@ def test_agreement_problems_are_registered():
 def test_agreement_has_t2ts_splits_and_vocabulary(tmp_path):
     agreement_table.write(tmp_path / TABLE, ROWS)
     problem, counts = generate("sva_language_modeling", tmp_path)
-    # T2T's computation with Python 3.
+    # This is T2T's computation with Python 3.
     rows = list(ROWS)
     random.seed(1)
     random.shuffle(rows)
@@ -66,7 +66,7 @@ def test_agreement_has_t2ts_splits_and_vocabulary(tmp_path):
     for split, rows_of_split in expected.items():
         texts = {encoder.decode(r["targets"]) for r in records(problem, tmp_path, split)}
         assert texts == {" ".join(row[0].split()[:7]) + " <EOS>" for row in rows_of_split}
-    # The words of all splits by count, then in alphabetical order.
+    # The vocabulary has the words of all splits by count, then in alphabetical order.
     assert encoder.decode(range(8)) == "<pad> <EOS> the cabinet here keys to are"
     assert encoder.vocab_size == 2 + 5 + 4 + 200
 
@@ -127,7 +127,8 @@ def test_records_of_t2t_can_be_read(tmp_path):
 def test_verb_ranking_compares_both_forms(tmp_path):
     agreement_table.write(tmp_path / TABLE, ROWS)
     problem, _ = generate("sva_language_modeling", tmp_path)
-    # Verbs 5 (right) and 6 (wrong). One row is shorter, one is padding, one has no wrong form.
+    # The right verb is 5, the wrong verb is 6. One row is shorter, one is padding, and one has no
+    # wrong form.
     targets = tf.constant([[4, 4, 5, 1], [4, 5, 1, 0], [4, 4, 5, 1], [0] * 4, [4, 4, 5, 1]])
     features = {
         "targets": targets,
@@ -262,7 +263,8 @@ def test_verb_forms_of_real_data(shared_dir):
     wrong = [
         (v, other) for tag, v, other in pairs if agreement_files.other_form(v, tag, known) != other
     ]
-    # The others are capitals and mistakes of the data: (et, et), (Are, Is), (album, album).
+    # The remaining pairs are capitalized or mistakes in the data: (et, et), (Are, Is), (album,
+    # album).
     assert len(pairs) == 567
     assert len(wrong) == 10
 

@@ -29,7 +29,7 @@ class MyLowerCase(text_problems.Text2TextProblem):
 
 
 def test_problem_of_ten_lines_is_loaded_by_t2t_usr_dir(tmp_path, registries, capsys):
-    """The problem is in a package beside the data, which ut-datagen loads."""
+    """ut-datagen loads the problem from a package next to the data."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "__init__.py").write_text(USER_PACKAGE)
     (tmp_path / "train.txt").write_text("Two Dogs Play\nIn the Snow\n" * 60)
@@ -100,7 +100,7 @@ class Colours(text_problems.Text2ClassProblem):
 @pytest.mark.parametrize("one_by_one", [False, True])
 def test_records_equal_texts_encoded_one_by_one(tmp_path, monkeypatch, one_by_one):
     problem = Colours()
-    if one_by_one:  # as in a problem that overrides it
+    if one_by_one:  # as in a problem that overrides `encode_samples`
         inherited = Colours.encode_samples
         monkeypatch.setattr(Colours, "encode_samples", lambda *args: inherited(*args))
     problem.generate_data(str(tmp_path))
@@ -152,7 +152,7 @@ def test_problem_of_bytes_can_be_pickled():
 
 
 class _Shared(text_problems.Text2TextProblem):
-    """A problem that calls `meanwhile` during generation; all have the same vocabulary."""
+    """A problem that calls `meanwhile` during generation. All instances share a vocabulary."""
 
     approx_vocab_size = 300
     num_train_shards = 1

@@ -181,7 +181,7 @@ def test_gzip_inside_the_archive_is_read(tmp_path):
 
 
 def test_lines_for_vocab(tmp_path):
-    """The file has 60 bytes. int(60 / budget / 2) lines are skipped between two lines."""
+    """The file has 60 bytes, so int(60 / budget / 2) lines are skipped between two lines."""
     path = tmp_path / "text"
     path.write_text("".join(f"line {i:04}\n" for i in range(6)))
     assert list(parallel_text.lines_for_vocab(str(path), budget=60)) == [
@@ -251,7 +251,7 @@ def test_problem_can_be_reversed_and_copied(tmp_path):
         assert problem.name == name
         assert problem.generate_data(folder, str(tmp_path)) == {}
         for features, targets in problem.dataset("test", folder, HPARAMS):
-            # Each problem has its own index of the lengths in the files.
+            # Each problem has its own index with the lengths of the examples.
             assert (features["inputs"].shape == targets.shape) == ("_copy" in name)
             for ids in zip(features["inputs"].numpy(), targets.numpy(), strict=True):
                 yield tuple(encoder.decode(text_encoder.cut_at_eos(i)) for i in ids)
@@ -310,7 +310,7 @@ def test_check_scores_names_missing_tokenizer(monkeypatch):
     problem = translate_wmt._WmtProblem()
     with pytest.raises(UsageError, match=r"sacrebleu\[ja\]"):
         problem.check_scores()
-    reversal.Derived(problem, reverse=True, copy=False).check_scores()  # to English
+    reversal.Derived(problem, reverse=True, copy=False).check_scores()  # translates to English
 
 
 def test_reversed_problem_has_no_scores_of_other_problems():

@@ -1,4 +1,4 @@
-"""Files that the translation problems read, apart from German and French."""
+"""The raw files of the translation problems, except for German and French."""
 
 import gzip
 import urllib.error
@@ -43,7 +43,7 @@ def _enid(stem):
 
 
 _PARACRAWL = "paracrawl-release1.en-{0}.zipporah0-dedup-clean.tgz"
-# Problem: {archive: its members}, numbers of train and dev examples, a pair of each.
+# Problem: {archive: its members}, numbers of train and dev examples, and one pair of each split.
 PROBLEMS = {
     "translate_encs_wmt_characters": (
         {

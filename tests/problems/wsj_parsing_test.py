@@ -166,7 +166,8 @@ def f1(gold, written):
 
 
 def test_score_matches_worked_example():
-    # Right: S 0-5, NP 0-2, VP 2-5, NP 3-5. Written: VP 2-3 in place of VP 2-5.
+    # The reference has S 0-5, NP 0-2, VP 2-5 and NP 3-5. The hypothesis has VP 2-3 instead of VP
+    # 2-5.
     written = "S NP DT NN /NP VP VBZ /VP NP DT NN /NP . /S"
     assert wsj_parsing.score([GOLD], [written]) == {
         "labelled_f1": 0.75,
@@ -186,7 +187,7 @@ def test_equal_brackets_count_as_often_as_they_occur():
 
 
 def test_score_sums_over_all_sentences():
-    # 4 of 4 and 0 of 1: not the mean of 1 and 0.
+    # 4 of 4 and 0 of 1 brackets are correct. The score is not the mean of 1 and 0.
     scores = wsj_parsing.score([GOLD, "NP NN /NP"], [GOLD, "VP NN /VP"])
     assert scores["labelled_f1"] == 4 / 5
     assert scores["labelled_complete_match"] == 1 / 2
@@ -195,7 +196,7 @@ def test_score_sums_over_all_sentences():
 def test_score_ignores_punctuation():
     gold = "S `` NP NN /NP , VP VBZ /VP '' . /S"
     assert f1(gold, "S `` NP NN , /NP VP VBZ '' /VP . /S") == 1
-    # The reference tree decides what is punctuation. EVALB would skip the sentence.
+    # The reference tree determines which words are punctuation. EVALB would skip the sentence.
     assert f1(gold, "S `` NP NN NN /NP VP VBZ '' /VP . /S") == 1
     # The phrase of only a comma is not a bracket. S and NP remain.
     scores = wsj_parsing.score(["S PRN , /PRN NP NN /NP VB /S"], ["S , NN VB /S"])
@@ -206,7 +207,7 @@ def test_score_normalizes_labels():
     assert f1("VP VB PRT RP /PRT /VP", "VP VB ADVP RP /ADVP /VP") == 1
     assert f1("S NP-SBJ NN /NP-SBJ VB /S", "S NP NN /NP VB /S") == 1
     assert f1("TOP S NP NN /NP VB /S /TOP", "S NP NN /NP VB /S") == 1
-    # A label that no reference has makes one of two brackets wrong.
+    # One of two brackets is wrong because its label is in no reference.
     assert f1("S NP NN /NP VB /S", "S FRAG NN /FRAG VB /S") == 1 / 2
 
 

@@ -35,7 +35,7 @@ def test_adapted_problem_writes_split_files_and_vocabulary(make, tmp_path):
     assert found["test"] == [f"translate test {number}" for number in range(2)]
     assert (tmp_path / "data" / "vocab.mine.256.subwords").exists()
     assert problem.eval_metrics[-1] == "rouge_L_fscore"
-    # A run keeps the vocabulary: so its encoders are those of ut_keras.
+    # A run stores the vocabulary. Therefore the encoders must be encoders of ut_keras.
     record = feature_record.from_problem(problem, make.data_dir)
     assert type(record.encoders["inputs"]) is text_encoder.SubwordTextEncoder
     assert record.encoders["inputs"] is record.encoders["targets"]
@@ -261,7 +261,7 @@ class Mine(Base):
     hp = hparams.get("transformer_tiny", "batch_size=64,max_length=12")
     features, _ = next(iter(problem.dataset("dev", make.data_dir, hp)))
     assert features["inputs"].shape[1] == 3
-    turned = problems.get("mine_rev")  # it uses the mode of the base problem
+    turned = problems.get("mine_rev")  # uses the mode of the base problem
     # "train 0", its EOS and the added EOS.
     for split, length in (("train", 9), ("dev", 3)):
         for _, targets in turned.dataset(split, make.data_dir, hp):
@@ -388,7 +388,7 @@ def test_splits_of_two_passes_are_not_mixed(make, monkeypatch, tmp_path):
     assert [len(found) for found in sets] == [20, 10, 10]
     dev = tmp_path / "data" / "mine-dev-00000-of-00001"
     before = dev.read_bytes()
-    # After an interruption, missing files must come from the same samples.
+    # After an interruption, the missing files must be made from the same samples.
     dev.unlink()
     with pytest.raises(DataError, match="mine .*one pass"):
         problem.generate_data(data_dir, str(tmp_path))
@@ -465,7 +465,7 @@ class Mine(Base):
 
 
 def test_encoder_without_vocab_size_generates_data_only(make):
-    """Copies of T2T's `generate_encoded_samples` begin with a log line for MLPerf."""
+    """The package has a copy of T2T's `generate_encoded_samples` with its calls of MLPerf's log."""
     problem = make(
         """
 from tensor2tensor.utils import mlperf_log
@@ -514,7 +514,7 @@ class Mine(text_problems.Text2TextProblem):
 
 @pytest.mark.parametrize("per_split", [True, False])
 def test_package_reading_every_file_finds_no_files_of_ut_keras(make, tmp_path, per_split):
-    """Except for T2T's own files, also while another process writes to the folder."""
+    """The package finds only T2T's files, even while another process writes to the folder."""
     lines = [f"text {number}" for number in range(120)]
     for folder in ("data", "tmp"):
         (tmp_path / folder).mkdir()

@@ -27,7 +27,7 @@ class Base(text_problems.Text2TextProblem):
 
 @pytest.fixture
 def load(tmp_path, registries):
-    """A function that loads a package from the source of its file and returns its folder."""
+    """Return a function that writes and loads a package and returns its folder."""
 
     def load_source(source, folder="package"):
         path = tmp_path / folder
@@ -41,7 +41,7 @@ def load(tmp_path, registries):
 
 @pytest.fixture
 def make(load, tmp_path):
-    """A function from source to a problem with generated data, which `records` reads."""
+    """Return a function that makes a problem from source code and generates its data."""
 
     def made(source, name="mine", generated=True):
         load(_SPLIT + source)

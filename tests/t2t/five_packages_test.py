@@ -14,7 +14,7 @@ from ut_keras.data import tfrecords
 _PACKAGES = os.path.join(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "testdata", "t2t_packages"
 )
-# Folder, problem, number of samples per split, and model and set for training.
+# Folder, problem, numbers of samples per split, hparams set for training.
 _ALL = [
     ("example_usr_dir", "counted_lines", {"train": 90, "dev": 10}, "counted_small"),
     ("gcp/trainer", "verse_pairs", {"train": 30, "dev": 9}, "transformer_verse"),
@@ -27,7 +27,7 @@ _SMALL = "batch_size=64,hidden_size=16,filter_size=16,num_heads=2,num_hidden_lay
 
 @pytest.fixture
 def world(tmp_path):
-    """A folder with copies of the packages and their raw data."""
+    """Return a folder with copies of the packages and their raw data."""
     shutil.copytree(_PACKAGES, tmp_path / "packages")
     for folder in ("tmp", "data", "data/corrections"):
         (tmp_path / folder).mkdir()
@@ -70,12 +70,12 @@ def test_packages_generate_disjoint_train_and_dev_data(world, registries, capsys
         assert not set(examples["train"]) & set(examples["dev"])
         left = list((world / "data").rglob("*-splits.json"))
         assert left == []
-    # T2T distributes the samples in turn, so the last of 4 files is the dev split.
+    # As in T2T, the samples go to the files in turn. The last of the 4 files is the dev split.
     encoder = problems.get("verse_pairs").feature_encoders(str(world / "data"))["inputs"]
     dev = [json.loads(example) for example in _examples(world, "gcp/trainer", "verse_pairs", "dev")]
     assert encoder.decode(dev[0]["inputs"][:-1]).startswith("line 3 of forty")
     assert encoder.decode(dev[1]["inputs"][:-1]).startswith("line 7 of forty")
-    # They use built-in sets.
+    # The sets of the packages are derived from built-in sets.
     hp = hparams.get("transformer_verse", "num_heads=4")
     assert (hp.hidden_size, hp.num_heads, hp.attention_dropout) == (16, 4, 0.6)
     assert hparams.get("transformer_verse_tpu").optimizer == "Adafactor"

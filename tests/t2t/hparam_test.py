@@ -39,7 +39,7 @@ def test_fields_select_the_dataclass():
     assert type(hparam.to_dataclass(models.lstm_seq2seq(), "set")) is LSTMHParams
     made = models.transformer_tiny()
     models.update_hparams_for_universal_transformer(made)
-    made.add_hparam("gates_inputs", "s")  # T2T's sets lack it
+    made.add_hparam("gates_inputs", "s")  # T2T's sets do not have this field
     hp = hparam.to_dataclass(made, "set")
     assert type(hp) is UniversalTransformerHParams
     assert (hp.num_rec_steps, hp.act_max_steps, hp.pos, hp.gates_inputs) == (2, 4, None, "s")
@@ -102,7 +102,7 @@ def test_added_field_can_be_overridden_and_saved(tmp_path):
     assert hparam.from_dataclass(hp).cuts == [5, 0.5]
     with pytest.raises(HParamError, match="noise must be a number or None. Received: noise='loud'"):
         made().override({"noise": "loud"})
-    for name in ("architecture", "class"):  # a method of ut_keras, a keyword of Python
+    for name in ("architecture", "class"):  # a method of ut_keras and a keyword of Python
         with pytest.raises(HParamError, match=f"new name .* Received: {name}"):
             hparam.to_dataclass(hparam.HParams(**{name: 1}), "set")
     with pytest.raises(HParamError, match="added must be a dict. Received: added=3"):

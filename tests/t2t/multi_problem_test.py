@@ -1,4 +1,4 @@
-"""Training on several problems: tensor2tensor.data_generators.multi_problem."""
+"""Training on several problems with tensor2tensor.data_generators.multi_problem."""
 
 import json
 import re
@@ -80,13 +80,13 @@ def package(load):
 
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory):
-    """A folder that the first test fills and no later test changes."""
+    """Return a folder that the first test fills and that no later test changes."""
     return tmp_path_factory.mktemp("generated")
 
 
 @pytest.fixture
 def made(package, generated, tmp_path):
-    """The tuple (problem, folder of its data)."""
+    """Return (problem, folder of its data)."""
     problem = problems.get("all_of_them")
     if not any(generated.iterdir()):
         problem.generate_data(str(generated), str(tmp_path / "tmp"))
@@ -123,8 +123,8 @@ def _tasks(rows, problem):
     return [sum(task in row for row in rows) for task in ids]
 
 
-# Results of T2T's normalize_example_nlp with a vocabulary of 82 entries, without a limit and with
-# limits of 2 inputs and 1 target: problem, record, both targets.
+# (problem, record, targets without limits, targets with limits of 2 inputs and 1 target). The
+# targets are results of T2T's normalize_example_nlp with a vocabulary of 82 entries.
 _OF_T2T = [
     ("tales", {"targets": [5, 6, 1]}, [82, 5, 6, 1], [82, 5, 6, 1]),
     ("reviews", {"inputs": [5, 6, 1], "targets": [1]}, [5, 6, 83, 86], [5, 6, 83, 86]),
@@ -179,7 +179,8 @@ def test_target_weights_match_t2t(package):
 
 def test_dataset_has_examples_of_every_problem(made):
     problem, data_dir = made
-    # This is first: if one problem is read alone, the vocabulary still has entries of all problems.
+    # This must be the first read. Even if only one problem is read, the vocabulary has entries for
+    # all problems.
     only = _rows(problem.dataset("dev", data_dir, _hp("multiproblem_target_eval_only=True")))
     assert _tasks(only, problem) == [0, 3, 0]
 
@@ -246,7 +247,7 @@ def test_pass_has_shares_of_hparams(made, changes, shares):
     assert _tasks(first, problem) == pytest.approx([70 * share for share in shares], abs=6)
     assert _tasks(first, problem) == _tasks(second, problem)
     assert first != second
-    # Any place is found again.
+    # Reading can continue at any position.
     later = _rows(passes.batches_from(1, 2).take(size - 2))
     assert later == second[-len(later) :]
 
@@ -268,7 +269,7 @@ def test_shares_change_with_schedule(made, schedule, others):
     tales = [_tasks(some, problem)[0] / len(some) for some in rows]
     course = [np.linspace(70 * number, 70 * (number + 1)) for number in range(6)]
     assert tales == pytest.approx([1 - np.mean(others(some)) for some in course], abs=0.1)
-    # The shares change in the middle of a pass of 70, and equally in another process.
+    # The shares change in the middle of an epoch of 70 examples, in the same way in every process.
     again = problem.training_batches(data_dir, _hp(changes), lambda number: number)
     later = _rows(again.batches_from(3, 2).take(size - 2))
     assert later == rows[3][-len(later) :]

@@ -33,7 +33,7 @@ def test_training_resumes_from_t2t_checkpoint(folder, name):
     assert slots.load_optimizer(folder, model, optimizer) == 20
     assert int(optimizer.iterations) == 20
     variables = _variables(folder)
-    # T2T's powers follow from the step, as in ut_keras.
+    # As in ut_keras, T2T's powers of beta can be computed from the step.
     for number, beta in ((1, optimizer.beta_1), (2, optimizer.beta_2)):
         assert variables[f"training/beta{number}_power"] == pytest.approx(beta**21, rel=1e-5)
     for number, suffix in ((0, "Adam"), (1, "Adam_1")):
@@ -75,7 +75,7 @@ def test_wrong_shape_raises_and_changes_nothing(model):
 
 
 def test_adafactor_loads_empty_shards(model):
-    """T2T's empty shards contain NaN; here the vocabulary has 4 ids and the table 16 shards."""
+    """T2T's empty shards contain NaN. Here 4 ids are divided into 16 shards."""
     table = "training/transformer/symbol_modality_4_32/shared/weights_{}/Adafactor"
     optimizer = adafactor.Adafactor(table_shards=16)
     variables = {"global_step": np.int64(7)}

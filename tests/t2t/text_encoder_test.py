@@ -7,7 +7,7 @@ from ut_keras.text import text_encoder_op
 
 
 def test_reserved_tokens_must_begin_with_t2ts():
-    """Like T2T's `build_from_generator`: escaped, and the alphabet has their characters."""
+    """As in T2T, reserved tokens are escaped, and the alphabet has their characters."""
     texts = ["a SEP b", "b SEP c a_b"] * 3
     reserved = [*text_encoder.RESERVED_TOKENS, "SEP", "<Q>", "a_b"]
     encoder = text_encoder.SubwordTextEncoder.build_from_generator(

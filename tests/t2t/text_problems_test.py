@@ -1,4 +1,4 @@
-"""T2T's other text problems: questions with a context, and files that are cut into parts."""
+"""T2T's text problems with a context, and those that cut files into parts."""
 
 import pytest
 
@@ -118,7 +118,7 @@ class Mine(text_problems.ChoppedTextProblem):
     ]
     records = make.records(problem, "train")
     assert {len(record["targets"]) for record in records} == {10}  # the last ones are padded
-    hp = hparams.get("transformer_tiny", "batch_size=40,max_length=8")  # the problem gets them
+    hp = hparams.get("transformer_tiny", "batch_size=40,max_length=8")  # passed to the problem
     features, targets = next(iter(problem.dataset("train", make.data_dir, hp)))
     assert targets.shape[1] == 10 and "inputs" not in features
 

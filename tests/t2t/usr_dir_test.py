@@ -16,7 +16,7 @@ from ut_keras.t2t.missing import Missing
 
 @pytest.mark.parametrize("folder", ["trainer", "problems", "hparams", "json", "my-package"])
 def test_package_of_any_folder_name_is_loaded(load, folder):
-    """The package hides no module, and no module hides the package."""
+    """The package does not hide any module, and no module hides the package."""
     hidden = {name: sys.modules.get(name) for name in ("trainer", "problems", "hparams", "json")}
     path = list(sys.path)
     load(

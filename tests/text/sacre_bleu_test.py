@@ -61,7 +61,7 @@ def test_metric_names_missing_packages(monkeypatch, language, module):
 
 
 def test_metric_uses_installed_tokenizers(monkeypatch):
-    """A stand-in replaces the analyser of the optional packages."""
+    """A fake module replaces the analyser of the optional packages."""
 
     class Made:
         def signature(self):

@@ -74,7 +74,7 @@ def test_batch_encoder_limits_ids_in_memory(monkeypatch):
 
 @pytest.mark.parametrize("long", ["ab", "a b", "~_\\", "\u4e2d", "Where is Mary? "])
 def test_encode_uses_batch_encoder_for_long_text(monkeypatch, long):
-    """`_encode_token` takes time for the length times the longest subtoken."""
+    """The time of `_encode_token` is proportional to the length and to the longest subtoken."""
     encoder = golden.load("200")
     monkeypatch.setattr(subword_text_encoder, "_LONG_TEXT", 300)
     text = long * 200
@@ -127,7 +127,7 @@ def test_equal_encoders_share_a_batch_encoder():
 
 
 def test_many_subwords_require_tensorflow_text(monkeypatch):
-    """Single texts do not need it; bytes, words and numbers never do."""
+    """Single texts do not need tensorflow-text. Bytes, words and numbers never need it."""
     monkeypatch.setitem(sys.modules, "tensorflow_text", None)
     encoder = golden.load(golden.VOCABS[0])
     assert encoder.decode(encoder.encode("a house")) == "a house"

@@ -13,7 +13,7 @@ _PIECES += ["\U0001f600", "\u0301", "Ⅷ", "²", "\u200d", "\ufeff", "<pad>", "<
 
 
 def hostile_texts(count, seed=1):
-    """Return random strings of characters that are easily mishandled; some are empty."""
+    """Return random strings of characters that are easily mishandled. Some are empty."""
     rng = random.Random(seed)
     return ["".join(rng.choices(_PIECES, k=rng.randrange(12))) for _ in range(count)]
 
@@ -92,7 +92,7 @@ def test_saved_model_runs_without_ut_keras(tokenizer, encoder, tmp_path):
         "assert decoded.tolist() == [b'so_ cool', b'a \\\\ b'], decoded\n"
         "assert not any(name.startswith('ut_keras') for name in sys.modules)\n"
     )
-    # Outside the checkout, so that ut_keras is not imported by accident.
+    # The program runs outside the checkout, so that it cannot import ut_keras by accident.
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
 
 

@@ -72,7 +72,7 @@ def test_builder_without_tokens():
 
 
 def test_builder_counts_only_beginning_of_long_token():
-    """All its characters are in the vocabulary, so that it can be encoded."""
+    """All characters of the token are in the vocabulary, so that it can be encoded."""
     beginning = "ab" * 500
     long = VocabularyBuilder({beginning + "c" * 100_000: 1, beginning + "d": 2, "so": 3}, 20)
     short = VocabularyBuilder({beginning: 3, "so": 3, "cd": 0}, 20)

@@ -1,7 +1,7 @@
-"""Trains a run on one and two logical CPUs in turn and prints its batches as JSON.
+"""Train a run on one and two logical CPUs in turn, and print its batches as JSON.
 
-elastic_test.py runs this program in a process of its own, because TensorFlow requires that logical
-devices are created first.
+elastic_test.py runs this program in a new process, because logical devices must be created before
+anything else happens in TensorFlow.
 
     python -m tests.training.elastic FOLDER NAME,STEPS,DEVICES ...
 """

@@ -1,7 +1,7 @@
-"""Runs `model.fit` on one and on several logical CPUs; prints the results as JSON.
+"""Run `model.fit` on one and on several logical CPUs, and print the results as JSON.
 
-Run by fit_two_replicas_test.py in processes of their own, as two_replicas.py is, one for each
-number of devices: TensorFlow mixes up the groups of two strategies.
+fit_two_replicas_test.py runs this program in a new process for each number of devices, because
+TensorFlow confuses the collective operations of two strategies in one process.
 
     python -m tests.training.fit_two_replicas 3 uneven
 """
@@ -20,7 +20,7 @@ from ut_keras.metrics import keras_metrics
 from ut_keras.training import distribution
 
 _HPARAMS = two_replicas.HPARAMS + ",clip_grad_norm=0.5,label_smoothing=0.1"
-ROWS = (5, 3, 4, 1)  # examples in each batch; no number of replicas divides all of them
+ROWS = (5, 3, 4, 1)  # number of examples in each batch; not always divisible by the replicas
 
 
 def _even():

@@ -47,13 +47,13 @@ def test_fit_compiles_a_model_of_several_replicas():
 
 
 def test_fit_rejects_unsupported_calls_of_keras():
-    """Without the check, Keras waits without a time limit or raises a long error."""
+    """Without our check, Keras would wait without a time limit or raise a long error."""
     received = [refusal.partition("Received: ")[2] for refusal in _runs(2)["refusals"]]
     assert received == [f"{value}, and 2 replicas." for value in (2, 4, 3)]
 
 
 def test_replicas_have_different_dropout_masks():
-    """The first replica has the mask of a single device, the second has another one."""
+    """The first replica has the mask of a single device. The second one has another mask."""
     one, several = _runs(2)["universal"]
     assert one["masks"] == several["masks"][:1]
     first, second = several["masks"]

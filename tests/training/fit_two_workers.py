@@ -1,8 +1,8 @@
-"""Prints, as JSON, the errors of a model's Keras methods on one of two workers.
+"""Print the errors of a model's Keras methods on one of two workers, as JSON.
 
     TF_CONFIG=… python -m tests.training.fit_two_workers
 
-Run by two_workers_test.py.
+two_workers_test.py runs this program.
 """
 
 import json

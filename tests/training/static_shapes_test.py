@@ -1,4 +1,4 @@
-"""A TPU's requirements: static shapes, and only operations that XLA compiles."""
+"""Updates have static shapes and only operations that XLA compiles, as TPUs require."""
 
 import keras
 import numpy as np

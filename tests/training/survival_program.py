@@ -57,7 +57,8 @@ def train(data_dir, output_dir, moment=None, full_from=None, full_to=None):
     Args:
         moment: str. The moment at which the process is killed: a key of `MOMENTS`, or "beside the
             steps".
-        full_from, full_to: int. The disk is full from step `full_from` to before step `full_to`.
+        full_from, full_to: int. The disk is full from step `full_from` until step `full_to`,
+            exclusive.
     """
     with open(os.path.join(output_dir, "log"), "a") as log:
         os.dup2(log.fileno(), 1)
@@ -216,7 +217,7 @@ def _within_a_line():
 
 
 def _while_rewinding():
-    # The previous moment has left an incomplete line, which is about to be removed.
+    # The kill before this one left an incomplete line, which is about to be removed.
     plain = whole_file.move_into_place
 
     def put(pairs):

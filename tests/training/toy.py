@@ -31,7 +31,8 @@ class ToyOutput(NamedTuple):
 class ToyModel(keras.Model):
     """A model that learns to copy its inputs: a table, dropout and a dense layer.
 
-    It reports two ponder steps at real positions, and nine at padding, which must not count.
+    It reports a ponder time of two steps at real positions and of nine at padding, which must not
+    be counted.
     """
 
     def __init__(self, dropout=0.0, vocab_size=VOCAB_SIZE, width=16, **kwargs):

@@ -1,4 +1,4 @@
-"""Schedules: training, evaluation, decoding, and the errors before training."""
+"""The trainer's schedules: training, evaluation, decoding, and errors before training."""
 
 import dataclasses
 import json
@@ -49,7 +49,7 @@ def _epoch_zero():
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """Return (folder, results, weights) of a run; it is evaluated at steps 6 and 12."""
+    """Return (folder, results, weights) of a run that is evaluated at steps 6 and 12."""
     folder = tmp_path_factory.mktemp("finished")
     trainer, model = _make(folder)
     results = trainer.continuous_train_and_eval(_epoch, _epoch_zero)
@@ -171,7 +171,7 @@ def test_worker_stops_early_with_the_chief(run, monkeypatch, capsys):
 
 
 def test_signal_ends_an_evaluation_of_several_workers(run, monkeypatch):
-    """Nothing is lost. The workers could only stop together."""
+    """Such a signal loses nothing, while waiting would require all workers to stop together."""
     waits = []
     monkeypatch.setattr(
         distribution.CoordinatedStop, "stops_evaluation", lambda self: waits.append(self.waits)
@@ -216,7 +216,7 @@ def test_non_finite_loss_stops_and_saves_nothing(run):
 
 
 class _BreakingBatches:
-    """Epochs of 5 batches; making the fourth epoch corrupts the model's weights."""
+    """Epochs of 5 batches. Making the fourth epoch corrupts the model's weights."""
 
     def __init__(self, model):
         self._model = model
@@ -509,7 +509,7 @@ def test_best_holds_the_weights_of_the_best_evaluation(tmp_path):
 
 
 def _worse_after_the_sixth(trainer):
-    """Return epochs of three batches; epoch 2 negates the weights of the head."""
+    """Return epochs of three batches. Epoch 2 negates the weights of the head."""
 
     def epoch(number):
         if number == 2:

@@ -1,7 +1,7 @@
-"""Trains the same batches on one and two logical CPUs; prints the results as JSON.
+"""Train the same batches on one and two logical CPUs, and print the results as JSON.
 
-Run by train_step_test.py in a process of its own: logical devices must be made before anything else
-happens in TensorFlow.
+train_step_test.py runs this program in a new process, because logical devices must be created
+before anything else happens in TensorFlow.
 """
 
 import json
@@ -40,7 +40,7 @@ def _batches():
         ids[:2, :long] = random.randint(2, toy.VOCAB_SIZE, (2, long))
         ids[2:, :short] = random.randint(2, toy.VOCAB_SIZE, (2, short))
         yield {"inputs": ids, "targets": ids}, ids
-    # There are more replicas than examples.
+    # This batch has fewer examples than there are replicas.
     yield {"inputs": ids[:1], "targets": ids[:1]}, ids[:1]
 
 

@@ -1,4 +1,4 @@
-"""Processes the same batches on one of two workers or on one device; prints JSON.
+"""Process the same batches on one of two workers or on one device, and print JSON.
 
     TF_CONFIG=… python -m tests.training.two_workers DATA_DIR
 
@@ -22,7 +22,7 @@ _STEPS = 10  # number of updates from files; an epoch has seven batches
 
 
 def write_data(data_dir):
-    """Write few examples of many lengths; one batch then has only one example."""
+    """Write a few examples of many lengths, so that one batch has only one example."""
     random = np.random.RandomState(0)
     lengths = [*random.randint(1, 12, 35), 20]
     examples = [{name: _ids(random, length) for name in _SPECS} for length in lengths]
@@ -79,8 +79,8 @@ def _train_from_files(make_model, make_optimizer, strategy, data_dir):
 def _rows(strategy, data_dir):
     """Return the (inputs, targets) of this worker in the batches of an epoch.
 
-    "own" are the examples if each worker reads its own ones, and "read" is the number of records
-    per read. "cut" are the examples if each worker reads all of them.
+    "own" has the examples if each worker reads only its own examples, and "read" has the number of
+    records of each read. "cut" has the examples if each worker reads all examples.
     """
     passes = _epoch(data_dir, 0)
     counted = []

@@ -1,4 +1,4 @@
-"""Training with two processes on one machine, in the same way as on two machines."""
+"""Training with two processes on one machine works in the same way as on two machines."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def _start(arguments, environment, **options):
     return subprocess.Popen(
         [sys.executable, *map(str, arguments)],
         cwd=_ROOT,
-        # This process may have another level of TensorFlow's log than a new one.
+        # A new process must not inherit the log level of TensorFlow from this process.
         env={k: v for k, v in environment.items() if k != "TF_CPP_MIN_LOG_LEVEL"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -212,7 +212,7 @@ def test_signal_before_the_first_update_ends_the_process():
 def test_run_resumes_with_another_number_of_workers(tmp_path):
     """With --global_batch_size, batches are the same and weights equal up to rounding.
 
-    elastic_test.py tests the change back to one, with devices instead of workers.
+    elastic_test.py also tests the change back to one, with devices instead of workers.
     """
     problems.get(_PROBLEM).generate_data(str(tmp_path), str(tmp_path), 1, num_processes=1)
     alone = [{**os.environ, "TF_CONFIG": ""}]

@@ -1,4 +1,4 @@
-"""Models with large random weights, and features for them, for tests of pictures."""
+"""Models with large random weights, and their features, for tests of pictures."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def build(name, changes="", specs=None, set_name="universal_transformer_tiny"):
 
 
 def story_model(name="universal_transformer_encoder", changes=ADAPTIVE):
-    """Return stories of up to 4 sentences of 3 words; the last one is the question."""
+    """Return a model for stories of up to 4 sentences of 3 words. The last is the question."""
     size = ENCODER.vocab_size
     specs = {
         "inputs": FeatureSpec(size, "sentences", (4, 3)),
@@ -40,5 +40,5 @@ def ids(text):
 
 
 def story():
-    """Return two sentences, an empty row and the question."""
+    """Return a story: two sentences, an empty sentence and the question."""
     return {"inputs": np.array([[ids("a b ."), ids("c d ."), [0, 0, 0], ids("a e ?")]])}

@@ -43,7 +43,7 @@ def test_epoch_depends_on_seed():
 
 
 def test_epoch_of_seed_is_stable_across_versions():
-    """Otherwise a newer version could not resume a run."""
+    """If the order changed, a newer version could not resume a run."""
     order = example_order.ExampleOrder([3, 9, 4, 9, 5, 9, 6], [8], [2, 2])
     assert _batches(order.epoch([5, 3])) == [[2, 4], [5], [6, 0], [3, 1]]
 

@@ -19,7 +19,7 @@ def _passes(files, chosen=None, num_replicas=1):
 
 
 def _reads(monkeypatch):
-    """Return a list that receives the numbers of the records of every read."""
+    """Record every read: return a list to which the numbers of its records are appended."""
     found = []
     plain = record_index.RecordIndex.read
     monkeypatch.setattr(
@@ -45,7 +45,7 @@ def test_batches_from_begins_with_any_batch(tmp_path, static_shapes):
     for first in (0, 7, count - 1):
         found = _ids(passes.batches_from(0, first).take(2 * count - first))
         assert found == expected[first:]
-    # After the last batch, the next epoch.
+    # The first batch of the next epoch follows the last batch.
     assert _ids(passes.batches_from(0, count + 5).take(count)) == expected[count:]
     assert _ids(passes.batches_from(1).take(2)) == expected[count : count + 2]
 
@@ -88,7 +88,7 @@ def test_slices_of_all_workers_form_the_batches(tmp_path, workers, replicas, sta
             assert part.element_spec == whole.element_spec
             parts.append(arrays(part.take(replicas * number_of_batches)))
         for number, (features, targets) in enumerate(expected):
-            # As tf.distribute splits a batch of unknown size.
+            # tf.distribute splits a batch of unknown size in the same way.
             size = -(-len(targets) // count)
             for slot in range(count):
                 worker, replica = slot % workers, slot // workers
@@ -118,7 +118,7 @@ def test_worker_with_several_replicas(tmp_path):
 
 
 def test_dataset_methods_raise(tmp_path):
-    """The result of `map` would know one epoch only, without a position and worker slices."""
+    """The result of `map` would have only one epoch, no position and no worker slices."""
     passes = _passes(write(tmp_path, [example(5)] * 3))
     for name in ("map", "skip", "batch"):
         with pytest.raises(DataError, match=f"by `Problem.preprocess`: .* Received: `{name}`"):

@@ -20,7 +20,7 @@ from ut_keras.data.reading import input_pipeline, record_index
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Three examples of each of LENGTHS; all tests share one index of them."""
+    """Write three examples of each of LENGTHS. All tests share one index of the files."""
     folder = tmp_path_factory.mktemp("files")
     return write(folder, [example(n) for n in LENGTHS * 3], num_shards=2)
 
@@ -130,7 +130,7 @@ def test_static_shapes_pad_to_bucket_boundaries(tmp_path):
                 assert (features["inputs"] > 0).sum() == 100
             else:
                 assert size == shapes[length] if training else size <= shapes[length]
-        if training:  # Examples are repeated to fill a batch; none is lost.
+        if training:  # Examples are repeated to fill a batch. No example is lost.
             expected = {tuple(example(n)["inputs"]) for n in lengths}
             assert {tuple(row) for row in rows(found)} == expected
         else:
@@ -170,7 +170,7 @@ def test_preprocess_changes_features(tmp_path):
 
 
 def test_weights_are_the_third_element(tmp_path):
-    """`preprocess` may return weights per example or per target; they are cut like targets."""
+    """`preprocess` may return weights per example or per target. They are cut like targets."""
 
     def of_rows(features):
         total = tf.reduce_sum(tf.cast(features["targets"], tf.float32), axis=1, keepdims=True)
@@ -205,7 +205,7 @@ def test_weights_are_the_third_element(tmp_path):
     ],
 )
 def test_cardinality_is_known_before_iteration(files, training, chosen):
-    """So `fit` prints no warning and knows where an epoch ends."""
+    """With the cardinality, `fit` knows where an epoch ends, and prints no warning."""
     chosen = settings(batch_size=20, min_length=2, **chosen)
     dataset = input_pipeline.make_dataset(files, SYMBOLS, chosen, training=training)
     number = int(dataset.cardinality())

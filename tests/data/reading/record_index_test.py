@@ -77,7 +77,7 @@ def test_get_makes_an_index_once(tmp_path, monkeypatch):
 
 
 def test_get_keeps_a_few_indexes_in_memory(tmp_path, monkeypatch):
-    """Training and evaluation alternate; older indexes of a process are freed."""
+    """Training and evaluation alternate. Older indexes of a process are freed."""
     scans, scan = [], record_index._scan
     monkeypatch.setattr(record_index, "_scan", lambda *args: scans.append(args) or scan(*args))
     record_index._indexes.clear()
@@ -150,7 +150,7 @@ def test_get_saves_index_that_took_long(tmp_path, monkeypatch, capsys):
     index = _get(files, key="a")
     assert "Indexed 50 records of 3 files" in capsys.readouterr().out
     (kept,) = tmp_path.rglob("record_index*")
-    # T2T reads whatever begins with the name of a split, and a package may read all of a folder.
+    # T2T reads every file whose name begins with that of a split. A package may read all files.
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == [
         os.path.basename(file) for file in files
     ]
@@ -158,15 +158,15 @@ def test_get_saves_index_that_took_long(tmp_path, monkeypatch, capsys):
     again = _get(files, key="a")
     assert again.lengths.tolist() == index.lengths.tolist()
     assert again.read([17])[1] == index.read([17])[1]
-    with pytest.raises(TypeError):  # a new index would have to be made
+    with pytest.raises(TypeError):  # because the index would have to be made again
         _get(files, key="b")
-    # An earlier version kept it beside the files.
+    # An earlier version stored the index next to the data files.
     os.rename(kept, tmp_path / kept.name)
     assert _get(files, key="a").path == str(tmp_path / kept.name)
 
 
 def test_read_detects_every_flipped_bit(tmp_path):
-    """In an indexed file: bits of sizes, records and the checksums of both."""
+    """The flipped bits of an indexed file are in sizes, records and their checksums."""
     files = _write(tmp_path, count=12, num_shards=2)
     index = _get(files)
     everything = np.arange(len(index))

@@ -18,9 +18,9 @@ class _Server(http.server.ThreadingHTTPServer):
     """Serves `BODY` at every path.
 
     Attributes:
-        break_after: list of int. The next answers end after so many bytes.
-        statuses: list of int. The next answers are these errors.
-        num_requests: int. How many have come.
+        break_after: list of int. Numbers of bytes after which the next responses end.
+        statuses: list of int. HTTP errors of the next responses.
+        num_requests: int. Number of requests so far.
     """
 
     def __init__(self):

@@ -143,7 +143,7 @@ def test_resume_rejects_other_samples(tmp_path):
 
 
 def test_origin_of_earlier_version_is_read_and_moved(tmp_path):
-    """Earlier versions wrote it beside the data files."""
+    """Earlier versions wrote the origin next to the data files."""
     split = _begin(tmp_path)
     earlier = tmp_path / "datagen.p-train.json"
     os.rename(split.origin_path, earlier)
@@ -239,7 +239,7 @@ def test_missing_shards_rejects_files_without_origin(tmp_path):
         file.write("mine")
     with pytest.raises(DataError, match="Received: files of unknown origin"):
         generation_plan.missing_shards(split)
-    (tmp_path / "datagen.p-train.json").write_text("mine")  # of the user, as the next is
+    (tmp_path / "datagen.p-train.json").write_text("mine")  # a file of the user, like the next one
     with pytest.raises(DataError, match="files of unknown origin"):
         generation_plan.missing_shards(split)
     (tmp_path / ".ut_keras-records").mkdir()

@@ -75,7 +75,7 @@ def test_unpicklable_functions_run_in_this_process():
 
 
 def test_script_without_a_guard_runs_once(tmp_path):
-    """Its own functions are called in its own process, and it is not run again."""
+    """Functions of the script are called in its process, and the script is not run again."""
     script = tmp_path / "script.py"
     script.write_text(
         "import os\n"
@@ -118,5 +118,5 @@ def test_workers_end_with_the_caller(tmp_path):
     assert len(_children(caller.pid)) == 2
     caller.kill()
     caller.wait()
-    with os.fdopen(read, "rb") as stderr:  # every process that inherited it has ended
+    with os.fdopen(read, "rb") as stderr:  # it ends when all processes with it have ended
         stderr.read()
