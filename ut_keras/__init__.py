@@ -1,10 +1,13 @@
 """The Transformer and the (Adaptive) Universal Transformer for TensorFlow and Keras.
 
 Importing this package loads neither TensorFlow nor Keras. Its modules import them when they are
-used. If Keras has been imported before, this package registers its model classes, so that
-`keras.models.load_model` finds them. If not, this package selects TensorFlow as Keras' backend by
-the environment variable KERAS_BACKEND, the only way that works without importing Keras. It warns
-if KERAS_BACKEND names another backend; it overrides `keras.json`.
+used.
+
+If Keras was imported before, this package registers its model classes, so that
+`keras.models.load_model` finds them. If not, this package selects TensorFlow as the backend of
+Keras by setting the environment variable KERAS_BACKEND. This is the only way that works without
+importing Keras, and it has precedence over `keras.json`. If KERAS_BACKEND already names another
+backend, the package prints a warning.
 """
 
 import os
@@ -22,8 +25,8 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 if not os.path.isdir(os.path.join(__path__[0], "problems")):
-    # A checkout without symbolic links (Windows): problems/, hparams/ and pretrained/ stand beside
-    # this folder.
+    # In a checkout without symbolic links (on Windows), problems/, hparams/ and pretrained/ are
+    # next to this folder.
     __path__.append(os.path.dirname(__path__[0]))
 
 
@@ -59,7 +62,7 @@ def load(
     folder, is_keras = _find(path)
     if is_keras:
         run_directory.check_keras_arguments(checkpoint_path, problem, data_dir)
-    if "tensorflow" not in sys.modules:  # it takes up to half a minute
+    if "tensorflow" not in sys.modules:  # the import takes up to half a minute
         print(f"Loading TensorFlow and {path}…", file=sys.stderr, flush=True)
         tensorflow_log.load()
     from ut_keras.inference import saved_run

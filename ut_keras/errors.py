@@ -1,7 +1,7 @@
 """Errors that the user can correct.
 
-A command prints such an error as one line and exits with code 2. Errors in the user's own code
-belong to them. Their line names the user's file, not a file of ut_keras.
+A command prints such an error as one line and exits with code 2. Errors in the user's own code are
+also such errors. Their message names the user's file, not a file of ut_keras.
 """
 
 import os
@@ -19,7 +19,7 @@ class DataError(UserError):
 
 
 class UsageError(UserError):
-    """A request, such as a command line, cannot be used as it is."""
+    """A request, such as a command line, is invalid."""
 
 
 def add_user_code_folder(folder: str) -> None:

@@ -1,8 +1,8 @@
-"""Loads a `.keras` file that `model.save` wrote: `ut_keras.load("model.keras")`.
+"""Load a `.keras` file that `model.save` wrote, for `ut_keras.load("model.keras")`.
 
-Keras finds a class of the file only if the module that registers the class has been imported. This
-module imports all of them, so Keras' own `load_model` finds them too. A program that uses Keras
-itself only needs to import the package:
+Keras finds a class of the file only if the module that registers the class was imported. This
+module imports all such modules, so that Keras' own `load_model` finds the classes too. A program
+that calls `load_model` only needs to import the package:
 
     import keras
     import ut_keras

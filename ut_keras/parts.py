@@ -4,12 +4,11 @@
     def gated_linear(hp, side):
         return GatedLinear(hp.filter_size, hp.hidden_size, name="gated_linear")
 
-After this, `--hparams=ffn_layer=gated_linear` uses the layer. A registered object is a maker: a
-function of the hparams and of a `Side` that returns a new layer. A maker may have further
-arguments.
-They are set after the name: `--hparams="ffn_layer='sigma_moe(num_experts=16, k=4)'"`. The built-in
-parts register in the same way, each in the file of its layer. This module does not import
-TensorFlow.
+After this, `--hparams=ffn_layer=gated_linear` uses the layer. A registered object is called a
+maker. It is a function of the hparams and of a `Side` that returns a new layer. A maker may have
+further arguments, whose values follow the name: `--hparams="ffn_layer='sigma_moe(num_experts=16,
+k=4)'"`. The built-in parts are registered in the same way, each in the file of its layer. This
+module does not import TensorFlow.
 """
 
 import ast
@@ -29,7 +28,7 @@ class PartRegistry(registry.Registry):
     """
 
     def get(self, name: str) -> Any:
-        """Return the maker of a part; arguments in `name` are already bound.
+        """Return the maker of a part. Arguments in `name` are already bound.
 
         Raises:
             UnknownNameError: see `Registry.get`.
@@ -66,7 +65,7 @@ class PartRegistry(registry.Registry):
 
 
 def _parse(name):
-    """Split a text into the name and the arguments: ("sigma_moe", {"k": 4})."""
+    """Split a text into (name, arguments), such as ("sigma_moe", {"k": 4})."""
     try:
         call: Any = ast.parse(str(name), mode="eval").body
         given = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
@@ -111,8 +110,8 @@ class Side(str):
     Attributes:
         answers: bool. Whether only the loss uses the output of this side, so that each of its steps
             can have a loss. True for decoders, and for encoders that no decoder attends to.
-        pooling: str. How `ClassLabelHead` reads the class of an example from the output. None if
-            every position has an output of its own.
+        pooling: str. How `ClassLabelHead` computes the class of an example from the output. None if
+            every position has its own output.
     """
 
     answers: bool

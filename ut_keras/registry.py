@@ -1,4 +1,4 @@
-"""Registries: one table from name to object per kind, without TensorFlow.
+"""Registries, which are tables from name to object, one for each kind of object.
 
     problems = Registry("problem")
 
@@ -6,7 +6,7 @@
     def reverse_binary(): ...
 
 T2T has one global registry that derives names from class names. Here every name is written in full,
-so that a text search finds it.
+so that a text search finds it. This module does not import TensorFlow.
 """
 
 import difflib

@@ -1,11 +1,11 @@
-"""Conversion of T2T's variables and checkpoints to models of ut_keras, and back.
+"""Convert T2T's variables and checkpoints to models of ut_keras, and back.
 
     model = t2t_import.load_checkpoint("t2t_run", "transformer")
     variables = t2t_import.export_variables(model)         {T2T's variable name: array}
 
 The layers have the names of T2T's scopes, so the path of a weight is nearly T2T's variable name.
-The rules below make the remaining changes. T2T splits an embedding table into shards; here it is
-one weight.
+The rules below make the remaining changes. T2T splits an embedding table into shards, while
+ut_keras has one weight.
 """
 
 from ut_keras.process import silent_tensorflow  # noqa: F401  (before the imports of TensorFlow)
@@ -155,7 +155,7 @@ def load_checkpoint(t2t_output_dir: str, model_name: str, target_space_id: int =
 
 
 def read_checkpoint(t2t_output_dir: str, *beginnings: str) -> dict[str, np.ndarray]:
-    """Return the variables of a T2T run whose names have one of the beginnings.
+    """Return the variables of a T2T run whose names begin with one of `beginnings`.
 
     Args:
         t2t_output_dir: str. Folder with `hparams.json` and `model.ckpt-*`.
@@ -194,7 +194,7 @@ def _lstm_scope(model_name):
 
 def _without_ignored_hparams(model_name, t2t_hparams):
     """Return the hparams without fields that T2T's model ignores and ut_keras does not."""
-    if _is_lstm(model_name):  # this field selects LSTMHParams; T2T's set has no such field
+    if _is_lstm(model_name):  # this field selects LSTMHParams; T2T's set does not have it
         return {"attention_mask_padding": False, **t2t_hparams}
     ignored = {"block_length"}  # T2T's attention always uses 128
     if _is_universal(model_name):
@@ -229,7 +229,7 @@ def _read_specs(model_name, variables):
     encoder = f"{model_name}/body/{scope}encoder/"
     if any(name.startswith(encoder) for name in variables):
         sizes = tables.get("input_emb") or shared
-        # With two shared tables, the softmax uses one and the inputs the other.
+        # If there are two shared tables, the softmax uses one and the inputs use the other.
         specs["inputs"] = FeatureSpec(min(sizes - targets if len(sizes) > 1 else sizes))
     return specs
 
@@ -246,7 +246,7 @@ def _entry(model, variable):
     depth, timing_dense = "", "dense"
     if _is_universal(model.name):
         depth = f"universal_transformer_{model.hparams.recurrence_type}/"
-        if model.hparams.recurrence_type == "dwa":  # its first "dense" is another layer
+        if model.hparams.recurrence_type == "dwa":  # the first "dense" of "dwa" is another layer
             timing_dense = "dense_1"
     classes = f"{model.specs['targets'].vocab_size}_{model.hparams.hidden_size}"
     name = variable.path

@@ -1,1 +1,1 @@
-"""Faster, safer or portable forms of TensorFlow operations."""
+"""TensorFlow operations in faster, safer or more portable forms."""

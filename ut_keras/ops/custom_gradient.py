@@ -4,15 +4,15 @@
     def square(x):
         return x * x, lambda upstream: 2 * x * upstream
 
-`tf.custom_gradient` leaks memory: for each call in a graph, it adds the gradient function to a
-registry of the process, and never removes it. The gradient function has references to tensors, and
-these to the graph. So a graph with layer normalization would never be freed: 13 MB for each
-search of a tiny model. Here, the graph has the reference to the gradient function, and the registry
-has only a weak reference to the graph.
+`tf.custom_gradient` leaks memory. For each call in a graph, it adds the gradient function to a
+registry of the process and never removes it. The gradient function refers to tensors, and these
+refer to the graph. Therefore a graph with layer normalization would never be freed, which costs 13
+MB for each search of a tiny model. In this module, the graph owns the gradient function, and the
+registry has only a weak reference to the graph.
 
-A SavedModel stores custom gradients as functions, which loading it adds to the registry again: 17
-functions and 88 MB in an export of that model. So exports use TensorFlow's automatic gradients
-instead, which have the same values:
+A SavedModel stores custom gradients as functions. When it is loaded, these are added to the
+registry again (17 functions and 88 MB for that model). Therefore exports use TensorFlow's automatic
+gradients, which have the same values:
 
     with custom_gradient.disabled():
         tf.saved_model.save(module, directory, signatures)

@@ -1,4 +1,4 @@
-"""Checks that weights are finite.
+"""Check that weights are finite.
 
 A NaN or an infinity among the weights would reach every output.
 

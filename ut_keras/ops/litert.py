@@ -36,9 +36,9 @@ def is_traced() -> bool:
 def zeros(shape: Sequence[Any], dtype: tf.DType | str) -> tf.Tensor:
     """Return zeros that are computed at run time.
 
-    Constant zeros would be stored in the `.tflite` file. LiteRT's converter folds every operation
-    into a constant unless it depends on an input or is random. So these zeros are computed from a
-    random number.
+    Constant zeros would be stored in the `.tflite` file. LiteRT's converter replaces every
+    operation by a constant unless the operation depends on an input or is random. Therefore these
+    zeros are computed from a random number.
     """
     nothing = 0 * tf.random.uniform([1] * len(shape))
     return tf.broadcast_to(tf.cast(nothing, dtype), shape)

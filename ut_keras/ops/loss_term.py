@@ -8,8 +8,9 @@ import tensorflow as tf
 class LossTerm(NamedTuple):
     """A part of the loss: numerator / denominator, or 0 if the denominator is 0.
 
-    Layers, models, `fit` and the trainer pass losses on in this form. Replicas first sum the
-    denominators of all replicas, and then divide: see `metrics.losses.of_all_replicas`.
+    Layers, models, `fit` and the trainer exchange losses in this form. With several replicas, the
+    denominators of all replicas are summed before the division (see
+    `metrics.losses.of_all_replicas`).
     """
 
     numerator: tf.Tensor  # float32 scalar

@@ -1,4 +1,4 @@
-"""A classification head: it pools an encoded sequence and scores the classes."""
+"""A classification head, which pools an encoded sequence and scores the classes."""
 
 from typing import Any, Literal, get_args
 

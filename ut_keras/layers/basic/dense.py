@@ -8,7 +8,7 @@ import tensorflow as tf
 from ut_keras.layers.basic.layer import Layer, PositionWise, check_choice
 from ut_keras.layers.basic.signature import Initializer, Shape
 
-FEW_ROWS = 8  # an example with at most so many rows, as in decoding, takes another code path
+FEW_ROWS = 8  # with at most so many rows per example, as in decoding, another code path is faster
 
 
 class WithKernels(Layer):

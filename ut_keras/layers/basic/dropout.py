@@ -16,7 +16,7 @@ RESOLUTION = 2**16  # rates are multiples of 1 / RESOLUTION
 class Dropout(PositionWise):
     """Sets random elements to zero and scales up the others.
 
-    Every call samples a new mask, also when a loop over recurrence steps calls the layer again. The
+    Every call samples a new mask, also the repeated calls in a loop over recurrence steps. The
     state of the random numbers is one variable, `seed_generator_state`.
 
     Args:
@@ -67,7 +67,8 @@ class Dropout(PositionWise):
     def _random_int16(self, x):
         """Sample uniform int16 numbers in the shape of `x`, with size 1 along shared axes.
 
-        Sampling dominates the cost of dropout. So each random int64 yields four int16 numbers.
+        Sampling dominates the cost of dropout. Therefore each random int64 yields four int16
+        numbers.
         """
         shape = tf.shape(x)
         if self.broadcast_dims:

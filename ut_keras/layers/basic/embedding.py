@@ -107,10 +107,10 @@ class SentenceEmbedding(Layer):
     of the story and one for the question, which is the last sentence with words. A sentence without
     words becomes the zero vector, and is masked for Keras.
 
-    The authors initialize the masks with 1. Then an untrained model cannot distinguish "a is east
-    of b" from "b is east of a", and at first only noise changes that: on bAbI's tasks 17 and 19,
-    the loss does not improve for thousands of updates. Random initial masks around 1
-    (mask_stddev > 0) encode the order from the start.
+    The authors initialize the masks with 1. An untrained model then cannot distinguish "a is east
+    of b" from "b is east of a", and learns to do so only slowly. On bAbI's tasks 17 and 19, the
+    loss does not improve for thousands of updates. Random initial masks around 1 (mask_stddev > 0)
+    encode the order from the beginning.
 
     Args:
         vocab_size: int V.
@@ -166,8 +166,8 @@ class SentenceEmbedding(Layer):
             tf.cumsum(has_words, axis=1, reverse=True) == 1, ids.dtype
         )
         is_question = is_question[:, :, tf.newaxis]  # [B, sentences, 1], 1 at the question
-        # Masking the ids is cheaper than masking the embeddings: these and their gradients are much
-        # larger.
+        # Masking the ids is cheaper than masking the embeddings, because the embeddings and their
+        # gradients are much larger.
         story = self._encode_sentences(ids * (1 - is_question), self.story_mask)
         question = self._encode_sentences(
             tf.reduce_sum(ids * is_question, axis=1), self.question_mask

@@ -1,1 +1,1 @@
-"""Halting rules: they decide at which step a position halts."""
+"""Halting rules, which determine at which step a position halts."""

@@ -9,14 +9,15 @@ from ut_keras.layers.halting.halting import HaltingState, Rule, Step
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class ConvergenceHalting(Rule):
-    """Halts a position, only at inference, when a step changes its state by little.
+    """Halts a position at inference when a step changes its state by little.
 
         N = the first n with  |s^n - s^{n-1}| < epsilon |s^n|, at most max_steps
         output = s^N
         ponder cost = 0
 
-    The rule has no weights. In training no position halts: all take `max_steps` steps, as in
-    `BasicRecurrence`. So the rule saves steps only if the states of the trained model converge.
+    The rule has no weights. In training no position halts, and all positions take `max_steps`
+    steps, as in `BasicRecurrence`. Therefore the rule saves steps only if the states of the trained
+    model converge.
 
     This is `latent-diff` in the authors' code, which uses epsilon = 0.03. The default in that code
     is another criterion, the divergence between the token distributions of two steps. It is not

@@ -17,7 +17,7 @@ ACT_TYPES = ("basic", "accumulated", "global", "random")
 
 
 class HaltingState(NamedTuple):
-    """The halting state of all positions, as every loop over steps carries it.
+    """The halting state of all positions, which the loop over steps updates.
 
     The shape U is [B, S], or [B] if all positions of an example halt together. In a loop over R
     running positions it is [1, R].
@@ -66,8 +66,8 @@ class Rule(renamed.RenamedAttributes, Layer):
         max_steps: int. The largest number of steps, unless a call sets `num_steps`.
         epsilon: float in (0, 1). A position halts at 1 - epsilon, unless a call sets
             `exit_threshold`.
-        mask_padding: bool. Whether padding does not ponder: it takes no steps of its own, costs
-            nothing, and does not keep the loop running.
+        mask_padding: bool. If True, padding has halted from the beginning: it has no ponder cost,
+            and the loop does not continue for it.
         per_example: bool. Whether all positions of an example halt together. If so, inference
             removes halted examples from the loop (`act_skipping`).
         halts_independently: bool. Whether halting is deterministic, and depends only on the states
@@ -103,8 +103,8 @@ class Rule(renamed.RenamedAttributes, Layer):
             padding_mask: bool [B, S], True at real tokens. Optional.
 
         Returns:
-            float32 [N, *U], which training compares with the correctness of the predictions. None:
-            the rule makes no such statement.
+            float32 [N, *U], which training compares with the correctness of the predictions. None
+            if the rule does not predict this.
         """
         return None
 
@@ -124,7 +124,7 @@ class Rule(renamed.RenamedAttributes, Layer):
     def start(self, state: tf.Tensor, padding_mask: tf.Tensor | None = None) -> HaltingState:
         """Return the halting state before the first step.
 
-        All values are 0, except that padding that does not ponder has already halted.
+        All values are 0. As an exception, padding has already halted if `mask_padding` is True.
 
         Args:
             state: float tensor [B, S, D].
@@ -137,7 +137,7 @@ class Rule(renamed.RenamedAttributes, Layer):
         return HaltingState(probability, zeros, zeros, zeros)
 
     def should_continue(self, halting: HaltingState, max_steps: int, epsilon: float) -> tf.Tensor:
-        """Return the loop condition: whether any position still runs.
+        """Return the loop condition: whether any position has not halted.
 
         Returns:
             bool scalar: whether any position is below 1 - epsilon and has taken fewer than
@@ -171,8 +171,8 @@ class Rule(renamed.RenamedAttributes, Layer):
         Args:
             p: U float32, the halting probability of this step.
             step, halting: as in `halt`.
-            forced: bool. Whether a position that takes the last possible step halts there in any
-                case, and so gets its remainder.
+            forced: bool. Whether a position that takes the last possible step always halts there.
+                It then gets its remainder.
 
         Returns:
             As `halt`. The ponder cost is not updated.
@@ -219,11 +219,11 @@ class Rule(renamed.RenamedAttributes, Layer):
     def keep_last(
         self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor
     ) -> tf.Tensor:
-        """Return the last state of each position: an alternative to `mix`."""
+        """Return the last state of each position, as an alternative to `mix`."""
         return tf.where(self.expand_to_state(update_weights) > 0, state, output)
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
-        """Return the output after a step: here the sum of the states, weighted by w^n.
+        """Return the output after a step, by default the sum of the states weighted by w^n.
 
         Args:
             state: float tensor [B, S, D], s^n.
@@ -239,7 +239,7 @@ class Rule(renamed.RenamedAttributes, Layer):
         return tf.expand_dims(values, -1)
 
     def pondering_mask(self, padding_mask: tf.Tensor | None) -> tf.Tensor | None:
-        """Return which positions ponder: bool U; None: all."""
+        """Return which positions take steps, bool U, or None for all positions."""
         if not self.mask_padding or padding_mask is None:
             return None
         return tf.reduce_any(padding_mask, axis=1) if self.per_example else padding_mask
@@ -273,7 +273,7 @@ class LinearRule(Rule, dense.Dense):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class ACTHalting(LinearRule):
-    """The rule of ACT: halts when the halting probabilities sum to over 1 - epsilon.
+    """The rule of ACT: a position halts when its halting probabilities exceed 1 - epsilon in sum.
 
         p^n = sigmoid(W x^n + b)
         N   = the first n with  p^1 + ... + p^n > 1 - epsilon

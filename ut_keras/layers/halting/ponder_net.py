@@ -27,9 +27,10 @@ class PonderNetHalting(halting.LinearRule):
     The output is w^1 s^1 + ... + w^N s^N ("mean") or s^N ("threshold"). With "threshold" and
     epsilon = 0.5, a position halts at the median of its distribution.
 
-    A loss after every step requires that only the loss reads the output. This is the case for
-    decoders and for encoders without a decoder. In an encoder that a decoder attends to, the output
-    is the mean, and only the divergence from the prior is as in PonderNet.
+    A loss after every step is only possible if nothing except the loss reads the output. This is
+    the case for decoders and for encoders without a decoder. If a decoder attends to the encoder,
+    the output of the encoder is the mean, and only the divergence from the prior is as in
+    PonderNet.
 
     Differences from the paper: inference does not sample the halting step, so that calls are
     deterministic. We could not read the paper itself. The equations follow descriptions of it and

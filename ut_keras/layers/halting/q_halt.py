@@ -23,26 +23,29 @@ class QHalting(halting.LinearRule):
         H(q^n) = -log sigmoid(q^n)   if the prediction from s^n is correct
                  -log sigmoid(-q^n)  otherwise
 
-    What halts is the unit that has a prediction. Without `pooling` this is a position, which
-    predicts a token. With `pooling` it is an example, which predicts a class: q is then pooled over
-    the positions like the class logits, and inference removes halted examples from the loop.
+    The unit that halts is the unit that has a prediction. Without `pooling`, this is a position,
+    which predicts a token. With `pooling`, it is an example, which predicts a class. In this case q
+    is pooled over the positions like the class logits, and inference removes halted examples from
+    the loop.
 
-    In training nothing halts: all M steps are taken, and each has a loss. So the predictions at
-    inference are among those on which the head was trained. With `act_halted_state="copy"` this
-    holds only approximately, because other positions then see the state in which a position halted.
+    In training nothing halts. All M steps are taken, and each step has a loss. Therefore the head
+    was trained on the same predictions that it judges at inference. With `act_halted_state="copy"`
+    this holds only approximately, because other positions then see the state in which a position
+    halted.
 
-    Taken from the hierarchical and the tiny reasoning model: the target of the head, a head on the
-    state after the step, the threshold (epsilon = 0.5), b = -5 and act_loss_weight = 0.5; and from
-    the latter, that there is no Q-learning term. Differences from both:
+    Several things are the same as in the Hierarchical Reasoning Model and the tiny model: the
+    target of the head, the head's input (the state after the step), the threshold (epsilon = 0.5),
+    b = -5 and act_loss_weight = 0.5. As in the tiny model, there is no Q-learning term. These
+    things differ from both models:
 
     - They halt complete examples, by q of one position at the start, which is trained to predict
       whether all tokens are correct.
-    - They also halt in training, except for randomly explored steps; the next example takes the
-      place of a halted one.
+    - They also halt in training, except for randomly explored steps. The next example then replaces
+      the halted one in the batch.
     - They update the weights after each step, without gradients into earlier steps.
     - Their evaluation takes all steps.
 
-    This describes the authors' code. We could not read the losses of the tiny model in it.
+    These statements describe the authors' code. We could not check the losses of the tiny model.
 
     Args:
         max_steps, epsilon, mask_padding: as in `Rule`. M is max_steps.

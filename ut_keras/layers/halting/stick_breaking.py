@@ -25,10 +25,10 @@ class StickBreakingHalting(Rule, dense.WithKernels):
     steps in ACT, it has a gradient. With a larger epsilon at inference, positions halt earlier.
 
     This follows the authors' code, with epsilon = 0.001, b_2 = 0 and W_2 = 0 at the start of
-    training. There are two differences. In that code a position attends to the outputs of other
-    positions; here, as with every rule, it attends to their states. And the gate in that code has
-    two logits, of which only the difference has an effect; here it has one. We could not check the
-    rule against the paper.
+    training. There are two differences. In that code, a position attends to the outputs of other
+    positions. Here, as with every rule, it attends to their states. The gate in that code has two
+    logits, of which only the difference has an effect. Here it has one logit. We could not check
+    the rule against the paper.
 
     Args:
         max_steps, epsilon, mask_padding: as in `Rule`.

@@ -32,12 +32,12 @@ class LSTMCell(dense.WithKernels):
         c' = sigmoid(f + forget_bias) · c + sigmoid(i) · tanh(j)
         h' = sigmoid(o) · tanh(c')
 
-    The product of x and W does not depend on the state. So `project` computes it for all positions
-    at once, and `step` computes the rest for one position.
+    The product of x and W does not depend on the state. Therefore `project` computes it for all
+    positions at once, and `step` computes the rest for one position.
 
     Args:
         hidden_size: int D.
-        forget_bias: float. It is added in addition to the learned bias.
+        forget_bias: float. Added to f in addition to the learned bias.
         kernel_initializer: Keras initializer.
 
     Call arguments:
@@ -125,7 +125,7 @@ class StackedCells(dense.WithKernels):
         self.dropout_rate = dropout_rate
 
     def _make_cells(self, width):
-        """Make the cells and a dropout for each; `width` is the size of the input."""
+        """Make the cells and a dropout for each. `width` is the size of the input."""
         cells, dropouts = [], []
         for number in range(self.num_layers):
             cell = LSTMCell(
@@ -207,7 +207,7 @@ class LSTMStack(StackedCells):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class BidirectionalLSTM(StackedCells):
-    """Two `LSTMStack`s, one forward and one backward; their outputs are concatenated.
+    """Two `LSTMStack`s, one forward and one backward, whose outputs are concatenated.
 
     Arguments: as `StackedCells`, for each stack.
 

@@ -42,8 +42,8 @@ class AttentionLSTM(lstm.StackedCells):
              = k_s · h_t                   ("luong")
         a_t = W_a [h_t; sum_s softmax_s(e_ts) v_s]     for each head
 
-    As in T2T, all heads share keys and query. So with "luong" all heads have the same weights. The
-    output is a_t, or h_t. With several heads, a_t is projected to width D.
+    As in T2T, all heads share keys and query. Therefore with "luong" all heads have the same
+    weights. The output is a_t or h_t. With several heads, a_t is projected to width D.
 
     Args:
         num_layers, hidden_size and others: as `StackedCells`.

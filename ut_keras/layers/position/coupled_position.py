@@ -12,7 +12,7 @@ from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.position import randomized_position
 from ut_keras.ops import seed as seed_lib
 
-_EOS = 1  # as T2T has it
+_EOS = 1  # as in T2T
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -26,15 +26,15 @@ class CoupledPosition(PositionWise):
                    segment are reversed. A segment ends with `separator` or EOS; the id of this
                    last token is the number of tokens before it in the segment.
 
-    So a source token that is copied, or reversed, has the id of its target position. In a sum,
-    digits of the same value have the same id in both numbers.
+    Therefore a source token that is copied or reversed has the id of its target position. In a sum,
+    digits of the same place value have the same id in both numbers.
 
         training:  pi(p), where pi is a random permutation of 0 .. L-1 per example, for both sides
         inference: p
 
-    Cho et al. sample only the first id, and the ids stay consecutive. Then distant ids occur
-    together for the first time in strings that are longer than all training strings, and the model
-    confuses some of them. With permuted ids, training has seen any two ids together. The
+    Cho et al. sample only the first id, and the other ids are consecutive. In that case, distant
+    ids first occur together in strings that are longer than all training strings, and the model
+    confuses some of them. With permuted ids, any two ids occur together in training. The
     permutation is an addition of ut_keras.
 
     Args:
@@ -73,7 +73,7 @@ class CoupledPosition(PositionWise):
         self.seed_generator = keras.random.SeedGenerator()
 
     def build(self, input_shape: Shape) -> None:
-        # The same variance as that of the scaled token embeddings, 1.
+        # The variance is 1, like that of the scaled token embeddings.
         self.embedding = self.add_weight(
             name="embedding",
             shape=(self.places, input_shape[-1]),

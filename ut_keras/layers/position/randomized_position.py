@@ -1,7 +1,7 @@
-"""Randomized positions: training samples them from a range of positions.
+"""Randomized positions, which training samples from a range of positions.
 
-The range is longer than the sequences. So training has seen all positions that longer sequences
-have at inference.
+The range is longer than the sequences. Therefore all positions that longer sequences have at
+inference also occur in training.
 """
 
 from typing import Any
@@ -23,10 +23,10 @@ class RandomizedPosition(PositionWise):
         training:   p_0 < ... < p_{S-1}, sampled from 0 .. L-1 without replacement, once per batch
         inference:  p_i = i (L // M)
 
-    The authors also sample at inference. Then the output differs from call to call, and in decoding
-    the earlier positions would have to change with each new one. At inference, this layer uses the
-    constant distance L // M instead. It is about the average distance in training at length M, and
-    it also occurs at smaller lengths.
+    The authors also sample at inference. In that case, the output differs from call to call, and in
+    decoding each new position would change the earlier ones. At inference, this layer uses the
+    constant distance L // M instead. This is about the average distance in training at length M,
+    and it also occurs at smaller lengths.
 
     Args:
         positions: int L.

@@ -262,7 +262,7 @@ class StepTimingSignal(dense.WithKernels):
         return self.projection(tf.concat(parts, axis=-1))
 
     def _position_signal(self, step, signals):
-        """Return the position signal [S, D]; None if there is none."""
+        """Return the position signal [S, D], or None if there is none."""
         length = signals.length
         if not self.position or signals.position is not None:
             return signals.position
@@ -310,4 +310,4 @@ def _make_learned(hp, side):
 
 @parts.position_signals.register("none")
 def _make_none(hp, side):
-    """Return None: no signal is added."""
+    """Return None, because no signal is added."""

@@ -1,1 +1,1 @@
-"""Transition functions: the sublayer of a layer that follows the attention."""
+"""Transition functions, the sublayers that follow the attention in a layer."""

@@ -19,8 +19,8 @@ class ConvFeedForward(Transition):
         y_i = W h_i + b'
         o = k - 1 if causal, else (k - 1) / 2
 
-    As in T2T, tap 0 reads the position i itself; in an ordinary convolution it would read position
-    i - o. So two taps, 0 and o, read the same position.
+    As in T2T, tap 0 (W_0) reads the position i itself. In an ordinary convolution it would read
+    position i - o. Therefore two taps, 0 and o, read the same position.
 
     Args:
         filter_size: int F, channels of h.
@@ -67,7 +67,7 @@ class ConvFeedForward(Transition):
         self.contract = self._dense(self.hidden_size, "conv2", self.filter_size)
 
     def cache_widths(self) -> Widths:
-        """Return what a cache stores of each position. See `cache.start`."""
+        """Return the widths of the tensors that a cache stores per position. See `cache.start`."""
         return {} if self.kernel_size == 1 else {"conv1": (1, self.hidden_size)}
 
     def _transform(self, x, padding_mask, cache, training):

@@ -17,7 +17,7 @@ _ACTIVATIONS = {"gelu": tf.nn.gelu, "relu": tf.nn.relu}
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class CopyGate(dense.WithKernels, PositionWise):
-    """Computes how much of the new state each channel takes (`copy_gate`).
+    """Computes the share of the new state in each channel (`copy_gate`).
 
         g = sigmoid(W_2 f(W_1 a + b_1) + b_2)
         H_t = g U + (1 - g) H_{t-1}
@@ -83,7 +83,7 @@ class CopyGate(dense.WithKernels, PositionWise):
 
 
 def make(hp: Any) -> CopyGate | None:
-    """Return the gate of a layer; None without `copy_gate`."""
+    """Return the gate of a layer, or None if the hparam `copy_gate` is not set."""
     if not getattr(hp, "copy_gate", False):  # the hparams of a Transformer do not have this field
         return None
     activation = hp.copy_gate_activation

@@ -28,7 +28,7 @@ class MixtureOutput(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class SigmaMoE(renamed.RenamedAttributes, transition.FeedForward):
-    """Many narrow feed-forward experts; each position uses the k with highest scores.
+    """Many narrow feed-forward experts. Each position uses the k experts with the highest scores.
 
         s = W_s x
         FFN(x) = sum of sigmoid(s_e) W_2^e max(0, W_1^e x) over the k largest s_e
@@ -39,11 +39,10 @@ class SigmaMoE(renamed.RenamedAttributes, transition.FeedForward):
 
         auxiliary loss = entropy_weight sum_e p_e log p_e,   p = mean of softmax(s)
 
-    The mean does not include padding if the call has a `padding_mask`; most decoders have none.
+    If the call has a `padding_mask`, the mean does not include padding. Most decoders have no mask.
 
-    The layer computes all experts and multiplies those that were not selected by 0. This is correct
-    on all devices. It is efficient where few large operations are faster than many small ones, such
-    as on a CPU.
+    The layer computes all experts and multiplies the experts that were not selected by 0. This is
+    efficient on devices where few large operations are faster than many small ones, such as a CPU.
 
     Args:
         filter_size: int F, width of all experts together.

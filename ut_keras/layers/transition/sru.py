@@ -1,6 +1,7 @@
 """The Simple Recurrent Unit: a fast recurrence over positions.
 
-Only one weighted sum per position is sequential; the matrix products are parallel.
+Only one weighted sum per position is sequential. The matrix products are computed for all positions
+at once.
 """
 
 from typing import Any
@@ -59,7 +60,7 @@ class SRU(dense.WithKernels):
         )
 
     def cache_widths(self) -> Widths:
-        """Return what a cache stores of each position. See `cache.start`."""
+        """Return the widths of the tensors that a cache stores per position. See `cache.start`."""
         return {layer.name: (1, layer.units // 3) for layer in self.maps}
 
     def call(
