@@ -6,7 +6,7 @@ from ut_keras.hparam_schema import *  # noqa: F403
 from ut_keras.hparam_schema import __all__ as __all__
 
 warnings.warn(
-    "ut_keras.hparam is now ut_keras.hparam_schema; the old name will go in the next version.",
+    "ut_keras.hparam is now ut_keras.hparam_schema. The next version removes the old name.",
     DeprecationWarning,
     stacklevel=2,
 )

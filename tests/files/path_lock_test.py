@@ -17,7 +17,7 @@ def _held(path):
 
 def test_held_excludes_others_and_removes_its_file(tmp_path):
     path, lock = tmp_path / "x", tmp_path / ".x.ut_keras-lock"
-    expected = rf"by one command at a time\. Received: 'x', process {os.getpid()} does so already"
+    expected = rf"by one command at a time\. Received: 'x', which process {os.getpid()} is "
     for _ in range(2):
         with _held(path), pytest.raises(LockedError, match=expected), _held(path):
             pass
@@ -121,7 +121,7 @@ def test_error_without_process_number_names_another_process(tmp_path, monkeypatc
         if content is not None:
             held.write_text(content)
         monkeypatch.setattr(path_lock, "_HELD", str(held))
-        expected = "'x', another process does so already"
+        expected = "'x', which another process is "
         with _held(path), pytest.raises(LockedError, match=expected), _held(path):
             pass
 

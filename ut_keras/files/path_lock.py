@@ -56,7 +56,7 @@ def held(path: str, expected: str, received: str = "") -> Iterator[None]:
     if file is None:
         raise LockedError(
             f"{expected} by one command at a time. "
-            f"Received: {(received or path)!r}, {_holder(lock)} does so already."
+            f"Received: {(received or path)!r}, which {_holder(lock)} is using."
         )
     with file:
         try:
