@@ -9,7 +9,7 @@ import tokenize
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-OURS = ("ut_keras",)
+UT_KERAS = ("ut_keras",)
 
 # What every part may import: they know nothing of ours but each other.
 LEAVES = (
@@ -105,9 +105,9 @@ ALLOWED = {
         "ut_keras.layers",
         "ut_keras.visualize",
     ),
-    "ut_keras.bin": OURS,
+    "ut_keras.bin": UT_KERAS,
     # What a user's package meets; only the commands import it.
-    "ut_keras.t2t": OURS,
+    "ut_keras.t2t": UT_KERAS,
     "ut_keras.problems": (
         "ut_keras.problems",
         "ut_keras.registry",
@@ -152,7 +152,7 @@ def _imports(path, for_types=True):
             names = [name if name in MODULES else node.module for name in full]
         else:
             continue
-        yield from (name for name in names if name.split(".")[0] in OURS)
+        yield from (name for name in names if name.split(".")[0] in UT_KERAS)
 
 
 def _fits(name, prefix):
@@ -166,7 +166,7 @@ def _allowed(module):
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))
-def test_arrows(module):
+def test_module_imports_only_allowed_parts(module):
     wrong = [
         name
         for name in _imports(MODULES[module])
@@ -175,7 +175,7 @@ def test_arrows(module):
     assert not wrong, f"{module} may not import {wrong}"
 
 
-def test_only_commands_know_user_packages():
+def test_only_commands_import_t2t_stand_ins():
     """What stands in for T2T is found by name, by what loads a package, and by nothing else."""
     outside = [name for name in MODULES if not name.startswith(("ut_keras.t2t.", "ut_keras.bin"))]
     for module in outside:
@@ -183,7 +183,7 @@ def test_only_commands_know_user_packages():
         assert not wrong, f"{module} may not import {wrong}"
 
 
-def test_no_circles():
+def test_modules_have_no_import_cycles():
     """No module needs itself, through whatever others."""
     graph = {module: set(_imports(path, for_types=False)) for module, path in MODULES.items()}
     reached = {}

@@ -27,7 +27,7 @@ def shared_dir():
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _tidy():
+def _free_models():
     """Frees the models and graphs of a module; what stays is left out of later collections."""
     yield
     for name, module in list(sys.modules.items()):
@@ -51,6 +51,6 @@ def registries():
     before = [(dict(table._entries), dict(table._unsupported)) for table in tables]
     first = list(process_pool._preparations)
     yield
-    for table, (entries, refused) in zip(tables, before, strict=True):
-        table._entries, table._unsupported = entries, refused
+    for table, (entries, unsupported) in zip(tables, before, strict=True):
+        table._entries, table._unsupported = entries, unsupported
     process_pool._preparations[:] = first

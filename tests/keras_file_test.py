@@ -95,23 +95,23 @@ def test_load_works_in_a_new_process(load, saved):
 
 
 def test_load_rejects_other_files(saved, tmp_path):
-    def refuse(path, message):
+    def assert_rejected(path, message):
         with pytest.raises(DataError, match=message) as error:
             ut_keras.load(path)
         assert len(str(error.value)) < 500 and "\n" not in str(error.value)
 
-    refuse(tmp_path / "none.keras", r"NAME.keras.* Received: .*none.keras")
+    assert_rejected(tmp_path / "none.keras", r"NAME.keras.* Received: .*none.keras")
     broken = tmp_path / "broken.keras"
     broken.write_bytes(b"no archive")
-    refuse(broken, "that model.save wrote.*File not found|not a zip")
+    assert_rejected(broken, "that model.save wrote.*File not found|not a zip")
     broken.write_bytes(saved[0].read_bytes()[:-4000])
-    refuse(str(broken), "that model.save wrote")
+    assert_rejected(str(broken), "that model.save wrote")
     with zipfile.ZipFile(broken, "w") as archive:
         archive.writestr("something", "else")
-    refuse(broken, "There is no item named 'config.json'")
+    assert_rejected(broken, "There is no item named 'config.json'")
     with zipfile.ZipFile(broken, "w") as archive:
         archive.writestr("config.json", '{"class_name": "Mine", "config": {}, "module": "mine"}')
-    refuse(broken, r"Import your own classes .*Could not locate class 'Mine'")
+    assert_rejected(broken, r"Import your own classes .*Could not locate class 'Mine'")
 
 
 def test_keras_runs_on_tensorflow(monkeypatch):

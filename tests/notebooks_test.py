@@ -55,7 +55,7 @@ def _code(path):
     return ["".join(c["source"]) for c in _read(path)["cells"] if c["cell_type"] == "code"]
 
 
-def test_these_are_the_notebooks():
+def test_all_notebooks_are_listed():
     assert [_name(path) for path in NOTEBOOKS] == sorted(EXPECTED)
 
 

@@ -45,12 +45,12 @@ def test_files_are_found():
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_public_functions_say_types(file):
+def test_public_functions_have_annotations(file):
     with open(os.path.join(ROOT, file), encoding="utf-8") as source:
         assert list(_untyped(ast.parse(source.read()))) == []
 
 
-def test_installed_packages_say_that_they_have_types():
+def test_installed_packages_have_py_typed():
     packages = CONFIG["options.packages.find"]["include"].replace("*", "").split()
     shipped = {*CONFIG["options.package_data"]["*"].split()}
     assert packages == CHECKED == ["ut_keras"]

@@ -11,7 +11,7 @@ def _blocks(page):
         return re.findall(r"```text\n(.*?)```", file.read(), re.DOTALL)
 
 
-def test_the_files_are_there():
+def test_architecture_page_names_existing_files():
     blocks = [block for block in _blocks("docs/architecture.md") if block.startswith("ut_keras/")]
     assert len(blocks) == 5
     for line in "".join(blocks).splitlines():

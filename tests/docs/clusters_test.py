@@ -37,7 +37,7 @@ def _program(folder, name, text):
     path.chmod(0o755)
 
 
-def test_slurm(tmp_path):
+def test_slurm_script_starts_trainer(tmp_path):
     """With a Slurm that starts the second task, and a ut-trainer that tells what it gets."""
     [script] = _blocks("Slurm", "text")
     assert script.startswith("#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 ")
@@ -56,7 +56,7 @@ def test_slurm(tmp_path):
     assert found == (("node9:8888", "node10:8888"), 1)
 
 
-def test_kubeflow(tmp_path):
+def test_kubeflow_job_starts_trainer(tmp_path):
     runtime, job = map(json.loads, _blocks("Kubeflow", "json"))
     assert {runtime["apiVersion"], job["apiVersion"]} == {"trainer.kubeflow.org/v1alpha1"}
     assert (runtime["kind"], job["kind"]) == ("TrainingRuntime", "TrainJob")
@@ -90,7 +90,7 @@ def test_kubeflow(tmp_path):
 
 
 @pytest.mark.parametrize("code", [0, 75])
-def test_ray(code, monkeypatch):
+def test_ray_program_starts_trainer(code, monkeypatch):
     """With a Ray that calls the function, and a trainer that looks at its flags."""
     [program] = _blocks("Ray", "text")
     made = []
@@ -122,7 +122,7 @@ def test_ray(code, monkeypatch):
     assert [scaling for _, scaling in made] == [2]
 
 
-def test_vertex():
+def test_vertex_config_is_understood():
     [job] = map(json.loads, _blocks("Vertex AI", "json"))
     chief, others = job["workerPoolSpecs"]
     assert chief["replicaCount"] == 1

@@ -31,7 +31,7 @@ PAGES = [
 ]
 LANGUAGES = ("python", "sh", "json", "source", "text")
 # Commands of others, which are taken as they are.
-OTHERS = ("cat", "cd", "curl", "docker", "echo", "pip", "saved_model_cli", "tensorboard")
+OTHER_COMMANDS = ("cat", "cd", "curl", "docker", "echo", "pip", "saved_model_cli", "tensorboard")
 
 # Where a page says a number of steps, fewer will do.
 SHORTER = {
@@ -60,7 +60,7 @@ def _blocks(page, language):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_block_says_what_it_is(page):
+def test_every_block_has_a_known_language(page):
     text = _read(page)
     assert {match[2] for match in FENCE.finditer(text)} <= set(LANGUAGES)
     rest = FENCE.sub("", text)
@@ -97,7 +97,7 @@ _SLOW = (
         if _blocks(page, "python")
     ],
 )
-def test_python_runs(page, tmp_path, monkeypatch):
+def test_python_blocks_run(page, tmp_path, monkeypatch):
     """All blocks of a page, one after the other, as a reader would."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
@@ -240,7 +240,7 @@ COMMANDS = [(page, words) for page in PAGES for words in _commands(page)]
 
 
 @pytest.mark.parametrize("page, words", COMMANDS, ids=lambda part: str(part)[:60])
-def test_commands(page, words, monkeypatch):
+def test_commands_can_be_parsed(page, words, monkeypatch):
     while re.fullmatch(r"\w+=.*", words[0]):
         words = words[1:]
     program, *rest = words
@@ -258,7 +258,7 @@ def test_commands(page, words, monkeypatch):
     elif program == "make":
         assert re.search(rf"^{rest[0]}:", _read("Makefile"), re.MULTILINE)
     else:
-        assert program in OTHERS, f"{program} is no command of ours"
+        assert program in OTHER_COMMANDS, f"{program} is no command of ours"
         extras = re.findall(r"\[(\w+)\]", " ".join(rest)) if program == "pip" else []
         assert set(extras) <= set(_setup()["options.extras_require"])
 
@@ -324,7 +324,7 @@ def test_there_are_commands():
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if _blocks(page, "sh")])
-def test_shell_can_read_it(page):
+def test_shell_blocks_are_valid(page):
     script = "\n".join(_blocks(page, "sh"))
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
 
@@ -334,7 +334,7 @@ def test_wrong_commands_are_found(monkeypatch):
         _parse("trainer", ["--no_such_flag=1"], monkeypatch)
 
 
-def test_the_readmes_own_problem_works(tmp_path, monkeypatch, capsys):
+def test_problem_of_the_readme_works(tmp_path, monkeypatch, capsys):
     """The package that it shows, through the command, with the flag that it names."""
     (tmp_path / "mine").mkdir()
     blocks = _blocks("README.md", "python")

@@ -29,7 +29,7 @@ def _commands():
 
 
 @pytest.mark.parametrize("line", _commands())
-def test_commands(line):
+def test_commands_can_be_parsed(line):
     words = shlex.split(line, comments=True)
     args = command_line.parse(TABLES[words[0]], words[1:], words[0], "")
     decode_hparams.parse(getattr(args, "decode_hparams", ""), decode_hparams.DECODER)

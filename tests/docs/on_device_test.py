@@ -75,6 +75,6 @@ def test_subwords_of_the_page_are_those_of_the_product(page, tmp_path, seed):
         assert ours.decode(ids) == product.decode(ids)
 
 
-def test_a_carriage_return_ends_no_entry(page, tmp_path):
+def test_carriage_return_does_not_end_an_entry(page, tmp_path):
     product, ours = _pair(page, tmp_path, ["a\rb", "\r", "c", *"ab\\_u;0123456789<>pdEOS"])
     assert ours.pieces[2:5] == ["a\rb", "\r", "c"] == [*product.subtokens[2:5]]

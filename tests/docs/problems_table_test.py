@@ -63,7 +63,7 @@ def test_sizes_belong_to_problems():
                 assert first != pattern or size is None or split in problems.get(name).splits, name
 
 
-def test_loads_no_tensorflow():
+def test_table_script_does_not_import_tensorflow():
     code = (
         "import runpy, sys; runpy.run_path(sys.argv[1])['problems_table']();"
         "assert not {'tensorflow', 'keras'} & set(sys.modules)"

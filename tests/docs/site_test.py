@@ -78,7 +78,7 @@ def test_api_shows_fields_signatures_and_methods(pages):
     assert "_record_step" not in page and "get_config" not in page
 
 
-def test_excerpt_leaves_out_docstrings(site):
+def test_excerpt_omits_docstrings(site):
     text = site["excerpts"].excerpt("ut_keras/layers/attention/cache.py", "CacheSize")
     assert text.startswith("class CacheSize(NamedTuple):\n    batch: tf.Tensor")
     assert '"""' not in text and "return self.beams * self.length" in text
