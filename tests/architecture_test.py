@@ -1,4 +1,4 @@
-"""Which part may import which: the arrows of the design, read off the source."""
+"""Each part of the package imports only the parts that the design allows."""
 
 import ast
 import os
@@ -11,7 +11,7 @@ import pytest
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 UT_KERAS = ("ut_keras",)
 
-# What every part may import: they know nothing of ours but each other.
+# Modules that every part may import. They import nothing of ut_keras except each other.
 LEAVES = (
     "ut_keras.errors",
     "ut_keras.files",
@@ -19,11 +19,12 @@ LEAVES = (
     "ut_keras.ops",
     "ut_keras.process",
 )
-# What a part may import besides, by the longest prefix that fits. The loss, the optimizer and the
-# search are functions of tensors, not of models: a model may use them for `compile` and `generate`.
+# Other modules that a part may import. The entry with the longest matching prefix is used. The
+# loss, the optimizer and the search are functions of tensors, not of models, so a model may use
+# them for `compile` and `generate`.
 ALLOWED = {
     "ut_keras": (
-        # by the function `load`
+        # imported by the function `load`
         "ut_keras.pretrained",
         "ut_keras.keras_file",
         "ut_keras.inference.saved_run",
@@ -75,7 +76,7 @@ ALLOWED = {
     ),
     "ut_keras.t2t_import": ("ut_keras.hparam_schema", "ut_keras.data.features", "ut_keras.models"),
     "ut_keras.checkpoints": ("ut_keras.checkpoints",),
-    # From the folder of a run to answers; nothing here trains.
+    # Makes predictions from the folder of a run. Nothing in it trains.
     "ut_keras.inference": (
         "ut_keras.registry",
         "ut_keras.hparam_schema",
@@ -86,7 +87,7 @@ ALLOWED = {
         "ut_keras.checkpoints",
         "ut_keras.visualize",
         "ut_keras.inference",
-        # a step of a decoder, for LiteRT, which goes on from a cache
+        # for LiteRT, in which each call of a decoder continues from a cache
         "ut_keras.layers.attention.cache",
     ),
     "ut_keras.export": tuple(
@@ -106,7 +107,7 @@ ALLOWED = {
         "ut_keras.visualize",
     ),
     "ut_keras.bin": UT_KERAS,
-    # What a user's package meets; only the commands import it.
+    # The stand-ins for a user's package. Only the commands import them.
     "ut_keras.t2t": UT_KERAS,
     "ut_keras.problems": (
         "ut_keras.problems",
@@ -120,7 +121,7 @@ ALLOWED = {
 
 
 def _modules():
-    """{module name: path} of all source files."""
+    """Return {module name: path} of all source files."""
     found = {}
     for folder, _, files in os.walk(os.path.join(ROOT, "ut_keras"), followlinks=True):
         for file in files:
@@ -135,7 +136,10 @@ MODULES = _modules()
 
 
 def _imports(path, for_types=True):
-    """Names of our modules that a file imports, anywhere in it; or but for a type checker."""
+    """Return the modules of ut_keras that a file imports anywhere.
+
+    With `for_types=False`, imports only for a type checker are omitted.
+    """
     with open(path, encoding="utf-8") as file:
         tree = ast.parse(file.read())
     nodes = list(ast.walk(tree))
@@ -156,7 +160,7 @@ def _imports(path, for_types=True):
 
 
 def _fits(name, prefix):
-    """A package stands for its modules."""
+    """Return whether a module is `prefix` or inside the package `prefix`."""
     return name == prefix or name.startswith(prefix + ".")
 
 
@@ -176,7 +180,7 @@ def test_module_imports_only_allowed_parts(module):
 
 
 def test_only_commands_import_t2t_stand_ins():
-    """What stands in for T2T is found by name, by what loads a package, and by nothing else."""
+    """Only the code that loads a user's package imports the stand-ins for T2T, by name."""
     outside = [name for name in MODULES if not name.startswith(("ut_keras.t2t.", "ut_keras.bin"))]
     for module in outside:
         wrong = [name for name in _imports(MODULES[module]) if name.startswith("ut_keras.t2t.")]
@@ -184,7 +188,7 @@ def test_only_commands_import_t2t_stand_ins():
 
 
 def test_modules_have_no_import_cycles():
-    """No module needs itself, through whatever others."""
+    """No module imports itself, directly or through other modules."""
     graph = {module: set(_imports(path, for_types=False)) for module, path in MODULES.items()}
     reached = {}
 
@@ -210,7 +214,7 @@ def test_modules_have_no_import_cycles():
     ],
 )
 def test_imports_without_tensorflow(statement):
-    """Listing and checking names must answer at once."""
+    """Commands that list or check names must not wait for the import of TensorFlow."""
     heavy = "[name for name in ('tensorflow', 'keras') if name in sys.modules]"
     program = f"import sys; {statement}; print({heavy})"
     run = subprocess.run(
@@ -231,7 +235,7 @@ def _lines_of_code(path):
 
 
 def test_files_are_short():
-    """About 300 lines is a sign to look for a second concept. Docstrings do not count."""
+    """A file of more than about 300 lines, without docstrings, may contain two concepts."""
     lengths = {module: _lines_of_code(path) for module, path in MODULES.items()}
     assert {module: length for module, length in lengths.items() if length > 400} == {}
 

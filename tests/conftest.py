@@ -7,19 +7,19 @@ import pytest
 
 _CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# A graph is some 10,000 objects, and most tests trace several. By Python's own threshold of 700
-# up to a tenth of the time goes to looking for garbage among them.
+# A graph has about 10,000 objects, and most tests trace several graphs. With Python's default
+# threshold of 700, garbage collection takes up to a tenth of the time.
 gc.set_threshold(20_000, 10, 10)
 
 
 def pytest_collection_finish():
-    """What all modules have imported stays: TensorFlow alone is a million objects."""
+    """Exclude imported modules from garbage collection. TensorFlow has a million objects."""
     gc.freeze()
 
 
 @pytest.fixture(scope="session")
 def shared_dir():
-    """The folder with real datasets; a test that needs it is skipped where it is absent."""
+    """Return the folder with real datasets. Tests that need it are skipped if it is missing."""
     folder = os.environ.get("UT_KERAS_SHARED", os.path.join(os.path.dirname(_CHECKOUT), "shared"))
     if not os.path.isdir(os.path.join(folder, "data")):
         pytest.skip(f"no real datasets in {folder}: set UT_KERAS_SHARED to their folder")
@@ -28,7 +28,10 @@ def shared_dir():
 
 @pytest.fixture(scope="module", autouse=True)
 def _free_models():
-    """Frees the models and graphs of a module; what stays is left out of later collections."""
+    """Free the models and graphs of a test module after its tests.
+
+    Remaining objects are excluded from later garbage collections.
+    """
     yield
     for name, module in list(sys.modules.items()):
         if name.startswith("tests."):
@@ -41,7 +44,7 @@ def _free_models():
 
 @pytest.fixture
 def registries():
-    """What a test's packages register is gone after it."""
+    """Remove, after a test, the names that its packages have registered."""
     from ut_keras import models
     from ut_keras.data.writing import process_pool
     from ut_keras.hparams.registry import RANGES, SETS

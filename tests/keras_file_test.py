@@ -39,7 +39,7 @@ def saved(tmp_path_factory):
 
 
 def test_names_of_weights_are_those_of_earlier_versions(saved):
-    """Keras names them by attributes; a new public one, even a property, may rename them all."""
+    """Keras derives the names from attributes. A new public attribute may change all names."""
     path, _ = saved
     names = []
     with zipfile.ZipFile(path) as archive:
@@ -73,7 +73,7 @@ def test_load_rejects_weights_that_are_not_finite(tmp_path, value):
     ],
 )
 def test_load_works_in_a_new_process(load, saved):
-    """One import is enough: it registers every class that a file may contain."""
+    """A single import registers every class that a file may contain."""
     path, model = saved
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", NEW_PROCESS % load, str(path)],
@@ -115,7 +115,7 @@ def test_load_rejects_other_files(saved, tmp_path):
 
 
 def test_keras_runs_on_tensorflow(monkeypatch):
-    """KERAS_BACKEND for another backend causes a warning; a running one is an error."""
+    """Another backend in KERAS_BACKEND causes a warning. An imported one raises an error."""
     monkeypatch.setenv("KERAS_BACKEND", "jax")
 
     def run(before):

@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom, each in a process of its own, as they stand."""
+"""The notebooks run unchanged from top to bottom, each in a new process."""
 
 import glob
 import json
@@ -11,9 +11,10 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 NOTEBOOKS = sorted(glob.glob(os.path.join(ROOT, "notebooks", "*.ipynb")))
-LARGEST = 150_000  # bytes, with its outputs
+LARGEST = 150_000  # bytes of a notebook with its outputs
 
-# Runs the cells, and shows the value of a last expression as Jupyter does: as a picture if it can.
+# This program runs the cells. Like Jupyter, it displays the value of the last expression, as a
+# picture if possible.
 RUNNER = """
 import ast, json, sys
 
@@ -32,7 +33,7 @@ for number, cell in enumerate(json.load(open(sys.argv[1], encoding="utf-8"))["ce
         print(value)
 """
 
-# What the last lines must say, whatever the numbers are.
+# Patterns for the last lines of the outputs, with any numbers.
 EXPECTED = {
     "01_quickstart": r"\n3 2 1\n$",
     "02_babi_ponder": r"Where is the milk \? hallway\n(.*\n)*a picture of \d+ bytes\n"
@@ -62,7 +63,7 @@ def test_all_notebooks_are_listed():
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=_name)
 def test_notebook_runs(path, tmp_path):
-    """Where nothing else is, as on a host; nothing is downloaded."""
+    """The notebook runs in an empty folder, as on a notebook server, without downloads."""
     if "visualize" in "".join(_code(path)):
         pytest.importorskip("matplotlib", reason="its pictures need matplotlib")
     result = subprocess.run(
@@ -78,7 +79,7 @@ def test_notebook_runs(path, tmp_path):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=_name)
 def test_first_cell_installs(path):
-    """The same in all: from the checkout, and only where there is no ut_keras."""
+    """All notebooks install ut_keras from the checkout in the same way, if it is missing."""
     first = _code(path)[0]
     assert first == _code(NOTEBOOKS[0])[0]
     assert 'if importlib.util.find_spec("ut_keras") is None:' in first

@@ -61,7 +61,7 @@ def test_package_of_the_docs_trains_resumes_and_decodes(tmp_path):
     folder = tmp_path / "my_package"
     folder.mkdir()
     (folder / "__init__.py").write_text(package)
-    # The package registers names permanently, so it runs in a process of its own.
+    # The package registers names permanently, so it runs in a separate process.
     done = subprocess.run(
         [sys.executable, "-c", _RUN, str(tmp_path), str(folder)],
         cwd=_ROOT,

@@ -1,4 +1,4 @@
-"""The runs that ship with the package. The tests of docs run the examples of their cards."""
+"""The runs that ship with the package. tests/docs runs the examples of their cards."""
 
 import os
 
@@ -6,7 +6,7 @@ import pytest
 
 from ut_keras import pretrained
 
-LARGEST = 15_000_000  # bytes, of all together
+LARGEST = 15_000_000  # bytes of all runs in total
 
 
 def test_pretrained_runs_are_small():

@@ -1,4 +1,4 @@
-"""The same random numbers again."""
+"""Seeds for reproducible random numbers in tests."""
 
 import random
 
@@ -6,10 +6,11 @@ import numpy as np
 
 
 def set_seed(seed):
-    """Of numpy and of Keras, whose initializers and dropout draw their seeds from Python's numbers.
+    """Set the seeds of numpy and Keras.
 
-    `keras.utils.set_random_seed` has TensorFlow forget all kernels besides: it takes 0.1 s to make
-    those of a model again.
+    Keras' initializers and dropout sample their seeds from Python's random numbers.
+    `keras.utils.set_random_seed` is not used, because it also makes TensorFlow discard all kernels.
+    Creating those of a model again takes 0.1 s.
     """
     random.seed(seed)
     np.random.seed(seed)

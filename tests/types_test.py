@@ -1,4 +1,4 @@
-"""What `make lint` checks the types of has types: of an unannotated function nothing is checked."""
+"""Public functions have type annotations, without which `make lint` would not check them."""
 
 import ast
 import configparser
@@ -22,7 +22,7 @@ def _checked_files():
 
 
 def _untyped(node, prefix=""):
-    """Names of public functions and methods whose parameters or result have no type."""
+    """Yield the public functions and methods without types of parameters or results."""
     for child in node.body:
         if isinstance(child, ast.ClassDef) and not child.name.startswith("_"):
             yield from _untyped(child, f"{child.name}.")

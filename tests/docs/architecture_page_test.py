@@ -1,4 +1,4 @@
-"""docs/architecture.md names files that there are."""
+"""docs/architecture.md names only existing files."""
 
 import os
 import re

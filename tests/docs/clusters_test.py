@@ -1,5 +1,8 @@
-"""What docs/clusters.md hands to clusters, as far as one machine can tell: it can be read, it holds
-what is required, its commands are ours, and what it says of the workers our code understands."""
+"""The scripts and configurations of docs/clusters.md, as far as one machine can test them.
+
+They can be parsed and have the required fields. The trainer accepts their commands and understands
+their description of the workers.
+"""
 
 import json
 import os
@@ -25,7 +28,7 @@ def _blocks(name, language):
 
 
 def _check(words):
-    """That the trainer would take a command line."""
+    """Check that the trainer accepts a command line."""
     args = command_line.parse(flags.TRAINER, words, "ut-trainer", "")
     trainer_setup.check_names(args)
     assert args.output_dir and args.data_dir and args.global_batch_size == 4096
@@ -38,7 +41,7 @@ def _program(folder, name, text):
 
 
 def test_slurm_script_starts_trainer(tmp_path):
-    """With a Slurm that starts the second task, and a ut-trainer that tells what it gets."""
+    """Fake programs replace Slurm, which starts the second task, and ut-trainer, which prints."""
     [script] = _blocks("Slurm", "text")
     assert script.startswith("#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 ")
     _program(tmp_path, "scontrol", '[ "$*" = "show hostnames" ] && printf "node9\\nnode10\\n"')
@@ -71,7 +74,7 @@ def test_kubeflow_job_starts_trainer(tmp_path):
     mounts = {mount["name"] for mount in container["volumeMounts"]}
     assert mounts == {volume["name"] for volume in pod["volumes"]}
     trainer = job["spec"]["trainer"]
-    # The command, with a ut-trainer that tells what it gets.
+    # The command runs with a fake ut-trainer, which prints its arguments.
     _program(tmp_path, "ut-trainer", 'printf "%s\\n" "$TF_CONFIG" "$@"')
     given = {variable["name"]: variable["value"] for variable in trainer["env"]}
     for index in range(trainer["numNodes"]):
@@ -91,7 +94,7 @@ def test_kubeflow_job_starts_trainer(tmp_path):
 
 @pytest.mark.parametrize("code", [0, 75])
 def test_ray_program_starts_trainer(code, monkeypatch):
-    """With a Ray that calls the function, and a trainer that looks at its flags."""
+    """Fake modules replace Ray, which calls the function, and the trainer, which checks flags."""
     [program] = _blocks("Ray", "text")
     made = []
 
@@ -131,7 +134,7 @@ def test_vertex_config_is_understood():
         assert pool["machineSpec"]["machineType"] and container["imageUri"]
         assert container["command"] == ["ut-trainer"]
         _check(container["args"])
-    # As Vertex writes it, for the machine of the second pool.
+    # TF_CONFIG as Vertex writes it for the machine of the second pool.
     config = {
         "cluster": {"chief": ["job-chief-0:2222"], "worker": ["job-worker-0:2222"]},
         "task": {"type": "worker", "index": 0, "cloud": "x"},

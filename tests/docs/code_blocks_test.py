@@ -1,8 +1,9 @@
-"""Every block of code in the README and in docs/ does what it seems to.
+"""The code blocks in the README, in docs/ and in pretrained/ are valid.
 
-Blocks of `python` are run, page by page, shortened where they would train; commands in `sh` are
-read by the command itself, up to the point where it would begin to work; `source` names a piece of
-our code. What is only to be read is `text`.
+- Blocks of the language `python` are run, page by page, with fewer training steps.
+- Commands in `sh` are parsed by the command itself, which stops before it begins to work.
+- `source` names an excerpt of the code.
+- `text` is only for reading.
 """
 
 import configparser
@@ -30,10 +31,10 @@ PAGES = [
     *sorted(glob.glob("pretrained/*/README.md", root_dir=ROOT)),
 ]
 LANGUAGES = ("python", "sh", "json", "source", "text")
-# Commands of others, which are taken as they are.
+# Commands that do not belong to ut_keras. They are not checked.
 OTHER_COMMANDS = ("cat", "cd", "curl", "docker", "echo", "pip", "saved_model_cli", "tensorboard")
 
-# Where a page says a number of steps, fewer will do.
+# Replacements that make the examples of a page shorter.
 SHORTER = {
     "README.md": {"epochs=1,": "epochs=1, steps_per_epoch=2, verbose=0,"},
     "docs/keras_layers.md": {
@@ -81,7 +82,7 @@ def test_excerpts_exist(page, monkeypatch):
 # Python.
 
 
-# Most of what the README shows is quick in `docs/index.md` and the pages of `pretrained`.
+# The default suite runs most examples of the README in `docs/index.md` and in `pretrained`.
 _SLOW = (
     *("README.md", "docs/keras_layers.md", "docs/on_device.md", "docs/quickstart.md"),
     *("docs/serving.md", "docs/visualize.md", "pretrained/multi30k_ende_adaptive/README.md"),
@@ -98,7 +99,7 @@ _SLOW = (
     ],
 )
 def test_python_blocks_run(page, tmp_path, monkeypatch):
-    """All blocks of a page, one after the other, as a reader would."""
+    """Run all blocks of a page one after the other, as a reader would."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     _forget_registrations(monkeypatch)
@@ -113,7 +114,7 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
         text = text.replace(long, short)
     for match in FENCE.finditer(text):
         if match[2] == "python":
-            # An error says the line of the page.
+            # The empty lines make errors show the line of the page.
             lines = "\n" * text[: match.start(3)].count("\n")
             exec(compile(lines + match[3], page, "exec"), names)
     check = globals().get(f"_check_{_identifier(page)}")
@@ -126,7 +127,7 @@ def _identifier(page):
 
 
 def _prepare_docs_serving(text, folder):
-    """The export that the page loads, of an untrained model."""
+    """Write the export of an untrained model, which the page loads."""
     from ut_keras import export
 
     [path] = set(re.findall(r'saved_model\.load\("([^"]+)"\)', text))
@@ -139,7 +140,7 @@ def _prepare_docs_serving(text, folder):
 
 
 def _prepare_docs_on_device(text, folder):
-    """The export that the page reads, of an untrained model of subwords."""
+    """Write the export of an untrained model with subwords, which the page reads."""
     from tests.inference import export_models
     from ut_keras import export
     from ut_keras.inference import feature_record
@@ -154,7 +155,7 @@ def _prepare_docs_on_device(text, folder):
 
 
 def _check_docs_on_device(names, folder):
-    """The page's few lines are our subwords: any text to the same ids, and back."""
+    """Check that the page's code encodes and decodes any text like `SubwordTextEncoder`."""
     from tests.inference import export_models
     from tests.text import subword_text_encoder_test as golden
 
@@ -171,7 +172,7 @@ def _check_docs_on_device(names, folder):
 
 
 def _check_docs_t2t_package(names, folder):
-    """A row of its model is answered as it would be alone."""
+    """Check that the model's output for a text does not depend on the rest of the batch."""
     hp = hparams.get("transformer_tiny", "hidden_size=16,filter_size=16,num_heads=2")
     sizes = {"inputs": 12, "targets": 12}
     predict = predictor.Predictor(models.get("joined_transformer", hp, vocab_sizes=sizes))
@@ -182,8 +183,8 @@ def _check_docs_t2t_package(names, folder):
 
 
 def _forget_registrations(monkeypatch):
-    """What is registered from now on is gone when the test is over."""
-    # Parts register where they are imported first, which must not be in the test.
+    """Remove, after the test, the names that are registered from now on."""
+    # Built-in parts register when they are first imported, which must not happen in the test.
     importlib.import_module("ut_keras.models.universal_transformer")
     modules = [vars(module) for module in list(sys.modules.values()) if module is not None]
     values = [value for module in modules for value in list(module.values())]
@@ -214,14 +215,14 @@ def _setup():
 
 
 def _scripts():
-    """{name of an installed command: its module}."""
+    """Return {name of an installed command: its module}."""
     lines = _setup()["options.entry_points"]["console_scripts"].strip().splitlines()
     pairs = (line.split("=") for line in lines)
     return {name.strip(): target.split(":")[0].strip() for name, target in pairs}
 
 
 def _commands(page):
-    """The commands of a page, each a list of words."""
+    """Yield the commands of a page, each as a list of words."""
     for block in _blocks(page, "sh"):
         for line in block.replace("\\\n", " ").splitlines():
             lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>")
@@ -264,15 +265,15 @@ def test_commands_can_be_parsed(page, words, monkeypatch):
 
 
 class _Parsed(BaseException):
-    """Ends a command when its flags are read."""
+    """Ends a command after its flags were parsed."""
 
 
 def _parse(module, argv, monkeypatch):
-    """The flags as the command reads them: an `argparse.Namespace`."""
+    """Return the flags as the command parses them, an `argparse.Namespace`."""
     parse = command_line.parse
 
     def read_and_stop(*arguments):
-        raise _Parsed(parse(*arguments[:4]))  # without what a package may add
+        raise _Parsed(parse(*arguments[:4]))  # without the flags that a package may add
 
     monkeypatch.setattr(command_line, "parse", read_and_stop)
     with pytest.raises(_Parsed) as parsed:
@@ -282,7 +283,7 @@ def _parse(module, argv, monkeypatch):
 
 
 def _check_names(args):
-    """Problems, models and sets exist, and their overrides can be read."""
+    """Check that problems, models and sets exist, and that their overrides can be parsed."""
     for name in filter(None, (getattr(args, "problem", None) or "").split(",")):
         problems.get(name)
     if getattr(args, "model", None):
@@ -335,7 +336,7 @@ def test_wrong_commands_are_found(monkeypatch):
 
 
 def test_problem_of_the_readme_works(tmp_path, monkeypatch, capsys):
-    """The package that it shows, through the command, with the flag that it names."""
+    """ut-datagen generates the data of the README's package, given by --t2t_usr_dir."""
     (tmp_path / "mine").mkdir()
     blocks = _blocks("README.md", "python")
     [block] = [block for block in blocks if "@problem.register" in block]

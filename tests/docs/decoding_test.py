@@ -1,4 +1,4 @@
-"""The commands that the pages show can be read, and the table of decode hparams is whole."""
+"""The commands on the pages can be parsed, and the table of decode hparams is complete."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""findings/ is listed completely, and its scripts can be read. CI does not run the scripts."""
+"""All scripts in findings/ are listed and can be parsed. CI does not run the scripts."""
 
 import glob
 import os

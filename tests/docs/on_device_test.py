@@ -1,4 +1,4 @@
-"""The `Subwords` class of docs/on_device.md is `SubwordTextEncoder`, whatever the vocabulary."""
+"""The class `Subwords` of docs/on_device.md equals `SubwordTextEncoder` for any vocabulary."""
 
 import os
 import random
@@ -46,14 +46,14 @@ PIECES = [
 
 @pytest.fixture(scope="module")
 def page():
-    """What the first block of the page defines."""
+    """Return the names that the first block of the page defines."""
     names = {}
     exec(_blocks(os.path.join("docs", "on_device.md"), "python")[0], names)
     return names
 
 
 def _pair(page, folder, pieces):
-    """(the product's encoder, the page's) of one vocabulary, as an export writes it."""
+    """Return (encoder of ut_keras, encoder of the page) for a vocabulary of an export."""
     reserved = [f"{name}_" for name in text_encoder.RESERVED_TOKENS]
     path = str(folder / "vocabulary")
     text_encoder.SubwordTextEncoder(subtokens=[*reserved, *pieces]).store_to_file(path)

@@ -1,4 +1,4 @@
-"""The table of problems says what the problems say."""
+"""The table of problems agrees with the attributes of the problems."""
 
 import fnmatch
 import importlib.util
@@ -33,7 +33,7 @@ def test_table_is_up_to_date():
 
 
 def _names(cell):
-    """The names that a first cell stands for; a…b are all numbers between."""
+    """Yield the names that a first cell stands for. In them, a…b means all numbers between."""
     for name in re.findall(r"`([^`]+)`", cell):
         match = re.match(r"(.*)\{(.*)\}(.*)", name)
         if not match:

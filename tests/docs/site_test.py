@@ -1,4 +1,4 @@
-"""The site has every page and every public part of the code; `make docs` checks the rest."""
+"""The site has every page and every public part of the code. `make docs` checks the rest."""
 
 import glob
 import importlib
@@ -13,7 +13,7 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
 @pytest.fixture(scope="module")
 def site():
-    """The modules of scripts/site by name."""
+    """Return the modules of scripts/site by name."""
     folder = os.path.join(ROOT, "scripts", "site")
     sys.path.insert(0, folder)
     try:

@@ -1,4 +1,4 @@
-"""The pages for T2T's users say what the code does."""
+"""The pages for users of T2T agree with the code."""
 
 import configparser
 import importlib.util

@@ -200,7 +200,7 @@ def call_with_mask(layer, x, padding_mask, training=False):
 class StubBlock(keras.layers.Layer):
     """A stub for `TransformerBlock` that applies a function to the state and counts its calls."""
 
-    mixes_by_attention_alone = False  # it has no keys and values
+    mixes_by_attention_alone = False  # a stub has no keys and values
 
     def __init__(self, function, count=True, **kwargs):
         super().__init__(**kwargs)

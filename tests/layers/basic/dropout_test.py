@@ -88,6 +88,6 @@ def test_dropout_rejects_rate_out_of_range(rate):
 
 
 def test_rate_close_to_one_gives_finite_output():
-    """The rate is not rounded to 1, where no element would be kept."""
+    """The rate is not rounded to 1, because then no element would be kept."""
     layer = dropout.Dropout(1 - 1e-7, seed=0)
     assert np.isfinite(layer(np.ones((64, 64), "float32"), training=True)).all()

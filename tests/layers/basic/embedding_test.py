@@ -180,7 +180,9 @@ def test_keras_model_does_not_attend_to_padding(layer, ids):
     inputs = keras.Input((None, *ids.shape[2:]), dtype="int32")
     states = stack.Stack(stack.LayeredDepth(block))(layer(inputs))
     pooled = keras.Model(inputs, keras.layers.GlobalAveragePooling1D()(states))
-    wider = np.insert(ids, [3] * 4, 0, axis=1)  # not at the end: the last sentence is the question
+    wider = np.insert(
+        ids, [3] * 4, 0, axis=1
+    )  # before the question, which must be the last sentence
     np.testing.assert_allclose(pooled(wider), pooled(ids), atol=1e-6)
 
 

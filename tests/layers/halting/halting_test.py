@@ -73,7 +73,7 @@ def test_layer_behaviors(kind):
 @pytest.mark.parametrize("halted_state", act.HALTED_STATES)
 @pytest.mark.parametrize("masked", [False, True])
 def test_matches_reference(kind, halted_state, masked):
-    """The block mixes all positions, so the states of halted positions matter."""
+    """The block mixes all positions, so the states of halted positions affect the result."""
     mixing = layer_checks.normal(D, D, seed=2)
 
     def block(x):

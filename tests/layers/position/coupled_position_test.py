@@ -81,7 +81,7 @@ def test_both_sides_of_a_model_share_sampled_ids(kind, monkeypatch):
     assert np.abs(first - second).max() > 1e-3
     lists = {name: np.asarray(ids).tolist() for name, ids in features.items()}
     np.testing.assert_array_equal(model(features), model.inspect(lists).logits)
-    # With the ids of inference, training computes the same.
+    # With the position ids of inference, training gives the same result.
     asked = []
 
     def sample(batch_size):

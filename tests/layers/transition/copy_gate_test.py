@@ -58,7 +58,7 @@ def test_copy_gate_rejects_unknown_activation():
 
 @pytest.mark.parametrize("transition_postprocess_sequence", [None, "n"])
 def test_layer_output_matches_gated_sum(transition_postprocess_sequence):
-    """The norms follow the sublayers, as in the paper, and the gate gets attention's output."""
+    """As in the paper, norms follow the sublayers, and the gate reads the attention's output."""
     layer = transformer_layer.TransformerLayer(
         attention.MultiHeadAttention(2, D),
         transition.FeedForward(2 * D, D),
@@ -83,6 +83,6 @@ def test_layer_output_matches_gated_sum(transition_postprocess_sequence):
     assert again.copy_gate.bias_init == 0.5
     sequence = again.transition_block.postprocess_sequence
     assert sequence == (transition_postprocess_sequence or "an")
-    # A config that was saved before there were gates.
+    # A config that was saved by a version without gates.
     del config["copy_gate"], config["transition_postprocess_sequence"]
     assert layer.from_config(config).copy_gate is None
