@@ -113,7 +113,7 @@ def with_text(lines: Iterable[str], path: str) -> Iterator[str]:
 
     Raises:
         DataError: if all lines are blank, for example after an incomplete download. The message
-        names the file.
+            names the file.
     """
     has_text = False
     for line in lines:

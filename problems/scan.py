@@ -65,7 +65,7 @@ ACTIONS = ("I_WALK", "I_LOOK", "I_RUN", "I_JUMP", "I_TURN_LEFT", "I_TURN_RIGHT")
 class Command(NamedTuple):
     """A command and its meaning."""
 
-    phrases: tuple[str, ...]  # one or two phrases, by which commands are split
+    phrases: tuple[str, ...]  # one or two; most splits depend on them
     text: str  # words separated by spaces
     actions: tuple[str, ...]
 

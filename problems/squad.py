@@ -1,11 +1,11 @@
-"""SQuAD 1.1: answer a question about a paragraph (Rajpurkar et al. 2016), T2T's name.
+"""SQuAD 1.1: answer a question about a paragraph (Rajpurkar et al. 2016).
 
     inputs   "squad context: Super Bowl 50 was an American … question: Which NFL team represented …"
     targets  "Denver Broncos"                                       ids of 32k subwords, EOS
 
 train 87,599          dev 10,570
 
-If a question has several answers, the targets are the first one.
+The name is that of T2T. If a question has several answers, the targets are the first one.
 """
 
 from ut_keras.data.writing import download

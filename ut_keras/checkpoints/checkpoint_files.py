@@ -121,8 +121,8 @@ def save(checkpoint: "tf.train.Checkpoint", directory: str, step: int, keep: int
     removed until `keep` checkpoints remain, including the new one.
 
     Raises:
-        OSError, tf.errors.OpError: if the checkpoint cannot be written. Earlier files are
-        unchanged.
+        OSError, tf.errors.OpError: if the checkpoint cannot be written. Earlier files are then
+            unchanged.
     """
     os.makedirs(directory, exist_ok=True)
     path = os.path.join(directory, f"{NAME}-{step}")

@@ -50,12 +50,12 @@ class SubwordTextEncoder(TextEncoder):
         encoder.decode(encoder.encode("so cool"))  ->  "so cool"
 
     Args:
-        filename: str. A file `vocab.*.subwords` with one quoted subtoken per line; the id is the
-            line number, from 0. Alternatively:
-        subtokens: list of str, including the reserved ones.
+        filename: str. A file `vocab.*.subwords` with one quoted subtoken per line. The id of a
+            subtoken is its line number, from 0.
+        subtokens: list of str, the subtokens including the reserved ones, instead of a file.
 
     Attributes:
-        subtokens, entries: tuple of str, by id.
+        subtokens, entries: tuple of str. The subtokens by id.
         alphabet: frozenset of str. The characters that are not escaped, and the characters of
             escapes.
     """

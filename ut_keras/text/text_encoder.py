@@ -120,9 +120,9 @@ class TokenTextEncoder(TextEncoder):
         TokenTextEncoder(tokens=["so", "cool"]).encode("cool so")  ->  [3, 2]
 
     Args:
-        filename: str. A file `vocab.*.tokens` with one token per line; the id is the line number,
-            from 0. Alternatively:
-        tokens: list of str.
+        filename: str. A file `vocab.*.tokens` with one token per line. The id of a token is its
+            line number, from 0.
+        tokens: list of str, instead of a file.
         replace_oov: str. The token that replaces words outside the vocabulary. Without it, such
             words raise an error. Optional.
 
@@ -185,8 +185,8 @@ class ClassLabelEncoder(TextEncoder):
         ClassLabelEncoder(labels=["bad", "good"]).encode("good")  ->  [1]
 
     Args:
-        labels: list of str. Alternatively:
-        filename: str, a file with one label per line.
+        labels: list of str, the names of the classes.
+        filename: str, a file with one label per line, instead of `labels`.
 
     Attributes:
         entries: tuple of str. The labels by id.

@@ -56,8 +56,9 @@ def check_location(output_dir: str, allowed_record: str = "") -> None:
 
     Raises:
         UsageError: if the folder contains a file that has the name of a run's record but does not
-        belong to a run; if it contains weights without a checkpoint of their run; or if its name
-        contains characters that TensorFlow's checkpoint reader interprets as a pattern.
+            belong to a run. Also if it contains weights without a checkpoint of their run, or if
+            its name contains characters that TensorFlow's checkpoint reader interprets as a
+            pattern.
     """
     if re.search(r"\[[^/]*\]|\\", output_dir):
         raise UsageError(

@@ -129,8 +129,8 @@ class Trainer:
         if change := checkpoints.moving_average_note():
             print(change, flush=True)
         with distribution.CoordinatedStop(self.strategy) as stop, self._averaged_weights():
-            # Several workers can only stop together. Because an evaluation has nothing to save, a
-            # signal ends such a worker at once.
+            # One worker waits for the end of the current batch. Several workers could only do so
+            # together. They do not wait, because there is nothing to save.
             stop.waits = distribution.num_workers(self.strategy) == 1
             results = self._evaluate(step, make_eval_dataset, decode, stop)
         final = self._worth_printing({**results, "steps": step}, make_eval_dataset)
@@ -271,7 +271,8 @@ def result_line(results: Mapping[str, float]) -> str:
     """Return results as one line: `decode/accuracy=0.97 accuracy=0.99 loss=0.05 …`.
 
     The names are those in metrics.jsonl. Results of free decoding (`decode/…`) come first, then
-    those of teacher forcing. Other names with a slash and names with two slashes are omitted.
+    those of teacher forcing. Names with two slashes are omitted, and so are names with one slash
+    that do not begin with `decode/`.
 
     Args:
         results: dict from name to number.
