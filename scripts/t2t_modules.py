@@ -33,7 +33,7 @@ This page lists all {total} public names of `{folders}` in
 tensor2tensor 1.15.7, and what a [package](t2t_package.md) gets when it imports them.
 
 - {works} names work.
-- {refused} names can be imported, named and derived from. Using them raises an error with the text
+- {unsupported} names can be imported, named and derived from. Using them raises an error with the text
   that precedes them on this page. The same holds for names that are not listed.
 
 A package can also reach a module through another module of T2T that imports it. The lines
@@ -182,18 +182,18 @@ def page(names):
         lines += ["", f"## {folder}", ""]
         for module in sorted(module for module in names if module.split(".")[0] == folder):
             works = [name for name in names[module] if is_here(module, name)]
-            refused = [name for name in names[module] if name not in works]
-            counts = [counts[0] + len(works), counts[1] + len(refused)]
+            unsupported = [name for name in names[module] if name not in works]
+            counts = [counts[0] + len(works), counts[1] + len(unsupported)]
             lines.append(f"- `{module}`")
             lines += [f"    - works: {_listed(works)}"] * bool(works)
             carried = [name for name in imports.BY_MODULE.get(module, ()) if is_here(module, name)]
             lines += [f"    - imports: {_listed(carried)}"] * bool(carried)
             by_reason = {}
-            for name in refused:
+            for name in unsupported:
                 by_reason.setdefault(_reason(f"{module}.{name}"), []).append(name)
             lines += [f"    - {reason}: {_listed(some)}" for reason, some in by_reason.items()]
     head = _HEAD.format(
-        total=sum(counts), works=counts[0], refused=counts[1], folders="`, `".join(FOLDERS)
+        total=sum(counts), works=counts[0], unsupported=counts[1], folders="`, `".join(FOLDERS)
     )
     return head + "\n".join(lines) + "\n"
 

@@ -120,9 +120,9 @@ class Runner:
 
     def _check(self):
         if self._stop.requested:
-            raise Stopped("told to stop", self._stop.stopped("").exit_code)
+            raise Stopped("stopped by a signal", self._stop.stopped("").exit_code)
         if time.monotonic() >= self._deadline:
-            raise Stopped("the time is over")
+            raise Stopped("the time of --hours is over")
 
     def _process(self, arguments, output_dir, directory, record=None):
         """Run the trainer until it exits, and add its time to `record`."""

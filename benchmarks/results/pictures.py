@@ -4,11 +4,11 @@ from drawing import BLUE, COLOURS, GREEN, INK, ORANGE, PALE, SOFT, Drawing
 
 _LABEL, _AXIS, _ROW, _TOP = 350, 420, 24, 44  # pixels
 # (color, size) of each mark. Larger marks are drawn first, so that no mark is hidden.
-_MARKS = {"paper": (ORANGE, 15), "other": (GREEN, 13), "ours": (BLUE, 9)}
+_MARKS = {"paper": (ORANGE, 15), "other": (GREEN, 13), "ut_keras": (BLUE, 9)}
 _NAMES = {
     "paper": "paper",
     "other": "best other public result",
-    "ours": "ut_keras, one mark per seed",
+    "ut_keras": "ut_keras, one mark per seed",
 }
 # The size of a panel, the distance to the next one, and the panels in a row.
 _SIZE, _STEP, _COLUMNS = (170, 100), (244, 168), 4

@@ -40,7 +40,7 @@ class Headline(NamedTuple):
 class Row(NamedTuple):
     """A row of the summary, as text.
 
-    `points` is {"paper", "other", "ours": list of percentages of correct outputs}.
+    `points` is {"paper", "other", "ut_keras": list of percentages of correct outputs}.
     """
 
     what: str
@@ -177,7 +177,7 @@ def _row(headline, table, found):
         ours, values, seeds = mean.all, mean.values, mean.seeds
         what += f" ({mean.what})" if values and not mean.is_whole else ""
         other = other(mean.tasks) if callable(other) else other
-    points = {"paper": _numbers(paper.split(";")[-1]), "other": _numbers(other), "ours": values}
+    points = {"paper": _numbers(paper.split(";")[-1]), "other": _numbers(other), "ut_keras": values}
     return Row(
         what,
         headline.measure,

@@ -55,7 +55,7 @@ def test_a_tried_setting_has_flags_of_its_own(capsys):
 def test_nothing_starts_when_the_time_is_over(tmp_path, capsys):
     folders = [f"--{name}_dir={tmp_path}" for name in ("runs", "data", "tmp", "results")]
     assert run.main(["--table=scan", "--hours=0", *folders]) == 0
-    assert "the time is over. Run the same command again" in capsys.readouterr().out
+    assert "is over. Run the same command again" in capsys.readouterr().out
 
 
 TINY = """

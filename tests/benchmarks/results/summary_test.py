@@ -19,7 +19,7 @@ def _lines(tasks):
 def test_a_line_without_runs_has_the_papers_numbers_and_a_dash():
     rows = summary.rows(EVERY, made_up.lines())
     assert len(rows) == 13
-    assert all(row.ours == "—" and not row.seeds and not row.points["ours"] for row in rows)
+    assert all(row.ours == "—" and not row.seeds and not row.points["ut_keras"] for row in rows)
     assert rows[1].paper == "0.21 (0/20); 0.73 ± 0.89" and rows[1].other.startswith("6.98, ")
 
 
@@ -29,7 +29,7 @@ def test_means_are_of_the_same_tasks():
     assert row.paper == "0.38 (0/10); 1.15 ± 1.40"
     assert row.other.startswith("13.68, the best of ten runs ([andreamad8](https://")
     assert (row.ours, row.seeds) == ("2.00 (0/10)", "1")
-    assert row.points["ours"] == [98.0] and row.points["paper"] == [pytest.approx(98.85)]
+    assert row.points["ut_keras"] == [98.0] and row.points["paper"] == [pytest.approx(98.85)]
     assert summary.rows(EVERY, _lines(range(12, 21))) == summary.rows(EVERY, made_up.lines())
 
 
