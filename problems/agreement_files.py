@@ -137,9 +137,9 @@ def read_split(tmp_dir: str | None, split: str) -> Iterator[Example]:
     for row, number in zip(_read_table(path), _split_of_rows(path), strict=True):
         if number == _SPLITS.index(split):
             words = row["sentence"].split()
-            place = int(row["verb_index"]) - 1  # 1-based in the table
+            verb_index = int(row["verb_index"]) - 1  # 1-based in the table
             attractors = int(row["n_diff_intervening"])
-            yield Example(words[:place], words[place], None, row["verb_pos"], attractors)
+            yield Example(words[:verb_index], words[verb_index], None, row["verb_pos"], attractors)
 
 
 @functools.lru_cache(maxsize=1)
@@ -207,9 +207,9 @@ def read_linzen_testset(tmp_dir: str | None, split: str) -> Iterator[Example]:
             f"Received: {len(texts)} and {len(golds)}."
         )
     for text, (number, gold) in zip(texts, enumerate(golds, start=1), strict=True):
-        place, right, wrong, attractors = _fields(gold, 4, "subj_agr_filtered.gold", number)
+        verb_index, right, wrong, attractors = _fields(gold, 4, "subj_agr_filtered.gold", number)
         tag = "VBP" if third_person(right) == wrong else "VBZ"
-        yield Example(text.split()[: int(place)], right, wrong, tag, int(attractors))
+        yield Example(text.split()[: int(verb_index)], right, wrong, tag, int(attractors))
 
 
 def read_gulordava(tmp_dir: str | None, split: str) -> Iterator[Example]:
@@ -230,13 +230,13 @@ def read_edinburgh_nlu(tmp_dir: str | None, split: str) -> Iterator[Example]:
     """Yield the `Example`s of wiki-dev.txt or wiki-test.txt."""
     name = f"wiki-{split}.txt"
     for number, line in enumerate(_read_lines(tmp_dir, name)[1:], start=2):
-        sentence, _, place, tag, _, other = _fields(line, 6, name, number)
+        sentence, _, verb_index, tag, _, other = _fields(line, 6, name, number)
         words = sentence.split()
-        verb = words[int(place)]
+        verb = words[int(verb_index)]
         # If the verb is rare, the sentence contains its part of speech. The other form is then also
         # a part of speech.
         wrong = other_form(verb, tag, TAGS) or other
-        yield Example(words[: int(place)], verb, wrong, tag, None)
+        yield Example(words[: int(verb_index)], verb, wrong, tag, None)
 
 
 def _read_lines(tmp_dir, name):

@@ -75,7 +75,7 @@ _UNKNOWN = "<UNK>"
 
 def read(tmp_dir: str | None, name: str) -> Iterator[str]:
     """Yield the lines of `DEV`, `TEST`, `CONTROL` or `VOCAB`."""
-    paths = _look(tmp_dir, name)
+    paths = _find_local(tmp_dir, name)
     if not paths:
         raise DataError(
             f"tmp_dir must contain {name}, or only {DATASET.name} from {DATASET.url}. "
@@ -103,13 +103,13 @@ def passages(sentences: Iterable[str]) -> Iterator[str]:
         context = []
 
 
-def _look(tmp_dir, name):
+def _find_local(tmp_dir, name):
     return raw_text.find_local(tmp_dir, DATASET, name, f"{name}.gz")
 
 
 def _has_local_files(tmp_dir):
     """Return whether one of the files is in tmp_dir itself, outside of an archive."""
-    return any(_look(tmp_dir, name) for name in (DEV, TEST, CONTROL, VOCAB))
+    return any(_find_local(tmp_dir, name) for name in (DEV, TEST, CONTROL, VOCAB))
 
 
 def _read_lines(path):

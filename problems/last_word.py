@@ -25,15 +25,15 @@ def mean(value: Callable) -> Callable:
 
         targets = tf.cast(targets, tf.int32)
         if len(logits.shape) == 2:  # classes [B, V], targets [B, 1]
-            words, is_there = targets[:, 0], tf.fill(tf.shape(targets)[:1], True)
+            words, has_word = targets[:, 0], tf.fill(tf.shape(targets)[:1], True)
         else:
             is_end = tf.cast(targets == text_encoder.EOS, tf.int32)
             ends = tf.argmax(is_end, axis=1, output_type=tf.int32)  # 0 if there is no EOS
-            places = tf.maximum(ends - 1, 0)
-            words, is_there = tf.gather(targets, places, batch_dims=1), ends > 0
-            logits = tf.gather(logits, places, batch_dims=1)
+            positions = tf.maximum(ends - 1, 0)
+            words, has_word = tf.gather(targets, positions, batch_dims=1), ends > 0
+            logits = tf.gather(logits, positions, batch_dims=1)
         values, counts = value(tf.cast(logits, tf.float32), words, features)
-        weights = tf.cast(is_there & counts, tf.float32)
+        weights = tf.cast(has_word & counts, tf.float32)
         return tf.reduce_sum(tf.cast(values, tf.float32) * weights), tf.reduce_sum(weights)
 
     return function
@@ -48,8 +48,8 @@ def is_right(unknown_id: int = -1) -> Callable:
     def value(logits, words, features):
         import tensorflow as tf
 
-        right = tf.argmax(logits, axis=-1, output_type=tf.int32) == words
-        return right & (words != unknown_id), True
+        is_correct = tf.argmax(logits, axis=-1, output_type=tf.int32) == words
+        return is_correct & (words != unknown_id), True
 
     return value
 
@@ -68,8 +68,8 @@ def accuracy_from_context(unknown_id: int) -> Callable:
         is_word = tf.reduce_all([inputs != i for i in no_words], axis=0)
         scores = tf.gather(logits, inputs, batch_dims=1)
         best = tf.argmax(tf.where(is_word, scores, scores.dtype.min), axis=1)
-        right = tf.gather(inputs, best, batch_dims=1) == words
-        return right & (words != unknown_id), True
+        is_correct = tf.gather(inputs, best, batch_dims=1) == words
+        return is_correct & (words != unknown_id), True
 
     return mean(value)
 

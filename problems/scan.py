@@ -139,13 +139,13 @@ def add_primitive(primitive: str) -> Split:
     The phrase alone is repeated so that it is a tenth of the train examples.
     """
 
-    def is_made_of_it(command):
+    def contains_primitive(command):
         # For example, "jump left" contains "jump", but "turn around left" does not contain "turn
         # left".
         return any(f"{phrase} ".startswith(f"{primitive} ") for phrase in command.phrases)
 
     def split(found):
-        train, test = _partition(found, is_made_of_it)
+        train, test = _partition(found, contains_primitive)
         alone = next(command for command in test if command.text == primitive)
         test.remove(alone)
         return train + [alone] * round(len(train) / 9), test

@@ -33,14 +33,15 @@ _ALL = (1 << SIZE) - 1  # all numbers; a cell is a set of numbers as bits, 0 if 
 def _peers(cell):
     """Return the other cells in the row, column and box of a cell."""
 
-    def places(cell):
+    def row_column_box(cell):
         row, column = divmod(cell, SIZE)
         return row, column, (row // BOX_HEIGHT, column // BOX_WIDTH)
 
     return [
         other
         for other in range(SIZE * SIZE)
-        if other != cell and any(a == b for a, b in zip(places(cell), places(other), strict=True))
+        if other != cell
+        and any(a == b for a, b in zip(row_column_box(cell), row_column_box(other), strict=True))
     ]
 
 
@@ -107,31 +108,33 @@ def steps_to_solve(cells: list[int]) -> int | None:
     empty = [cell for cell, numbers in enumerate(cells) if not numbers]
     steps = 0
     while empty:
-        left = {cell: _left_for(cells, cell) for cell in empty}
-        singles = [cell for cell in empty if left[cell].bit_count() == 1]
+        candidates = {cell: _candidates(cells, cell) for cell in empty}
+        singles = [cell for cell in empty if candidates[cell].bit_count() == 1]
         if not singles:
             return None
         for cell in singles:
-            cells[cell] = left[cell]
+            cells[cell] = candidates[cell]
         empty = [cell for cell in empty if not cells[cell]]
         steps += 1
     return steps
 
 
-def _left_for(cells, cell):
-    taken = 0
+def _candidates(cells, cell):
+    used = 0
     for other in _PEERS[cell]:
-        taken |= cells[other]
-    return _ALL & ~taken
+        used |= cells[other]
+    return _ALL & ~used
 
 
 def _fill(cells, rng):
     """Fill the empty cells in place, and return whether a solution exists."""
-    left = {cell: _left_for(cells, cell) for cell, numbers in enumerate(cells) if not numbers}
-    if not left:
+    candidates = {
+        cell: _candidates(cells, cell) for cell, numbers in enumerate(cells) if not numbers
+    }
+    if not candidates:
         return True
-    cell = min(left, key=lambda cell: left[cell].bit_count())
-    numbers = [1 << n for n in range(SIZE) if left[cell] >> n & 1]
+    cell = min(candidates, key=lambda cell: candidates[cell].bit_count())
+    numbers = [1 << n for n in range(SIZE) if candidates[cell] >> n & 1]
     for i in rng.permutation(len(numbers)):
         cells[cell] = numbers[i]
         if _fill(cells, rng):

@@ -199,17 +199,22 @@ def _register(stem, variants, train, dev, test=(), base=_WmtProblem, **attribute
         **attributes: attributes of the class of the problem.
     """
     files = {
-        split: (given,) if isinstance(given, parallel_text.Corpus) else tuple(given)
-        for split, given in (("train", train), ("dev", dev), ("test", test))
-        if given
+        split: (corpora,) if isinstance(corpora, parallel_text.Corpus) else tuple(corpora)
+        for split, corpora in (("train", train), ("dev", dev), ("test", test))
+        if corpora
     }
     _, languages, _ = stem.split("_", 2)
-    said = {"files": files, "source": languages[:2], "target": languages[2:], **attributes}
+    class_attributes = {
+        "files": files,
+        "source": languages[:2],
+        "target": languages[2:],
+        **attributes,
+    }
     for variant in variants.split(" "):
         size = variant.removesuffix("_packed")
         rows = {"vocab_name": f"{stem}{size}"} if size != variant else {}
         bases = (packed.Packed, base) if rows else (base,)
-        problem.declare(f"{stem}{variant}", *bases, **said, **rows, **_VARIANTS[size])
+        problem.declare(f"{stem}{variant}", *bases, **class_attributes, **rows, **_VARIANTS[size])
 
 
 class _TwoVocabularies(translate.TranslateProblem):

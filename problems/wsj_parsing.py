@@ -183,8 +183,8 @@ def score(references: list[str], hypotheses: list[str]) -> dict[str, float]:
         closed = {symbol[1:] for symbol in symbols if symbol.startswith("/")}
         written, found, is_balanced = _parse(symbols, phrases | (closed - parts_of_speech))
         is_whole = is_balanced and len(written) == len(tags)
-        places = _word_offsets(tags, len(written))
-        gold, found = _brackets(gold, places), _brackets(found, places)
+        offsets = _word_offsets(tags, len(written))
+        gold, found = _brackets(gold, offsets), _brackets(found, offsets)
         in_references += gold.total()
         in_hypotheses += found.total()
         right += (gold & found).total()
@@ -246,13 +246,13 @@ def _word_offsets(tags, count):
     return [0, *itertools.accumulate(counted)]
 
 
-def _brackets(found, places):
+def _brackets(found, offsets):
     """Return the brackets to score, as a Counter. Their offsets do not count punctuation."""
     brackets: collections.Counter[tuple[str, int, int]] = collections.Counter()
     for label, start, end in found:
         label = _SUFFIX.sub("", label)
-        if places[start] < places[end] and label not in OUTERMOST:
-            brackets[_SAME.get(label, label), places[start], places[end]] += 1
+        if offsets[start] < offsets[end] and label not in OUTERMOST:
+            brackets[_SAME.get(label, label), offsets[start], offsets[end]] += 1
     return brackets
 
 

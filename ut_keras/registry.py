@@ -107,10 +107,10 @@ class Registry:
 def is_notebook_rerun(before: Any, now: Any) -> bool:
     """Return whether a function or class was defined again by the same notebook cell."""
 
-    def place(entry):
+    def qualified_name(entry):
         return getattr(entry, "__module__", None), getattr(entry, "__qualname__", None)
 
-    return place(before) == place(now) and place(now)[0] == "__main__"
+    return qualified_name(before) == qualified_name(now) and qualified_name(now)[0] == "__main__"
 
 
 def unknown_name_message(kind: str, name: object, known: Collection[str]) -> str:

@@ -170,10 +170,10 @@ def read_checkpoint(t2t_output_dir: str, *beginnings: str) -> dict[str, np.ndarr
     path = tf.train.latest_checkpoint(t2t_output_dir)
     if path is None or not os.path.exists(os.path.join(t2t_output_dir, "hparams.json")):
         is_folder = os.path.isdir(t2t_output_dir)
-        there = sorted(os.listdir(t2t_output_dir))[:5] if is_folder else "no such folder"
+        received = sorted(os.listdir(t2t_output_dir))[:5] if is_folder else "no such folder"
         raise ValueError(
             "t2t_output_dir must contain hparams.json and a checkpoint. "
-            f"Received: {t2t_output_dir} with {there}."
+            f"Received: {t2t_output_dir} with {received}."
         )
     reader = tf.train.load_checkpoint(path)
     names = reader.get_variable_to_shape_map()

@@ -65,13 +65,13 @@ class OnePass:
         Raises:
             DataError: if they come from another pass or from an unknown pass.
         """
-        there = self._written()
+        existing = self._written()
         path = own_files.find(self._data_dir, self._record, self._identity)
         known = json_file.read_own(path, self._identity)
-        if there and known != self._identity:
+        if existing and known != self._identity:
             raise DataError(
                 f"All splits of {self._filename} must come from one pass over its samples, or "
-                f"training sees evaluation data. Received: {', '.join(there)} in "
+                f"training sees evaluation data. Received: {', '.join(existing)} in "
                 f"{self._data_dir!r}, "
                 f"{'from another pass' if known else 'from an unknown pass'}. Remove these files."
             )

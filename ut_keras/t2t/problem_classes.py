@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ut_keras import problems
-from ut_keras.problems import text_problems as our_text
+from ut_keras.problems import text_problems as built_in_text
 from ut_keras.problems import translate as our_translate
 from ut_keras.problems.problem import DEFAULT_SEED, REGISTRY, Problem, Samples
 from ut_keras.t2t import hparam, naming, overridden, text_problems, translate
@@ -23,10 +23,10 @@ from ut_keras.text.text_encoder import store_new
 
 # Base class of a built-in problem -> base class in T2T.
 _BASES = {
-    our_text.Text2TextProblem: text_problems.Text2TextProblem,
-    our_text.Text2SelfProblem: text_problems.Text2SelfProblem,
-    our_text.Text2ClassProblem: text_problems.Text2ClassProblem,
-    our_text.TextConcat2ClassProblem: text_problems.TextConcat2ClassProblem,
+    built_in_text.Text2TextProblem: text_problems.Text2TextProblem,
+    built_in_text.Text2SelfProblem: text_problems.Text2SelfProblem,
+    built_in_text.Text2ClassProblem: text_problems.Text2ClassProblem,
+    built_in_text.TextConcat2ClassProblem: text_problems.TextConcat2ClassProblem,
     our_translate.TranslateProblem: translate.TranslateProblem,
 }
 
@@ -35,22 +35,26 @@ _BASES = {
 def find(class_name: str) -> type | None:
     """Return the class with the name `class_name`, or None if no text problem has it."""
     name = naming.camelcase_to_snakecase(class_name)
-    ours = problems.get(name) if name in REGISTRY else None
-    one_vocabulary = getattr(ours, "feature_encoders", find).__module__ == our_text.__name__
-    if not isinstance(ours, our_text.Text2TextProblem) or not one_vocabulary:
+    built_in = problems.get(name) if name in REGISTRY else None
+    one_vocabulary = (
+        getattr(built_in, "feature_encoders", find).__module__ == built_in_text.__name__
+    )
+    if not isinstance(built_in, built_in_text.Text2TextProblem) or not one_vocabulary:
         return None
-    if type(ours).generate_encoded_samples is not Problem.generate_encoded_samples:
+    if type(built_in).generate_encoded_samples is not Problem.generate_encoded_samples:
         return None  # the samples of this problem are not only texts
-    said = ("approx_vocab_size", "max_samples_for_vocab", "oov_token", "packed_length")
-    values = {"_built_in": ours, "name": name} | {name: getattr(ours, name, None) for name in said}
-    values["vocab_type"] = ours.vocab_type.replace("characters", "character")  # T2T's word
-    if isinstance(ours, our_text.Text2ClassProblem):
-        labels = list(ours.class_labels or ())
+    class_attributes = ("approx_vocab_size", "max_samples_for_vocab", "oov_token", "packed_length")
+    values = {"_built_in": built_in, "name": name} | {
+        name: getattr(built_in, name, None) for name in class_attributes
+    }
+    values["vocab_type"] = built_in.vocab_type.replace("characters", "character")  # T2T's word
+    if isinstance(built_in, built_in_text.Text2ClassProblem):
+        labels = list(built_in.class_labels or ())
         if not labels:
             return None
         values["num_classes"] = len(labels)
         values["class_labels"] = lambda self, data_dir: list(labels)
-    base = next(_BASES[cls] for cls in type(ours).__mro__ if cls in _BASES)
+    base = next(_BASES[cls] for cls in type(built_in).__mro__ if cls in _BASES)
     return type(class_name, (_BuiltInProblem, base), values)
 
 
@@ -70,24 +74,24 @@ class _BuiltInProblem:
 
     @property
     def vocab_filename(self) -> str:
-        ours = type(self._built_in)
-        is_said = ours.vocab_filename is not our_text.Text2TextProblem.vocab_filename
-        said_by: Any = self._built_in if is_said or ours.vocab_name else super()
-        return said_by.vocab_filename
+        built_in = type(self._built_in)
+        names_file = built_in.vocab_filename is not built_in_text.Text2TextProblem.vocab_filename
+        source: Any = self._built_in if names_file or built_in.vocab_name else super()
+        return source.vocab_filename
 
     def generate_samples(self, data_dir: str, tmp_dir: str | None, dataset_split: str) -> Samples:
         if not overridden.is_unchanged(self, "source_data_files"):
             return super().generate_samples(data_dir, tmp_dir, dataset_split)  # type: ignore[misc]
-        ours = self._built_in
+        built_in = self._built_in
         split = SPLIT_OF_FILES[dataset_split]
-        if split not in ours.splits:  # T2T's problems only distinguish training from evaluation
+        if split not in built_in.splits:  # T2T's problems only distinguish training from evaluation
             split = "dev"
-        if ours.vocab_type == "tokens":  # T2T's problems build this vocabulary here
+        if built_in.vocab_type == "tokens":  # T2T's problems build this vocabulary here
             path = os.path.join(data_dir, self.vocab_filename)
             if not os.path.exists(path):
-                store_new(ours.build_vocab(ours.texts_for_vocab(data_dir, tmp_dir)), path)
-        samples = ours.generate_samples(split, data_dir, tmp_dir, DEFAULT_SEED)
-        if not isinstance(ours, our_text.Text2ClassProblem):
+                store_new(built_in.build_vocab(built_in.texts_for_vocab(data_dir, tmp_dir)), path)
+        samples = built_in.generate_samples(split, data_dir, tmp_dir, DEFAULT_SEED)
+        if not isinstance(built_in, built_in_text.Text2ClassProblem):
             return samples
         t2t: Any = self
         labels = t2t.class_labels(data_dir)
