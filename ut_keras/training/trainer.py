@@ -60,6 +60,7 @@ class Trainer:
             is_training_run=self.optimizer is not None,
         )
         self._early_stopping = self.settings.early_stopping
+        self._is_language_model = False  # known from the first evaluation
         self._average: Any = None
         if decay := self.settings.moving_average_decay:
             self._average = moving_average.MovingAverage(self.model, self.strategy, decay)
@@ -111,7 +112,7 @@ class Trainer:
                     break
             loop.end()
         final = {**results, "steps": loop.step, "train_time": loop.seconds}
-        print(result_line(self._worth_printing(final, make_eval_dataset)), flush=True)
+        print(result_line(self._worth_printing(final)), flush=True)
         return results
 
     train_eval_and_decode = functools.partialmethod(continuous_train_and_eval, decode=True)
@@ -133,7 +134,7 @@ class Trainer:
             # together. They do not wait, because there is nothing to save.
             stop.waits = distribution.num_workers(self.strategy) == 1
             results = self._evaluate(step, make_eval_dataset, decode, stop)
-        final = self._worth_printing({**results, "steps": step}, make_eval_dataset)
+        final = self._worth_printing({**results, "steps": step})
         print(result_line(final), flush=True)
         self._summaries.close()
         return results
@@ -211,23 +212,23 @@ class Trainer:
 
     def _evaluate(self, step, make_eval_dataset, decode, stop, loop=None):
         """Evaluate, decode if requested, and record and return the results."""
-        evaluated = self.evaluator(
-            make_eval_dataset(), self.settings.eval_steps, stop.stops_evaluation
-        )
+        dataset = make_eval_dataset()
+        self._is_language_model = not self.free_decoder.can_decode(dataset)
+        evaluated = self.evaluator(dataset, self.settings.eval_steps, stop.stops_evaluation)
         if loop:
             loop.wait_for_checkpoint()
         if evaluated is None:
             raise _interrupted_evaluation(stop, loop)
         self._summaries.write_evaluation(step, evaluated)
-        shown = self._worth_printing(evaluated, make_eval_dataset)
+        shown = self._worth_printing(evaluated)
         shown = {name: value for name, value in shown.items() if "/" not in name}
         print(f"evaluation at step {step}: {result_line(shown)}", flush=True)
         decoded = self._decode(step, make_eval_dataset, stop, loop) if decode else {}
         return {**evaluated, **decoded}
 
-    def _worth_printing(self, results, make_eval_dataset):
+    def _worth_printing(self, results):
         """Return the results without those that say nothing about a language model."""
-        if self.free_decoder.can_decode(make_eval_dataset()):
+        if not self._is_language_model:
             return results
         return {name: results[name] for name in results if name not in _COMPARE_SEQUENCES}
 
