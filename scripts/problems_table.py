@@ -137,7 +137,8 @@ def _section(module, groups):
     columns = [set(column) for column in zip(*rows, strict=True)]
     common = [len(column) == 1 and (len(rows) > 1 or column == {""}) for column in columns]
     links = {file: None for name in _names(groups) for file in problems.get(name).raw_files}
-    urls = [f"[{file.name}]({file.url})" for file in links if file.url]
+    addresses = dict.fromkeys((file.name, file.url or file.page) for file in links)
+    urls = [f"[{name}]({address})" for name, address in addresses if address]
     lines = ["", f"## problems/{module}.py", ""]
     for title, value, is_common in zip(_COLUMNS, rows[0], common, strict=True):
         if is_common and value and not (title == "raw files" and urls):
