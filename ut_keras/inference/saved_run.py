@@ -190,9 +190,8 @@ class SavedRun:
 
         return found.batch(batch_size).map(batch)
 
-    # A str is a `Sequence[str]` for mypy, so its overload overlaps with the next one.
     @overload
-    def translate(  # type: ignore[overload-overlap]
+    def translate(
         self,
         texts: str,
         beam_size: int = 4,
@@ -241,7 +240,7 @@ class SavedRun:
         return [beams[0][0] for beams in self.generate(texts, beam_size, **options)]
 
     @overload
-    def generate(  # type: ignore[overload-overlap]
+    def generate(
         self, texts: str, beam_size: int = 1, **options: Any
     ) -> list[tuple[str, float]]: ...
 
@@ -290,6 +289,7 @@ class SavedRun:
 
         return padding.map_batches(padding.plan(list(map(len, rows)), _IDS, _ROWS), write)
 
+    # A str is a `Sequence[str]` for mypy, so its overload overlaps with the next one.
     @overload
     def classify(self, texts: str) -> str: ...  # type: ignore[overload-overlap]
 
