@@ -48,7 +48,7 @@ class StoppedBySignal(KeyboardInterrupt):
 
 
 _STOPPING = "stopping…"
-_STOPPING_LATER = "stopping after the current step. A second Ctrl-C stops without saving."
+_STOPPING_LATER = "stopping after the current step. A second Ctrl-C stops at once."
 _GRACE_SECONDS = 0.3  # before a signal is acknowledged; most commands have ended by then
 _stop_requests: list["StopRequest"] = []  # the open ones, the innermost last
 
