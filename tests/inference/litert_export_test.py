@@ -9,6 +9,7 @@ import tensorflow as tf
 from tests.decoding import cache_test
 from tests.inference import export_models
 from ut_keras import export, hparams, models
+from ut_keras.decoding import traces
 
 LENGTH, ROOM = 6, 4
 SOURCES = [[5, 3, 7, 2, 6, 1], [4, 1], [9, 8, 1]]
@@ -165,7 +166,7 @@ def test_quantized_export(tmp_path):
     assert errors[""] < 1e-4 < errors["int8"] < 0.3
     # Searches in this process write in place as before.
     model.generate({"inputs": [source]}, decode_length=2)
-    [search] = model._searches.values()
+    [search] = traces.of(model).values()
     assert "InplaceUpdate" in str(search.get_concrete_function().graph.as_graph_def())
 
 

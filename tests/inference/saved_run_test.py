@@ -15,6 +15,7 @@ from tests.models import examples
 from ut_keras import optimizers, pretrained, problems
 from ut_keras.bin import datagen, decoder
 from ut_keras.checkpoints import checkpoint
+from ut_keras.decoding import traces
 from ut_keras.errors import DataError, UsageError
 from ut_keras.inference import feature_record, line_encoding, saved_run, text_model
 from ut_keras.text import text_encoder
@@ -107,15 +108,16 @@ def test_generate_traces_once_for_all_values(loaded):
         assert [score for _, score in beams] == pytest.approx(wanted.scores[0].numpy().tolist())
 
     number = None
+    compiled = traces.of(model)
     for i in range(3):
         searching = {"beam_size": 2, "alpha": 0.2 * i, "decode_length": 2 + i}
         compare({**searching, "min_length": 1 + i, "eos_penalty": 0.5 + i})
         compare({"temperature": 0.5 + i, "seed": i, "top_k": i, "top_p": 0.5, "decode_length": 3})
         if i:
-            assert len(model._searches) == number
-        number = len(model._searches)
-    traces = (search.experimental_get_tracing_count() for search in model._searches.values())
-    assert set(traces) == {1}
+            assert len(compiled) == number
+        number = len(compiled)
+    counts = (search.experimental_get_tracing_count() for search in compiled.values())
+    assert set(counts) == {1}
 
 
 def test_generate_samples_differ_between_batches(loaded):

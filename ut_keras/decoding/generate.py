@@ -1,4 +1,4 @@
-"""The implementation of `model.generate`: checks the options and runs a compiled search.
+"""The implementation of `model.generate`: checks the features and runs a compiled search.
 
 One trace of the search serves all batch sizes, lengths and values of numeric options. Only options
 that change the graph, such as the number of beams, require a new trace.
@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -20,7 +19,9 @@ from ut_keras.decoding import (
     parallel_batch,
     row_groups,
     score,
+    traces,
 )
+from ut_keras.decoding.decoded_model import DecodedModel
 from ut_keras.decoding.options import NUMBERS, Options
 from ut_keras.layers.basic import embedding
 from ut_keras.layers.basic.signature import Shape, StepInputs
@@ -30,11 +31,15 @@ _OMITTED_AT_ZERO = ("eos_penalty", "temperature", "min_length")  # at 0 the grap
 
 
 def generate(
-    model: keras.Model, features: Mapping[str, Any], options: Options
+    model: DecodedModel, features: Mapping[str, Any], options: Options
 ) -> beam_search.Decoded:
-    """Return the outputs of a model, see `Seq2Seq.generate`."""
-    options.check()
-    model.check_steps(options.num_steps, options.exit_threshold)
+    """Return the outputs of a model, see `Seq2Seq.generate`.
+
+    Args:
+        model: `DecodedModel`.
+        features: dict with the ids of the sources or prompts.
+        options: checked `Options`; the model supports their num_steps and exit_threshold.
+    """
     vocab_size = model.specs["targets"].vocab_size
     if options.beam_size > vocab_size:
         raise ValueError(
@@ -116,7 +121,7 @@ def _graph_options(options):
     return dataclasses.replace(options, **{**others, **switches}, forced_prefix=has_prefix)
 
 
-def compiled_search(model: keras.Model, source_shape: Shape, graph: Options) -> Callable[..., Any]:
+def compiled_search(model: DecodedModel, source_shape: Shape, graph: Options) -> Callable[..., Any]:
     """Return the search as a `tf.function`, traced at its first call.
 
     Args:
@@ -128,8 +133,8 @@ def compiled_search(model: keras.Model, source_shape: Shape, graph: Options) -> 
         Function (rows, values) -> `Decoded`. `rows` has {"source_features", "forced_prefix"},
         `values` the scalars of `NUMBERS` and the seed, int32 [2].
     """
-    searches = model.__dict__.setdefault("_searches", {})
-    key = (graph, *source_shape[2:])  # a trace is reused only for sources of the same rank
+    searches = traces.of(model)
+    key = (_search, graph, *source_shape[2:])  # a trace is reused only for sources of the same rank
     if key not in searches:
 
         def run(rows, values):
@@ -150,7 +155,7 @@ def compiled_search(model: keras.Model, source_shape: Shape, graph: Options) -> 
 
 
 def fixed_search(
-    model: keras.Model, source_features: Mapping[str, tf.Tensor], options: Options
+    model: DecodedModel, source_features: Mapping[str, tf.Tensor], options: Options
 ) -> beam_search.Decoded:
     """Return the outputs of a search whose graph has static shapes only, for runtimes like LiteRT.
 
@@ -234,7 +239,7 @@ def _constraint(graph, values):
     return constrain
 
 
-def _source_features(model, features):
+def _source_features(model: DecodedModel, features: Mapping[str, Any]) -> dict[str, tf.Tensor]:
     """Return {"inputs": …}, or {"prompt": …} for a language model, as int32 tensors."""
     if model.encoder is not None:
         if "inputs" not in features:

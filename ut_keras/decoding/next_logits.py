@@ -2,19 +2,20 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
-import keras
 import tensorflow as tf
 
 from ut_keras.decoding import prefix as prefix_lib
+from ut_keras.decoding.decoded_model import CachedModel, DecodedModel, RecurrentModel
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 
 _LOG = logging.getLogger("ut_keras")
+_WARNED = "_warned_not_cached"  # in the `__dict__` of a model: the log has its warning
 
 
 def make(
-    model: keras.Model,
+    model: DecodedModel,
     source_features: Mapping[str, tf.Tensor],
     beams: int,
     max_length: Any,
@@ -24,9 +25,9 @@ def make(
     """Return the next-logits function of a model, and the cache for its first call.
 
     Args:
-        model: a model with `extend`, such as a `Transformer`; or a recurrent model with `start`,
-            `read` and `read_all`, such as an `LSTMSeq2seq`. The cache of a recurrent model is its
-            state, whose size does not depend on the length of the prefix.
+        model: a `CachedModel`, such as a `Transformer`; or a `RecurrentModel`, such as an
+            `LSTMSeq2seq`. The cache of a recurrent model is its state, whose size does not depend
+            on the length of the prefix.
         source_features: {"inputs": int32 [B, S]}, or {"prompt": int32 [B, P]} for a language model.
         beams: int K.
         max_length: int32 scalar, the maximum number of generated tokens. If it is a Python int,
@@ -39,9 +40,9 @@ def make(
         (next_logits, cache), see `beam_search`.
     """
     reason = model.why_not_cached
-    if use_cache and reason and not getattr(model, "_warned_not_cached", False):
+    if use_cache and reason and not vars(model).get(_WARNED):
         _LOG.warning("Decoding recomputes the complete prefix for every token: %s.", reason)
-        model._warned_not_cached = True
+        vars(model)[_WARNED] = True
     memory = None
     if model.encoder is not None:
         memory = model.project_memory(model.encode(source_features, inputs), source_features)
@@ -50,12 +51,23 @@ def make(
         return _uncached(model, memory, prompt, beams, inputs), ()
     source = next(iter(source_features.values()))
     if model.is_recurrent:
-        return _recurrent(model, memory, prompt, tf.shape(source)[0], beams)
+        recurrent = cast(RecurrentModel, model)
+        return _recurrent(recurrent, memory, prompt, tf.shape(source)[0], beams)
     batch_size = source.shape[0] or tf.shape(source)[0]
-    return _cached(model, memory, prompt, batch_size, beams, max_length, inputs)
+    cached = cast(CachedModel, model)
+    return _cached(cached, memory, prompt, batch_size, beams, max_length, inputs)
 
 
-def _cached(model, memory, prompt, batch_size, beams, max_length, inputs):
+def _cached(
+    model: CachedModel,
+    memory: Any,
+    prompt: tf.Tensor | None,
+    batch_size: Any,
+    beams: int,
+    max_length: Any,
+    inputs: StepInputs,
+) -> tuple[Callable[..., Any], Any]:
+    """Return a function that decodes one position with a cache, and the cache."""
     prompt_length = 0 if prompt is None else tf.shape(prompt)[1]
     inputs = inputs._replace(num_steps=inputs.num_steps or model.num_steps)
     prefixes = prefix_lib.PrefixCache(
@@ -81,7 +93,9 @@ def _cached(model, memory, prompt, batch_size, beams, max_length, inputs):
     return next_logits, prefix
 
 
-def _uncached(model, memory, prompt, beams, inputs):
+def _uncached(
+    model: DecodedModel, memory: Any, prompt: tf.Tensor | None, beams: int, inputs: StepInputs
+) -> Callable[..., Any]:
     """Return a function without a cache, which reads the complete prefix for every token."""
     memory = _map_tensors(lambda part: tf.repeat(part, beams, axis=0), memory)
     if prompt is not None:
@@ -102,7 +116,10 @@ def _uncached(model, memory, prompt, beams, inputs):
     return next_logits
 
 
-def _recurrent(model, memory, prompt, batch_size, beams):
+def _recurrent(
+    model: RecurrentModel, memory: Any, prompt: tf.Tensor | None, batch_size: Any, beams: int
+) -> tuple[Callable[..., Any], Any]:
+    """Return a function that decodes one position from the last state, and the first state."""
     memory = _map_tensors(lambda part: tf.repeat(part, beams, axis=0), memory)
     state = model.start(memory, batch_size * beams)
     first = tf.zeros([batch_size, beams], tf.int32)  # the decoder's input at the first position

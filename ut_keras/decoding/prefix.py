@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from ut_keras.decoding import beam_search
+from ut_keras.decoding.decoded_model import CacheOwner
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 
@@ -36,7 +37,7 @@ class Prefix(NamedTuple):
 class PrefixCache:
     """Allocates columns for the next positions and computes their attention masks."""
 
-    decoder: Any  # a `Depth`
+    decoder: CacheOwner
     batch_size: Any  # int32 scalar B
     beams: int  # K
     prompt_length: Any  # int32 scalar or int: number of positions before the first generated token

@@ -7,9 +7,10 @@ require_equal_lengths(model, ids, …)     ids; in a graph, which cannot split a
 
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 import tensorflow as tf
+
+from ut_keras.decoding.decoded_model import DecodedModel
 
 
 class Group(NamedTuple):
@@ -19,15 +20,14 @@ class Group(NamedTuple):
     ids: tf.Tensor  # int32 [n, length]
 
 
-def why_equal_lengths(model: keras.Model) -> str:
+def why_equal_lengths(model: DecodedModel) -> str:
     """Return why the examples of a batch must have one length, or "" if padding has no effect."""
     if model.encoder is None:
         return "a prompt is continued after its last id"
-    reason: str = model.why_source_padding_matters
-    return reason
+    return model.why_source_padding_matters
 
 
-def split(model: keras.Model, ids: tf.Tensor, per_example_length: bool) -> list[Group]:
+def split(model: DecodedModel, ids: tf.Tensor, per_example_length: bool) -> list[Group]:
     """Split a batch into groups without padding, if padding would change the outputs.
 
     The padding on both sides of prompts is removed. The padding after sources is removed only if it
@@ -63,7 +63,7 @@ def split(model: keras.Model, ids: tf.Tensor, per_example_length: bool) -> list[
 
 
 def require_equal_lengths(
-    model: keras.Model, ids: tf.Tensor, per_example_length: bool
+    model: DecodedModel, ids: tf.Tensor, per_example_length: bool
 ) -> tf.Tensor:
     """Return the ids with an assertion that `split` would not change them.
 
@@ -81,7 +81,7 @@ def require_equal_lengths(
         return tf.identity(ids)
 
 
-def _padding_matters(model: keras.Model, ids: Any, per_example_length: bool) -> bool:
+def _padding_matters(model: DecodedModel, ids: Any, per_example_length: bool) -> bool:
     """Return whether padding at the ends of examples would change their outputs."""
     if ids.shape.rank != 2:  # stories have a fixed size
         return False

@@ -1,26 +1,28 @@
 """Log probabilities of given targets, and the number of steps of each position."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import keras
 import tensorflow as tf
 
-from ut_keras.decoding import parallel_batch
+from ut_keras.decoding import parallel_batch, traces
+from ut_keras.decoding.decoded_model import DecodedModel, ForwardOutput
 from ut_keras.decoding.options import Options
 from ut_keras.ops import compiled, log_softmax
 
 
 def score(
-    model: keras.Model,
+    model: DecodedModel,
     features: Mapping[str, Any],
     num_steps: int | None = None,
     exit_threshold: float | None = None,
 ) -> tf.Tensor:
-    """Return the log probability of each target, see `Seq2Seq.score`."""
+    """Return the log probability of each target, see `Seq2Seq.score`.
+
+    The model must support num_steps and exit_threshold.
+    """
     if "targets" not in features:
         raise ValueError(f"features must hold 'targets'. Received: {sorted(features)}.")
-    model.check_steps(num_steps, exit_threshold)
     features = {name: tf.cast(features[name], tf.int32) for name in model.specs if name in features}
     rows = features["targets"].shape[:1]
     for name, ids in features.items():
@@ -33,7 +35,7 @@ def score(
 
 
 def steps(
-    model: keras.Model,
+    model: DecodedModel,
     source_features: Mapping[str, tf.Tensor],
     target_ids: tf.Tensor,
     options: Options,
@@ -89,15 +91,21 @@ def _ponder_times(output, features):
     return tuple(ponder_times)
 
 
-def _compiled(model, function, features, num_steps, exit_threshold):
+def _compiled(
+    model: DecodedModel,
+    function: Callable[[ForwardOutput, Any], Any],
+    features: Mapping[str, tf.Tensor],
+    num_steps: int | None,
+    exit_threshold: float | None,
+) -> Callable[..., Any]:
     """Compile a function of the model's output and features, for all batch sizes and lengths."""
-    traces = model.__dict__.setdefault("_scores", {})
+    kept = traces.of(model)
     # Sentences have a fixed number of words, which their embedding requires.
     shapes = {
         name: (None, None, *ids.shape[2:])[: ids.shape.rank] for name, ids in features.items()
     }
     key = (function, num_steps, exit_threshold, *shapes.items())
-    if key not in traces:
+    if key not in kept:
 
         def run(features):
             output = model.forward(
@@ -106,5 +114,5 @@ def _compiled(model, function, features, num_steps, exit_threshold):
             return function(output, features)
 
         signature = {name: tf.TensorSpec(shape, tf.int32) for name, shape in shapes.items()}
-        traces[key] = compiled.function(run, [signature])
-    return traces[key]
+        kept[key] = compiled.function(run, [signature])
+    return kept[key]

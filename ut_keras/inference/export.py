@@ -15,22 +15,20 @@ A program that loads the SavedModel must `import tensorflow_text`; a server must
 operations of TensorFlow Text. docs/serving.md has examples.
 """
 
-import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from ut_keras.decoding import score as score_lib
+from ut_keras.decoding import traces
 from ut_keras.decoding.options import Options, current_names
 from ut_keras.files import file_error, whole_file
 from ut_keras.inference import padding, text_model
 from ut_keras.ops import custom_gradient, finite
 from ut_keras.text.text_encoder_base import TextEncoder
-
-_TRACES = ("_searches", "_scores")  # attributes in which a model keeps its compiled functions
 
 
 @custom_gradient.disabled()
@@ -82,7 +80,7 @@ def _module(texts, search):
     module = tf.Module()
     module.encoders = list(texts.encoder_ops.values())
     module.weights = [variable.value for variable in texts.model.variables]
-    with fresh_traces(texts.model):
+    with traces.fresh(texts.model):
         signatures = {
             name: tf.function(
                 function, input_signature=specs, autograph=False
@@ -155,15 +153,3 @@ def _generate_from_ids(texts, search, inputs, feature, returns_steps):
         named_steps = zip(("source_steps", "target_steps"), steps, strict=True)
         results.update((name, values) for name, values in named_steps if values is not None)
     return results
-
-
-@contextlib.contextmanager
-def fresh_traces(model: keras.Model) -> Iterator[None]:
-    """Context without a model's traces, which contain custom gradients, to trace signatures."""
-    kept = {name: model.__dict__.pop(name) for name in _TRACES if name in model.__dict__}
-    try:
-        yield
-    finally:
-        for name in _TRACES:
-            model.__dict__.pop(name, None)
-        model.__dict__.update(kept)

@@ -28,10 +28,11 @@ import keras
 import tensorflow as tf
 
 from ut_keras.decoding import generate as generate_lib
+from ut_keras.decoding import traces
 from ut_keras.decoding.options import Options, current_names
 from ut_keras.files import file_error, whole_file
 from ut_keras.hparam_schema import limits
-from ut_keras.inference import export, padding
+from ut_keras.inference import padding
 from ut_keras.inference.predictor import Predictor
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.ops import custom_gradient, finite, litert
@@ -80,7 +81,7 @@ def export_litert(
     if search.num_steps is not None:
         model = model.with_steps(search.num_steps)
     with (
-        export.fresh_traces(model),
+        traces.fresh(model),
         custom_gradient.disabled(),
         litert.tracing(),
         tempfile.TemporaryDirectory() as folder,

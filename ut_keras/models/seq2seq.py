@@ -418,6 +418,8 @@ class Seq2Seq(keras_model.KerasModel):
         parsed = Options(beam_size, alpha, decode_length, **current_names(options))
         # The prompt of a language model may be either feature.
         self._check_ids(features, ["inputs"] if "inputs" in self.specs else ["inputs", "targets"])
+        parsed.check()
+        self.check_steps(parsed.num_steps, parsed.exit_threshold)
         return generate_lib.generate(self, features, parsed)
 
     def score(
@@ -442,6 +444,7 @@ class Seq2Seq(keras_model.KerasModel):
         """
         self._check_writes_symbols("score")
         self._check_ids(features, list(self.specs))
+        self.check_steps(num_steps, exit_threshold)
         return score_lib.score(self, features, num_steps, exit_threshold)
 
     def _check_ids(self, features, names):
