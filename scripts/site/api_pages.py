@@ -63,7 +63,6 @@ PAGES = {
         (
             "ut_keras/inference/run_directory.py",
             "ut_keras/inference/predictor.py",
-            "ut_keras/inference/padding.py",
             "ut_keras/inference/*.py",
         ),
     ),

@@ -8,8 +8,8 @@ from tests.bin import decoder_problems
 from tests.bin.decoder_run import Run, lines_of, write_source
 from tests.training import toy
 from ut_keras import problems
-from ut_keras.decoding import parallel_batch
-from ut_keras.inference import decode_hparams, padding, text_model
+from ut_keras.decoding import batch_plan, parallel_batch
+from ut_keras.inference import decode_hparams, text_model
 from ut_keras.text.text_encoder import cut_at_eos
 
 _GLOBAL = {
@@ -58,7 +58,7 @@ def test_classifier_decodes_one_label_per_line(tmp_path, model, parts, options, 
     found = text_model.TextModel(run.model, encoders).generate(tf.constant(lines))
     assert [text.decode() for text in found.texts[:, 0].numpy()] == expected
     np.testing.assert_allclose(found.scores[:, 0], scores, rtol=1e-4, atol=1e-5)
-    inputs = padding.pad([encoders["inputs"].encode(line) + [1] for line in lines])
+    inputs = batch_plan.pad([encoders["inputs"].encode(line) + [1] for line in lines])
     targets = np.array([encoders["targets"].encode(label) for label in expected])
     batch = tf.data.Dataset.from_tensors(({"inputs": inputs, "targets": targets}, targets))
     evaluate = toy.free_decoder(run.model, decode_hparams.parse(""))

@@ -24,7 +24,7 @@ class Decoded:
 
     class_labels = False
     encoder = decoder = "some"
-    why_source_padding_matters = ""
+    why_source_padding_matters = why_encoder_padding_matters = ""
 
     def generate(self, inputs, **settings):
         return beam_search.Decoded(tf.constant(DECODED[:, None]), tf.zeros([len(DECODED), 1]))

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tests.decoding import cache_test
 from tests.inference import export_models
 from ut_keras import hparams, models
-from ut_keras.inference import padding
+from ut_keras.decoding import batch_plan
 from ut_keras.inference.predictor import Predictor
 from ut_keras.inference.text_model import TextModel
 
@@ -23,11 +23,11 @@ def _global_model():
 def test_predictor_outputs_do_not_depend_on_the_batch():
     model, encoders = _global_model()
     predictor = Predictor(model)
-    assert padding.why_equal_lengths(model)
+    assert batch_plan.why_equal_lengths(model)
     rows = export_models.rows(encoders, ["1 0 3", "0", "9 8 7 1 2 5", "4 4 1", "0 3"])
     options = {"beam_size": 2, "decode_length": 3}
     alone = [predictor([row], **options)[0] for row in rows]
-    batch = predictor(padding.trim(export_models.padded(rows)), **options)
+    batch = predictor(batch_plan.trim(export_models.padded(rows)), **options)
     for found in (predictor(rows, **options), batch):
         for here, there in zip(found, alone, strict=True):
             # As many columns as the longest output of a batch.

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.models import examples
-from ut_keras.inference import padding
+from ut_keras.decoding import batch_plan
 
 DOCS = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "decoding.md")
 _V2 = "self_attention_type=dot_product_relative_v2,max_relative_position=3"
@@ -42,12 +42,14 @@ def test_padding_changes_outputs_as_documented(row):
     model = examples.make(kind, overrides)
     names = [name for name in examples.features(kind) if not model.class_labels or name == "inputs"]
     assert [name for name in names if _changed_by_padding(model, kind, name)] == expected.split()
-    assert padding.why_equal_lengths(model)
+    assert batch_plan.why_equal_lengths(model)
     assert bool(model.why_target_padding_matters) == ("targets" in expected)
     if cure:
         model = examples.make(kind, f"{overrides},{cure}".strip(","))
         assert not any(_changed_by_padding(model, kind, name) for name in names)
-        assert not padding.why_equal_lengths(model) + padding.why_equal_lengths(model, scores=True)
+        assert not batch_plan.why_equal_lengths(model) + batch_plan.why_equal_lengths(
+            model, scores=True
+        )
 
 
 def test_convolved_values_are_masked():
@@ -71,5 +73,5 @@ def test_examples_that_may_share_a_batch(kind):
     encoders = ("encoder", "plain_encoder", "tagger")
     prompts_and_encoders = kind.endswith("language_model") or kind in encoders
     attends_to_padding = kind in ("lstm_attention", "lstm_bidirectional", "lstm_classifier")
-    assert bool(padding.why_equal_lengths(model)) == (prompts_and_encoders or attends_to_padding)
+    assert bool(batch_plan.why_equal_lengths(model)) == (prompts_and_encoders or attends_to_padding)
     assert not model.why_target_padding_matters and not model.why_not_cached

@@ -4,7 +4,7 @@ import pytest
 from tests import t2t_golden_test as t2t
 from tests.models import examples
 from ut_keras import hparam_schema, t2t_import
-from ut_keras.inference import padding
+from ut_keras.decoding import batch_plan
 
 PREFIX = "transformer_encoder/"
 
@@ -64,7 +64,7 @@ def test_unidirectional_encoder_is_causal(kind):
 def test_class_ignores_padding(kind, overrides):
     """Padding changes neither the class nor the loss."""
     model, features = examples.make(kind, overrides), examples.features(kind)
-    assert not padding.why_equal_lengths(model)
+    assert not batch_plan.why_equal_lengths(model)
 
     def read(**changed):
         batch = {**features, **changed}
@@ -78,7 +78,7 @@ def test_class_ignores_padding(kind, overrides):
     np.testing.assert_allclose(loss_of_wider, loss, rtol=1e-5)
     alone, _ = read(inputs=features["inputs"][1:2, :3], targets=features["targets"][1:2])
     np.testing.assert_allclose(alone, logits[1:2], atol=1e-5)
-    assert "class_label_pooling=mean" in padding.why_equal_lengths(examples.shared(kind))
+    assert "class_label_pooling=mean" in batch_plan.why_equal_lengths(examples.shared(kind))
 
 
 def test_decoder_rejects_class_label_pooling():

@@ -64,7 +64,7 @@ class ToyModel(keras.Model):
 
     class_labels = False
     encoder = decoder = "one"  # The model has an encoder and a decoder.
-    why_source_padding_matters = ""
+    why_source_padding_matters = why_encoder_padding_matters = ""
 
     def generate(self, features, beam_size, alpha, decode_length, per_example_length):
         del beam_size, alpha, decode_length, per_example_length

@@ -72,6 +72,14 @@ class DecodedModel(Protocol):
     def why_source_padding_matters(self) -> str:
         """Why padding after a source changes the outputs."""
 
+    @property
+    def why_target_padding_matters(self) -> str:
+        """Why padding after given targets changes their scores."""
+
+    @property
+    def why_encoder_padding_matters(self) -> str:
+        """Why padding changes the outputs of a model without a decoder."""
+
     def prompt(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor | None:
         """Return the tokens that the decoder reads before it generates, int32 [B, P], or None."""
 

@@ -13,11 +13,11 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras.decoding import (
+    batch_plan,
     beam_search,
     constraints,
     next_logits,
     parallel_batch,
-    row_groups,
     score,
     traces,
 )
@@ -51,9 +51,9 @@ def generate(
     prefix = _forced_prefix(options.forced_prefix, source, vocab_size)
     seed = np.random.randint(2**31) if options.seed is None else options.seed % 2**31
     if not tf.executing_eagerly():
-        source = row_groups.require_equal_lengths(model, source, options.per_example_length)
+        source = batch_plan.require_equal_lengths(model, source, options.per_example_length)
         return _search_group(model, {name: source}, prefix, seed, options)
-    groups = row_groups.split(model, source, options.per_example_length)
+    groups = batch_plan.split(model, source, options.per_example_length)
     parts = [
         _search_group(
             model,

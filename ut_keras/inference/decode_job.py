@@ -3,8 +3,8 @@
     results = decode(setup, rows)                 the beams of each sequence, as texts
     results = score(setup, targets, sources)      [score] of each target
 
-`setup` is a `decoder_setup.Setup`, the parsed flags. The functions plan batches (`padding.plan`),
-run them (`Predictor`) and save their results (`journal`). An interrupted job resumes from its
+`setup` is a `decoder_setup.Setup`, the parsed flags. The functions plan batches (`batch_plan`), run
+them (`Predictor`) and save their results (`journal`). An interrupted job resumes from its
 journal.
 """
 
@@ -158,16 +158,16 @@ def _plan(setup, predictor, lengths, num_beams):
     Args:
         num_beams: int. 0: targets are scored.
     """
-    from ut_keras.inference import padding
+    from ut_keras.decoding import batch_plan
 
     most = setup.values["batch_size"]
-    same_length = bool(padding.why_equal_lengths(predictor.model, scores=not num_beams))
+    same_length = bool(batch_plan.why_equal_lengths(predictor.model, scores=not num_beams))
     if same_length and not num_beams:  # source and target would both need one length
         most = 1
     tokens = 0 if most else max(1, _MAX_POSITIONS // max(1, num_beams))
     filled = [number for number, length in enumerate(lengths) if length]
     filled_lengths = [lengths[number] for number in filled]
-    batches = padding.plan(filled_lengths, tokens, most or MAX_EXAMPLES, same_length)
+    batches = batch_plan.plan(filled_lengths, tokens, most or MAX_EXAMPLES, same_length)
     return [[filled[index] for index in batch] for batch in batches]
 
 

@@ -22,11 +22,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ut_keras.decoding import batch_plan, traces
 from ut_keras.decoding import score as score_lib
-from ut_keras.decoding import traces
 from ut_keras.decoding.options import Options, current_names
 from ut_keras.files import file_error, whole_file
-from ut_keras.inference import padding, text_model
+from ut_keras.inference import text_model
 from ut_keras.ops import custom_gradient, finite
 from ut_keras.text.text_encoder_base import TextEncoder
 
@@ -136,7 +136,7 @@ def _generate_from_ids(texts, search, inputs, feature, returns_steps):
     checks = [(tf.reduce_all((inputs >= 0) & (inputs < size)), f"ids in [0, {size})")]
     if most and is_flat:
         checks.append((tf.shape(inputs)[1] <= most, f"at most {most} ids"))
-    reason = padding.why_equal_lengths(texts.model)
+    reason = batch_plan.why_equal_lengths(texts.model)
     if reason and is_flat and search.get("per_example_length", True):
         checks.append((tf.reduce_all(inputs != 0), f"of one length, without padding (0): {reason}"))
     asserted = [

@@ -15,7 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras.data.reading import packing, readable
-from ut_keras.inference import decode_hparams, padding
+from ut_keras.decoding import batch_plan
+from ut_keras.inference import decode_hparams
 from ut_keras.inference.predictor import Predictor
 from ut_keras.process import live_line
 from ut_keras.text.text_encoder_base import cut_at_eos
@@ -74,7 +75,7 @@ class FreeDecoder:
         with live_line.ProgressLine("free decoding, examples", total) as line:
             for features, targets, *_ in readable.batches(self._batches(dataset)):
                 inputs = features["inputs"].numpy()
-                found = self._predictor(padding.trim(inputs), **options)
+                found = self._predictor(batch_plan.trim(inputs), **options)
                 decoded = [beams.ids[0] for beams in found]
                 for sample in map(self._sample, inputs, targets.numpy(), decoded):
                     counts += _count(sample)

@@ -27,12 +27,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ut_keras.decoding import batch_plan, traces
 from ut_keras.decoding import generate as generate_lib
-from ut_keras.decoding import traces
 from ut_keras.decoding.options import Options, current_names
 from ut_keras.files import file_error, whole_file
 from ut_keras.hparam_schema import limits
-from ut_keras.inference import padding
 from ut_keras.inference.predictor import Predictor
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.ops import custom_gradient, finite, litert
@@ -113,7 +112,7 @@ def _source_shape(model, source_length):
             )
         return None
     is_story = model.specs["inputs"].modality == "sentences"
-    reason = padding.why_equal_lengths(model)
+    reason = batch_plan.why_equal_lengths(model)
     if reason and not (is_story and not model.hparams.trim_stories):
         raise ValueError(
             "Padding must not change the output of a LiteRT model, because its sources have one "

@@ -6,7 +6,7 @@
     predictor.generate(ids, beam_size=4)    `Decoded` for one batch, eagerly or in a graph
 
 A model with a decoder writes its outputs by a search. A classifier predicts the most likely class,
-and an encoder the most likely token at each position. `padding` decides which sequences share a
+and an encoder the most likely token at each position. `batch_plan` decides which sequences share a
 batch. The maximum output length of a sequence does not depend on its batch, unless
 per_example_length=False, which is T2T's behavior.
 """
@@ -18,10 +18,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.decoding import parallel_batch
+from ut_keras.decoding import batch_plan, parallel_batch
 from ut_keras.decoding.beam_search import Decoded
 from ut_keras.decoding.options import Options, current_names
-from ut_keras.inference import padding
 from ut_keras.ops import compiled
 
 
@@ -67,9 +66,9 @@ class Predictor:
             list with a `Decoded` of arrays for each sequence: ids [beams, T] and scores [beams].
         """
         options = current_names(options)
-        return self._map_groups(
+        return self._in_batches(
             [len(row) for row in rows],
-            lambda indices: self._predict_batch(padding.pad([rows[i] for i in indices]), options),
+            lambda indices: self._predict(batch_plan.pad([rows[i] for i in indices]), options),
         )
 
     def scores(
@@ -91,23 +90,20 @@ class Predictor:
 
         def score(indices):
             features = {
-                name: tf.constant(padding.pad([rows[i] for i in indices]))
+                name: tf.constant(batch_plan.pad([rows[i] for i in indices]))
                 for name, rows in columns.items()
             }
             return self.model.score(features, **depth).numpy()
 
         lengths = zip(*([len(row) for row in rows] for rows in columns.values()), strict=True)
-        return self._map_groups(lengths, score, scores=True)
+        return self._in_batches([*lengths], score, scores=True)
 
-    def _map_groups(self, lengths, function, scores=False):
-        """Return the results of a function of indices, called for groups that may share a batch."""
-        reason = padding.why_equal_lengths(self.model, scores)
-        groups: dict[Any, list[int]] = {}
-        for index, length in enumerate(lengths):
-            groups.setdefault(length if reason else 0, []).append(index)
-        return padding.map_batches(groups.values(), function)
+    def _in_batches(self, lengths, function, scores=False):
+        """Return the results of a function of indices, called for sequences of one batch."""
+        same_length = bool(batch_plan.why_equal_lengths(self.model, scores))
+        return batch_plan.map_batches(batch_plan.plan(lengths, same_length=same_length), function)
 
-    def _predict_batch(self, ids, options):
+    def _predict(self, ids, options):
         if self.searches:  # `model.generate` is compiled already
             parts = [self.generate(tf.constant(ids), **options)]
         else:

@@ -24,6 +24,7 @@ from typing import Any, overload
 import keras
 import tensorflow as tf
 
+from ut_keras.decoding import batch_plan
 from ut_keras.decoding.options import Options, current_names
 from ut_keras.errors import DataError
 from ut_keras.files import file_error
@@ -31,7 +32,6 @@ from ut_keras.hparam_schema import limits
 from ut_keras.inference import (
     feature_record,
     hub,
-    padding,
     portable,
     run_directory,
     text_model,
@@ -287,7 +287,7 @@ class SavedRun:
                 for decoded in predictor([rows[i] for i in batch], beam_size=beam_size, **options)
             ]
 
-        return padding.map_batches(padding.plan(list(map(len, rows)), _IDS, _ROWS), write)
+        return batch_plan.map_batches(batch_plan.plan(list(map(len, rows)), _IDS, _ROWS), write)
 
     # A str is a `Sequence[str]` for mypy, so its overload overlaps with the next one.
     @overload
@@ -337,8 +337,8 @@ class SavedRun:
                 for row in zip(found.texts.numpy(), found.scores.numpy(), strict=True)
             ]
 
-        return padding.map_batches(
-            padding.plan(list(map(len, texts)), _CHARACTERS, _ROWS), classify
+        return batch_plan.map_batches(
+            batch_plan.plan(list(map(len, texts)), _CHARACTERS, _ROWS), classify
         )
 
     def observe(self, text: str, attention: bool = True) -> observer.Observation:

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from ut_keras.decoding import batch_plan
 from ut_keras.decoding.beam_search import Decoded
 from ut_keras.decoding.options import Options, current_names
 from ut_keras.hparam_schema import limits
-from ut_keras.inference import padding
 from ut_keras.inference.predictor import Predictor
 from ut_keras.models.seq2seq import StepInputs
 from ut_keras.text import text_encoder_op
@@ -145,20 +145,20 @@ class TextModel:
             rows["inputs"] = self._sources(sources)
         lengths = [row.row_lengths() for row in rows.values() if isinstance(row, tf.RaggedTensor)]
         keys = tf.zeros_like(lengths[0])
-        if padding.why_equal_lengths(self.model, scores=True):
+        if batch_plan.why_equal_lengths(self.model, scores=True):
             longest = tf.reduce_max(tf.concat([*lengths, [0]], axis=0)) + 1
             for length in lengths:
                 keys = keys * longest + length
 
         def score(indices):
-            ids = {name: padding.to_dense(tf.gather(row, indices)) for name, row in rows.items()}
+            ids = {name: batch_plan.to_dense(tf.gather(row, indices)) for name, row in rows.items()}
             return (self.model.score(ids, **depth),)
 
-        return padding.map_groups(keys, score, (tf.zeros(tf.shape(targets)),))[0]
+        return batch_plan.map_groups(keys, score, (tf.zeros(tf.shape(targets)),))[0]
 
     def ids(self, texts: tf.Tensor) -> tf.Tensor:
         """Return the ids of sources string [B]: int32 [B, S]; stories: [B, sentences, words]."""
-        return padding.to_dense(self._sources(texts))
+        return batch_plan.to_dense(self._sources(texts))
 
     def encode(self, texts: tf.Tensor, **depth: Any) -> EncodedTexts:
         """Return the `EncodedTexts` of sources string [B]."""
@@ -215,17 +215,17 @@ class TextModel:
     def _map_groups(self, rows, function, beams):
         """Call a function of ids [n, S] that returns `DecodedTexts`, for all examples.
 
-        If all examples must have one length (see `padding`), the function is called once for each
-        length, and otherwise once.
+        If all examples must have one length (see `batch_plan`), the function is called once for
+        each length, and otherwise once.
         """
         is_ragged = isinstance(rows, tf.RaggedTensor)
         number = rows.nrows(tf.int32) if is_ragged else tf.shape(rows)[0]
         keys = tf.zeros([number], tf.int64)
-        if is_ragged and padding.why_equal_lengths(self.model):
+        if is_ragged and batch_plan.why_equal_lengths(self.model):
             keys = rows.row_lengths()
         empty = DecodedTexts(tf.fill([number, beams], ""), tf.zeros([number, beams]))
 
         def run_group(indices):
-            return function(padding.to_dense(tf.gather(rows, indices)))
+            return function(batch_plan.to_dense(tf.gather(rows, indices)))
 
-        return DecodedTexts(*padding.map_groups(keys, run_group, empty))
+        return DecodedTexts(*batch_plan.map_groups(keys, run_group, empty))

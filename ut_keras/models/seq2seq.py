@@ -467,6 +467,15 @@ class Seq2Seq(keras_model.KerasModel):
         """Return the tokens that the decoder reads before it generates, int32 [B, P], or None."""
         return features.get("prompt")
 
+    @property
+    def why_encoder_padding_matters(self) -> str:
+        if self.decoder is not None:
+            return ""
+        if not self.class_labels:
+            return "an encoder without a decoder also has outputs at padding"
+        is_mean = self.hparams.class_label_pooling == "mean"
+        return "class_label_pooling=mean includes padding" if is_mean else ""
+
     # Subclasses override these, some as properties. Each `why_` is a reason in words, or "".
     why_not_cached: Any = ""  # why decoding cannot cache earlier positions exactly
     why_source_padding_matters: Any = ""  # why padding after a source changes the output
