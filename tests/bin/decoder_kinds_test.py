@@ -9,6 +9,7 @@ from tests.bin.decoder_run import Run, lines_of, write_source
 from tests.training import toy
 from ut_keras import problems
 from ut_keras.decoding import batch_plan, parallel_batch
+from ut_keras.decoding.options import Options
 from ut_keras.inference import decode_hparams, text_model
 from ut_keras.text.text_encoder import cut_at_eos
 
@@ -55,7 +56,7 @@ def test_classifier_decodes_one_label_per_line(tmp_path, model, parts, options, 
         expected.append(encoders["targets"].decode([int(np.argmax(logits))]))
     assert lines_of(tmp_path / "out") == expected
     assert len(set(expected)) > 1
-    found = text_model.TextModel(run.model, encoders).generate(tf.constant(lines))
+    found = text_model.TextModel(run.model, encoders).generate(tf.constant(lines), Options())
     assert [text.decode() for text in found.texts[:, 0].numpy()] == expected
     np.testing.assert_allclose(found.scores[:, 0], scores, rtol=1e-4, atol=1e-5)
     inputs = batch_plan.pad([encoders["inputs"].encode(line) + [1] for line in lines])

@@ -25,7 +25,7 @@ def interruption(monkeypatch):
 
 def _interruption(monkeypatch):
     counts = {"batches": 0, "at": None}
-    call = predictor.Predictor.__call__
+    call = predictor.Predictor.outputs
 
     def predict(self, *args, **kwargs):
         counts["batches"] += 1
@@ -33,7 +33,7 @@ def _interruption(monkeypatch):
             signal.raise_signal(signal.SIGTERM)
         return call(self, *args, **kwargs)
 
-    monkeypatch.setattr(predictor.Predictor, "__call__", predict)
+    monkeypatch.setattr(predictor.Predictor, "outputs", predict)
     return counts
 
 

@@ -90,7 +90,7 @@ def test_decoding_traces_few_graphs(run, source, tmp_path, monkeypatch):
     monkeypatch.setattr(run_directory, "models", models)  # a new model
     shapes, traced = set(), []
     original = transformer.Transformer.encode
-    call = predictor.Predictor.__call__
+    call = predictor.Predictor.outputs
 
     def encode(self, *args, **kwargs):
         traced.append(1)
@@ -101,7 +101,7 @@ def test_decoding_traces_few_graphs(run, source, tmp_path, monkeypatch):
         return call(self, rows, *args, **kwargs)
 
     monkeypatch.setattr(transformer.Transformer, "encode", encode)
-    monkeypatch.setattr(predictor.Predictor, "__call__", predict)
+    monkeypatch.setattr(predictor.Predictor, "outputs", predict)
     argv = [f"--decode_from_file={source[0]}", f"--decode_to_file={tmp_path / 'out'}"]
     run.decode(*argv, "--decode_hparams=beam_size=1,batch_size=3,extra_length=2")
     assert len(shapes) >= 8
@@ -112,7 +112,7 @@ def test_out_of_memory_names_the_line(run, source, tmp_path, capsys, monkeypatch
     def predict(self, rows, *args, **kwargs):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
 
-    monkeypatch.setattr(predictor.Predictor, "__call__", predict)
+    monkeypatch.setattr(predictor.Predictor, "outputs", predict)
     lengths = [len(line.split()) + 1 if line else 0 for line in source[1]]
     argv = run.argv(f"--decode_from_file={source[0]}", f"--decode_to_file={tmp_path / 'out'}")
     line = small_run.error(capsys, decoder.main, argv)

@@ -5,6 +5,7 @@ import tensorflow as tf
 from tests.inference import export_models
 from tests.training import toy
 from ut_keras.decoding import beam_search
+from ut_keras.decoding.options import Options
 from ut_keras.inference import decode_hparams, text_model
 
 TARGETS = np.array([[5, 6, 7, 1], [5, 6, 1, 0], [5, 1, 0, 0], [5, 6, 7, 1]], np.int32)
@@ -26,7 +27,7 @@ class Decoded:
     encoder = decoder = "some"
     why_source_padding_matters = why_encoder_padding_matters = ""
 
-    def generate(self, inputs, **settings):
+    def search(self, features, options):
         return beam_search.Decoded(tf.constant(DECODED[:, None]), tf.zeros([len(DECODED), 1]))
 
 
@@ -68,9 +69,10 @@ def test_free_decoding_matches_export(name):
     _, samples = toy.free_decoder(model, settings)(dataset, num_shown=9)
     written = [encoders["targets"].decode(sample.decoded.tolist()) for sample in samples]
     text_to_text = text_model.TextModel(model, encoders)
-    found = text_to_text.generate(tf.constant(texts), **export_models.SEARCH)
+    search = Options(**export_models.SEARCH, per_example_length=True)
+    found = text_to_text.generate(tf.constant(texts), search)
     assert written == [text.decode() for text in found.texts[:, 0].numpy()]
     for text, together in zip(texts, written, strict=True):
-        alone = text_to_text.generate(tf.constant([text]), **export_models.SEARCH)
+        alone = text_to_text.generate(tf.constant([text]), search)
         assert alone.texts[0, 0].numpy().decode() == together
     assert len(set(written)) > 1

@@ -8,6 +8,7 @@ from tests.decoding import cache_test
 from tests.inference import export_models
 from ut_keras import hparams, models
 from ut_keras.decoding import batch_plan
+from ut_keras.decoding.options import Options
 from ut_keras.inference.predictor import Predictor
 from ut_keras.inference.text_model import TextModel
 
@@ -53,7 +54,9 @@ def test_predictor_of_trimmed_stories(pooling):
     predictor, graph = Predictor(model), TextModel(model, encoders)
     found = predictor(rows)
     scores = [beams.scores[0] for beams in found]
-    np.testing.assert_allclose(graph.generate(tf.constant(texts)).scores[:, 0], scores, rtol=1e-4)
+    np.testing.assert_allclose(
+        graph.generate(tf.constant(texts), Options()).scores[:, 0], scores, rtol=1e-4
+    )
     assert graph.ids(tf.constant(texts)).shape == [4, 4, 5]  # as many rows as the longest story
     for row, score in zip(rows, scores, strict=True):
         np.testing.assert_allclose(predictor([row])[0].scores, [score], rtol=1e-4)
@@ -73,7 +76,7 @@ def test_predictor_uses_num_steps_and_exit_threshold():
         expected = tf.reduce_max(tf.nn.log_softmax(logits)).numpy()
         scores = [graph.predictor(ids, beam_size=2, **depth)[0].scores[0]]
         scores += [graph.classify(tf.constant([text]), **depth).scores[0, 0]]
-        scores += [graph.generate(tf.constant([text]), **depth).scores[0, 0]]
+        scores += [graph.generate(tf.constant([text]), Options(**depth)).scores[0, 0]]
         np.testing.assert_allclose(scores, expected, rtol=1e-4)
         found[str(depth)] = float(expected)
     assert len(set(found.values())) == 3

@@ -15,6 +15,7 @@ from tests.models import examples
 from ut_keras import optimizers, pretrained, problems
 from ut_keras.bin import datagen, decoder
 from ut_keras.checkpoints import checkpoint
+from ut_keras.decoding import options as options_lib
 from ut_keras.decoding import traces
 from ut_keras.errors import DataError, UsageError
 from ut_keras.inference import feature_record, line_encoding, saved_run, text_model
@@ -441,7 +442,8 @@ def test_prompt_with_pad_word_has_no_padding_id(tmp_path):
     for beams in written[:3]:
         assert [text for text, _ in beams] == [text for text, _ in wanted]
         assert [score for _, score in beams] == pytest.approx([score for _, score in wanted])
-    found = text_model.TextModel(run.model, run.encoders).generate(tf.constant(prompts), **options)
+    search = options_lib.from_keywords(options, per_example_length=True)
+    found = text_model.TextModel(run.model, run.encoders).generate(tf.constant(prompts), search)
     assert [[text.decode() for text in row] for row in found.texts.numpy()] == [
         [text for text, _ in beams] for beams in written
     ]

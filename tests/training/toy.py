@@ -66,8 +66,7 @@ class ToyModel(keras.Model):
     encoder = decoder = "one"  # The model has an encoder and a decoder.
     why_source_padding_matters = why_encoder_padding_matters = ""
 
-    def generate(self, features, beam_size, alpha, decode_length, per_example_length):
-        del beam_size, alpha, decode_length, per_example_length
+    def search(self, features, options):
         ids = tf.argmax(self.forward(features).logits, axis=-1, output_type=tf.int32)
         return beam_search.Decoded(ids[:, tf.newaxis], tf.zeros([len(ids), 1]))
 

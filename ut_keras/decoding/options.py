@@ -1,7 +1,8 @@
 """The options of a search in one table. This module does not import TensorFlow.
 
 The table defines the arguments of `generate`, their checks, the inputs of the graph of a search,
-and the decode hparams.
+and the decode hparams. A public function makes `Options` of its arguments once, with
+`from_keywords`. All functions inside pass this object on.
 """
 
 import dataclasses
@@ -165,14 +166,34 @@ _NAMES = tuple(field.name for field in dataclasses.fields(Options))
 _RENAMED = {"own_room": "per_example_length"}
 
 
-def current_names(options: Mapping[str, Any], are_hparams: bool = False) -> dict[str, Any]:
-    """Return options by their current names; an old name works, with a DeprecationWarning.
+def from_keywords(options: Mapping[str, Any], **defaults: Any) -> Options:
+    """Return the checked `Options` of the keyword arguments of a public function.
 
-    The warning points at the caller of the function that calls this one.
+    Args:
+        options: dict from the name of an option to its value. Old names work, as in
+            `current_names`.
+        defaults: options that differ from the defaults of `Options`, where `options` lacks them.
+
+    Raises:
+        TypeError: if there is no such option.
+        ValueError: if an option has the wrong type or is out of range.
+        UsageError: if an option is given by its old and its new name.
+    """
+    parsed = Options(**{**defaults, **current_names(options, stacklevel=4)})
+    parsed.check()
+    return parsed
+
+
+def current_names(
+    options: Mapping[str, Any], are_hparams: bool = False, stacklevel: int = 3
+) -> dict[str, Any]:
+    """Return options by their current names; an old name works, with a DeprecationWarning.
 
     Args:
         options: dict from name to value.
         are_hparams: bool. Whether the names are those of decode hparams, which the caller checks.
+        stacklevel: int, as in `warnings.warn`. By default, the warning points at the caller of the
+            function that calls this one.
 
     Raises:
         TypeError: if an argument is no option of a search.
@@ -189,7 +210,7 @@ def current_names(options: Mapping[str, Any], are_hparams: bool = False) -> dict
                 f"{name} has been renamed to {new}. The old name will be removed in the next "
                 "version.",
                 DeprecationWarning,
-                stacklevel=3,
+                stacklevel=stacklevel,
             )
         if not are_hparams and (new or name) not in _NAMES:
             raise TypeError(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ut_keras import registry
-from ut_keras.decoding.options import SPECS, Options, current_names
+from ut_keras.decoding.options import SPECS, Options, current_names, from_keywords
 from ut_keras.errors import UsageError
 from ut_keras.hparam_schema import limits
 from ut_keras.hparam_schema import overrides as hparam_overrides
@@ -138,8 +138,13 @@ def check_depth(values: Mapping[str, Any], model: Any) -> None:
         raise UsageError(f"The decode hparam {error}") from error
 
 
+def to_options(values: Mapping[str, Any], batch: int = 0) -> Options:
+    """Return the checked `Options` of a search, with the arguments of `search_options`."""
+    return from_keywords(search_options(values, batch), per_example_length=True)
+
+
 def search_options(values: Mapping[str, Any], batch: int = 0) -> dict[str, Any]:
-    """Return the arguments of `model.generate`, except for most defaults.
+    """Return the arguments of an exporter, except for most defaults.
 
     Args:
         values: dict from `parse(text, DECODER)`.

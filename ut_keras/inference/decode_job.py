@@ -86,13 +86,13 @@ def beams(
     Returns:
         list with a list of (text, score) for each sequence, the best first.
     """
-    options = decode_hparams.search_options({**setup.values, **changed}, batch)
+    options = decode_hparams.to_options({**setup.values, **changed}, batch)
     return [
         [
             (setup.to_text("targets", ids), float(score))
             for ids, score in zip(decoded.ids, decoded.scores, strict=True)
         ]
-        for decoded in predictor(rows, **options)
+        for decoded in predictor.outputs(rows, options)
     ]
 
 

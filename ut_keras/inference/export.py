@@ -15,6 +15,7 @@ A program that loads the SavedModel must `import tensorflow_text`; a server must
 operations of TensorFlow Text. docs/serving.md has examples.
 """
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +25,7 @@ import tensorflow as tf
 
 from ut_keras.decoding import batch_plan, traces
 from ut_keras.decoding import score as score_lib
-from ut_keras.decoding.options import Options, current_names
+from ut_keras.decoding.options import from_keywords
 from ut_keras.files import file_error, whole_file
 from ut_keras.inference import text_model
 from ut_keras.ops import custom_gradient, finite
@@ -62,14 +63,13 @@ def export_saved_model(
     """
     if "forced_prefix" in options:
         raise ValueError("forced_prefix is not supported by exports. Received: forced_prefix.")
-    options = current_names(options)
-    Options(beam_size, alpha, decode_length, **options).check()
+    named = {"beam_size": beam_size, "alpha": alpha, "decode_length": decode_length}
+    search = from_keywords({**named, **options}, per_example_length=True)
     directory = file_error.checked_path(directory, "directory")
     if os.path.exists(directory):
         raise FileExistsError(17, "The folder of an export must not exist", directory)
     finite.check_model(model)
     texts = text_model.TextModel(model, encoders, max_input_length)
-    search = {"beam_size": beam_size, "alpha": alpha, "decode_length": decode_length, **options}
     module, signatures = _module(texts, search)
     with whole_file.writing_folder(directory) as folder:
         tf.saved_model.save(module, folder, signatures)
@@ -92,8 +92,8 @@ def _module(texts, search):
 
 def _functions(texts, search):
     """Yield (name, function, specs of its arguments) for every signature."""
-    search, depth = dict(search), Options(**search).depth
-    returns_steps = search.pop("return_steps", False) and texts.predictor.searches
+    depth, returns_steps = search.depth, search.return_steps and texts.predictor.searches
+    search = dataclasses.replace(search, return_steps=False)  # only `ids` returns them
     feature = "targets" if texts.predictor.is_language_model else "inputs"
     shape = texts.model.specs[feature].shape or [None]
     ids = tf.TensorSpec([None, *shape], tf.int32, name="inputs")
@@ -101,7 +101,7 @@ def _functions(texts, search):
     targets = tf.TensorSpec([None], tf.string, name="targets")
 
     def generate(inputs):
-        outputs, scores = texts.generate(inputs, **search)
+        outputs, scores = texts.generate(inputs, search)
         return {"outputs": outputs, "scores": scores}
 
     def encode(inputs):
@@ -137,7 +137,7 @@ def _generate_from_ids(texts, search, inputs, feature, returns_steps):
     if most and is_flat:
         checks.append((tf.shape(inputs)[1] <= most, f"at most {most} ids"))
     reason = batch_plan.why_equal_lengths(texts.model)
-    if reason and is_flat and search.get("per_example_length", True):
+    if reason and is_flat and search.per_example_length:
         checks.append((tf.reduce_all(inputs != 0), f"of one length, without padding (0): {reason}"))
     asserted = [
         tf.debugging.Assert(is_right, [f"inputs must be {wanted}. Received:", inputs])
@@ -145,11 +145,11 @@ def _generate_from_ids(texts, search, inputs, feature, returns_steps):
     ]
     with tf.control_dependencies(asserted):
         inputs = tf.identity(inputs)
-        decoded = texts.generate_ids(inputs, **search)
+        decoded = texts.generate_ids(inputs, search)
     results = {"outputs": decoded.ids, "scores": decoded.scores}
     if returns_steps:
         source_features = {"prompt" if feature == "targets" else "inputs": inputs}
-        steps = score_lib.steps(texts.model, source_features, decoded.ids, Options(**search))
+        steps = score_lib.steps(texts.model, source_features, decoded.ids, search)
         named_steps = zip(("source_steps", "target_steps"), steps, strict=True)
         results.update((name, values) for name, values in named_steps if values is not None)
     return results

@@ -71,11 +71,11 @@ class FreeDecoder:
         shown: list[Sample] = []
         texts = []
         total = max(0, self.settings["num_samples"])  # 0: unknown
-        options = decode_hparams.search_options(self.settings)
+        options = decode_hparams.to_options(self.settings)
         with live_line.ProgressLine("free decoding, examples", total) as line:
             for features, targets, *_ in readable.batches(self._batches(dataset)):
                 inputs = features["inputs"].numpy()
-                found = self._predictor(batch_plan.trim(inputs), **options)
+                found = self._predictor.outputs(batch_plan.trim(inputs), options)
                 decoded = [beams.ids[0] for beams in found]
                 for sample in map(self._sample, inputs, targets.numpy(), decoded):
                     counts += _count(sample)

@@ -29,7 +29,7 @@ import tensorflow as tf
 
 from ut_keras.decoding import batch_plan, traces
 from ut_keras.decoding import generate as generate_lib
-from ut_keras.decoding.options import Options, current_names
+from ut_keras.decoding.options import Options, from_keywords
 from ut_keras.files import file_error, whole_file
 from ut_keras.hparam_schema import limits
 from ut_keras.inference.predictor import Predictor
@@ -69,9 +69,8 @@ def export_litert(
     if quantize not in QUANTIZATIONS:
         raise ValueError(f"quantize must be one of {QUANTIZATIONS}. Received: {quantize!r}.")
     path = file_error.checked_path(path, "path")
-    options = {"per_example_length": True, **current_names(options)}
-    search = Options(beam_size, decode_length=decode_length, **options)
-    search.check()
+    named = {"beam_size": beam_size, "decode_length": decode_length}
+    search = from_keywords({**named, **options}, per_example_length=True)
     for name in ("forced_prefix", "exit_threshold", "return_steps"):
         if getattr(search, name) is not getattr(Options, name):
             raise ValueError(f"{name} is not supported by LiteRT exports. Received: {name}.")

@@ -2,8 +2,9 @@
 
     predictor = Predictor(model)
     predictor(rows, beam_size=4)            [Decoded, …] for sequences of any length, in Python
+    predictor.outputs(rows, options)        the same, by `Options`
     predictor.scores(targets, sources)      [log probability, …]
-    predictor.generate(ids, beam_size=4)    `Decoded` for one batch, eagerly or in a graph
+    predictor.batch(ids, options)           `Decoded` for one batch, eagerly or in a graph
 
 A model with a decoder writes its outputs by a search. A classifier predicts the most likely class,
 and an encoder the most likely token at each position. `batch_plan` decides which sequences share a
@@ -20,7 +21,7 @@ import tensorflow as tf
 
 from ut_keras.decoding import batch_plan, parallel_batch
 from ut_keras.decoding.beam_search import Decoded
-from ut_keras.decoding.options import Options, current_names
+from ut_keras.decoding.options import Options, from_keywords
 from ut_keras.ops import compiled
 
 
@@ -65,7 +66,10 @@ class Predictor:
         Returns:
             list with a `Decoded` of arrays for each sequence: ids [beams, T] and scores [beams].
         """
-        options = current_names(options)
+        return self.outputs(rows, from_keywords(options, per_example_length=True))
+
+    def outputs(self, rows: Sequence[Any], options: Options) -> list[Decoded]:
+        """Return the outputs for sequences of any length, as a call, by checked `Options`."""
         return self._in_batches(
             [len(row) for row in rows],
             lambda indices: self._predict(batch_plan.pad([rows[i] for i in indices]), options),
@@ -104,43 +108,39 @@ class Predictor:
         return batch_plan.map_batches(batch_plan.plan(lengths, same_length=same_length), function)
 
     def _predict(self, ids, options):
-        if self.searches:  # `model.generate` is compiled already
-            parts = [self.generate(tf.constant(ids), **options)]
+        if self.searches:  # the search is compiled already
+            parts = [self.batch(tf.constant(ids), options)]
         else:
-            parts = parallel_batch.run(self._compiled_generate(options), tf.constant(ids))
+            parts = parallel_batch.run(self._compiled_batch(options), tf.constant(ids))
         ids = np.concatenate([part.ids for part in parts])
         scores = np.concatenate([part.scores for part in parts])
         return [Decoded(*row) for row in zip(ids, scores, strict=True)]
 
-    def _compiled_generate(self, options):
-        depth = _depth(options)
-        key = tuple(depth.values())
+    def _compiled_batch(self, options):
+        key = tuple(options.depth.values())
         if key not in self._compiled:
             # Sentences have a fixed number of words, their last axis.
             ids = tf.TensorSpec([None, None, *self.model.specs["inputs"].shape[1:]], tf.int32)
-            self._compiled[key] = compiled.function(lambda ids: self.generate(ids, **depth), [ids])
+            self._compiled[key] = compiled.function(lambda ids: self.batch(ids, options), [ids])
         return self._compiled[key]
 
     # One batch, eagerly or in a graph.
 
-    def generate(self, ids: tf.Tensor, **options: Any) -> Decoded:
+    def batch(self, ids: tf.Tensor, options: Options) -> Decoded:
         """Return the outputs for one batch.
 
         Args:
             ids: int32 [B, S] or [B, sentences, words]. Where padding matters, all sequences must
                 have one length.
-            options: options of the search, as above.
+            options: checked `Options`. Without a search, only its depth has an effect.
 
         Returns:
             `Decoded`; T is 1 for classes, and S for the tokens of an encoder.
         """
-        options = current_names(options)
         if self.searches:
-            decoded: Decoded = self.model.generate(
-                {"inputs": ids}, **{"per_example_length": True, **options}
-            )
+            decoded: Decoded = self.model.search({"inputs": ids}, options)
             return decoded
-        log_probs = self.log_probs(ids, **_depth(options))
+        log_probs = self.log_probs(ids, **options.depth)
         best = tf.argmax(log_probs, axis=-1, output_type=tf.int32)
         scores = tf.reduce_max(log_probs, axis=-1)
         if self.classifies:
@@ -152,10 +152,3 @@ class Predictor:
         features = {"inputs": ids, "targets": tf.zeros([tf.shape(ids)[0], 1], tf.int32)}
         output = self.model.forward(features, training=False, **depth)
         return tf.nn.log_softmax(output.logits)
-
-
-def _depth(options):
-    """Return num_steps and exit_threshold of options, after checking all options."""
-    parsed = Options(**options)
-    parsed.check()
-    return parsed.depth

@@ -15,6 +15,7 @@ needed.
 from ut_keras.process import silent_tensorflow  # noqa: F401  (before the imports of TensorFlow)
 
 # isort: split
+import dataclasses
 import functools
 import itertools
 import os
@@ -25,7 +26,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.decoding import batch_plan
-from ut_keras.decoding.options import Options, current_names
+from ut_keras.decoding.options import Options, from_keywords
 from ut_keras.errors import DataError
 from ut_keras.files import file_error
 from ut_keras.hparam_schema import limits
@@ -234,10 +235,12 @@ class SavedRun:
                 "translate requires a model with inputs. Received: a language model. Use generate "
                 "to continue a prompt."
             )
-        options = current_names({**options, "alpha": alpha, "decode_length": decode_length})
+        options = {**options, "alpha": alpha, "decode_length": decode_length}
+        _check_names(options)
+        search = from_keywords({"beam_size": beam_size, **options}, per_example_length=True)
         if isinstance(texts, str):
-            return self.generate(texts, beam_size, **options)[0][0]
-        return [beams[0][0] for beams in self.generate(texts, beam_size, **options)]
+            return self._generate([texts], search)[0][0][0]
+        return [beams[0][0] for beams in self._generate(texts, search)]
 
     @overload
     def generate(
@@ -261,33 +264,33 @@ class SavedRun:
             list with a list of (str, score) for every text, the best first; for one str, its list.
             For a classifier, this is the most likely class with its log probability.
         """
+        _check_names(options)
+        search = from_keywords({"beam_size": beam_size, **options}, per_example_length=True)
         if isinstance(texts, str):
-            return self.generate([texts], beam_size, **options)[0]
-        options = current_names(options)
-        if {"forced_prefix", "return_steps"} & options.keys():
-            raise ValueError(
-                "forced_prefix and return_steps are only supported by model.generate, which takes "
-                f"ids. Received: {', '.join(options)}."
-            )
+            return self._generate([texts], search)[0]
+        return self._generate(texts, search)
+
+    def _generate(self, texts: Any, options: Options) -> list[list[tuple[str, float]]]:
         rows, predictor = self._rows(texts), self._text_model.predictor
         encoder, is_class = self.encoders["targets"], self.model.class_labels
         to_text = functools.partial(text_encoder_base.to_text, encoder, is_class=is_class)
-        seed, numbers = options.pop("seed", None), itertools.count()
-        Options(beam_size, seed=seed, **options).check()
-        seed = seed if seed is None else int(seed)
+        numbers = itertools.count()
 
         def write(batch):
-            # Each batch samples with another seed.
-            options["seed"] = None if seed is None else (seed + next(numbers)) % 2**31
+            search, number = options, next(numbers)
+            if options.seed is not None:  # each batch samples with another seed
+                seed = (int(options.seed) + number) % 2**31
+                search = dataclasses.replace(options, seed=seed)
             return [
                 [
                     (to_text(ids), float(score))
                     for ids, score in zip(decoded.ids, decoded.scores, strict=True)
                 ]
-                for decoded in predictor([rows[i] for i in batch], beam_size=beam_size, **options)
+                for decoded in predictor.outputs([rows[i] for i in batch], search)
             ]
 
-        return batch_plan.map_batches(batch_plan.plan(list(map(len, rows)), _IDS, _ROWS), write)
+        batches = batch_plan.plan(list(map(len, rows)), _IDS, _ROWS)
+        return batch_plan.map_batches(batches, write)
 
     # A str is a `Sequence[str]` for mypy, so its overload overlaps with the next one.
     @overload
@@ -337,9 +340,8 @@ class SavedRun:
                 for row in zip(found.texts.numpy(), found.scores.numpy(), strict=True)
             ]
 
-        return batch_plan.map_batches(
-            batch_plan.plan(list(map(len, texts)), _CHARACTERS, _ROWS), classify
-        )
+        batches = batch_plan.plan(list(map(len, texts)), _CHARACTERS, _ROWS)
+        return batch_plan.map_batches(batches, classify)
 
     def observe(self, text: str, attention: bool = True) -> observer.Observation:
         """Return the attention, the ponder times and the output of the model for a text.
@@ -382,6 +384,14 @@ class SavedRun:
 def _sizes(specs):
     """Return {feature: (modality, size of its vocabulary)}."""
     return {name: (specs[name].modality, specs[name].vocab_size) for name in sorted(specs)}
+
+
+def _check_names(options):
+    if {"forced_prefix", "return_steps"} & options.keys():
+        raise ValueError(
+            "forced_prefix and return_steps are only supported by model.generate, which takes "
+            f"ids. Received: {', '.join(options)}."
+        )
 
 
 def _check_batches(batch_size, seed):

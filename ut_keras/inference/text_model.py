@@ -6,6 +6,7 @@ Exports and `ut_keras.load` use this. Texts may have any length, be empty or be 
 batch may be empty.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ import tensorflow as tf
 
 from ut_keras.decoding import batch_plan
 from ut_keras.decoding.beam_search import Decoded
-from ut_keras.decoding.options import Options, current_names
+from ut_keras.decoding.options import Options
 from ut_keras.hparam_schema import limits
 from ut_keras.inference.predictor import Predictor
 from ut_keras.models.seq2seq import StepInputs
@@ -73,40 +74,39 @@ class TextModel:
 
     # From texts to texts.
 
-    def generate(self, texts: tf.Tensor, **options: Any) -> DecodedTexts:
+    def generate(self, texts: tf.Tensor, options: Options) -> DecodedTexts:
         """Return the outputs for sources or, for a language model, the continuations of prompts.
 
         Args:
             texts: string [B].
-            options: options of the search, see `model.generate`.
+            options: checked `Options`.
 
         Returns:
             `DecodedTexts`: the beams of a search, the most likely class of a classifier, or the
             most likely token at each position of an encoder.
         """
-        options = current_names(options)
         if self.predictor.classifies:
-            found = self.classify(texts, **Options(**options).depth)
+            found = self.classify(texts, **options.depth)
             return DecodedTexts(found.texts[:, :1], found.scores[:, :1])
 
         def search(ids):
-            decoded = self.generate_ids(ids, **options)
+            decoded = self.generate_ids(ids, options)
             shape = tf.shape(decoded.ids)  # [B, beams, T]
             rows = cut_at_eos_in_graph(tf.reshape(decoded.ids, [-1, shape[2]]))
             return DecodedTexts(
                 tf.reshape(self.encoder_ops["targets"].decode(rows), shape[:2]), decoded.scores
             )
 
-        beams = options.get("beam_size", 1) if self.predictor.searches else 1
+        beams = options.beam_size if self.predictor.searches else 1
         return self._map_groups(self._sources(texts), search, beams)
 
-    def generate_ids(self, ids: tf.Tensor, **options: Any) -> Decoded:
-        """Return the outputs for a batch of ids, see `Predictor.generate`."""
-        options = current_names(options)
-        if options.get("seed") is None and options.get("temperature"):
+    def generate_ids(self, ids: tf.Tensor, options: Options) -> Decoded:
+        """Return the outputs for a batch of ids, see `Predictor.batch`."""
+        if options.seed is None and options.temperature:
             # The seed must be sampled in the graph; otherwise a trace would contain a fixed one.
-            options["seed"] = tf.random.uniform([], maxval=tf.int32.max, dtype=tf.int32)
-        return self.predictor.generate(ids, **options)
+            seed: Any = tf.random.uniform([], maxval=tf.int32.max, dtype=tf.int32)
+            options = dataclasses.replace(options, seed=seed)
+        return self.predictor.batch(ids, options)
 
     def classify(self, texts: tf.Tensor, **depth: Any) -> DecodedTexts:
         """Return all classes of texts string [B], the most likely first.

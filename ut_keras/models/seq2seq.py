@@ -18,7 +18,7 @@ from ut_keras.data.features import FeatureSpec
 from ut_keras.decoding import generate as generate_lib
 from ut_keras.decoding import score as score_lib
 from ut_keras.decoding.beam_search import Decoded
-from ut_keras.decoding.options import Options, current_names
+from ut_keras.decoding.options import Options, from_keywords
 from ut_keras.hparam_schema import BasicHParams
 from ut_keras.layers.basic import embedding, from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
@@ -414,13 +414,25 @@ class Seq2Seq(keras_model.KerasModel):
             ValueError: if an argument or an id is out of range, or the model does not generate
                 tokens.
         """
+        self._check_writes_symbols("generate")  # before the options, which it cannot use
+        named = {"beam_size": beam_size, "alpha": alpha, "decode_length": decode_length}
+        return self.search(features, from_keywords({**named, **options}))
+
+    def search(self, features: Mapping[str, Any], options: Options) -> Decoded:
+        """Generate targets like `generate`, with options in one object.
+
+        Args:
+            features: dict, as for `generate`.
+            options: checked `Options`.
+
+        Raises:
+            ValueError: if an id is out of range, or the model does not support an option.
+        """
         self._check_writes_symbols("generate")
-        parsed = Options(beam_size, alpha, decode_length, **current_names(options))
         # The prompt of a language model may be either feature.
         self._check_ids(features, ["inputs"] if "inputs" in self.specs else ["inputs", "targets"])
-        parsed.check()
-        self.check_steps(parsed.num_steps, parsed.exit_threshold)
-        return generate_lib.generate(self, features, parsed)
+        self.check_steps(options.num_steps, options.exit_threshold)
+        return generate_lib.generate(self, features, options)
 
     def score(
         self,

@@ -1,0 +1,83 @@
+"""`Options` are made of keywords and checked once, where a caller passes them."""
+
+import numpy as np
+import pytest
+
+from tests.inference import export_models
+from tests.models import examples
+from ut_keras.decoding import options as options_lib
+from ut_keras.decoding.options import Options
+from ut_keras.errors import UsageError
+from ut_keras.inference import decode_hparams, saved_run
+from ut_keras.inference.predictor import Predictor
+
+INPUTS = np.array([[5, 3, 1], [4, 1, 0]], np.int32)
+
+
+def test_from_keywords_uses_defaults_of_the_caller():
+    found = options_lib.from_keywords({"beam_size": 3}, per_example_length=True)
+    assert found == Options(beam_size=3, per_example_length=True)
+    given = {"per_example_length": False}
+    assert options_lib.from_keywords(given, per_example_length=True) == Options()
+
+
+def test_from_keywords_accepts_old_name():
+    with pytest.warns(DeprecationWarning, match="own_room.*per_example_length"):
+        found = options_lib.from_keywords({"own_room": False}, per_example_length=True)
+    assert found == Options()
+    with pytest.raises(UsageError, match="per_example_length=True, own_room=False"):
+        options_lib.from_keywords({"own_room": False, "per_example_length": True})
+
+
+def test_from_keywords_rejects_options():
+    with pytest.raises(TypeError, match="beam_sise"):
+        options_lib.from_keywords({"beam_sise": 2})
+    with pytest.raises(ValueError, match="beam_size must be at least 1. Received: 0."):
+        options_lib.from_keywords({"beam_size": 0})
+
+
+def test_to_options_of_decode_hparams():
+    values = decode_hparams.parse("extra_length=7,sampling_temp=0.5,beam_size=1,seed=3")
+    wanted = Options(
+        decode_length=7, per_example_length=True, temperature=0.5, seed=5, eos_penalty=0.0
+    )
+    assert decode_hparams.to_options(values, batch=2) == wanted
+    batch_length = decode_hparams.parse("per_example_length=False,beam_size=1,extra_length=50")
+    assert decode_hparams.to_options(batch_length) == Options()
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Return the list of all `Options` that are made and all that are checked."""
+    made, checked, init, check = [], [], Options.__init__, Options.check
+
+    def count(self, *args, **kwargs):
+        made.append(self)
+        init(self, *args, **kwargs)
+
+    def count_check(self):
+        checked.append(self)
+        check(self)
+
+    monkeypatch.setattr(Options, "__init__", count)
+    monkeypatch.setattr(Options, "check", count_check)
+    return made, checked
+
+
+def test_options_are_made_once(made):
+    """Later objects are copies for the graph: they have no values to check."""
+    model = examples.shared("transformer")
+    bytes_model, encoders = export_models.build("bytes")
+    run = saved_run.SavedRun(bytes_model, encoders)
+    how = {"beam_size": 2, "decode_length": 1}
+    calls = {
+        "generate": lambda: model.generate({"inputs": INPUTS}, **how),
+        "predictor": lambda: Predictor(model)([INPUTS[0]], **how),
+        "run.generate": lambda: run.generate(["a"], **how),
+        "run.translate": lambda: run.translate(["a"], **how),
+    }
+    for name, call in calls.items():
+        for options in made:
+            options.clear()
+        call()
+        assert [len(options) for options in made] == [2, 1], name
