@@ -11,6 +11,7 @@ import tensorflow as tf
 
 import ut_keras
 from tests.bin import small_run
+from tests.inference import export_models
 from tests.models import examples
 from ut_keras import optimizers, pretrained, problems
 from ut_keras.bin import datagen, decoder
@@ -197,6 +198,56 @@ def test_one_text_gives_one_result(loaded):
     assert loaded.translate(TEXTS[0]) == loaded.translate(TEXTS[:1])[0]
     assert loaded.generate(TEXTS[0], beam_size=2) == loaded.generate(TEXTS[:1], beam_size=2)[0]
     assert loaded.translate("") == loaded.translate([""])[0]
+
+
+@pytest.mark.parametrize("name", ["classes", "encoder_classes", "adaptive"])
+def test_texts_are_encoded_once(name, monkeypatch):
+    """Python encodes them, not the graph."""
+    model, encoders = export_models.build(name)
+    run = saved_run.SavedRun(model, encoders)
+    texts = ["where is Mary ?", "", "so_ cool \\ 1 2 3"]
+    wanted, ids = None, text_model.TextModel(model, encoders).ids(tf.constant(texts))
+    if model.class_labels:
+        wanted = text_model.TextModel(model, encoders).classify(tf.constant(texts))
+
+    def encode(*args):
+        raise AssertionError("The graph must not encode texts.")
+
+    for op in run._text_model.encoder_ops.values():
+        monkeypatch.setattr(op, "encode", encode)
+    counted, encode_text = [], type(encoders["inputs"]).encode
+    monkeypatch.setattr(
+        type(encoders["inputs"]),
+        "encode",
+        lambda self, text: counted.append(text) or encode_text(self, text),
+    )
+    if model.class_labels:
+        found = run.class_scores(texts)
+        assert [[label for label, _ in row] for row in found] == [
+            [label.decode() for label in row] for row in wanted.texts.numpy()
+        ]
+        scores = [[score for _, score in row] for row in found]
+        np.testing.assert_allclose(scores, wanted.scores, rtol=1e-4, atol=1e-5)
+        assert sorted(counted) == sorted(texts)
+        counted.clear()
+    run.generate(texts, decode_length=1)
+    assert counted == texts
+    counted.clear()
+    run.observe(texts[0], attention=False)
+    assert counted == texts[:1]
+    label = "good" if model.class_labels else ""
+    [(features, _)] = run.dataset([(text, label) for text in texts])
+    np.testing.assert_array_equal(features["inputs"], ids)
+
+
+def test_stories_reject_unknown_words():
+    model, encoders = export_models.build("story")
+    run = saved_run.SavedRun(model, encoders)
+    for call in (run.classify, run.generate, lambda texts: run.observe(texts[0])):
+        with pytest.raises(DataError, match="Received: .*Peter"):
+            call(["where | Peter is"])
+    with pytest.raises(DataError, match="Received: .*Peter"):
+        run.dataset([("Peter", "Mary")])
 
 
 def test_observe_shows_inputs_and_outputs(loaded):

@@ -23,6 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from ut_keras.decoding import batch_plan
@@ -93,8 +94,14 @@ class SavedRun:
         self.model = model
         self.encoders = encoders
         self._text_model = text_model.TextModel(model, encoders)
-        strings = tf.TensorSpec([None], tf.string)
-        self._classify = compiled.function(self._text_model.classify, [strings])
+        self._has_stories = (
+            "inputs" in model.specs and model.specs["inputs"].modality == "sentences"
+        )
+        classify: Any = self._text_model.classify_ids
+        sources: Any = tf.RaggedTensorSpec([None, None], tf.int32)
+        if self._has_stories:
+            classify, sources = self._text_model.classify, tf.TensorSpec([None], tf.string)
+        self._classify = compiled.function(classify, [sources])
 
     @classmethod
     def of(cls, model: keras.Model, problem: Any, data_dir: str | None = None) -> "SavedRun":
@@ -181,13 +188,14 @@ class SavedRun:
         encoder, is_class = self.encoders["targets"], self._text_model.predictor.classifies
         ids = [encoder.encode(text) for text in targets]
         ids = tf.ragged.constant([i if is_class else [*i, EOS] for i in ids], tf.int32)
-        found = tf.data.Dataset.from_tensor_slices((self._checked(sources), ids))
+        found = tf.data.Dataset.from_tensor_slices((self._sources(sources), ids))
         if seed is not None:
             found = found.shuffle(len(sources), seed=seed)
 
-        def batch(texts, targets):
+        def batch(sources, targets):
             targets = targets.to_tensor()
-            return {"inputs": self._text_model.ids(texts), "targets": targets}, targets
+            inputs = self._text_model.ids(sources) if self._has_stories else sources.to_tensor()
+            return {"inputs": inputs, "targets": targets}, targets
 
         return found.batch(batch_size).map(batch)
 
@@ -331,10 +339,11 @@ class SavedRun:
             raise ValueError(
                 "classify requires a model of class labels. Received: a model of symbols."
             )
-        texts = self._checked(texts)
+        texts = text_rows.texts(texts)
+        sources = self._sources(texts)
 
         def classify(batch):
-            found = self._classify(tf.constant([texts[i] for i in batch]))
+            found = self._classify(tf.gather(sources, batch))
             return [
                 [(name.decode("utf-8"), float(score)) for name, score in zip(*row, strict=True)]
                 for row in zip(found.texts.numpy(), found.scores.numpy(), strict=True)
@@ -357,28 +366,38 @@ class SavedRun:
         """
         if not isinstance(attention, bool):
             raise ValueError(f"attention must be True or False. Received: {attention!r}.")
-        self._checked([text])
-        features = {"inputs": self._text_model.ids(tf.constant([text]))}
+        features = {"inputs": tf.constant(batch_plan.pad(self._rows([text])))}
         return observer.observe(self.model, features, self.encoders, attention=attention)
 
     def _rows(self, texts):
         """Return the ids of each text, [S] or [sentences, words], as a list."""
+        texts = text_rows.texts(texts)
         if self._text_model.predictor.is_language_model:
-            rows = (self.encoders["targets"].encode(text) for text in text_rows.texts(texts))
+            rows = (self.encoders["targets"].encode(text) for text in texts)
             return [[i for i in row if i != PAD] for row in rows]  # "<pad>" in a text
-        if self.model.specs["inputs"].modality == "sentences":
-            texts = self._checked(texts)
+        if self._has_stories:
+            self._check_stories(texts)
             return [self._text_model.ids(tf.constant([text]))[0].numpy() for text in texts]
-        return [[*self.encoders["inputs"].encode(text), EOS] for text in text_rows.texts(texts)]
+        return [[*self.encoders["inputs"].encode(text), EOS] for text in texts]
 
-    def _checked(self, texts):
-        """Return the list of texts, after raising for words that the graph would skip silently."""
-        found = text_rows.texts(texts)
-        name = "targets" if self._text_model.predictor.is_language_model else "inputs"
-        is_story = self.model.specs[name].modality == "sentences"
-        for text in found:
-            self.encoders[name].encode(text.replace("|", " ") if is_story else text)
-        return found
+    def _sources(self, texts):
+        """Return sources as a `RaggedTensor` of ids [B, (S)]; stories as strings [B]."""
+        if self._has_stories:
+            self._check_stories(texts)
+            return tf.constant(texts, tf.string)
+        rows = self._rows(texts)
+        ids = np.fromiter(itertools.chain.from_iterable(rows), np.int32)
+        lengths = np.array([len(row) for row in rows], np.int64)
+        return tf.RaggedTensor.from_row_lengths(ids, lengths, validate=False)
+
+    def _check_stories(self, texts):
+        """Raise `DataError` for a word that is not in the vocabulary.
+
+        Only stories are encoded twice: the graph alone knows how to arrange their sentences, and it
+        skips such words silently.
+        """
+        for text in texts:
+            self.encoders["inputs"].encode(text.replace("|", " "))
 
 
 def _sizes(specs):

@@ -113,6 +113,15 @@ class TextModel:
 
         Here and below, `depth` is num_steps and exit_threshold, see `model.forward`.
         """
+        return self.classify_ids(self._sources(texts), **depth)
+
+    def classify_ids(self, sources: tf.Tensor | tf.RaggedTensor, **depth: Any) -> DecodedTexts:
+        """Return all classes of sources, the most likely first.
+
+        Args:
+            sources: ids with EOS, a `RaggedTensor` int32 [B, (S)]; stories: [B, sentences, words].
+            depth: as for `classify`.
+        """
         number = self.model.specs["targets"].vocab_size
         names = self.encoder_ops["targets"].decode(
             tf.RaggedTensor.from_row_lengths(tf.range(number), tf.ones([number], tf.int32))
@@ -123,7 +132,7 @@ class TextModel:
             scores, order = tf.math.top_k(log_probs, number)
             return DecodedTexts(tf.gather(names, order), scores)
 
-        return self._map_groups(self._sources(texts), classify, number)
+        return self._map_groups(sources, classify, number)
 
     def score(
         self, targets: tf.Tensor, sources: tf.Tensor | None = None, **depth: Any
