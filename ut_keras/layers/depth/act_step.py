@@ -91,7 +91,9 @@ def apply_step(act_layer: Any, loop_state: ACTLoopState, context: StepContext) -
     if context.copy_halted:
         running = loop_state.halting.running
         if context.num_earlier is not None:
-            running = tf.pad(running, [[0, 0], [context.num_earlier, 0]])
+            # The LiteRT converter of TensorFlow 2.19 cannot pad booleans.
+            padded = tf.pad(tf.cast(running, tf.int32), [[0, 0], [context.num_earlier, 0]])
+            running = tf.cast(padded, tf.bool)
         running = tf.expand_dims(running, 1) if rule.per_example else running
         x = tf.where(tf.expand_dims(running, -1), x, before)
         inputs = inputs._replace(running=running)
