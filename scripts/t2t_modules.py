@@ -33,8 +33,8 @@ This page lists all {total} public names of `{folders}` in
 tensor2tensor 1.15.7, and what a [package](t2t_package.md) gets when it imports them.
 
 - {works} names work.
-- {unsupported} names can be imported, named and derived from. Using them raises an error with the text
-  that precedes them on this page. The same holds for names that are not listed.
+- {unsupported} names can be imported, named and derived from. Using them raises an error with the
+  text that precedes them on this page. The same holds for names that are not listed.
 
 A package can also reach a module through another module of T2T that imports it. The lines
 "imports" list these modules.

@@ -117,6 +117,8 @@ def test_export_rejects_language_model_without_cache(tmp_path):
 
 def test_export_stores_no_empty_caches(prompts, tmp_path):
     """The file does not grow with the cache, except for one row with the positions."""
+    if tf.__version__.startswith("2.19."):
+        pytest.skip("The LiteRT converter of TensorFlow 2.19 stores empty caches as constants")
     model, _ = export_models.build("prompts")
     short, long = prompts, tmp_path / "2000.tflite"
     start = _exported(model, long, decode_length=2000).get_signature_runner("start")
