@@ -5,8 +5,12 @@
         targets  "Gut@@ ach : Noch mehr Sicherheit für Fuß@@ gän@@ ger"
 
 A token that ends in "@@" continues in the next token. The archive `wmt16_en_de.tar.gz` also has the
-vocabulary, which data generation writes to data_dir as `vocab.bpe.32000`, with "UNK" as the last
-word. Files that are already unpacked in tmp_dir, as T2T leaves them, are read from there.
+vocabulary `vocab.bpe.32000`. Data generation writes it to data_dir with "UNK" as the last word.
+Files that are already unpacked in tmp_dir, as T2T leaves them, are read from there.
+
+File names and vocabulary are those of tensor2tensor 1.11.0; tensor2tensor 1.15.7 no longer has the
+problem. In tensor2tensor 1.7.0, the vocabulary in data_dir is called `vocab.bpe.32000` and has no
+empty word before "UNK". To use such a folder, copy this file to the name in the error message.
 
 `decode/bleu` joins the tokens first. The text stays split into words, so the score differs from
 that of translate_ende_wmt32k.
@@ -50,16 +54,12 @@ class TranslateEndeWmtBpe32k(translate.TranslateProblem):
     approx_vocab_size = 32000
     oov_token = "UNK"
 
-    @property
-    def vocab_filename(self) -> str:
-        return _VOCABULARY
-
     def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
         lines = text_lines.lines(raw_text.find(tmp_dir, _ARCHIVE, _VOCABULARY))
         yield from (line.strip() for line in lines)
 
     def build_vocab(self, texts: Iterable[str]) -> text_problems.Vocabulary:
-        # T2T splits the file at its line ends, so its last token before "UNK" is empty.
+        # tensor2tensor 1.11.0 splits the file at line ends: the last token before "UNK" is empty.
         return text_encoder.TokenTextEncoder(tokens=[*texts, "", self.oov_token])
 
     def score_decoded(

@@ -222,7 +222,7 @@ def test_bpe_problem_reads_tokens_and_vocabulary(tmp_path, capsys):
     name = "translate_ende_wmt_bpe32k"
     problem, counts = archives.generate(name, tmp_path)
     assert counts == {"train": 1, "dev": 1, "test": 1}
-    path = tmp_path / "data" / "vocab.bpe.32000"
+    path = tmp_path / "data" / f"vocab.{name}.tokens"
     assert path.read_text().split("\n") == ["<pad>", "<EOS>", *words, "", "UNK", ""]
     unknown = "the Repub@@ lican UNK"
     assert archives.texts(problem, tmp_path, "dev") == [(unknown, texts["de"].strip())]
