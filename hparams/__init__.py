@@ -34,7 +34,8 @@ def get(name: str, overrides: str | Mapping[str, Any] = "") -> BasicHParams:
         overrides: str such as "hidden_size=64,pos=None", or dict from name to value.
 
     Returns:
-        A frozen `TransformerHParams`, `UniversalTransformerHParams` or `LSTMHParams`.
+        A frozen `TransformerHParams`, `UniversalTransformerHParams`, `LSTMHParams` or
+        `NeuralGPUHParams`.
 
     Raises:
         UnknownNameError: if there is no such set. The message lists similar names.

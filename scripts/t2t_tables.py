@@ -42,9 +42,12 @@ OURS = (
     "act_force_final_remainder",
     "act_mask_padding",
     "class_label_pooling",
+    "conv_mask_padding",
     "copy_gate",
     "copy_gate_activation",
     "copy_gate_dropout",
+    "diagonal_final_state",
+    "diagonal_shift_axis",
     "embedding_dropout",
     "ffn_postprocess_sequence",
     "geometric_drop_keys",
@@ -73,12 +76,13 @@ def hparams_table():
     """Return the text of t2t_hparams.md."""
     basic, transformer = specs(BasicHParams), specs(hparam_schema.TransformerHParams)
     universal = specs(hparam_schema.UniversalTransformerHParams)
-    lstm = specs(hparam_schema.LSTMHParams)
+    lstm, neural_gpu = specs(hparam_schema.LSTMHParams), specs(hparam_schema.NeuralGPUHParams)
     sections = (
         ("All models", basic),
         ("Transformer", _new_or_changed(transformer, basic)),
         ("Universal Transformer", _new_or_changed(universal, transformer)),
         ("LSTMs, in addition to those of all models", _new_or_changed(lstm, basic)),
+        ("Neural GPUs, in addition to those of all models", _new_or_changed(neural_gpu, basic)),
     )
     lines = [
         "# T2T's hparams",

@@ -19,6 +19,7 @@ import keras
 
 import ut_keras.metrics.keras_metrics
 import ut_keras.models.lstm_seq2seq
+import ut_keras.models.neural_gpu
 import ut_keras.models.universal_transformer
 import ut_keras.optimizers  # noqa: F401
 from ut_keras.errors import DataError

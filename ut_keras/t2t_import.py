@@ -42,6 +42,7 @@ _RENAMING_RULES = (
     (r"(sepconv/conv\d)/pointwise/kernel", r"\1_single/pointwise_kernel"),
     (r"(sepconv/conv\d)/pointwise/", r"\1_single/"),
     (r"(sepconv/conv\d)/depthwise", r"\1_single/depthwise"),
+    (r"^encoder/(d?cgru_\d+)/(\w+)/", r"body/{model}/\1/\2_single/"),
     (r"^encoder/(cell_\d+)/", r"body/{model}/encoder/rnn/multi_rnn_cell/\1/lstm_cell/"),
     (
         r"^encoder/(fw|bw)/(cell_\d+)/",
@@ -188,14 +189,18 @@ def _is_lstm(model_name):
     return model_name.startswith("lstm_")
 
 
+def _is_neural_gpu(model_name):
+    return model_name in ("neural_gpu", "diagonal_neural_gpu")
+
+
 def _lstm_scope(model_name):
     return model_name.replace("bidirectional", "bid")
 
 
 def _without_ignored_hparams(model_name, t2t_hparams):
     """Return the hparams without fields that T2T's model ignores and ut_keras does not."""
-    if _is_lstm(model_name):  # this field selects LSTMHParams; T2T's set does not have it
-        return {"attention_mask_padding": False, **t2t_hparams}
+    if _is_lstm(model_name) or _is_neural_gpu(model_name):
+        return hparam_schema.for_t2t_model(model_name, t2t_hparams)
     ignored = {"block_length"}  # T2T's attention always uses 128
     if _is_universal(model_name):
         ignored |= {"heads_share_relative_embedding", "add_relative_to_values"}
@@ -227,7 +232,8 @@ def _read_specs(model_name, variables):
         )
     scope = f"{_lstm_scope(model_name)}/" if _is_lstm(model_name) else ""
     encoder = f"{model_name}/body/{scope}encoder/"
-    if any(name.startswith(encoder) for name in variables):
+    # All variables of a Neural GPU are in one scope, and it always has inputs.
+    if _is_neural_gpu(model_name) or any(name.startswith(encoder) for name in variables):
         sizes = tables.get("input_emb") or shared
         # If there are two shared tables, the softmax uses one and the inputs use the other.
         specs["inputs"] = FeatureSpec(min(sizes - targets if len(sizes) > 1 else sizes))

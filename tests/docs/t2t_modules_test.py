@@ -106,9 +106,10 @@ def test_package_can_import_every_name(tmp_path):
             f"import tensor2tensor.{module}",
             f"import tensor2tensor.{module} as short",
             f"from tensor2tensor.{folder} import {last}",
-            f"from tensor2tensor.{module} import {', '.join([*names, *imports.BY_MODULE[module]])}",
             *(f"short.{name}, {last}.{name}" for name in imports.BY_MODULE[module]),
             *(f"tensor2tensor.{module}.{name}, short.{name}, {last}.{name}" for name in names),
+            # Last, because T2T's module `neural_gpu` has a function of the same name.
+            f"from tensor2tensor.{module} import {', '.join([*names, *imports.BY_MODULE[module]])}",
         ]
     (tmp_path / "__init__.py").write_text("\n".join(lines))
     usr_dir.load(str(tmp_path))

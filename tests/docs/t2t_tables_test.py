@@ -37,6 +37,7 @@ def test_table_is_up_to_date(filename):
 
 def test_reasons_and_our_own_fields_are_real():
     fields = specs(hparam_schema.UniversalTransformerHParams) | specs(hparam_schema.LSTMHParams)
+    fields |= specs(hparam_schema.NeuralGPUHParams)
     refused = [name for name, spec in fields.items() if spec.facts.supported is not None]
     used = {TABLES.reason(name)[1] for name in refused} - {None}
     assert used == set(TABLES.REASONS)
@@ -56,7 +57,7 @@ def test_the_page_names_existing_hparams_and_flags_only():
 
     page = _read("t2t.md")
     fields = set(specs(hparam_schema.UniversalTransformerHParams)) | saved.T2T_BOOKKEEPING
-    fields |= set(specs(hparam_schema.LSTMHParams))
+    fields |= set(specs(hparam_schema.LSTMHParams)) | set(specs(hparam_schema.NeuralGPUHParams))
     assigned = set(re.findall(r"`([a-z]\w+)=[^`]*`", page))
     assert assigned and assigned <= fields
     tables = (flags.TRAINER, flags.DATAGEN, flags.IMPORT_T2T, flags.DECODER, flags.BLEU)

@@ -29,6 +29,7 @@ MODELS = {
     "encoder_symbols": ("encoder", "numbers"),
     "story": ("encoder", "story"),
     "lstm": ("lstm_attention", "words"),
+    "neural_gpu": ("neural_gpu", "numbers"),
     **{name: (name, "numbers") for name in BLOCKS},
 }
 SEARCH = {"beam_size": 3, "alpha": 0.6, "decode_length": 6}
@@ -69,7 +70,7 @@ def build(name):
 
 
 def variant_model(variant, specs):
-    """Return a model of a variant of cache_test, an encoder or an LSTM."""
+    """Return a model of a variant of cache_test, an encoder, an LSTM or a Neural GPU."""
     if variant == "encoder":
         model_name, set_name = "universal_transformer_encoder", "universal_transformer_tiny"
         overrides = cache_test.STEPS
@@ -84,6 +85,9 @@ def variant_model(variant, specs):
                 model_name, hparams.get("lstm_seq2seq", "hidden_size=16,num_hidden_layers=2"), specs
             )
         return models.from_specs(model_name, hparams.get("lstm_luong_attention", small), specs)
+    elif variant.endswith("neural_gpu"):
+        hp = hparams.get("neural_gpu", "hidden_size=16,num_hidden_layers=2")
+        return models.from_specs(variant, hp, specs)
     else:
         model_name, set_name, overrides = {**cache_test.VARIANTS, **_OTHERS}[variant]
     hp = hparams.get(set_name, ",".join(filter(None, [cache_test.TINY, overrides])))
@@ -130,18 +134,17 @@ def padded(rows):
 def expected(name, texts, **changed):
     """Return the expected [(texts, scores)] of `serving_default`, from `model.generate`."""
     model, encoders = build(name)
-    if model.class_labels or model.decoder is None:
+    if model.class_labels or (model.decoder is None and not model.writes_in_parallel):
         return _expected_classes(model, encoders, texts)
     ids = rows(encoders, texts)
     # An LSTM attends to padding, so only lines of one length share a batch.
-    alone = "inputs" not in encoders or name == "lstm"
+    alone = "inputs" not in encoders or name == "lstm" or model.writes_in_parallel
     groups = [[i] for i in range(len(ids))] if alone else [range(len(ids))]
+    search = {} if model.writes_in_parallel else {**SEARCH, **changed}
     results = {}
     for group in groups:
         batch = padded([ids[i] for i in group])
-        found = model.generate(
-            {"inputs": batch}, **{"per_example_length": True, **SEARCH, **changed}
-        )
+        found = model.generate({"inputs": batch}, **{"per_example_length": True, **search})
         for i, beams, scores in zip(group, found.ids.numpy(), found.scores.numpy(), strict=True):
             written = [_decode(encoders["targets"], beam) for beam in beams]
             results[i] = (written, scores.tolist())

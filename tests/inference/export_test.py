@@ -127,6 +127,7 @@ def test_export_signatures(loaded):
     assert names("prompts") == {"serving_default", "ids", "encode", "score"}
     assert names("classes") == {"serving_default", "ids", "encode", "classify"}
     assert names("encoder_symbols") == {"serving_default", "ids", "encode"}
+    assert names("neural_gpu") == {"serving_default", "ids", "encode", "score"}
 
 
 @pytest.mark.slow
@@ -228,7 +229,7 @@ def test_encode_signature_of_language_model_returns_ids(loaded):
     assert set(encode(inputs=tf.constant(["", "so"]))) == {"ids"}
 
 
-@pytest.mark.parametrize("name", _some_slow(["adaptive", "prompts", "lstm"]))
+@pytest.mark.parametrize("name", _some_slow(["adaptive", "prompts", "lstm", "neural_gpu"]))
 def test_score_signature(loaded, name):
     model, encoders = export_models.build(name)
     score = loaded(name).signatures["score"]

@@ -54,7 +54,11 @@ def test_free_decoding_accuracy_with_empty_references(written, expected, monkeyp
 
 @pytest.mark.parametrize(
     "name",
-    ["encoder_symbols", *(pytest.param(n, marks=pytest.mark.slow) for n in ("lstm", "adaptive"))],
+    [
+        "encoder_symbols",
+        "neural_gpu",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("lstm", "adaptive")),
+    ],
 )
 def test_free_decoding_matches_export(name):
     """A padded batch of several lengths, for models whose outputs depend on padding."""

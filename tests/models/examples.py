@@ -10,6 +10,7 @@ from ut_keras.data.features import FeatureSpec
 
 SIZE = "hidden_size=16,filter_size=24,num_heads=2"
 LSTM_SIZE = "hidden_size=16,attention_layer_size=12,num_heads=2"
+NEURAL_GPU_SIZE = "hidden_size=16,num_hidden_layers=2"
 V, C, B = 13, 4, 3
 INPUTS = np.array([[5, 3, 7, 2, 1], [4, 6, 1, 0, 0], [9, 1, 0, 0, 0]], "int32")
 TARGETS = np.array([[3, 8, 2, 1], [6, 1, 0, 0], [2, 12, 1, 0]], "int32")
@@ -106,12 +107,26 @@ KINDS = {
         _ANSWER,
         {"inputs": STORIES, "targets": TARGETS},
     ),
+    "neural_gpu": ("neural_gpu", "neural_gpu", _BOTH, _FEATURES),
+    "diagonal_neural_gpu": ("diagonal_neural_gpu", "neural_gpu", _BOTH, _FEATURES),
+    "neural_gpu_classifier": (
+        "neural_gpu",
+        "neural_gpu",
+        _CLASSIFY,
+        {"inputs": INPUTS, "targets": CLASSES},
+    ),
 }
 SEQUENCE_KINDS = tuple(
     kind
     for kind, example in KINDS.items()
-    if "targets" in example[3] and example[2]["targets"] is SYMBOLS and kind != "tagger"
+    if "targets" in example[3]
+    and example[2]["targets"] is SYMBOLS
+    and kind != "tagger"
+    and "neural_gpu" not in kind
 )
+
+NEURAL_GPUS = tuple(kind for kind in KINDS if "neural_gpu" in kind)
+ENCODERS = ("encoder", "plain_encoder", "tagger", *NEURAL_GPUS)  # models without a decoder
 
 
 def make(kind, overrides=""):
@@ -119,6 +134,7 @@ def make(kind, overrides=""):
     name, hparams_set, specs, _ = KINDS[kind]
     steps = ",num_rec_steps=3,act_max_steps=3" if "universal" in name else ""
     size = LSTM_SIZE if name.startswith("lstm") else SIZE
+    size = NEURAL_GPU_SIZE if "neural_gpu" in name else size
     hp = hparams.get(hparams_set, size + steps).override(overrides)
     seeds.set_seed(0)
     model = models.from_specs(name, hp, specs)
@@ -150,4 +166,5 @@ def logits_shape(kind, batch=B):
     _, _, specs, arrays = KINDS[kind]
     if specs["targets"].modality == "class_label":
         return (batch, C)
-    return (batch, arrays["targets"].shape[1], V)
+    length = "inputs" if "neural_gpu" in kind else "targets"
+    return (batch, arrays[length].shape[1], V)

@@ -34,6 +34,9 @@ _KINDS = {
     "lstm": ("lstm_plain", SYMBOLS),
     "lstm_prompts": ("lstm_plain", PROMPTS),
     "lstm_attention": ("lstm_attention", SYMBOLS),
+    "neural_gpu": ("neural_gpu", SYMBOLS),
+    "diagonal_neural_gpu": ("diagonal_neural_gpu", SYMBOLS),
+    "neural_gpu_classes": ("neural_gpu", CLASSES),
 }
 MODELS = {**{name: (name, SYMBOLS) for name in _VARIANTS}, **_KINDS}
 # These have the variables of "act" and of "classes", which is basic.

@@ -23,10 +23,12 @@ class _Problem:
 
 def test_names_are_listed():
     assert models.names() == [
+        "diagonal_neural_gpu",
         "lstm_seq2seq",
         "lstm_seq2seq_attention",
         "lstm_seq2seq_attention_bidirectional_encoder",
         "lstm_seq2seq_bidirectional_encoder",
+        "neural_gpu",
         "transformer",
         "transformer_encoder",
         "universal_transformer",

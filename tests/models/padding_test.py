@@ -70,8 +70,7 @@ def test_padding_table_matches_docs():
 @pytest.mark.parametrize("kind", [k for k in examples.KINDS if "stories" not in k])
 def test_examples_that_may_share_a_batch(kind):
     model = examples.shared(kind)
-    encoders = ("encoder", "plain_encoder", "tagger")
-    prompts_and_encoders = kind.endswith("language_model") or kind in encoders
+    prompts_and_encoders = kind.endswith("language_model") or kind in examples.ENCODERS
     attends_to_padding = kind in ("lstm_attention", "lstm_bidirectional", "lstm_classifier")
     assert bool(batch_plan.why_equal_lengths(model)) == (prompts_and_encoders or attends_to_padding)
     assert not model.why_target_padding_matters and not model.why_not_cached

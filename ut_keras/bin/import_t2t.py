@@ -17,7 +17,7 @@ from ut_keras import hparam_schema, models
 from ut_keras.bin import command, command_line, flags, trainer_setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
-from ut_keras.files import file_error
+from ut_keras.files import file_error, json_file
 from ut_keras.hparam_schema import changes as hparam_changes
 from ut_keras.inference import feature_record
 from ut_keras.training import output_folder
@@ -36,7 +36,7 @@ def main(args: command.Args) -> None:
     model_name = _name("model", args, t2t_flags)
     models.check_name(model_name)
     # Check hparams.json before TensorFlow is loaded, so that errors appear early.
-    hparam_schema.load(os.path.join(source, "hparams.json"))
+    _check_hparams(os.path.join(source, "hparams.json"), model_name)
     specs = problem.feature_specs(data_dir)
     noted = t2t_flags.get("random_seed", "")
     seed = int(noted) if noted.isdecimal() else secrets.randbelow(2**31)
@@ -103,6 +103,14 @@ def _check_folders(args):
                 f"contains {listing})."
             )
     _check_is_free(output_dir)
+
+
+def _check_hparams(path, model_name):
+    values = json_file.read(path, hparam_schema.HParamError)
+    try:
+        hparam_schema.from_dict(hparam_schema.for_t2t_model(model_name, values))
+    except hparam_schema.HParamError as error:
+        raise hparam_schema.HParamError(f"{path}: {error}") from error
 
 
 def _check_is_free(output_dir):

@@ -41,6 +41,10 @@ class ForwardOutput(Protocol):
         """The output of the encoder, with the ponder times of the source."""
 
     @property
+    def encoder_mask(self) -> tf.Tensor | None:
+        """Bool [B, S], True at the real tokens of the source."""
+
+    @property
     def decoder(self) -> StackOutput | None:
         """The output of the decoder, with the ponder times of the targets."""
 
@@ -106,6 +110,9 @@ class DecodedModel(Protocol):
         exit_threshold: float | None = None,
     ) -> ForwardOutput:
         """Return the result of a forward pass over given sources and targets."""
+
+    def match_lengths(self, logits: Any, targets: Any, *weights: Any) -> tuple:
+        """Return logits, targets and weights with one length, for models that need it."""
 
 
 class CacheOwner(Protocol):

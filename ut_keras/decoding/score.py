@@ -76,12 +76,14 @@ def steps(
     return source_steps, target_steps
 
 
-def _log_probs(output, features):
-    log_probs = log_softmax.of_ids(output.logits, features["targets"])
-    return tf.reduce_sum(tf.where(features["targets"] != 0, log_probs, 0.0), axis=1)
+def _log_probs(model: DecodedModel, output, features):
+    logits, targets = model.match_lengths(output.logits, features["targets"])
+    log_probs = log_softmax.of_ids(logits, targets)
+    return tf.reduce_sum(tf.where(targets != 0, log_probs, 0.0), axis=1)
 
 
-def _ponder_times(output, features):
+def _ponder_times(model: DecodedModel, output, features):
+    del model
     ponder_times = []
     for name, stack in (("inputs", output.encoder), ("targets", output.decoder)):
         times = None if stack is None else stack.ponder_times
@@ -93,7 +95,7 @@ def _ponder_times(output, features):
 
 def _compiled(
     model: DecodedModel,
-    function: Callable[[ForwardOutput, Any], Any],
+    function: Callable[[DecodedModel, ForwardOutput, Any], Any],
     features: Mapping[str, tf.Tensor],
     num_steps: int | None,
     exit_threshold: float | None,
@@ -111,7 +113,7 @@ def _compiled(
             output = model.forward(
                 features, training=False, num_steps=num_steps, exit_threshold=exit_threshold
             )
-            return function(output, features)
+            return function(model, output, features)
 
         signature = {name: tf.TensorSpec(shape, tf.int32) for name, shape in shapes.items()}
         kept[key] = compiled.function(run, [signature])

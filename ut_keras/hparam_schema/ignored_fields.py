@@ -21,9 +21,12 @@ from ut_keras.hparam_schema.field import (
 )
 
 OTHER_MODELS = "only T2T models that ut_keras does not have read it"
+_OF_CONVOLUTIONS = "only the Neural GPUs read it"
+_OF_BASELINES = "only the LSTMs and the Neural GPUs read it"
 NO_EXPERTS = "the only mixture of experts is ffn_layer=sigma_moe, which has its own arguments"
 _NO_NORMS = "an LSTM has no norms and no residual connections"
 _NO_SELF_ATTENTION = "an LSTM has no self-attention"
+_ONLY_CONVOLUTIONS = "a Neural GPU has only gated convolutions"
 _FIRST_VOCABULARY = (
     "the vocabulary is the first problem's, followed by ids of the tasks and the classes"
 )
@@ -49,8 +52,8 @@ class BasicIgnoredFields:
     use_custom_ops: bool = ignored(True, "ut_keras has no custom ops")
 
     # --- Size -----------------------------------------------------------------------------------
-    kernel_height: int = ignored(3, OTHER_MODELS)
-    kernel_width: int = ignored(1, OTHER_MODELS)
+    kernel_height: int = ignored(3, _OF_CONVOLUTIONS)
+    kernel_width: int = ignored(1, _OF_CONVOLUTIONS)
     compress_steps: int = ignored(0, OTHER_MODELS)
 
     # --- Embedding and softmax ------------------------------------------------------------------
@@ -59,7 +62,7 @@ class BasicIgnoredFields:
     factored_logits: bool = unsupported(False)
 
     # --- Before and after each layer ------------------------------------------------------------
-    dropout: float = ignored(0.2, OTHER_MODELS)
+    dropout: float = ignored(0.2, _OF_BASELINES)
 
     # --- Initial weights ------------------------------------------------------------------------
     pretrained_model_dir: str = unsupported("")
@@ -182,5 +185,27 @@ class LSTMIgnoredFields:
     heads_share_relative_embedding: bool = ignored(False, _NO_SELF_ATTENTION)
     add_relative_to_values: bool = ignored(False, _NO_SELF_ATTENTION)
     relative_mask_future: bool = ignored(False, _NO_SELF_ATTENTION)
+    moe_num_experts: int = ignored(64, OTHER_MODELS)
+    moe_loss_coef: float = ignored(0.01, OTHER_MODELS)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NeuralGPUIgnoredFields:
+    """Fields that Neural GPUs do not read."""
+
+    layer_preprocess_sequence: str = ignored("n", _ONLY_CONVOLUTIONS)
+    layer_postprocess_sequence: str = ignored("da", _ONLY_CONVOLUTIONS)
+    layer_prepostprocess_dropout: float = ignored(
+        0.1, "a Neural GPU reads the field dropout instead"
+    )
+    layer_prepostprocess_dropout_broadcast_dims: str = field(
+        "", ignored=_ONLY_CONVOLUTIONS, comma_separated=True
+    )
+    norm_type: str = ignored("layer", _ONLY_CONVOLUTIONS)
+    norm_epsilon: float = ignored(1e-6, _ONLY_CONVOLUTIONS)
+    max_relative_position: int = ignored(0, _ONLY_CONVOLUTIONS)
+    heads_share_relative_embedding: bool = ignored(False, _ONLY_CONVOLUTIONS)
+    add_relative_to_values: bool = ignored(False, _ONLY_CONVOLUTIONS)
+    relative_mask_future: bool = ignored(False, _ONLY_CONVOLUTIONS)
     moe_num_experts: int = ignored(64, OTHER_MODELS)
     moe_loss_coef: float = ignored(0.01, OTHER_MODELS)

@@ -10,6 +10,7 @@ from ut_keras.files import json_file
 from ut_keras.hparam_schema.basic import BasicHParams
 from ut_keras.hparam_schema.field import HParamError, specs, training
 from ut_keras.hparam_schema.lstm_hparams import LSTMHParams
+from ut_keras.hparam_schema.neural_gpu_hparams import NeuralGPUHParams
 from ut_keras.hparam_schema.transformer_hparams import (
     TransformerHParams,
     UniversalTransformerHParams,
@@ -67,7 +68,15 @@ RETIRED_IN_UT_KERAS = {
     "recurrence_backprop_steps": (0,),
 }
 
-_CLASSES = [TransformerHParams, UniversalTransformerHParams, LSTMHParams]
+# T2T's hparams of these models have no field that only their class has. The beginning of a model's
+# name -> an added field with its default, by which `from_dict` finds the class.
+_MARKERS: dict[str, dict[str, Any]] = {
+    "lstm_": {"attention_mask_padding": False},
+    "neural_gpu": {"conv_mask_padding": False},
+    "diagonal_neural_gpu": {"conv_mask_padding": False},
+}
+
+_CLASSES = [TransformerHParams, UniversalTransformerHParams, LSTMHParams, NeuralGPUHParams]
 
 
 def register(cls: C) -> C:
@@ -99,7 +108,7 @@ def from_dict(values: Mapping[str, Any]) -> BasicHParams:
 
     Returns:
         An instance of the class that has the largest number of these names: `TransformerHParams`,
-        `UniversalTransformerHParams`, `LSTMHParams` or a registered class.
+        `UniversalTransformerHParams`, `LSTMHParams`, `NeuralGPUHParams` or a registered class.
 
     Raises:
         HParamError: if a name is unknown, or a value has the wrong type or is out of range.
@@ -120,6 +129,17 @@ def from_dict(values: Mapping[str, Any]) -> BasicHParams:
     values = {name: value for name, value in values.items() if name not in ignored}
     hp = cls().override(modernize(cls, values))
     return _with_added(hp, added) if added else hp
+
+
+def for_t2t_model(model_name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return T2T's hparams of a model, with what `from_dict` needs to find their class.
+
+    Args:
+        model_name: str. T2T's name of the model.
+        values: dict from name to value, the content of T2T's hparams.json.
+    """
+    beginning = next((name for name in _MARKERS if model_name.startswith(name)), "")
+    return {**_MARKERS.get(beginning, {}), **values}
 
 
 def _with_added(hp: BasicHParams, values: Mapping[str, Any]) -> BasicHParams:

@@ -103,9 +103,9 @@ def _in_batches(setup, rows, sources, lengths, num_beams, function):
         list with the results of each sequence.
     """
     predictor, path = load_predictor(setup)
-    if not num_beams and not predictor.searches:
+    if not num_beams and not predictor.scores_targets:
         raise UsageError(
-            "--score_file requires a model with a decoder. Received: a run with "
+            "--score_file requires a model that generates tokens. Received: a run with "
             f"--model={setup.model_name}."
         )
     batches = _plan(setup, predictor, lengths, num_beams)

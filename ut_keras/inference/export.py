@@ -126,7 +126,7 @@ def _functions(texts, search):
         yield "classify", classify, [strings]
     elif texts.predictor.is_language_model:
         yield "score", lambda targets: {"scores": texts.score(targets, **depth)}, [targets]
-    elif texts.predictor.searches:
+    elif texts.predictor.scores_targets:
         yield "score", score, [strings, targets]
 
 

@@ -110,6 +110,11 @@ def _source_shape(model, source_length):
                 f"Received: a model without: {model.why_not_cached or type(model).__name__}."
             )
         return None
+    if model.decoder is None and not model.class_labels:
+        raise ValueError(
+            "model must have a decoder or class labels for a LiteRT export. "
+            f"Received: a {type(model).__name__} without either."
+        )
     is_story = model.specs["inputs"].modality == "sentences"
     reason = batch_plan.why_equal_lengths(model)
     if reason and not (is_story and not model.hparams.trim_stories):

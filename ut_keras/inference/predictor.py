@@ -7,9 +7,9 @@
     predictor.batch(ids, options)           `Decoded` for one batch, eagerly or in a graph
 
 A model with a decoder writes its outputs by a search. A classifier predicts the most likely class,
-and an encoder the most likely token at each position. `batch_plan` decides which sequences share a
-batch. The maximum output length of a sequence does not depend on its batch, unless
-per_example_length=False, which is T2T's behavior.
+and an encoder the most likely token at each position. A Neural GPU does so up to EOS. `batch_plan`
+decides which sequences share a batch. The maximum output length of a sequence does not depend on its
+batch, unless per_example_length=False, which is T2T's behavior.
 """
 
 from collections.abc import Sequence
@@ -52,6 +52,12 @@ class Predictor:
     def searches(self) -> bool:
         """Whether targets are generated token by token."""
         return not self.model.class_labels and self.model.decoder is not None
+
+    @property
+    def scores_targets(self) -> bool:
+        """Whether the model gives the log probability of given targets."""
+        model = self.model
+        return not model.class_labels and (model.decoder is not None or model.writes_in_parallel)
 
     # Sequences of any length, in Python.
 
@@ -108,7 +114,7 @@ class Predictor:
         return batch_plan.map_batches(batch_plan.plan(lengths, same_length=same_length), function)
 
     def _predict(self, ids, options):
-        if self.searches:  # the search is compiled already
+        if self.scores_targets:  # `model.search` is compiled already
             parts = [self.batch(tf.constant(ids), options)]
         else:
             parts = parallel_batch.run(self._compiled_batch(options), tf.constant(ids))
@@ -140,6 +146,10 @@ class Predictor:
         if self.searches:
             decoded: Decoded = self.model.search({"inputs": ids}, options)
             return decoded
+        if self.scores_targets:  # it writes all tokens at once; options of a search have no effect
+            no_search = Options(per_example_length=options.per_example_length, **options.depth)
+            written: Decoded = self.model.search({"inputs": ids}, no_search)
+            return written
         log_probs = self.log_probs(ids, **options.depth)
         best = tf.argmax(log_probs, axis=-1, output_type=tf.int32)
         scores = tf.reduce_max(log_probs, axis=-1)

@@ -15,7 +15,8 @@ users combine to Keras models. All other layers are imported from their own modu
 - `transition`: transition functions;
 - `depth`: Transformer layers, stacks of them, and recurrences in depth;
 - `halting`: halting rules;
-- `lstm`: LSTMs.
+- `lstm`: LSTMs;
+- `neural_gpu`: the convolutional units and the recurrence of the Neural GPU.
 
 Letters in shapes: B batch, S input_length, T target_length, H num_heads, D hidden_size,
 F filter_size, V vocab_size, N recurrence steps.

@@ -46,6 +46,8 @@ for _name, _class in {
     "lstm_seq2seq_attention_bidirectional_encoder": (
         "lstm_seq2seq:LSTMSeq2seqAttentionBidirectionalEncoder"
     ),
+    "neural_gpu": "neural_gpu:NeuralGPU",
+    "diagonal_neural_gpu": "neural_gpu:DiagonalNeuralGPU",
 }.items():
     _CLASSES.add(_name, f"ut_keras.models.{_class}")
 _NEAREST = "the nearest: transformer"
@@ -65,10 +67,7 @@ for _pattern, _reason in {
     "mtf_*": f"there is no Mesh TensorFlow; {_NEAREST}",
     "attention_lm": f"{_NEAREST}, on a problem without inputs",
     "lstm_encoder": "the nearest: lstm_seq2seq",
-    **dict.fromkeys(
-        ("diagonal_neural_gpu", "neural_gpu", "neural_*_model"),
-        "the nearest: universal_transformer",
-    ),
+    "neural_*_model": "the nearest: universal_transformer",
     **dict.fromkeys(
         (
             *("imagetransformer*", "img2img_*", "vqa_*", "resnet*", "revnet*", "shake_shake"),

@@ -22,6 +22,13 @@ class CompiledModel(private_api.ReplicaModel):
         """Run the forward pass. Subclasses define it."""
         raise NotImplementedError
 
+    def match_lengths(self, logits: Any, targets: Any, *weights: Any) -> tuple:
+        """Return logits, targets and weights with one length, for losses and metrics.
+
+        A model whose outputs do not have the length of the targets overrides this method.
+        """
+        return (logits, targets, *weights)
+
     def compile(
         self,
         optimizer: Any = None,

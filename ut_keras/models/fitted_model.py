@@ -264,6 +264,7 @@ class FittedModel(compiled_model.CompiledModel):
             weights = self._weights_of_losses(y_pred, sample_weight)
             return super().compute_loss(x, y, y_pred, weights, training)
         smoothing = self.loss.label_smoothing if training else 0.0
+        y_pred, y, sample_weight = self.match_lengths(y_pred, y, sample_weight)
         term = losses.target_term(y_pred, y, smoothing, self.class_labels, sample_weight)
         terms = self._weighted({"training": [term]}, self.losses)
         # Keras sums the gradients of the replicas, so each replica returns its share of the loss.
@@ -274,6 +275,7 @@ class FittedModel(compiled_model.CompiledModel):
     ) -> dict[str, Any]:
         """Compute the metrics. Keras first calls this method once with symbolic tensors."""
         _check_targets(y)
+        y_pred, y, sample_weight = self.match_lengths(y_pred, y, sample_weight)
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
     def _weights_of_losses(self, logits, weights):

@@ -32,12 +32,13 @@ def terms(
     Returns:
         dict from T2T's name of a loss to a list of `LossTerm`; `losses.total` sums them.
     """
+    logits, targets, weights = model.match_lengths(output.logits, targets, weights)
     classes, example_weights = model.class_labels, None
     if weights is not None:
         example_weights = weights_lib.of_rows(targets, classes, weights)
     costs, steps = cost_terms(model, output, example_weights), output.steps
     if steps is None:
-        term = losses.target_term(output.logits, targets, smoothing, classes, weights)
+        term = losses.target_term(logits, targets, smoothing, classes, weights)
         if output.prepended is not None:  # one mean over inputs and targets
             prepended = losses.target_term(*output.prepended, smoothing, classes, example_weights)
             term = losses.LossTerm(*map(tf.add, term, prepended))

@@ -468,10 +468,10 @@ class Seq2Seq(keras_model.KerasModel):
                 embedding.as_ids(features[name], name, spec.vocab_size)
 
     def _check_writes_symbols(self, method):
-        if self.class_labels or self.decoder is None:
+        if self.class_labels or (self.decoder is None and not self.writes_in_parallel):
             kind = "whose targets are class labels" if self.class_labels else "without a decoder"
             raise ValueError(
-                f"{method} requires a model that generates tokens one by one. For other models, "
+                f"{method} requires a model that generates tokens. For other models, "
                 f"use the argmax of the logits. Received: a model {kind}."
             )
 
@@ -484,13 +484,16 @@ class Seq2Seq(keras_model.KerasModel):
         if self.decoder is not None:
             return ""
         if not self.class_labels:
+            if self.writes_in_parallel:
+                return ""
             return "an encoder without a decoder also has outputs at padding"
-        is_mean = self.hparams.class_label_pooling == "mean"
+        is_mean = getattr(self.hparams, "class_label_pooling", "mean") == "mean"
         return "class_label_pooling=mean includes padding" if is_mean else ""
 
     # Subclasses override these, some as properties. Each `why_` is a reason in words, or "".
     why_not_cached: Any = ""  # why decoding cannot cache earlier positions exactly
     why_source_padding_matters: Any = ""  # why padding after a source changes the output
     why_target_padding_matters: Any = ""  # why padding after targets changes the output
+    writes_in_parallel = False  # whether a model without a decoder writes the complete targets
     is_recurrent = False  # whether the decode cache is a state of fixed size
     decoder_is_causal: Any = True  # whether a position is independent of later ones

@@ -36,7 +36,8 @@ def update(
 
     Args:
         model: keras.Model, whose trainable variables are updated. If the model has no trainable
-            variables, a warning is issued and nothing changes.
+            variables, a warning is issued and nothing changes. Keras also warns of variables without
+            a gradient, except for the model's `unread_weights`.
         optimizer: keras optimizer. It sums the gradients over the replicas.
         forward_and_terms: function that runs the forward pass. It returns the output of the model
             and the loss terms of this replica, as a dict from the name of a loss to its terms.
@@ -53,7 +54,15 @@ def update(
         loss: Any = optimizer.scale_loss(tf.add_n(list(shares.values())))
     # The variables are read only now, because the forward pass may build layers of the user.
     if variables := model.trainable_variables:
-        optimizer.apply(tape.gradient(loss, variables), variables)
+        gradients = tape.gradient(loss, variables)
+        unread = {variable.path for variable in getattr(model, "unread_weights", ())}
+        gradients = [
+            tf.zeros(variable.shape, variable.dtype)
+            if gradient is None and variable.path in unread
+            else gradient
+            for gradient, variable in zip(gradients, variables, strict=True)
+        ]
+        optimizer.apply(gradients, variables)
     else:
         warnings.warn("The model does not have any trainable weights.", stacklevel=2)  # as Keras
     return Update(output, shares)

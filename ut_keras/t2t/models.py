@@ -25,8 +25,9 @@ class T2TModel:
     BUILT_IN_NAME: str | None = None
 
 
-for _name in models.names():  # Transformer, LSTMSeq2seqAttention, …
+for _name in models.names():  # Transformer, LSTMSeq2seqAttention, NeuralGPU, …
     _class = naming.snakecase_to_camelcase(_name).replace("Lstm", "LSTM")
+    _class = _class.replace("Gpu", "GPU")
     globals()[_class] = type(_class, (T2TModel,), {"BUILT_IN_NAME": _name})
 
 

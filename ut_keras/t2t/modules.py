@@ -33,6 +33,7 @@ STAND_INS = {
     "layers.common_hparams": "models",
     "layers.modalities": "naming",
     "models.lstm": "models",
+    "models.neural_gpu": "models",
     "models.research.universal_transformer": "models",
     "models.transformer": "models",
     "problems": "registry",

@@ -117,16 +117,28 @@ class Evaluator:
     def _replica_step(self, features, targets, *weights):
         output = self.model.forward(features, training=False)
         terms = self.model.loss_terms(output, targets, False, *weights)
+        logits, targets, *matched = match_lengths(self.model, output.logits, targets, *weights)
         losses = {
             name: [(term.numerator, term.denominator) for term in terms[name]] for name in terms
         }
-        values = {name: fn(output.logits, targets, *weights) for name, fn in self.metrics.items()}
+        values = {name: fn(logits, targets, *matched) for name, fn in self.metrics.items()}
         for name, metric in self.feature_metrics.items():
-            values[name] = metric.function(output.logits, targets, features)
+            values[name] = metric.function(logits, targets, features)
         pondered = ponder.times_and_masks(output, features, targets)
         if pondered:
             values["ponder_time"] = ponder.sum_and_count(pondered)
         return losses, values
+
+
+def match_lengths(model: Any, logits: Any, targets: Any, *weights: Any) -> tuple:
+    """Return logits, targets and weights with one length, if the model can do that.
+
+    See `CompiledModel.match_lengths`. Other models must predict as many tokens as there are
+    targets.
+    """
+    if not hasattr(model, "match_lengths"):
+        return (logits, targets, *weights)
+    return model.match_lengths(logits, targets, *weights)
 
 
 def _results(losses, values):

@@ -13,7 +13,7 @@ import tensorflow as tf
 from ut_keras import metrics
 from ut_keras.metrics import losses
 from ut_keras.optimizers import update
-from ut_keras.training import ponder
+from ut_keras.training import evaluation, ponder
 
 
 class StepResult(NamedTuple):
@@ -62,7 +62,10 @@ def make_train_step(
             return output, model.loss_terms(output, targets, True, *weights)
 
         output, shares = update.update(model, optimizer, forward_and_terms)
-        return _summed_result(shares, output, features, targets, *weights)
+        logits, targets, *matched = evaluation.match_lengths(
+            model, output.logits, targets, *weights
+        )
+        return _summed_result(shares, output, logits, features, targets, *matched)
 
     signature = None if element_spec is None else [element_spec]
 
@@ -76,13 +79,13 @@ def make_train_step(
     return train_step
 
 
-def _summed_result(shares, output, features, targets, *weights):
+def _summed_result(shares, output, logits, features, targets, *weights):
     ponder_times = ponder.times_and_masks(output, features, targets)
     ponder_sum, ponder_count = ponder.sum_and_count(ponder_times)
-    correct, sequences = metrics.get("accuracy_per_sequence")(output.logits, targets, *weights)
+    correct, sequences = metrics.get("accuracy_per_sequence")(logits, targets, *weights)
     of_tokens = (tf.zeros([]), tf.zeros([]))
     if "inputs" not in features:
-        of_tokens = metrics.get("accuracy")(output.logits, targets, *weights)
+        of_tokens = metrics.get("accuracy")(logits, targets, *weights)
     result = losses.sum_over_replicas(
         StepResult(
             losses=shares,

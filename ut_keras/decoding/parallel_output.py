@@ -1,0 +1,83 @@
+"""The outputs of a model that predicts all positions at once. No search is needed.
+
+Given the source, the tokens at different positions are independent. So the most likely token at
+each position, up to the first EOS, is the most likely output.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ut_keras.decoding import batch_plan, parallel_batch, traces
+from ut_keras.decoding.beam_search import EOS, Decoded
+from ut_keras.decoding.decoded_model import DecodedModel
+from ut_keras.decoding.options import Options
+from ut_keras.layers.basic import embedding
+from ut_keras.ops import compiled
+
+# Options that change a search.
+_OF_A_SEARCH = (
+    *("beam_size", "min_length", "eos_penalty", "no_repeat_ngram_size", "temperature"),
+    *("forced_prefix", "return_steps"),
+)
+
+
+def generate(model: DecodedModel, features: Mapping[str, Any], options: Options) -> Decoded:
+    """Return the outputs of a model, see `NeuralGPU.search`.
+
+    Raises:
+        ValueError: if an option requires a search.
+    """
+    for name in _OF_A_SEARCH:
+        value = getattr(options, name)
+        if value is not getattr(Options, name) and value != getattr(Options, name):
+            raise ValueError(
+                f"{name} must be {getattr(Options, name)} for a model that predicts all tokens at "
+                f"once, without a search. Received: {name}={value}."
+            )
+    embedding.check_features(features, ["inputs"])
+    ids = embedding.as_ids(features["inputs"], "inputs")
+    if ids.shape.rank != 2:
+        raise ValueError(f"inputs must be [batch, length]. Received: {ids.shape}.")
+    if not tf.executing_eagerly():
+        return _decode(
+            model, batch_plan.require_equal_lengths(model, ids, options.per_example_length)
+        )
+    groups = batch_plan.split(model, ids, options.per_example_length)
+    found = [part for group in groups for part in parallel_batch.run(_compiled(model), group.ids)]
+    length = max(part.ids.shape[2] for part in found)
+    joined = Decoded(
+        tf.concat(
+            [tf.pad(p.ids, [[0, 0], [0, 0], [0, length - p.ids.shape[2]]]) for p in found], axis=0
+        ),
+        tf.concat([part.scores for part in found], axis=0),
+    )
+    if len(groups) == 1:
+        return joined
+    order = np.argsort(np.concatenate([group.indices for group in groups]))
+    return Decoded(tf.gather(joined.ids, order), tf.gather(joined.scores, order))
+
+
+def _compiled(model: DecodedModel) -> Callable[..., Any]:
+    """Return `_decode` as a `tf.function` for all batch sizes and lengths."""
+    kept = traces.of(model)
+    if _decode not in kept:
+        ids = tf.TensorSpec([None, None], tf.int32)
+        kept[_decode] = compiled.function(lambda ids: _decode(model, ids), [ids])
+    return kept[_decode]
+
+
+def _decode(model: DecodedModel, ids: tf.Tensor) -> Decoded:
+    """Return the `Decoded` of sources int32 [B, S], with one output each, of S positions."""
+    output = model.forward({"inputs": ids}, training=False)
+    log_probs = tf.nn.log_softmax(output.logits)
+    best = tf.argmax(log_probs, axis=-1, output_type=tf.int32)
+    ended = tf.cumsum(tf.cast(best == EOS, tf.int32), axis=1, exclusive=True)
+    written = ended == 0
+    if not model.why_source_padding_matters:  # then nothing is predicted at padding
+        written &= output.encoder_mask
+    scores = tf.where(written, tf.reduce_max(log_probs, axis=-1), 0.0)
+    best = tf.where(written, best, 0)
+    return Decoded(best[:, tf.newaxis], tf.reduce_sum(scores, axis=1, keepdims=True))
