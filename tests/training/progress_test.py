@@ -29,6 +29,8 @@ def _result(loss=1.0, correct=1.0, ponder_count=4.0):
         sequences=tf.constant(2.0),
         correct_tokens=tf.constant(0.0),
         target_tokens=tf.constant(0.0),
+        newest_correct=tf.constant(0.0),
+        newest_sequences=tf.constant(0.0),
         tokens=tf.constant(50.0),
         ponder_sum=tf.constant(10.0 if ponder_count else 0.0),
         ponder_count=tf.constant(ponder_count),

@@ -142,7 +142,11 @@ def _check_data(setup, make_epoch, make_eval_dataset):
         DataError: if the data cannot be read, or has another vocabulary than the run.
     """
     if setup.trains:
-        make_epoch(0)
+        from ut_keras.training import curriculum
+
+        epoch = make_epoch(0)
+        if settings := _curriculum(setup.hp):
+            curriculum.check(settings, epoch)
     if setup.schedule != "train":
         make_eval_dataset()
     if checkpoint_files.exists(setup.args.output_dir):
@@ -181,6 +185,7 @@ def _trainer(setup, strategy, static_shapes):
             early_stopping=setup.early_stopping,
             moving_average_decay=args.moving_average_decay,
             warm_start_from=args.warm_start_from,
+            curriculum=_curriculum(setup.hp),
             profile_steps=setup.profile_steps,
         ),
         evaluation.Evaluator(
@@ -200,6 +205,26 @@ def _trainer(setup, strategy, static_shapes):
         ),
         problem_name=problem.name,
         write_records=functools.partial(_write_records, setup, strategy.num_replicas_in_sync),
+    )
+
+
+def _curriculum(hp):
+    """Return the `CurriculumSettings` of hparams, or None."""
+    from ut_keras.training import curriculum
+
+    if not hp.curriculum_start_length:
+        return None
+    mode = getattr(hp, "prepend_mode", "none")
+    if mode != "none":
+        raise UsageError(
+            "curriculum_start_length must be 0 if prepend_mode joins inputs and targets. "
+            f"Received: {hp.curriculum_start_length}, prepend_mode={mode}."
+        )
+    return curriculum.CurriculumSettings(
+        hp.curriculum_start_length,
+        hp.curriculum_length_step,
+        hp.curriculum_accuracy,
+        hp.curriculum_updates,
     )
 
 

@@ -218,12 +218,12 @@ class Checkpoints:
             if group != _AVERAGE or self.has_moving_average
             for name, variable in named.items()
         }
-        # Three variables may be missing: the order of the batches (in checkpoints of older
-        # versions), and the random states of dropout and of gradient noise (if the earlier run did
-        # not use them).
+        # These variables may be missing: the order of the batches (in checkpoints of older versions),
+        # the state of a curriculum, and the random states of dropout and of gradient noise (if the
+        # earlier run did not use them).
         optional_keys = _variable_key("position", "order"), _variable_key("optimizer", "noise_seed")
         for key in variables.keys() - shapes.keys():
-            if key in optional_keys or key.startswith("seeds/"):
+            if key in optional_keys or key.startswith(("seeds/", "position/curriculum_")):
                 del variables[key]
         _check_is_ut_keras_checkpoint(path, shapes)
         if self._optimizer is not None and not any(key.startswith("optimizer/") for key in shapes):

@@ -139,6 +139,12 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
     max_input_seq_length: int = training(0)  # longer inputs are truncated; 0 or less: never
     max_target_seq_length: int = training(0)
     use_fixed_batch_size: bool = training(False)  # batch_size counts examples
+    # Added: a curriculum of lengths in ut-trainer. Training starts with examples up to this length,
+    # and uses longer ones when it predicts enough sequences of the newest lengths. 0: none.
+    curriculum_start_length: int = training(0, NON_NEGATIVE)
+    curriculum_length_step: int = training(1, POSITIVE)  # the increase
+    curriculum_accuracy: float = training(0.95, "(0, 1]")  # the fraction that suffices
+    curriculum_updates: int = training(100, POSITIVE)  # updates over which it is measured
 
     # --- Size -----------------------------------------------------------------------------------
     hidden_size: int = field(512, POSITIVE, architecture=True)

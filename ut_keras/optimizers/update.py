@@ -36,8 +36,8 @@ def update(
 
     Args:
         model: keras.Model, whose trainable variables are updated. If the model has no trainable
-            variables, a warning is issued and nothing changes. Keras also warns of variables without
-            a gradient, except for the model's `unread_weights`.
+            variables, a warning is issued and nothing changes. Keras also warns of variables
+            without a gradient, except for the model's `unread_weights`.
         optimizer: keras optimizer. It sums the gradients over the replicas.
         forward_and_terms: function that runs the forward pass. It returns the output of the model
             and the loss terms of this replica, as a dict from the name of a loss to its terms.

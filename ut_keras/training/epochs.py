@@ -44,6 +44,7 @@ class Epochs:
                 for name in ("epoch", "batch", "order")
             }
         self._batches: Any = None
+        self._longest: int | None = None
 
     @functools.cached_property
     def element_spec(self) -> Any:
@@ -51,10 +52,29 @@ class Epochs:
         return self._remaining_batches().element_spec
 
     @functools.cached_property
-    def _indexed_batches(self):
+    def _all_batches(self):
         """The `IndexedBatches` of all epochs, or None if every epoch has its own dataset."""
         first = self._make_epoch(0)
         return first if isinstance(first, IndexedBatches) else None
+
+    @functools.cached_property
+    def _indexed_batches(self):
+        """The `IndexedBatches` of the examples that are not too long, or None as above."""
+        if self._longest is None:
+            return self._all_batches
+        return self._all_batches.up_to(self._longest)
+
+    def limit_length(self, longest: int) -> None:
+        """Skip longer examples from now on. If an epoch has begun, a new one begins.
+
+        This requires `IndexedBatches` that have an example of at most the length `longest`.
+        """
+        self.close()
+        self._longest = longest
+        self.__dict__.pop("_indexed_batches", None)
+        if self._batch:
+            self._epoch += 1
+            self._batch = 0
 
     @property
     def _order(self):

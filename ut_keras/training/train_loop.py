@@ -24,7 +24,7 @@ import tensorflow as tf
 
 from ut_keras.checkpoints import checkpoint, checkpoint_files
 from ut_keras.process import interruption, live_line
-from ut_keras.training import distribution, progress, saving, train_step
+from ut_keras.training import curriculum, distribution, progress, saving, train_step
 from ut_keras.training import epochs as epochs_lib
 from ut_keras.training.train_settings import TrainSettings
 from ut_keras.training.train_step import StepResult
@@ -62,13 +62,19 @@ class TrainLoop:
         self.stop = distribution.CoordinatedStop(self.strategy, waits=False)
 
         self._epochs = epochs_lib.Epochs(self.make_epoch, self.strategy)
+        self._curriculum: Any = None
+        if self.settings.curriculum:
+            self._curriculum = curriculum.Curriculum(
+                self.settings.curriculum, self.make_epoch(0), self.strategy
+            )
+            self._epochs.limit_length(self._curriculum.length)
         with self.strategy.scope():
             self.optimizer.build(self.model.trainable_variables)
         self._checkpoints = checkpoint.Checkpoints(
             self.output_dir,
             self.model,
             self.optimizer,
-            self._epochs.position,
+            {**self._epochs.position, **(self._curriculum.position if self._curriculum else {})},
             keep=self.settings.keep_checkpoints,
             moving_average=self.average and self.average.variables,
         )
@@ -111,6 +117,7 @@ class TrainLoop:
             self.stop.waits = True
             self._profiler.after_update(self.step, result)
             self._report(result)
+            self._advance_curriculum(result)
             self._saver.save_if_due(self.step)
             if self.stop.is_due(self.step):
                 self._saver.save(self.step)
@@ -133,8 +140,14 @@ class TrainLoop:
                 None if self.settings.static_shapes else self._epochs.element_spec,
                 self.settings.jit_compile,
                 self.average,
+                self._curriculum,
             )
             return self._update(batch)
+
+    def _advance_curriculum(self, result):
+        if self._curriculum and (message := self._curriculum.add(result)):
+            self._progress.print_line(f"{message} Step {self.step}.")
+            self._epochs.limit_length(self._curriculum.length)
 
     def _report(self, result):
         """Show and record the results of updates when they are due.
@@ -150,6 +163,8 @@ class TrainLoop:
             averages = self._progress.averages()
             rate = float(keras.ops.convert_to_tensor(self.optimizer.learning_rate))
             scalars = {**averages, "learning_rate": rate}
+            if self._curriculum:
+                scalars["curriculum_length"] = float(self._curriculum.length)
             self.summaries.write_training(self.step, scalars, result.ponder)
         if self.step == progress.HALTING_CHECK_STEP:
             self._read_results()
@@ -167,6 +182,8 @@ class TrainLoop:
             raise self._non_finite(f"{path} at step {step}")
         self._check_folder(step)
         self._epochs.write_position()
+        if self._curriculum:
+            self._curriculum.write()
 
     def _non_finite(self, received):
         self._saver.finish()
@@ -184,6 +201,9 @@ class TrainLoop:
         if self._checkpoints.restore_newest():
             self.step = int(self.optimizer.iterations.numpy())
             self._saver.saved_step = self.step
+            if self._curriculum:
+                self._curriculum.read()
+                self._epochs.limit_length(self._curriculum.length)
             done = " (nothing left to train)" if self.step >= self.settings.train_steps else ""
             print(f"Resuming from step {self.step} in {self.output_dir}{done}", flush=True)
             changes = (

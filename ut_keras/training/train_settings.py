@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from ut_keras.training.curriculum import CurriculumSettings
 from ut_keras.training.early_stopping import EarlyStopping
 
 
@@ -25,4 +26,5 @@ class TrainSettings:
     # If not 0, the weights are averaged, and evaluation and decoding use the averages.
     moving_average_decay: float = 0.0
     warm_start_from: str | None = None  # run or checkpoint that initializes a new run's weights
+    curriculum: CurriculumSettings | None = None  # a curriculum of lengths
     profile_steps: tuple | None = None  # (first, last) updates to profile

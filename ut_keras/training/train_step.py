@@ -26,6 +26,9 @@ class StepResult(NamedTuple):
     correct_tokens: tf.Tensor  # for a language model: targets predicted correctly; otherwise 0
     target_tokens: tf.Tensor  # for a language model: number of targets; otherwise 0
     tokens: tf.Tensor  # number of real ids, in inputs and targets
+    # The same as `correct` and `sequences`, of the newest lengths of a curriculum; 0 without one.
+    newest_correct: tf.Tensor
+    newest_sequences: tf.Tensor
     ponder_sum: tf.Tensor  # sum of the ponder times of the real positions; 0 without adaptive depth
     ponder_count: tf.Tensor  # number of these positions
     ponder: Any  # {stack name: (ponder_times, mask)} of the first replica, for histograms
@@ -38,6 +41,7 @@ def make_train_step(
     element_spec: Any,
     jit_compile: bool = False,
     moving_average: Any = None,
+    curriculum: Any = None,
 ) -> Callable[..., StepResult]:
     """Build the compiled update.
 
@@ -50,6 +54,7 @@ def make_train_step(
             that XLA knows the shape.
         jit_compile: bool. Whether XLA compiles the update.
         moving_average: `MovingAverage` of the weights, which is also updated. Optional.
+        curriculum: `Curriculum`, which selects the newest lengths. Optional.
 
     Returns:
         A function from (features, targets) or (features, targets, weights) to `StepResult`. Weights
@@ -65,7 +70,10 @@ def make_train_step(
         logits, targets, *matched = evaluation.match_lengths(
             model, output.logits, targets, *weights
         )
-        return _summed_result(shares, output, logits, features, targets, *matched)
+        newest = None
+        if curriculum is not None:
+            newest = curriculum.newest_weights(features, targets, *matched)
+        return _summed_result(shares, output, logits, features, targets, newest, *matched)
 
     signature = None if element_spec is None else [element_spec]
 
@@ -79,13 +87,17 @@ def make_train_step(
     return train_step
 
 
-def _summed_result(shares, output, logits, features, targets, *weights):
+def _summed_result(shares, output, logits, features, targets, newest, *weights):
     ponder_times = ponder.times_and_masks(output, features, targets)
     ponder_sum, ponder_count = ponder.sum_and_count(ponder_times)
-    correct, sequences = metrics.get("accuracy_per_sequence")(logits, targets, *weights)
+    accuracy = metrics.get("accuracy_per_sequence")
+    correct, sequences = accuracy(logits, targets, *weights)
     of_tokens = (tf.zeros([]), tf.zeros([]))
     if "inputs" not in features:
         of_tokens = metrics.get("accuracy")(logits, targets, *weights)
+    newest_correct = newest_sequences = tf.constant(0.0)
+    if newest is not None:
+        newest_correct, newest_sequences = accuracy(logits, targets, newest)
     result = losses.sum_over_replicas(
         StepResult(
             losses=shares,
@@ -94,6 +106,8 @@ def _summed_result(shares, output, logits, features, targets, *weights):
             sequences=sequences,
             correct_tokens=of_tokens[0],
             target_tokens=of_tokens[1],
+            newest_correct=newest_correct,
+            newest_sequences=newest_sequences,
             tokens=_count_tokens(features, targets),
             ponder_sum=ponder_sum,
             ponder_count=ponder_count,

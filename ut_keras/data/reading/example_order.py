@@ -12,10 +12,11 @@ earlier batches again.
 This module does not import TensorFlow.
 """
 
+import copy
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -72,8 +73,30 @@ class ExampleOrder:
         self._buckets = np.searchsorted(boundaries, lengths[kept], side="right").astype(np.int16)
         self._sizes = np.asarray(batch_sizes, np.int64)
         self._shuffle_batches = shuffle_batches
+        self._count_batches()
+
+    def _count_batches(self):
         counts = np.bincount(self._buckets, minlength=len(self._sizes))
         self.num_batches = int((-(-counts // self._sizes)).sum())
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The lengths of the examples, int array [n], without those that are skipped."""
+        return self._lengths[self._examples]
+
+    def up_to(self, longest: int) -> Self:
+        """Return the order of the examples whose length is at most `longest`.
+
+        The buckets and their batch sizes do not change.
+
+        Raises:
+            DataError: if this is the order of a mixture, whose shares would change.
+        """
+        kept = self.lengths <= longest
+        shorter = copy.copy(self)
+        shorter._examples, shorter._buckets = self._examples[kept], self._buckets[kept]
+        shorter._count_batches()
+        return shorter
 
     def __len__(self) -> int:
         """Return the number of examples of an epoch."""
@@ -213,6 +236,12 @@ class MixedOrder(ExampleOrder):
         firsts = [members[0] for members in self._members]
         counts = np.bincount(self._buckets[firsts], self._counts(0), len(self._sizes))
         self.num_batches = int(np.ceil(counts / self._sizes).sum())
+
+    def up_to(self, longest: int) -> Self:
+        raise DataError(
+            "A curriculum of lengths requires the data of one problem. "
+            "Received: a mixture of problems."
+        )
 
     def _shares_over_epoch(self, number):
         """Return the shares during an epoch: float [intervals or 1, groups]."""

@@ -104,6 +104,14 @@ class IndexedBatches:
         """An int > 0 that identifies the order of the batches of all epochs."""
         return self.order.fingerprint([self.seed_of(0), self.seed_of(1)])
 
+    def up_to(self, longest: int) -> "IndexedBatches":
+        """Return the batches of the examples whose length is at most `longest`.
+
+        Raises:
+            DataError: as `ExampleOrder.up_to`.
+        """
+        return dataclasses.replace(self, order=self.order.up_to(longest))
+
     def __getattr__(self, name: str) -> NoReturn:
         if not name.startswith("_") and hasattr(tf.data.Dataset, name):
             raise NoDatasetError(

@@ -59,6 +59,8 @@ class InputSettings:
     # shapes as buckets (for TPUs and XLA; avoids retracing). In training, the last batch of a
     # bucket is then filled up with repeated examples.
     static_shapes: bool = False
+    # Not in T2T. If positive, training starts with shorter examples: see `training.curriculum`.
+    curriculum_start_length: int = 0
     # Unless "none", the length of an example is that of inputs, a 0 and targets joined: see
     # `models.prepended`.
     prepend_mode: str = "none"
@@ -137,6 +139,11 @@ def make_batches(
     Raises:
         DataError: if there are no examples, or if training would drop all of them.
     """
+    if training and settings.curriculum_start_length and not callable(seed):
+        raise DataError(
+            "curriculum_start_length must be 0 except in ut-trainer, which measures when to use "
+            f"longer examples. Received: {settings.curriculum_start_length}."
+        )
     drop_long = training or settings.eval_drop_long_sequences
     longest = settings.longest if drop_long else _LONGEST_IN_EVALUATION
 

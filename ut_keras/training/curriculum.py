@@ -1,0 +1,193 @@
+"""A curriculum of lengths: training starts with short examples and lengthens step by step.
+
+    curriculum = Curriculum(CurriculumSettings(start_length=5), epoch, strategy)
+    curriculum.add(result)     after each update; a message when the length has increased
+    curriculum.length          the length of the longest examples in training now
+
+The length increases when the accuracy on the newest lengths passes a threshold. The newest lengths
+are those that the previous length did not include. A checkpoint contains the complete state, so a
+resumed run increases the length after the same updates as an uninterrupted run.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ut_keras.data.reading import indexed_batches
+from ut_keras.errors import DataError
+from ut_keras.metrics import weights as weights_lib
+
+
+@dataclasses.dataclass(frozen=True)
+class CurriculumSettings:
+    """When and by how much the length increases. As for `max_length`, a length includes EOS."""
+
+    start_length: int  # the length at the beginning, at least 1
+    length_step: int = 1  # the least increase
+    accuracy: float = 0.95  # the fraction of correct sequences that increases the length
+    updates: int = 100  # number of updates over which the accuracy is measured
+
+
+def check(settings: CurriculumSettings, epoch: Any) -> np.ndarray:
+    """Check that the training data can have a curriculum.
+
+    Args:
+        settings: `CurriculumSettings`.
+        epoch: `IndexedBatches`. Other datasets raise an error.
+
+    Returns:
+        int array, the lengths of the examples.
+
+    Raises:
+        DataError: if all examples are longer than the start length, or `epoch` is another dataset
+            or has a mixture of problems.
+    """
+    if not isinstance(epoch, indexed_batches.IndexedBatches):
+        raise DataError(
+            "A curriculum of lengths requires data that Problem.dataset reads. "
+            f"Received: a {type(epoch).__name__}."
+        )
+    lengths = epoch.order.lengths
+    if settings.start_length < lengths.min():
+        raise DataError(
+            "curriculum_start_length must be at least the length of the shortest example, "
+            f"{lengths.min()}. Received: {settings.start_length}."
+        )
+    epoch.order.up_to(settings.start_length)
+    return lengths
+
+
+class Curriculum:
+    """The state of a curriculum in one run.
+
+    Args:
+        settings: `CurriculumSettings`.
+        epoch: `IndexedBatches`, the training data.
+        strategy: the `tf.distribute.Strategy` of the run.
+
+    Attributes:
+        length: int. Training uses the examples of at most this length.
+        position: dict from name to `tf.Variable`, the state that a checkpoint contains.
+
+    Raises:
+        DataError: as `check`.
+    """
+
+    def __init__(
+        self, settings: CurriculumSettings, epoch: Any, strategy: tf.distribute.Strategy
+    ) -> None:
+        self._settings = settings
+        self._lengths = np.unique(check(settings, epoch))
+        self.length = settings.start_length
+        self._previous = 0  # the length before the last increase
+        self._updates = 0  # since the accuracy was last measured or the length last increased
+        self._correct = self._sequences = 0.0  # of the newest lengths, in these updates
+        self._pending: list[Any] = []
+        with tf.device("CPU:0"):
+            self.position = {
+                f"curriculum_{name}": tf.Variable(0, dtype=dtype, trainable=False)
+                for name, dtype in _STATE.items()
+            }
+        with strategy.scope():  # the update reads it in every replica
+            self._longest_old = tf.Variable(
+                0,
+                dtype=tf.int64,
+                trainable=False,
+                aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+            )
+        self.write()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether training uses all examples."""
+        return self.length >= self._lengths[-1]
+
+    # In an update, on each replica.
+
+    def newest_weights(self, features: Any, targets: tf.Tensor, *weights: Any) -> tf.Tensor:
+        """Return weights of targets that are 0 for examples of older lengths.
+
+        Args:
+            features: dict of int32 [B, length, ...].
+            targets: int [B, T]; [B] or [B, 1] for classes.
+            weights: none, or one: the weights of the targets.
+
+        Returns:
+            float32 [B, 1] or [B, T].
+        """
+        lengths = [_row_lengths(ids) for ids in (*features.values(), targets) if len(ids.shape) > 1]
+        longest = tf.reduce_max(tf.stack(lengths), axis=0)
+        is_newest = tf.cast(longest > self._longest_old, tf.float32)[:, tf.newaxis]
+        return is_newest * weights_lib.columns(weights[0]) if weights else is_newest
+
+    # In the train loop.
+
+    def add(self, result: Any) -> str | None:
+        """Add the `StepResult` of an update, and increase the length if it is time.
+
+        Returns:
+            str, a message if the length has increased. Otherwise None.
+        """
+        if self.is_finished:
+            return None
+        self._pending.append((result.newest_correct, result.newest_sequences))
+        self._updates += 1
+        if self._updates < self._settings.updates:
+            return None
+        self._read_pending()
+        if not self._sequences:  # no batch had an example of the newest lengths
+            return None
+        accuracy = self._correct / self._sequences
+        self._updates, self._correct, self._sequences = 0, 0.0, 0.0
+        if accuracy < self._settings.accuracy:
+            return None
+        old = self.length
+        next_length = self._lengths[self._lengths > old][0]  # there are examples of this length
+        self._previous = old
+        self.length = max(old + self._settings.length_step, int(next_length))
+        self._longest_old.assign(old)
+        return (
+            f"Curriculum: {accuracy:.1%} of the sequences of the newest lengths are correct. "
+            f"Training continues with lengths up to {self.length}, after {old}."
+        )
+
+    def write(self) -> None:
+        """Store the state in `position`, so that a checkpoint can contain it."""
+        self._read_pending()
+        for name in _STATE:
+            self.position[f"curriculum_{name}"].assign(getattr(self, _ATTRIBUTES[name]))
+
+    def read(self) -> None:
+        """Continue with the state that a checkpoint has restored to `position`."""
+        for name, dtype in _STATE.items():
+            value = self.position[f"curriculum_{name}"].numpy()
+            setattr(self, _ATTRIBUTES[name], int(value) if dtype == tf.int64 else float(value))
+        self._pending = []
+        self._longest_old.assign(self._previous)
+
+    def _read_pending(self):
+        for correct, sequences in self._pending:
+            self._correct += float(correct)
+            self._sequences += float(sequences)
+        self._pending = []
+
+
+_STATE = {
+    "length": tf.int64,
+    "previous": tf.int64,
+    "updates": tf.int64,
+    "correct": tf.float64,
+    "sequences": tf.float64,
+}
+_ATTRIBUTES = {name: name if name == "length" else f"_{name}" for name in _STATE}
+
+
+def _row_lengths(ids):
+    """Return the number of positions of each example up to its last real one, int64 [B]."""
+    real = tf.convert_to_tensor(ids) != 0
+    while len(real.shape) > 2:  # sentences
+        real = tf.reduce_any(real, axis=-1)
+    ends = tf.range(1, tf.shape(real, tf.int64)[1] + 1)
+    return tf.reduce_max(tf.where(real, ends, 0), axis=1)
