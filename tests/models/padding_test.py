@@ -22,6 +22,7 @@ ROWS = {
     # Teacher forcing pads nothing here; generated tokens come after the padding.
     "prepend_mode": ("transformer", "prepend_mode=prepend_inputs_masked_attention", "", ""),
     "lstm_seq2seq_attention": ("lstm_attention", "", "attention_mask_padding=True", "inputs"),
+    "neural_gpu": ("neural_gpu", "", "conv_mask_padding=True", "inputs"),
     "universal_transformer_encoder": ("encoder", "", 'class_label_pooling="last"', "inputs"),
 }
 

@@ -8,8 +8,8 @@
 
 A model with a decoder writes its outputs by a search. A classifier predicts the most likely class,
 and an encoder the most likely token at each position. A Neural GPU does so up to EOS. `batch_plan`
-decides which sequences share a batch. The maximum output length of a sequence does not depend on its
-batch, unless per_example_length=False, which is T2T's behavior.
+decides which sequences share a batch. The maximum output length of a sequence does not depend on
+its batch, unless per_example_length=False, which is T2T's behavior.
 """
 
 from collections.abc import Sequence
