@@ -16,7 +16,7 @@ paper does not give are our choice.
 from dataclasses import replace
 
 from ut_keras.hparam_schema import UniversalTransformerHParams
-from ut_keras.hparams import lstm, transformer, universal_transformer
+from ut_keras.hparams import lstm, neural_gpu, transformer, universal_transformer
 from ut_keras.hparams.registry import derived, register_derived
 from ut_keras.hparams.transformer import POST_NORM, dropout
 from ut_keras.hparams.universal_transformer import make_universal
@@ -183,6 +183,22 @@ universal_transformer_algorithmic_coupled_sum = derived(
     self_attention_type="dot_product_relative",
     max_relative_position=4,
     num_heads=2,
+)
+
+# With a curriculum of lengths, as the Neural GPU of the paper's table. The state stays 0 at
+# padding, so that strings of all lengths are computed alike. No run has chosen these values.
+neural_gpu_algorithmic = derived(
+    neural_gpu.neural_gpu,
+    hidden_size=128,
+    dropout=0.0,
+    conv_mask_padding=True,
+    batch_size=2048,
+    learning_rate_schedule="constant*linear_warmup",
+    learning_rate_constant=0.003,
+    learning_rate_warmup_steps=200,
+    clip_grad_norm=1.0,
+    curriculum_start_length=5,
+    curriculum_length_step=2,
 )
 
 # --- Learning to Execute --------------------------------------------------------------------------

@@ -218,9 +218,9 @@ class Checkpoints:
             if group != _AVERAGE or self.has_moving_average
             for name, variable in named.items()
         }
-        # These variables may be missing: the order of the batches (in checkpoints of older versions),
-        # the state of a curriculum, and the random states of dropout and of gradient noise (if the
-        # earlier run did not use them).
+        # These variables may be missing: the order of the batches (in checkpoints of older
+        # versions), the state of a curriculum, and the random states of dropout and of gradient
+        # noise (if the earlier run did not use them).
         optional_keys = _variable_key("position", "order"), _variable_key("optimizer", "noise_seed")
         for key in variables.keys() - shapes.keys():
             if key in optional_keys or key.startswith(("seeds/", "position/curriculum_")):
