@@ -25,7 +25,7 @@ def _epoch(folder, lengths=_LENGTHS, number=4, **changed):
         examples.append({"inputs": ids, "targets": ids})
     files = small_files.write(folder, examples)
     settings = small_files.settings(batch_size=24, min_length_bucket=4, **changed)
-    return input_pipeline.make_dataset(
+    return input_pipeline.make_batches(
         files, small_files.SYMBOLS, settings, True, seed=lambda number: 5 + number
     )
 
@@ -125,12 +125,12 @@ def test_data_without_curriculum_are_rejected(tmp_path):
     files = small_files.write(tmp_path, [small_files.example(3)])
     with pytest.raises(DataError, match="curriculum_start_length must be 0 .* Received: 5"):
         chosen = small_files.settings(curriculum_start_length=5)
-        input_pipeline.make_dataset(files, small_files.SYMBOLS, chosen, True, seed=1)
+        input_pipeline.make_batches(files, small_files.SYMBOLS, chosen, True, seed=1)
 
 
 def test_mixture_of_problems_is_rejected(tmp_path):
     files = small_files.write(tmp_path, [small_files.example(3)] * 4, num_shards=2)
-    mixed = input_pipeline.make_dataset(
+    mixed = input_pipeline.make_batches(
         files,
         small_files.SYMBOLS,
         small_files.settings(),

@@ -76,13 +76,17 @@ def steps(
     return source_steps, target_steps
 
 
-def _log_probs(model: DecodedModel, output, features):
+def _log_probs(
+    model: DecodedModel, output: ForwardOutput, features: Mapping[str, tf.Tensor]
+) -> tf.Tensor:
     logits, targets = model.match_lengths(output.logits, features["targets"])
     log_probs = log_softmax.of_ids(logits, targets)
     return tf.reduce_sum(tf.where(targets != 0, log_probs, 0.0), axis=1)
 
 
-def _ponder_times(model: DecodedModel, output, features):
+def _ponder_times(
+    model: DecodedModel, output: ForwardOutput, features: Mapping[str, tf.Tensor]
+) -> tuple[tf.Tensor | None, ...]:
     del model
     ponder_times = []
     for name, stack in (("inputs", output.encoder), ("targets", output.decoder)):
