@@ -107,11 +107,12 @@ def _section(table, found, tried):
         text += blocks.table([columns, *widths]) + "\n"
     if waiting:
         cells = "; ".join(
-            f"{what} ({count} cells)" if count > 1 else what for what, count in waiting.items()
+            f"{what} ({count} experiments)" if count > 1 else what
+            for what, count in waiting.items()
         )
         text += (
-            "These cells have not been run yet (in parentheses: the paper's scores or the number "
-            f"of cells): {cells}.\n\n"
+            f"These experiments have no results yet: {cells}. Parentheses contain the paper's scores or "
+            "the number of experiments.\n\n"
         )
     command = f"python benchmarks/results/run.py --table={table.name} --list"
     return f"{text}To print the commands: `{command}`.\n"

@@ -62,8 +62,8 @@ def test_a_mean_stands_beside_the_papers_of_the_same_tasks():
 
 
 _NOT_RUN = (
-    "These cells have not been run yet (in parentheses: the paper's scores or the number "
-    "of cells): task1, adaptive (0.0; 0.2 ± 0.3)."
+    "These experiments have no results yet: task1, adaptive (0.0; 0.2 ± 0.3). Parentheses contain "
+    "the paper's scores or the number of experiments."
 )
 
 
