@@ -130,7 +130,7 @@ class OwnText(text_problems.Text2TextProblem):
             return (text.strip(),)
         parts = tuple(part.strip() for part in text.split("\t"))
         if len(parts) != len(self.fields) or not all(parts):
-            expected = f"Every line must be {'<TAB>'.join(self.fields)}, none of them empty."
+            expected = f"Every line must be {'<TAB>'.join(self.fields)}, without empty fields."
             raise contract.line_error(expected, path, number, text)
         return parts
 
@@ -217,4 +217,4 @@ def _path(tmp_dir, name):
 
 def _folder(tmp_dir):
     exists = os.path.isdir(tmp_dir or "")
-    return f"tmp_dir={tmp_dir!r}, {'without it' if exists else 'which does not exist'}"
+    return f"tmp_dir={tmp_dir!r}, {'without this file' if exists else 'which does not exist'}"

@@ -54,7 +54,7 @@ def parse(text: str) -> dict[str, Any]:
         end = _END.match(text, position)
         if not end:
             raise HParamError(
-                f"The value of {name[1]} must be followed by a comma or the end. "
+                f"The value of {name[1]} must be followed by a comma or nothing. "
                 f"Received: {text[position:]!r} in {text!r}."
             )
         position = end.end()

@@ -34,7 +34,7 @@ def check(hp: Any, specs: Mapping[str, FeatureSpec], has_decoder: bool) -> None:
         return
     sizes = {name: spec.vocab_size for name, spec in specs.items() if spec.modality == "symbol"}
     conflicts = {
-        "symbol inputs, symbol targets, a decoder, and inputs within the targets' vocabulary": (
+        "a decoder, symbol targets, and symbol inputs with at most as large a vocabulary": (
             sizes.keys() != {"inputs", "targets"}
             or not has_decoder
             or sizes["inputs"] > sizes["targets"],
@@ -44,7 +44,7 @@ def check(hp: Any, specs: Mapping[str, FeatureSpec], has_decoder: bool) -> None:
             mode == FULL and hp.self_attention_type != "dot_product",
             f"self_attention_type={hp.self_attention_type}",
         ),
-        "position signals that encoder and decoder do not sample together": (
+        "another pos, because encoder and decoder sample coupled positions together": (
             str(hp.pos).startswith("coupled"),
             f"pos={hp.pos}",
         ),
