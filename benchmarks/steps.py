@@ -2,11 +2,15 @@
 
     python benchmarks/steps.py --output_dir=run --data_dir=data --steps=1,2,4,8,16,32,64
 
-The command prints, for each number of steps, the metrics of the split, the mean number of steps of
-the positions if they halt by themselves (ponder_time), and the seconds of one pass over the data,
-after a first batch that warms up. It writes the same values to run/steps/metrics.jsonl (or to the
-folder --visualize_dir), with the number of steps as "step". Learned step signals exist only for the
-steps of the training. With step_timing_signal_type=sinusoid, any number of steps is possible.
+For each number of steps, the command prints:
+
+- the metrics of the split
+- ponder_time, the mean number of steps per position, if the model has a halting rule
+- the seconds of one pass over the data, measured after a warm-up batch
+
+It writes the same values to run/steps/metrics.jsonl (or to the folder --visualize_dir), with the
+number of steps as "step". A model with learned step signals cannot take more steps than in
+training. With step_timing_signal_type=sinusoid, any number of steps is possible.
 """
 
 import json

@@ -51,7 +51,7 @@ def fit_for_tpu(hp: T) -> T:
 # The defaults of `TransformerHParams`.
 transformer_base = derived(TransformerHParams)
 transformer_base_v3 = derived(transformer_base)
-# A set from the time before T2T's learning rate was a product of factors.
+# An older set of T2T, with the "legacy" learning rate schedule.
 transformer_base_v2 = derived(
     transformer_base_v3,
     optimizer_adam_beta2=0.98,

@@ -7,8 +7,8 @@ A record, encoded as characters (bytes + 2, EOS last):
 
 The letter occurs once in the equation. Each side is a tree of + - * /, with a depth of 0 to 2 in
 training and 0 to 3 in dev. The targets result from inverting one operation after the other. They
-are not simplified. T2T can generate these data but cannot train on them, because ":" has the id of
-EOS, no EOS ends a record, and there is no vocabulary.
+are not simplified. T2T can generate these data but cannot train on them, because its ":" has the id
+of EOS, its records do not end with EOS, and it has no vocabulary for them.
 """
 
 import random
@@ -70,7 +70,10 @@ class AlgebraInverse(generated_classes.Generated):
 def random_tree(
     rng: random.Random, depth: int, letters: list[str], required: str | None = None
 ) -> Tree:
-    """Sample a tree of a depth from `letters`. It contains `required` exactly once."""
+    """Sample a tree of the given depth. It contains `required` exactly once.
+
+    All other leaves are from `letters`.
+    """
     if not depth:
         return required or rng.choice(letters)
     depths = rng.sample([depth - 1, rng.randrange(depth)], 2)

@@ -11,8 +11,8 @@ a vocabulary built from Multi30k and the labels "bad" and "good":
     targets   "Two dogs play in the snow."       [36, 236, 251, 4, 10, 198, 2, 1]
     targets   "good"                             [1]
 
-- **Vocabulary.** Inputs and targets share about 8,192 subwords. A train file below 3 MB gets one
-  subword per 400 bytes. The vocabulary is built from the train split and stored in data_dir as
+- **Vocabulary.** Inputs and targets share about 8,192 subwords. If the train file is smaller than
+  3 MB, the vocabulary is smaller too, with about one subword per 400 bytes of the file. The vocabulary is built from the train split and stored in data_dir as
   `vocab.text2text_tsv.8192.subwords`. If the file exists already, it is used.
 - **Labels** are the sorted labels of the train split, stored in `labels.text2class_tsv.txt`.
 - **Length.** Training drops lines with more than `max_length` subwords (256 in most hparams sets).
@@ -101,10 +101,11 @@ class OwnText(text_problems.Text2TextProblem):
             yield dict(zip(("inputs", "targets")[-len(texts) :], texts, strict=True))
 
     def lines(self, split: str, tmp_dir: str | None) -> Iterator[tuple[str, ...]]:
-        """Yield the lines of a split as tuples of stripped fields that are not empty.
+        """Yield the lines of a split as tuples of stripped fields.
 
         Raises:
-            DataError: if a line does not have exactly these fields. The message names the line.
+            DataError: if a line does not have exactly the fields in `fields`, or if a field is
+                empty. The message names the line.
         """
         if split == "test" or self._has(tmp_dir, "dev"):
             yield from self._read(tmp_dir, split)
@@ -137,7 +138,7 @@ class OwnText(text_problems.Text2TextProblem):
 
 @problem.register("text2text_tsv")
 class Text2TextTsv(OwnText, text_problems.Text2TextProblem):
-    """Pairs of texts from files with a tab between inputs and targets."""
+    """Pairs of texts. The files have a tab between inputs and targets."""
 
     extension = "tsv"
     fields = ("source", "target")
@@ -145,12 +146,12 @@ class Text2TextTsv(OwnText, text_problems.Text2TextProblem):
 
 @problem.register("text2self_txt")
 class Text2SelfTxt(OwnText, text_problems.Text2SelfProblem):
-    """A language model problem of the lines of text files."""
+    """A language model problem. Each line of a text file is one example."""
 
 
 @problem.register("text2class_tsv")
 class Text2ClassTsv(OwnText, text_problems.Text2ClassProblem):
-    """Texts with class labels from files with a tab between them."""
+    """Texts with class labels. The files have a tab between text and label."""
 
     extension = "tsv"
     fields = ("text", "label")

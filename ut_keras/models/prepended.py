@@ -2,8 +2,8 @@
 
     inputs 5 3 1 0 0    targets 7 2 1 0    ─join─>    5 3 1 0 7 2 1 0 0 0
 
-The decoder attends to the encoder as usual, and reads the inputs of an example, a 0, and its
-targets. There are two modes:
+For each example, the decoder reads one sequence: first the inputs, then a 0, then the targets. It
+attends to the encoder as usual. There are two modes:
 
 - "prepend_inputs_masked_attention": each position attends to earlier positions only, and the
   training loss includes the inputs.
@@ -78,7 +78,8 @@ def join(features: Mapping[str, Any], inputs: tf.Tensor, targets: tf.Tensor) -> 
     input_lengths = tf.math.count_nonzero(inputs, axis=1, keepdims=True, dtype=tf.int32)
     both = tf.concat([tf.pad(inputs, [[0, 0], [0, 1]]), targets], axis=1)
     position = tf.range(size + 1 + length)[tf.newaxis]
-    # Index in `both` of the 0 and the targets; after the end, of the 0 again.
+    # From the 0 on, this is the index in `both` of each position. Positions after the last target
+    # read the 0 again.
     target_index = position - input_lengths + size
     source_index = tf.where(
         position < input_lengths,
@@ -91,7 +92,9 @@ def join(features: Mapping[str, Any], inputs: tf.Tensor, targets: tf.Tensor) -> 
 
 
 def inputs_mask(ids: tf.Tensor) -> tf.Tensor:
-    """Return which keys every position may attend to: the inputs in ids [B, L], and the 0.
+    """Return a mask that is True for the inputs in ids [B, L] and for the 0 after them.
+
+    Every position may attend to these keys.
 
     Returns:
         bool [B, 1, 1, L].

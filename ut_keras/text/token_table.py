@@ -1,8 +1,9 @@
 """Assign numbers to many tokens at once, with numpy.
 
-The table is a hash table with open addressing. The key of a token of up to 15 bytes is two 8-byte
-words: the bytes of the token, and its length in the last byte. Longer tokens are rare; the key of
-such a token contains a number from a `dict`. Therefore different tokens always have different keys.
+The table is a hash table with open addressing. A key is two 8-byte words. For a token of up to 15
+bytes, 15 bytes of the key hold the token and one byte holds its length. Longer tokens are rare. A
+`dict` assigns a number to each of them, and the key holds this number. Therefore different tokens
+always have different keys.
 
 The slots of the table hold token numbers, and the keys are stored in the order of these numbers.
 Frequent tokens usually get low numbers, so their keys are close together and stay in the
@@ -52,14 +53,18 @@ class TokenTable:
         return numbers
 
     def examples(self, numbers: np.ndarray, first: int) -> np.ndarray:
-        """Return one index into `numbers` for each number from `first` to the last one."""
+        """Return where the tokens numbered `first` and higher occur.
+
+        Returns:
+            int64 array: for each of these tokens, an index at which `numbers` contains its number.
+        """
         new = np.flatnonzero(numbers >= first)
         positions = np.empty(len(self) - first, np.int64)
         positions[numbers[new] - first] = new
         return positions
 
     def _make_keys(self, tokens):
-        """Return the keys: two uint64 arrays [tokens], of which the second contains no 0."""
+        """Return the keys as two uint64 arrays [tokens]. The second array contains no 0."""
         num_words = len(tokens.data) - _WORD + 1
         words = np.ndarray(num_words, "<u8", tokens.data, strides=(1,)).copy()  # overlapping
         bits = np.minimum(tokens.lengths, _MAX_SHORT_BYTES)
