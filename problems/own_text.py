@@ -12,7 +12,8 @@ a vocabulary built from Multi30k and the labels "bad" and "good":
     targets   "good"                             [1]
 
 - **Vocabulary.** Inputs and targets share about 8,192 subwords. If the train file is smaller than
-  3 MB, the vocabulary is smaller too, with about one subword per 400 bytes of the file. The vocabulary is built from the train split and stored in data_dir as
+  3 MB, the vocabulary is smaller too, with about one subword per 400 bytes of the file. The
+  vocabulary is built from the train split and stored in data_dir as
   `vocab.text2text_tsv.8192.subwords`. If the file exists already, it is used.
 - **Labels** are the sorted labels of the train split, stored in `labels.text2class_tsv.txt`.
 - **Length.** Training drops lines with more than `max_length` subwords (256 in most hparams sets).

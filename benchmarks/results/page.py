@@ -111,8 +111,8 @@ def _section(table, found, tried):
             for what, count in waiting.items()
         )
         text += (
-            f"These experiments have no results yet: {cells}. Parentheses contain the paper's scores or "
-            "the number of experiments.\n\n"
+            f"These experiments have no results yet: {cells}. Parentheses contain the paper's "
+            "scores or the number of experiments.\n\n"
         )
     command = f"python benchmarks/results/run.py --table={table.name} --list"
     return f"{text}To print the commands: `{command}`.\n"

@@ -3,8 +3,8 @@ is the share of correct predictions, and chance is one half. (The problem `parit
 Its strings have up to 40 digits, and 14 steps are too few to count them one by one.)
 
 The validation split is sampled from the 88 strings that are not in the training data. Short strings
-are sampled more often: a string of 6 digits is as frequent as sixteen strings of 10 digits
-together. Small differences in the validation score therefore mean nothing.
+are sampled more often: each string of 6 digits occurs 16 times as often as a string of 10 digits.
+Small differences in the validation score therefore mean nothing.
 
 On average over three seeds, fixed depth, ACT and PonderNet have a validation accuracy of 95 to 98
 %. The data router has 100 %, and the other models have less than 95 %. Only the data router
