@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # The user's message for each failed check. TensorFlow's error contains the values.
 CHECKS = {
     "feature is missing": (
-        "Every record must have the feature {0!r}. Received: one without it, in {file}."
+        "Every record must have the feature {0!r}. Received: a record without {0!r} in {file}."
     ),
     "wrong number of values": (
         "{0!r} must hold {1} ids in every record, as the problem specifies. Received: {2} in "
@@ -27,7 +27,7 @@ CHECKS = {
         "{file}. The data and the vocabulary (or the problem) do not belong together."
     ),
     "length has changed": (
-        "An example must have the length {0}, as when its file was indexed. Received: length {1}. "
+        "An example must have the length {0} from the index of its file. Received: length {1}. "
         "Remove {file} if it exists, and run the command again."
     ),
 }
