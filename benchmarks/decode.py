@@ -7,17 +7,18 @@
 
 All models have hidden size 256, filter size 1024, 4 heads, 6 steps (or layers), a vocabulary of
 8000 and random weights. They decode 8 sentences of 32 tokens. Every model writes 32 + 32 positions,
-the maximum of T2T's search. For this purpose EOS gets a low score: its row of the tied embedding is
-zero (in Marian, it has a bias), while the best of the 8000 other tokens scores about 3. The
-benchmark stops with an error if a model writes fewer positions.
+the maximum of T2T's search. To prevent EOS before this maximum, EOS gets a low score: its vector in
+the tied embedding is zero (in Marian, its bias is minus infinity). The best of the 8000 other
+tokens scores about 3. The benchmark stops with an error if a model writes fewer positions.
 
-All models use 2 cores, each in its fastest way. ut_keras and T2T's cached Transformer run two
-operations at a time, with one thread per operation. The others use two threads per operation.
-ut_keras is also measured with two threads per operation, which is TensorFlow's default.
+Every model uses 2 cores, with the thread settings that are fastest for this model. ut_keras and
+T2T's cached Transformer run two operations at a time, with one thread per operation. The others use
+two threads per operation. ut_keras is also measured with two threads per operation, which is
+TensorFlow's default.
 
 The models are measured in turn, in a different order in every round, so that other load on the
-machine affects all of them. The most reliable results are the ratios: the median, over the rounds,
-of a model's time divided by that of ut_keras.
+machine affects all of them. In every round, the benchmark divides the time of each model by the
+time of ut_keras. The medians of these ratios are the most reliable results.
 """
 
 import argparse
@@ -204,7 +205,10 @@ def check_length(name, written, expected):
 
 
 def print_lengths(beams, rounds):
-    """Measure searches of several lengths. The cost of a position is the slope between two."""
+    """Measure searches of several lengths, and print the cost per position.
+
+    The column "since last length" is the additional time per additional position.
+    """
     lengths = [SHAPE["source"], 64, 96, 128, 192, 256]
     searcher = UtKeras()
     seconds = {length: [] for length in lengths}
@@ -268,9 +272,10 @@ def print_memory(batch=64, length=256):
 
 
 def expected_memory(batch, length, beams):
-    """Return the expected bytes of keys and values (of the prefix, of the source).
+    """Return the expected bytes of the cached keys and values: (prefix, source).
 
-    The prefix has them for every step and beam. The source has them only once for all steps.
+    The cache has keys and values of the prefix for every step and beam. It has those of the source
+    for every beam, but only once for all steps.
     """
     one = 2 * batch * SHAPE["hidden"] * 4
     return SHAPE["steps"] * beams * length * one, beams * SHAPE["source"] * one
@@ -279,8 +284,8 @@ def expected_memory(batch, length, beams):
 def peak_memory(batch, length, beams):
     """Return by how many bytes a large search increases the memory of this process.
 
-    The increase is that of the peak, compared with the memory after the search was traced with a
-    small batch. Only for Linux.
+    This is the peak memory during the large search, minus the memory before it. Smaller searches
+    first trace the graph. Only for Linux.
     """
     searcher = UtKeras()
     searcher.run(beams, batch=1, decode_length=1)

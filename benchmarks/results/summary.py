@@ -1,6 +1,7 @@
 """The summary in README.md and docs/results.md: papers, best other public result, ut_keras.
 
-A public result is an attempt that publishes its numbers. A dash means that none was found.
+A public result is a number that the author of another implementation has published. A dash means
+that we found no public result.
 """
 
 import re
@@ -24,8 +25,8 @@ class Headline(NamedTuple):
         metric: str, as named in metrics.jsonl.
         measure: str. What the number is, such as "strings correct".
         paper: str. The paper's number, if the score of the cell does not contain it.
-        other: str. The best other public result, in Markdown. Or a function that returns this text
-            for a list of finished tasks.
+        other: str or function. The best other public result, in Markdown. A function returns this
+            text for a list of finished tasks.
     """
 
     what: str
@@ -40,7 +41,8 @@ class Headline(NamedTuple):
 class Row(NamedTuple):
     """A row of the summary, as text.
 
-    `points` is {"paper", "other", "ut_keras": list of percentages of correct outputs}.
+    `points` has the keys "paper", "other" and "ut_keras". Each value is a list of percentages of
+    correct outputs.
     """
 
     what: str

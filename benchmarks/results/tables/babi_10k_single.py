@@ -17,9 +17,9 @@ mean and the standard deviation of the ten.
   published results.
 - **Ponder time:** section 3.1 of the paper says that the ponder time rises with the number of
   supporting facts. This is hardly visible here. The eight tasks with one fact take 2.9 steps on
-  average (2.0 to 3.5). The eight tasks with two facts take 3.2 steps (2.4 to 4.0, the maximum). The
-  ponder times of the two seeds of task 13 already differ by 0.8. Task 3, with three facts, is
-  missing.
+  average (2.0 to 3.5). The eight tasks with two facts take 3.2 steps (2.4 to 4.0). The model takes
+  at most 4 steps. On task 13, the ponder times of two seeds differ by 0.8, which is more than the
+  difference between these averages. Task 3, with three facts, is missing.
 """
 
 from results import babi

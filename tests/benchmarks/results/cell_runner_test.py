@@ -1,4 +1,4 @@
-"""A run's folder: of one commit and one runner, with what is read off at the end."""
+"""Tests of `cell_runner`: it trains and tests one run, and reads the results from its folder."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def folders(tmp_path):
 
 @pytest.fixture
 def directory(folders):
-    """The folder of a run that has been trained and tested; its line is not written."""
+    """Return the folder of a trained and tested run whose result is not yet recorded."""
     folder = cell_runner.run_directory(folders.runs_dir, CELL, 1)
     os.makedirs(os.path.join(folder, "best"))
     record = {"seconds": 1.5, "commit": cell_runner.commit(), "trained": True, "where": "a GPU"}
