@@ -1,8 +1,8 @@
 """T2T's hparams sets for deep language models and for finetuning them.
 
-T2T trains them on several problems at once (a `MultiProblem`), which the `multiproblem_…` fields
-configure. With a single problem, neither T2T nor ut_keras reads these fields. The sets `_uniencdec`
-are for summarization, with an encoder whose positions attend only backward.
+T2T trains these sets on several problems at once, with a `MultiProblem`. The `multiproblem_…`
+fields configure this training. With a single problem, neither T2T nor ut_keras reads these fields.
+The sets `_uniencdec` are for summarization, with an encoder whose positions attend only backward.
 """
 
 from ut_keras.hparams import transformer
@@ -38,8 +38,8 @@ transformer_tall_pretrain_lm = derived(
     multiproblem_schedule_max_examples=5e8,
     weight_decay=0.01 * 2e-4,
 )
-# T2T trains this set on TPUs, where batch_size counts examples. In ut_keras batch_size counts
-# tokens, so that a batch has one example.
+# T2T trains this set on TPUs, where a batch_size of 8 means 8 examples. In ut_keras it means 8
+# tokens, so a batch usually has one example.
 transformer_tall_pretrain_lm_tpu_adafactor = derived(
     transformer_tall_pretrain_lm,
     fit_for_tpu,

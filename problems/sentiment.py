@@ -5,9 +5,9 @@
 
 `inputs` are ids of about 8,192 subwords and EOS. For IMDb, `targets` are 0 (neg) and 1 (pos). For
 Yelp, `targets` are the number in the file: stars 1 to 5, or 1 (negative) and 2 (positive). Class 0
-therefore does not occur for Yelp, as in T2T's files. T2T's model has one class less than the model
-of ut_keras, so it cannot predict the class with the largest number. As in T2T, the escapes in
-Yelp's text (backslashes and doubled quotation marks) are kept.
+therefore does not occur for Yelp, as in T2T's files. T2T's model does not count class 0. It has one
+class too few and cannot predict the class with the largest number. ut_keras' model has all classes.
+As in T2T, the escapes in Yelp's text (backslashes and doubled quotation marks) are kept.
 
                   train      dev (the test set, as in T2T)
     imdb         25,000   25,000    Maas et al. 2011
