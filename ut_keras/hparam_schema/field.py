@@ -6,8 +6,8 @@
     daisy_chain_variables: bool = ignored(True, "tf.distribute places the variables")
 
 The annotation gives the type: int, float, bool, str or a Literal of strings, each optionally with
-`| None`. The arguments of `field` give all other properties. When a further value of a
-hyperparameter is implemented, only its declaration changes in this package.
+`| None`. The arguments of `field` give all other properties. To allow another
+value of a hyperparameter, change only its declaration in this package.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ class UnquotedWord(str):
 
 
 class Check(NamedTuple):
-    """A condition on a value that neither a type nor an interval expresses."""
+    """A condition on a value in addition to its type and interval."""
 
     expected: str  # completes the sentence "NAME must be …"
     accepts: Callable[[Any], bool]
@@ -57,7 +57,7 @@ class Facts:
 
     interval: str = ""  # allowed range of a number, such as "[0, 1)"
     check: Check | None = None  # a further condition
-    architecture: bool = False  # trained weights can only be used with the value at training
+    architecture: bool = False  # trained weights require the value that they were trained with
     supported: tuple | None = None  # implemented values other than the default; None: all
     instead: str = ""  # the alternative to an unsupported value
     ignored: str = ""  # why the field has no effect; "" if it has one
@@ -66,9 +66,10 @@ class Facts:
     # training reads the value, or it only affects how examples are batched.
     training: bool = False
     parts: Any = None  # `Registry` whose names are also allowed values
-    # Conditions (name of another field, values). The field is read only if each of these other
-    # fields has one of the values, or has one of them as a factor ("a*b"). Conditions on fields
-    # that the hparams do not have are ignored.
+    # Conditions, each a pair (name of another field, values). The field is read only if all
+    # conditions hold. A condition holds if the other field has one of the values, or is a product
+    # ("a*b") that contains one of the values as a factor. Conditions on fields that the hparams do
+    # not have are ignored.
     read_if: Conditions = ()
 
 
@@ -142,7 +143,7 @@ class FieldSpec:
 
     @property
     def supported_values(self) -> tuple:
-        """The implemented values, for a field of which some values are not implemented."""
+        """The implemented values of a field that also has unsupported values."""
         return tuple(dict.fromkeys((self.default, *(self.facts.supported or ()))))
 
     def _converted(self, value):

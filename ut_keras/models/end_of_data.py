@@ -25,6 +25,7 @@ def expected(steps: int | None) -> Iterator[None]:
         try:
             yield
         except UnboundLocalError as error:
-            if "batch_outputs" not in str(error):  # a variable of Keras, which its first batch sets
+            # Keras sets its variable `batch_outputs` in the first batch.
+            if "batch_outputs" not in str(error):
                 raise
             raise ValueError("x must contain at least one batch. Received: none.") from error

@@ -125,7 +125,8 @@ def _warmup(schedule):
 
 
 def _cosdecay(schedule, step):
-    # The cosine starts at step 0 and not at the end of the warm-up, where it is already below 1.
+    # As in T2T, the cosine starts at step 0. At the end of the warm-up, the rate therefore drops
+    # from 1 to a smaller value.
     decay = 0.5 * (1.0 + tf.cos(math.pi * step / schedule.learning_rate_decay_steps))
     return tf.where(step <= schedule.learning_rate_warmup_steps, 1.0, decay)
 

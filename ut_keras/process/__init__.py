@@ -3,7 +3,7 @@
 import contextlib
 import os
 
-_OTHER_FILES = 200  # files that a process has open in addition
+_OTHER_FILES = 200  # allowance for the files that the process already has open
 
 
 def num_processors() -> int:

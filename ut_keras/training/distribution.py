@@ -235,8 +235,8 @@ class CoordinatedStop(interruption.StopRequest):
 
     Args:
         strategy: the strategy of the run.
-        waits: bool, as in `StopRequest`. If there are several workers, the initial value is always
-            True, because they must stop together.
+        waits: bool, as in `StopRequest`. With several workers, True is used even if the caller
+            passes False, because they must stop together.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy, waits: bool = True) -> None:

@@ -91,9 +91,10 @@ def _fill_empty(rows, value):
 def _check(check, good, *values, files):
     """Return an assertion that fails at the first row that is not good.
 
-    The error contains `values`; a tensor is represented by its entry of that row.
+    The error contains `values`. For a tensor, it contains only the entry of this row.
     """
     row = tf.argmin(tf.cast(good, tf.int32))
-    # Converted to strings, because with other types `Assert` builds a condition with two subgraphs.
+    # The values are converted to strings. For other types, `Assert` builds a condition with two
+    # subgraphs.
     shown = [tf.as_string(value[row]) if tf.is_tensor(value) else value for value in values]
     return tf.debugging.Assert(tf.reduce_all(good), [check, *shown, files[row]])
