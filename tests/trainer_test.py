@@ -68,7 +68,7 @@ def finished_run(data_dir, tmp_path_factory):
 
 
 def test_language_model_prints_no_metrics_of_sequences(tmp_path, capsys):
-    """The files keep T2T's metrics; the lines show only those that say something."""
+    """The files contain all of T2T's metrics. The printed lines skip the metrics of sequences."""
     (tmp_path / "train.txt").write_text("one two three four\n" * 40)
     argv = _argv(tmp_path / "data", tmp_path / "run", "--generate_data", f"--tmp_dir={tmp_path}")
     assert trainer.main([*argv, "--problem=text2self_txt"]) == 0

@@ -337,7 +337,7 @@ def test_dataset_trains_run(loaded):
 
 
 def test_dataset_accepts_keys_of_dicts(loaded):
-    """A regression: the keys themselves were the texts, "en" -> "de" in every example."""
+    """A former version used the keys of each dict, "en" and "de", as its texts."""
     rows = [{"en": text, "de": "1"} for text in TEXTS]
     with pytest.raises(ValueError, match="Received: 'en', 'de'"):
         loaded.dataset(rows)
@@ -481,7 +481,7 @@ def test_saved_run_rejects_paths_and_flags_of_another_type(loaded, tmp_path):
 
 
 def test_prompt_with_pad_word_has_no_padding_id(tmp_path):
-    """This holds for texts, in a graph and for files of prompts."""
+    """The test encodes prompts as texts, in a graph, and from a file of prompts."""
     words = ["<pad>", "<EOS>", *"abcdefghijk"]
     (tmp_path / "vocab").write_text("\n".join(words) + "\n")
     encoder = text_encoder.TokenTextEncoder(str(tmp_path / "vocab"))

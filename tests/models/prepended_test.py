@@ -45,13 +45,17 @@ def test_join_puts_targets_after_inputs():
 def test_inputs_mask_matches_t2t():
     ids = np.array([[5, 1, 0, 7, 1, 0]])
     got = np.tril(np.ones([6, 6], bool)) | prepended.inputs_mask(tf.constant(ids))[0, 0].numpy()
-    # T2T: in_target 0 0 0 1 1 1; target_pos 0 0 0 1 2 3; keys with a greater one are masked.
+    # T2T has in_target 0 0 0 1 1 1 and target_pos 0 0 0 1 2 3. It masks the keys whose target_pos
+    # is greater than the target_pos of the query.
     position = np.array([0, 0, 0, 1, 2, 3])
     np.testing.assert_array_equal(got, position[np.newaxis] <= position[:, np.newaxis])
 
 
 def _log_probs(mode):
-    """Return logits [B, L, V] of joined sequences from a model without the mode, with its mask."""
+    """Return log probabilities [B, L, V] of joined sequences from a model without prepend_mode.
+
+    For the mode with full attention, the model gets the attention mask of the mode.
+    """
     plain = examples.make("transformer", PLAIN)
     if mode == prepended.FULL:
         mask = prepended.inputs_mask(tf.constant(JOINED))
@@ -65,7 +69,10 @@ def _log_probs(mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_prepend_mode_matches_reference(mode):
-    """The logits are those after inputs and 0; with a causal mask, training predicts inputs."""
+    """Logits and losses match a model without the mode that reads the joined sequences.
+
+    In training with a causal mask, the loss includes the inputs.
+    """
     model, features = _make(mode), {"inputs": INPUTS, "targets": TARGETS}
     log_probs = _log_probs(mode)
     places = np.array([[6, 7, 8, 9], [4, 5, 6, 7], [3, 4, 5, 6]])

@@ -102,7 +102,7 @@ def test_attention_is_not_recorded_by_default():
 @pytest.mark.parametrize("adaptive", [False, True])
 @pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
 def test_dropout_mask_differs_between_steps(adaptive, mode):
-    """The block is an identity that adds a dropout mask of 0 and 2. Each step has its own mask."""
+    """The block adds a dropout mask, with values 0 and 2, to its input. Masks of steps differ."""
     drop = dropout.Dropout(0.5, seed=1)
     block = layer_checks.StubBlock(
         lambda x, training: x + drop(tf.ones_like(x), training=training), count=False

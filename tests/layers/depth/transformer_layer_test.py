@@ -1,4 +1,4 @@
-"""Tests of a layer, and of the block and the stack that consist of layers."""
+"""Tests of `TransformerLayer`, and of the block and the stack that contain such layers."""
 
 import numpy as np
 import pytest
