@@ -5,11 +5,11 @@
     dyck40      "( ) ( ("    no      [2, 3, 2, 2, 1]  [0]      whether brackets are balanced
 
 Train lengths are uniform up to 40, or up to 10 for `parity10`; bracket strings have even lengths.
-Test strings have exactly twice the largest length, 80 or 20. All short strings belong to training:
-those shorter than 5 for `parity10`, than 10 for `parity40` and than 12 for `dyck40`. Validation
-therefore has only longer strings (for `parity10`, 88 strings with 6 to 10 digits). Half of the
-bracket strings are balanced. In the other half, two brackets of a balanced string are exchanged, so
-counting brackets is not enough.
+Test strings have exactly twice the largest length, 80 or 20. All short strings belong to training.
+Short means fewer than 5 digits in `parity10`, 10 digits in `parity40`, or 12 brackets in `dyck40`.
+Validation therefore has only longer strings (for `parity10`, 88 strings with 6 to 10 digits). Half
+of the bracket strings are balanced. In the other half, two brackets of a balanced string are
+exchanged, so counting brackets is not enough.
 """
 
 import itertools

@@ -5,8 +5,8 @@ A record of `lte_program`, whose literals have five digits:
     inputs   "x=(x=19156for[2]x+=41544)for[2]x+=17747"    bytes + 2, EOS (1) last
     targets  "137738"                                     [51, 53, 57, 57, 53, 58, 1]
 
-Records of the other problems. In them, x=afor[n]x+=b means: begin with a, then add b n times; and
-aifb<celsed means: a if b < c, else d.
+Records of the other problems use two more constructs. `x=afor[n]x+=b` is a loop, which starts with
+x = a and adds b to x n times. `aifb<celsed` is a condition: its value is a if b < c, otherwise d.
 
     lte_control           619if319>138else188                       "619"
     lte_addition          (19494+80239)+57931                       "157664"
@@ -32,8 +32,8 @@ its test split uses the mix strategy too. Sizes: 1,000,000 train, 2,000 dev, 10,
 
 The splits share no inputs. A checksum of the inputs determines to which split a sample belongs (one
 tenth each to dev and test). If a sample does not belong to the split that is generated, another
-sample is drawn. Therefore a fifth of the inputs is never in training, even of the few shortest
-inputs.
+sample is generated. Therefore training never sees one fifth of the inputs. This includes one fifth
+of the shortest inputs, although only few of them exist.
 
 **Scores** are measured without teacher forcing. The paper's seq-acc is
 `decode/accuracy_per_sequence`, and its char-acc is `decode/accuracy`:
@@ -109,8 +109,8 @@ def _operate(rng, op, text, value, length):
 class PythonProgram:
     """Samples a Python program with Zaremba & Sutskever's mix strategy.
 
-    Lines are joined by "#". For each literal, a length in 1..max_length is sampled, and then the
-    literal in 1..10^length.
+    Lines are joined by "#". For each literal, the program first samples a length in 1..max_length.
+    It then samples the literal in 1..10^length.
     """
 
     def __init__(self, rng: random.Random, max_length: int) -> None:
@@ -225,7 +225,7 @@ class Program(LearningToExecute):
 
 
 class Memory(LearningToExecute):
-    """A memory task: the targets are `answer` of the digits."""
+    """A memory task. The method `answer` converts the digits of the inputs to the targets."""
 
     paper = "Dehghani et al. 2019, table 5"
     max_digits = 55

@@ -8,9 +8,9 @@ be compared. `languagemodel_lm1b32k` and `languagemodel_lm1b8k` have about 32,76
 subwords, built from the first 63,000 sentences. The variant `characters` has bytes. The variants
 `_packed` have records of 256 subwords or 1,024 bytes.
 
-The train split has 30,301,028 sentences (99 files). The dev split has 6,075 sentences, from the
-first of 50 held-out files, which papers call the test set. `per_word_perplexity` can be compared
-with papers.
+The train split has 30,301,028 sentences (99 files). The dev split has the 6,075 sentences of the
+first of 50 held-out files. Papers call this file the test set. `per_word_perplexity` can be
+compared with papers.
 """
 
 import functools

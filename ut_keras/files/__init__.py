@@ -1,1 +1,1 @@
-"""Files that are written atomically, with checks of who wrote them."""
+"""Write files atomically, and recognize files that another program has written."""

@@ -1,7 +1,7 @@
 """Read batches in the order of an `ExampleOrder` as a `tf.data.Dataset`.
 
     batches = IndexedBatches(index, order, seed_of=lambda number: [5, number], parse=parse)
-    batches.one_pass()                        the batches of one epoch; when repeated, of the next
+    batches.one_pass()                        one epoch; each repetition reads the next epoch
     batches.batches_from(number=3, first=7)   endless, from batch 7 of epoch 3
 
 Epoch n has the order of the n-th seed. So every epoch has another order, and another process gets
@@ -37,9 +37,9 @@ def weak_call(method: Any) -> Callable[..., Any]:
     """Return a function that calls a bound method through a weak reference.
 
     It is for `tf.numpy_function`. TensorFlow keeps the Python function of an operation as long as
-    the outermost graph exists, often until the process ends, with every object that the function
-    refers to. The code that makes the operation must keep the object alive. A `tf.data.Dataset`
-    keeps the objects to which its functions refer.
+    the outermost graph exists, often until the process ends. This would also keep every object that
+    the function refers to. The code that makes the operation must keep the object alive. A
+    `tf.data.Dataset` keeps the objects to which its functions refer.
     """
     reference: Any = weakref.WeakMethod(method)
 
@@ -70,21 +70,25 @@ class NoDatasetError(DataError, AttributeError):
 class IndexedBatches:
     """The batches of all epochs, and the datasets that read a part of them.
 
-    This is not a `tf.data.Dataset`: a dataset that `map` made could not begin at a later batch,
-    know the next epochs or give each worker its slices.
+    This is not a `tf.data.Dataset`, because the methods of a dataset, such as `map`, return plain
+    datasets. A plain dataset cannot begin at a later batch, continue with the next epochs, or give
+    each worker its slices.
     """
 
     index: "RecordIndex"  # holds the length of every feature of every example
     order: "ExampleOrder"  # the order of its examples; not empty
     # Function from the number of an epoch to its seed, as `ExampleOrder.epoch` takes it.
     seed_of: Callable[[int], list[int] | None]
-    # int array [buckets], or None. The number of examples to which the batches of each bucket are
-    # filled up, by repeating examples of the batch.
+    # int array [buckets], or None. The number of examples in the batches of each bucket. Smaller
+    # batches are filled up to this number with repeated examples of the batch.
     fill_to: Sequence[int] | None
-    # Function from records to a nest of tensors with one entry per record, which the datasets
-    # yield. Its arguments are the files and the records, string tensors [n]; their lengths in the
-    # index, int32 [n, features]; the greatest lengths of the complete batch, int32 [features]; and
-    # its bucket, an int64 scalar.
+    # Function that returns what the datasets yield: a nest of tensors with one entry per record.
+    # Arguments:
+    # - the file of each record, string [n]
+    # - the records, string [n]
+    # - the lengths of their features according to the index, int32 [n, features]
+    # - the greatest lengths in the complete batch, int32 [features]
+    # - the bucket of the batch, int64 scalar
     parse: Callable[..., Any]
 
     def __post_init__(self) -> None:
