@@ -99,7 +99,7 @@ def test_unreachable_and_invalid_servers_are_rejected(address, capsys):
 
 @contextlib.contextmanager
 def _dripping(before, then=b" ", every=0.05):
-    """Context manager with "host:port" of a server that sends further bytes slowly."""
+    """Return a context with the "host:port" of a server that slowly sends its response."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         over = threading.Event()
 

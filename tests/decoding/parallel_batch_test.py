@@ -1,4 +1,4 @@
-"""The number, order and errors of parts that run in parallel."""
+"""Tests of a search that splits a batch into parts and runs the parts in parallel."""
 
 import threading
 
