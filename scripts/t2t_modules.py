@@ -1,10 +1,11 @@
 """Write the page of the names in T2T's modules and what a package gets for each.
 
 python scripts/t2t_modules.py                 rewrites docs/t2t_modules.md with the names it lists
-python scripts/t2t_modules.py --source=DIR    the same with the names of T2T's source: the folder
-                                           tensor2tensor of its sdist, read without importing it
-                                           It also writes ut_keras/t2t/imports.py, which lists
-                                           what each module of T2T imports.
+python scripts/t2t_modules.py --source=DIR    writes the page with the names in T2T's source code
+
+DIR is the folder `tensor2tensor` of T2T's source distribution. The script reads the files in DIR
+without importing them. With `--source`, it also writes ut_keras/t2t/imports.py, which lists what
+each module of T2T imports.
 """
 
 import ast
@@ -41,7 +42,7 @@ A package can also reach a module through another module of T2T that imports it.
 
 `scripts/t2t_modules.py` writes this page from T2T's source and from the result of `import`.
 """
-# What a package may reach through a module of T2T besides T2T's own modules.
+# A package may access T2T's modules, and these other modules, through a module of T2T.
 _OTHERS = {*sys.stdlib_module_names, "absl", "numpy", "six", "tensorflow"}
 _IMPORTS = os.path.join(ROOT, "ut_keras", "t2t", "imports.py")
 _IMPORTS_HEAD = '''"""The imports of each module of T2T, which a package can access through it.

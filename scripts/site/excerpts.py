@@ -1,12 +1,14 @@
-"""Puts pieces of the source into pages, read when the page is built: they cannot go stale.
+"""Insert excerpts of the source code into pages.
 
-A page says which piece in a block of the language `source`,
+The excerpts are read when a page is built, so they are always up to date. A page selects an excerpt
+with a block of the language `source`:
 
     ```source
     ut_keras/layers/halting/halting.py: ACTHalting.halt
     ```
 
-and gets it without its docstring, under a line that says where it stands.
+The block is replaced with the code of this object, without docstrings. The title of the new block
+is the path of the file.
 """
 
 import ast
@@ -19,10 +21,10 @@ _BLOCK = re.compile(r"^```source\n(?P<path>[\w/]+\.py): (?P<name>[\w.]+)\n```$",
 
 
 def fill(markdown):
-    """A page with the pieces that it names.
+    """Return a page whose source blocks are replaced with the excerpts that they name.
 
     Raises:
-        ValueError: if a file or a name in it does not exist, or a block says neither.
+        ValueError: if the file or the name does not exist, or if a block is malformed.
     """
     filled = _BLOCK.sub(lambda match: _fenced(match["path"], match["name"]), markdown)
     if "```source" in filled:
@@ -35,7 +37,7 @@ def _fenced(path, name):
 
 
 def excerpt(path, name):
-    """The source of a function, method or class without its docstrings and decorators.
+    """Return the source of a function, method or class, without docstrings and decorators.
 
     Args:
         path: str, from the root of the repository.
@@ -58,5 +60,5 @@ def excerpt(path, name):
     lines = text.splitlines()
     kept = [lines[n - 1] for n in range(node.lineno, node.end_lineno + 1) if n not in left_out]
     if kept[-1].strip() and len(kept) > 1 and not kept[1].strip():
-        del kept[1]  # the empty line behind a class's docstring
+        del kept[1]  # the empty line after a class's docstring
     return textwrap.dedent("\n".join(kept))
