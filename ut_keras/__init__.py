@@ -45,11 +45,12 @@ def load(
             the name of a run that ships with the package (see `pretrained`; a folder of the same
             name has precedence); or "hf://user/name@revision" of the Hugging Face hub.
         checkpoint_path, problem, data_dir: options for the folder of a run, see `saved_run.load`.
-            A saved model has no text encoders; with its problem, and the data_dir of its
-            vocabulary, the result takes texts.
+            A saved model contains no text encoders. To use it with texts, also pass its problem and
+            the data_dir that contains its vocabulary.
 
     Returns:
-        `SavedRun` for a run or with a problem, which takes texts; `keras.Model` for a saved model.
+        `SavedRun`, which takes texts, for a run or for a saved model with a problem. `keras.Model`
+        for a saved model without a problem.
 
     Raises:
         DataError: if a file is missing, or if ut_keras did not write it.

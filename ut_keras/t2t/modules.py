@@ -189,5 +189,6 @@ def _resolve_import(full, target):
 
 def _is_own_definition(value):
     """Return whether a value is defined in ut_keras and is not a module."""
-    made_in = getattr(getattr(value, "func", value), "__module__", "ut_keras")  # func of a partial
+    # A `functools.partial` has the attribute `func`.
+    made_in = getattr(getattr(value, "func", value), "__module__", "ut_keras")
     return not isinstance(value, types.ModuleType) and made_in.startswith("ut_keras")

@@ -130,8 +130,9 @@ class Trainer:
         if change := checkpoints.moving_average_note():
             print(change, flush=True)
         with distribution.CoordinatedStop(self.strategy) as stop, self._averaged_weights():
-            # One worker waits for the end of the current batch. Several workers could only do so
-            # together. They do not wait, because there is nothing to save.
+            # After a signal, a single worker stops at the end of the current batch. Several
+            # workers would have to agree on this batch. They stop at once instead, because an
+            # evaluation has nothing to save.
             stop.waits = distribution.num_workers(self.strategy) == 1
             results = self._evaluate(step, make_eval_dataset, decode, stop)
         final = self._worth_printing({**results, "steps": step})
@@ -227,7 +228,7 @@ class Trainer:
         return {**evaluated, **decoded}
 
     def _worth_printing(self, results):
-        """Return the results without those that say nothing about a language model."""
+        """Return the results; for a language model, without the metrics of complete sequences."""
         if not self._is_language_model:
             return results
         return {name: results[name] for name in results if name not in _COMPARE_SEQUENCES}
@@ -256,9 +257,10 @@ def _interrupted_evaluation(stop, loop):
     return stop.stopped("stopped during the evaluation. Run the same command again.")
 
 
-# Metrics of complete sequences. A language model predicts no sequence without an error. Each
-# prediction continues a correct beginning, so the other values are high in any case. T2T's files
-# contain these metrics, and so do those of ut_keras.
+# Metrics of complete sequences, which are not informative for a language model. It always makes an
+# error somewhere in a sequence, so `accuracy_per_sequence` is 0. Each prediction continues a
+# correct beginning, so the other metrics are always high. The files of T2T and of ut_keras contain
+# all of these metrics.
 _COMPARE_SEQUENCES = (
     "accuracy_per_sequence",
     "approx_bleu_score",

@@ -4,9 +4,9 @@ the files, with the signature `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|vers
 search uses 4 beams. The three models have 2.4 million weights each.
 
 The Universal Transformer paper does not use this dataset. The column "paper" shows the result of a
-Transformer of the same size, also without pictures, from Wu et al. 2021, Good for Misconceived
-Reasons. The number is in README-baseline.md of their repository, LividWo/Revisit-MMT. Their setting
-differs:
+Transformer of the same size, also without pictures. It is from Wu et al. 2021, "Good for
+Misconceived Reasons". The number is in README-baseline.md of their repository,
+LividWo/Revisit-MMT. Their setting differs:
 
 - The model has hidden size 128 and 4 layers.
 - The text is lower-cased and tokenized, which gives a slightly higher BLEU than cased text.
