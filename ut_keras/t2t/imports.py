@@ -1,4 +1,4 @@
-"""The imports of each module of T2T, which a package can access through it.
+"""The names that each module of T2T imports. A package can access them through the module.
 
 `scripts/t2t_modules.py --source=…` writes this file from the source of tensor2tensor 1.15.7.
 
