@@ -45,7 +45,7 @@ A package can also reach a module through another module of T2T that imports it.
 # A package may access T2T's modules, and these other modules, through a module of T2T.
 _OTHERS = {*sys.stdlib_module_names, "absl", "numpy", "six", "tensorflow"}
 _IMPORTS = os.path.join(ROOT, "ut_keras", "t2t", "imports.py")
-_IMPORTS_HEAD = '''"""The names that each module of T2T imports. A package can access them through the module.
+_IMPORTS_HEAD = '''"""The names that each module of T2T imports, which packages also use.
 
 `scripts/t2t_modules.py --source=…` writes this file from the source of tensor2tensor 1.15.7.
 
@@ -225,7 +225,7 @@ def main(words):
         with open(PAGE, encoding="utf-8") as file:
             names = read_page(file.read())
     if not names:
-        raise SystemExit("--source must be a folder of tensor2tensor. Received: a folder without names.")
+        raise SystemExit("--source must be a folder of tensor2tensor. Received: no public names.")
     text = page(names)
     with whole_file.writing(PAGE) as file:
         file.write(text)

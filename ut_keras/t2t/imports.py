@@ -1,4 +1,4 @@
-"""The names that each module of T2T imports. A package can access them through the module.
+"""The names that each module of T2T imports, which packages also use.
 
 `scripts/t2t_modules.py --source=…` writes this file from the source of tensor2tensor 1.15.7.
 
