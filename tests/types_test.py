@@ -1,4 +1,4 @@
-"""Public functions have type annotations, without which `make lint` would not check them."""
+"""Public functions have type annotations, because `make lint` checks only annotated functions."""
 
 import ast
 import configparser

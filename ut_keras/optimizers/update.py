@@ -52,7 +52,7 @@ def update(
             for name, parts in losses.of_all_replicas(terms).items()
         }
         loss: Any = optimizer.scale_loss(tf.add_n(list(shares.values())))
-    # The variables are read only now, because the forward pass may build layers of the user.
+    # The list of variables is read after the forward pass, which may build the user's layers.
     if variables := model.trainable_variables:
         gradients = tape.gradient(loss, variables)
         unread = {variable.path for variable in getattr(model, "unread_weights", ())}
