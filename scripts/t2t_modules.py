@@ -45,7 +45,7 @@ A package can also reach a module through another module of T2T that imports it.
 # A package may access T2T's modules, and these other modules, through a module of T2T.
 _OTHERS = {*sys.stdlib_module_names, "absl", "numpy", "six", "tensorflow"}
 _IMPORTS = os.path.join(ROOT, "ut_keras", "t2t", "imports.py")
-_IMPORTS_HEAD = '''"""The names that each module of T2T imports, which packages also use.
+_IMPORTS_HEAD = '''"""The names that each module of T2T imports. Packages may use them too.
 
 `scripts/t2t_modules.py --source=…` writes this file from the source of tensor2tensor 1.15.7.
 

@@ -1,4 +1,4 @@
-"""The names that each module of T2T imports, which packages also use.
+"""The names that each module of T2T imports. Packages may use them too.
 
 `scripts/t2t_modules.py --source=…` writes this file from the source of tensor2tensor 1.15.7.
 
