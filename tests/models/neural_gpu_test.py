@@ -8,6 +8,7 @@ import tensorflow as tf
 from tests import seeds
 from tests.models import examples
 from ut_keras import export, hparam_schema, hparams, models, t2t_import
+from ut_keras.decoding import options
 from ut_keras.decoding.beam_search import EOS
 from ut_keras.hparam_schema import HParamError
 from ut_keras.hparam_schema.neural_gpu_hparams import NeuralGPUHParams
@@ -150,9 +151,9 @@ def test_generate_returns_most_likely_tokens_up_to_eos(kind):
 def test_generate_keeps_padding_of_batch_as_in_t2t():
     model = examples.shared("neural_gpu")
     padded = model.generate({"inputs": examples.INPUTS})
-    np.testing.assert_array_equal(
-        Predictor(model).generate(examples.INPUTS, per_example_length=False).ids, padded.ids
-    )
+    as_t2t = options.from_keywords({"per_example_length": False})
+    found = Predictor(model).batch(examples.INPUTS, as_t2t)
+    np.testing.assert_array_equal(found.ids, padded.ids)
     best = model({"inputs": examples.INPUTS}).numpy().argmax(-1)
     written = np.cumsum(best == EOS, axis=1) - (best == EOS) == 0
     np.testing.assert_array_equal(padded.ids[:, 0], np.where(written, best, 0))
