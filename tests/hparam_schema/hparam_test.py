@@ -120,7 +120,7 @@ def test_override_sets_the_value(text, name, expected):
         ("act_epsilon=0", r"act_epsilon must be a number in \(0, 1\). Received"),
         ("act_epsilon=nan", "act_epsilon must be a number in .* Received"),
         ("act_halting_bias_init=inf", "act_halting_bias_init must be a number. Received"),
-        ("act_max_steps=0", r"act_max_steps must be an int in \[1, 1000\]. Received"),
+        ("act_max_steps=0", r"act_max_steps must be an int in \[1, 1024\]. Received"),
         (
             "length_bucket_step=1",
             r"length_bucket_step must be a number in \[1.001, inf\). Received",

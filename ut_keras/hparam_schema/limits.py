@@ -10,7 +10,7 @@ from typing import Any
 LARGEST_FLOAT = 3.4e38
 LARGEST_INT = 2**31 - 1
 LARGEST_SEED = 2**63 - 1
-MOST_STEPS = 1000  # recurrence steps or layers; each is a part of the graph or a row of a table
+MOST_STEPS = 1024  # recurrence steps or layers; each is a part of the graph or a row of a table
 MOST_POSITIONS = 2**20  # positions of a generated text
 MOST_ROWS = 2**10  # outputs that are sampled for one text in the interactive mode
 MOST_ALPHA = 10  # above it, the length penalty of a long text exceeds 32-bit floats

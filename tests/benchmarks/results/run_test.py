@@ -20,7 +20,7 @@ from tests.problems import babi_qa_test
         (["--table=scan", "--only=lenth"], "length 22"),
         (["--table=scan", "--hparams=dropout=0"], "--tried=WHY requires --hparams"),
         (["--table=scan", "--tried=why"], "--tried=WHY requires --hparams"),
-        (["--table=scan", "--steps=abc"], "--steps must be numbers from 1 to 1000"),
+        (["--table=scan", "--steps=abc"], "--steps must be numbers from 1 to 1024"),
         (["--table=scan", "--steps="], "--steps must be numbers"),
         (["--table=scan", "--steps=1," + "9" * 5000], "--steps must be numbers"),
         (["--table=scan", "--tried=why", "--steps=2"], "can only be used with --hparams"),
