@@ -64,24 +64,22 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence, dense.WithKernels):
         super().check_steps(num_steps)
 
     def start(self, state: tf.Tensor, num_steps: int) -> tuple:
-        slots = tf.zeros_like(state)[tf.newaxis]
-        return (tf.concat([state[tf.newaxis]] + [slots] * num_steps, axis=0),)
+        return (tf.zeros_like(state, tf.float32),)
 
     def take_step(self, loop: RecurrenceState, constants: Constants) -> StepOutput:
-        (states,) = loop.carried  # [N + 1, B, S, D]; slot 0 is H_0
-        result = constants.transform(self._read(states, loop.step), loop.step)
-        slot = tf.reshape(tf.range(states.shape[0]), [-1, 1, 1, 1])
-        states = tf.where(slot == loop.step + 1, result.output[tf.newaxis], states)
-        return StepOutput(result.output, (states,), result)
+        # x_t is a prefix of one sum: each step adds one state to the sum of the step before it.
+        (total,) = loop.carried  # float32 [B, S, D], the sum over M_0 .. M_{t-2}
+        result = constants.transform(tf.cast(total, loop.state.dtype), loop.step)
+        total += tf.cast(self._weighted(loop.state, loop.step), tf.float32)
+        return StepOutput(result.output, (total,), result)
 
-    def _read(self, states, step):
-        """Return the weighted sum of the slots before `step`, [B, S, D]."""
+    def _weighted(self, state, step):
+        """Return the weighted state [B, S, D] before step `step`, counted from 0."""
         if self.uses_depth_embedding:
-            states += tf.cast(self.depth_embedding, states.dtype) * states.shape[-1] ** 0.5
-        weights = tf.nn.softmax(tf.cast(self.weighting(states), tf.float32))
-        weighted = states * tf.cast(weights, states.dtype)
-        before = tf.range(states.shape[0]) < step
-        return tf.reduce_sum(weighted * tf.cast(before, states.dtype)[:, None, None, None], axis=0)
+            embedding = tf.convert_to_tensor(self.depth_embedding)[step, 0]
+            state += tf.cast(embedding, state.dtype) * state.shape[-1] ** 0.5
+        weights = tf.nn.softmax(tf.cast(self.weighting(state), tf.float32))
+        return state * tf.cast(weights, state.dtype)
 
     def get_config(self) -> Config:
         return {**super().get_config(), "depth_embedding": self.uses_depth_embedding}
