@@ -57,6 +57,8 @@ OURS = (
     "geometric_drop_keys",
     "geometric_normalize_score",
     "num_rec_steps_sampling",
+    "recompute_grad",
+    "recurrence_backprop_steps",
     "recurrence_input_injection",
     "recurrence_supervised_every",
     "ponder_net_prior",

@@ -27,9 +27,23 @@ def _toy_model():
 
 
 def _adaptive_model():
-    hp = hparams.get("adaptive_universal_transformer_tiny", HPARAMS)
+    return _universal_model("adaptive_universal_transformer_tiny", HPARAMS)
+
+
+def _universal_model(hparams_set, settings):
+    hp = hparams.get(hparams_set, settings)
     sizes = {"inputs": toy.VOCAB_SIZE, "targets": toy.VOCAB_SIZE}
     return models.get("universal_transformer", hp, vocab_sizes=sizes)
+
+
+def _recomputed_model():
+    settings = f"{HPARAMS},recompute_grad=True"
+    return _universal_model("adaptive_universal_transformer_tiny", settings)
+
+
+def _truncated_model():
+    settings = "num_rec_steps=3,recurrence_backprop_steps=2,recurrence_input_injection=add"
+    return _universal_model("universal_transformer_tiny", f"{HPARAMS},{settings}")
 
 
 def _batches():
@@ -109,6 +123,8 @@ def _replica_difference(variables):
 RUNS = (
     ("toy", _toy_model, _adam),
     ("adaptive", _adaptive_model, _adam),
+    ("recomputed", _recomputed_model, _adam),
+    ("truncated", _truncated_model, _adam),
     ("adafactor", _toy_model, _adafactor),
     ("multistep_adam", _toy_model, _multistep_adam),
     ("rms_prop", _toy_model, _rms_prop),

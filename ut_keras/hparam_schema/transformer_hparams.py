@@ -120,6 +120,10 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
         False, architecture=True
     )  # encoder positions attend only backward
 
+    # --- Memory of training --------------------------------------------------------------------
+    # Added: whether the gradient recomputes each layer or step, instead of keeping its tensors.
+    recompute_grad: bool = training(False)
+
     # --- Classification with an encoder ---------------------------------------------------------
     # Added: how positions are pooled. In T2T, the modality defines this. It does not mask padding.
     class_label_pooling: Literal["mean", "masked_mean", "last"] = field("mean", architecture=True)
@@ -198,6 +202,8 @@ class UniversalTransformerHParams(
     num_rec_steps_sampling: Literal["uniform"] | None = training(None)
     recurrence_input_injection: Literal["none", "add"] = field("none", architecture=True)
     recurrence_supervised_every: int = training(0, STEPS_OR_NONE)  # 0: loss of the last step only
+    # Added: the gradient passes through the last steps only. None: through all steps.
+    recurrence_backprop_steps: int | None = training(None, STEPS)
     copy_gate: bool = field(False, architecture=True)
     copy_gate_dropout: float = training(0.0, RATE, read_if=_COPY_GATE)
     # After "relu", relu_dropout is also applied.
@@ -268,6 +274,23 @@ class UniversalTransformerHParams(
     lstm_forget_bias: float = field(1.0, read_if=_LSTM)
     use_memory_as_final_state: bool = field(False, read_if=_LSTM)
     add_ffn_unit_to_the_transition_function: bool = field(False, architecture=True, read_if=_UNITS)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        name = "act_max_steps" if self.recurrence_type == "act" else "num_rec_steps"
+        steps = self.recurrence_backprop_steps
+        if steps is not None and steps > getattr(self, name):
+            raise HParamError(
+                f"recurrence_backprop_steps must be at most {name}={getattr(self, name)}. "
+                f"Received: recurrence_backprop_steps={steps}."
+            )
+        if steps is not None and self.recurrence_supervised_every:
+            raise HParamError(
+                "recurrence_backprop_steps cannot be combined with recurrence_supervised_every, "
+                "whose losses of earlier steps need a gradient. "
+                f"Received: recurrence_backprop_steps={steps}, "
+                f"recurrence_supervised_every={self.recurrence_supervised_every}."
+            )
 
     def ignored_reason(self, name: str) -> str:
         if name == "pos" and self.add_position_timing_signal and self.pos in ("timing", "emb"):

@@ -83,7 +83,7 @@ class Transformer(seq2seq.Seq2Seq):
         hp = self.hparams
         specific = hp.num_encoder_layers if side == "encoder" else hp.num_decoder_layers
         block = stack.make_block(hp, side, specific or hp.num_hidden_layers, "layer")
-        return stack.LayeredDepth(block, name="depth", dtype=from_hparams.dtype_policy(hp))
+        return stack.make_layered_depth(hp, block, "depth")
 
     def _position(self, side, name):
         """Return the layer that adds position signals once, before a stack, or None."""

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.decoding.options import Options
-from ut_keras.hparam_schema import UniversalTransformerHParams
+from ut_keras.hparam_schema import HParamError, UniversalTransformerHParams
 from ut_keras.layers.depth import mixed_depth
 from ut_keras.layers.halting import halting
 from ut_keras.models import transformer
@@ -31,6 +31,7 @@ class UniversalTransformer(transformer.Transformer):
     def _depth(self, side):
         hp = self.hparams
         depth = parts.recurrences.get(hp.recurrence_type)(hp, side)
+        _check_gradient_settings(hp, depth)
         return mixed_depth.make(hp, side, depth) if hp.mix_with_transformer else depth
 
     def _position(self, side, name):
@@ -103,6 +104,27 @@ class UniversalTransformer(transformer.Transformer):
     @property
     def _rule(self) -> halting.Rule | None:
         return (self.decoder if self.has_decoder else self.encoder).rule
+
+
+def _check_gradient_settings(hp, depth):
+    """Check that a recurrence of a user has the arguments that change its gradient.
+
+    Raises:
+        HParamError: if it ignores them.
+    """
+    for name, argument in _GRADIENT_SETTINGS.items():
+        value = getattr(hp, name)
+        if value and getattr(depth, argument, None) != value:
+            raise HParamError(
+                f"{name} requires a recurrence_type with the argument {argument}, such as 'basic'. "
+                f"Received: {name}={value!r} with recurrence_type={hp.recurrence_type!r}."
+            )
+
+
+_GRADIENT_SETTINGS = {
+    "recompute_grad": "recompute_grad",
+    "recurrence_backprop_steps": "backprop_steps",
+}
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")

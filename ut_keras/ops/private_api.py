@@ -6,11 +6,13 @@ before you allow a new version of TensorFlow or Keras. It was checked with Tenso
 and Keras 3.15.
 """
 
+import contextlib
 from collections.abc import Iterator, MutableMapping, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
+from keras.src.backend.common.variables import AutocastScope
 from tensorflow.python.eager import record
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import control_flow_util
@@ -40,6 +42,17 @@ def may_record_gradients() -> bool:
     return record.could_possibly_record()
 
 
+def stop_recording() -> contextlib.AbstractContextManager[None]:
+    """Return a context in which no gradient tape records operations.
+
+    Promise: in eager mode too, a step that is recomputed or has no gradient keeps no intermediate
+    tensors. Public alternative: `GradientTape.stop_recording` needs the tape, which the caller of
+    the model owns.
+    Test: `tests/layers/depth/recompute_test.py`.
+    """
+    return record.stop_recording()
+
+
 def gradient_registry() -> MutableMapping[str, Any]:
     """Return TensorFlow's table from the name of a custom gradient to its entry.
 
@@ -51,6 +64,18 @@ def gradient_registry() -> MutableMapping[str, Any]:
 
 
 # Keras layers and models
+
+
+def uncast_value(variable: keras.Variable) -> Any:
+    """Return the value of a variable in the variable's own dtype.
+
+    Promise: under the policy mixed_bfloat16, layers that compute in float32 get exact weights when
+    steps are recomputed. Public alternative: `variable.value` is cast in a call of a layer with
+    this policy, and casting it back loses bits.
+    Test: `tests/layers/depth/recompute_test.py`.
+    """
+    with AutocastScope(None):
+        return variable.value
 
 
 def flatten_layers(layer: keras.layers.Layer) -> Iterator[keras.layers.Layer]:

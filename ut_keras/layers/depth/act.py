@@ -17,12 +17,14 @@ behaviour of the papers instead:
 - `mask_padding=True` of `ACTHalting`: padding has no ponder cost and does not prolong the loop.
 """
 
+import functools
 from typing import Any, NamedTuple, Self
 
 import keras
 import tensorflow as tf
 
 from ut_keras import parts
+from ut_keras.hparam_schema import HParamError
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic.layer import check_choice
 from ut_keras.layers.basic.signature import PLAIN, Config, Shape, StepInputs
@@ -31,9 +33,11 @@ from ut_keras.layers.depth import (
     act_skipping,
     act_step,
     depth,
+    recompute,
     recurrence,
     stack,
     state_layer,
+    truncation,
 )
 from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.layers.halting import halting as halting_lib
@@ -78,11 +82,17 @@ class AdaptiveComputationTime(depth.Depth):
         injection: an `InputInjection`, which adds the input of the first step to every step. None:
             only the first step sees the input.
         act_loss_weight: float. Weight of the mean ponder cost in the loss.
+        recompute_grad: bool. Whether training keeps only the loop state before each step, and
+            recomputes the step in the gradient, see `recompute`.
+        backprop_steps: int k. In training, the gradient passes through the last k steps of the
+            batch only, see `truncation`. None: through all steps.
 
     Call arguments and returns: as for `StateLayer`.
 
     Raises:
-        ValueError: if `halted_state` is unknown.
+        ValueError: if `halted_state` is unknown, or if `backprop_steps` is not in [1, N], where N
+            is the largest number of steps, or is combined with a rule that computes a loss for
+            every step.
 
     References: T2T `universal_transformer_util.universal_transformer_act`.
 
@@ -106,16 +116,26 @@ class AdaptiveComputationTime(depth.Depth):
         halted_state: str = "transform",
         act_loss_weight: float = 0.01,
         injection: keras.layers.Layer | None = None,
+        recompute_grad: bool = False,
+        backprop_steps: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         check_choice("halted_state", halted_state, HALTED_STATES)
+        truncation.check(backprop_steps, halting.max_steps)
+        if backprop_steps and halting.expected_loss:
+            raise ValueError(
+                "backprop_steps requires a halting rule without a loss for every step. "
+                f"Received: backprop_steps={backprop_steps} with {type(halting).__name__}."
+            )
         self.block = block
         self.timing = timing
         self.halting = halting
         self.halted_state = halted_state
         self.act_loss_weight = act_loss_weight
         self.injection = injection
+        self.recompute_grad = recompute_grad
+        self.backprop_steps = backprop_steps
         self.trains_by_steps = halting.expected_loss
 
     def build(self, state_shape: Shape) -> None:
@@ -158,11 +178,25 @@ class AdaptiveComputationTime(depth.Depth):
         if inputs.training:
             auxiliary_loss_stats = self.block.start_auxiliary_loss_stats(start.state)
         first = RecordingLoopState(start, attention_record, step_record, auxiliary_loss_stats)
+        max_steps, apply_step = context.max_steps, self._apply_step
+        if self.backprop_steps is not None and inputs.training:
+            truncation.check(self.backprop_steps, max_steps)
+            first = truncation.start_of_last_steps(
+                self,
+                first,
+                lambda loop: self._loop_condition(loop, context),
+                lambda loop: self._loop_body(loop, context, self._apply_step),
+                max_steps,
+                self.backprop_steps,
+            )
+            max_steps = self.backprop_steps
+        if self.recompute_grad and inputs.training:
+            apply_step = functools.partial(recompute.Recomputation(self), self._apply_step)
         (last,) = tf.while_loop(
             lambda loop: self._loop_condition(loop, context),
-            lambda loop: (self._loop_body(loop, context),),
+            lambda loop: (self._loop_body(loop, context, apply_step),),
             (first,),
-            maximum_iterations=context.max_steps,
+            maximum_iterations=max_steps,
         )
         steps = depth.stack_step_record(last.step_record)
         if steps is not None:
@@ -177,9 +211,14 @@ class AdaptiveComputationTime(depth.Depth):
         halting = loop.loop_state.halting
         return self.halting.should_continue(halting, context.max_steps, context.epsilon)
 
-    def _loop_body(self, loop, context):
+    def _apply_step(self, loop_state, context):
+        result = act_step.apply_step(self, loop_state, context)
+        block_output = recompute.without_attention_weights(result.block_output, context.inputs)
+        return result._replace(block_output=block_output)
+
+    def _loop_body(self, loop, context, apply_step):
         """Apply one step and add it to the records."""
-        result = act_step.apply_step(self, loop.loop_state, context)
+        result = apply_step(loop.loop_state, context)
         step, block_output = loop.loop_state.step, result.block_output
         step_record = loop.step_record
         if step_record:
@@ -331,9 +370,16 @@ _HALTING_ARGUMENTS_OF_0_1_0 = {
 
 @parts.recurrences.register("act")
 def _make(hp, side):
+    arguments, halting = recurrence.arguments(hp, side), parts.haltings.get(hp.act_type)(hp, side)
+    if hp.recurrence_backprop_steps is not None and halting.expected_loss:
+        raise HParamError(
+            "recurrence_backprop_steps requires an act_type without a loss for every step. "
+            f"Received: recurrence_backprop_steps={hp.recurrence_backprop_steps} with "
+            f"act_type={hp.act_type!r}."
+        )
     return AdaptiveComputationTime(
-        **recurrence.arguments(hp, side),
-        halting=parts.haltings.get(hp.act_type)(hp, side),
+        **arguments,
+        halting=halting,
         halted_state=hp.act_halted_state,
         act_loss_weight=hp.act_loss_weight,
     )

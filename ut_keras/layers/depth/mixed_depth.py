@@ -162,7 +162,7 @@ def make(hp: UniversalTransformerHParams, side: parts.Side, recurrence: depth.De
         if f"{where}_ut" not in mixed:
             return None
         block = stack.make_block(hp, side, hp.num_mixedin_layers, f"{where}_ut_layer")
-        return stack.LayeredDepth(block, name=where, dtype=dtype)
+        return stack.make_layered_depth(hp, block, where)
 
     return MixedDepth(
         recurrence,

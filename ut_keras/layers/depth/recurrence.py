@@ -12,7 +12,7 @@ from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.layer import Layer, check_choice, check_least
 from ut_keras.layers.basic.signature import PLAIN, Config, StepInputs
-from ut_keras.layers.depth import depth, stack
+from ut_keras.layers.depth import depth, recompute, stack, truncation
 from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.layers.depth.stack import BlockOutput
 from ut_keras.layers.position import timing_signal
@@ -117,11 +117,16 @@ class Recurrence(depth.Depth):
                 loss = (L(H_k) + L(H_2k) + ... + L(H_N)) / ceil(N / k)
 
             This computes the logits of ceil(N / k) steps at once.
+        recompute_grad: bool. Whether training keeps only the state before each step, and recomputes
+            the step in the gradient, see `recompute`.
+        backprop_steps: int k. In training, the gradient passes through the last k steps only, see
+            `truncation`. None: through all steps.
 
     Call arguments and returns: as `StateLayer`.
 
     Raises:
-        ValueError: if num_steps < 1, `steps_sampling` is unknown, or supervised_every < 0.
+        ValueError: if num_steps < 1, `steps_sampling` is unknown, supervised_every < 0, or
+            `backprop_steps` is not in [1, num_steps] or is combined with `supervised_every`.
 
     References: T2T `universal_transformer_util.universal_transformer_layer`. For
         `supervised_every`: Lee et al. 2015, Deeply-Supervised Nets; there each layer has its own
@@ -138,17 +143,28 @@ class Recurrence(depth.Depth):
         injection: keras.layers.Layer | None = None,
         steps_sampling: str | None = None,
         supervised_every: int = 0,
+        recompute_grad: bool = False,
+        backprop_steps: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         check_least("num_steps", num_steps, 1)
         check_choice("steps_sampling", steps_sampling, (None, "uniform"))
         check_least("supervised_every", supervised_every, 0)
+        truncation.check(backprop_steps, num_steps)
+        if backprop_steps and supervised_every:
+            raise ValueError(
+                "backprop_steps cannot be combined with supervised_every, whose losses of earlier "
+                "steps need a gradient. "
+                f"Received: backprop_steps={backprop_steps}, supervised_every={supervised_every}."
+            )
         self.block = block
         self.timing = timing
         self.num_steps = num_steps
         self.injection = injection
         self.supervised_every = supervised_every
+        self.recompute_grad = recompute_grad
+        self.backprop_steps = backprop_steps
         self.trains_by_steps = supervised_every > 0
         self.steps_sampling = None if steps_sampling is None else StepSampling(num_steps)
 
@@ -176,7 +192,13 @@ class Recurrence(depth.Depth):
             self.block.start_auxiliary_loss_stats(state) if training else (),
             depth.start_step_record(state, -(-max_steps // every)) if every else (),
         )
-        last = self._loop(first, inputs, signals, num_steps, max_steps)
+        if training and self.backprop_steps is not None:
+            first = self._take_early_steps(first, state, inputs, signals, num_steps, max_steps)
+            max_steps = self.backprop_steps
+        recomputed = recompute.Recomputation(self) if training and self.recompute_grad else None
+        last = self._loop(
+            first, state, inputs, signals, num_steps, max_steps, recomputed=recomputed
+        )
         weights = depth.stack_attention_record(last.attention_record)
         return StackOutput(
             self.finish(last),
@@ -187,6 +209,21 @@ class Recurrence(depth.Depth):
             steps=depth.stack_step_record(last.step_record),
         )
 
+    def _take_early_steps(self, first, initial_state, inputs, signals, num_steps, max_steps):
+        """Take all steps except the last `backprop_steps`, without gradient."""
+        truncation.check(self.backprop_steps, max_steps)
+        max_early = max_steps - self.backprop_steps
+        if not max_early:
+            return first
+        num_early = num_steps - self.backprop_steps
+        early = truncation.without_gradient(
+            lambda: self._loop(first, initial_state, inputs, signals, num_early, max_early)
+        )
+        if not tf.is_tensor(num_steps):
+            return early
+        # A sampled number of steps may be so small that all steps have a gradient.
+        return truncation.start_or_constant(num_early <= 0, first, early)
+
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
@@ -195,30 +232,58 @@ class Recurrence(depth.Depth):
         inputs = StepInputs(window.attention_mask, memory=memory, training=False)
         layouts = [cache_lib.Layout(widths, window) for widths in self._cache_widths()]
         first = RecurrenceState(tf.constant(0), state, self.start(state, num_steps), cache, ())
-        last = self._loop(first, inputs, signals, num_steps, num_steps, layouts)
+        last = self._loop(first, state, inputs, signals, num_steps, num_steps, layouts)
         return self.finish(last), last.stores
 
-    def _loop(self, first, inputs, signals, num_steps, max_steps, layouts=()):
-        """Run all steps and return the last `RecurrenceState`.
+    def _loop(
+        self,
+        first,
+        initial_state,
+        inputs,
+        signals,
+        num_steps,
+        max_steps,
+        layouts=(),
+        recomputed=None,
+    ):
+        """Take steps until their number is `num_steps`, and return the last `RecurrenceState`.
 
-        `num_steps` may be a tensor, of at most `max_steps`. With a cache there is one layout for
-        each of its stores.
+        Args:
+            initial_state: [B, S, D], H_0.
+            num_steps: int, or int32 scalar.
+            max_steps: int, the largest possible number of iterations.
+            layouts: with a cache, one layout for each of its stores.
+            recomputed: `recompute.Recomputation`. Optional.
         """
+
+        def take_step(loop, initial_state, signals, inputs, caches=()):
+            *layer_caches, signal_cache = caches or [None]
+
+            def transform(x, step):
+                x = x if self.injection is None else self.injection(x, initial_state)
+                x = self.timing(x, step, signals, cache=signal_cache)
+                return self.block.forward(x, inputs._replace(cache=layer_caches))
+
+            constants = Constants(transform, initial_state, inputs.padding_mask, inputs.training)
+            return self.take_step(loop, constants)
+
+        def take_step_without_records(loop, initial_state, signals, inputs):
+            result = take_step(loop, initial_state, signals, inputs)
+            block_output = recompute.without_attention_weights(result.block_output, inputs)
+            return result._replace(block_output=block_output)
 
         def body(loop):
             caches: list[Any] = [
                 cache_lib.LayerCache(part, loop.step, layout)
                 for part, layout in zip(loop.stores, layouts, strict=True)
             ]
-            *layer_caches, signal_cache = caches or [None]
-
-            def transform(x, step):
-                x = x if self.injection is None else self.injection(x, first.state)
-                x = self.timing(x, step, signals, cache=signal_cache)
-                return self.block.forward(x, inputs._replace(cache=layer_caches))
-
-            constants = Constants(transform, first.state, inputs.padding_mask, inputs.training)
-            result = self.take_step(loop, constants)
+            if recomputed is None:
+                result = take_step(loop, initial_state, signals, inputs, caches)
+            else:
+                plain = RecurrenceState(loop.step, loop.state, loop.carried, (), ())
+                result = recomputed(
+                    take_step_without_records, plain, initial_state, signals, inputs
+                )
             result.state.set_shape(loop.state.shape)
             for new, old in zip(result.carried, loop.carried, strict=True):
                 new.set_shape(old.shape)
@@ -335,4 +400,9 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
             )
         # An encoder that a decoder attends to has no loss of its own.
         kwargs["supervised_every"] = hp.recurrence_supervised_every if side.answers else 0
+    # A recurrence of a user needs these arguments only if they are set.
+    if hp.recompute_grad:
+        kwargs["recompute_grad"] = True
+    if hp.recurrence_backprop_steps is not None:
+        kwargs["backprop_steps"] = hp.recurrence_backprop_steps
     return kwargs

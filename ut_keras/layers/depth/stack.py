@@ -12,7 +12,7 @@ from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import from_hparams, prepostprocess
 from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs, Widths
-from ut_keras.layers.depth import depth, state_layer, transformer_layer
+from ut_keras.layers.depth import depth, recompute, state_layer, transformer_layer
 from ut_keras.layers.depth.depth import Depth, StackOutput
 from ut_keras.ops.loss_term import LossTerm
 
@@ -92,13 +92,27 @@ class TransformerBlock(state_layer.StateLayer):
         for layer, cache in zip(self.layers, caches, strict=True):
             layer.write_cache(state, cache)
 
-    def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> BlockOutput:
-        """Apply the layers. See `StateLayer.forward`; returns `BlockOutput`."""
+    def forward(
+        self, state: tf.Tensor, inputs: StepInputs = PLAIN, recompute_grad: bool = False
+    ) -> BlockOutput:
+        """Apply the layers. See `StateLayer.forward`.
+
+        Args:
+            recompute_grad: bool. Whether the gradient recomputes each layer, see `recompute`.
+
+        Returns:
+            `BlockOutput`. With `recompute_grad`, it has attention weights only if they are
+            recorded.
+        """
         weights, memory_weights, stats = [], [], []
         for number, layer in enumerate(self.layers):
             memory = inputs.memory[number] if inputs.memory else None
             cache = inputs.cache[number] if inputs.cache else None
-            result = layer.forward(state, inputs._replace(memory=memory, cache=cache))
+            layer_inputs = inputs._replace(memory=memory, cache=cache)
+            if recompute_grad:
+                result = recompute.forward(layer, state, layer_inputs)
+            else:
+                result = layer.forward(state, layer_inputs)
             state = result.output
             weights.append(result.attention_weights)
             stats.append(result.auxiliary_loss_stats)
@@ -128,19 +142,24 @@ class LayeredDepth(depth.Depth):
 
     Args:
         block: a `TransformerBlock`.
+        recompute_grad: bool. Whether training keeps only the state before each layer, and
+            recomputes the layer in the gradient, see `recompute`.
 
     Call arguments and returns: as `StateLayer`.
 
     References: T2T `transformer_encoder`, `transformer_decoder`.
     """
 
-    def __init__(self, block: TransformerBlock, **kwargs: Any) -> None:
+    def __init__(
+        self, block: TransformerBlock, recompute_grad: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.block = block
+        self.recompute_grad = recompute_grad
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
         self.check_steps(inputs.num_steps)
-        result = self.block.forward(state, inputs)
+        result = self.block.forward(state, inputs, self.recompute_grad and bool(inputs.training))
         record = depth.start_attention_record(inputs.record_attention, inputs.memory)
         record = depth.add_to_attention_record(record, 0, result)
         weights = depth.stack_attention_record(record)
@@ -215,6 +234,12 @@ def make_block(hp: TransformerHParams, side: str, num_layers: int, prefix: str) 
         transformer_layer.make(hp, side, make_transition(hp, side)) for _ in range(num_layers)
     ]
     return TransformerBlock(layers, prefix, name="block", dtype=from_hparams.dtype_policy(hp))
+
+
+def make_layered_depth(hp: TransformerHParams, block: TransformerBlock, name: str) -> LayeredDepth:
+    """Return the depth of a Transformer, or of the layers around a recurrence."""
+    dtype = from_hparams.dtype_policy(hp)
+    return LayeredDepth(block, recompute_grad=hp.recompute_grad, name=name, dtype=dtype)
 
 
 def make_transition(hp: TransformerHParams, side: str) -> keras.layers.Layer:

@@ -1,0 +1,155 @@
+"""Recompute a part of a model in the gradient, instead of keeping its intermediate tensors.
+
+    recomputed = recompute.Recomputation(layer)       # before a loop
+    result = recomputed(function, *arguments)         # in its body
+
+The result is that of `function(*arguments)`. For the gradient, TensorFlow keeps only the tensors
+among the arguments. The gradient calls the function again, with the same arguments, weights and
+random seeds, and differentiates that call.
+
+`tf.recompute_grad` fails in the body of a `tf.while_loop`, because its gradient reads variables.
+Here, tensors replace the variables (`stateless`). So the gradient of the loop is TensorFlow's own,
+and it keeps the arguments of every step and no other tensor.
+
+References: Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost; T2T
+`common_layers.recompute_grad`.
+"""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ut_keras.layers.basic import stateless
+from ut_keras.layers.basic.signature import StepInputs
+from ut_keras.layers.depth import state_layer
+from ut_keras.ops import custom_gradient, private_api
+
+
+class Recomputation:
+    """Calls functions whose gradient recomputes them.
+
+    Make it outside of loops: it reads the weights, once for all steps.
+
+    Args:
+        layer: layer with all variables that the functions use. It must be built.
+    """
+
+    def __init__(self, layer: keras.layers.Layer) -> None:
+        self._layer = layer
+        self._seeds = stateless.seeds(layer)
+        seeds = {id(seed) for seed in self._seeds}
+        self._weights = [variable for variable in layer.variables if id(variable) not in seeds]
+        self._weight_values = [
+            tf.convert_to_tensor(private_api.uncast_value(variable)) for variable in self._weights
+        ]
+
+    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return `function(*arguments)`.
+
+        Args:
+            function: function that uses only its arguments and the variables of the layer. If it is
+                called again, it must compute the same.
+            arguments: nests of tensors and other values.
+
+        Raises:
+            UserError: if the function does not fulfil these conditions, see `stateless`.
+        """
+        variables = self._weights + self._seeds
+        tensors = _tensors(arguments)
+        values = [
+            *tensors,
+            *self._weight_values,
+            *(tf.convert_to_tensor(seed.value) for seed in self._seeds),
+        ]
+
+        def run(values):
+            """Return the `stateless.Call` with these values, and all tensors that it computed."""
+            given, replacing = values[: len(tensors)], values[len(tensors) :]
+            call = stateless.call(
+                lambda: function(*_with_tensors(arguments, given)),
+                list(zip(variables, replacing, strict=True)),
+            )
+            new_seeds = call.values[len(self._weights) :]
+            return call, [*_tensors(call.result), *new_seeds, *call.losses]
+
+        with private_api.stop_recording():  # an eager tape would keep the intermediate tensors
+            call, outputs = stateless.check_repeatable(self._layer, lambda: run(values), values)
+        is_used = [True] * len(tensors) + call.is_read
+        used = list(itertools.compress(values, is_used))
+
+        def gradient(*upstream):
+            copies = _copies_after(upstream, values)
+            sources = [x for x in itertools.compress(copies, is_used) if x.dtype.is_floating]
+            with tf.GradientTape() as tape:
+                tape.watch(sources)
+                _, again = run(copies)
+            pairs = [
+                (y, dy)
+                for y, dy in zip(again, upstream, strict=True)
+                if dy is not None and y.dtype.is_floating
+            ]
+            gradients = tape.gradient([y for y, _ in pairs], sources, [dy for _, dy in pairs])
+            rest = iter(gradients)
+            found = [next(rest) if x.dtype.is_floating else None for x in used]
+            return [None if dx is None else tf.convert_to_tensor(dx) for dx in found]
+
+        with_gradient = iter(custom_gradient.wrap(lambda *_: (outputs, gradient))(*used))
+        result = _with_tensors(call.result, with_gradient)
+        for seed in self._seeds:
+            seed.assign(next(with_gradient))
+        for loss in with_gradient:
+            self._layer.add_loss(loss)
+        return result
+
+
+def forward(layer: state_layer.StateLayer, state: tf.Tensor, inputs: StepInputs) -> Any:
+    """Return `layer.forward(state, inputs)`, and recompute it in the gradient."""
+
+    def function(state, inputs):
+        return without_attention_weights(layer.forward(state, inputs), inputs)
+
+    return Recomputation(layer)(function, state, inputs)
+
+
+def without_attention_weights(result: Any, inputs: StepInputs) -> Any:
+    """Return the result of a layer or a block, without attention weights if none are recorded."""
+    if inputs.record_attention:
+        return result
+    return result._replace(attention_weights=(), memory_attention_weights=())
+
+
+def _tensors(nest):
+    return [leaf for leaf in tf.nest.flatten(nest) if tf.is_tensor(leaf)]
+
+
+def _with_tensors(nest, tensors):
+    """Return a nest in which other tensors replace the tensors."""
+    rest = iter(tensors)
+    leaves = [next(rest) if tf.is_tensor(leaf) else leaf for leaf in tf.nest.flatten(nest)]
+    return tf.nest.pack_sequence_as(nest, leaves)
+
+
+def _copies_after(upstream, values):
+    """Return copies of the values that wait for the upstream gradients.
+
+    Otherwise TensorFlow would compute the function only once, and keep its intermediate tensors.
+    """
+    if tf.executing_eagerly():
+        return [tf.identity(value) for value in values]
+    upstream = [dy for dy in upstream if dy is not None]
+    with tf.control_dependencies(upstream):
+        copies = [tf.identity(value) for value in values]
+    if not private_api.is_compiled_by_xla():
+        return copies
+    # XLA ignores control dependencies. Adding 0 is a dependency that it cannot remove, because it
+    # cannot know that the number is 0.
+    first = next(dy for dy in upstream if dy.dtype.is_floating)
+    element = tf.reduce_sum(tf.cast(tf.reshape(first, [-1])[:1], tf.float32))
+    zero = tf.bitcast(element, tf.int32) == _UNUSED_NAN
+    return [x if x.dtype == tf.bool else x + tf.cast(zero, x.dtype) for x in copies]
+
+
+_UNUSED_NAN = 0x7FABCDEF  # the bits of a float32 that no operation computes

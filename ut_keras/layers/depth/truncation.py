@@ -1,0 +1,143 @@
+"""Truncated backpropagation: the gradient passes through the last k steps of a recurrence only.
+
+All tensors that a loop carries from step to step are constants for the gradient, before the last k
+steps. The steps before them keep no intermediate tensors, so the memory of training depends on k
+and not on the number of steps. Random numbers are sampled as in training without truncation, and
+the output is the same.
+
+- A fixed number of steps N (`without_gradient`): a first loop runs N - k steps, a second loop k.
+- Adaptive halting (`start_of_last_steps`): N is the number of steps that the batch takes, which is
+  known only when all positions have halted. So a first loop runs all N steps, and remembers its
+  state before each of its last k steps. A second loop repeats the last k steps with a gradient. It
+  samples the same random numbers, because the states of the seeds are remembered, too.
+
+What has a gradient, in each encoder and decoder on its own:
+
+- The weights, and the memory that a decoder attends to, as far as the last k steps use them.
+- The input H_0 only if the last k steps read it: by input injection, by a gate, or because k = N.
+- Halting probabilities of the last k steps. Those of earlier steps are constants, in the output, in
+  the remainder and in the ponder cost.
+- Auxiliary losses of the last k steps.
+
+References: Geiping et al. 2025, Scaling up Test-Time Compute with Latent Reasoning, section 3.3.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ut_keras.layers.basic import stateless
+from ut_keras.layers.basic.layer import check_least
+from ut_keras.ops import private_api
+
+
+def check(backprop_steps: int | None, num_steps: int) -> None:
+    """Check k against the number of steps.
+
+    Raises:
+        ValueError: if k < 1 or k > num_steps.
+    """
+    if backprop_steps is None:
+        return
+    check_least("backprop_steps", backprop_steps, 1)
+    if backprop_steps > num_steps:
+        raise ValueError(
+            f"backprop_steps must be at most the number of steps, {num_steps}. "
+            f"Received: {backprop_steps}."
+        )
+
+
+def without_gradient(function: Callable[[], Any]) -> Any:
+    """Return `function()`, a nest whose tensors are constants for the gradient."""
+    with private_api.stop_recording():  # an eager tape would keep the intermediate tensors
+        result = function()
+    return _map_tensors(tf.stop_gradient, result)
+
+
+def start_or_constant(is_start: tf.Tensor, start: Any, constant: Any) -> Any:
+    """Return `constant`, or `start` with its gradient if both are the state before the first step.
+
+    Args:
+        is_start: bool scalar, whether the gradient passes through all steps.
+        start: nest of tensors and TensorArrays, the loop state before the first step.
+        constant: nest like `start`, the result of `without_gradient`.
+    """
+    tensors = iter(_tensors(start))
+    return _map_tensors(lambda x: tf.where(is_start, next(tensors), x), constant)
+
+
+def start_of_last_steps(
+    layer: keras.layers.Layer,
+    loop: Any,
+    should_continue: Callable[[Any], tf.Tensor],
+    take_step: Callable[[Any], Any],
+    max_steps: int,
+    backprop_steps: int,
+) -> Any:
+    """Run a loop without gradient, and return its state before the last k steps.
+
+    The random numbers of the layer are reset to this step.
+
+    Args:
+        layer: the layer that takes the steps.
+        loop: nest of tensors and TensorArrays, the state before the first step.
+        should_continue: function from the loop state to a bool scalar.
+        take_step: function from the loop state to the next one.
+        max_steps: int.
+        backprop_steps: int k.
+
+    Returns:
+        Nest like `loop`. Its tensors are constants for the gradient, unless all steps are among
+        the last k. Its TensorArrays have the values after the last step.
+
+    Raises:
+        UserError: if a step cannot be repeated, see `stateless`.
+    """
+    seeds = stateless.seeds(layer)
+
+    def remember(entries, index, loop, values):
+        tensors = [*_tensors(loop), *values]
+        return [entry.write(index, x) for entry, x in zip(entries, tensors, strict=True)]
+
+    def body(step, loop, values, entries):
+        entries = remember(entries, step % backprop_steps, loop, values)
+        call = stateless.check_repeatable(
+            layer,
+            lambda: stateless.call(lambda: take_step(loop), list(zip(seeds, values, strict=True))),
+        )
+        return step + 1, call.result, call.values, entries
+
+    def run():
+        values = [tf.convert_to_tensor(seed.value) for seed in seeds]
+        entries = [
+            tf.TensorArray(x.dtype, backprop_steps, element_shape=x.shape, clear_after_read=False)
+            for x in (*_tensors(loop), *values)
+        ]
+        num_steps, last, _, entries = tf.while_loop(
+            lambda step, loop, *_: should_continue(loop),
+            body,
+            (tf.constant(0), loop, values, remember(entries, 0, loop, values)),
+            maximum_iterations=max_steps,
+        )
+        start = tf.maximum(num_steps - backprop_steps, 0) % backprop_steps
+        found = [entry.read(start) for entry in entries]
+        for seed, value in zip(reversed(seeds), reversed(found), strict=False):
+            seed.assign(value)
+        rest = iter(found)
+        return num_steps, _map_tensors(lambda _: next(rest), last)
+
+    num_steps, last_steps = without_gradient(run)
+    return start_or_constant(num_steps <= backprop_steps, loop, last_steps)
+
+
+def _tensors(nest):
+    return [leaf for leaf in tf.nest.flatten(nest) if not isinstance(leaf, tf.TensorArray)]
+
+
+def _map_tensors(function, nest):
+    """Apply a function to the tensors of a nest, in order; TensorArrays stay."""
+    return tf.nest.map_structure(
+        lambda leaf: leaf if isinstance(leaf, tf.TensorArray) else function(leaf), nest
+    )
