@@ -1,0 +1,161 @@
+"""Measure the memory and the CPU time of a training step by the number of steps in depth.
+
+    python benchmarks/depth.py
+    python benchmarks/depth.py --length=256 --hidden_size=128 --rounds=2
+
+The model is a Universal Transformer language model. The sides are:
+
+- 8 and 64 steps without recomputation;
+- 64 steps with `recompute_grad`;
+- 1,024 steps with `recurrence_backprop_steps=8`, measured in one round.
+
+Each side is a process with one thread. The sides take turns. A process builds the model and traces
+the training step. Its memory at this point is its rest. The memory of a side is its peak minus its
+rest. The CPU time of a side is the median over the rounds, without the first step. The benchmark
+prints ratios, each with its target.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+
+SHAPE = ("num_heads=4", "batch_size=512", "layer_prepostprocess_dropout=0.1", "relu_dropout=0.0")
+SIDES = {
+    "8 steps": {"num_rec_steps": 8},
+    "64 steps": {"num_rec_steps": 64},
+    "64 steps, recompute_grad": {"num_rec_steps": 64, "recompute_grad": True},
+    "1024 steps, backprop 8": {"num_rec_steps": 1024, "recurrence_backprop_steps": 8},
+}
+IN_ONE_ROUND = ("1024 steps, backprop 8",)
+# (what, side, divided by side, target)
+RATIOS = (
+    ("memory", "64 steps, recompute_grad", "8 steps", 1.0),
+    ("cpu", "64 steps, recompute_grad", "64 steps", 1.35),
+    ("memory", "1024 steps, backprop 8", "8 steps", 1.2),
+)
+
+
+def main(argv=None):
+    """Run the benchmark, or one of its workers."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--length", type=int, default=512, help="tokens of the only example")
+    parser.add_argument("--hidden_size", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--xla", action="store_true", help="compile the training step with XLA")
+    parser.add_argument("--hparams", default="", help="further hparams of all sides")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    args = parser.parse_args(argv)
+    if args.worker:
+        work(args)
+        return
+    sides = {name: Side(name, args) for name in SIDES}
+    measured = {name: side.measure_all(args.rounds) for name, side in _in_turns(sides, args)}
+    for name, values in measured.items():
+        print(f"{name:26} {values['memory']:8.1f} MB above rest  {values['cpu']:7.2f} s of CPU")
+    for what, side, other, target in RATIOS:
+        ratio = measured[side][what] / measured[other][what]
+        print(f"{what}: {side} by {other}: {ratio:.2f} (target: at most {target})")
+
+
+def _in_turns(sides, args):
+    """Let the sides take turns; return the pairs of `sides`."""
+    for number in range(args.rounds + 1):
+        for name, side in sides.items():
+            if number == 0 or name not in IN_ONE_ROUND:
+                side.step()
+    return sides.items()
+
+
+class Side:
+    """A process that trains one model."""
+
+    def __init__(self, name, args):
+        self.results = []
+        settings = {"hidden_size": args.hidden_size, "filter_size": 4 * args.hidden_size}
+        words = [f"{key}={value}" for key, value in {**settings, **SIDES[name]}.items()]
+        hparams = ",".join(part for part in (*SHAPE, *words, args.hparams) if part)
+        self.process = subprocess.Popen(
+            [sys.executable, os.path.abspath(__file__), f"--worker={hparams}"]
+            + [f"--length={args.length}", *["--xla"] * args.xla],
+            env={
+                **os.environ,
+                "TF_CPP_MIN_LOG_LEVEL": "3",
+                "TF_NUM_INTRAOP_THREADS": "1",
+                "TF_NUM_INTEROP_THREADS": "1",
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def step(self):
+        """Run one training step."""
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        for line in self.process.stdout:
+            if line.startswith("RESULT "):
+                self.results.append(json.loads(line.removeprefix("RESULT ")))
+                return
+        raise SystemExit(f"A worker must measure a step. Received: exit {self.process.wait()}.")
+
+    def measure_all(self, rounds):
+        """End the process. Return {"memory": MB above rest, "cpu": seconds of a step}."""
+        self.process.stdin.close()
+        self.process.wait()
+        seconds = [result["cpu"] for result in self.results[1:] or self.results]
+        memory = max(result["memory"] for result in self.results)
+        return {"memory": memory, "cpu": statistics.median(seconds)}
+
+
+def work(args):
+    """Build the model, then run one training step for every line on stdin."""
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    from ut_keras import hparams, models, optimizers
+    from ut_keras.optimizers import update
+
+    keras.utils.set_random_seed(1)
+    hp = hparams.get("universal_transformer_tiny", args.worker)
+    model = models.get("universal_transformer", hp, vocab_sizes={"targets": 2000})
+    optimizer = optimizers.get(hp, train_steps=1000)
+    optimizer.build(model.trainable_variables)
+    targets = tf.constant(np.random.randint(2, 2000, (1, args.length)), tf.int32)
+
+    @tf.function(autograph=False, jit_compile=args.xla)
+    def step():
+        def forward_and_terms():
+            output = model.forward({"targets": targets}, True)
+            return output, model.loss_terms(output, targets, True)
+
+        done = update.update(model, optimizer, forward_and_terms)
+        return tf.add_n(list(done.losses.values()))
+
+    step.get_concrete_function()
+    rest = _memory("VmRSS")
+    for _ in sys.stdin:
+        started = time.process_time()
+        loss = float(step())
+        result = {"cpu": time.process_time() - started, "memory": _memory("VmHWM") - rest}
+        print("RESULT", json.dumps({**result, "loss": loss}), flush=True)
+
+
+def _memory(name):
+    """Return the memory of this process in MB; "VmRSS" is its present, "VmHWM" its peak value."""
+    with open("/proc/self/status", encoding="ascii") as file:
+        for line in file:
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1]) / 1024
+    raise SystemExit("/proc/self/status must exist: the benchmark needs Linux.")
+
+
+if __name__ == "__main__":
+    main()
