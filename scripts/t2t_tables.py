@@ -41,6 +41,7 @@ OURS = (
     "act_halted_state",
     "act_force_final_remainder",
     "act_mask_padding",
+    "attention_block_size",
     "class_label_pooling",
     "conv_mask_padding",
     "copy_gate",

@@ -23,6 +23,7 @@ NOT_IN_T2T = {
     "act_force_final_remainder": False,
     "act_halted_state": "transform",
     "act_mask_padding": False,
+    "attention_block_size": None,
     "attention_layer_size": 128,
     "attention_mask_padding": False,
     "attention_mechanism": "bahdanau",

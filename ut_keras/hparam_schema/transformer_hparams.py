@@ -84,6 +84,9 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
     attention_value_channels: int = field(0, NON_NEGATIVE, architecture=True)
     attention_dropout: float = training(0.1, RATE)
     attention_dropout_broadcast_dims: str = training("", check=DIMENSIONS, comma_separated=True)
+    # Added: the number of positions in a block of `block_attention`. None: the lengths decide
+    # whether attention is computed by blocks.
+    attention_block_size: int | None = training(None, POSITIVE)
     self_attention_type: Literal[
         "dot_product",
         "dot_product_relative",

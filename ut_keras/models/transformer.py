@@ -9,8 +9,9 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.data.features import FeatureSpec
 from ut_keras.hparam_schema import BasicHParams, TransformerHParams
-from ut_keras.layers.attention import attention
+from ut_keras.layers.attention import attention, block_attention
 from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.layers.attention.attention_mask import AttentionMask
 from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.layers.basic import embedding, from_hparams, renamed
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
@@ -140,15 +141,16 @@ class Transformer(seq2seq.Seq2Seq):
         ids = self._ids(features, "inputs")
         padding_mask = ids != 0 if ids.shape.rank == 2 else tf.reduce_any(ids != 0, axis=-1)
         segments = features.get("inputs_segmentation")
-        if segments is None:
+        if segments is not None:
+            padding_mask = segments != 0
+        if segments is None and not self.hparams.unidirectional_encoder:
             may_attend = attention.padding_attention_mask(padding_mask)
         else:
-            padding_mask = segments != 0
-            may_attend = attention.segment_attention_mask(segments, segments)
-        if self.hparams.unidirectional_encoder:
-            causal = attention.causal_attention_mask(tf.shape(ids)[1])
-            # Padding is at the end, so only padding attends to it. T2T ignores segments here.
-            may_attend = causal if segments is None else may_attend & causal
+            # In a unidirectional encoder, padding is at the end, so only padding attends to it. T2T
+            # ignores segments there.
+            may_attend = self._attention_mask(
+                ids, ids, segments, segments, self.hparams.unidirectional_encoder
+            )
         x = self._embed(self.source_embedding, ids)
         if self.target_space is not None:
             x = self.target_space(x)
@@ -164,17 +166,27 @@ class Transformer(seq2seq.Seq2Seq):
         """Return a tuple of `Memory`, see `Seq2Seq.project_memory`."""
         may_attend = attention.padding_attention_mask(encoded.padding_mask)
         if "inputs_segmentation" in features:
-            may_attend = attention.segment_attention_mask(
-                features["targets_segmentation"], features["inputs_segmentation"]
-            )
+            query, key = features["targets_segmentation"], features["inputs_segmentation"]
+            may_attend = self._attention_mask(query, key, query, key)
         return self.decoder.project_memory(encoded.stack.output, may_attend)
+
+    def _attention_mask(self, queries, keys, query_segments, key_segments, causal=False):
+        """Return a mask for ids [B, T] and [B, S] that hides other segments and later keys."""
+        segments = None
+        if query_segments is not None:
+            query = tf.convert_to_tensor(query_segments)
+            same = key_segments is query_segments
+            segments = query, query if same else tf.convert_to_tensor(key_segments)
+        query_length, key_length = (
+            tf.shape(ids)[1] if ids.shape[1] is None else ids.shape[1] for ids in (queries, keys)
+        )
+        mask = AttentionMask(query_length, key_length, causal=causal, segments=segments)
+        return block_attention.prepare_mask(mask, self.hparams.attention_block_size)
 
     def decode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> StackOutput:
         ids = self._ids(features, "targets")
-        may_attend = attention.causal_attention_mask(tf.shape(ids)[1])
         segments = features.get("targets_segmentation")
-        if segments is not None:
-            may_attend &= attention.segment_attention_mask(segments, segments)
+        may_attend = self._attention_mask(ids, ids, segments, segments, causal=True)
         if self.hparams.prepend_mode == prepended.FULL:
             may_attend |= prepended.inputs_mask(ids)
         x = self._embed_shifted(ids)

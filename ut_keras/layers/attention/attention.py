@@ -11,11 +11,16 @@ import tensorflow as tf
 
 from ut_keras import parts
 from ut_keras.hparam_schema import TransformerHParams
+from ut_keras.layers.attention import block_attention
 from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.layers.attention.attention_mask import AttentionMask
 from ut_keras.layers.basic import dense, from_hparams, renamed
 from ut_keras.layers.basic import dropout as dropout_lib
+from ut_keras.layers.basic.layer import check_least
 from ut_keras.layers.basic.signature import Shape, Widths
+from ut_keras.ops import litert
 from ut_keras.ops import product as product_lib
+from ut_keras.ops import seed as seed_lib
 
 # Masked logits are replaced by this number. T2T adds it to them. A query that may not attend to any
 # key has the same weight for all keys.
@@ -45,10 +50,10 @@ class AttentionOutput(NamedTuple):
     """Output and weights of an attention layer."""
 
     output: tf.Tensor  # [B, T, D]
-    weights: tf.Tensor  # [B, H, T, S] float32, before dropout
+    weights: tf.Tensor | None  # [B, H, T, S] float32, before dropout; None if not requested
 
 
-def check_mask(attention_mask: tf.Tensor | None) -> None:
+def check_mask(attention_mask: AttentionMask | tf.Tensor | None) -> None:
     """Check that an attention mask has rank 4.
 
     A mask [B, T, S], as Keras layers use it, would be broadcast to [1, H, T, S] if B = H, and so
@@ -122,26 +127,31 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         dropout_rate: float. Probability with which training drops an attention weight.
         dropout_broadcast_dims: ints. Axes of [B, H, T, S] that share their dropout decisions.
         hard_attention_k: int. If positive, only the largest weights are kept. See `harden`.
+        block_size: int, at least 1. If a call does not return the weights, it always computes
+            blocks of this many positions, see `block_attention`. Default: the lengths decide.
         kernel_initializer: Keras initializer.
 
     Call arguments:
         query: float tensor [B, T, D].
         key_value: `KeyValue` from `project_key_value`. Default: self-attention, with keys and
             values from `query`.
-        attention_mask: bool tensor [B, H, T, S], where B and H may be 1; True = may attend.
-            Optional.
+        attention_mask: bool tensor [B, H, T, S], where B and H may be 1; True = may attend. Or an
+            `AttentionMask`. Optional.
         cache: `LayerCache`. Self-attention writes the keys and values of its queries to the cache,
             and attends to the columns of the cache. Optional.
         mask: bool [B, T], True at real positions. Self-attention attends only to these. By default
             the mask that `Masking` or `Embedding(mask_zero=True)` attached to `query`.
         query_mask: the same. Keras uses this name if the call has two tensors.
+        return_weights: bool. If False, the layer may compute the output by blocks, without a tensor
+            of all weights. The memory is then linear in the length. See `block_attention`.
 
     Returns:
-        `AttentionOutput`: output [B, T, D]; weights [B, H, T, S], float32.
+        `AttentionOutput`: output [B, T, D]; weights [B, H, T, S], float32, or None if
+        `return_weights` is False.
 
     Raises:
-        ValueError: if key_channels or value_channels is not divisible by num_heads, or if
-            `attention_mask` does not have rank 4.
+        ValueError: if key_channels or value_channels is not divisible by num_heads, if
+            block_size < 1, or if `attention_mask` does not have rank 4.
 
     References: T2T `common_attention.multihead_attention`, `dot_product_attention`.
     """
@@ -164,6 +174,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         dropout_rate: float = 0.0,
         dropout_broadcast_dims: Sequence[int] = (),
         hard_attention_k: int = 0,
+        block_size: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -175,6 +186,9 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         self.dropout_rate = dropout_rate
         self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
         self.hard_attention_k = hard_attention_k
+        if block_size is not None:
+            check_least("block_size", block_size, 1)
+        self.block_size = block_size
 
     def build(self, query_shape: Shape) -> None:
         size = query_shape[-1]
@@ -222,11 +236,12 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         self,
         query: tf.Tensor,
         key_value: KeyValue | None = None,
-        attention_mask: tf.Tensor | None = None,
+        attention_mask: AttentionMask | tf.Tensor | None = None,
         cache: cache_lib.LayerCache | None = None,
         training: bool | None = None,
         mask: tf.Tensor | None = None,
         query_mask: tf.Tensor | None = None,
+        return_weights: bool = True,
     ) -> AttentionOutput:
         check_mask(attention_mask)
         mask = query_mask if mask is None else mask
@@ -249,11 +264,52 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         elif key_value is None:
             key_value = self.project_key_value(query)
         q = self._split_heads(q)
-        mixed, weights = self.attend(q, key_value, attention_mask, positions, training)
+        if not return_weights and positions is None and self._is_plain(cache):
+            mixed = self._attend_without_weights(q, key_value, attention_mask, training)
+            weights = None
+        else:
+            attention_mask = dense_mask(attention_mask)
+            mixed, weights = self.attend(q, key_value, attention_mask, positions, training)
         mixed = self._join_heads(mixed)
         if active is not None:
             mixed = active.gather(mixed)
-        return AttentionOutput(self.output_projection(mixed), weights)
+        return AttentionOutput(self.output_projection(mixed), weights if return_weights else None)
+
+    def _is_plain(self, cache):
+        """Return whether `block_attention` computes what `attend` computes.
+
+        A subclass may override any of the methods that `attend` consists of. While decoding, there
+        is a single query, or a few. LiteRT needs the dense form.
+        """
+        overridden = any(
+            getattr(type(self), name) is not getattr(MultiHeadAttention, name)
+            for name in ("attend", "logits", "weights_from_logits", "mix")
+        )
+        decodes = cache is not None and not cache.window.covers_all
+        return not (overridden or decodes or self.hard_attention_k or litert.is_traced())
+
+    def _attend_without_weights(self, q, key_value, attention_mask, training):
+        """Return what `attend` returns, without the weights, computed by blocks if they are long.
+
+        Blocks sample other dropout masks than the dense form, with the same distribution.
+        """
+        queries, keys = (
+            tf.shape(x)[2] if x.shape[2] is None else x.shape[2] for x in (q, key_value.key)
+        )
+        causal = isinstance(attention_mask, AttentionMask) and attention_mask.causal
+        blocks = True if self.block_size else block_attention.use_blocks(queries, keys, causal)
+        if blocks is False:
+            mask = dense_mask(attention_mask)
+            return self.attend(q, key_value, mask, None, training)[0]
+        dropout = None
+        if training and self.dropout_rate:
+            seed = seed_lib.per_replica(self.weights_dropout.seed_generator)
+            axes = self.dropout_broadcast_dims
+            dropout = block_attention.WeightsDropout(self.dropout_rate, seed, axes)
+        key, value = key_value
+        if blocks is True:
+            return block_attention.attend(q, key, value, attention_mask, dropout, self.block_size)
+        return block_attention.attend_by_length(q, key, value, attention_mask, dropout)
 
     def _active_columns(self, cache, attention_mask):
         """Return `ActiveColumns` for the queries; None if all columns are active.
@@ -351,6 +407,11 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         )
 
 
+def dense_mask(mask: AttentionMask | tf.Tensor | None) -> tf.Tensor | None:
+    """Return an attention mask as a tensor, or None."""
+    return None if mask is None else tf.convert_to_tensor(mask)
+
+
 def check_heads(layer: Any) -> None:
     """Check that the channels can be split over the heads.
 
@@ -441,6 +502,7 @@ def make(
         hp.attention_value_channels or None,
         dropout_rate=hp.attention_dropout,
         dropout_broadcast_dims=from_hparams.axes(hp.attention_dropout_broadcast_dims),
+        block_size=hp.attention_block_size,
         name="multihead_attention",
         **{"hard_attention_k": hp.hard_attention_k, **arguments},
         **from_hparams.common(hp),

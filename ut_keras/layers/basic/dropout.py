@@ -57,28 +57,49 @@ class Dropout(PositionWise):
     def call(self, x: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         if not training or self.rate == 0:
             return x
-        # The rate is rounded, to less than 1. The scale uses the rounded rate, so that the mean
-        # of the elements is unchanged.
-        threshold = min(round(self.rate * RESOLUTION), RESOLUTION - 1)
-        keep = self._random_int16(x) >= threshold - RESOLUTION // 2
-        kept_share = 1 - threshold / RESOLUTION
-        return x * (tf.cast(keep, x.dtype) * tf.constant(1 / kept_share, x.dtype))
+        keep = sample_kept(self._shape(x), seed_lib.per_replica(self.seed_generator), self.rate)
+        return x * (tf.cast(keep, x.dtype) * tf.constant(scale(self.rate), x.dtype))
 
-    def _random_int16(self, x):
-        """Sample uniform int16 numbers in the shape of `x`, with size 1 along shared axes.
-
-        Sampling dominates the cost of dropout. Therefore each random int64 yields four int16
-        numbers.
-        """
+    def _shape(self, x):
+        """Return the shape of the mask: that of `x`, with size 1 along shared axes."""
         shape = tf.shape(x)
         if self.broadcast_dims:
             rank = x.shape.rank
             shared = {axis + rank if axis < 0 else axis for axis in self.broadcast_dims}
             shape = tf.stack([1 if axis in shared else shape[axis] for axis in range(rank)])
-        count = tf.reduce_prod(shape)
-        seed = seed_lib.per_replica(self.seed_generator)
-        bits = tf.random.stateless_uniform([(count + 3) // 4], seed, None, None, tf.int64)
-        return tf.reshape(tf.reshape(tf.bitcast(bits, tf.int16), [-1])[:count], shape)
+        return shape
+
+
+def sample_kept(shape: Any, seed: tf.Tensor, rate: float) -> tf.Tensor:
+    """Sample which elements dropout keeps.
+
+    Sampling dominates the cost of dropout. So each random int64 yields four int16 numbers.
+
+    Args:
+        shape: ints or int32 tensor.
+        seed: int32 [2].
+        rate: float in (0, 1).
+
+    Returns:
+        bool tensor of that shape, False where an element becomes zero.
+    """
+    count = tf.reduce_prod(shape)
+    bits = tf.random.stateless_uniform([(count + 3) // 4], seed, None, None, tf.int64)
+    numbers = tf.reshape(tf.reshape(tf.bitcast(bits, tf.int16), [-1])[:count], shape)
+    return numbers >= _threshold(rate) - RESOLUTION // 2
+
+
+def scale(rate: float) -> float:
+    """Return the factor of the elements that dropout keeps.
+
+    It uses the rounded rate, so that the mean of the elements is unchanged.
+    """
+    return 1 / (1 - _threshold(rate) / RESOLUTION)
+
+
+def _threshold(rate):
+    """Return the rate in units of 1 / RESOLUTION, less than 1."""
+    return min(round(rate * RESOLUTION), RESOLUTION - 1)
 
 
 def sublayer(layer: Any, broadcast_dims: Sequence[int] = ()) -> Dropout:

@@ -14,6 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ut_keras.layers.attention import attention
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.depth import act_step
 from ut_keras.layers.halting.halting import HaltingState
@@ -163,7 +164,11 @@ def forward_running_examples(
     inputs = context.inputs
     per_example = [
         x if x is None else _repeat_batch(x, num_examples)
-        for x in (context.initial_state, inputs.attention_mask, inputs.padding_mask)
+        for x in (
+            context.initial_state,
+            attention.dense_mask(inputs.attention_mask),
+            inputs.padding_mask,
+        )
     ]
 
     def body(examples, loop_state, results):

@@ -1,13 +1,12 @@
 """The base class of layers that map a state to a state, and the ponder cost."""
 
-import functools
-import operator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.layers.attention import attention
+from ut_keras.layers.attention import attention, block_attention
+from ut_keras.layers.attention.attention_mask import AttentionMask
 from ut_keras.layers.basic.layer import Layer
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs
 from ut_keras.ops import private_api
@@ -92,14 +91,22 @@ class StateLayer(Layer):
                 "output. Use `forward`, or a model of ut_keras.models. "
                 f"Received: a call of {self.name}."
             )
-        masks = [_as_bool(attention_mask), _key_mask(padding_mask)]
+        combined_mask = _key_mask(padding_mask)
         if use_causal_mask:
-            masks.append(attention.causal_attention_mask(tf.shape(state)[1]))
-        masks = [mask for mask in masks if mask is not None]
-        combined_mask = functools.reduce(operator.and_, masks) if masks else None
+            length = tf.shape(state)[1] if state.shape[1] is None else state.shape[1]
+            combined_mask = block_attention.prepare_mask(
+                AttentionMask(length, length, causal=True, key_mask=padding_mask)
+            )
+        if attention_mask is not None:
+            attention_mask = _as_bool(attention_mask)
+            if combined_mask is not None:
+                attention_mask &= attention.dense_mask(combined_mask)
+            combined_mask = attention_mask
         if memory is not None:
             memory = self.project_memory(tf.identity(memory), _key_mask(memory_mask))
-        inputs = StepInputs(combined_mask, padding_mask, memory, training=training)
+        inputs = StepInputs(
+            combined_mask, padding_mask, memory, record_attention=False, training=training
+        )
         # `tf.identity` removes the mask that Keras attached to the state: in `forward`, masks are
         # explicit arguments.
         result = self.forward(tf.identity(state), inputs)

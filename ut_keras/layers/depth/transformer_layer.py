@@ -22,7 +22,7 @@ class LayerOutput(NamedTuple):
     """The result of a `TransformerLayer`."""
 
     output: tf.Tensor  # [B, S, D]
-    attention_weights: tf.Tensor  # [B, H, S, S] float32
+    attention_weights: tf.Tensor | None  # [B, H, S, S] float32; None if `record_attention` is False
     memory_attention_weights: tf.Tensor | None  # [B, H, S, S of the encoder]; None in an encoder
     # float32 [B, W], in training, if the transition has an auxiliary loss; otherwise ().
     auxiliary_loss_stats: Any = ()
@@ -32,7 +32,7 @@ class Memory(NamedTuple):
     """The encoder's output, prepared for the attention of a decoder."""
 
     key_value: KeyValue  # projected keys and values
-    attention_mask: tf.Tensor | None  # bool, broadcastable to [B, H, T, S]
+    attention_mask: Any  # as in a call of `MultiHeadAttention`
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -137,16 +137,19 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
         self._check_memory(memory is not None)
         before = state
         attended = self.self_attention_block(
-            state, attention_mask=inputs.attention_mask, cache=cache, training=training
+            state,
+            cache=cache,
+            training=training,
+            **_attention_arguments(self.self_attention, inputs.attention_mask, inputs),
         )
         state, memory_weights = _where_running(running, attended.output, state), None
         if self.memory_attention_block is not None:
             memory_attended = self.memory_attention_block(
                 state,
                 key_value=memory.key_value,
-                attention_mask=memory.attention_mask,
                 cache=cache,
                 training=training,
+                **_attention_arguments(self.memory_attention, memory.attention_mask, inputs),
             )
             state = _where_running(running, memory_attended.output, state)
             memory_weights = memory_attended.inner.weights
@@ -226,7 +229,10 @@ class Sublayer(prepostprocess.Processing):
 
     Call arguments:
         x: float tensor [B, S, D].
-        cache, training, and all other arguments: are passed to the wrapped layer.
+        cache, training: are passed to the wrapped layer.
+        attention_mask, return_weights: the same, if they are not None. They are named here because
+            Keras does not allow tensors and other objects among the arguments without a name.
+        arguments: further tensors for the wrapped layer.
 
     Returns:
         `SublayerOutput`.
@@ -254,13 +260,28 @@ class Sublayer(prepostprocess.Processing):
         x: tf.Tensor,
         cache: cache_lib.LayerCache | None = None,
         training: bool | None = None,
+        attention_mask: Any = None,
+        return_weights: bool | None = None,
         **arguments: Any,
     ) -> SublayerOutput:
+        named = {"attention_mask": attention_mask, "return_weights": return_weights}
+        arguments.update({name: value for name, value in named.items() if value is not None})
         inner = self.sublayer(
             self.preprocess(x, training=training), cache=cache, training=training, **arguments
         )
         result = inner.output if isinstance(inner, tuple) else inner  # type: ignore[attr-defined]
         return SublayerOutput(self.postprocess(result, residual=x, training=training), inner)
+
+
+def _attention_arguments(layer, attention_mask, inputs):
+    """Return further arguments of an attention layer.
+
+    A layer of another class gets the mask as a tensor, and need not have `return_weights`.
+    """
+    if getattr(type(layer), "call", None) is attention.MultiHeadAttention.call:
+        return_weights = inputs.record_attention is not False
+        return {"attention_mask": attention_mask, "return_weights": return_weights}
+    return {"attention_mask": attention.dense_mask(attention_mask)}
 
 
 def _where_running(running, new, old):

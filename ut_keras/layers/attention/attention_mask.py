@@ -1,0 +1,126 @@
+"""Attention masks that do not store a tensor [B, 1, T, S]."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AttentionMask:
+    """Says which keys each query may attend to, in memory that is linear in the length.
+
+        mask = AttentionMask(length, length, causal=True)
+        mask.dense()                                     # bool [1, 1, T, T]
+        attention(x, attention_mask=mask)
+
+    It replaces a mask tensor in the calls of `MultiHeadAttention` and in `StepInputs`. TensorFlow's
+    functions, `&` and `|` convert it to the tensor `dense()`. A query may attend to a key if all
+    conditions that are given allow it.
+
+    Args:
+        queries: int or int32 scalar T.
+        keys: int or int32 scalar S.
+        causal: bool. Whether a query attends to no later position. It requires T = S.
+        key_mask: bool [B, S], True at the keys that all queries may attend to. Optional.
+        segments: (int [B, T], int [B, S]). A query attends only to the keys of its own segment.
+            Optional.
+        if_short: from `with_dense_if`.
+    """
+
+    queries: Any
+    keys: Any
+    causal: bool = False
+    key_mask: tf.Tensor | None = None
+    segments: tuple[tf.Tensor, tf.Tensor] | None = None
+    if_short: tf.Tensor | None = None
+
+    def with_dense_if(self, is_short: tf.Tensor) -> "AttentionMask":
+        """Return a mask with the result of `dense()` in `if_short`, if `is_short`.
+
+        A loop over steps then computes it only once. If the sequences are long, `if_short` is
+        empty.
+        """
+        queries, keys = (tf.where(is_short, n, 0) for n in (self.queries, self.keys))
+        key_mask, segments = self.key_mask, self.segments
+        if key_mask is not None:
+            key_mask = key_mask[:, :keys]
+        if segments is not None:
+            segments = segments[0][:, :queries], segments[1][:, :keys]
+        short = AttentionMask(queries, keys, self.causal, key_mask, segments)
+        return dataclasses.replace(self, if_short=short.dense())
+
+    @property
+    def shape(self) -> tf.TensorShape:
+        """The static shape of `dense()`."""
+        tensors = [self.key_mask, *(self.segments or ())]
+        batch = next((x.shape[0] for x in tensors if x is not None), 1)
+        return tf.TensorShape([batch, 1, *map(tf.get_static_value, (self.queries, self.keys))])
+
+    def dense(self) -> tf.Tensor:
+        """Return the mask as a tensor, bool [B, 1, T, S]; B may be 1."""
+        allowed = []
+        if self.causal:
+            query, key = tf.range(self.queries), tf.range(self.keys)
+            allowed.append((query[:, tf.newaxis] >= key)[tf.newaxis, tf.newaxis])
+        if self.key_mask is not None:
+            allowed.append(self.key_mask[:, tf.newaxis, tf.newaxis])
+        if self.segments is not None:
+            query, key = self.segments
+            allowed.append((query[:, :, tf.newaxis] == key[:, tf.newaxis])[:, tf.newaxis])
+        shape = [1, 1, self.queries, self.keys]
+        result = allowed[0] if allowed else tf.ones(shape, tf.bool)
+        for mask in allowed[1:]:
+            result &= mask
+        return result
+
+    def __tf_tensor__(self, dtype: Any = None, name: str | None = None) -> tf.Tensor:
+        return self.dense()
+
+    def __and__(self, other: Any) -> tf.Tensor:
+        return self.dense() & other
+
+    def __or__(self, other: Any) -> tf.Tensor:
+        return self.dense() | other
+
+    __rand__, __ror__ = __and__, __or__
+
+
+class Conditions(NamedTuple):
+    """The conditions of a mask, for an attention that never needs all of its entries at once."""
+
+    causal: bool = False
+    key_mask: tf.Tensor | None = None  # bool [B or 1, H or 1, S]
+    segments: Any = None  # as in `AttentionMask`
+    tensor: tf.Tensor | None = None  # bool [B or 1, H or 1, T, S]
+    # bool [B or 1, H or 1, T or 1]: queries that may attend to any key. None: all may.
+    alive: tf.Tensor | None = None
+
+
+def read(mask: AttentionMask | tf.Tensor | None) -> Conditions:
+    """Return the conditions of a mask."""
+    if mask is None:
+        return Conditions()
+    if isinstance(mask, AttentionMask) and mask.key_mask is not None and mask.segments is not None:
+        mask = mask.dense()
+    if not isinstance(mask, AttentionMask):
+        if mask.shape[2] != 1:
+            return Conditions(tensor=mask, alive=tf.reduce_any(mask, axis=-1))
+        return _with_key_mask(mask[:, :, 0], False)
+    if mask.key_mask is not None:
+        return _with_key_mask(mask.key_mask[:, tf.newaxis], mask.causal)
+    alive = None
+    if mask.segments is not None and mask.segments[0] is not mask.segments[1]:
+        query, key = mask.segments
+        ordered = tf.sort(key, axis=-1)
+        index = tf.minimum(tf.searchsorted(ordered, query), tf.shape(key)[1] - 1)
+        alive = (tf.gather(ordered, index, batch_dims=1) == query)[:, tf.newaxis]
+    return Conditions(mask.causal, segments=mask.segments, alive=alive)
+
+
+def _with_key_mask(key_mask, causal):
+    if causal:
+        alive = tf.cumsum(tf.cast(key_mask, tf.int32), axis=-1) > 0
+    else:
+        alive = tf.reduce_any(key_mask, axis=-1, keepdims=True)
+    return Conditions(causal, key_mask, alive=alive)

@@ -1,0 +1,461 @@
+"""The tiles of an attention by blocks, and the loops over them.
+
+See `block_attention` for the equations.
+"""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from ut_keras.layers.attention import attention_mask
+from ut_keras.layers.attention.attention_mask import AttentionMask
+from ut_keras.layers.basic import dropout as dropout_lib
+
+# Masked logits are replaced by this number, as in `attention`.
+MASKED_LOGIT = -1e9
+# A tile contains all examples of a batch if it then has at most this many weights, and otherwise a
+# single example.
+_MAX_TILE = 2**21
+_SMALLEST = -3e38  # the largest logit before the first tile
+# Sizes of blocks are multiples of this number, so that products are fast.
+_MULTIPLE = 16
+
+
+class WeightsDropout(NamedTuple):
+    """Says how attention weights are dropped."""
+
+    rate: float
+    seed: tf.Tensor  # int32 [2]
+    shared_axes: tuple[int, ...] = ()  # axes of [B, H, T, S] that share their decisions
+
+    @property
+    def axes(self) -> set[int]:
+        """The shared axes, at least 0."""
+        return {axis % 4 for axis in self.shared_axes}
+
+
+class _Softmax(NamedTuple):
+    """The state of the online softmax for a block of queries."""
+
+    largest: tf.Tensor  # [G, H, b, 1]
+    total: tf.Tensor  # [G, H, b, 1]
+    mixed: tf.Tensor  # [G, H, b, c]
+
+
+class _Blocks(NamedTuple):
+    """The division of a length into blocks of equal sizes, of which the last one is padded."""
+
+    length: Any  # int or int32 scalar, as the other fields
+    size: Any
+    count: Any
+
+    @classmethod
+    def of(cls, length, largest):
+        """Divide a length into as few blocks as possible, with sizes up to `largest`."""
+        count = tf.maximum(-(-length // largest), 1)
+        size = tf.maximum(-(-length // count), 1)
+        size = tf.minimum(-(-size // _MULTIPLE) * _MULTIPLE, tf.minimum(largest, length))
+        size = _static(tf.maximum(size, 1))
+        return cls(length, size, _static(tf.maximum(-(-length // size), 1)))
+
+    @property
+    def padded(self):
+        """The length including the padding of the last block."""
+        return self.size * self.count
+
+    @property
+    def may_pad(self):
+        """Whether the last block may have padding."""
+        return not isinstance(self.padded, int) or self.padded != self.length
+
+
+class Tiles:
+    """An attention that is divided into tiles.
+
+    A tile has G examples, b queries and b' keys. G is B or 1, and there are B / G groups of
+    examples. Arrays of blocks have the shape [groups * blocks, G, H, b, width].
+
+    Arguments: as for `block_attention.attend`.
+    """
+
+    def __init__(
+        self,
+        q: tf.Tensor,
+        key: tf.Tensor,
+        value: tf.Tensor,
+        mask: AttentionMask | tf.Tensor | None,
+        dropout: WeightsDropout | None,
+        block_size: int,
+    ) -> None:
+        self.q, self.key, self.value, self.dropout = q, key, value, dropout
+        self.dtype = q.dtype
+        self.accumulator = accumulator(q.dtype)
+        self.batch, self.heads, length, _ = _shape(q)
+        self.queries = _Blocks.of(length, block_size)
+        self.keys = _Blocks.of(_shape(key)[2], block_size)
+        tile = self.batch * self.heads * self.queries.size * self.keys.size
+        self.examples = _static(tf.where(tile <= _MAX_TILE, tf.maximum(self.batch, 1), 1))
+        self.groups = _static(self.batch // self.examples)
+        conditions = attention_mask.read(mask)
+        self.causal, self.key_mask, self.segments, self.tensor, self.alive = conditions
+        self.alive_blocks = None
+        if self.alive is not None and self.masks_tiles:
+            self.alive_blocks = self._split(self._per_query(self.alive), self.queries)
+        if self.segments is not None:
+            query, key = (x[:, tf.newaxis, :, tf.newaxis] for x in self.segments)
+            self.segment_blocks = self._split(query, self.queries), self._split(key, self.keys)
+        if dropout is not None:
+            # A new seed per call, to which tiles add their numbers. The generator's next seeds are
+            # consecutive, so these sums must not start from the generator's own seed.
+            self.seed = tf.random.stateless_uniform([2], dropout.seed, None, None, tf.int32)
+
+    @property
+    def masks_tiles(self) -> bool:
+        """Whether the masks of tiles depend on both queries and keys."""
+        return self.causal or self.segments is not None or self.tensor is not None
+
+    @property
+    def folds(self) -> bool:
+        """Whether the dtype is precise enough to subtract normalizers within a product."""
+        return self.dtype == self.accumulator
+
+    # Blocks.
+
+    def _per_query(self, x):
+        """Broadcast [B or 1, H or 1, T or 1] to [B, H or 1, T, 1]."""
+        shape = [self.batch, tf.shape(x)[1], self.queries.length]
+        return tf.broadcast_to(x, shape)[..., tf.newaxis]
+
+    def _query_blocks(self, normalizer=None):
+        """Return blocks of queries with additional columns, see `_key_blocks`."""
+        q, ones = self.q, tf.ones_like(self.q[..., :1])
+        columns = []
+        if self.alive is not None:
+            alive = tf.cast(self.alive, self.dtype)[..., tf.newaxis]
+            q = q * alive
+            columns += [ones * alive] if self.key_mask is not None else []
+        columns += [ones] if self.keys.may_pad else []
+        columns += [-normalizer] if normalizer is not None else []
+        return self._split(tf.concat([q, *columns], axis=-1) if columns else q, self.queries)
+
+    def _key_blocks(self, subtracts_normalizer=False):
+        """Return blocks of keys with additional columns.
+
+        The products with the columns of the queries add the masks of keys and of padding to the
+        logits, and subtract the normalizers. This costs less than operations on the logits.
+        """
+        key = _pad(self.key, self.keys)
+        ones = tf.ones_like(key[..., :1])
+        columns = []
+        if self.key_mask is not None:
+            bias = tf.where(self.key_mask, 0.0, MASKED_LOGIT)[..., tf.newaxis]
+            columns.append(ones * tf.cast(_pad(bias, self.keys), self.dtype))
+        if self.keys.may_pad:
+            is_padding = tf.range(self.keys.padded) >= self.keys.length
+            bias = tf.where(is_padding, MASKED_LOGIT, 0.0)[:, tf.newaxis]
+            columns.append(ones * tf.cast(bias, self.dtype))
+        columns += [ones] if subtracts_normalizer else []
+        return self._divide(tf.concat([key, *columns], axis=-1) if columns else key, self.keys)
+
+    def _split(self, x, blocks):
+        """Divide [B, H or 1, T, width] into blocks [groups * n, G, H or 1, b, width]."""
+        return self._divide(_pad(x, blocks), blocks)
+
+    def _divide(self, x, blocks):
+        """Divide a padded tensor into blocks, see `_split`."""
+        heads, width = _shape(x)[1], x.shape[-1]
+        x = tf.reshape(x, [self.groups, self.examples * heads, blocks.count, blocks.size * width])
+        x = tf.transpose(x, [0, 2, 1, 3])
+        return tf.reshape(x, [self.groups * blocks.count, self.examples, heads, blocks.size, width])
+
+    def _join(self, x, blocks, width):
+        """Join blocks to [B, H, T, width]."""
+        merged = self.examples * self.heads
+        x = tf.reshape(x, [self.groups, blocks.count, merged, blocks.size * width])
+        x = tf.reshape(
+            tf.transpose(x, [0, 2, 1, 3]), [self.batch, self.heads, blocks.padded, width]
+        )
+        return x[:, :, : blocks.length] if blocks.may_pad else x
+
+    # Tiles.
+
+    def _logits(self, q_block, key_block, at, diagonal):
+        """Return the masked logits of a tile; `at` is (group, block of queries, of keys)."""
+        logits = tf.cast(tf.matmul(q_block, key_block, transpose_b=True), self.accumulator)
+        mask = self._mask(at, diagonal)
+        return logits if mask is None else tf.where(mask, logits, MASKED_LOGIT)
+
+    def _mask(self, at, diagonal):
+        """Return the mask of a tile, broadcastable to [G, H, b, b'], or None."""
+        group, i, j = at
+        mask = None
+        if diagonal:
+            query, key = (
+                number * blocks.size + tf.range(blocks.size)
+                for number, blocks in ((i, self.queries), (j, self.keys))
+            )
+            mask = query[:, tf.newaxis] >= key
+        if self.segments is not None:
+            query = tf.gather(self.segment_blocks[0], group * self.queries.count + i)
+            key = tf.gather(self.segment_blocks[1], group * self.keys.count + j)
+            same = query == tf.linalg.matrix_transpose(key)
+            mask = same if mask is None else same & mask
+        if self.tensor is not None:
+            mask = self._slice(group, i, j)
+        if mask is not None and self.alive_blocks is not None:
+            alive = tf.gather(self.alive_blocks, group * self.queries.count + i)
+            mask |= ~alive
+        return mask
+
+    def _slice(self, group, i, j):
+        """Return a tile of the mask tensor."""
+        shape = _shape(self.tensor)
+        examples = tf.minimum(shape[0], self.examples)  # the batch size of the tensor may be 1
+        start = tf.where(shape[0] == self.batch, group * self.examples, 0)
+        begin = [start, 0, i * self.queries.size, j * self.keys.size]
+        size = [examples, shape[1], self.queries.size, self.keys.size]
+        return tf.slice(self.padded_tensor, begin, size)
+
+    def _keep(self, at):
+        """Return which weights of a tile dropout keeps, as float, or None without dropout."""
+        if self.dropout is None:
+            return None
+        shared = self.dropout.axes
+        sizes = (self.examples, self.heads, self.queries.size, self.keys.size)
+        shape = [1 if axis in shared else size for axis, size in enumerate(sizes)]
+        group, i, j = (
+            0 if axis in shared else number for axis, number in zip((0, 2, 3), at, strict=True)
+        )
+        number = (group * self.queries.count + i) * self.keys.count + j
+        keep = dropout_lib.sample_kept(shape, self.seed + tf.stack([0, number]), self.dropout.rate)
+        return tf.cast(keep, self.accumulator)
+
+    # Loops over tiles.
+
+    def forward(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return (output [B, H, T, c], normalizers L [B, H, T, 1])."""
+        self._pad_tensor()
+        q_blocks, key_blocks = self._query_blocks(), self._key_blocks()
+        value_blocks = self._split(self.value, self.keys)
+        width = self.value.shape[-1]
+        rows = self.groups * self.queries.count
+
+        def attend_row(row, outputs, normalizers):
+            group, i = row // self.queries.count, row % self.queries.count
+            q_block = tf.gather(q_blocks, row)
+
+            def tile(j, softmax, diagonal):
+                column = group * self.keys.count + j
+                at = group, i, j
+                logits = self._logits(q_block, tf.gather(key_blocks, column), at, diagonal)
+                largest = tf.maximum(softmax.largest, tf.reduce_max(logits, axis=-1, keepdims=True))
+                weights, keep = tf.exp(logits - largest), self._keep(at)
+                factor = tf.exp(softmax.largest - largest)
+                total = softmax.total * factor + tf.reduce_sum(weights, axis=-1, keepdims=True)
+                kept = weights if keep is None else weights * keep
+                mixed = tf.matmul(tf.cast(kept, self.dtype), tf.gather(value_blocks, column))
+                mixed = softmax.mixed * factor + tf.cast(mixed, self.accumulator)
+                return _Softmax(largest, total, mixed)
+
+            shape = [self.examples, self.heads, self.queries.size]
+            zeros = tf.zeros([*shape, 1], self.accumulator)
+            softmax = _Softmax(
+                zeros + _SMALLEST, zeros, tf.zeros([*shape, width], self.accumulator)
+            )
+            end = i if self.causal else self.keys.count
+            softmax = _loop(0, end, lambda j, x: tile(j, x, False), softmax)
+            if self.causal:
+                end = tf.where(self._attends_to_all(group, i), self.keys.count, i + 1)
+                softmax = _loop(i, end, lambda j, x: tile(j, x, True), softmax)
+            mixed = softmax.mixed / softmax.total * self._scale
+            normalizer = softmax.largest + tf.math.log(softmax.total)
+            return (
+                outputs.write(row, tf.cast(mixed, self.dtype)),
+                normalizers.write(row, normalizer),
+            )
+
+        arrays = (
+            self._array(rows, self.dtype, self.queries, width),
+            self._array(rows, self.accumulator, self.queries, 1),
+        )
+        outputs, normalizers = _loop(0, rows, lambda row, x: attend_row(row, *x), arrays)
+        return (
+            self._join(outputs.stack(), self.queries, width),
+            self._join(normalizers.stack(), self.queries, 1),
+        )
+
+    def backward(
+        self, output: tf.Tensor, normalizer: tf.Tensor, upstream: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Return the gradients of q, key and value."""
+        self._pad_tensor()
+        normalizer = tf.identity(normalizer)
+        normalizer.set_shape([None, None, None, 1])  # a branch of a graph has lost the size
+        folds_mean = self.folds and self.dropout is None
+        mean = tf.reduce_sum(
+            tf.cast(upstream, self.accumulator) * tf.cast(output, self.accumulator),
+            axis=-1,
+            keepdims=True,
+        )
+        upstream *= tf.constant(self._scale, self.dtype)
+        key_width, value_width = self.key.shape[-1], self.value.shape[-1]
+        q_blocks = self._query_blocks(normalizer if self.folds else None)
+        key_blocks = self._key_blocks(self.folds)
+        value, value_blocks = self.value, None
+        if folds_mean:
+            upstream = tf.concat([upstream, -mean], axis=-1)
+            value = tf.concat([value, tf.ones_like(value[..., :1])], axis=-1)
+        upstream_blocks = self._split(upstream, self.queries)
+        value_blocks = self._split(value, self.keys)
+        mean_blocks = None if folds_mean else self._split(mean, self.queries)
+        normalizer_blocks = None if self.folds else self._split(normalizer, self.queries)
+        rows = self.groups * self.queries.count
+        columns = self.groups * self.keys.count
+
+        def column_of_tiles(column, q_gradients, key_gradients, value_gradients):
+            group, j = column // self.keys.count, column % self.keys.count
+            key_block, value_block = tf.gather(key_blocks, column), tf.gather(value_blocks, column)
+            key_columns = key_block[..., :key_width]
+
+            def tile(i, gradients, diagonal):
+                q_gradients, key_gradient, value_gradient = gradients
+                row, at = group * self.queries.count + i, (group, i, j)
+                q_block = tf.gather(q_blocks, row)
+                logits = self._logits(q_block, key_block, at, diagonal)
+                if normalizer_blocks is not None:
+                    logits -= tf.gather(normalizer_blocks, row)
+                weights, keep = tf.exp(logits), self._keep(at)
+                kept = weights if keep is None else weights * keep
+                up = tf.gather(upstream_blocks, row)
+                d_weights = tf.cast(tf.matmul(up, value_block, transpose_b=True), self.accumulator)
+                d_logits = kept * d_weights
+                if mean_blocks is not None:
+                    d_logits -= weights * tf.gather(mean_blocks, row)
+                d_logits = tf.cast(d_logits, self.dtype)
+                q_gradient = tf.cast(tf.matmul(d_logits, key_columns), self.accumulator)
+                q_gradients = q_gradients.write(row, q_gradients.read(row) + q_gradient)
+                key_gradient += tf.cast(
+                    tf.matmul(d_logits, q_block[..., :key_width], transpose_a=True),
+                    self.accumulator,
+                )
+                value_gradient += tf.cast(
+                    tf.matmul(tf.cast(kept, self.dtype), up[..., :value_width], transpose_a=True),
+                    self.accumulator,
+                )
+                return q_gradients, key_gradient, value_gradient
+
+            shape = [self.examples, self.heads, self.keys.size]
+            gradients = (
+                q_gradients,
+                tf.zeros([*shape, key_width], self.accumulator),
+                tf.zeros([*shape, value_width], self.accumulator),
+            )
+            if self.causal:
+                first = tf.minimum(j, self._first_that_attends_to_all(group))
+                gradients = _loop(first, j + 1, lambda i, x: tile(i, x, True), gradients)
+            start = j + 1 if self.causal else 0
+            q_gradients, *of_block = _loop(
+                start, self.queries.count, lambda i, x: tile(i, x, False), gradients
+            )
+            return (
+                q_gradients,
+                *(
+                    array.write(column, tf.cast(gradient, self.dtype))
+                    for array, gradient in zip(
+                        (key_gradients, value_gradients), of_block, strict=True
+                    )
+                ),
+            )
+
+        shape = [rows, self.examples, self.heads, self.queries.size, key_width]
+        arrays = (
+            self._array(rows, self.accumulator, self.queries, key_width).unstack(
+                tf.zeros(shape, self.accumulator)
+            ),
+            self._array(columns, self.dtype, self.keys, key_width),
+            self._array(columns, self.dtype, self.keys, value_width),
+        )
+        d_q, d_key, d_value = _loop(0, columns, lambda c, x: column_of_tiles(c, *x), arrays)
+        d_q = tf.cast(self._join(d_q.stack(), self.queries, key_width), self.dtype)
+        if self.alive is not None:
+            d_q *= tf.cast(self.alive, self.dtype)[..., tf.newaxis]
+        return (
+            d_q,
+            self._join(d_key.stack(), self.keys, key_width),
+            self._join(d_value.stack(), self.keys, value_width),
+        )
+
+    @property
+    def _scale(self):
+        """The factor of the weights that dropout keeps."""
+        return 1.0 if self.dropout is None else dropout_lib.scale(self.dropout.rate)
+
+    def _attends_to_all(self, group, i):
+        """Return whether a block of queries needs keys after it, in causal attention.
+
+        It does if one of its queries may not attend to any key.
+        """
+        if self.alive_blocks is None:
+            return False
+        alive = tf.gather(self.alive_blocks, group * self.queries.count + i)
+        return ~tf.reduce_all(alive)
+
+    def _first_that_attends_to_all(self, group):
+        """Return the first block of queries that needs keys after it; their number if none does."""
+        if self.alive_blocks is None:
+            return self.queries.count
+        alive = tf.reduce_all(self.alive_blocks, axis=[1, 2, 3, 4])
+        alive = tf.reshape(alive, [self.groups, self.queries.count])
+        numbers = tf.where(alive, self.queries.count, tf.range(self.queries.count))
+        return tf.gather(tf.reduce_min(numbers, axis=1), group)
+
+    def _pad_tensor(self):
+        if self.tensor is not None:
+            padding = [[0, blocks.padded - blocks.length] for blocks in (self.queries, self.keys)]
+            self.padded_tensor = tf.pad(self.tensor, [[0, 0], [0, 0], *padding])
+
+    def _array(self, size, dtype, blocks, width):
+        sizes = (self.examples, self.heads, blocks.size, width)
+        shape = [n if isinstance(n, int) else None for n in sizes]
+        return tf.TensorArray(dtype, size, element_shape=shape, clear_after_read=False)
+
+
+def _loop(start, end, body, state):
+    """Return `state` after `state = body(n, state)` for n = start, ..., end - 1."""
+
+    def step(number, state):
+        new = body(number, state)
+        for after, before in zip(new, state, strict=True):
+            if isinstance(before, tf.Tensor):
+                after.set_shape(before.shape)
+        return number + 1, type(state)(*new) if hasattr(state, "_fields") else new
+
+    start = tf.convert_to_tensor(start)
+    # One iteration at a time: several at once would need the memory of several tiles.
+    return tf.while_loop(
+        lambda number, _: number < end, step, (start, state), parallel_iterations=1
+    )[1]
+
+
+def _pad(x, blocks):
+    """Pad [B, H, T, width] to complete blocks with zeros."""
+    if not blocks.may_pad:
+        return x
+    return tf.pad(x, [[0, 0], [0, 0], [0, blocks.padded - blocks.length], [0, 0]])
+
+
+def _shape(x):
+    """Return the sizes of a tensor: ints where they are known, otherwise int32 scalars."""
+    sizes = tf.shape(x)
+    return [sizes[axis] if size is None else size for axis, size in enumerate(x.shape)]
+
+
+def accumulator(dtype: tf.DType) -> tf.DType:
+    """Return the dtype of logits, and of sums over tiles."""
+    return tf.float64 if dtype == tf.float64 else tf.float32
+
+
+def _static(x):
+    """Return an int if the value of a scalar tensor is known."""
+    value = tf.get_static_value(x)
+    return x if value is None else int(value)

@@ -1,0 +1,222 @@
+"""Exact attention in memory that is linear in the length.
+
+    if use_blocks(queries, keys):
+        mixed = attend(q, key, value, mask, dropout)
+
+The weights [B, H, T, S] are never stored. Queries and keys are divided into blocks, and a loop
+computes the weights of one pair of blocks, a tile, at a time. The softmax over all keys of a query
+is updated from tile to tile (online softmax):
+
+    m' = max(m, max_j s_j);   l' = l e^(m - m') + sum_j e^(s_j - m')
+    o' = o e^(m - m') + sum_j e^(s_j - m') v_j;   output = o / l           (Rabe and Staats 2021)
+
+The gradient keeps q, key, value, the output o and L = m + log l, [B, H, T]. It computes the weights
+p_ij = e^(s_ij - L_i) of each tile again, and samples the same dropout mask again:
+
+    dv_j = sum_i p_ij do_i;   ds_ij = p_ij (do_i v_j - do_i o_i)           (Dao et al. 2022, app. B)
+    dq_i = sum_j ds_ij k_j;   dk_j = sum_i ds_ij q_i
+
+Tiles that a causal mask or segments mask completely are skipped. A query that may not attend to any
+key has the same weight for all S keys, as in the dense form.
+
+References: Rabe and Staats 2021, Self-attention Does Not Need O(n^2) Memory; Dao et al. 2022,
+    FlashAttention.
+"""
+
+import functools
+from typing import Any
+
+import tensorflow as tf
+
+from ut_keras.layers.attention import attention_mask, attention_tiles
+from ut_keras.layers.attention.attention_mask import AttentionMask
+from ut_keras.layers.attention.attention_tiles import WeightsDropout
+from ut_keras.layers.basic import dropout as dropout_lib
+from ut_keras.ops import custom_gradient
+
+# Blocks have at most this many positions, so that a tile of a few heads fits into a CPU's cache.
+BLOCK_SIZE = 256
+# Products of the numbers of queries and keys from which blocks are used.
+_LEAST_PAIRS = {"causal": 768**2, "full": 1024**2}
+
+
+def use_blocks(queries: Any, keys: Any, causal: bool = False) -> Any:
+    """Return whether attention is computed by blocks.
+
+    In a causal attention, blocks save half of the arithmetic. The gradient computes one product
+    more than that of the dense form. So a causal attention uses blocks at shorter lengths.
+
+    Args:
+        queries: int or int32 scalar T.
+        keys: int or int32 scalar S.
+        causal: bool. Whether tiles are skipped because of a causal mask.
+
+    Returns:
+        bool if both lengths are ints, otherwise a bool scalar tensor.
+    """
+    return queries * keys >= _LEAST_PAIRS["causal" if causal else "full"]
+
+
+def prepare_mask(mask: AttentionMask, block_size: int | None = None) -> Any:
+    """Return a mask in the form that the attention needs, for use in a loop over steps.
+
+    Args:
+        mask: `AttentionMask`.
+        block_size: int, if attention always uses blocks.
+
+    Returns:
+        bool tensor [B, 1, T, S] if the lengths are known and short, otherwise an `AttentionMask`.
+    """
+    blocks = True if block_size else use_blocks(mask.queries, mask.keys, mask.causal)
+    if isinstance(blocks, tf.Tensor):
+        return mask.with_dense_if(~blocks)
+    return mask if blocks else mask.dense()
+
+
+def attend(
+    q: tf.Tensor,
+    key: tf.Tensor,
+    value: tf.Tensor,
+    mask: AttentionMask | tf.Tensor | None = None,
+    dropout: WeightsDropout | None = None,
+    block_size: int | None = None,
+) -> tf.Tensor:
+    """Compute attention by blocks.
+
+    Args:
+        q: float [B, H, T, d], the scaled queries.
+        key: float [B, H, S, d].
+        value: float [B, H, S, c].
+        mask: `AttentionMask`, or bool tensor [B, H, T, S] whose axes may be 1. True = may attend.
+        dropout: `WeightsDropout`; None: no dropout.
+        block_size: int, at least 1. Default: `BLOCK_SIZE`.
+
+    Returns:
+        [B, H, T, c].
+    """
+
+    @custom_gradient.wrap
+    def function(q, key, value):
+        make = functools.partial(
+            attention_tiles.Tiles, q, key, value, mask, dropout, block_size or BLOCK_SIZE
+        )
+        output, normalizer = make().forward()
+
+        def gradient(upstream):
+            # A new object: the gradient divides its inputs into blocks again, so that the forward
+            # pass need not keep the blocks.
+            return make().backward(output, normalizer, upstream)
+
+        return output, gradient
+
+    return function(q, key, value)
+
+
+def attend_by_length(
+    q: tf.Tensor,
+    key: tf.Tensor,
+    value: tf.Tensor,
+    mask: AttentionMask | tf.Tensor | None = None,
+    dropout: WeightsDropout | None = None,
+) -> tf.Tensor:
+    """Compute attention densely or by blocks, as `use_blocks` decides when the graph runs.
+
+    Arguments and returns: as for `attend`.
+    """
+
+    @custom_gradient.wrap
+    def function(q, key, value):
+        make = functools.partial(attention_tiles.Tiles, q, key, value, mask, dropout, BLOCK_SIZE)
+        dense = functools.partial(_Dense, q, key, value, mask, dropout)
+
+        def branch():
+            # XLA compiles only the branch that runs, because the lengths are constants there. The
+            # gradient computes the number again: a number from the forward pass of a loop would
+            # not be a constant.
+            blocks = use_blocks(tf.shape(q)[2], tf.shape(key)[2], _is_causal(mask))
+            return tf.cast(blocks, tf.int32)
+
+        def by_blocks():
+            output, normalizer = make().forward()
+            return output, normalizer, _empty(tf.float32), _empty(tf.bool)
+
+        output, normalizer, weights, kept = tf.switch_case(
+            branch(), [lambda: dense().forward(), by_blocks]
+        )
+        output.set_shape([*q.shape[:3], value.shape[-1]])
+
+        def gradient(upstream):
+            gradients = tf.switch_case(
+                branch(),
+                [
+                    lambda: dense().backward(weights, kept, upstream),
+                    lambda: make().backward(output, normalizer, upstream),
+                ],
+            )
+            for x, of_x in zip((q, key, value), gradients, strict=True):
+                of_x.set_shape(x.shape)
+            return gradients
+
+        return output, gradient
+
+    return function(q, key, value)
+
+
+def _is_causal(mask):
+    return isinstance(mask, AttentionMask) and mask.causal
+
+
+class _Dense:
+    """The dense form, with its gradient."""
+
+    def __init__(self, q, key, value, mask, dropout):
+        self.q, self.key, self.value, self.dropout = q, key, value, dropout
+        self.alive = attention_mask.read(mask).alive
+        if isinstance(mask, AttentionMask):
+            mask = mask.dense() if mask.if_short is None else mask.if_short
+        self.mask = mask
+
+    def forward(self):
+        """Return (output, nothing, weights, factors of the weights); the last three are saved."""
+        logits = tf.cast(tf.matmul(self.q, self.key, transpose_b=True), tf.float32)
+        if self.mask is not None:
+            logits = tf.where(self.mask, logits, attention_tiles.MASKED_LOGIT)
+        weights = tf.nn.softmax(logits)
+        kept = _empty(tf.bool)
+        if self.dropout is not None:
+            sizes = enumerate(tf.unstack(tf.shape(weights)))
+            shape = [1 if axis in self.dropout.axes else size for axis, size in sizes]
+            kept = dropout_lib.sample_kept(shape, self.dropout.seed, self.dropout.rate)
+        output = tf.matmul(self._dropped(weights, kept), self.value)
+        return output, _empty(attention_tiles.accumulator(self.q.dtype)), weights, kept
+
+    def _dropped(self, weights, kept):
+        weights = tf.cast(weights, self.q.dtype)
+        return weights if self.dropout is None else weights * self._factors(kept)
+
+    def _factors(self, kept):
+        scale = tf.constant(dropout_lib.scale(self.dropout.rate), self.q.dtype)
+        return tf.cast(kept, self.q.dtype) * scale
+
+    def backward(self, weights, kept, upstream):
+        """Return the gradients of q, key and value."""
+        d_weights = tf.matmul(upstream, self.value, transpose_b=True)
+        if self.dropout is not None:
+            d_weights *= self._factors(kept)
+        d_weights = tf.cast(d_weights, weights.dtype)
+        mean = tf.reduce_sum(d_weights * weights, axis=-1, keepdims=True)
+        d_logits = tf.cast((d_weights - mean) * weights, self.q.dtype)
+        q, alive = self.q, self.alive
+        if alive is not None:
+            alive = tf.cast(alive, q.dtype)[..., tf.newaxis]
+            q = q * alive
+        d_q = tf.matmul(d_logits, self.key)
+        return (
+            d_q if alive is None else d_q * alive,
+            tf.matmul(d_logits, q, transpose_a=True),
+            tf.matmul(self._dropped(weights, kept), upstream, transpose_a=True),
+        )
+
+
+def _empty(dtype):
+    return tf.zeros([0, 0, 0, 0], dtype)
