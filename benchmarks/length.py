@@ -1,0 +1,150 @@
+"""Measures a training step by the length of its sequences: CPU seconds and peak memory.
+
+    python benchmarks/length.py
+    python benchmarks/length.py --against=old_checkout
+    python benchmarks/length.py --models=lm --lengths=16384 --rounds=1
+
+A Universal Transformer with hidden 256, filter 1024, 4 heads, 6 steps, vocabulary 2000 and batch 1,
+as a language model ("lm") and as an encoder-decoder with sources and targets of the same length
+("encdec"). Each side is a process for each model, length and rate of attention dropout, with one
+thread. Sides take turns, one step each. CPU seconds are those of the process, and the ratio is the
+median over the turns. Memory is the peak of the process. "rest" is its memory before the first
+step, with the weights and the libraries.
+"""
+
+import argparse
+import itertools
+import json
+import math
+import os
+import platform
+import resource
+import statistics
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from worker import Worker, rounds
+
+SHAPE = "hidden_size=256,filter_size=1024,num_heads=4,num_rec_steps=6"
+VOCAB = 2000
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--against", metavar="CHECKOUT", help="another version to compare with")
+    parser.add_argument("--models", default="lm,encdec", help="of lm and encdec")
+    parser.add_argument("--lengths", default="512,2048,4096", help="numbers of tokens")
+    parser.add_argument("--dropout", default="0,0.1", help="rates of attention dropout")
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
+    parser.add_argument("--open", action="store_true", help="trace the step for unknown lengths")
+    parser.add_argument("--hparams", default="", help="further hparams of this version")
+    parser.add_argument("--rounds", type=rounds, default=3)
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.worker:
+        work(json.loads(args.worker))
+        return
+    from train_step import cpu_name  # not in a worker: it makes this checkout importable
+
+    print(f"machine: {cpu_name()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    checkouts = {"ut_keras": ROOT}
+    if args.against:
+        checkouts["before"] = os.path.abspath(args.against)
+    lengths = [int(length) for length in args.lengths.split(",")]
+    for model, rate in itertools.product(args.models.split(","), args.dropout.split(",")):
+        cpu = {}
+        for length in lengths:
+            case = {"model": model, "length": length, "rate": float(rate), "dtype": args.dtype}
+            case["open"] = args.open
+            sides = {
+                name: start({**case, "checkout": path, "hparams": args.hparams * (path == ROOT)})
+                for name, path in checkouts.items()
+            }
+            cpu[length] = compare(f"{model} {length:6} dropout {rate}", sides, args.rounds)
+        if len(lengths) > 1:
+            first, *_, last = lengths
+            exponent = math.log(cpu[last] / cpu[first]) / math.log(last / first)
+            print(f"{model} dropout {rate}: CPU grows with exponent {exponent:.2f}", flush=True)
+
+
+def compare(title, sides, number_of_rounds):
+    """Lets the sides take turns, prints their lines, and returns the CPU seconds of ut_keras."""
+    turns = {name: [] for name in sides}
+    for number in range(number_of_rounds + 1):
+        for name, side in sides.items():
+            found = side.ask("")
+            if number:  # the first round traces the step
+                turns[name].append(found)
+    middle = {name: statistics.median(turn["cpu"] for turn in turns[name]) for name in sides}
+    for name, side in sides.items():
+        last = turns[name][-1]
+        print(
+            f"{title}  {name:8} {middle[name]:7.2f} CPU s  peak {last['peak']:6.0f} MB "
+            f"(rest {last['rest']:.0f})  loss {last['loss']:.5f}",
+            flush=True,
+        )
+        side.close()
+    if "before" in sides:
+        pairs = zip(turns["ut_keras"], turns["before"], strict=True)
+        cpu = statistics.median(now["cpu"] / before["cpu"] for now, before in pairs)
+        peak = turns["ut_keras"][-1]["peak"] / turns["before"][-1]["peak"]
+        print(f"{title}  ut_keras / before: CPU {cpu:.2f}, peak {peak:.2f}", flush=True)
+    return middle["ut_keras"]
+
+
+def start(case):
+    """Returns a side: a process that takes one training step for each line."""
+    environment = {"PYTHONPATH": case["checkout"]}
+    environment |= {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
+    variables = [f"{name}={value}" for name, value in environment.items()]
+    command = [sys.executable, os.path.abspath(__file__), "--worker", json.dumps(case)]
+    return Worker(["env", *variables, *command])
+
+
+def work(case):
+    """Takes one training step for each line of the standard input."""
+    import numpy as np
+    import tensorflow as tf
+
+    from ut_keras import hparams, models, optimizers
+    from ut_keras.training import train_step
+
+    tf.keras.utils.set_random_seed(1)
+    overrides = f"{SHAPE},attention_dropout={case['rate']},activation_dtype={case['dtype']},"
+    overrides += "relu_dropout=0.0,layer_prepostprocess_dropout=0.0," + case["hparams"]
+    names = ["targets"] if case["model"] == "lm" else ["inputs", "targets"]
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    with strategy.scope():
+        model = models.get(
+            "universal_transformer",
+            hparams.get("universal_transformer_base", overrides.strip(",")),
+            vocab_sizes=dict.fromkeys(names, VOCAB),
+        )
+        optimizer = optimizers.get(model.hparams)
+        optimizer.build(model.trainable_variables)
+    numbers = np.random.RandomState(1).randint(2, VOCAB, (2, case["length"])).astype("int32")
+    features = {name: tf.constant(row[None]) for name, row in zip(names, numbers, strict=False)}
+    batch = features, features["targets"]
+    shape = [None, None] if case["open"] else [1, case["length"]]
+    spec = tf.nest.map_structure(lambda x: tf.TensorSpec(shape, x.dtype), batch)
+    step = train_step.make_train_step(model, optimizer, strategy, spec, False)
+    rest = peak_memory()
+    for _ in sys.stdin:
+        started = time.process_time()
+        loss = float(step(batch).loss)
+        cpu = time.process_time() - started
+        result = {"cpu": cpu, "peak": peak_memory(), "rest": rest, "loss": loss}
+        print("RESULT " + json.dumps(result), flush=True)
+
+
+def peak_memory():
+    """Returns the largest memory of this process so far, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    main()
