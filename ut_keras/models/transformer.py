@@ -181,7 +181,9 @@ class Transformer(seq2seq.Seq2Seq):
             tf.shape(ids)[1] if ids.shape[1] is None else ids.shape[1] for ids in (queries, keys)
         )
         mask = AttentionMask(query_length, key_length, causal=causal, segments=segments)
-        return block_attention.prepare_mask(mask, self.hparams.attention_block_size)
+        return block_attention.prepare_mask(
+            mask, self.hparams.attention_block_size, self.hparams.max_length
+        )
 
     def decode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> StackOutput:
         ids = self._ids(features, "targets")

@@ -129,6 +129,8 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         hard_attention_k: int. If positive, only the largest weights are kept. See `harden`.
         block_size: int, at least 1. If a call does not return the weights, it always computes
             blocks of this many positions, see `block_attention`. Default: the lengths decide.
+        max_length: int, the length of the longest sequences that are expected, see
+            `block_attention.use_blocks`. 0: unknown.
         kernel_initializer: Keras initializer.
 
     Call arguments:
@@ -175,6 +177,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         dropout_broadcast_dims: Sequence[int] = (),
         hard_attention_k: int = 0,
         block_size: int | None = None,
+        max_length: int = 0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -189,6 +192,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         if block_size is not None:
             check_least("block_size", block_size, 1)
         self.block_size = block_size
+        self.max_length = max_length
 
     def build(self, query_shape: Shape) -> None:
         size = query_shape[-1]
@@ -297,7 +301,9 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
             tf.shape(x)[2] if x.shape[2] is None else x.shape[2] for x in (q, key_value.key)
         )
         causal = isinstance(attention_mask, AttentionMask) and attention_mask.causal
-        blocks = True if self.block_size else block_attention.use_blocks(queries, keys, causal)
+        blocks: Any = True
+        if self.block_size is None:
+            blocks = block_attention.use_blocks(queries, keys, causal, self.max_length)
         if blocks is False:
             mask = dense_mask(attention_mask)
             return self.attend(q, key_value, mask, None, training)[0]
@@ -503,6 +509,7 @@ def make(
         dropout_rate=hp.attention_dropout,
         dropout_broadcast_dims=from_hparams.axes(hp.attention_dropout_broadcast_dims),
         block_size=hp.attention_block_size,
+        max_length=hp.max_length,
         name="multihead_attention",
         **{"hard_attention_k": hp.hard_attention_k, **arguments},
         **from_hparams.common(hp),

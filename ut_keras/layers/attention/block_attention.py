@@ -16,7 +16,7 @@ p_ij = e^(s_ij - L_i) of each tile again, and samples the same dropout mask agai
     dv_j = sum_i p_ij do_i;   ds_ij = p_ij (do_i v_j - do_i o_i)           (Dao et al. 2022, app. B)
     dq_i = sum_j ds_ij k_j;   dk_j = sum_i ds_ij q_i
 
-Tiles that a causal mask or segments mask completely are skipped. A query that may not attend to any
+Tiles that a causal mask hides completely are skipped. A query that may not attend to any
 key has the same weight for all S keys, as in the dense form.
 
 References: Rabe and Staats 2021, Self-attention Does Not Need O(n^2) Memory; Dao et al. 2022,
@@ -40,7 +40,7 @@ BLOCK_SIZE = 256
 _LEAST_PAIRS = {"causal": 768**2, "full": 1024**2}
 
 
-def use_blocks(queries: Any, keys: Any, causal: bool = False) -> Any:
+def use_blocks(queries: Any, keys: Any, causal: bool = False, max_length: int = 0) -> Any:
     """Return whether attention is computed by blocks.
 
     In a causal attention, blocks save half of the arithmetic. The gradient computes one product
@@ -50,24 +50,31 @@ def use_blocks(queries: Any, keys: Any, causal: bool = False) -> Any:
         queries: int or int32 scalar T.
         keys: int or int32 scalar S.
         causal: bool. Whether tiles are skipped because of a causal mask.
+        max_length: int, the length of the longest sequences that are expected; 0: unknown. It is
+            used only if a length is a tensor: a graph for short sequences has no second form.
 
     Returns:
-        bool if both lengths are ints, otherwise a bool scalar tensor.
+        bool if both lengths are ints or `max_length` is short; otherwise a bool scalar tensor.
     """
-    return queries * keys >= _LEAST_PAIRS["causal" if causal else "full"]
+    least = _LEAST_PAIRS["causal" if causal else "full"]
+    is_open = isinstance(queries, tf.Tensor) or isinstance(keys, tf.Tensor)
+    if is_open and 0 < max_length**2 < least:
+        return False
+    return queries * keys >= least
 
 
-def prepare_mask(mask: AttentionMask, block_size: int | None = None) -> Any:
+def prepare_mask(mask: AttentionMask, block_size: int | None = None, max_length: int = 0) -> Any:
     """Return a mask in the form that the attention needs, for use in a loop over steps.
 
     Args:
         mask: `AttentionMask`.
         block_size: int, if attention always uses blocks.
+        max_length: int, as for `use_blocks`.
 
     Returns:
         bool tensor [B, 1, T, S] if the lengths are known and short, otherwise an `AttentionMask`.
     """
-    blocks = True if block_size else use_blocks(mask.queries, mask.keys, mask.causal)
+    blocks = True if block_size else use_blocks(mask.queries, mask.keys, mask.causal, max_length)
     if isinstance(blocks, tf.Tensor):
         return mask.with_dense_if(~blocks)
     return mask if blocks else mask.dense()
