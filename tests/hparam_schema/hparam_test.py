@@ -436,6 +436,12 @@ def test_from_dict_reads_all_golden_models(path):
     assert type(hp) is kinds.get(golden["base_hparams_set"], TransformerHParams)
 
 
+def test_from_dict_reads_backprop_steps_of_earlier_versions():
+    """0 meant that the gradient passes through all steps, which is None now."""
+    values = {"recurrence_type": "basic", "recurrence_backprop_steps": 0}
+    assert hparam_schema.from_dict(values) == UniversalTransformerHParams(recurrence_type="basic")
+
+
 def test_from_dict_rejects_unknown_names():
     assert_raises(
         "Unknown hparam: 'num_head'. The nearest name",

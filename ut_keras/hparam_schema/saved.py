@@ -217,6 +217,8 @@ def modernize(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
             modern[name] = bool(value)
         elif name == "optimizer_multistep_accumulate_steps" and value is None:
             modern[name] = known[name].default
+        elif name == "recurrence_backprop_steps" and value == 0:
+            modern[name] = None  # earlier versions of ut_keras wrote 0 for "through all steps"
         else:
             modern[name] = value
     return modern
