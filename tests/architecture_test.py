@@ -255,6 +255,7 @@ SAME_NAMES = {
     "losses": ("metrics", "models"),
     # sets of hyperparameters, and the model or the layer
     "lstm": ("hparams", "layers.lstm"),
+    "neural_gpu": ("hparams", "models"),
     "transformer": ("hparams", "models"),
     "universal_transformer": ("hparams", "models"),
     # the ut_keras module, and the module of T2T that stands in for it in a package

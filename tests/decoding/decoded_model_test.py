@@ -46,8 +46,11 @@ def _parameters(function):
 
 @pytest.mark.parametrize("model_class", [*_classes()], ids=lambda model_class: model_class.__name__)
 def test_model_class_has_all_members(model_class):
-    recurrent = model_class.is_recurrent
-    kind = decoded_model.RecurrentModel if recurrent else decoded_model.CachedModel
+    kind = decoded_model.CachedModel
+    if model_class.is_recurrent:
+        kind = decoded_model.RecurrentModel
+    elif model_class.writes_in_parallel:
+        kind = decoded_model.DecodedModel
     # `__init__` sets these.
     attributes = {"specs", "num_steps", "softmax"}
     for name, member in _members(kind).items():

@@ -78,7 +78,7 @@ def test_every_block_has_a_known_language(page):
 
 @pytest.mark.parametrize("page", [page for page in PAGES if _blocks(page, "source")])
 def test_excerpts_exist(page, monkeypatch):
-    monkeypatch.syspath_prepend(os.path.join(ROOT, "docs", "site"))
+    monkeypatch.syspath_prepend(os.path.join(ROOT, "scripts", "site"))
     excerpts = importlib.import_module("excerpts")
     filled = excerpts.fill(_read(page))
     assert filled.count("```python title=") == len(_blocks(page, "source"))

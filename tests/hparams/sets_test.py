@@ -51,6 +51,8 @@ NOT_IN_T2T = {
     "ponder_net_output": "threshold",
     "ponder_net_prior": 0.2,
     "pos_randomized_range": 2048,
+    "recompute_grad": False,
+    "recurrence_backprop_steps": None,
     "recurrence_input_injection": "none",
     "recurrence_supervised_every": 0,
     "relative_mask_future": False,

@@ -19,7 +19,7 @@ from ut_keras.hparam_schema import BasicHParams
 from ut_keras.hparam_schema.neural_gpu_hparams import NeuralGPUHParams
 from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
-from ut_keras.layers.neural_gpu import diagonal_stack, stack
+from ut_keras.layers.neural_gpu import diagonal_stack, gated_stack
 from ut_keras.metrics import lengths
 from ut_keras.models import seq2seq
 from ut_keras.models.output import Encoded
@@ -55,7 +55,7 @@ class NeuralGPU(seq2seq.Seq2Seq):
     # Parts.
 
     def _make_stacks(self) -> None:
-        self.encoder = stack.NeuralGPUStack(**self._stack_arguments())
+        self.encoder = gated_stack.NeuralGPUStack(**self._stack_arguments())
 
     def _stack_arguments(self):
         hp = self.hparams

@@ -8,12 +8,12 @@ import tensorflow as tf
 from ut_keras.layers.basic.layer import check_choice
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth.depth import StackOutput
-from ut_keras.layers.neural_gpu import diagonal_conv_gru, stack
+from ut_keras.layers.neural_gpu import diagonal_conv_gru, gated_stack
 from ut_keras.ops.loss_term import LossTerm
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
-class DiagonalNeuralGPUStack(stack.UnitStack):
+class DiagonalNeuralGPUStack(gated_stack.UnitStack):
     """Applies the same `DiagonalConvGRU`s once for each real token, and penalizes saturated gates.
 
     The auxiliary loss is `2 · mean(saturation)` over steps and examples. As in T2T, it includes

@@ -5,7 +5,7 @@ import tensorflow as tf
 from tests.layers import layer_checks
 from tests.layers.neural_gpu import reference
 from ut_keras.layers.basic.signature import StepInputs
-from ut_keras.layers.neural_gpu import diagonal_stack, stack
+from ut_keras.layers.neural_gpu import diagonal_stack, gated_stack
 
 B, S, D = 3, 5, 6
 X = layer_checks.normal(B, S, D)
@@ -13,7 +13,7 @@ MASK = np.arange(S) < np.array([[5], [3], [1]])
 
 
 def _plain(**kwargs):
-    return stack.NeuralGPUStack(2, D, **kwargs)
+    return gated_stack.NeuralGPUStack(2, D, **kwargs)
 
 
 def _diagonal(**kwargs):
