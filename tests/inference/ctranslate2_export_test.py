@@ -167,7 +167,7 @@ def test_serving_page_snippet_truncates_nothing(tmp_path, monkeypatch):
     encoder = golden.load(golden.VOCABS[0])
     model = _random_model(encoder.vocab_size, 0.1, seed=1)
     export.export_ctranslate2(
-        model, dict.fromkeys(model.specs, encoder), str(tmp_path / "served/1")
+        model, dict.fromkeys(model.specs, encoder), str(tmp_path / "served/TIME")
     )
     monkeypatch.chdir(tmp_path)
     options = {}

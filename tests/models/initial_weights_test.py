@@ -39,6 +39,10 @@ def _constant(name, hp):
     owner = name.split("/")[-2]
     if "/gru/" in name:
         return 0.0 if owner == "candidate" else 1.0
+    if "/dcgru_" in name:
+        return {"reset_single": 0.5, "gate_single": 0.7}.get(owner, 0.0)
+    if "/cgru_" in name:
+        return 0.0 if owner == "candidate_single" else 1.0
     return {"transform": -1.0, "carry": 1.0}.get(owner, 0.0)
 
 

@@ -80,10 +80,10 @@ _SIZES = {"inputs": 8, "targets": 8}
         (lambda hp: models.get("transformer", hp, _Problem, "data"), "_Problem"),
         (lambda hp: models.get("transformer", hp, vocab_sizes=[8, 8]), r"\[8, 8\]"),
         (lambda hp: models.get(["transformer"], hp, vocab_sizes=_SIZES), "Unknown model: "),
-        (lambda hp: hparams.get(["transformer_tiny"]), "nearest names: .*transformer_tiny"),
+        (lambda hp: hparams.get(["transformer_tiny"]), "nearest names?: .*transformer_tiny"),
         (lambda hp: hparams.get("transformer_tiny", ["num_heads=2"]), r"\['num_heads=2'\]"),
         (lambda hp: hparams.get("transformer_tiny", None), "None"),
-        (lambda hp: problems.get(["tiny_algo"]), "nearest names: .*tiny_algo"),
+        (lambda hp: problems.get(["tiny_algo"]), "nearest names?: .*tiny_algo"),
         (lambda hp: problems.get(None), "Unknown problem: None"),
     ],
 )
