@@ -23,12 +23,15 @@ def test_product_matches_reference(shape):
         both = [
             product.product(a, b, transpose=True),
             product.product(a, tf.linalg.matrix_transpose(b)),
+            product.product(
+                tf.linalg.matrix_transpose(a), tf.linalg.matrix_transpose(b), transpose_a=True
+            ),
             tf.reduce_sum(a[..., tf.newaxis, :] * b[..., tf.newaxis, :, :], axis=-1),
         ]
         squares = [tf.reduce_sum(values**2) for values in both]
-    want = tape.gradient(squares[2], [a, b])
-    for values, square in zip(both[:2], squares[:2], strict=True):
-        np.testing.assert_allclose(values, both[2], atol=1e-5)
+    want = tape.gradient(squares[3], [a, b])
+    for values, square in zip(both[:3], squares[:3], strict=True):
+        np.testing.assert_allclose(values, both[3], atol=1e-5)
         for gradient, wanted in zip(tape.gradient(square, [a, b]), want, strict=True):
             np.testing.assert_allclose(gradient, wanted, atol=1e-3)
 

@@ -8,11 +8,13 @@ result is wrong, or the process crashes. Use `per_head` for tables that all exam
 import tensorflow as tf
 
 
-def product(a: tf.Tensor, b: tf.Tensor, transpose: bool = False) -> tf.Tensor:
-    """Return a b, or a b^T if `transpose`.
+def product(
+    a: tf.Tensor, b: tf.Tensor, transpose: bool = False, transpose_a: bool = False
+) -> tf.Tensor:
+    """Return a b; a b^T if `transpose`; a^T b if `transpose_a`.
 
     Args:
-        a: [..., T, d].
+        a: [..., T, d], or [..., d, T] if `transpose_a`.
         b: [..., d, S], or [..., S, d] if `transpose`. The leading axes are those of `a`.
 
     Returns:
@@ -28,9 +30,9 @@ def product(a: tf.Tensor, b: tf.Tensor, transpose: bool = False) -> tf.Tensor:
         )
     # Decoding computes many products with a single query. For these, oneDNN takes four times as
     # long. TensorFlow uses oneDNN for `tf.matmul`, but not for `BatchMatMulV3`.
-    if a.shape[-2] == 1:
+    if a.shape[-2] == 1 and not transpose_a:
         return tf.raw_ops.BatchMatMulV3(x=a, y=b, Tout=a.dtype, adj_y=transpose)
-    return tf.matmul(a, b, transpose_b=transpose)
+    return tf.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose)
 
 
 def per_head(x: tf.Tensor, tables: tf.Tensor, transpose: bool = False) -> tf.Tensor:

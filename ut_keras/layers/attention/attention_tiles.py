@@ -10,6 +10,7 @@ import tensorflow as tf
 from ut_keras.layers.attention import attention_mask
 from ut_keras.layers.attention.attention_mask import AttentionMask
 from ut_keras.layers.basic import dropout as dropout_lib
+from ut_keras.ops.product import product
 
 # Masked logits are replaced by this number, as in `attention`.
 MASKED_LOGIT = -1e9
@@ -181,7 +182,7 @@ class Tiles:
 
     def _logits(self, q_block, key_block, at, diagonal):
         """Return the masked logits of a tile; `at` is (group, block of queries, of keys)."""
-        logits = tf.cast(tf.matmul(q_block, key_block, transpose_b=True), self.accumulator)
+        logits = tf.cast(product(q_block, key_block, transpose=True), self.accumulator)
         mask = self._mask(at, diagonal)
         return logits if mask is None else tf.where(mask, logits, MASKED_LOGIT)
 
@@ -253,7 +254,7 @@ class Tiles:
                 factor = tf.exp(softmax.largest - largest)
                 total = softmax.total * factor + tf.reduce_sum(weights, axis=-1, keepdims=True)
                 kept = weights if keep is None else weights * keep
-                mixed = tf.matmul(tf.cast(kept, self.dtype), tf.gather(value_blocks, column))
+                mixed = product(tf.cast(kept, self.dtype), tf.gather(value_blocks, column))
                 mixed = softmax.mixed * factor + tf.cast(mixed, self.accumulator)
                 return _Softmax(largest, total, mixed)
 
@@ -327,19 +328,19 @@ class Tiles:
                 weights, keep = tf.exp(logits), self._keep(at)
                 kept = weights if keep is None else weights * keep
                 up = tf.gather(upstream_blocks, row)
-                d_weights = tf.cast(tf.matmul(up, value_block, transpose_b=True), self.accumulator)
+                d_weights = tf.cast(product(up, value_block, transpose=True), self.accumulator)
                 d_logits = kept * d_weights
                 if mean_blocks is not None:
                     d_logits -= weights * tf.gather(mean_blocks, row)
                 d_logits = tf.cast(d_logits, self.dtype)
-                q_gradient = tf.cast(tf.matmul(d_logits, key_columns), self.accumulator)
+                q_gradient = tf.cast(product(d_logits, key_columns), self.accumulator)
                 q_gradients = q_gradients.write(row, q_gradients.read(row) + q_gradient)
                 key_gradient += tf.cast(
-                    tf.matmul(d_logits, q_block[..., :key_width], transpose_a=True),
+                    product(d_logits, q_block[..., :key_width], transpose_a=True),
                     self.accumulator,
                 )
                 value_gradient += tf.cast(
-                    tf.matmul(tf.cast(kept, self.dtype), up[..., :value_width], transpose_a=True),
+                    product(tf.cast(kept, self.dtype), up[..., :value_width], transpose_a=True),
                     self.accumulator,
                 )
                 return q_gradients, key_gradient, value_gradient

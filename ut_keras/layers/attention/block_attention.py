@@ -33,6 +33,7 @@ from ut_keras.layers.attention.attention_mask import AttentionMask
 from ut_keras.layers.attention.attention_tiles import WeightsDropout
 from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.ops import custom_gradient
+from ut_keras.ops.product import product
 
 # Blocks have at most this many positions, so that a tile of a few heads fits into a CPU's cache.
 BLOCK_SIZE = 256
@@ -185,7 +186,7 @@ class _Dense:
 
     def forward(self):
         """Return (output, nothing, weights, factors of the weights); the last three are saved."""
-        logits = tf.cast(tf.matmul(self.q, self.key, transpose_b=True), tf.float32)
+        logits = tf.cast(product(self.q, self.key, transpose=True), tf.float32)
         if self.mask is not None:
             logits = tf.where(self.mask, logits, attention_tiles.MASKED_LOGIT)
         weights = tf.nn.softmax(logits)
@@ -194,7 +195,7 @@ class _Dense:
             sizes = enumerate(tf.unstack(tf.shape(weights)))
             shape = [1 if axis in self.dropout.axes else size for axis, size in sizes]
             kept = dropout_lib.sample_kept(shape, self.dropout.seed, self.dropout.rate)
-        output = tf.matmul(self._dropped(weights, kept), self.value)
+        output = product(self._dropped(weights, kept), self.value)
         return output, _empty(attention_tiles.accumulator(self.q.dtype)), weights, kept
 
     def _dropped(self, weights, kept):
@@ -207,7 +208,7 @@ class _Dense:
 
     def backward(self, weights, kept, upstream):
         """Return the gradients of q, key and value."""
-        d_weights = tf.matmul(upstream, self.value, transpose_b=True)
+        d_weights = product(upstream, self.value, transpose=True)
         if self.dropout is not None:
             d_weights *= self._factors(kept)
         d_weights = tf.cast(d_weights, weights.dtype)
@@ -217,11 +218,11 @@ class _Dense:
         if alive is not None:
             alive = tf.cast(alive, q.dtype)[..., tf.newaxis]
             q = q * alive
-        d_q = tf.matmul(d_logits, self.key)
+        d_q = product(d_logits, self.key)
         return (
             d_q if alive is None else d_q * alive,
-            tf.matmul(d_logits, q, transpose_a=True),
-            tf.matmul(self._dropped(weights, kept), upstream, transpose_a=True),
+            product(d_logits, q, transpose_a=True),
+            product(self._dropped(weights, kept), upstream, transpose_a=True),
         )
 
 
