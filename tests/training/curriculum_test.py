@@ -162,7 +162,8 @@ def _checkpoint(folder):
 @pytest.mark.parametrize(
     ("stop", "last", "settings"),
     [
-        (5, 12, {"accuracy": 0.0, "updates": 3}),  # stopped between two increases
+        # stopped between two increases
+        pytest.param(5, 12, {"accuracy": 0.0, "updates": 3}, marks=pytest.mark.slow),
         (5, 6, {"accuracy": 0.5, "updates": 50}),  # stopped while the accuracy is measured
     ],
 )

@@ -414,7 +414,14 @@ def _open(features):
 
 
 @pytest.mark.parametrize(
-    ("name", "packed"), [*((name, False) for name in _MODELS), ("encoder_decoder", True)]
+    ("name", "packed"),
+    [
+        *(
+            pytest.param(name, False, marks=() if name == "adaptive" else pytest.mark.slow)
+            for name in _MODELS
+        ),
+        ("encoder_decoder", True),
+    ],
 )
 def test_training_step_of_model_is_the_same_with_blocks(name, packed, blocks_from_20, monkeypatch):
     model = _model(name)
@@ -428,6 +435,7 @@ def test_training_step_of_model_is_the_same_with_blocks(name, packed, blocks_fro
     _assert_close(map(tf.convert_to_tensor, static), map(tf.convert_to_tensor, expected), 1e-4)
 
 
+@pytest.mark.slow
 def test_training_step_of_model_is_the_same_under_xla(blocks_from_20):
     model = _model("encoder_decoder")
     features = _features(model)
