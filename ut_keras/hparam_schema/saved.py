@@ -204,7 +204,7 @@ def modernize(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
         HParamError: if the value of a retired field selects a behavior that is not supported.
     """
     known, retired = specs(cls), RETIRED | RETIRED_IN_UT_KERAS
-    modern = {}
+    modern: dict[str, Any] = {}
     for name, value in values.items():
         if name in retired and name not in known:
             harmless = retired[name]
