@@ -272,7 +272,7 @@ def test_commands_can_be_parsed(page, words, monkeypatch):
     elif program == "make":
         assert re.search(rf"^{rest[0]}:", _read("Makefile"), re.MULTILINE)
     else:
-        assert program in OTHER_COMMANDS, f"{program} is no command of ours"
+        assert program in OTHER_COMMANDS, f"{program} must be a command of ut_keras or be listed"
         extras = re.findall(r"\[(\w+)\]", " ".join(rest)) if program == "pip" else []
         assert set(extras) <= set(_setup()["options.extras_require"])
 
