@@ -1,14 +1,14 @@
 """Adaptive Computation Time (ACT): each position decides when it halts.
 
 At every step, each position gets a halting probability. A position halts at the step at which the
-sum of its halting probabilities exceeds 1 - epsilon. Its remainder is 1 minus the sum before that
-step; the remainder replaces the halting probability of its last step. The output combines the
+sum of its halting probabilities exceeds 1 - epsilon. The remainder of a position is 1 minus the sum
+before that step, and replaces the halting probability of the last step. The output combines the
 states of all steps, with these probabilities as weights. The ponder cost is the mean of (number of
-steps + remainder). Adding it to the loss teaches the model to take no more steps than it needs
-(Graves 2016; Dehghani et al. 2019, section 2.2).
+steps + remainder). The loss includes the ponder cost, so the model learns to take only the steps
+that it needs (Graves 2016; Dehghani et al. 2019, section 2.2).
 
-The defaults follow T2T, which differs from both papers in four ways. These arguments select the
-behaviour of the papers instead:
+The defaults follow T2T. T2T differs from both papers in four ways. The following arguments select
+the behaviour of the papers instead:
 
 - `halted_state="copy"`: a halted position keeps its state.
 - `act_type="accumulated"` of `halting.ACTHalting`: the output is the weighted sum of the states.
@@ -50,10 +50,10 @@ HALTED_STATES = ("transform", "copy")
 class RecordingLoopState(NamedTuple):
     """The state of the loop over all positions, with optional records."""
 
-    loop_state: act_step.ACTLoopState  # step, int32 scalar; state and output, [B, S, D]; halting
-    attention_record: tuple  # `AttentionRecord`; () if attention weights are not recorded
-    step_record: tuple  # `StepRecord`; () if the loss does not use the states of all steps
-    auxiliary_loss_stats: tuple  # one entry per layer; () except in training
+    loop_state: act_step.ACTLoopState
+    attention_record: tuple  # `AttentionRecord`. Empty if attention weights are not recorded.
+    step_record: tuple  # `StepRecord`. Empty if the loss uses only the output.
+    auxiliary_loss_stats: tuple  # In training, one entry per layer. Empty at inference.
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -67,9 +67,9 @@ class AdaptiveComputationTime(depth.Depth):
     The halting rule (`halting.Rule`) decides at which step N a position halts, and computes w^n.
 
     The output of a position depends only on the states up to the step at which the position halts.
-    The other examples of the batch do not affect it. With a causal mask, later positions do not
-    affect it either. `act_type="global"` is an exception: all positions of an example halt
-    together, so the output also depends on later positions and on padding.
+    It depends neither on the other examples of the batch nor, with a causal mask, on later
+    positions. `act_type="global"` is an exception: all positions of an example halt together, so
+    the output of a position also depends on later positions and on padding.
 
     Args:
         block: a `TransformerBlock`. Every step applies the same block.
@@ -79,20 +79,20 @@ class AdaptiveComputationTime(depth.Depth):
             position, and other positions attend to the new states. Only the output of the halted
             position stays the same. "copy" (paper): a halted position keeps its state. Inference
             then skips halted positions (`act_skipping`). This fast path has no gradient.
-        injection: an `InputInjection`, which adds the input of the first step to every step. None:
-            only the first step sees the input.
+        injection: an `InputInjection`, which adds the input of the first step to every step. With
+            None, only the first step reads the input.
         act_loss_weight: float. Weight of the mean ponder cost in the loss.
         recompute_grad: bool. Whether training keeps only the loop state before each step, and
             recomputes the step in the gradient, see `recompute`.
         backprop_steps: int k. In training, the gradient passes through the last k steps of the
-            batch only, see `truncation`. None: through all steps.
+            batch only, see `truncation`. With None, it passes through all steps.
 
     Call arguments and returns: as for `StateLayer`.
 
     Raises:
-        ValueError: if `halted_state` is unknown, or if `backprop_steps` is not in [1, N], where N
-            is the largest number of steps, or is combined with a rule that computes a loss for
-            every step.
+        ValueError: if `halted_state` is unknown, if `backprop_steps` is not in [1, N], where N is
+            the largest number of steps, or if `backprop_steps` is combined with a halting rule that
+            computes a loss for every step.
 
     References: T2T `universal_transformer_util.universal_transformer_act`.
 
@@ -152,9 +152,9 @@ class AdaptiveComputationTime(depth.Depth):
         The shape U is [B, S], or [B] if all positions of an example halt together.
 
         Returns:
-            `StackOutput`: output [B, S, D]; ponder_times U, in steps; remainders U, in [0, 1];
-            ponder_cost U; and `steps`, the states of all steps, if the halting rule computes a
-            loss for every step (`expected_loss`), in training.
+            `StackOutput`: output [B, S, D]; ponder_times, in steps; remainders, in [0, 1];
+            ponder_cost. The last three have the shape U. In training, if the halting rule computes
+            a loss for every step (`expected_loss`), `steps` contains the states of all steps.
         """
         context = self._step_context(state, inputs)
         if self._can_skip_halted_positions(state, inputs):
@@ -300,11 +300,12 @@ class AdaptiveComputationTime(depth.Depth):
     def halted_positions_are_constant(self) -> bool:
         """Whether the keys and values of a halted position are the same at all steps.
 
-        The state of a halted position must be copied, and only attention may mix positions.
+        For this, every step must copy the state of a halted position, and only attention may mix
+        positions.
         """
         only_attention = self.block.mixes_by_attention_alone and not self.timing.cache_widths()
-        # To skip halted positions, the shapes must change from step to step. The LiteRT interpreter
-        # of TensorFlow crashes on such shapes.
+        # A loop that skips halted positions has shapes that change from step to step. The LiteRT
+        # interpreter of TensorFlow crashes on such shapes.
         return self.halted_state == "copy" and only_attention and not litert.is_traced()
 
     def _can_skip_halted_positions(self, state, inputs):
@@ -321,8 +322,9 @@ class AdaptiveComputationTime(depth.Depth):
     def _record_step(self, step_record, step, result, padding_mask):
         """Return the record with one more step.
 
-        Positions that do not ponder get the state 0 in the record, as they do in the output. This
-        matters for classification, which reads the states of all positions.
+        Positions that take no steps, such as padding with `mask_padding=True`, have the state 0 in
+        the record and in the output. This matters for classification, because the classification
+        head reads the states of all positions.
         """
         state, mask = result.loop_state.state, self.halting.pondering_mask(padding_mask)
         if mask is not None:
@@ -346,9 +348,10 @@ def _stack_output(output, halting, attention=None, memory_attention=None, steps=
 
 
 def _can_skip(state, inputs):
-    """Return whether a forward pass computes only the output, and may use dynamic shapes."""
+    """Return whether a forward pass may use dynamic shapes and needs no records or gradients."""
     # XLA, TPUs and LiteRT need static shapes. By default, Keras traces a model with an unknown
-    # batch size. A fully static shape suggests that the caller compiles for one of these three.
+    # batch size. So if the shape is fully static, the caller probably compiles for XLA, a TPU or
+    # LiteRT.
     dynamic = tf.executing_eagerly() or not (
         private_api.is_compiled_by_xla() or state.shape[:2].is_fully_defined()
     )

@@ -1,17 +1,18 @@
 """Adaptive Computation Time in decoding: halted positions in the cache.
 
 At step n, a position attends to the states that earlier positions have at step n. An earlier
-position may have halted before step n, so the cache must define its state there:
+position may have halted before step n, so the cache must define the state of this position at step
+n. The definition depends on `halted_state`:
 
 - `halted_state="transform"`: the block transforms a halted position further at every step. The
   cache computes these states lazily: it computes the state of a column at step n only when a later
-  position reaches step n for the first time. For this it stores, for each column, the last
-  computed state and the number of computed steps (`LazyDepthCache`).
+  position reaches step n for the first time. For this purpose, the cache stores the last computed
+  state and the number of computed steps of each column (`LazyDepthCache`).
 - `halted_state="copy"`: a halted position keeps its state, so its keys and values are the same at
   all deeper steps. `act_skipping.loop_over_running_positions` writes them for all deeper steps when
-  the position halts. There is one exception: if the block or the timing layer also mixes
-  neighboring positions (a convolution, an SRU), its output at a halted position still changes. Such
-  models use the lazy cache, too.
+  the position halts. There is one exception: if the block or the timing layer contains a
+  convolution or an SRU, which mixes neighboring positions, the output of this sublayer at a halted
+  position still changes. Such models also use the lazy cache.
 """
 
 from typing import Any, NamedTuple
@@ -28,11 +29,11 @@ class LazyDepthCache(NamedTuple):
     """A decoding cache that computes deeper steps of a column only when needed."""
 
     stores: tuple  # as in `Recurrence.start_cache`
-    depth: tf.Tensor  # int32 [C], number of computed steps of each column; -1 if not written yet
-    # Stores [B · C, D]. "state": the state after these steps; "inputs", only with an injection: the
-    # state before the first step.
+    depth: tf.Tensor  # int32 [C], number of computed steps of each column; -1 in empty columns
+    # Stores [B · C, D]. The store "state" has the state of each column after these steps. With an
+    # input injection, the store "inputs" has the state before the first step.
     last_states: dict
-    ancestors: tf.Tensor  # int32 [C, B, L], the ancestors of each column; () for one beam
+    ancestors: tf.Tensor  # int32 [C, B, L], the ancestors of each column. With one beam, ().
 
 
 def start_cache(act_layer: Any, stores: tuple, size: cache_lib.CacheSize) -> LazyDepthCache:
@@ -49,7 +50,7 @@ def move_columns(
 ) -> LazyDepthCache:
     """Return the cache with other columns; see `Depth.move_columns`.
 
-    `cache.stores` must have been moved already.
+    The caller must have moved the columns of `cache.stores` before.
     """
     num_new = tf.maximum(tf.shape(order)[1] - size.columns, 0)
     last_states = cache_lib.gather_columns(cache.last_states, _state_widths(act_layer), size, order)
@@ -67,7 +68,7 @@ def extend_lazily(
     window: cache_lib.Window,
     context: act_step.StepContext,
 ) -> tuple[tf.Tensor, LazyDepthCache]:
-    """Compute new columns, and the deeper steps of older columns they need.
+    """Compute new columns, and those deeper steps of older columns that they attend to.
 
     Step n computes every column that has been computed for exactly n steps. These are the columns
     of the window, and the older columns that were never computed at step n. With
@@ -80,7 +81,8 @@ def extend_lazily(
 
     def body(loop_state, cache):
         step = loop_state.step
-        active = tf.cast(tf.where(cache.depth == step)[:, 0], tf.int32)  # the window's come last
+        # The columns of the window have the highest indices, so they are the last active columns.
+        active = tf.cast(tf.where(cache.depth == step)[:, 0], tf.int32)
         ancestors = None
         if window.size.beams > 1:
             ancestors = tf.transpose(tf.gather(cache.ancestors, active), [1, 0, 2])
@@ -113,7 +115,8 @@ def extend_lazily(
         )
         stores = tuple(part.stores for part in caches)
         cache = LazyDepthCache(stores, depth, last_states.stores, cache.ancestors)
-        # The states are in the cache; the loop state keeps the shape that it started with.
+        # The cache has the new states. The loop state keeps the initial state, because its shape
+        # must not change.
         return loop_state._replace(state=state), cache
 
     loop_state, cache = tf.while_loop(

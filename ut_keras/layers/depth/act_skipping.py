@@ -1,12 +1,13 @@
-"""Adaptive Computation Time at inference, without computing what has halted.
+"""Adaptive Computation Time at inference that skips halted positions and examples.
 
-- Positions. Under `halted_state="copy"` a halted position keeps its state, and other positions
-  attend to this state at all deeper steps. So the loop carries only the running positions, as one
-  row [1, R, D]. Each step gathers them, applies the step, writes the keys and values of positions
-  that halt for all deeper steps, and removes these positions from the row.
+- Positions. With `halted_state="copy"` a halted position keeps its state, and other positions
+  attend to this state at all deeper steps. So the loop carries only the R running positions, in one
+  tensor [1, R, D]. When a position halts, the loop writes its keys and values to the cache for all
+  deeper steps, and removes the position from the tensor.
 - Examples. If all positions of an example halt together, the loop removes the complete example.
 
-In both cases, N steps with a mean ponder time of p cost about as much as p full steps.
+In both cases, a loop of N steps in which a position takes p steps on average costs about as much as
+p steps of all positions.
 """
 
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from ut_keras.layers.halting.halting import HaltingState
 def forward_running_positions(
     act_layer: Any, state: tf.Tensor, context: act_step.StepContext
 ) -> tuple[HaltingState, tf.Tensor]:
-    """Apply the forward pass to complete sequences, computing only running positions.
+    """Run the forward pass over complete sequences, and compute only running positions.
 
     Args:
         state: float tensor [B, S, D].
@@ -56,7 +57,7 @@ def loop_over_running_positions(
     store_index: Callable[[Any], Any],
     start_mask: tf.Tensor | None = None,
 ) -> tuple[HaltingState, tf.Tensor, tuple]:
-    """Apply steps to the positions that have not halted, until all have.
+    """Apply steps to the running positions until all positions have halted.
 
     Args:
         context: `StepContext`; its signals belong to the Q positions of the window.
@@ -64,12 +65,14 @@ def loop_over_running_positions(
         stores: tuple of cache stores, one dict per layer.
         window: `Window` of the Q positions.
         store_index: function from a step to its index in the stores.
-        start_mask: bool [B, Q]. Positions that take the first step; None: all.
+        start_mask: bool [B, Q], True at the positions that take the first step. None: all positions
+            take it.
 
     Returns:
         (`HaltingState` [B, Q], output [B, Q, D], stores).
     """
-    shape, context = tf.shape(state), context._replace(copy_halted=False)  # all of them run
+    # Every step computes only running positions, so it need not copy the states of halted ones.
+    shape, context = tf.shape(state), context._replace(copy_halted=False)
     grid, all_widths = shape[:2], act_layer.block.cache_widths()
 
     def caches_at(step, index, stores):
@@ -98,8 +101,9 @@ def loop_over_running_positions(
         halted_index, halted = _select(~is_running, index, new)
         attended_index, attended = halted_index, halted
         if window.covers_all:
-            # Deeper steps attend to a halted position only while its example has a running one.
-            # While decoding (not `covers_all`), later tokens attend to every halted position.
+            # Deeper steps attend to a halted position only if its example still has a running
+            # position. In decoding (`covers_all` is False), later tokens attend to every halted
+            # position, so all halted positions are written.
             is_running_int = tf.cast(is_running, tf.int32)
             num_running = tf.math.unsorted_segment_sum(is_running_int, index[:, 0], grid[0])
             attended_index, attended = _select(
@@ -151,14 +155,17 @@ def loop_over_running_positions(
 def forward_running_examples(
     act_layer: Any, start: act_step.ACTLoopState, context: act_step.StepContext
 ) -> act_step.ACTLoopState:
-    """Apply steps to the examples that have not halted, if examples halt as a unit.
+    """Apply steps to the running examples until all examples have halted.
+
+    All positions of an example must halt together.
 
     Args:
         start: `ACTLoopState` of the B examples.
         context: `StepContext` of an encoder.
 
     Returns:
-        `ACTLoopState` of which only `halting` and `output` are valid for all B examples.
+        `ACTLoopState`. Its fields `halting` and `output` are valid for all B examples. The other
+        fields are not.
     """
     num_examples = tf.shape(start.state)[0]
     inputs = context.inputs
@@ -217,7 +224,7 @@ def _select(mask, index, loop_state):
 
 
 def _write(results, index, loop_state, grid):
-    """Write the results of some positions to the results of all positions."""
+    """Write the results of the positions at `index` into the results of all positions."""
     flat_index = index[:, 0] * grid[1] + index[:, 1]
     halting, output = results
     new_halting = tf.stack([field[0] for field in loop_state.halting], axis=-1)
@@ -228,7 +235,7 @@ def _write(results, index, loop_state, grid):
 
 
 def _shapes(nest, free=None):
-    """Return the static shapes of a nest, with any length along the axis `free`."""
+    """Return the static shapes of the tensors in a nest, with axis `free` of unknown size."""
 
     def shape(x):
         sizes = tf.TensorShape(x.shape)

@@ -2,13 +2,13 @@
 
     x^n = s^{n-1} + P_n
     s^n = Block(x^n)
-    The halting rule decides which positions halt, and the weight w^n of s^n in the output.
+    The halting rule decides which positions halt, and computes the weight w^n of s^n in the output.
 
-Three loops call `apply_step`. They differ only in the positions that they pass to it:
+Three loops call `apply_step`. They differ only in the positions that they pass to `apply_step`:
 
-- `act`: all positions;
-- `act_skipping`: only the positions, or only the examples, that have not halted;
-- `act_decoding`: columns of a decoding cache.
+- `act` passes all positions.
+- `act_skipping` passes only the positions, or only the examples, that have not halted.
+- `act_decoding` passes columns of a decoding cache.
 
 In every function here, `act_layer` is the `AdaptiveComputationTime` layer. The functions use its
 sublayers `block`, `timing`, `halting` and `injection`.
@@ -29,27 +29,30 @@ class ACTLoopState(NamedTuple):
     step: tf.Tensor  # int32 scalar n, from 0
     state: tf.Tensor  # [B, S, D], s^n in the paper
     halting: HaltingState
-    output: tf.Tensor  # [B, S, D], the weighted states so far (`previous_state` in T2T)
+    output: tf.Tensor  # [B, S, D], the states combined until now (`previous_state` in T2T)
 
 
 class StepContext(NamedTuple):
     """The inputs of a step that are not part of the loop state.
 
-    They are the same at every step. A loop over a subset of the positions selects from them the
-    entries of that subset.
+    They are the same at every step. A loop over a subset of the positions selects the entries of
+    that subset from them.
     """
 
-    inputs: StepInputs  # `inputs.cache` is the block's
-    initial_state: tf.Tensor | None  # [B, S, D], the state before step 0; None without injection
+    inputs: StepInputs  # `inputs.cache` is the cache of the block
+    # [B, S, D], the state before step 0. None without input injection.
+    initial_state: tf.Tensor | None
     signals: Any  # `StepSignals`
     max_steps: int
     epsilon: float
-    # int32 [S]: for each position of the state, its index in `signals`. None: they correspond.
+    # int32 [S]: for each position of the state, its index in `signals`. None: position s of the
+    # state has the signal s.
     signal_index: tf.Tensor | None = None
     signal_cache: Any = None  # `LayerCache` of the `timing` layer
     copy_halted: bool = False  # whether halted positions among the [B, S] keep their state
-    # int32 scalar. The first positions of the state, which halted when they were decoded. The step
-    # computes their states, but no halting and no output. None: there are none.
+    # int32 scalar. The number of positions at the start of the state that halted when they were
+    # decoded. The step computes the states of these positions. It computes no halting and no output
+    # for them. None: there are no such positions.
     num_earlier: tf.Tensor | None = None
 
 
@@ -72,7 +75,7 @@ def apply_step(act_layer: Any, loop_state: ACTLoopState, context: StepContext) -
 
     Args:
         loop_state: `ACTLoopState` before the step. If `context.num_earlier` is set, its `halting`
-            and `output` do not contain the earlier positions; its `state` does.
+            and `output` do not contain the earlier positions. Its `state` contains them.
         context: `StepContext`.
 
     Returns:
@@ -103,7 +106,7 @@ def apply_step(act_layer: Any, loop_state: ACTLoopState, context: StepContext) -
 
     num_earlier, output = context.num_earlier, loop_state.output
     step_states = (_without_earlier(part, num_earlier, output) for part in (before, x, state))
-    epsilon_reads = []  # not empty once the rule has read `step.epsilon`
+    epsilon_reads = []  # gets an entry when the rule reads `step.epsilon`
 
     def read_epsilon():
         epsilon_reads.append(context.epsilon)

@@ -13,13 +13,15 @@ from ut_keras.ops.loss_term import LossTerm
 
 
 class SupervisedSteps(NamedTuple):
-    """The steps of a recurrence that have a loss; N is the maximum number of them."""
+    """The steps of a recurrence that have a loss; N is their maximum number."""
 
-    states: tf.Tensor  # [N, B, S, D]; 0 if the step was not taken
-    # float32 [N, B, S], the weight w^n of each loss; 0 if the step was not taken. Sums to 1 over N.
+    states: tf.Tensor  # [N, B, S, D]. A step that was not taken has the state 0.
+    # float32 [N, B, S], the weight w^n of the loss after each step. The N weights of a position sum
+    # to 1. A step that was not taken has the weight 0.
     weights: tf.Tensor
     # float32 [N, B, S], or [N, B] if a complete example halts as a unit. Logits of the probability
-    # that the prediction after this step is correct; None if the halting rule does not predict it.
+    # that the prediction after this step is correct. None if the halting rule does not predict this
+    # probability.
     confidence: tf.Tensor | None = None
 
 
@@ -30,15 +32,16 @@ class StackOutput(NamedTuple):
     """
 
     output: tf.Tensor  # [B, S, D]
-    ponder_times: tf.Tensor | None = None  # [B, S] float32, in steps; [B] for a global halting
-    remainders: tf.Tensor | None = None  # like ponder_times, in [0, 1]
+    # float32 [B, S], in steps; [B] if all positions of an example halt together.
+    ponder_times: tf.Tensor | None = None
+    remainders: tf.Tensor | None = None  # shape of ponder_times, values in [0, 1]
     attention_weights: tf.Tensor | None = None  # [N, B, H, S, S] float32, if recorded
     memory_attention_weights: tf.Tensor | None = None  # [N, B, H, T, S] float32, if recorded
-    ponder_cost: tf.Tensor | None = None  # like ponder_times
-    # In training, per layer: float32 [B, W], or () if the layer has no auxiliary loss. See
-    # `TransformerLayer`.
+    ponder_cost: tf.Tensor | None = None  # shape of ponder_times
+    # In training, this tuple has one entry per layer: float32 [B, W], or () if the layer has no
+    # auxiliary loss. See `TransformerLayer`.
     auxiliary_loss_stats: tuple = ()
-    # In training, if the loss uses the states of several steps.
+    # Set in training if the loss uses the states of several steps.
     steps: SupervisedSteps | None = None
 
 
@@ -47,15 +50,15 @@ class Depth(state_layer.StateLayer):
 
     - `forward` computes all positions at once.
     - Decoding computes a few positions at a time: `start_cache` returns an empty cache, and
-      `extend` takes the next positions through all steps. They attend to the positions before them
-      through the cache. Both ways give a position the same output.
+      `extend` takes the next positions through all steps. The new positions attend to earlier
+      positions through the cache. `forward` and `extend` give a position the same output.
     - `move_columns` enlarges a cache, or removes columns from it.
 
     A subclass implements `forward` and `extend`. The other methods delegate to `inner`.
     """
 
-    # Names of attributes that are layers or None. They are built in this order, with the state's
-    # shape.
+    # Names of attributes that are layers or None. `build` builds these layers in this order, with
+    # the shape of the state.
     layer_attributes: tuple[str, ...] = ("block",)
     num_steps = 1  # how many times the block is applied
     timing: Any = None  # a `StepTimingSignal`, if steps have signals
@@ -89,7 +92,7 @@ class Depth(state_layer.StateLayer):
 
     @property
     def rule(self) -> halting.Rule | None:
-        """The `halting.Rule` of an adaptive recurrence; None without one."""
+        """The `halting.Rule` of an adaptive recurrence. None for other depth layers."""
         return None
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
@@ -99,13 +102,13 @@ class Depth(state_layer.StateLayer):
         return tuple(cache_lib.start(part, size, steps, self.compute_dtype) for part in widths)
 
     def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
-        """Return a cache whose columns are selected from those of another cache.
+        """Return a cache with columns copied from another cache.
 
         Args:
-            cache: what `start_cache` or `extend` returned.
-            size: `CacheSize` of this cache.
+            cache: the other cache, returned by `start_cache` or `extend`.
+            size: `CacheSize` of `cache`.
             order: int32 [B, C']. For each new column, the index of the old column to copy. If
-                `cache_order_matters`, the caller must leave existing columns where they are.
+                `cache_order_matters` is True, the caller must not move existing columns.
         """
         return tuple(
             cache_lib.gather_columns(part, widths, size, order)
@@ -113,7 +116,7 @@ class Depth(state_layer.StateLayer):
         )
 
     def _cache_widths(self) -> tuple:
-        """Return what the cache stores, per layer and for the signals. See `cache.start`."""
+        """Return the widths of the stores of each layer and of the signals. See `cache.start`."""
         signal_widths = () if self.timing is None else (self.timing.cache_widths(),)
         return (*self.block.cache_widths(), *signal_widths)
 
@@ -126,11 +129,11 @@ class Depth(state_layer.StateLayer):
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
-        """Compute the columns of a window, which attend to earlier columns in the cache.
+        """Compute the columns of a window. They attend to earlier columns in the cache.
 
         Args:
             state: float tensor [B, Q, D], the state of the window's columns before the first step.
-            cache: what `start_cache` or `extend` returned.
+            cache: the cache that `start_cache` or the previous `extend` returned.
             window: `Window` of Q columns.
             memory: as in `forward`.
 
@@ -140,14 +143,15 @@ class Depth(state_layer.StateLayer):
         raise NotImplementedError
 
     def check_steps(self, num_steps: int | None) -> None:
-        """Check the number of steps of a forward pass; for adaptive models, the maximum.
+        """Check the number of steps of a forward pass.
 
         Args:
-            num_steps: int. None: the number for which the model was made.
+            num_steps: int, the number of steps; in adaptive models, the maximum number. None
+                selects the number for which the model was made, which is always valid.
 
         Raises:
-            ValueError: if there is no recurrence, or if there are learned weights for each step
-                and not enough of them.
+            ValueError: if the depth layer has no recurrence, or if the layer has learned weights
+                for each step and these weights do not allow `num_steps` steps.
         """
         if self.timing is not None:
             self.timing.check_steps(num_steps)
@@ -195,13 +199,13 @@ class DepthWrapper(Depth):
         return self.inner.move_columns(cache, size, order)
 
 
-# Records. A loop can record the states of its steps, for a loss that uses all of them, and the
-# attention weights, for inspection. It carries the records in its state; without recording it
-# carries (), which costs nothing.
+# Records. A loop can record the states of its steps, for a loss that uses all of these states. It
+# can also record the attention weights, for inspection. The loop state contains the records. If
+# nothing is recorded, it contains () instead, which costs nothing.
 
 
 class StepRecord(NamedTuple):
-    """The states and weights of the steps so far, in a loop state; entry 0 is empty."""
+    """The states and weights of the steps that a loop has taken; entry 0 is unused."""
 
     states: tf.TensorArray
     weights: tf.TensorArray
@@ -242,14 +246,14 @@ def _tensor_array(first, max_steps):
     ).write(0, first)
 
 
-# The attention weights so far, as part of a loop state: one array with one entry per step and
-# layer, each [B, H, S, S] float32. A decoder has a second array for the attention to the memory,
-# [B, H, T, S]. It is () if nothing is recorded.
+# The recorded attention weights, as part of a loop state. An encoder has one array, with one entry
+# [B, H, S, S] float32 per step and layer. A decoder has a second array for the attention to the
+# memory, with entries [B, H, T, S]. If nothing is recorded, the tuple is empty.
 AttentionRecord = tuple[tf.TensorArray, ...]
 
 
 def start_attention_record(enabled: bool | None, memory: Any) -> AttentionRecord:
-    """Return an empty record; () unless `enabled`. `memory` is None in an encoder."""
+    """Return an empty record, or () if `enabled` is False. `memory` is None in an encoder."""
     if not enabled:
         return ()
     return (_weights_array(), _weights_array()) if memory else (_weights_array(),)
@@ -276,7 +280,7 @@ def stack_attention_record(
 ) -> tuple[tf.Tensor | None, tf.Tensor | None]:
     """Return (attention [N, B, H, S, S], memory attention [N, B, H, T, S]).
 
-    Each is None if it was not recorded.
+    An element is None if the record does not contain these weights.
     """
     attention, memory_attention, *_ = (*(array.stack() for array in record), None, None)
     return attention, memory_attention

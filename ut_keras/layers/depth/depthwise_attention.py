@@ -19,16 +19,16 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence, dense.WithKernels):
         M_0 = H_0, M_t = H_t;   x_t = sum over j < t - 1 of softmax(W (M_j + E_j) + b) · (M_j + E_j)
         H_t = Block(x_t + P_t),   t = 1 .. N
 
-    This follows T2T, with two surprising properties. First, the softmax is over the channels, not
-    over the steps; with `per_element=False` it is over a single value, so each weight is 1. Second,
-    step t does not read the state of step t - 1: the first step starts from zeros, the second step
-    is the first to read the input H_0, and no step reads the states of the last two steps.
+    This follows T2T, and has two surprising properties. First, the softmax is over the channels
+    instead of over the steps. With `per_element=False` there is a single channel, so each weight is
+    1. Second, step t does not read the state H_{t-1} before it. The first step starts from zeros,
+    the second step reads only the input H_0, and no step reads H_{N-1} or H_N.
 
     Args:
         block, timing, num_steps: as in `Recurrence`.
         depth_embedding: bool. Whether to add E, a learned vector per step.
-        per_element: bool. True: one weight per channel. False: one weight for all channels. T2T
-            calls it `dwa_elements`.
+        per_element: bool. True: one weight per channel. False: one weight for all channels. T2T's
+            name of this option is `dwa_elements`.
         kernel_initializer: Keras initializer of W.
 
     Call arguments and returns: as in `Recurrence`.
@@ -67,7 +67,7 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence, dense.WithKernels):
         return (tf.zeros_like(state, tf.float32),)
 
     def take_step(self, loop: RecurrenceState, constants: Constants) -> StepOutput:
-        # x_t is a prefix of one sum: each step adds one state to the sum of the step before it.
+        # Each step adds one weighted state to the sum that the previous step read.
         (total,) = loop.carried  # float32 [B, S, D], the sum over M_0 .. M_{t-2}
         result = constants.transform(tf.cast(total, loop.state.dtype), loop.step)
         total += tf.cast(self._weighted(loop.state, loop.step), tf.float32)

@@ -24,17 +24,20 @@ class RecurrenceState(NamedTuple):
 
     step: tf.Tensor  # int32 scalar t, from 0
     state: tf.Tensor  # [B, S, D], H_t in the paper
-    carried: tuple  # further tensors that a subclass carries; () in the simplest variant
-    stores: tuple  # of a cache: one dict per layer and one for the signals; () without a cache
-    attention_record: tuple  # `AttentionRecord`; () if attention weights are not recorded
-    auxiliary_loss_stats: tuple = ()  # one entry per layer; () except in training
-    step_record: tuple = ()  # `StepRecord`; () if the loss uses only the last state
+    # Further tensors that a subclass carries from step to step. Empty in `BasicRecurrence`.
+    carried: tuple
+    # The stores of the cache: one dict per layer and one for the signals. Empty without a cache.
+    stores: tuple
+    attention_record: tuple  # `AttentionRecord`. Empty if attention weights are not recorded.
+    auxiliary_loss_stats: tuple = ()  # In training, one entry per layer. Empty at inference.
+    step_record: tuple = ()  # `StepRecord`. Empty if the loss uses only the last state.
 
 
 class Constants(NamedTuple):
     """The values that are the same at every step."""
 
-    transform: Callable  # (x [B, S, D], step) -> `BlockOutput`; applies injection, signals, block
+    # Function (x [B, S, D], step) -> `BlockOutput` that applies injection, signals and block.
+    transform: Callable
     inputs: tf.Tensor  # [B, S, D], H_0
     padding_mask: tf.Tensor | None  # bool [B, S], True at real tokens
     training: bool | None
@@ -57,8 +60,8 @@ class InputInjection(Layer):
 
     The block is residual: it adds to its input. Because g < 1, earlier additions fade. If the size
     of each addition is bounded, the state is bounded for any number of steps. If H_{t-1} and H_0
-    are independent and have the same variance, X_t has this variance, too. With g = 1, H_t would
-    contain H_0 t times.
+    are independent and have the same variance, X_t also has this variance. With g = 1, H_t would
+    contain t copies of H_0.
 
     Call arguments:
         state: float tensor [B, S, D], H_{t-1}.
@@ -67,8 +70,8 @@ class InputInjection(Layer):
     Returns:
         float tensor [B, S, D].
 
-    References: Geiping et al. 2025, Scaling up Test-Time Compute with Latent Reasoning, which uses
-        a learned linear map of both instead.
+    References: Geiping et al. 2025, Scaling up Test-Time Compute with Latent Reasoning. That paper
+        combines H_{t-1} and H_0 by a learned linear map instead.
     """
 
     def call(self, state: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
@@ -106,21 +109,21 @@ class Recurrence(depth.Depth):
         block: a `TransformerBlock`. Every step applies the same block.
         timing: a `StepTimingSignal`. It adds the position and step signal P_t.
         num_steps: int N.
-        injection: an `InputInjection`, which adds the input of the first step to every step. None:
-            only the first step sees the input.
-        steps_sampling: "uniform": training samples the number of steps, see `StepSampling`. None:
-            training takes N steps, as inference does.
-        supervised_every: int k. 0: the training loss is L(H_N). Otherwise it is the mean of the
-            losses after every k-th step and after the last step, as if each of them were the last
-            step (deep supervision):
+        injection: an `InputInjection`, which adds the input of the first step to every step. With
+            None, only the first step reads the input.
+        steps_sampling: "uniform" or None. With "uniform", training samples the number of steps, see
+            `StepSampling`. With None, training takes N steps, as inference does.
+        supervised_every: int k. If k = 0, the training loss is L(H_N), where L(H) is the loss of
+            the predictions from the state H. Otherwise the training loss is the mean of the losses
+            after every k-th step and after the last step (deep supervision):
 
                 loss = (L(H_k) + L(H_2k) + ... + L(H_N)) / ceil(N / k)
 
-            This computes the logits of ceil(N / k) steps at once.
+            Training computes the logits of these ceil(N / k) steps at once.
         recompute_grad: bool. Whether training keeps only the state before each step, and recomputes
             the step in the gradient, see `recompute`.
         backprop_steps: int k. In training, the gradient passes through the last k steps only, see
-            `truncation`. None: through all steps.
+            `truncation`. With None, it passes through all steps.
 
     Call arguments and returns: as `StateLayer`.
 
@@ -129,8 +132,8 @@ class Recurrence(depth.Depth):
             `backprop_steps` is not in [1, num_steps] or is combined with `supervised_every`.
 
     References: T2T `universal_transformer_util.universal_transformer_layer`. For
-        `supervised_every`: Lee et al. 2015, Deeply-Supervised Nets; there each layer has its own
-        classifier, here all steps share one.
+        `supervised_every`: Lee et al. 2015, Deeply-Supervised Nets. In that paper each layer has
+        its own classifier. Here all steps share one classifier.
     """
 
     layer_attributes: tuple[str, ...] = ("timing", "block", "injection")
@@ -252,7 +255,7 @@ class Recurrence(depth.Depth):
             initial_state: [B, S, D], H_0.
             num_steps: int, or int32 scalar.
             max_steps: int, the largest possible number of iterations.
-            layouts: with a cache, one layout for each of its stores.
+            layouts: one layout for each store of the cache. Empty without a cache.
             recomputed: `recompute.Recomputation`. Optional.
         """
 
@@ -308,8 +311,9 @@ class Recurrence(depth.Depth):
     def _record_step(self, loop, state, num_steps):
         """Write this step to the record.
 
-        Steps 1 .. k share an entry, as do k + 1 .. 2k and so on; each step overwrites the one
-        before it. So every k-th step and the last step remain.
+        Steps 1 .. k share one entry of the record, steps k + 1 .. 2k share the next entry, and so
+        on. Each step overwrites the previous step in its entry. So the record contains every k-th
+        step and the last step.
         """
         every = self.supervised_every
         weight = 1.0 / tf.cast(-(-num_steps // every), tf.float32)
@@ -378,7 +382,7 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
         "dtype": from_hparams.dtype_policy(hp),
     }
     if hp.recurrence_input_injection != "none":
-        # The other recurrences read the input or earlier states in their own ways.
+        # Each of the other recurrences has its own way to read the input or earlier states.
         if hp.recurrence_type not in ("basic", "act"):
             raise HParamError(
                 "recurrence_input_injection requires recurrence_type='basic' or 'act'. "
@@ -400,7 +404,7 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
             )
         # An encoder that a decoder attends to has no loss of its own.
         kwargs["supervised_every"] = hp.recurrence_supervised_every if side.answers else 0
-    # A recurrence of a user needs these arguments only if they are set.
+    # A user's own recurrence class must accept these arguments only if the hparams set them.
     if hp.recompute_grad:
         kwargs["recompute_grad"] = True
     if hp.recurrence_backprop_steps is not None:

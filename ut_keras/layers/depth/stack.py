@@ -21,16 +21,19 @@ class BlockOutput(NamedTuple):
     """The result of a `TransformerBlock`."""
 
     output: tf.Tensor  # [B, S, D]
-    attention_weights: tuple  # per layer [B, H, S, S] float32
-    memory_attention_weights: tuple  # per layer [B, H, T, S] float32; empty in an encoder
-    auxiliary_loss_stats: tuple = ()  # per layer, as in `LayerOutput`; () except in training
+    attention_weights: tuple  # one tensor [B, H, S, S] float32 per layer
+    # One tensor [B, H, T, S] float32 per layer. Empty in an encoder.
+    memory_attention_weights: tuple
+    # In training, one entry per layer, as in `LayerOutput`. Empty at inference.
+    auxiliary_loss_stats: tuple = ()
 
 
 def add_auxiliary_loss_stats(auxiliary_loss_stats: tuple, step: BlockOutput) -> tuple:
     """Add the `auxiliary_loss_stats` of one step to the sum of the steps before it.
 
     Args:
-        auxiliary_loss_stats: the sum so far; (), which is returned as it is, except in training.
+        auxiliary_loss_stats: the sum over the steps before this one, with one entry per layer. At
+            inference it is (), and the function returns () unchanged.
     """
     if not auxiliary_loss_stats:
         return auxiliary_loss_stats
@@ -74,7 +77,7 @@ class TransformerBlock(state_layer.StateLayer):
         return tuple(layer.project_memory(memory, attention_mask) for layer in self.layers)
 
     def cache_widths(self) -> list[Widths]:
-        """Return what a cache stores of each position, per layer. See `cache.start`."""
+        """Return the widths of each layer's stores in a cache. See `cache.start`."""
         return [layer.cache_widths() for layer in self.layers]
 
     @property
@@ -101,8 +104,8 @@ class TransformerBlock(state_layer.StateLayer):
             recompute_grad: bool. Whether the gradient recomputes each layer, see `recompute`.
 
         Returns:
-            `BlockOutput`. With `recompute_grad`, it has attention weights only if they are
-            recorded.
+            `BlockOutput`. With `recompute_grad`, it contains attention weights only if
+            `inputs.record_attention` is set.
         """
         weights, memory_weights, stats = [], [], []
         for number, layer in enumerate(self.layers):
@@ -184,8 +187,8 @@ class Stack(depth.DepthWrapper, prepostprocess.Processing):
 
     Args:
         depth: a `LayeredDepth`, `BasicRecurrence` or `AdaptiveComputationTime`.
-        preprocess_sequence: str, the sequence of the last `PrePostProcess`. In a pre-norm stack it
-            is the norm of the output, which no layer has normalized.
+        preprocess_sequence: str, the sequence of the last `PrePostProcess`. In a pre-norm stack
+            this sequence normalizes the output, because no layer has normalized it.
         **kwargs: those of `Processing`, for this `PrePostProcess`.
 
     Call arguments and returns: as `StateLayer`.

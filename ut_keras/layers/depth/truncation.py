@@ -1,23 +1,25 @@
 """Truncated backpropagation: the gradient passes through the last k steps of a recurrence only.
 
-All tensors that a loop carries from step to step are constants for the gradient, before the last k
-steps. The steps before them keep no intermediate tensors, so the memory of training depends on k
-and not on the number of steps. Random numbers are sampled as in training without truncation, and
-the output is the same.
+The gradient treats the loop state before the last k steps as a constant. Earlier steps keep no
+intermediate tensors, so the memory of training depends on k and not on the number of steps. Random
+numbers are sampled as in training without truncation, and the output is the same.
 
-- A fixed number of steps N (`without_gradient`): a first loop runs N - k steps, a second loop k.
-- Adaptive halting (`start_of_last_steps`): N is the number of steps that the batch takes, which is
-  known only when all positions have halted. So a first loop runs all N steps, and remembers its
-  state before each of its last k steps. A second loop repeats the last k steps with a gradient. It
-  samples the same random numbers, because the states of the seeds are remembered, too.
+- With a fixed number of steps N (`without_gradient`), a first loop runs N - k steps without a
+  gradient. A second loop runs the last k steps.
+- With adaptive halting (`start_of_last_steps`), the number N of steps that the batch takes is known
+  only when all positions have halted. So a first loop runs all N steps without a gradient, and
+  remembers the loop state before each of its last k steps. A second loop repeats the last k steps
+  with a gradient. The second loop samples the same random numbers, because the first loop also
+  remembers the states of the seeds.
 
-What has a gradient, in each encoder and decoder on its own:
+In each encoder and in each decoder, the following tensors have a gradient:
 
-- The weights, and the memory that a decoder attends to, as far as the last k steps use them.
-- The input H_0 only if the last k steps read it: by input injection, by a gate, or because k = N.
-- Halting probabilities of the last k steps. Those of earlier steps are constants, in the output, in
-  the remainder and in the ponder cost.
-- Auxiliary losses of the last k steps.
+- The weights, and the memory that a decoder attends to. The gradient is that of the last k steps.
+- The input H_0, but only if the last k steps read H_0: by input injection, by a gate, or because
+  k = N.
+- The halting probabilities of the last k steps. The halting probabilities of earlier steps are
+  constants in the output, in the remainder and in the ponder cost.
+- The auxiliary losses of the last k steps.
 
 References: Geiping et al. 2025, Scaling up Test-Time Compute with Latent Reasoning, section 3.3.
 """
@@ -57,10 +59,11 @@ def without_gradient(function: Callable[[], Any]) -> Any:
 
 
 def start_or_constant(is_start: tf.Tensor, start: Any, constant: Any) -> Any:
-    """Return `constant`, or `start` with its gradient if both are the state before the first step.
+    """Return `start`, with its gradient, if `is_start` is True, and otherwise `constant`.
 
     Args:
-        is_start: bool scalar, whether the gradient passes through all steps.
+        is_start: bool scalar, whether the gradient passes through all steps. If it is True,
+            `constant` has the same values as `start`.
         start: nest of tensors and TensorArrays, the loop state before the first step.
         constant: nest like `start`, the result of `without_gradient`.
     """
@@ -78,19 +81,20 @@ def start_of_last_steps(
 ) -> Any:
     """Run a loop without gradient, and return its state before the last k steps.
 
-    The random numbers of the layer are reset to this step.
+    The function also resets the random seeds of the layer to their states before these steps.
 
     Args:
         layer: the layer that takes the steps.
         loop: nest of tensors and TensorArrays, the state before the first step.
         should_continue: function from the loop state to a bool scalar.
-        take_step: function from the loop state to the next one.
+        take_step: function from a loop state to the next loop state.
         max_steps: int.
         backprop_steps: int k.
 
     Returns:
-        Nest like `loop`. Its tensors are constants for the gradient, unless all steps are among
-        the last k. Its TensorArrays have the values after the last step.
+        Nest like `loop`. Its tensors are constants for the gradient. If the loop takes at most k
+        steps, the tensors of `loop` itself are returned, with their gradient. The TensorArrays have
+        the values after the last step.
 
     Raises:
         UserError: if a step cannot be repeated, see `stateless`.
@@ -137,7 +141,7 @@ def _tensors(nest):
 
 
 def _map_tensors(function, nest):
-    """Apply a function to the tensors of a nest, in order; TensorArrays stay."""
+    """Apply a function to the tensors of a nest, in order, and leave TensorArrays unchanged."""
     return tf.nest.map_structure(
         lambda leaf: leaf if isinstance(leaf, tf.TensorArray) else function(leaf), nest
     )
