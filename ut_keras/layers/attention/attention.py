@@ -22,8 +22,8 @@ from ut_keras.ops import litert
 from ut_keras.ops import product as product_lib
 from ut_keras.ops import seed as seed_lib
 
-# Masked logits are replaced by this number. T2T adds it to them. A query that may not attend to any
-# key has the same weight for all keys.
+# The mask replaces logits by this number. T2T adds this number to the logits instead. A query that
+# may not attend to any key has the same weight for all keys.
 MASKED_LOGIT = -1e9
 
 
@@ -35,7 +35,7 @@ class KeyValue(NamedTuple):
 
 
 class Positions(NamedTuple):
-    """Positions of queries and keys, if these are not the same consecutive positions."""
+    """Positions of queries and keys, if queries and keys are not the same consecutive positions."""
 
     query: tf.Tensor  # int32 [T]
     key: tf.Tensor  # int32 [S]
@@ -56,8 +56,8 @@ class AttentionOutput(NamedTuple):
 def check_mask(attention_mask: AttentionMask | tf.Tensor | None) -> None:
     """Check that an attention mask has rank 4.
 
-    A mask [B, T, S], as Keras layers use it, would be broadcast to [1, H, T, S] if B = H, and so
-    would mask heads instead of examples.
+    Keras layers use masks [B, T, S]. If B = H, TensorFlow would broadcast such a mask to
+    [1, H, T, S]. The mask would then apply to heads instead of examples.
 
     Raises:
         ValueError: if the mask does not have rank 4.
@@ -92,7 +92,7 @@ def causal_attention_mask(length: tf.Tensor) -> tf.Tensor:
 def segment_attention_mask(query_segments: tf.Tensor, key_segments: tf.Tensor) -> tf.Tensor:
     """Return a mask, bool [B, 1, T, S], that hides all other segments.
 
-    With it, packed examples do not attend to each other.
+    With this mask, packed examples do not attend to each other.
 
     Args:
         query_segments: int [B, T], the segment of each query.
@@ -109,9 +109,9 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
 
         Attention(Q, K, V) = softmax(Q K^T / sqrt(d)) V      (Vaswani et al. 2017, eq. 1)
 
-    The method `project_key_value` computes keys and values. A recurrence in depth shares its
-    weights between the steps, so it projects the encoder's output only once, and attends to the
-    projections at every step.
+    The method `project_key_value` computes keys and values. All steps of a recurrence in depth
+    share the same weights. So the recurrence projects the encoder's output only once, and attends
+    to the projections at every step.
 
         attention = MultiHeadAttention(num_heads=2, hidden_size=8)
         result = attention(x)                               # self-attention: x is [B, T, 8]
@@ -126,26 +126,27 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         value_channels: int. Width of the values, summed over heads. Default: D.
         dropout_rate: float. Probability with which training drops an attention weight.
         dropout_broadcast_dims: ints. Axes of [B, H, T, S] that share their dropout decisions.
-        hard_attention_k: int. If positive, only the largest weights are kept. See `harden`.
-        block_size: int, at least 1. If a call does not return the weights, it always computes
-            blocks of this many positions, see `block_attention`. Default: the lengths decide.
-        max_length: int, the length of the longest sequences that are expected, see
-            `block_attention.use_blocks`. 0: unknown.
+        hard_attention_k: int. If positive, the layer keeps only the largest weights. See `harden`.
+        block_size: int, at least 1. A call that does not return the weights computes blocks of this
+            many positions, see `block_attention`. By default, the lengths of the sequences
+            determine whether the call uses blocks.
+        max_length: int, the length of the longest expected sequences, see
+            `block_attention.use_blocks`. 0 means that this length is unknown.
         kernel_initializer: Keras initializer.
 
     Call arguments:
         query: float tensor [B, T, D].
         key_value: `KeyValue` from `project_key_value`. Default: self-attention, with keys and
             values from `query`.
-        attention_mask: bool tensor [B, H, T, S], where B and H may be 1; True = may attend. Or an
-            `AttentionMask`. Optional.
+        attention_mask: `AttentionMask`, or bool tensor [B, H, T, S], where B and H may be 1. True
+            means that the query may attend to the key. Optional.
         cache: `LayerCache`. Self-attention writes the keys and values of its queries to the cache,
             and attends to the columns of the cache. Optional.
-        mask: bool [B, T], True at real positions. Self-attention attends only to these. By default
-            the mask that `Masking` or `Embedding(mask_zero=True)` attached to `query`.
-        query_mask: the same. Keras uses this name if the call has two tensors.
+        mask: bool [B, T], True at real positions. Self-attention attends only to real positions. By
+            default the mask that `Masking` or `Embedding(mask_zero=True)` attached to `query`.
+        query_mask: another name of `mask`. Keras uses this name if the call has two tensors.
         return_weights: bool. If False, the layer may compute the output by blocks, without a tensor
-            of all weights. The memory is then linear in the length. See `block_attention`.
+            of all weights. In this case its memory is linear in the length. See `block_attention`.
 
     Returns:
         `AttentionOutput`: output [B, T, D]; weights [B, H, T, S], float32, or None if
@@ -162,7 +163,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
 
     supports_masking = True
     # Whether the output depends on the positions of queries and keys, in addition to their values.
-    # Such a layer needs `Positions` when it attends to a cache.
+    # If True, the layer needs `Positions` when it attends to a cache.
     cache_order_matters = False
     # Whether the output of a query is independent of the other queries.
     queries_are_independent = True
@@ -225,7 +226,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         )
 
     def cache_widths(self) -> Widths:
-        """Return what a cache stores of each position. See `cache.start`."""
+        """Return the widths of the tensors that a cache stores per position. See `cache.start`."""
         return {
             "key": (self.num_heads, self.key_channels // self.num_heads),
             "value": (self.num_heads, self.value_channels // self.num_heads),
@@ -280,10 +281,14 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         return AttentionOutput(self.output_projection(mixed), weights if return_weights else None)
 
     def _is_plain(self, cache):
-        """Return whether `block_attention` computes what `attend` computes.
+        """Return whether a call may use `block_attention` instead of `attend`.
 
-        A subclass may override any of the methods that `attend` consists of. While decoding, there
-        is a single query, or a few. LiteRT needs the dense form.
+        The result is False in these cases:
+
+        - The class overrides a method that `attend` consists of, or `hard_attention_k` is set.
+          `block_attention` would then compute a different result.
+        - The call decodes with a cache, so there are only a few queries.
+        - TensorFlow traces the model for LiteRT, which needs the dense form.
         """
         overridden = any(
             getattr(type(self), name) is not getattr(MultiHeadAttention, name)
@@ -293,9 +298,9 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         return not (overridden or decodes or self.hard_attention_k or litert.is_traced())
 
     def _attend_without_weights(self, q, key_value, attention_mask, training):
-        """Return what `attend` returns, without the weights, computed by blocks if they are long.
+        """Return the output of `attend` [B, H, T, V / H], by blocks if the sequences are long.
 
-        Blocks sample other dropout masks than the dense form, with the same distribution.
+        Blocks and the dense form sample different dropout masks from the same distribution.
         """
         queries, keys = (
             tf.shape(x)[2] if x.shape[2] is None else x.shape[2] for x in (q, key_value.key)
@@ -318,10 +323,10 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         return block_attention.attend_by_length(q, key, value, attention_mask, dropout)
 
     def _active_columns(self, cache, attention_mask):
-        """Return `ActiveColumns` for the queries; None if all columns are active.
+        """Return `ActiveColumns` for the queries. None if all columns are active.
 
-        If neither the mask nor the layer depends on a query's position, the grid of queries is made
-        as narrow as possible.
+        If neither the mask nor the layer depends on a query's position, the result has the
+        narrowest possible grid. See `ActiveColumns.compact`.
         """
         active = cache and cache.layout.active
         same_for_queries = attention_mask is None or attention_mask.shape[2] == 1
@@ -344,7 +349,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
             key_value: `KeyValue`.
             attention_mask: as in a call.
             positions: `Positions`. None if queries and keys are the same consecutive positions, or
-                in attention to a cache whose order does not matter.
+                if the keys come from a cache and the order of its columns does not matter.
             training: bool.
 
         Returns:
@@ -372,7 +377,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         return weights
 
     def mix(self, weights: tf.Tensor, value: tf.Tensor, positions: Positions | None) -> tf.Tensor:
-        """Return the sums of the values, weighted, [B, H, T, V / H]."""
+        """Return the weighted sums of the values, [B, H, T, V / H]."""
         return product_lib.product(weights, value)
 
     def _split_heads(self, x):
@@ -440,9 +445,9 @@ def harden(weights: tf.Tensor, k: int) -> tf.Tensor:
 
         w' = max(0, w - w_(k));   w'' = w' / sum w'
 
-    So the k - 1 largest weights remain. If fewer than k weights are positive, all of these remain.
-    Equal weights count as one weight. No gradient passes through w_(k). The result is all 0 if
-    k = 1, because then w_(k) is the largest weight.
+    So the k - 1 largest weights remain. If fewer than k weights are positive, all positive weights
+    remain. Equal weights count as one weight. No gradient passes through w_(k). If k = 1, w_(k) is
+    the largest weight, so the result is all 0.
 
     Args:
         weights: float tensor [..., S], at least 0.
@@ -462,8 +467,8 @@ def harden(weights: tf.Tensor, k: int) -> tf.Tensor:
 
 
 # Decoding runs many small steps, with one query per step, or a few queries in beam search. For such
-# small tensors, oneDNN's preparations cost more than the arithmetic, so the functions below avoid
-# oneDNN's operations.
+# small tensors, the preparations of the oneDNN library cost more than the arithmetic. So the
+# functions below avoid the operations that TensorFlow runs in oneDNN.
 
 
 _MAX_UNSTACKED = 16
@@ -491,9 +496,9 @@ def make(
     layer_class: type[MultiHeadAttention] = MultiHeadAttention,
     **arguments: Any,
 ) -> MultiHeadAttention:
-    """Return the attention that the hparams describe.
+    """Return an attention layer that the hparams describe.
 
-    It is used for self-attention, and for a decoder's attention to its encoder.
+    Models use the layer for self-attention, and for a decoder's attention to its encoder.
 
     Args:
         hp: hparams.

@@ -8,24 +8,25 @@ import tensorflow as tf
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AttentionMask:
-    """Says which keys each query may attend to, in memory that is linear in the length.
+    """An attention mask whose memory is linear in the length of the sequences.
 
         mask = AttentionMask(length, length, causal=True)
         mask.dense()                                     # bool [1, 1, T, T]
         attention(x, attention_mask=mask)
 
-    It replaces a mask tensor in the calls of `MultiHeadAttention` and in `StepInputs`. TensorFlow's
-    functions, `&` and `|` convert it to the tensor `dense()`. A query may attend to a key if all
-    conditions that are given allow it.
+    Calls of `MultiHeadAttention` and `StepInputs` accept an `AttentionMask` instead of a mask
+    tensor. TensorFlow's functions and the operators `&` and `|` convert it to the tensor `dense()`.
+    A query may attend to a key if `causal`, `key_mask` and `segments` all allow it.
 
     Args:
         queries: int or int32 scalar T.
         keys: int or int32 scalar S.
-        causal: bool. Whether a query attends to no later position. It requires T = S.
+        causal: bool. Whether a query attends only to itself and earlier positions. Requires T = S.
         key_mask: bool [B, S], True at the keys that all queries may attend to. Optional.
         segments: (int [B, T], int [B, S]). A query attends only to the keys of its own segment.
             Optional.
-        if_short: from `with_dense_if`.
+        if_short: bool tensor, the result of `dense()`; empty if the sequences are long. Only
+            `with_dense_if` sets it.
     """
 
     queries: Any
@@ -36,10 +37,10 @@ class AttentionMask:
     if_short: tf.Tensor | None = None
 
     def with_dense_if(self, is_short: tf.Tensor) -> "AttentionMask":
-        """Return a mask with the result of `dense()` in `if_short`, if `is_short`.
+        """Return a mask that stores the result of `dense()` if `is_short` is True.
 
-        A loop over steps then computes it only once. If the sequences are long, `if_short` is
-        empty.
+        So a loop over steps computes the dense mask only once. The attribute `if_short` has the
+        dense mask. If the sequences are long, `if_short` is empty.
         """
         queries, keys = (tf.where(is_short, n, 0) for n in (self.queries, self.keys))
         key_mask, segments = self.key_mask, self.segments
@@ -87,13 +88,14 @@ class AttentionMask:
 
 
 class Conditions(NamedTuple):
-    """The conditions of a mask, for an attention that never needs all of its entries at once."""
+    """The conditions of a mask, for an attention that never needs the complete mask at once."""
 
     causal: bool = False
     key_mask: tf.Tensor | None = None  # bool [B or 1, H or 1, S]
     segments: Any = None  # as in `AttentionMask`
     tensor: tf.Tensor | None = None  # bool [B or 1, H or 1, T, S]
-    # bool [B or 1, H or 1, T or 1]: queries that may attend to any key. None: all may.
+    # bool [B or 1, H or 1, T or 1], True for queries that may attend to at least one key. None if
+    # every query may attend to at least one key.
     alive: tf.Tensor | None = None
 
 

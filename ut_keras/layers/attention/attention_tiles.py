@@ -12,10 +12,10 @@ from ut_keras.layers.attention.attention_mask import AttentionMask
 from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.ops.product import product
 
-# Masked logits are replaced by this number, as in `attention`.
+# The mask replaces logits by this number, as in the module `attention`.
 MASKED_LOGIT = -1e9
-# A tile contains all examples of a batch if it then has at most this many weights, and otherwise a
-# single example.
+# A tile contains all examples of a batch if the tile has at most this many weights in this case.
+# Otherwise a tile contains a single example.
 _MAX_TILE = 2**21
 _SMALLEST = -3e38  # the largest logit before the first tile
 # Sizes of blocks are multiples of this number, so that products are fast.
@@ -23,15 +23,16 @@ _MULTIPLE = 16
 
 
 class WeightsDropout(NamedTuple):
-    """Says how attention weights are dropped."""
+    """The settings of the dropout of attention weights."""
 
     rate: float
     seed: tf.Tensor  # int32 [2]
-    shared_axes: tuple[int, ...] = ()  # axes of [B, H, T, S] that share their decisions
+    # Axes of [B, H, T, S] along which all weights share one dropout decision.
+    shared_axes: tuple[int, ...] = ()
 
     @property
     def axes(self) -> set[int]:
-        """The shared axes, at least 0."""
+        """The shared axes as non-negative numbers."""
         return {axis % 4 for axis in self.shared_axes}
 
 
@@ -44,9 +45,9 @@ class _Softmax(NamedTuple):
 
 
 class _Blocks(NamedTuple):
-    """The division of a length into blocks of equal sizes, of which the last one is padded."""
+    """The division of a length into blocks of equal size. The last block is padded."""
 
-    length: Any  # int or int32 scalar, as the other fields
+    length: Any  # int or int32 scalar, like the other fields
     size: Any
     count: Any
 
@@ -106,8 +107,9 @@ class Tiles:
             query, key = (x[:, tf.newaxis, :, tf.newaxis] for x in self.segments)
             self.segment_blocks = self._split(query, self.queries), self._split(key, self.keys)
         if dropout is not None:
-            # A new seed per call, to which tiles add their numbers. The generator's next seeds are
-            # consecutive, so these sums must not start from the generator's own seed.
+            # Each tile adds its number to a seed. The seeds of a generator are consecutive. So if a
+            # tile added its number to the seed of the generator, the sum could be equal to the seed
+            # of a later call. Therefore each call samples a new seed from the generator's seed.
             self.seed = tf.random.stateless_uniform([2], dropout.seed, None, None, tf.int32)
 
     @property
@@ -128,7 +130,7 @@ class Tiles:
         return tf.broadcast_to(x, shape)[..., tf.newaxis]
 
     def _query_blocks(self, normalizer=None):
-        """Return blocks of queries with additional columns, see `_key_blocks`."""
+        """Return blocks of queries with additional columns. See `_key_blocks`."""
         q, ones = self.q, tf.ones_like(self.q[..., :1])
         columns = []
         if self.alive is not None:
@@ -142,8 +144,9 @@ class Tiles:
     def _key_blocks(self, subtracts_normalizer=False):
         """Return blocks of keys with additional columns.
 
-        The products with the columns of the queries add the masks of keys and of padding to the
-        logits, and subtract the normalizers. This costs less than operations on the logits.
+        The matrix product multiplies these columns with the additional columns of the queries. This
+        adds the masks of keys and of padding to the logits, and subtracts the normalizers. It costs
+        less than separate operations on the logits.
         """
         key = _pad(self.key, self.keys)
         ones = tf.ones_like(key[..., :1])
@@ -181,7 +184,10 @@ class Tiles:
     # Tiles.
 
     def _logits(self, q_block, key_block, at, diagonal):
-        """Return the masked logits of a tile; `at` is (group, block of queries, of keys)."""
+        """Return the masked logits of a tile.
+
+        `at` is (index of the group, index of the block of queries, index of the block of keys).
+        """
         logits = tf.cast(product(q_block, key_block, transpose=True), self.accumulator)
         mask = self._mask(at, diagonal)
         return logits if mask is None else tf.where(mask, logits, MASKED_LOGIT)
@@ -218,7 +224,7 @@ class Tiles:
         return tf.slice(self.padded_tensor, begin, size)
 
     def _keep(self, at):
-        """Return which weights of a tile dropout keeps, as float, or None without dropout."""
+        """Return a float mask of the weights of a tile that dropout keeps. None without dropout."""
         if self.dropout is None:
             return None
         shared = self.dropout.axes
@@ -291,7 +297,7 @@ class Tiles:
         """Return the gradients of q, key and value."""
         self._pad_tensor()
         normalizer = tf.identity(normalizer)
-        normalizer.set_shape([None, None, None, 1])  # a branch of a graph has lost the size
+        normalizer.set_shape([None, None, None, 1])  # the size is unknown after a `tf.cond`
         folds_mean = self.folds and self.dropout is None
         mean = tf.reduce_sum(
             tf.cast(upstream, self.accumulator) * tf.cast(output, self.accumulator),
@@ -388,13 +394,14 @@ class Tiles:
 
     @property
     def _scale(self):
-        """The factor of the weights that dropout keeps."""
+        """The factor by which dropout multiplies the weights that it keeps."""
         return 1.0 if self.dropout is None else dropout_lib.scale(self.dropout.rate)
 
     def _attends_to_all(self, group, i):
-        """Return whether a block of queries needs keys after it, in causal attention.
+        """Return whether a block of queries attends to all keys, although attention is causal.
 
-        It does if one of its queries may not attend to any key.
+        This is the case if a query of the block may not attend to any key, because such a query has
+        the same weight for all keys.
         """
         if self.alive_blocks is None:
             return False
@@ -402,7 +409,10 @@ class Tiles:
         return ~tf.reduce_all(alive)
 
     def _first_that_attends_to_all(self, group):
-        """Return the first block of queries that needs keys after it; their number if none does."""
+        """Return the index of the first block of queries that attends to all keys.
+
+        If there is no such block, return the number of blocks of queries.
+        """
         if self.alive_blocks is None:
             return self.queries.count
         alive = tf.reduce_all(self.alive_blocks, axis=[1, 2, 3, 4])
@@ -432,7 +442,8 @@ def _loop(start, end, body, state):
         return number + 1, type(state)(*new) if hasattr(state, "_fields") else new
 
     start = tf.convert_to_tensor(start)
-    # One iteration at a time: several at once would need the memory of several tiles.
+    # The loop runs one iteration at a time, because parallel iterations would need the memory of
+    # several tiles.
     return tf.while_loop(
         lambda number, _: number < end, step, (start, state), parallel_iterations=1
     )[1]

@@ -3,15 +3,16 @@
     if use_blocks(queries, keys):
         mixed = attend(q, key, value, mask, dropout)
 
-The weights [B, H, T, S] are never stored. Queries and keys are divided into blocks, and a loop
-computes the weights of one pair of blocks, a tile, at a time. The softmax over all keys of a query
-is updated from tile to tile (online softmax):
+The weights [B, H, T, S] are never stored. Queries and keys are divided into blocks. A tile is the
+pair of a block of queries and a block of keys. A loop computes the weights of one tile at a time.
+Every tile updates the softmax over all keys of a query (online softmax):
 
     m' = max(m, max_j s_j);   l' = l e^(m - m') + sum_j e^(s_j - m')
     o' = o e^(m - m') + sum_j e^(s_j - m') v_j;   output = o / l           (Rabe and Staats 2021)
 
-The gradient keeps q, key, value, the output o and L = m + log l, [B, H, T]. It computes the weights
-p_ij = e^(s_ij - L_i) of each tile again, and samples the same dropout mask again:
+The forward pass keeps q, key, value, the output o and the normalizers L = m + log l, [B, H, T], for
+the gradient. The gradient computes the weights p_ij = e^(s_ij - L_i) of each tile again, and
+samples the same dropout mask again:
 
     dv_j = sum_i p_ij do_i;   ds_ij = p_ij (do_i v_j - do_i o_i)           (Dao et al. 2022, app. B)
     dq_i = sum_j ds_ij k_j;   dk_j = sum_i ds_ij q_i
@@ -37,22 +38,24 @@ from ut_keras.ops.product import product
 
 # Blocks have at most this many positions, so that a tile of a few heads fits into a CPU's cache.
 BLOCK_SIZE = 256
-# Products of the numbers of queries and keys from which blocks are used.
+# Attention uses blocks if the number of queries times the number of keys is at least this number.
 _LEAST_PAIRS = {"causal": 768**2, "full": 1024**2}
 
 
 def use_blocks(queries: Any, keys: Any, causal: bool = False, max_length: int = 0) -> Any:
     """Return whether attention is computed by blocks.
 
-    In a causal attention, blocks save half of the arithmetic. The gradient computes one product
-    more than that of the dense form. So a causal attention uses blocks at shorter lengths.
+    The gradient of the blocks computes one matrix product more than the gradient of the dense form.
+    In a causal attention, blocks also save half of the arithmetic. So a causal attention uses
+    blocks at shorter lengths.
 
     Args:
         queries: int or int32 scalar T.
         keys: int or int32 scalar S.
         causal: bool. Whether tiles are skipped because of a causal mask.
-        max_length: int, the length of the longest sequences that are expected; 0: unknown. It is
-            used only if a length is a tensor: a graph for short sequences has no second form.
+        max_length: int, the length of the longest expected sequences. 0 means that this length is
+            unknown. The function reads `max_length` only if a length is a tensor. If `max_length`
+            is short, the graph contains only the dense form.
 
     Returns:
         bool if both lengths are ints or `max_length` is short; otherwise a bool scalar tensor.
@@ -69,7 +72,7 @@ def prepare_mask(mask: AttentionMask, block_size: int | None = None, max_length:
 
     Args:
         mask: `AttentionMask`.
-        block_size: int, if attention always uses blocks.
+        block_size: int. If it is not None, attention always uses blocks.
         max_length: int, as for `use_blocks`.
 
     Returns:
@@ -95,8 +98,9 @@ def attend(
         q: float [B, H, T, d], the scaled queries.
         key: float [B, H, S, d].
         value: float [B, H, S, c].
-        mask: `AttentionMask`, or bool tensor [B, H, T, S] whose axes may be 1. True = may attend.
-        dropout: `WeightsDropout`; None: no dropout.
+        mask: `AttentionMask`, or bool tensor [B, H, T, S] whose axes may have size 1. True means
+            that the query may attend to the key.
+        dropout: `WeightsDropout`. None disables dropout.
         block_size: int, at least 1. Default: `BLOCK_SIZE`.
 
     Returns:
@@ -111,7 +115,7 @@ def attend(
         output, normalizer = make().forward()
 
         def gradient(upstream):
-            # A new object: the gradient divides its inputs into blocks again, so that the forward
+            # The gradient divides its inputs into blocks again, in a new object. So the forward
             # pass need not keep the blocks.
             return make().backward(output, normalizer, upstream)
 
@@ -127,7 +131,7 @@ def attend_by_length(
     mask: AttentionMask | tf.Tensor | None = None,
     dropout: WeightsDropout | None = None,
 ) -> tf.Tensor:
-    """Compute attention densely or by blocks, as `use_blocks` decides when the graph runs.
+    """Compute attention densely or by blocks. `use_blocks` decides when the graph runs.
 
     Arguments and returns: as for `attend`.
     """
@@ -138,9 +142,9 @@ def attend_by_length(
         dense = functools.partial(_Dense, q, key, value, mask, dropout)
 
         def branch():
-            # XLA compiles only the branch that runs, because the lengths are constants there. The
-            # gradient computes the number again: a number from the forward pass of a loop would
-            # not be a constant.
+            # In XLA the lengths are constants, so XLA compiles only the branch that runs. The
+            # gradient computes `blocks` again, because a value that comes from the forward pass of
+            # a loop is not a constant.
             blocks = use_blocks(tf.shape(q)[2], tf.shape(key)[2], _is_causal(mask))
             return tf.cast(blocks, tf.int32)
 
@@ -185,7 +189,10 @@ class _Dense:
         self.mask = mask
 
     def forward(self):
-        """Return (output, nothing, weights, factors of the weights); the last three are saved."""
+        """Return (output, empty tensor, weights, mask of the weights that dropout keeps).
+
+        The empty tensor has the place of the normalizers, which only blocks compute.
+        """
         logits = tf.cast(product(self.q, self.key, transpose=True), tf.float32)
         if self.mask is not None:
             logits = tf.where(self.mask, logits, attention_tiles.MASKED_LOGIT)

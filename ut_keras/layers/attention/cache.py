@@ -1,15 +1,16 @@
-"""Decoding caches: values of earlier positions that are not computed again.
+"""Decoding caches store the values of earlier positions, which decoding need not compute again.
 
-A cache has columns. With K beams, column c belongs to position c // K of beam c % K. The search
-never copies the columns of a beam when it reorders beams. Instead, it stores the ancestors of each
-beam: the beam from which it descends, at every earlier position. A beam attends only to the columns
-of its ancestors. So one matrix product of queries and keys serves all beams of an example.
+A cache has columns. With K beams, column c belongs to position c // K of beam c % K. When the
+search reorders beams, it does not copy their columns. Instead, the search stores the ancestors of
+each beam: for every earlier position, the beam from which this beam descends. A beam attends only
+to the columns of its ancestors. So one matrix product of queries and keys serves all beams of an
+example.
 
 The search makes a cache longer with `gather_columns`. If no layer depends on the order of the
 columns, `decoding.prefix` prunes the columns that are not an ancestor of any beam.
 
     stores        {"key": [N · B · H · C, K / H], "value": …} for each layer; N recurrence steps
-    `Window`      the columns that a forward pass computes, and the columns they may attend to
+    `Window`      the columns that a forward pass computes, and the columns that they may attend to
     `Layout`      the rows of these columns in the stores of a layer
     `LayerCache`  the stores of one layer at one step, with methods for its sublayers
 """
@@ -44,10 +45,12 @@ class Window(NamedTuple):
     columns: tf.Tensor  # int32 [Q]
     positions: tf.Tensor  # int32 [Q]
     size: CacheSize
-    ancestors: tf.Tensor | None  # int32 [B, Q, L], a beam for each position; None for K = 1
-    attention_mask: tf.Tensor | None  # bool, broadcastable to [B, H, Q, C], True = may attend
-    covers_all: bool = False  # whether these are all columns of the cache, in order
-    in_order: bool = True  # whether the cache's columns are in the order of their positions
+    # int32 [B, Q, L]: for each column, the beam of its ancestor at every position. None if K = 1.
+    ancestors: tf.Tensor | None
+    # bool, broadcastable to [B, H, Q, C]. True means that the query may attend to the column.
+    attention_mask: tf.Tensor | None
+    covers_all: bool = False  # whether the window has all columns of the cache, in order
+    in_order: bool = True  # whether the columns of the cache are in the order of their positions
 
     def single(self, index: int) -> "Window":
         """Return the window of one column, without an attention mask.
@@ -66,9 +69,9 @@ def window(columns: tf.Tensor, size: CacheSize, ancestors: Any = None) -> Window
     Args:
         columns: int32 [Q].
         size: `CacheSize`, with K beams.
-        ancestors: int32 [B, Q, L], required if K > 1. The ancestors of each column: a beam for each
-            position. At the column's own position, this is its own beam. The values at later
-            positions are not used.
+        ancestors: int32 [B, Q, L], required if K > 1. For each column, the beam of its ancestor at
+            every position. At the column's own position, the ancestor is the column's own beam.
+            Values at later positions have no effect.
     """
     if size.beams == 1:
         mask = tf.range(size.columns)[tf.newaxis] <= columns[:, tf.newaxis]  # [Q, C]
@@ -87,8 +90,8 @@ def start(
     """Return empty stores for one layer and N steps.
 
     Args:
-        widths: dict from the name of a store to (G, W): the number of groups (heads) and the width
-            of each group that the store has for a column.
+        widths: dict from the name of a store to (G, W). For each column, the store has G groups
+            (heads) of width W.
         size: `CacheSize`.
         num_steps: int N.
         dtype: dtype of the stores.
@@ -105,7 +108,7 @@ def start(
 def gather_columns(
     stores: Stores, widths: Widths, size: CacheSize, order: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """Return stores of a layer that consist of given columns of its stores.
+    """Return new stores of a layer, with columns copied from its stores in a given order.
 
     Args:
         stores: dict from name to tensor [N · B · G · C, W].
@@ -127,10 +130,10 @@ def gather_columns(
 
 
 class ActiveColumns(NamedTuple):
-    """The R columns of a window that are still computed.
+    """The R columns of a window that a step still computes.
 
-    They may differ between examples. States of these columns have the shape [1, R, D] instead of
-    [B, Q, D].
+    Each example may have different active columns. The states of the active columns have the shape
+    [1, R, D] instead of [B, Q, D].
     """
 
     index: tf.Tensor  # int32 [R, 2]: example, index of the column in the window
@@ -173,9 +176,10 @@ class ActiveColumns(NamedTuple):
         return rows
 
     def _is_full(self):
-        """Return whether all columns are active, so that a reshape suffices.
+        """Return whether all columns are active.
 
-        In the first step, this is usually the case.
+        If so, `scatter` and `gather` only reshape. In the first step, usually all columns are
+        active.
         """
         return tf.shape(self.index)[0] == self.grid[0] * self.grid[1]
 
@@ -183,12 +187,12 @@ class ActiveColumns(NamedTuple):
 class Layout:
     """The rows of a window's columns in the stores of one layer.
 
-    A layout is the same at all steps. So make it outside of the loop over steps.
+    A layout is the same at all steps. So create it outside of the loop over steps.
 
     Args:
         widths: as in `start`.
         window: `Window`.
-        active: `ActiveColumns`, if only some columns are computed. Optional.
+        active: `ActiveColumns`, if the step computes only some columns. Optional.
     """
 
     def __init__(self, widths: Widths, window: Window, active: ActiveColumns | None = None) -> None:
@@ -221,7 +225,7 @@ class Layout:
 class LayerCache:
     """The stores of one layer at one step.
 
-    The sublayers read and write it during a forward pass. After the pass, the attribute `stores`
+    The sublayers read and write this object during a step. After the step, the attribute `stores`
     has the new tensors.
 
     Args:
@@ -273,7 +277,8 @@ class LayerCache:
         """Return the stored values of the `count` positions before each column.
 
         Returns:
-            Tensor [B, Q, count, W], in ascending order of positions, and 0 at negative positions.
+            Tensor [B, Q, count, W], in ascending order of positions. Negative positions have the
+            value 0.
         """
         window = self.window
         kept = self.read(name)[:, 0]  # [B, C, W]
@@ -304,9 +309,9 @@ def writable_zeros(shape: Sequence[Any], dtype: tf.DType | str) -> tf.Tensor:
 def write_in_place(x: tf.Tensor, indices: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     """Write rows of a tensor in place, and return the tensor.
 
-    A functional update in a loop would copy the complete tensor, because the loop also reads it.
-    The in-place update is safe here: no operation uses a row before the row is written. It has no
-    gradient.
+    A functional update in a loop would copy the complete tensor, because the loop also reads the
+    tensor. The in-place update is safe here, because no operation uses a row before
+    `write_in_place` writes the row. The update has no gradient.
 
     Args:
         x: tensor from `writable_zeros`.

@@ -25,23 +25,23 @@ class GeometricAttention(attention.MultiHeadAttention):
         r_ij = a_i for j < i, b_i for j > i;   [a_i; b_i] = V x_i + c
 
     If two keys have the same distance from the query, the key after the query (j > i) counts as the
-    nearer one. Each head has its own u and c, which are initialized with 0. V x is part of the
+    nearer key. Each head has its own u and c, which are initialized with 0. V x is part of the
     projection of the queries. If a query may not attend to any key, as at the first position of a
-    decoder, all its w are 0. The authors' code has further learned factors. They are omitted here,
-    because V and the projections can represent them.
+    decoder, all weights w of this query are 0. The authors' code has further learned factors. This
+    layer omits them, because V and the projections can represent these factors.
 
     Args:
-        normalize_score: bool. Whether to divide the w by their sum. Otherwise the w of a query sum
-            to the probability that any key matches.
+        normalize_score: bool. Whether to divide the weights w of a query by their sum. If False,
+            the sum of these weights is the probability that at least one key matches.
         drop_keys: bool. Whether dropout is applied to the channels of the keys, before the product
             with the queries, instead of to the weights.
         *args, **kwargs: as for `MultiHeadAttention`, except for hard_attention_k.
 
     Call arguments and returns: as `MultiHeadAttention`, for self-attention only.
 
-    References: Csordás et al. 2022, The Neural Data Router; its code, github.com/RobertCsordas/ndr,
-        layers/transformer/direction_sensitive_geometric.py, which drops keys. The authors' runs on
-        tables do not normalize the weights
+    References: Csordás et al. 2022, The Neural Data Router. The authors' code,
+        github.com/RobertCsordas/ndr, layers/transformer/direction_sensitive_geometric.py, drops
+        keys. The authors' runs on tables do not normalize the weights
         (sweeps/transformer_control_flow/ctl_ndr_geometric.yaml, `norm_att: 0`).
     """
 
@@ -64,7 +64,7 @@ class GeometricAttention(attention.MultiHeadAttention):
         )
 
     def _projection(self, units, name, input_size):
-        """Make a projection. Queries have two more channels in each head, V x."""
+        """Return a projection. For queries, each head has two more channels, which are V x."""
         more = 2 * self.num_heads if name == "q" else 0
         return super()._projection(units + more, name, input_size)
 
@@ -77,8 +77,8 @@ class GeometricAttention(attention.MultiHeadAttention):
         training: bool | None,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         size = self.key_channels // self.num_heads
-        # `tf.split` has a faster gradient than two slices, whose gradients are zero-padded and
-        # added.
+        # `tf.split` has a faster gradient than two slices. The gradients of two slices would be
+        # padded with zeros and added.
         q, direction = tf.split(q, [size, 2], axis=-1)
         keys = key_value.key
         if self.drop_keys:
@@ -106,9 +106,9 @@ class GeometricAttention(attention.MultiHeadAttention):
     def _sum_over_nearer(self, log_no_match, positions, distances):
         """Sum `log_no_match` [B, H, T, S] over all keys that are nearer to the query."""
         if positions is not None:
-            # In a cache, a query attends to no later position, and only to one beam's column at
-            # each position. Masked columns are 0 here. So the sum over nearer keys is the sum over
-            # all later columns.
+            # While decoding, a query attends only to its own and earlier positions, and at each
+            # position to the column of one beam. The other columns are masked, so their entries
+            # are 0. Therefore the sum over nearer keys is the sum over all columns after the key.
             return tf.cumsum(log_no_match, axis=-1, exclusive=True, reverse=True)
         length = log_no_match.shape[3]
         if length:  # the length is known
@@ -122,9 +122,9 @@ class GeometricAttention(attention.MultiHeadAttention):
         )
 
 
-# There are two ways to sum over nearer keys, if queries and keys are the same positions. A matrix
-# product is faster than cumulative sums and gathers, but its matrix has length³ entries. The matrix
-# product is used up to this length.
+# If queries and keys are the same positions, there are two ways to sum over nearer keys. A matrix
+# product is faster than cumulative sums and gathers, but the matrix has length³ entries. The layer
+# uses the matrix product up to this length.
 
 
 _MAX_MATMUL_LENGTH = 128

@@ -1,6 +1,6 @@
-"""Local attention: each query attends only to a window around it.
+"""Local attention: each query attends only to keys near its own position.
 
-Its cost is linear in the length of the sequence.
+The cost of local attention is linear in the length of the sequence.
 """
 
 from typing import Any
@@ -27,14 +27,14 @@ class LocalAttention(attention.MultiHeadAttention):
     mask. T2T's `local_unmasked` attends to one block before and one block after. The window of a
     position does not depend on the length of the sequence.
 
-    T2T differs in two ways. It ignores `attention_mask`: encoders attend to padding, packed
-    examples attend to each other, and a decoder with `local_unmasked` attends to the tokens that it
-    should predict. And it has no dropout of the attention weights.
+    T2T differs in two ways. First, T2T ignores `attention_mask`. Therefore, encoders attend to
+    padding, packed examples attend to each other, and a decoder with `local_unmasked` attends to
+    the tokens that it should predict. Second, T2T has no dropout of the attention weights.
 
     Args:
         block_length: int. Number of positions in a block.
-        left: int. Number of positions before the block that its queries attend to.
-        right: int. Number of positions after the block that its queries attend to.
+        left: int. Number of positions before the block in its window.
+        right: int. Number of positions after the block in its window.
         causal: bool. Whether queries never attend to later positions, even without a mask.
         *args, **kwargs: as for `MultiHeadAttention`.
 
@@ -121,7 +121,8 @@ class LocalAttention(attention.MultiHeadAttention):
     def _windows(self, x, positions):
         """Gather windows [B, H, n, w, C] from [B, H, S, C].
 
-        Entries outside of the sequence are copies of its first or last position. They are masked.
+        Outside of the sequence, windows contain copies of the first or last position. The mask
+        hides these copies.
         """
         return tf.gather(x, tf.clip_by_value(positions, 0, tf.shape(x)[2] - 1), axis=2)
 
@@ -150,7 +151,7 @@ class LocalAttention(attention.MultiHeadAttention):
         keys = tf.clip_by_value(positions, 0, shape[3] - 1)
         if mask.shape[2] == 1:
             return tf.gather(mask[:, :, 0], keys, axis=2)[:, :, :, tf.newaxis]
-        # A single gather avoids a transpose of booleans, which on some CPUs runs in oneDNN.
+        # A single gather avoids a transpose of booleans, which some CPUs would run in oneDNN.
         blocks = tf.pad(mask, [[0, 0], [0, 0], [0, -shape[2] % self.block_length], [0, 0]])
         queries = self._window_positions(shape[2])[:, self.left : self.left + self.block_length]
         indices = queries[..., tf.newaxis] * shape[3] + keys[:, tf.newaxis]  # [n, b, w]
@@ -188,6 +189,6 @@ def _make(hp, side):
 
 
 def _and_broadcast(a, b):
-    """Return a & b, broadcast first: LiteRT aborts when it broadcasts five axes."""
+    """Return a & b. Broadcast both first, because LiteRT aborts if `&` broadcasts five axes."""
     shape = tf.broadcast_dynamic_shape(tf.shape(a), tf.shape(b))
     return tf.broadcast_to(a, shape) & tf.broadcast_to(b, shape)

@@ -22,14 +22,15 @@ class RelativeAttention(attention.MultiHeadAttention):
         e_ij = q_i (k_j + a_ij) / sqrt(d);   z_i = sum_j softmax(e)_ij (v_j + b_ij)
         a_ij = A[clip(j - i, -m, m)],   b_ij = B[clip(j - i, -m, m)]   (Shaw et al. 2018, eq. 3-5)
 
-    All distances beyond m use the vector of m. All heads share A and B.
+    Distances beyond m use the vector of m, and distances beyond -m the vector of -m. All heads
+    share A and B.
 
     Args:
         max_relative_position: int m.
         *args, **kwargs: as for `MultiHeadAttention`. key_channels must equal value_channels.
 
-    Call arguments and returns: as `MultiHeadAttention`. If there are fewer queries than keys and no
-    `Positions`, the last query has the position of the last key.
+    Call arguments and returns: as `MultiHeadAttention`. If there are fewer queries than keys and
+    the call has no `Positions`, the last query has the position of the last key.
 
     Raises:
         ValueError: if max_relative_position < 1, or if key_channels and value_channels differ.
@@ -89,15 +90,15 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         e_ij = q_i (k_j + a_{i-j}) / sqrt(d),   j <= i;   a_n = 0 for n >= m
                                                           (Huang et al. 2018, section 3.4)
 
-    The layer is meant for decoders, where a mask hides all keys after the query. T2T also allows it
-    in encoders. There, without `mask_future`, the logits of later keys get the values that the
-    shift in figure 1 of the paper leaves at these entries. They belong to the next query, and to
-    distances that depend on the length of the sequence, including padding.
+    The layer is meant for decoders, where a mask hides all keys after the query. T2T also allows
+    this layer in encoders. In an encoder without `mask_future`, the logits of later keys contain
+    values that the shift in figure 1 of the paper leaves there. These values belong to the next
+    query, and to distances that depend on the padded length of the sequence.
 
     Args:
         max_relative_position: int m.
         heads_share_relative_embedding: bool. Whether all heads share one table.
-        add_relative_to_values: bool. Whether values get learned vectors too.
+        add_relative_to_values: bool. Whether the layer also adds learned vectors to the values.
         mask_future: bool. Whether a_n = 0 for n < 0, if no mask hides the keys after the query.
         *args, **kwargs: as for `MultiHeadAttention`.
 
@@ -179,7 +180,7 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         return padded[:, tf.shape(padded)[1] - length :]
 
     def _vectors_of_pairs(self, table, positions):
-        """Return the vector of each pair, [H, T, S, d]; 0 for later keys."""
+        """Return the vector of each pair of query and key, [H, T, S, d]; 0 for later keys."""
         table = tf.convert_to_tensor(table)
         if self.heads_share_relative_embedding:
             table = tf.repeat(table[tf.newaxis], self.num_heads, axis=0)
@@ -192,8 +193,9 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
 def _by_position(x):
     """Reorder entries by distance to entries by key position.
 
-    The result is valid for keys up to the query. The input is padded to T + 1 columns. When the
-    same numbers are read as rows of T columns, each row is shifted by one more than the row before.
+    The result is valid for keys up to the query. The function pads the input to T + 1 columns and
+    reshapes the numbers to rows of T columns. This shifts each row by one more than the previous
+    row.
 
     Args:
         x: [B, H, T, T]. In its last axis, a key has index T - 1 - (query - key).
@@ -236,5 +238,5 @@ def _make_causal(hp, side):
         heads_share_relative_embedding=hp.heads_share_relative_embedding,
         add_relative_to_values=hp.add_relative_to_values,
         mask_future=hp.relative_mask_future,
-        hard_attention_k=0,  # as in T2T, only the attention to the encoder is hard
+        hard_attention_k=0,  # as in T2T, which has hard attention only to the encoder
     )

@@ -17,9 +17,10 @@ class RelativeXLAttention(attention.MultiHeadAttention):
 
         e_ij = ((q_i + u) k_j + (q_i + v) W r_{i-j}) / sqrt(d)       (Dai et al. 2019, section 3.3)
 
-    r_n is the sinusoid of the distance n, of width D. n may be negative, and it is not clipped.
-    Each head has its own u, v and W. u and v are initialized with 0, as in the code of Csordás et
-    al. The wavelengths are those of T2T, of which the last is exactly 10000.
+    r_n is the sinusoid of the distance n, of width D. The distance may be negative, and the layer
+    does not clip it. Each head has its own u, v and W. u and v are initialized with 0, as in the
+    code of Csordás et al. The timescales (wavelength / 2π) are the same as in T2T. The largest
+    timescale is exactly 10000.
 
     Arguments, call arguments and returns: as `MultiHeadAttention`, for self-attention only.
 
@@ -45,7 +46,7 @@ class RelativeXLAttention(attention.MultiHeadAttention):
             vectors = self._vectors(tf.range(length - 1, -length, -1))  # [2 S - 1, H, d]
             table = tf.transpose(vectors, [1, 0, 2])
             return by_content + _by_position(product.per_head(q, table, transpose=True))
-        # A layer with a cache is causal, so keys after a query need no vector.
+        # A layer with a cache is causal, so a key after the query needs no vector.
         last = tf.maximum(tf.reduce_max(positions.query), -1)  # without queries: the least integer
         table = self._vectors(tf.range(last + 1))
         vectors = tf.gather(table, tf.maximum(-positions.distances, 0))  # [T, S, H, d]
@@ -61,9 +62,9 @@ class RelativeXLAttention(attention.MultiHeadAttention):
 def _by_position(x):
     """Reorder entries by distance to entries by key position.
 
-    The input is padded to 2 S columns. When the same numbers are read as rows of 2 S - 1 columns,
-    each row is shifted by one more than the row before. `tf.slice` is used instead of indexing,
-    because its gradient is a padding, which is ten times as fast on a CPU.
+    The function pads the input to 2 S columns and reshapes the numbers to rows of 2 S - 1 columns.
+    This shifts each row by one more than the previous row. The function uses `tf.slice` instead of
+    indexing, because the gradient of `tf.slice` is ten times as fast on a CPU.
 
     Args:
         x: [B, H, S, 2 S - 1]. In its last axis, a key has index S - 1 - (query - key).

@@ -16,13 +16,13 @@ from ut_keras.layers.position.timing_signal import MAX_TIMESCALE
 class RotaryAttention(attention.MultiHeadAttention):
     """Self-attention with rotary position embeddings (`pos="rotary"`).
 
-    The attention weights depend on the positions only by the distances between query and key.
+    The attention weights depend on positions only through the distance between query and key.
 
         e_ij = (R_i q_i) (R_j k_j) / sqrt(d) = q_i R_{j-i} k_j / sqrt(d)    (Su et al. 2021)
 
     R_p rotates the plane of the channels c and c + d/2 by the angle p / 10000^(2c / d). The paper
-    pairs the channels 2c and 2c + 1 instead, which is the same up to the order of the channels. A
-    cache stores rotated keys, so the order of its columns does not matter.
+    pairs the channels 2c and 2c + 1 instead, so only the order of the channels differs. A cache
+    stores rotated keys, so the order of its columns does not matter.
 
     Arguments, call arguments and returns: as `MultiHeadAttention`, for self-attention only.
 

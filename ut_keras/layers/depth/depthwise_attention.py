@@ -67,7 +67,7 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence, dense.WithKernels):
         return (tf.zeros_like(state, tf.float32),)
 
     def take_step(self, loop: RecurrenceState, constants: Constants) -> StepOutput:
-        # Each step adds one weighted state to the sum that the previous step read.
+        # The sum that a step reads is the sum of the previous step plus one weighted state.
         (total,) = loop.carried  # float32 [B, S, D], the sum over M_0 .. M_{t-2}
         result = constants.transform(tf.cast(total, loop.state.dtype), loop.step)
         total += tf.cast(self._weighted(loop.state, loop.step), tf.float32)

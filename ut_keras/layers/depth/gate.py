@@ -75,7 +75,7 @@ class Gate(Layer):
 class DropConnectDense(dense.Dense):
     """A dense layer with DropConnect: training drops weights, not activations.
 
-    T2T's option for it, `gate_ffn_layer="dense_dropconnect"`, always fails.
+    T2T has an option for DropConnect, `gate_ffn_layer="dense_dropconnect"`, but it always fails.
 
     Args:
         dropconnect_rate: float. Fraction of the kernel's entries that training sets to 0.
@@ -98,7 +98,7 @@ class DropConnectDense(dense.Dense):
 
 
 def make(hp: UniversalTransformerHParams, side: str, name: str, bias: float) -> Gate:
-    """Return a gate of "highway" or "skip", as `gate_ffn_layer` says."""
+    """Return a gate of "highway" or "skip", with the layer that `gate_ffn_layer` selects."""
     common = {"name": "map", **from_hparams.common(hp)}
     biased = {"bias_initializer": keras.initializers.Constant(bias), **common}
     map: keras.layers.Layer
@@ -106,11 +106,11 @@ def make(hp: UniversalTransformerHParams, side: str, name: str, bias: float) -> 
         map = dense.Dense(hp.hidden_size, **biased)
     elif hp.gate_ffn_layer == "dense_dropconnect":
         map = DropConnectDense(hp.hidden_size, hp.dropconnect_dropout, **biased)
-    else:  # T2T initializes its biases with 0, not with `bias`
+    else:  # T2T initializes the biases of this layer with 0, not with `bias`
         map = transition.FeedForward(
             hp.filter_size, hp.hidden_size, hp.relu_dropout, zero_at_padding=False, **common
         )
-    # With a separate carry gate, two gates of 0 would set the state to 0 at padding.
+    # If a separate carry gate were also 0 at padding, the state at padding would become 0.
     zero_at_padding = from_hparams.removes_padding(hp, side) and hp.couple_carry_transform_gates
     return Gate(
         map, zero_at_padding=zero_at_padding, name=name, dtype=from_hparams.dtype_policy(hp)

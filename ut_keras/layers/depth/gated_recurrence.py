@@ -12,7 +12,8 @@ from ut_keras.layers.depth import gate as gate_lib
 from ut_keras.layers.depth import recurrence
 from ut_keras.layers.depth.recurrence import Constants, RecurrenceState, StepOutput
 
-GATES_INPUTS = "sti"  # state before the step, output of the block, input of the first step
+# The letters mean: state before the step, output of the block, input of the first step.
+GATES_INPUTS = "sti"
 
 
 class GatedRecurrence(recurrence.Recurrence, prepostprocess.Processing):
@@ -30,15 +31,15 @@ class GatedRecurrence(recurrence.Recurrence, prepostprocess.Processing):
     With a separate carry gate (`carry_gate` is not None):
 
     - The carry gate reads states that were preprocessed twice, as in T2T.
-    - The gates should not be 0 at padding, because the state would become 0 there. T2T fails for
-      this combination, a separate carry gate with the pad remover.
+    - The gates should not be 0 at padding, because the state at padding would become 0. T2T fails
+      if a model combines a separate carry gate with the pad remover.
 
     Args:
         block, timing, num_steps: as in `Recurrence`.
         transform_gate: a `Gate`, T.
         carry_gate: a `Gate`, K; None: K = 1 - T.
-        gates_inputs: str of the letters "s" (state before the step), "t" (output of the block) and
-            "i" (input of the first step), at least one of them, in any order.
+        gates_inputs: str of one or more of these letters, in any order: "s" (state before the
+            step), "t" (output of the block) and "i" (input of the first step).
         preprocess_sequence: str, see `PrePostProcess`.
         **kwargs: those of `Recurrence` and `Processing`.
 
@@ -48,7 +49,7 @@ class GatedRecurrence(recurrence.Recurrence, prepostprocess.Processing):
         ValueError: if `gates_inputs` is empty or contains another letter.
     """
 
-    keeps = ""  # the letter, out of GATES_INPUTS, of the state that the carry gate keeps
+    keeps = ""  # letter in GATES_INPUTS that selects the state `kept`
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ from ut_keras.layers.lstm.lstm import LSTMState
 
 
 class _GatedUnit(dense.WithKernels):
-    """Base class of units with gates; each gate has one matrix over [x; h] and a bias."""
+    """Base class of units with gates. Each gate has one matrix over [x; h] and a bias."""
 
     def __init__(self, zero_at_padding=False, **kwargs):
         super().__init__(**kwargs)
@@ -44,8 +44,8 @@ class GRUUnit(_GatedUnit):
     both gates start at 1.
 
     Args:
-        zero_at_padding: bool. Whether gates and candidate are 0 at padding (see `Gate`). The output
-            at padding is then x.
+        zero_at_padding: bool. Whether gates and candidate are 0 at padding (see `Gate`). If so, the
+            output at padding is x.
         kernel_initializer: Keras initializer.
 
     Call arguments:
@@ -81,9 +81,9 @@ class LSTMUnit(_GatedUnit):
         h' = o · tanh(c')
 
     Args:
-        forget_bias: float. It is added in addition to the learned bias b_f.
-        zero_at_padding: bool. Whether the gates are 0 at padding (see `Gate`). For the forget gate
-            this sets W_f [x; h] + b_f to 0, so that f = sigmoid(forget_bias).
+        forget_bias: float. A constant that is added to the learned bias b_f.
+        zero_at_padding: bool. Whether the gates are 0 at padding (see `Gate`). In the forget gate,
+            W_f [x; h] + b_f is 0 at padding, so f = sigmoid(forget_bias).
         kernel_initializer: Keras initializer.
 
     Call arguments:
@@ -128,9 +128,9 @@ class GatedUnitRecurrence(recurrence.Recurrence, prepostprocess.Processing):
     for a step signal.
 
     Args:
-        block: a `TransformerBlock` with one layer. The layer has no transition, except if T2T's
-            `add_ffn_unit_to_the_transition_function` is set: the unit then reads the output of the
-            transition.
+        block: a `TransformerBlock` with one layer. By default the layer has no transition. With
+            T2T's `add_ffn_unit_to_the_transition_function`, the layer has a transition, and the
+            unit reads its output.
         timing, num_steps: as in `Recurrence`.
         unit: a `GRUUnit` or `LSTMUnit`.
         preprocess_sequence: str, the sequence of both norms, see `PrePostProcess`.
@@ -167,7 +167,8 @@ class GatedUnitRecurrence(recurrence.Recurrence, prepostprocess.Processing):
         """Apply the unit.
 
         Returns:
-            (output [B, S, D]; the tensors that the loop carries in addition to the state: here ()).
+            (output [B, S, D], tuple of the tensors that the loop carries in addition to the state).
+            In this class the tuple is empty.
         """
         return self.unit(x, loop.state, padding_mask=padding_mask), ()
 
@@ -231,7 +232,7 @@ def _make_lstm(hp, side):
 
 
 def _arguments(hp, side):
-    """Return the arguments that both recurrences have."""
+    """Return the arguments that `GRURecurrence` and `LSTMRecurrence` share."""
     if hp.add_step_timing_signal:
         raise HParamError(
             f"recurrence_type={hp.recurrence_type!r} requires add_step_timing_signal=False, "

@@ -67,8 +67,8 @@ class MixedDepth(depth.DepthWrapper):
         """Apply all parts. See `Depth.forward`.
 
         Returns:
-            `StackOutput`, whose attention weights are those of all layers, in the order in which
-            they are applied. Ponder times, remainders and steps are those of the recurrence.
+            `StackOutput`. It has the attention weights of all layers, in the order in which the
+            layers are applied. Ponder times, remainders and steps come from the recurrence.
         """
         results = []
         for part, memory in self._parts_with(inputs.memory):
@@ -123,7 +123,7 @@ class MixedDepth(depth.DepthWrapper):
         return state, tuple(extended)
 
     def _parts_with(self, layer_values):
-        """Split a tuple that has one entry per layer: [(part, entries of its layers)]."""
+        """Split a tuple with one entry per layer into a list of (part, entries of its layers)."""
         pairs, start = [], 0
         for part in self._present_layers():
             end = start + len(part.block.layers)
@@ -136,17 +136,17 @@ class MixedDepth(depth.DepthWrapper):
 
 
 def _concatenated(weights):
-    """Concatenate [N_1, ...], [N_2, ...], ... to [N, ...]; None without records."""
+    """Concatenate weights [N_1, ...], [N_2, ...], ... to [N, ...]. None if none are recorded."""
     weights = list(weights)
     return None if weights[0] is None else tf.concat(weights, axis=0)
 
 
 def make(hp: UniversalTransformerHParams, side: parts.Side, recurrence: depth.Depth) -> MixedDepth:
-    """Return the recurrence between ordinary layers, as `mix_with_transformer` says.
+    """Return the recurrence between the layers that `mix_with_transformer` selects.
 
     Raises:
         HParamError: if the training loss uses the states of several steps, and there are layers
-            after the recurrence. They would see only the last state.
+            after the recurrence. These layers would read only the last state.
     """
     mixed = hp.mix_with_transformer or ""
     if "after_ut" in mixed and side.answers and recurrence.trains_by_steps:

@@ -1,15 +1,15 @@
 """Recompute a part of a model in the gradient, instead of keeping its intermediate tensors.
 
     recomputed = recompute.Recomputation(layer)       # before a loop
-    result = recomputed(function, *arguments)         # in its body
+    result = recomputed(function, *arguments)         # in the body of the loop
 
-The result is that of `function(*arguments)`. For the gradient, TensorFlow keeps only the tensors
+`recomputed` returns `function(*arguments)`. For the gradient, TensorFlow keeps only the tensors
 among the arguments. The gradient calls the function again, with the same arguments, weights and
-random seeds, and differentiates that call.
+random seeds, and differentiates the second call.
 
 `tf.recompute_grad` fails in the body of a `tf.while_loop`, because its gradient reads variables.
-Here, tensors replace the variables (`stateless`). So the gradient of the loop is TensorFlow's own,
-and it keeps the arguments of every step and no other tensor.
+This module replaces the variables by tensors (see `stateless`). So TensorFlow can compute the
+gradient of the loop, and keeps only the arguments of every step.
 
 References: Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost; T2T
 `common_layers.recompute_grad`.
@@ -31,10 +31,10 @@ from ut_keras.ops import custom_gradient, private_api
 class Recomputation:
     """Calls functions whose gradient recomputes them.
 
-    Make it outside of loops: it reads the weights, once for all steps.
+    Create the instance outside of loops: `__init__` reads the weights, once for all steps.
 
     Args:
-        layer: layer with all variables that the functions use. It must be built.
+        layer: built layer that owns all variables that the functions use.
     """
 
     def __init__(self, layer: keras.layers.Layer) -> None:
@@ -50,8 +50,8 @@ class Recomputation:
         """Return `function(*arguments)`.
 
         Args:
-            function: function that uses only its arguments and the variables of the layer. If it is
-                called again, it must compute the same.
+            function: function that uses only its arguments and the variables of the layer. A second
+                call must compute the same values.
             arguments: nests of tensors and other values.
 
         Raises:
@@ -126,16 +126,17 @@ def _tensors(nest):
 
 
 def _with_tensors(nest, tensors):
-    """Return a nest in which other tensors replace the tensors."""
+    """Return a copy of a nest in which `tensors` replace its tensors, in order."""
     rest = iter(tensors)
     leaves = [next(rest) if tf.is_tensor(leaf) else leaf for leaf in tf.nest.flatten(nest)]
     return tf.nest.pack_sequence_as(nest, leaves)
 
 
 def _copies_after(upstream, values):
-    """Return copies of the values that wait for the upstream gradients.
+    """Return copies of `values` that TensorFlow computes only after the upstream gradients.
 
-    Otherwise TensorFlow would compute the function only once, and keep its intermediate tensors.
+    With the values themselves, TensorFlow would merge both calls of the function into one, and keep
+    the intermediate tensors.
     """
     if tf.executing_eagerly():
         return [tf.identity(value) for value in values]
@@ -144,8 +145,9 @@ def _copies_after(upstream, values):
         copies = [tf.identity(value) for value in values]
     if not private_api.is_compiled_by_xla():
         return copies
-    # XLA ignores control dependencies. Adding 0 is a dependency that it cannot remove, because it
-    # cannot know that the number is 0.
+    # XLA ignores control dependencies. So the copies are computed by adding `zero`, which depends
+    # on an upstream gradient. XLA cannot remove this addition, because XLA cannot know that the
+    # number is 0.
     first = next(dy for dy in upstream if dy.dtype.is_floating)
     element = tf.reduce_sum(tf.cast(tf.reshape(first, [-1])[:1], tf.float32))
     zero = tf.bitcast(element, tf.int32) == _UNUSED_NAN

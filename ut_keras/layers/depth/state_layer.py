@@ -1,4 +1,4 @@
-"""The base class of layers that map a state to a state, and the ponder cost."""
+"""The base class of layers that map a state to a state, and the ponder cost as a loss."""
 
 from typing import Any
 
@@ -27,20 +27,21 @@ class StateLayer(Layer):
     Call arguments:
         state: float tensor [B, S, D].
         memory: float tensor [B, M, D], the sequence that a decoder attends to. Only for decoders.
-        mask: bool [B, S], True at real positions. No position attends to the others. By default
+        mask: bool [B, S], True at real positions. Attention ignores all other positions. By default
             the mask that `Masking` or `Embedding(mask_zero=True)` attached to `state`.
-        state_mask: the same. Keras uses this name if the call has two tensors.
-        memory_mask: bool [B, M], the same for `memory`.
-        attention_mask: bool [B, H, S, S], where B and H may be 1; True = may attend. Optional.
+        state_mask: another name of `mask`. Keras uses this name if the call has two tensors.
+        memory_mask: bool [B, M], the mask of `memory`.
+        attention_mask: bool [B, H, S, S], where B and H may be 1. True means that the query may
+            attend to the key. Optional.
         use_causal_mask: bool. Whether a position attends only to itself and earlier positions.
 
     Returns:
         float tensor [B, S, D], with the mask of `state`.
 
     Raises:
-        ValueError: if `state` or `memory` does not have rank 3 or the width of the sublayers, if
-            `attention_mask` does not have rank 4, or in training, if the loss uses the states of
-            several steps: a call returns only the last one.
+        ValueError: if `state` or `memory` does not have rank 3 or the width of the sublayers, or if
+            `attention_mask` does not have rank 4. In training also if the loss uses the states of
+            several steps, because a call returns only the last state.
     """
 
     supports_masking = True
@@ -144,13 +145,14 @@ class StateLayer(Layer):
         """Return the losses that this layer adds to the loss of the targets.
 
         Args:
-            result: what `forward` returned.
+            result: the result of `forward`.
             padding_mask: as in `forward`.
             example_weights: float32 [B], the weight of each example. Optional.
 
         Returns:
-            dict from T2T's name of a loss to a list of `LossTerm`, without empty lists:
-            "act_loss", the ponder cost; "extra", the auxiliary losses of sublayers, in training.
+            dict from T2T's name of a loss to a list of `LossTerm`. "act_loss" is the ponder cost.
+            "extra" are the auxiliary losses of sublayers, in training. The dict has no key for a
+            loss without terms.
         """
         ponder_terms = self.ponder_terms(result, padding_mask, example_weights)
         auxiliary_losses = []
@@ -165,7 +167,7 @@ class StateLayer(Layer):
         padding_mask: tf.Tensor | None,
         example_weights: tf.Tensor | None = None,
     ) -> list[LossTerm]:
-        """Return the ponder cost as loss terms, made by `ponder_term`.
+        """Return the ponder cost as a list of loss terms. See `ponder_term`.
 
         Args: as `cost_terms`.
         """
@@ -182,7 +184,7 @@ class StateLayer(Layer):
     def auxiliary_losses(
         self, auxiliary_loss_stats: Any, example_weights: tf.Tensor | None = None
     ) -> list[LossTerm]:
-        """Return the auxiliary losses of sublayers, such as that of `SigmaMoE`.
+        """Return the auxiliary losses of sublayers, such as the loss of `SigmaMoE`.
 
         Args:
             auxiliary_loss_stats: nest of float32 tensors [B, W], summed over all steps.
@@ -222,8 +224,8 @@ def ponder_term(
     Args:
         cost: float32 tensor [B, S] (or [B]), such as steps + remainder.
         weight: float, `act_loss_weight`.
-        mask: bool, shape of the cost. The mean does not include entries where it is False, such as
-            padding. None: it includes all, as in T2T.
+        mask: bool, shape of the cost. The mean does not include entries where the mask is False,
+            such as padding. With None, the mean includes all entries, as in T2T.
         example_weights: float32 [B], the weight of each example. Optional.
 
     References: Dehghani et al. 2019, appendix C; T2T `UniversalTransformer.body`.

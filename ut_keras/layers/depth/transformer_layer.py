@@ -42,29 +42,31 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
         A = LayerNorm(H + MultiHeadSelfAttention(H))
         H' = LayerNorm(A + Transition(A))               (Dehghani et al. 2019, eq. 4 and 5)
 
-    The pre- and postprocess sequences determine where norm, dropout and residual are. With T2T's
-    default ("n", "da") the norm comes before each sublayer. The Transformer stacks several of
-    these layers; the Universal Transformer applies the same one at every step.
+    The pre- and postprocess sequences determine where the layer applies norm, dropout and residual
+    connection. With T2T's default ("n", "da") the norm comes before each sublayer. The Transformer
+    stacks several of these layers. The Universal Transformer applies the same layer at every step.
 
     Args:
         self_attention: a `MultiHeadAttention`.
-        transition: a `FeedForward` or another layer with the same call arguments. None: only
-            attention. A transition may have an auxiliary loss, as `SigmaMoE` does. Such a
-            transition returns a NamedTuple with `output` and, in training, `auxiliary_loss_stats`,
-            float32 [B, auxiliary_loss_width]. These are summed over all steps; then the method
-            `auxiliary_loss(auxiliary_loss_stats)` gives the loss, float32 [B].
+        transition: a `FeedForward` or another layer with the same call arguments. With None, the
+            layer consists only of attention. A transition may have an auxiliary loss, as `SigmaMoE`
+            does. Such a transition returns a NamedTuple with `output` and, in training,
+            `auxiliary_loss_stats`, float32 [B, auxiliary_loss_width]. The recurrence sums these
+            stats over all steps. The transition's method `auxiliary_loss` computes the loss,
+            float32 [B], from the sum.
         memory_attention: a `MultiHeadAttention` to the encoder's output. Only for decoders.
         preprocess_sequence, postprocess_sequence: str, see `PrePostProcess`.
         copy_gate: a `CopyGate`, which lets positions keep their states. Optional.
-        transition_postprocess_sequence: str, the postprocess sequence of the transition; None: the
-            same as for the other sublayers. The Neural Data Router uses "n", which is
+        transition_postprocess_sequence: str, the postprocess sequence of the transition. With None,
+            it is `postprocess_sequence`. The Neural Data Router uses "n", which means
             LayerNorm(Transition(A)), together with a copy gate.
-        **kwargs: those of `Processing`.
+        **kwargs: the arguments of `Processing`.
 
     Call arguments and returns: as `StateLayer`.
 
     Raises:
-        ValueError: if the call has a memory but the layer has no `memory_attention`, or vice versa.
+        ValueError: if the call has a memory but the layer has no `memory_attention`, or if the
+            layer has a `memory_attention` but the call has no memory.
 
     References: T2T `universal_transformer_util.transformer_{encoder,decoder}_{attention,ffn}_unit`.
     """
@@ -109,14 +111,14 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
         return Memory(self.memory_attention.project_key_value(memory), attention_mask)
 
     def cache_widths(self) -> Widths:
-        """Return what a cache stores of each position. See `cache.start`."""
+        """Return the widths of the tensors that a cache stores per position. See `cache.start`."""
         return {**self.self_attention.cache_widths(), **self._transition_cache_widths()}
 
     @property
     def mixes_by_attention_alone(self) -> bool:
         """Whether attention is the only operation that mixes positions.
 
-        In addition, the result of a query must not depend on the other queries.
+        It is False if the attention output of a query depends on the other queries.
         """
         return not self._transition_cache_widths() and self.self_attention.queries_are_independent
 
@@ -126,7 +128,7 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
         return self.self_attention.cache_order_matters or bool(self._transition_cache_widths())
 
     def write_cache(self, state: tf.Tensor, cache: cache_lib.LayerCache) -> None:
-        """Write keys and values of a halted state to the cache, also for deeper steps."""
+        """Write the keys and values of halted states to the cache, for this and deeper steps."""
         x = self.self_attention_block.preprocess(state)
         self.self_attention.write_cache(x, cache, deeper=True)
 
@@ -189,7 +191,7 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
 
     @property
     def _auxiliary_loss(self):
-        """The method `auxiliary_loss` of the transition; None if it has none."""
+        """The method `auxiliary_loss` of the transition, or None if it has no such method."""
         return renamed.get(self.transition, "auxiliary_loss", "cost")
 
     def _check_memory(self, is_given):
@@ -215,7 +217,7 @@ class SublayerOutput(NamedTuple):
     """The result of a `Sublayer`."""
 
     output: tf.Tensor  # [B, S, D]
-    inner: object  # what the wrapped layer returned
+    inner: object  # the result of the wrapped layer
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -225,13 +227,14 @@ class Sublayer(prepostprocess.Processing):
     Args:
         sublayer: a layer that returns a tensor [B, S, D], or a NamedTuple with such an `output`.
         preprocess_sequence, postprocess_sequence: str, see `PrePostProcess`.
-        **kwargs: those of `Processing`.
+        **kwargs: the arguments of `Processing`.
 
     Call arguments:
         x: float tensor [B, S, D].
-        cache, training: are passed to the wrapped layer.
-        attention_mask, return_weights: the same, if they are not None. They are named here because
-            Keras does not allow tensors and other objects among the arguments without a name.
+        cache, training: passed to the wrapped layer.
+        attention_mask, return_weights: passed to the wrapped layer if they are not None. They are
+            not part of `**arguments`, because Keras does not allow a mix of tensors and other
+            objects there.
         arguments: further tensors for the wrapped layer.
 
     Returns:
@@ -276,7 +279,8 @@ class Sublayer(prepostprocess.Processing):
 def _attention_arguments(layer, attention_mask, inputs):
     """Return further arguments of an attention layer.
 
-    A layer of another class gets the mask as a tensor, and need not have `return_weights`.
+    A layer whose class overrides `MultiHeadAttention.call` gets the mask as a tensor, and need not
+    have the argument `return_weights`.
     """
     if getattr(type(layer), "call", None) is attention.MultiHeadAttention.call:
         return_weights = inputs.record_attention is not False
@@ -290,7 +294,7 @@ def _where_running(running, new, old):
 
 
 def make(hp: TransformerHParams, side: str, transition: keras.layers.Layer) -> TransformerLayer:
-    """Return one layer; `transition` may be None, for a layer with only attention."""
+    """Return one layer. If `transition` is None, the layer consists only of attention."""
     if hp.pos == "rotary":
         self_attention = attention.make(hp, side, rotary_attention.RotaryAttention)
     else:

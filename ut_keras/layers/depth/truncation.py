@@ -93,7 +93,7 @@ def start_of_last_steps(
 
     Returns:
         Nest like `loop`. Its tensors are constants for the gradient. If the loop takes at most k
-        steps, the tensors of `loop` itself are returned, with their gradient. The TensorArrays have
+        steps, they are instead the tensors of `loop`, with their gradient. The TensorArrays have
         the values after the last step.
 
     Raises:
