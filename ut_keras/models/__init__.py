@@ -3,7 +3,7 @@
     model = models.get("universal_transformer", hp, problem, data_dir)
     model = models.get("universal_transformer", hp, vocab_sizes={"inputs": 32, "targets": 32})
 
-To register your own model, usually a subclass of one of these:
+You can register your own model, which is usually a subclass of one of these models:
 
     @models.register("my_transformer")
     class MyTransformer(UniversalTransformer): ...
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=type)
 
-# Name -> class, or "MODULE:CLASS" for a class that is not imported yet.
+# Maps a name to a class, or to "MODULE:CLASS" if the class is not imported yet.
 _CLASSES = registry.Registry("model")
 names = _CLASSES.names
 refuse, refused, why_not = (
@@ -106,7 +106,7 @@ def register_alias(name: str, other: str) -> None:
 
 
 def check_name(name: str) -> None:
-    """Raise `UnknownNameError` if there is no model `name`, without importing TensorFlow."""
+    """Raise `UnknownNameError` if there is no model `name`. This does not import TensorFlow."""
     _CLASSES.get(name)
 
 
@@ -125,7 +125,7 @@ def get(
     Args:
         name: str, one of `names()`.
         hparams: hparams of the model's class, such as `hparams.get("transformer_base")`.
-        problem: a `Problem`, which defines the features. Give either this or `vocab_sizes`.
+        problem: a `Problem`, which defines the features. Give either `problem` or `vocab_sizes`.
         data_dir: str, the folder with the vocabulary of `problem`.
         vocab_sizes: dict from the name of a symbol feature to its vocabulary size. A language model
             has no "inputs".
@@ -133,7 +133,7 @@ def get(
     Raises:
         UnknownNameError: if there is no such model.
         HParamError: if the hparams do not fit the model or use a field that is not supported.
-        ValueError: if both or neither of `problem` and `vocab_sizes` are given.
+        ValueError: unless exactly one of `problem` and `vocab_sizes` is given.
     """
     check_name(name)
     if (problem is None) == (vocab_sizes is None):
@@ -148,7 +148,7 @@ def get(
             raise UserError(
                 f'problem must be a Problem, from problems.get("…"). Received: {problem!r}.'
             )
-        if hasattr(problem, "with_hparams"):  # other objects with features are accepted, too
+        if hasattr(problem, "with_hparams"):  # `problem` may be another object with features
             problem = problem.with_hparams(hparams)
         specs = problem.feature_specs(data_dir)
         target_space_id = problem.target_space_id
@@ -196,5 +196,5 @@ def from_specs(
         return model_class.from_hparams(hparams, specs, target_space_id, name=name)
     except UserError:
         raise
-    except ValueError as error:  # raised by a layer, whose message does not name hparams
+    except ValueError as error:  # a layer raised the error, so its message does not name hparams
         raise HParamError(f"The hparams must fit {name}. Received: {error}") from error

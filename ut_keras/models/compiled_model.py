@@ -1,4 +1,4 @@
-"""What `compile` means for a model: its defaults are the hparams."""
+"""The method `compile` of models, which takes its defaults from the hparams."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,9 +23,10 @@ class CompiledModel(private_api.ReplicaModel):
         raise NotImplementedError
 
     def match_lengths(self, logits: Any, targets: Any, *weights: Any) -> tuple:
-        """Return logits, targets and weights with one length, for losses and metrics.
+        """Return logits, targets and weights with the same length, for losses and metrics.
 
-        A model whose outputs do not have the length of the targets overrides this method.
+        If the outputs of a model can have another length than the targets, the model overrides this
+        method.
         """
         return (logits, targets, *weights)
 
@@ -42,21 +43,23 @@ class CompiledModel(private_api.ReplicaModel):
     ) -> None:
         """Configure the model for training, as Keras' `compile`.
 
-        An argument that is not given comes from the hparams.
+        If the call does not set an argument, its value comes from the hparams.
 
         Args:
-            optimizer: default `hparams.optimizer` with its learning-rate schedule.
-            loss: default T2T's smoothed cross-entropy over real tokens. Data weights
-                (`sample_weight`, `class_weight` or a third element of a dataset; float [B], [B, 1]
-                or, one per target, [B, T]) change it to sum(weights * losses) / sum(weights) over
-                the real tokens of all replicas. The largest weight of an example multiplies its
-                ponder cost. Doubling all weights changes nothing; with Keras' default it would.
-                Keras' own losses and metrics count padding, except losses with `ignore_class=0`.
-            loss_weights: float, or a list of one. Factor of the loss; the ponder cost has none.
-            metrics: default accuracy and accuracy per sequence. These are weighted like Keras'
-                `weighted_metrics`, unlike its `metrics`.
+            optimizer: by default `hparams.optimizer` with its learning-rate schedule.
+            loss: by default T2T's smoothed cross-entropy, averaged over real tokens. Data can have
+                weights: `sample_weight`, `class_weight` or a third element of a dataset. They are
+                float [B] or [B, 1], or [B, T] with one weight per target. With weights, the loss is
+                sum(weights * losses) / sum(weights) over the real tokens of all replicas. So if all
+                weights are doubled, the loss stays the same, unlike with Keras' default. The ponder
+                cost of an example is multiplied by the largest weight of the example. Keras' own
+                losses and metrics count padding, except losses with `ignore_class=0`.
+            loss_weights: float, or a list of one float. Factor of the loss. The factor does not
+                apply to the ponder cost.
+            metrics: by default accuracy and accuracy per sequence. These two use the data weights,
+                like Keras' `weighted_metrics` and unlike Keras' `metrics`.
             jit_compile: bool. Compile with XLA. Default False, because XLA is slower on CPUs.
-            steps_per_execution: as in Keras, but must be 1 to train on several replicas.
+            steps_per_execution: as in Keras. It must be 1 for training on several replicas.
             weighted_metrics and others: as in Keras.
 
         Raises:
@@ -95,6 +98,7 @@ class CompiledModel(private_api.ReplicaModel):
     def has_default_loss(self) -> bool:
         """Whether this model was compiled with T2T's loss.
 
-        A subclass of `PaddedCrossEntropy` may compute another loss, so it does not count.
+        The result is False for a subclass of `PaddedCrossEntropy`, because the subclass may compute
+        another loss.
         """
         return type(self.loss) is losses.PaddedCrossEntropy

@@ -1,4 +1,4 @@
-"""Makes the embedding tables of a model, and the table or head that computes its logits.
+"""Create the embedding tables of a model, and the table or head that computes its logits.
 
     ids ─ source_embedding, target_embedding ─ … ─ softmax or class_label_head ─ logits
 
@@ -19,7 +19,7 @@ def make(
 ) -> tuple[Any, Any, Any, Any]:
     """Return (class_label_head, target_embedding, softmax, source_embedding).
 
-    Each is None if the model does not have it.
+    An element is None if the model does not have this layer.
 
     Args:
         hp: hparams.
@@ -37,7 +37,8 @@ def make(
     if target.modality == "class_label":
         head = class_label_head_lib.ClassLabelHead(
             target.vocab_size,
-            getattr(hp, "class_label_pooling", "mean"),  # an LSTM has one position
+            # The LSTM models have no such hparam, because their decoder has one position.
+            getattr(hp, "class_label_pooling", "mean"),
             kernel_initializer=from_hparams.kernel_initializer(hp),
             name="class_label_head",
             dtype=dtype_policy,
@@ -64,7 +65,10 @@ def make(
 
 
 def shares_softmax(hp: Any, specs: Mapping[str, FeatureSpec]) -> bool:
-    """Return whether one table embeds and scores; as in T2T, not for different vocabularies."""
+    """Return whether one table is both the target embedding and the softmax matrix.
+
+    As in T2T, the result is False if source and target have different vocabularies.
+    """
     return hp.shared_embedding_and_softmax_weights and _same_vocabulary(specs)
 
 

@@ -1,4 +1,4 @@
-"""Corrects Keras' warning and error at the end of a dataset."""
+"""Correct Keras' warning and error at the end of a dataset."""
 
 import contextlib
 import warnings
@@ -7,16 +7,16 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def expected(steps: int | None) -> Iterator[None]:
-    """Return a context without Keras' warning that the data ran out.
+    """Return a context that suppresses Keras' warning that the data ran out.
 
     At the end of every dataset of unknown size, Keras warns that training was interrupted. The
-    warning is suppressed if the caller gave no number of steps.
+    context suppresses this warning if the caller gave no number of steps.
 
     Args:
         steps: int, the number of steps that the caller gave, or None.
 
     Raises:
-        ValueError: for a dataset without batches, which Keras' `predict` does not handle.
+        ValueError: if the dataset has no batches. Keras' `predict` does not handle this case.
     """
     with contextlib.ExitStack() as stack:
         if steps is None:
@@ -25,7 +25,8 @@ def expected(steps: int | None) -> Iterator[None]:
         try:
             yield
         except UnboundLocalError as error:
-            # Keras sets its variable `batch_outputs` in the first batch.
+            # Keras assigns its variable `batch_outputs` only in the first batch. So without a
+            # batch, Python raises an error that names this variable.
             if "batch_outputs" not in str(error):
                 raise
             raise ValueError("x must contain at least one batch. Received: none.") from error

@@ -47,14 +47,14 @@ class FittedModel(compiled_model.CompiledModel):
         callbacks = given.get("callbacks")
         callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks))
         if any(isinstance(callback, _SETS_LEARNING_RATE) for callback in callbacks):
-            # The callback will set the learning rate, which raises an error if the optimizer has a
-            # schedule. Set the rate now, so that the error does not come after hours of training.
+            # The callback will set the learning rate. If the optimizer has a schedule, Keras raises
+            # an error. So set the rate now: the error then comes before hours of training.
             rate = keras.ops.convert_to_numpy(self.optimizer.learning_rate)
             self.optimizer.learning_rate = float(rate)
         class_weight = given.pop("class_weight", None)
         del given["self"]
         if class_weight is not None:
-            # Keras would treat a sequence of tokens as one class. It also raises an error for
+            # Keras would treat a sequence of tokens as one class. Keras also raises an error for
             # classes that are not in class_weight.
             self._class_weights = self._weight_of_each_id(class_weight)
             self.train_function = None  # Keras traces a new function with these weights
@@ -118,7 +118,7 @@ class FittedModel(compiled_model.CompiledModel):
     def _complete_functions(self):
         """Return a context that removes the train function if an error occurs.
 
-        After an error, the train function may be incomplete.
+        After an error, the train function may be incomplete, so Keras must trace a new one.
         """
         try:
             yield
@@ -132,7 +132,8 @@ class FittedModel(compiled_model.CompiledModel):
         If the first update built the optimizer, TensorFlow would trace the update twice.
         """
         self._check_replicas()
-        # The models of this library build all layers in `__init__`. Models of users may not.
+        # The models of this library build all layers in `__init__`. A user's model may have layers
+        # that are not built yet.
         is_built = all(layer.built for layer in private_api.flatten_layers(self))
         if is_built and not self.optimizer.built:
             with self.distribute_strategy.scope():
@@ -140,7 +141,7 @@ class FittedModel(compiled_model.CompiledModel):
         super().make_train_function(force)
 
     def _check_workers(self, method):
-        """Raise ValueError for several workers: Keras 3 cannot combine their results."""
+        """Raise ValueError for several workers, because Keras 3 cannot combine their results."""
         strategy = self.distribute_strategy
         replicas = strategy.num_replicas_in_sync
         if replicas > 1 and isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
@@ -153,7 +154,7 @@ class FittedModel(compiled_model.CompiledModel):
     def _check_replicas(self):
         """Raise ValueError for options that Keras does not support on several replicas.
 
-        Keras implements these options with branches and loops that fail there.
+        Keras implements these options with branches and loops that fail on several replicas.
         """
         replicas = self.distribute_strategy.num_replicas_in_sync
         optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
@@ -173,10 +174,10 @@ class FittedModel(compiled_model.CompiledModel):
     def train_step(self, data: Any) -> dict[str, Any]:
         """Run one update after its data have arrived. Keras calls this method.
 
-        At the end of an epoch of unknown length, `fit` starts one more update, which fails because
-        there is no batch left. The control dependency makes this update wait for its data.
-        Otherwise it could advance `iterations` and the dropout seeds before it fails, perhaps on
-        some replicas only.
+        At the end of an epoch of unknown length, `fit` starts one more update. This update fails,
+        because there is no batch left. A control dependency makes every update wait for its data.
+        Without the dependency, the failing update could advance `iterations` and the dropout seeds
+        before it fails, perhaps on some replicas only.
         """
         if self._class_weights is not None:
             x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
@@ -185,8 +186,8 @@ class FittedModel(compiled_model.CompiledModel):
             data = (x, y, tf.gather(self._class_weights, tf.cast(y, tf.int32)))
         step = self._default_loss_step if self.has_default_loss else self._keras_train_step
         if self.jit_compile:
-            # A function that XLA compiled waits for its data anyway. A control dependency would
-            # prevent it from creating variables of the optimizer and of metrics.
+            # A function that XLA compiled always waits for its data. A control dependency would
+            # prevent the function from creating variables of the optimizer and of metrics.
             return step(data)
         parts = [part for part in tf.nest.flatten(data) if part is not None]
         with tf.control_dependencies(parts):
@@ -223,7 +224,7 @@ class FittedModel(compiled_model.CompiledModel):
         output = self.forward(x, training)
         smoothing = self.loss.label_smoothing if training else 0.0
         terms = model_losses.terms(self, output, y, smoothing, weights)
-        # Losses that the model itself adds are not included: they are the ponder costs, which are
+        # Do not include losses that the model itself adds. These are the ponder costs, which are
         # already in `terms`.
         added = [loss for layer in self.layers for loss in layer.losses]
         return output, self._weighted(terms, added)
@@ -232,7 +233,7 @@ class FittedModel(compiled_model.CompiledModel):
         """Apply `loss_weights` of `compile`, and update the loss that Keras displays.
 
         Returns:
-            The terms, weighted. "added" has the losses that layers of users added.
+            The weighted terms. The entry "added" has the losses that the user's layers added.
         """
         terms["training"] = [
             term._replace(numerator=self._loss_weight * term.numerator)
@@ -256,8 +257,8 @@ class FittedModel(compiled_model.CompiledModel):
     ) -> tf.Tensor:
         """Compute the loss of the logits, plus `self.losses` from the forward pass.
 
-        Keras calls this method from a train step that a user wrote. As in T2T, labels are smoothed
-        only in training.
+        Keras calls this method from a train step that a user wrote. As in T2T, the loss smooths the
+        labels only in training.
         """
         _check_targets(y)
         if not self.has_default_loss:

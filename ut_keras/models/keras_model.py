@@ -13,9 +13,9 @@ from ut_keras.models.freezing import freeze, frozen
 class KerasModel(fitted_model.FittedModel):
     """A model with a config, an export signature and T2T's training loss.
 
-    Its input is a dict of features. A subclass implements `forward`, `loss_terms` and
-    `check_arguments`. Its `__init__` has the arguments of `Seq2Seq.__init__`, and `check_arguments`
-    checks these arguments.
+    The input of the model is a dict of features. A subclass implements `forward`, `loss_terms` and
+    `check_arguments`. The `__init__` of the subclass has the arguments of `Seq2Seq.__init__`, and
+    `check_arguments` checks these arguments.
     """
 
     target_space_id: int

@@ -26,7 +26,7 @@ def terms(
         output: `ModelOutput`.
         targets: int [B, T]; [B] or [B, 1] for classes.
         smoothing: float, the label smoothing.
-        weights: float [B], [B, 1] or [B, T], weights of the targets: see `metrics.losses`.
+        weights: float [B], [B, 1] or [B, T], the weights of the targets. See `metrics.losses`.
             Optional.
 
     Returns:
@@ -39,7 +39,7 @@ def terms(
     costs, steps = cost_terms(model, output, example_weights), output.steps
     if steps is None:
         term = losses.target_term(logits, targets, smoothing, classes, weights)
-        if output.prepended is not None:  # one mean over inputs and targets
+        if output.prepended is not None:  # the loss is one mean over inputs and targets
             prepended = losses.target_term(*output.prepended, smoothing, classes, example_weights)
             term = losses.LossTerm(*map(tf.add, term, prepended))
     else:
@@ -72,12 +72,15 @@ def cost_terms(model: Any, output: ModelOutput, example_weights: tf.Tensor | Non
 
 
 def _merge_steps(states):
-    """Reshape [N, B, ...] to [N * B, ...], so that each step is treated as the last one."""
+    """Reshape [N, B, ...] to [N * B, ...], so that each step becomes an example of its own."""
     return tf.reshape(states, tf.concat([[-1], tf.shape(states)[2:]], axis=0))
 
 
 def _step_weights(model, steps, mask):
-    """Return the weight of each step, float32 [N, B, T]; [N, B, 1], pooled, for classes."""
+    """Return the weight of each step, float32 [N, B, T].
+
+    For classes, the weights are pooled over the positions, [N, B, 1].
+    """
     if not model.class_labels:
         return steps.weights
     pooled = model.class_label_head.pool(_merge_steps(steps.weights)[:, :, tf.newaxis], mask)

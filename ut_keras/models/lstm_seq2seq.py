@@ -3,9 +3,9 @@
     ids ─ embed ─ reverse ─ LSTMs ──── last states ──┐
     ids ─ embed ─ shift right ─ LSTMs (+ attention) ─ logits
 
-For a class label the decoder has one position, which depends only on the source. A model without
-attention and without a source is a language model. A bidirectional encoder also reads the source
-forwards.
+If the target is a class label, the decoder has one position, and its output depends only on the
+source. A model without attention and without a source is a language model. A bidirectional encoder
+also reads the source forwards.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from ut_keras.models.output import Encoded
 
 
 class LSTMMemory(NamedTuple):
-    """The decoder's initial states and what it attends to."""
+    """The initial states of the decoder, and the memory that the decoder attends to."""
 
     states: tuple  # `LSTMState` of each layer
     attention: lstm_attention.AttentionMemory | None
@@ -37,7 +37,8 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
     """Encoder and decoder of T2T's `lstm_seq2seq`.
 
     Arguments, call arguments and returns are those of `Seq2Seq`. The hparams are `LSTMHParams`.
-    Packed examples raise an error, because the state of one would continue into the next.
+    Packed examples raise an error, because the state after one example would be the initial state
+    of the next example.
 
     References: Sutskever et al. 2014; T2T `models/lstm.py`.
     """
@@ -45,7 +46,9 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
     hparams_class = LSTMHParams
     example_set = "lstm_seq2seq"
     is_recurrent = True
-    directions = 1  # in which the encoder reads; the decoder's size is `directions` · hidden_size
+    # The number of directions in which the encoder reads. The decoder has the size
+    # `directions` · hidden_size.
+    directions = 1
 
     @classmethod
     def check_arguments(cls, hparams: BasicHParams, specs: Mapping[str, FeatureSpec]) -> None:
@@ -130,7 +133,7 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
         """Compute one position.
 
         Args:
-            symbols: int32 [N]. The token before the position, 0 before the first.
+            symbols: int32 [N], the token before the position. At the first position it is 0.
             state: from `start`, `read` or `read_all`.
             memory: from `project_memory`, with N rows.
 
@@ -166,8 +169,8 @@ class LSTMSeq2seqBidirectionalEncoder(LSTMSeq2seq):
 class LSTMSeq2seqAttention(LSTMSeq2seq):
     """T2T's `lstm_seq2seq_attention`, whose decoder attends to the complete source.
 
-    As in T2T it also attends to padding, so an output depends slightly on the longest source of its
-    batch. The hparam `attention_mask_padding` prevents this.
+    As in T2T the decoder also attends to padding, so an output depends slightly on the length of
+    the longest source in the batch. The hparam `attention_mask_padding` prevents this.
 
     References: Bahdanau et al. 2015; Luong et al. 2015; T2T `models/lstm.py`.
     """

@@ -2,7 +2,7 @@
 
     ids ─ embed ─ S steps of gated convolutions over the S positions ─ logits of S positions
 
-It has no decoder: the token at position t of the output is predicted by position t of the source.
+The model has no decoder. Position t of the source predicts the token at position t of the output.
 """
 
 from collections.abc import Mapping
@@ -30,9 +30,9 @@ class NeuralGPU(seq2seq.Seq2Seq):
     """T2T's `neural_gpu`.
 
     Arguments and call arguments are those of `Seq2Seq`. The hparams are `NeuralGPUHParams`. Logits
-    are [B, S, V], also if the targets have another length: then loss and metrics pad the shorter of
-    both, as in T2T. So a target must not be longer than its source. As in T2T, the targets have
-    their own embedding, which nothing reads.
+    are [B, S, V], also if the targets have another length T. As in T2T, the loss and the metrics
+    pad logits or targets to the same length. So a target must not be longer than its source. As in
+    T2T, the targets have their own embedding, but the model does not use this embedding.
 
     References: Kaiser & Sutskever 2016, Neural GPUs Learn Algorithms; T2T `models/neural_gpu.py`.
     """
@@ -73,7 +73,7 @@ class NeuralGPU(seq2seq.Seq2Seq):
 
     @property
     def unread_weights(self) -> tuple[Any, ...]:
-        """The embedding of the targets, which is part of T2T's checkpoints. It has no gradient."""
+        """The embedding of the targets. T2T's checkpoints contain it, but it has no gradient."""
         table = self.target_embedding
         if table is None or table is self.softmax or table is self.source_embedding:
             return ()
@@ -118,8 +118,8 @@ class NeuralGPU(seq2seq.Seq2Seq):
 
         Args:
             features: dict with "inputs" [B, S].
-            options: checked `Options`. Options that change a search, such as beam_size, must have
-                their defaults. An output has at most the length of its source.
+            options: checked `Options`. Options of a search, such as beam_size, must have their
+                default values. An output is at most as long as its source.
 
         Returns:
             `Decoded`: ids int32 [B, 1, S], 0 after EOS; scores float32 [B, 1], the log probability
@@ -139,9 +139,9 @@ class NeuralGPU(seq2seq.Seq2Seq):
 class DiagonalNeuralGPU(NeuralGPU):
     """T2T's `diagonal_neural_gpu`, the improved Neural GPU with two errors of T2T.
 
-    T2T returns the state after the first step, and shifts channels along an axis of size 1. With
-    the hparams `diagonal_final_state=last` and `diagonal_shift_axis=length`, the model is that of
-    the paper.
+    First, T2T returns the state after the first step. Second, T2T shifts channels along an axis of
+    size 1. With the hparams `diagonal_final_state=last` and `diagonal_shift_axis=length`, the model
+    corrects both errors and follows the paper.
 
     References: Freivalds & Liepins 2017, Improving the Neural GPU Architecture for Algorithm
         Learning; T2T `models/neural_gpu.py`.

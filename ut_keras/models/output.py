@@ -12,7 +12,7 @@ class Encoded(NamedTuple):
 
     stack: StackOutput  # output [B, S, D] in the order of the source
     padding_mask: tf.Tensor  # bool [B, S], True at real tokens
-    states: Any = ()  # of an LSTM: the final `LSTMState` of each layer
+    states: Any = ()  # the final `LSTMState` of each layer. Empty except in LSTM models.
 
 
 class ModelOutput(NamedTuple):
@@ -22,13 +22,14 @@ class ModelOutput(NamedTuple):
     encoder: StackOutput | None
     decoder: StackOutput | None
     encoder_mask: tf.Tensor | None  # bool [B, S], True at real tokens
-    decoder_mask: tf.Tensor | None = None  # bool [B, T], True at real targets, if it is used
-    # (logits [B, L, V], ids [B, L]) of inputs before the targets that are also predicted.
+    # bool [B, T], True at real targets. None if the decoder does not use a mask.
+    decoder_mask: tf.Tensor | None = None
+    # (logits [B, L, V], ids [B, L]) of the prepended inputs, if the model also predicts the inputs.
     prepended: tuple[tf.Tensor, tf.Tensor] | None = None
 
     @property
     def steps(self) -> SupervisedSteps | None:
-        """The `SupervisedSteps`, each with its own loss, or None."""
+        """The `SupervisedSteps` of the last stack, or None if only the last step has a loss."""
         stack = self.encoder if self.decoder is None else self.decoder
         return stack and stack.steps
 

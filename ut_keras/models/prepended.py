@@ -2,14 +2,15 @@
 
     inputs 5 3 1 0 0    targets 7 2 1 0    ─join─>    5 3 1 0 7 2 1 0 0 0
 
-For each example, the decoder reads one sequence: first the inputs, then a 0, then the targets. It
-attends to the encoder as usual. There are two modes:
+For each example, the decoder reads one sequence: first the inputs, then a 0, then the targets. The
+decoder attends to the encoder as usual. There are two modes:
 
 - "prepend_inputs_masked_attention": each position attends to earlier positions only, and the
   training loss includes the inputs.
-- "prepend_inputs_full_attention": all inputs attend to each other, and are not predicted.
+- "prepend_inputs_full_attention": all inputs attend to each other, and the training loss does not
+  include the inputs.
 
-The logits and metrics are those of the targets.
+In both modes, logits and metrics contain only the targets.
 
 References: T2T `data_generators/problem.py` `preprocess_example_common`, `common_attention.py`
 `attention_bias_prepend_inputs_full_attention`, `common_layers.weights_prepend_inputs_to_targets`.
@@ -78,8 +79,8 @@ def join(features: Mapping[str, Any], inputs: tf.Tensor, targets: tf.Tensor) -> 
     input_lengths = tf.math.count_nonzero(inputs, axis=1, keepdims=True, dtype=tf.int32)
     both = tf.concat([tf.pad(inputs, [[0, 0], [0, 1]]), targets], axis=1)
     position = tf.range(size + 1 + length)[tf.newaxis]
-    # From the 0 on, this is the index in `both` of each position. Positions after the last target
-    # read the 0 again.
+    # The index in `both` for positions at and after the 0 that separates inputs and targets.
+    # Positions after the last target read this 0 again.
     target_index = position - input_lengths + size
     source_index = tf.where(
         position < input_lengths,
@@ -92,9 +93,9 @@ def join(features: Mapping[str, Any], inputs: tf.Tensor, targets: tf.Tensor) -> 
 
 
 def inputs_mask(ids: tf.Tensor) -> tf.Tensor:
-    """Return a mask that is True for the inputs in ids [B, L] and for the 0 after them.
+    """Return a mask that is True for the inputs in ids [B, L] and for the 0 after the inputs.
 
-    Every position may attend to these keys.
+    Every position may attend to the keys where the mask is True.
 
     Returns:
         bool [B, 1, 1, L].

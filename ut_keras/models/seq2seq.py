@@ -4,8 +4,8 @@
     ids ─ embed ─ shift right ─ decode ─ logits
 
 - A model without a source is a language model.
-- If the target is a class label, the decoder has one position, which attends to the source.
-- A model without a decoder has its outputs at the positions of the encoder.
+- If the target is a class label, the decoder has one position. This position attends to the source.
+- A model without a decoder has one output per position of the encoder.
 """
 
 from collections.abc import Mapping
@@ -32,16 +32,17 @@ from ut_keras.ops import private_api
 class Seq2Seq(keras_model.KerasModel):
     """A model made from hparams and the specs of its features.
 
-    Make one by `from_hparams` or `ut_keras.models.get`. A subclass makes its stacks in
-    `_make_stacks`, and defines `encode`, `project_memory` and `decode`.
+    To create a model, call `from_hparams` or `ut_keras.models.get`. A subclass creates its stacks
+    in `_make_stacks`, and defines `encode`, `project_memory` and `decode`.
 
     Args:
         hparams: an instance of `hparams_class`.
         specs: dict from feature name to `FeatureSpec`: "targets" and, except for language models,
             "inputs".
         target_space_id: int. T2T's id of the kind of target.
-        num_steps: int. Default number of steps in depth. None: that of the hparams.
-        like: a model of the same class, hparams and specs, with which to share layers. Optional.
+        num_steps: int. Default number of steps in depth. With None, the hparams define it.
+        like: a model of the same class, hparams and specs. The new model shares its layers.
+            Optional.
     Call arguments:
         features: dict of int32 ids, 0 = padding: "inputs" [B, S] (stories: [B, sentences, words])
             and "targets" [B, T] (classes: [B] or [B, 1]). Packed examples also have
@@ -96,8 +97,8 @@ class Seq2Seq(keras_model.KerasModel):
     ) -> Self:
         """Make a model.
 
-        Args: as for the class. If `activation_dtype` of the hparams is float32, Keras' global dtype
-            policy applies.
+        Args: as for the class. If `activation_dtype` of the hparams is float32, the model uses
+            Keras' global dtype policy.
 
         Raises:
             HParamError: if the value of a field is not supported by ut_keras or by this model.
@@ -196,13 +197,14 @@ class Seq2Seq(keras_model.KerasModel):
         Args:
             features, training, num_steps: as in a call.
             record_attention: bool. Whether to return the attention weights.
-            exit_threshold: float in (0, 1]. A position halts beyond it: see `decoding.options`.
+            exit_threshold: float in (0, 1]. A position halts when the value of its halting rule
+                exceeds the threshold. See `decoding.options`.
 
         Returns:
             `ModelOutput`.
 
         Raises:
-            ValueError: if a feature is missing, or as `check_steps`.
+            ValueError: if a feature is missing, or in the cases of `check_steps`.
         """
         self._check_features(features)
         self.check_steps(num_steps, exit_threshold)
@@ -227,30 +229,32 @@ class Seq2Seq(keras_model.KerasModel):
         return ModelOutput(self.logits(decoded.output), stack, decoded, source_mask, mask)
 
     def encode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> Encoded:
-        """Encode the "inputs"; masks and memory of the `StepInputs` are computed here."""
+        """Encode the "inputs". This method computes the masks of the encoder's `StepInputs`."""
         raise NotImplementedError
 
     def project_memory(self, encoded: Encoded, features: Mapping[str, Any]) -> Any:
-        """Return what the decoder attends to, computed once for all steps and all tokens.
+        """Return the memory that the decoder attends to, computed once for all steps and tokens.
 
         Args:
             encoded: `Encoded`.
-            features: dict, of which only the segments of packed examples are used.
+            features: dict. The method reads only the segments of packed examples.
         """
         raise NotImplementedError
 
     def target_padding_mask(self, features: Mapping[str, Any]) -> tf.Tensor | None:
-        """Return which targets are real, bool [B, T], or None if the decoder ignores padding."""
+        """Return a mask of real targets, bool [B, T], or None if the decoder uses no mask."""
         segments = features.get("targets_segmentation")
         return None if segments is None else segments != 0
 
     def decode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> StackOutput:
-        """Decode the "targets"; each position attends to earlier ones. The output is [B, T, D].
+        """Decode the "targets". The output is [B, T, D].
+
+        The decoder reads the targets shifted right by one position.
 
         Args:
             features: dict, as in a call.
-            inputs: `StepInputs`. The memory comes from `project_memory`, and is None for a language
-                model. The padding mask comes from `target_padding_mask`, and is None in a search.
+            inputs: `StepInputs`. The memory comes from `project_memory`. It is None for a language
+                model. The padding mask comes from `target_padding_mask`. It is None in a search.
         """
         raise NotImplementedError
 
@@ -281,11 +285,11 @@ class Seq2Seq(keras_model.KerasModel):
 
     @staticmethod
     def _embed(table, ids):
-        """Embed ids without Keras' mask, because a model computes its own masks."""
+        """Embed ids and remove Keras' mask, because a model computes its own masks."""
         return tf.identity(table(ids))
 
     def _ids(self, features, name):
-        """Return a feature as int32. Stories are checked by their embedding."""
+        """Return a feature as int32. The embedding layer of stories checks the ids of stories."""
         ids = embedding.as_ids(features[name], name, self.specs[name].vocab_size)
         if self.specs[name].modality == "class_label" and ids.shape.rank in (None, 1):
             ids = tf.reshape(ids, [-1, 1])
@@ -304,7 +308,7 @@ class Seq2Seq(keras_model.KerasModel):
         training: bool,
         weights: tf.Tensor | None = None,
     ) -> dict[str, list[LossTerm]]:
-        """Return the terms of the loss, see `losses.terms`; only training smooths the labels."""
+        """Return the terms of the loss. See `losses.terms`. Only training smooths the labels."""
         smoothing = self.hparams.label_smoothing if training else 0.0
         return losses.terms(self, output, targets, smoothing, weights)
 
@@ -318,13 +322,13 @@ class Seq2Seq(keras_model.KerasModel):
 
         Args:
             features: as in a call, including the targets.
-            training: bool. True is T2T's TRAIN mode (dropout, label smoothing), False its EVAL
-                mode.
+            training: bool. True selects T2T's TRAIN mode (dropout, label smoothing), and False
+                T2T's EVAL mode.
             num_steps: as in a call.
 
         Returns:
-            `Inspection`: logits, losses (scalars by T2T's names), encoder and decoder
-            (`StackOutput`s with attention weights per step).
+            `Inspection`. Its losses are scalars with T2T's names. Its encoder and decoder are
+            `StackOutput`s with the attention weights of every step.
         """
         if training not in (True, False, None):
             raise ValueError(f"training must be True or False. Received: {training!r}.")
@@ -334,7 +338,7 @@ class Seq2Seq(keras_model.KerasModel):
         output = self.forward(features, training, record_attention=True, num_steps=num_steps)
         terms = self.loss_terms(output, features["targets"], training)
         values = {name: tf.add_n([term.value() for term in parts]) for name, parts in terms.items()}
-        if "act_loss" not in values:  # T2T has "extra" only without other auxiliary losses
+        if "act_loss" not in values:  # T2T reports an "extra" of 0 if there is no auxiliary loss
             values.setdefault("extra", tf.constant(0.0))
         return Inspection(output.logits, values, output.encoder, output.decoder)
 
@@ -344,8 +348,9 @@ class Seq2Seq(keras_model.KerasModel):
         """Check num_steps and exit_threshold of a forward pass.
 
         Raises:
-            ValueError: if the model has no recurrence in depth or has weights for each step; for
-                exit_threshold, if the model has no adaptive halting or the value is not in [0, 1].
+            ValueError: if the model has no recurrence in depth, or if the model has learned weights
+                for each step and these do not allow `num_steps` steps. Also if `exit_threshold` is
+                set and the model has no adaptive halting, or the value is not in (0, 1].
         """
         arguments = {"num_steps": num_steps, "exit_threshold": exit_threshold}
         for name, value in arguments.items():
@@ -356,7 +361,7 @@ class Seq2Seq(keras_model.KerasModel):
                 )
 
     def with_steps(self, num_steps: int) -> Self:
-        """Return a model with another number of steps in depth, which shares the layers.
+        """Return a model with the same layers and another number of steps in depth.
 
             deeper = model.with_steps(8)
 
@@ -364,11 +369,11 @@ class Seq2Seq(keras_model.KerasModel):
             num_steps: int >= 1, instead of `num_rec_steps` or `act_max_steps`.
 
         Returns:
-            a model of the same class, compiled as this one. Both models can load each other's
-            weight files. `save` also stores the number of steps.
+            a model of the same class, compiled like this model. Each of the two models can load the
+            weight files of the other. `save` also stores the number of steps.
 
         Raises:
-            ValueError: as `check_steps`.
+            ValueError: if the model does not support this number of steps, see `check_steps`.
         """
         self.check_steps(num_steps)
         if num_steps is None:
@@ -397,24 +402,27 @@ class Seq2Seq(keras_model.KerasModel):
 
         Args:
             features: dict with "inputs" [B, S]. For a language model, "targets" [B, P] or
-                "inputs" [B, P] is the prompt, which the output continues.
+                "inputs" [B, P] is the prompt. The output continues the prompt.
             beam_size: int. 1 is greedy search.
             alpha: float. Exponent of the length penalty ((5 + length) / 6)^alpha of beam search.
-            decode_length: int. Maximum output length beyond the length of the source or prompt. As
-                in T2T, that is the length of the padded batch, unless per_example_length=True.
+            decode_length: int. The maximum output length is the length of the source or prompt plus
+                this number. As in T2T, the length is that of the padded batch. With
+                per_example_length=True, it is the length of each example.
             options: per_example_length, min_length, eos_penalty, no_repeat_ngram_size,
                 forced_prefix, temperature, top_k, top_p, seed, cache, num_steps, exit_threshold,
                 return_steps: see `decoding.options.Options`.
 
         Returns:
-            `Decoded`: ids int32 [B, beams, <= S + decode_length], 0 after EOS; scores float32
-            [B, beams], the best first; with return_steps, also source_steps and target_steps.
+            `Decoded`. ids are int32 [B, beams, <= S + decode_length], and 0 after EOS. scores are
+            float32 [B, beams], in descending order. With return_steps, there are also source_steps
+            and target_steps.
 
         Raises:
             ValueError: if an argument or an id is out of range, or the model does not generate
                 tokens.
         """
-        self._check_writes_symbols("generate")  # before the options, which it cannot use
+        # If the model cannot generate, an error about an option would be misleading.
+        self._check_writes_symbols("generate")
         named = {"beam_size": beam_size, "alpha": alpha, "decode_length": decode_length}
         return self.search(features, from_keywords({**named, **options}))
 
@@ -447,8 +455,8 @@ class Seq2Seq(keras_model.KerasModel):
             num_steps, exit_threshold: as for `forward`.
 
         Returns:
-            float32 [B]: log probability of the targets without padding, including EOS if the
-            targets have it. There is no length penalty.
+            float32 [B]: log probability of the targets without padding. It includes EOS if the
+            targets contain EOS. There is no length penalty.
 
         Raises:
             ValueError: if a feature is missing, ids are out of range, or the model's targets are
@@ -460,7 +468,7 @@ class Seq2Seq(keras_model.KerasModel):
         return score_lib.score(self, features, num_steps, exit_threshold)
 
     def _check_ids(self, features, names):
-        """Check ids here, because errors of a compiled function would not name the feature."""
+        """Check ids outside of compiled functions, so that errors can name the feature."""
         embedding.check_features(features)
         for name in names:
             if name in features:
@@ -490,10 +498,11 @@ class Seq2Seq(keras_model.KerasModel):
         is_mean = getattr(self.hparams, "class_label_pooling", "mean") == "mean"
         return "class_label_pooling=mean includes padding" if is_mean else ""
 
-    # Subclasses override these, some as properties. Each `why_` is a reason in words, or "".
+    # Subclasses override these attributes, some as properties. Each `why_` attribute is a reason in
+    # words. If the statement in its comment does not apply, it is "".
     why_not_cached: Any = ""  # why decoding cannot cache earlier positions exactly
     why_source_padding_matters: Any = ""  # why padding after a source changes the output
     why_target_padding_matters: Any = ""  # why padding after targets changes the output
-    writes_in_parallel = False  # whether a model without a decoder writes the complete targets
-    is_recurrent = False  # whether the decode cache is a state of fixed size
-    decoder_is_causal: Any = True  # whether a position is independent of later ones
+    writes_in_parallel = False  # whether a model without a decoder predicts all targets at once
+    is_recurrent = False  # whether the decoding cache is a state of fixed size
+    decoder_is_causal: Any = True  # whether a position is independent of later positions

@@ -80,7 +80,7 @@ class Transformer(seq2seq.Seq2Seq):
         )
 
     def _depth(self, side):
-        """Return the layers of a stack; the Universal Transformer overrides this."""
+        """Return the layers of a stack. The Universal Transformer overrides this method."""
         hp = self.hparams
         specific = hp.num_encoder_layers if side == "encoder" else hp.num_decoder_layers
         block = stack.make_block(hp, side, specific or hp.num_hidden_layers, "layer")
@@ -97,7 +97,7 @@ class Transformer(seq2seq.Seq2Seq):
     # The forward pass.
 
     def _forward(self, features: Mapping[str, Any], inputs: StepInputs) -> ModelOutput:
-        """Run a forward pass; with `prepend_mode`, `ModelOutput.decoder` includes the inputs."""
+        """Run a forward pass. With `prepend_mode`, `ModelOutput.decoder` includes the inputs."""
         features = self._with_position_ids(features) if inputs.training else features
         mode = self.hparams.prepend_mode
         if mode == "none":
@@ -121,10 +121,13 @@ class Transformer(seq2seq.Seq2Seq):
 
     @staticmethod
     def _add_position(layer, x, features, side, training):
-        """Return `x` plus the position signal of a side, "inputs" or "targets", if it has one."""
+        """Return `x` plus the position signal of a side, "inputs" or "targets".
+
+        If `layer` is None, the side has no position signal, and the result is `x`.
+        """
         if layer is None:
             return x
-        positions = features.get(f"{side}_position")  # of packed examples
+        positions = features.get(f"{side}_position")  # only packed examples have this feature
         if renamed.get(layer, "sample_position_ids", "draw_places") is None:
             return layer(x, positions, training=training)
         if positions is not None:
@@ -146,8 +149,8 @@ class Transformer(seq2seq.Seq2Seq):
         if segments is None and not self.hparams.unidirectional_encoder:
             may_attend = attention.padding_attention_mask(padding_mask)
         else:
-            # In a unidirectional encoder, padding is at the end, so only padding attends to it. T2T
-            # ignores segments there.
+            # Padding is at the end. So in a unidirectional encoder only padding attends to padding,
+            # and the mask need not hide padding. T2T ignores segments in such an encoder.
             may_attend = self._attention_mask(
                 ids, ids, segments, segments, self.hparams.unidirectional_encoder
             )
@@ -215,8 +218,9 @@ class Transformer(seq2seq.Seq2Seq):
         """Decode new columns of a cache, see `Depth.extend`.
 
         Args:
-            symbols: int32 [B, Q]. The token before each column, 0 before the first.
-            cache: the decoder's cache, which already has all columns that the new ones attend to.
+            symbols: int32 [B, Q], the token before each column. At the first position it is 0.
+            cache: the decoder's cache. It must contain all earlier columns that the new columns
+                attend to.
             window: `Window` of the new columns.
             memory: from `project_memory`.
 
@@ -248,9 +252,9 @@ class Transformer(seq2seq.Seq2Seq):
 class TransformerEncoder(Transformer):
     """An encoder without a decoder, for classification.
 
-    Arguments and call arguments are those of `Transformer`; only "inputs" are used. For class
-    labels the logits are [B, C], computed from the source positions as `class_label_pooling` says.
-    For symbols the logits are [B, S, V], one vector per source position.
+    Arguments and call arguments are those of `Transformer`. The model reads only "inputs". For
+    class labels the logits are [B, C], and the hparam `class_label_pooling` selects how the source
+    positions are pooled. For symbols the logits are [B, S, V], one vector per source position.
 
     References: T2T `models/transformer.py` `TransformerEncoder`.
     """

@@ -18,9 +18,9 @@ from ut_keras.models import transformer
 class UniversalTransformer(transformer.Transformer):
     """Encoder and decoder that repeat one block over depth.
 
-    Arguments, call arguments and returns are those of `Transformer`. The hparams define how often
-    the block is repeated (`num_rec_steps`), or that each position halts adaptively
-    (`recurrence_type="act"`).
+    Arguments, call arguments and returns are those of `Transformer`. The hparam `num_rec_steps`
+    defines how often the model repeats the block. With `recurrence_type="act"`, each position halts
+    adaptively instead.
 
     References: Dehghani et al. 2019; T2T `models/research/universal_transformer.py`.
     """
@@ -54,7 +54,7 @@ class UniversalTransformer(transformer.Transformer):
             stack.check_steps(num_steps)
         if exit_threshold is None:
             return
-        if not exit_threshold:  # no position would take a step
+        if not exit_threshold:  # with a threshold of 0, no position would take a step
             raise ValueError(f"exit_threshold must be above 0. Received: {exit_threshold}.")
         if self._rule is None:
             raise ValueError(
@@ -107,10 +107,10 @@ class UniversalTransformer(transformer.Transformer):
 
 
 def _check_gradient_settings(hp, depth):
-    """Check that a recurrence of a user has the arguments that change its gradient.
+    """Check that a user's recurrence supports the hparams that change its gradient.
 
     Raises:
-        HParamError: if it ignores them.
+        HParamError: if such an hparam is set and the recurrence lacks the corresponding argument.
     """
     for name, argument in _GRADIENT_SETTINGS.items():
         value = getattr(hp, name)
