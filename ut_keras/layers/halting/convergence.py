@@ -9,7 +9,7 @@ from ut_keras.layers.halting.halting import HaltingState, Rule, Step
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class ConvergenceHalting(Rule):
-    """Halts a position at inference when a step changes its state by little.
+    """Halts a position at inference when a step changes its state only a little.
 
         N = the first n with  |s^n - s^{n-1}| < epsilon |s^n|, at most max_steps
         output = s^N
@@ -20,9 +20,9 @@ class ConvergenceHalting(Rule):
     model converge.
 
     This is `latent-diff` in the authors' code, which uses epsilon = 0.03. The default in that code
-    is another criterion, the divergence between the token distributions of two steps. It is not
-    supported here, because the loop would have to compute the softmax at every step. We could not
-    check this rule against the paper.
+    is another criterion, the divergence between the token distributions of two steps. ut_keras does
+    not support the divergence, because the loop would have to compute the softmax at every step. We
+    could not check this rule against the paper.
 
     Args:
         max_steps, mask_padding: as in `Rule`.

@@ -17,16 +17,17 @@ ACT_TYPES = ("basic", "accumulated", "global", "random")
 
 
 class HaltingState(NamedTuple):
-    """The halting state of all positions, which the loop over steps updates.
+    """The halting state of all positions. The loop over steps updates it.
 
     The shape U is [B, S], or [B] if all positions of an example halt together. In a loop over R
-    running positions it is [1, R].
+    running positions, U is [1, R].
     """
 
-    halting_probability: tf.Tensor  # U float32, the sum of p^n so far; 1 once halted
-    remainders: tf.Tensor  # U float32, R
-    n_updates: tf.Tensor  # U float32, N, the number of steps so far
-    ponder_cost: tf.Tensor  # U float32, the cost of the steps so far
+    # U float32: the sum of p^n over the steps taken, or 1 if the position has halted.
+    halting_probability: tf.Tensor
+    remainders: tf.Tensor  # U float32: R
+    n_updates: tf.Tensor  # U float32: the number of steps taken; N at the end
+    ponder_cost: tf.Tensor  # U float32: the ponder cost of the steps taken
 
     @property
     def running(self) -> tf.Tensor:
@@ -39,7 +40,7 @@ class Step(NamedTuple):
 
     number: tf.Tensor  # int32 scalar n, from 0
     max_steps: int  # the largest number of steps of any position
-    read_epsilon: Callable[[], float]  # use `epsilon`
+    read_epsilon: Callable[[], float]  # returns the epsilon. Halting rules read `epsilon` instead.
     padding_mask: tf.Tensor | None  # bool [B, S], True at real tokens
     training: bool | None
     before: tf.Tensor  # [B, S, D], the state s^{n-1}
@@ -48,7 +49,7 @@ class Step(NamedTuple):
 
     @property
     def epsilon(self) -> float:
-        """The epsilon of this forward pass: a position halts at 1 - epsilon."""
+        """The epsilon of this forward pass. The halting threshold is 1 - epsilon."""
         return self.read_epsilon()
 
     @property
@@ -63,17 +64,17 @@ class Rule(renamed.RenamedAttributes, Layer):
     A subclass implements `halt` and sets these attributes:
 
     Attributes:
-        max_steps: int. The largest number of steps, unless a call sets `num_steps`.
-        epsilon: float in (0, 1). A position halts at 1 - epsilon, unless a call sets
-            `exit_threshold`.
-        mask_padding: bool. If True, padding has halted from the beginning: it has no ponder cost,
-            and the loop does not continue for it.
+        max_steps: int. The largest number of steps. A call can override it with `num_steps`.
+        epsilon: float in (0, 1). The halting threshold is 1 - epsilon. A call can override this
+            threshold with `exit_threshold`.
+        mask_padding: bool. If True, padding has halted before the first step. So padding has no
+            ponder cost, and the loop stops when all real positions have halted.
         per_example: bool. Whether all positions of an example halt together. If so, inference
             removes halted examples from the loop (`act_skipping`).
-        halts_independently: bool. Whether halting is deterministic, and depends only on the states
-            of the position itself.
-        expected_loss: bool. Whether the training loss is the mean of the losses after every step,
-            weighted by w^n, instead of the loss of the output.
+        halts_independently: bool. Whether halting is deterministic, and the halting of a position
+            depends only on the states of this position.
+        expected_loss: bool. True: the training loss is the mean of the losses after every step,
+            weighted by w^n. False: the training loss is the loss of the output.
     """
 
     renamed_attributes = {
@@ -103,13 +104,13 @@ class Rule(renamed.RenamedAttributes, Layer):
             padding_mask: bool [B, S], True at real tokens. Optional.
 
         Returns:
-            float32 [N, *U], which training compares with the correctness of the predictions. None
-            if the rule does not predict this.
+            float32 [N, *U]. Training compares these logits with the correctness of the predictions.
+            None if the rule does not predict this probability.
         """
         return None
 
     def _set_limits(self, max_steps, epsilon, mask_padding):
-        """Set these attributes.
+        """Set the attributes `max_steps`, `epsilon` and `mask_padding`.
 
         Raises:
             ValueError: if max_steps < 1 or epsilon is not in (0, 1).
@@ -124,7 +125,7 @@ class Rule(renamed.RenamedAttributes, Layer):
     def start(self, state: tf.Tensor, padding_mask: tf.Tensor | None = None) -> HaltingState:
         """Return the halting state before the first step.
 
-        All values are 0. As an exception, padding has already halted if `mask_padding` is True.
+        All values are 0, with one exception: if `mask_padding` is True, padding has already halted.
 
         Args:
             state: float tensor [B, S, D].
@@ -149,8 +150,8 @@ class Rule(renamed.RenamedAttributes, Layer):
     def halt(self, step: Step, halting: HaltingState) -> tuple[HaltingState, tf.Tensor]:
         """Decide which positions halt at this step. Subclasses implement it.
 
-        An implementation must use `step.epsilon`, not `self.epsilon`: a call may set its own
-        threshold.
+        An implementation must use `step.epsilon` instead of `self.epsilon`, because a call may set
+        its own threshold.
 
         Args:
             step: `Step`.
@@ -171,8 +172,8 @@ class Rule(renamed.RenamedAttributes, Layer):
         Args:
             p: U float32, the halting probability of this step.
             step, halting: as in `halt`.
-            forced: bool. Whether a position that takes the last possible step always halts there.
-                It then gets its remainder.
+            forced: bool. If True, a position that is still running at the last possible step halts
+                at this step, and its remainder is the weight of the step.
 
         Returns:
             As `halt`. The ponder cost is not updated.
@@ -199,7 +200,7 @@ class Rule(renamed.RenamedAttributes, Layer):
     ) -> tuple[HaltingState, tf.Tensor]:
         """Halt positions where `done` is True, and all positions at the last step.
 
-        The weight of every step that a position takes is 1. Use it with `keep_last`.
+        The weight of every step that a position takes is 1. Use this method with `keep_last`.
 
         Args:
             done: U bool.
@@ -239,7 +240,7 @@ class Rule(renamed.RenamedAttributes, Layer):
         return tf.expand_dims(values, -1)
 
     def pondering_mask(self, padding_mask: tf.Tensor | None) -> tf.Tensor | None:
-        """Return which positions take steps, bool U, or None for all positions."""
+        """Return a mask of the positions that take steps, bool U. None if all positions do."""
         if not self.mask_padding or padding_mask is None:
             return None
         return tf.reduce_any(padding_mask, axis=1) if self.per_example else padding_mask
@@ -265,7 +266,8 @@ class LinearRule(Rule, dense.Dense):
             kernel_initializer=kernel_initializer,
             bias_initializer=keras.initializers.Constant(bias_init),
             name=name,
-            dtype="float32",  # under any policy, because sums of p are compared with a threshold
+            # float32 under any policy, because the rule compares sums of p with a threshold.
+            dtype="float32",
         )
         self._set_limits(max_steps, epsilon, mask_padding)
         self.bias_init = bias_init
@@ -287,11 +289,13 @@ class ACTHalting(LinearRule):
         max_steps, epsilon, mask_padding: as in `Rule`.
         act_type: "basic" (T2T): output^n = s^n w^n + output^{n-1} (1 - w^n). "accumulated": the
             weighted sum of Graves 2016. "global": as "basic", but all positions of an example halt
-            together, by the mean of their p. "random": as "basic", but p is a random number.
-        bias_init: float, the initial value of b. With 1.0, positions halt after about two steps at
-            the start of training; with -3, after many.
-        force_final_remainder: bool. Whether a position that has not halted after `max_steps` gets a
-            remainder. T2T does not give it one, so its weights sum to less than 1.
+            together, according to the mean of their p. "random": as "basic", but p is a random
+            number.
+        bias_init: float, the initial value of b. At the start of training, positions halt after
+            about two steps with bias_init=1.0, and after many steps with -3.
+        force_final_remainder: bool. If True, a position that is still running at step `max_steps`
+            gets a remainder. If False (T2T), such a position gets no remainder, so its weights sum
+            to less than 1.
         kernel_initializer: Keras initializer of W.
 
     Call arguments:
@@ -331,7 +335,7 @@ class ACTHalting(LinearRule):
             super().build(state_shape)
 
     def halt(self, step: Step, halting: HaltingState) -> tuple[HaltingState, tf.Tensor]:
-        """Halt positions by p^n. The ponder cost is N + R of the steps so far."""
+        """Halt positions by p^n, and set the ponder cost to N + R for the steps taken."""
         p = self._halting_probability(step, halting)
         halted, weights = self.accumulate(p, step, halting, self.force_final_remainder)
         return halted._replace(ponder_cost=halted.n_updates + halted.remainders), weights

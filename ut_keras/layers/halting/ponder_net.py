@@ -1,4 +1,4 @@
-"""PonderNet: halting as a latent variable, and the expected loss over it."""
+"""PonderNet: the halting step is a latent variable, and the loss is its expected value."""
 
 import keras
 import numpy as np
@@ -27,21 +27,21 @@ class PonderNetHalting(halting.LinearRule):
     The output is w^1 s^1 + ... + w^N s^N ("mean") or s^N ("threshold"). With "threshold" and
     epsilon = 0.5, a position halts at the median of its distribution.
 
-    A loss after every step is only possible if nothing except the loss reads the output. This is
-    the case for decoders and for encoders without a decoder. If a decoder attends to the encoder,
-    the output of the encoder is the mean, and only the divergence from the prior is as in
-    PonderNet.
+    A loss after every step is only possible if the loss alone reads the output. This is the case
+    for decoders and for encoders without a decoder. If a decoder attends to an encoder, the output
+    of the encoder is the mean. The loss of the encoder is then only the divergence from the prior.
 
-    Differences from the paper: inference does not sample the halting step, so that calls are
-    deterministic. We could not read the paper itself. The equations follow descriptions of it and
-    public implementations, which do not normalize g.
+    Unlike in the paper, inference does not sample the halting step, so that calls are
+    deterministic. We could not read the paper itself. The equations follow descriptions of the
+    paper and public implementations. These implementations do not normalize g.
 
     Args:
         max_steps, epsilon, mask_padding: as in `Rule`.
-        prior: float P in (0, 1). Distributions with a mean of about 1/P steps cost least.
+        prior: float P in (0, 1). Distributions with a mean of about 1/P steps have the least cost.
         output: "threshold" or "mean".
-        expected_loss: bool. True: the training loss is the expected loss over all steps; the caller
-            must compute it from `StackOutput.steps`. False: it is the loss of the output.
+        expected_loss: bool. True: the training loss is the expected loss over all steps. The caller
+            must compute this loss from `StackOutput.steps`. False: the training loss is the loss of
+            the output.
         bias_init: float, the initial value of b.
         kernel_initializer: Keras initializer of W.
 
@@ -105,6 +105,7 @@ def _make(hp, side):
     return PonderNetHalting(
         **halting.arguments(hp),
         prior=hp.ponder_net_prior,
-        output=hp.ponder_net_output if side.answers else "mean",  # a decoder reads the mean
+        # An encoder that a decoder attends to returns the mean.
+        output=hp.ponder_net_output if side.answers else "mean",
         expected_loss=side.answers,
     )

@@ -23,25 +23,24 @@ class QHalting(halting.LinearRule):
         H(q^n) = -log sigmoid(q^n)   if the prediction from s^n is correct
                  -log sigmoid(-q^n)  otherwise
 
-    The unit that halts is the unit that has a prediction. Without `pooling`, this is a position,
-    which predicts a token. With `pooling`, it is an example, which predicts a class. In this case q
-    is pooled over the positions like the class logits, and inference removes halted examples from
-    the loop.
+    Without `pooling`, every position predicts a token, and halts on its own. With `pooling`, every
+    example predicts a class, and halts as a unit. In this case the rule pools q over the positions
+    like the class logits, and inference removes halted examples from the loop.
 
-    In training nothing halts. All M steps are taken, and each step has a loss. Therefore the head
-    was trained on the same predictions that it judges at inference. With `act_halted_state="copy"`
-    this holds only approximately, because other positions then see the state in which a position
-    halted.
+    In training no position halts. The loop takes all M steps, and each step has a loss. Therefore
+    training and inference show the head the same predictions. With `act_halted_state="copy"` these
+    predictions are only approximately the same. At inference, other positions then attend to the
+    last state of a halted position.
 
-    Several things are the same as in the Hierarchical Reasoning Model and the tiny model: the
-    target of the head, the head's input (the state after the step), the threshold (epsilon = 0.5),
-    b = -5 and act_loss_weight = 0.5. As in the tiny model, there is no Q-learning term. These
-    things differ from both models:
+    This rule shares several properties with the Hierarchical Reasoning Model and with the tiny
+    model: the target of the head, the head's input (the state after the step), the threshold
+    (epsilon = 0.5), b = -5 and act_loss_weight = 0.5. As in the tiny model, there is no Q-learning
+    term. The two models differ from this rule as follows:
 
-    - They halt complete examples, by q of one position at the start, which is trained to predict
-      whether all tokens are correct.
+    - They halt complete examples. The halting decision is q of one position at the start. Training
+      teaches this q whether all tokens are correct.
     - They also halt in training, except for randomly explored steps. The next example then replaces
-      the halted one in the batch.
+      the halted example in the batch.
     - They update the weights after each step, without gradients into earlier steps.
     - Their evaluation takes all steps.
 
@@ -49,8 +48,8 @@ class QHalting(halting.LinearRule):
 
     Args:
         max_steps, epsilon, mask_padding: as in `Rule`. M is max_steps.
-        pooling: str, how the class of an example is computed from its positions, see
-            `class_label_head.pool`; None if every position has a prediction.
+        pooling: str, the pooling of the class logits over the positions, see
+            `class_label_head.pool`. None if every position has a prediction.
         bias_init: float, the initial value of b.
         kernel_initializer: Keras initializer of W.
 

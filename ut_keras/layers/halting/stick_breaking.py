@@ -21,14 +21,19 @@ class StickBreakingHalting(Rule, dense.WithKernels):
         output = w^1 s^1 + ... + w^N s^N
         ponder cost = w^1 + 2 w^2 + ... + N w^N
 
-    The w are a distribution over the steps, and the ponder cost is its mean. Unlike the number of
-    steps in ACT, it has a gradient. With a larger epsilon at inference, positions halt earlier.
+    The weights w are a distribution over the steps, and the ponder cost is the mean number of steps
+    under this distribution. Unlike the number of steps in ACT, this mean has a gradient. With a
+    larger epsilon at inference, positions halt earlier.
 
-    This follows the authors' code, with epsilon = 0.001, b_2 = 0 and W_2 = 0 at the start of
-    training. There are two differences. In that code, a position attends to the outputs of other
-    positions. Here, as with every rule, it attends to their states. The gate in that code has two
-    logits, of which only the difference has an effect. Here it has one logit. We could not check
-    the rule against the paper.
+    This rule follows the authors' code, with epsilon = 0.001, b_2 = 0 and W_2 = 0 at the start of
+    training. There are two differences:
+
+    - In the authors' code, a position attends to the outputs of other positions. In ut_keras, a
+      position attends to the states of other positions, as with every rule.
+    - The gate in the authors' code has two logits, but only their difference has an effect. In
+      ut_keras the gate has one logit.
+
+    We could not check the rule against the paper.
 
     Args:
         max_steps, epsilon, mask_padding: as in `Rule`.

@@ -17,7 +17,7 @@ _EOS = 1  # as in T2T
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class CoupledPosition(PositionWise):
-    """Adds a learned vector per position id, which both sides share (`pos="coupled"`).
+    """Adds a learned vector per position id; source and target share ids (`pos="coupled"`).
 
         x_i + table[p_i]
 
@@ -26,15 +26,15 @@ class CoupledPosition(PositionWise):
                    segment are reversed. A segment ends with `separator` or EOS; the id of this
                    last token is the number of tokens before it in the segment.
 
-    Therefore a source token that is copied or reversed has the id of its target position. In a sum,
-    digits of the same place value have the same id in both numbers.
+    Therefore, if the task copies or reverses the source, each source token has the id of its target
+    position. In a sum, digits of the same place value have the same id in both numbers.
 
         training:  pi(p), where pi is a random permutation of 0 .. L-1 per example, for both sides
         inference: p
 
     Cho et al. sample only the first id, and the other ids are consecutive. In that case, distant
-    ids first occur together in strings that are longer than all training strings, and the model
-    confuses some of them. With permuted ids, any two ids occur together in training. The
+    ids occur together only in strings that are longer than all training strings. So the model
+    confuses some of these ids. With permuted ids, any two ids occur together in training. The
     permutation is an addition of ut_keras.
 
     Args:
@@ -42,13 +42,14 @@ class CoupledPosition(PositionWise):
             segment and of the longest targets, also at inference. Otherwise ids repeat, and the
             model cannot distinguish positions with the same id.
         order: "same" or "reversed".
-        separator: int. Id of a token that ends a segment, as EOS does; 0: no such token.
+        separator: int. Id of a token that ends a segment, as EOS does. 0 means that there is no
+            such token.
 
     Call arguments:
         x: float tensor [B, S, D].
-        positions: int tensor, the positions of `x`, for targets. Default: 0, …, S - 1.
+        positions: int tensor, the positions of `x`. Only used for targets. Default: 0, …, S - 1.
         position_ids: int32 [B, L], permutations from `sample_position_ids`. Only used in training.
-            Default: new permutations.
+            By default, the layer samples new permutations.
         ids: int32 [B, S], the token ids of a source. None for targets.
 
     Returns:

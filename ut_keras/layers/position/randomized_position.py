@@ -24,9 +24,9 @@ class RandomizedPosition(PositionWise):
         inference:  p_i = i (L // M)
 
     The authors also sample at inference. In that case, the output differs from call to call, and in
-    decoding each new position would change the earlier ones. At inference, this layer uses the
-    constant distance L // M instead. This is about the average distance in training at length M,
-    and it also occurs at smaller lengths.
+    decoding each new token would change the positions of earlier tokens. At inference, this layer
+    uses the constant distance L // M between neighbors instead. In training, this is about the
+    average distance in sequences of length M. It also occurs in shorter sequences.
 
     Args:
         positions: int L.

@@ -64,7 +64,7 @@ class SinusoidPosition(PositionWise):
 class LearnedPosition(PositionWise):
     """Adds a learned vector per position (`pos="emb"`).
 
-    Nothing is added at positions from max_length on.
+    The layer leaves `x` unchanged at positions from max_length on.
 
     Args:
         max_length: int. Number of positions that have a vector.
@@ -107,8 +107,9 @@ class StepSignals(NamedTuple):
     """The result of `StepTimingSignal.prepare`, computed once for all steps."""
 
     length: tf.Tensor  # int32 scalar S
-    position: tf.Tensor | None  # [S, D] float32, if positions start at 0
-    step: tf.Tensor | None  # [N, D], or [N, 2 D] if concatenated with a position signal
+    position: tf.Tensor | None  # [S, D] float32. None unless positions always start at 0.
+    # [N, D], or [N, 2 D] if combine="concat". None without a step signal.
+    step: tf.Tensor | None
     num_steps: tf.Tensor  # int32 scalar N
 
 
@@ -127,8 +128,8 @@ class StepTimingSignal(dense.WithKernels):
         num_steps: int N. Number of steps with a learned embedding.
         position: bool. Whether there is a position signal.
         position_start_index: the position of the first token. None: 0. "random": a random number
-            below the length, sampled again at each step, also at inference, as in T2T. "step":
-            length · t / N.
+            below the length. As in T2T, every step samples a new number, also at inference.
+            "step": length · t / N.
         step: None, "learned" or "sinusoid", the step signal.
         combine: "add" or "concat".
         kernel_initializer: Keras initializer, for the projection of "concat".
@@ -138,14 +139,14 @@ class StepTimingSignal(dense.WithKernels):
         step: int32 scalar t in [0, N).
         signals: `StepSignals` from `prepare`.
         signal_index: int32 [S]. For each position of the state, the index of its position in
-            `signals`. None: all positions of `signals`, in order.
+            `signals`. None: position i of the state has index i.
         cache: not used. `TimingAndSRU` uses it.
 
     Returns:
         float tensor [B, S, D].
 
     Raises:
-        ValueError: if position_start_index, step or combine is none of the values above, or if
+        ValueError: if position_start_index, step or combine has another value, or if
             combine="concat" with a step signal and without a position signal.
 
     References: T2T `universal_transformer_util.step_preprocess`.
@@ -184,8 +185,8 @@ class StepTimingSignal(dense.WithKernels):
                 initializer=keras.initializers.RandomNormal(stddev=self.step_channels**-0.5),
             )
         self.projection = None
-        # T2T does not project the state back if only a step signal is concatenated, and then fails
-        # at the first residual connection, because the widths differ. Here, `build` fails.
+        # If only a step signal is concatenated, T2T does not project the state back. So T2T fails
+        # at the first residual connection, because the widths differ. This `build` raises an error.
         if concat and self.step and not self.position:
             raise ValueError(
                 "combine='concat' with a step signal requires position=True, as in T2T. "
@@ -200,13 +201,13 @@ class StepTimingSignal(dense.WithKernels):
 
         Args:
             positions: int32 [S].
-            num_steps: int. Number of steps. Default: the layer's own.
+            num_steps: int. Number of steps. Default: `num_steps` of the layer.
 
         Returns:
             `StepSignals`.
 
         Raises:
-            ValueError: as `check_steps`.
+            ValueError: if `check_steps` does not allow `num_steps`.
         """
         self.check_steps(num_steps)
         num_steps = num_steps or self.num_steps
@@ -278,7 +279,7 @@ class StepTimingSignal(dense.WithKernels):
 
 
 def _broadcast(signal, state):
-    """Broadcast a signal [C] or [S, C] to [B, S, C], B and S as in `state`."""
+    """Broadcast a signal [C] or [S, C] to [B, S, C], where B and S are the sizes of `state`."""
     shape = tf.shape(state)
     wide = tf.broadcast_to(signal, tf.stack([shape[0], shape[1], signal.shape[-1]]))
     return tf.cast(wide, state.dtype)
