@@ -1,4 +1,4 @@
-"""A classification head, which pools an encoded sequence and scores the classes."""
+"""A classification head that pools an encoded sequence and computes class logits."""
 
 from typing import Any, Literal, get_args
 
@@ -24,8 +24,8 @@ class ClassLabelHead(dense.WithKernels):
     Call arguments:
         x: float tensor [B, S, D].
         padding_mask: bool tensor [B, S], True at real tokens. Default: no padding.
-        mask: the same. By default the mask that `Masking` or `Embedding(mask_zero=True)` attached
-            to `x`.
+        mask: another name of `padding_mask`. By default the mask that `Masking` or
+            `Embedding(mask_zero=True)` attached to `x`.
 
     Returns:
         float32 tensor [B, C].
@@ -34,8 +34,9 @@ class ClassLabelHead(dense.WithKernels):
         ValueError: for an unknown pooling.
 
     References: T2T `modalities.class_label_top` for "mean". "masked_mean" and "last" follow
-        `softmax_average_pooling_class_label_top` and `softmax_last_timestep_class_label_top`. The
-        latter uses the last position even if it is padding.
+        `softmax_average_pooling_class_label_top` and `softmax_last_timestep_class_label_top`.
+        T2T's `softmax_last_timestep_class_label_top` reads the last position even if the last
+        position is padding.
     """
 
     def __init__(self, num_classes: int, pooling: Pooling = "mean", **kwargs: Any) -> None:
@@ -74,7 +75,8 @@ def pool(x: tf.Tensor, pooling: Pooling, padding_mask: tf.Tensor | None = None) 
         padding_mask: bool tensor [B, S], True at real tokens. Default: no padding.
 
     Returns:
-        float tensor [B, D]. Except for "mean", it is 0 for an example without real positions.
+        float tensor [B, D]. With "masked_mean" and "last", the vector of an example without real
+        positions is 0.
     """
     if pooling == "mean" or (pooling == "masked_mean" and padding_mask is None):
         return tf.reduce_mean(x, axis=1)

@@ -8,11 +8,12 @@ import tensorflow as tf
 from ut_keras.layers.basic.layer import Layer, PositionWise, check_choice
 from ut_keras.layers.basic.signature import Initializer, Shape
 
-FEW_ROWS = 8  # with at most so many rows per example, as in decoding, another code path is faster
+# If an example has at most this number of rows, as in decoding, another code path is faster.
+FEW_ROWS = 8
 
 
 class WithKernels(Layer):
-    """Base class of layers with kernels, either their own or those of dense sublayers.
+    """Base class of layers that have kernels or dense sublayers with kernels.
 
     Args:
         kernel_initializer: Keras initializer of all kernels.
@@ -34,8 +35,8 @@ class Dense(WithKernels, PositionWise):
     """Dense layer over the last axis, `y = activation(x W + b)`.
 
     `keras.layers.Dense` computes the same result. This layer is faster on a CPU for inputs of rank
-    3, because it folds all other axes into one and computes a single matrix product in the forward
-    pass and in each gradient.
+    3. It folds all axes except the last into one axis, so the forward pass and each gradient
+    compute a single matrix product.
 
     Args:
         units: int. Size of the last axis of the output.
@@ -86,7 +87,7 @@ class Dense(WithKernels, PositionWise):
         return self.apply_kernel(x, self.kernel)
 
     def apply_kernel(self, x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
-        """Apply the layer with another kernel instead of its own."""
+        """Apply the layer with `kernel` instead of its own kernel."""
         y = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), kernel)
         rows = x.shape[1:-1].num_elements() or 0  # rows per example; 0 if unknown
         few_rows = 0 < rows <= FEW_ROWS
@@ -109,7 +110,8 @@ def sublayer(layer: Any, units: int, name: str, **arguments: Any) -> Dense:
     """Return a `Dense` with the dtype policy of the layer that will contain it.
 
     Args:
-        layer: layer with `dtype_policy`, and with `kernel_initializer` if none is given here.
+        layer: layer with a `dtype_policy`. If `arguments` has no `kernel_initializer`, the layer
+            must also have a `kernel_initializer`.
         units, name, arguments: as for `Dense`.
     """
     arguments.setdefault("kernel_initializer", layer.kernel_initializer)

@@ -1,4 +1,4 @@
-"""Dropout whose mask may be shared along some axes."""
+"""Dropout with a mask that may be shared along some axes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,13 +16,13 @@ RESOLUTION = 2**16  # rates are multiples of 1 / RESOLUTION
 class Dropout(PositionWise):
     """Sets random elements to zero and scales up the others.
 
-    Every call samples a new mask, also the repeated calls in a loop over recurrence steps. The
-    state of the random numbers is one variable, `seed_generator_state`.
+    Every call samples a new mask, also in a loop over recurrence steps. One variable,
+    `seed_generator_state`, has the state of the random numbers.
 
     Args:
         rate: float in [0, 1). Probability that an element becomes zero.
-        broadcast_dims: ints. Axes along which all elements share one decision, which saves memory.
-            T2T's `*_dropout_broadcast_dims`.
+        broadcast_dims: ints. Axes along which all elements share one dropout decision. This saves
+            memory. T2T's name is `*_dropout_broadcast_dims`.
         seed: int. Optional.
 
     Call arguments:
@@ -61,7 +61,7 @@ class Dropout(PositionWise):
         return x * (tf.cast(keep, x.dtype) * tf.constant(scale(self.rate), x.dtype))
 
     def _shape(self, x):
-        """Return the shape of the mask: that of `x`, with size 1 along shared axes."""
+        """Return the shape of the mask: the shape of `x`, with size 1 along shared axes."""
         shape = tf.shape(x)
         if self.broadcast_dims:
             rank = x.shape.rank
@@ -71,7 +71,7 @@ class Dropout(PositionWise):
 
 
 def sample_kept(shape: Any, seed: tf.Tensor, rate: float) -> tf.Tensor:
-    """Sample which elements dropout keeps.
+    """Sample a mask of the elements that dropout keeps.
 
     Sampling dominates the cost of dropout. So each random int64 yields four int16 numbers.
 
@@ -81,7 +81,7 @@ def sample_kept(shape: Any, seed: tf.Tensor, rate: float) -> tf.Tensor:
         rate: float in (0, 1).
 
     Returns:
-        bool tensor of that shape, False where an element becomes zero.
+        bool tensor of the given shape, False where an element becomes zero.
     """
     count = tf.reduce_prod(shape)
     bits = tf.random.stateless_uniform([(count + 3) // 4], seed, None, None, tf.int64)
@@ -92,7 +92,7 @@ def sample_kept(shape: Any, seed: tf.Tensor, rate: float) -> tf.Tensor:
 def scale(rate: float) -> float:
     """Return the factor of the elements that dropout keeps.
 
-    It uses the rounded rate, so that the mean of the elements is unchanged.
+    The factor depends on the rounded rate, so that dropout does not change the expected values.
     """
     return 1 / (1 - _threshold(rate) / RESOLUTION)
 

@@ -102,15 +102,15 @@ class SentenceEmbedding(Layer):
 
         m_i = sum_j f_j * w_ij      (the bAbI encoding of Dehghani et al. 2019, section 3.1)
 
-    w_ij is the embedding of word j in sentence i. f_j is a learned weight vector of position j, the
-    mask of the paper. It encodes the order of the words. There are two masks, one for the sentences
-    of the story and one for the question, which is the last sentence with words. A sentence without
-    words becomes the zero vector, and is masked for Keras.
+    w_ij is the embedding of word j in sentence i. f_j is a learned weight vector of word position
+    j. The paper calls f the mask. It encodes the order of the words. There are two masks, one for
+    the sentences of the story and one for the question. The question is the last sentence with
+    words. A sentence without words becomes the zero vector, and Keras' mask is False there.
 
-    The authors initialize the masks with 1. An untrained model then cannot distinguish "a is east
-    of b" from "b is east of a", and learns to do so only slowly. On bAbI's tasks 17 and 19, the
-    loss does not improve for thousands of updates. Random initial masks around 1 (mask_stddev > 0)
-    encode the order from the beginning.
+    The authors initialize the masks with 1. So an untrained model cannot distinguish "a is east of
+    b" from "b is east of a", and learns this distinction only slowly. On bAbI's tasks 17 and 19,
+    the loss does not improve for thousands of updates. Random initial masks around 1
+    (mask_stddev > 0) encode the order from the beginning.
 
     Args:
         vocab_size: int V.
@@ -127,7 +127,7 @@ class SentenceEmbedding(Layer):
         float tensor [B, sentences, D].
 
     Raises:
-        ValueError: if `ids` do not have this shape.
+        ValueError: if `ids` does not have this shape.
 
     References: the authors' bAbI-T2T code; see problems/babi_qa.py.
     """
@@ -178,7 +178,7 @@ class SentenceEmbedding(Layer):
         return keras.ops.any(ids != 0, axis=2)  # also works for symbolic ids
 
     def _encode_sentences(self, ids, mask):
-        """Embed sentences of word ids [..., max_words] with one of the masks, [..., D]."""
+        """Embed sentences with one of the masks: word ids [..., max_words] -> [..., D]."""
         vectors = self.words(ids)
         return tf.reduce_sum(vectors * tf.cast(tf.convert_to_tensor(mask), vectors.dtype), axis=-2)
 
@@ -198,11 +198,11 @@ class SentenceEmbedding(Layer):
 class TargetSpaceEmbedding(WithKernels, PositionWise):
     """Adds the learned vector of a target space to every position, including padding.
 
-    A target space is T2T's number for the kind of the targets, such as a language.
+    A target space is the kind of the targets, such as a language. T2T numbers the target spaces.
 
     Args:
         target_space_id: int in [0, 32). T2T's `SpaceID` of the targets.
-        kernel_initializer: Keras initializer of the table, which has a row for every target space.
+        kernel_initializer: Keras initializer of the table. The table has one row per target space.
 
     Call arguments:
         x: float tensor [B, S, D], the embedded source.
@@ -237,14 +237,15 @@ class TargetSpaceEmbedding(WithKernels, PositionWise):
         return x + tf.convert_to_tensor(self.kernel)[self.target_space_id]
 
 
-# Checks of the ids that a caller passes: ints of any size, but no floats.
+# The functions below check the ids that a caller passes. They accept ints of any size, and reject
+# floats.
 
 
 def check_features(features: Any, names: Sequence[str] = ()) -> None:
     """Check that `features` is a dict with all given names as keys.
 
     Raises:
-        ValueError: otherwise.
+        ValueError: if `features` is not a dict or lacks a key.
     """
     if not isinstance(features, Mapping):
         shape = getattr(features, "shape", None)
@@ -258,7 +259,7 @@ def check_features(features: Any, names: Sequence[str] = ()) -> None:
 
 
 def check_batch_sizes(features: Mapping[str, Any], names: Sequence[str]) -> None:
-    """Check that the given features have the same batch size, as far as it is known.
+    """Check that the named features have the same batch size, if the sizes are known.
 
     Raises:
         ValueError: if the batch sizes differ.
@@ -280,14 +281,14 @@ def check_batch_sizes(features: Mapping[str, Any], names: Sequence[str]) -> None
 def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
     """Return ids as an int32 tensor.
 
-    The checks are stricter than those of Keras and TensorFlow. Keras' embeddings truncate floats. A
-    cast to int32 drops the higher bits of large ints. On a GPU, the embedding of an id out of range
-    is zero.
+    Keras and TensorFlow accept some invalid ids without an error. Keras' embeddings truncate
+    floats. A cast to int32 drops the higher bits of large ints. On a GPU, the embedding of an id
+    out of range is zero. This function rejects such ids.
 
     Args:
         values: int tensor, array or nested lists of any shape.
         name: str, for the error message.
-        size: int. The ids must be less than this. Checked only in eager mode. Optional.
+        size: int. The ids must be less than `size`. Checked only in eager mode. Optional.
 
     Raises:
         ValueError: if `values` are not ints, have sequences of different lengths, or are not in

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 
 def scan(take_step: Callable[[Any, Any], Any], elements: Any, start: Any) -> Any:
-    """Run `tf.scan`, also over empty sequences, for which it fails in a graph.
+    """Run `tf.scan`, and support empty sequences, for which `tf.scan` fails in a graph.
 
     Args:
         take_step: function (state, elements of one position) -> state.

@@ -17,10 +17,10 @@ def dtype_policy(hp: BasicHParams) -> str:
 def with_global_policy(hp: BasicHParams) -> BasicHParams:
     """Return the hparams with Keras' global dtype policy.
 
-    They are unchanged if their `activation_dtype` is not the default, "float32".
+    If `activation_dtype` is not its default "float32", the hparams remain unchanged.
 
     Raises:
-        HParamError: if the policy is neither float32 nor mixed_bfloat16.
+        HParamError: if the global policy is another policy than float32 or mixed_bfloat16.
     """
     policy = keras.config.dtype_policy().name
     if hp.activation_dtype != "float32" or policy == "float32":
@@ -38,14 +38,14 @@ def with_global_policy(hp: BasicHParams) -> BasicHParams:
 def kernel_initializer(hp: BasicHParams) -> keras.initializers.Initializer:
     """Return the Keras initializer for T2T's `initializer` and `initializer_gain`.
 
-    For the unit scaling initializers, the gain is a factor of the variance.
+    The unit scaling initializers multiply the variance by the gain.
     """
     gain = hp.initializer_gain
     if hp.initializer == "orthogonal":
         return keras.initializers.Orthogonal(gain)
     if hp.initializer == "uniform":
         return keras.initializers.RandomUniform(-0.1 * gain, 0.1 * gain)
-    if hp.initializer == "xavier":  # ignores the gain, as in T2T
+    if hp.initializer == "xavier":  # as in T2T, "xavier" ignores the gain
         return keras.initializers.GlorotUniform()
     # TensorFlow 1 truncates a "normal" at two standard deviations.
     distribution = "truncated_normal" if hp.initializer == "normal_unit_scaling" else "uniform"
@@ -58,7 +58,7 @@ def common(hp: BasicHParams) -> dict[str, Any]:
 
 
 def processing(hp: BasicHParams) -> dict[str, Any]:
-    """Return the arguments of every `PrePostProcess`, except its sequence."""
+    """Return the arguments that all `PrePostProcess` layers share."""
     return {
         "dropout_rate": hp.layer_prepostprocess_dropout,
         "dropout_broadcast_dims": axes(hp.layer_prepostprocess_dropout_broadcast_dims),
@@ -70,7 +70,7 @@ def processing(hp: BasicHParams) -> dict[str, Any]:
 def removes_padding(hp: TransformerHParams, side: str) -> bool:
     """Return whether the layers of a side set padding to 0.
 
-    T2T's `use_pad_remover` does so only in encoders.
+    T2T's `use_pad_remover` sets padding to 0 only in encoders.
     """
     return hp.use_pad_remover and side == "encoder"
 

@@ -13,11 +13,11 @@ from ut_keras.ops import private_api
 class Layer(private_api.BuildHook):
     """Base class of layers with automatic configs.
 
-    A subclass stores each argument of `__init__` in an attribute of the same name. As for
-    scikit-learn's estimators, its config consists of these attributes, without further code. A
-    subclass adds to the config only what it stores under another name. If `__init__` has
-    `**kwargs`, the config also contains the arguments of the parent class. Initializers and layers
-    among the arguments are serialized.
+    A subclass stores each argument of `__init__` in an attribute of the same name. The config
+    consists of these attributes, as for scikit-learn's estimators. So most subclasses need not
+    override `get_config`. A subclass overrides `get_config` only if it stores an argument under
+    another name. If `__init__` has `**kwargs`, the config also contains the arguments of the parent
+    class. `get_config` serializes initializers and layers among the arguments.
 
     Frozen layers and sublayers stay frozen: they are not trainable after `from_config` and `build`.
     """
@@ -42,7 +42,7 @@ class Layer(private_api.BuildHook):
         return layer
 
     def after_build(self) -> None:
-        if not self.trainable:  # Keras does not freeze the sublayers that `build` made or assigned
+        if not self.trainable:  # Keras does not freeze sublayers that `build` created or assigned
             for layer in self.direct_sublayers():
                 layer.trainable = False
 
@@ -54,16 +54,16 @@ class PositionWise(Layer):
     Keras passes it by name.
     """
 
-    supports_masking = True  # Keras passes the mask of the input on to the output
+    supports_masking = True  # Keras attaches the mask of the input to the output
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
 
 
 def build_all(layers: Iterable[Any], shape: Any) -> None:
-    """Build layers with an input shape, except those that are None or already built.
+    """Build layers with an input shape, and skip layers that are None or already built.
 
-    Keras has already built the layers that it loaded from a file.
+    For example, Keras builds a layer when it loads the layer from a file.
     """
     for layer in layers:
         if layer is not None and not layer.built:
@@ -74,7 +74,7 @@ def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
     """Check that an argument is one of the choices.
 
     Raises:
-        ValueError: otherwise.
+        ValueError: if `value` is not in `choices`.
     """
     if value not in choices:
         raise ValueError(f"{name} must be one of {tuple(choices)}. Received: {value!r}.")
@@ -84,18 +84,18 @@ def check_least(name: str, value: int, least: int) -> None:
     """Check that an argument is at least `least`.
 
     Raises:
-        ValueError: otherwise.
+        ValueError: if `value` is less than `least`.
     """
     if value < least:
         raise ValueError(f"{name} must be at least {least}. Received: {value}.")
 
 
 def _init_arguments(cls: type) -> tuple[list[str], bool]:
-    """Return the arguments of `__init__` as names.
+    """Return the names of the arguments of `__init__`.
 
     Returns:
-        (list of str, bool): the names; whether `__init__` also accepts the arguments that all
-        Keras layers have.
+        (list of str, bool). The list has the names. The bool says whether `__init__` also accepts
+        the arguments that all Keras layers have.
     """
     names: list[str] = []
     for above in cls.__mro__[: cls.__mro__.index(Layer)]:

@@ -16,7 +16,7 @@ from ut_keras.ops import custom_gradient
 class LayerNormalization(PositionWise):
     """Normalizes the last axis to mean 0 and variance 1, then scales and shifts it.
 
-    The statistics are float32 under any dtype policy. The variance is the biased one.
+    The statistics are float32 under any dtype policy. The variance is the biased estimate.
 
         y = scale · (x - mean) / sqrt(variance + epsilon) + bias         (Ba et al. 2016)
 
@@ -79,7 +79,7 @@ def _normalize(x, scale, bias, epsilon):
 class RMSNormalization(PositionWise):
     """Divides the last axis by the root of its mean square, then scales it.
 
-    Unlike layer normalization, it subtracts no mean and adds no bias.
+    Unlike layer normalization, RMS normalization subtracts no mean and adds no bias.
 
         y = scale · x / sqrt(mean(x²) + epsilon)                 (Zhang & Sennrich 2019, eq. 4)
 
@@ -94,7 +94,7 @@ class RMSNormalization(PositionWise):
     Returns:
         Tensor like `x`.
 
-    References: Zhang & Sennrich 2019, Root Mean Square Layer Normalization. T2T does not have it.
+    References: Zhang & Sennrich 2019, Root Mean Square Layer Normalization. T2T has no such layer.
     """
 
     def __init__(self, epsilon: float = 1e-6, **kwargs: Any) -> None:
@@ -121,7 +121,7 @@ class Processing(Layer):
 
     Args:
         dropout_rate: float in [0, 1).
-        dropout_broadcast_dims: ints. Axes that share their dropout decisions.
+        dropout_broadcast_dims: ints. Axes along which all elements share one dropout decision.
         epsilon: float, of the normalization.
         norm_type: "layer" or "rms".
     """
@@ -151,7 +151,7 @@ class Processing(Layer):
         return PrePostProcess(sequence, name=name, **self.settings)
 
     def processes(self, sequence: str, count: int) -> tuple["PrePostProcess", ...]:
-        """Return `count` layers, with the names that T2T gives them in a variable scope."""
+        """Return `count` layers with the names that T2T uses in a variable scope."""
         numbers = ("", *(f"_{number}" for number in range(1, count)))
         return tuple(self.process(sequence, f"layer_prepostprocess{number}") for number in numbers)
 
@@ -160,9 +160,9 @@ class Processing(Layer):
 class PrePostProcess(Processing, PositionWise):
     """Applies a sequence of small operations to the input or the output of a sublayer.
 
-    There is one before and one after each sublayer (attention or transition). Pre-norm, T2T's
-    default, is "n" before and "da" after the sublayer. Post-norm, as in "Attention Is All You
-    Need", is "none" before and "dan" after it.
+    There is a `PrePostProcess` before and another after each sublayer (attention or transition).
+    T2T's default, pre-norm, has the sequence "n" before and "da" after the sublayer. Post-norm, as
+    in "Attention Is All You Need", has "none" before and "dan" after the sublayer.
 
         n   normalization
         d   dropout

@@ -5,11 +5,12 @@ from typing import Any, ClassVar
 
 
 class RenamedAttributes:
-    """Mixin: old names of attributes can be used, with a warning.
+    """Mixin that supports the old names of attributes, with a warning.
 
-    An attribute can be read, assigned and overridden in a subclass by its old name.
+    Code can read and assign an attribute by its old name. A subclass can also override an attribute
+    by its old name.
 
-    A class lists its renamed attributes in `renamed_attributes`, old name -> new name.
+    A class lists its renamed attributes in `renamed_attributes`, a dict from old to new name.
     """
 
     renamed_attributes: ClassVar[dict[str, str]] = {}
@@ -21,7 +22,7 @@ class RenamedAttributes:
                 warn(f"{cls.__name__}.{old}", new)
                 setattr(cls, new, vars(cls)[old])
 
-    # Python calls `__getattr__` only for names that it does not find otherwise.
+    # Python calls `__getattr__` only if the object has no attribute of this name.
     def __getattr__(self, name: str) -> Any:
         new = type(self).renamed_attributes.get(name)
         if new is None:
@@ -37,7 +38,7 @@ class RenamedAttributes:
 
 
 def warn(old: str, new: str) -> None:
-    """Warn that an old name is used. The warning points to the caller of the caller."""
+    """Warn that code uses an old name. The warning points to the caller of the caller."""
     message = f"{old} has been renamed to {new}. The old name will be removed in the next version."
     warnings.warn(message, DeprecationWarning, stacklevel=3)
 

@@ -1,10 +1,10 @@
-"""Call layers as functions of tensors, which replace their variables.
+"""Call layers as functions of tensors that replace the layers' variables.
 
     seeds = stateless.seeds(layer)
     call = stateless.call(lambda: layer(x, training=True), [(seed, value) for ...])
     call.result, call.values       # the seeds have not changed; `values` are their next values
 
-A layer that is called again with the same values samples the same random numbers.
+If two calls of a layer get the same values, both calls sample the same random numbers.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,10 +19,10 @@ from ut_keras.errors import UserError
 class Call(NamedTuple):
     """The result of `call`."""
 
-    result: Any  # what the function returned
-    values: list[tf.Tensor]  # per pair of `mapping`, the value of the variable after the call
-    is_read: list[bool]  # per pair of `mapping`, whether the function read the variable
-    losses: list[tf.Tensor]  # those that layers added with `add_loss`
+    result: Any  # the result of the function
+    values: list[tf.Tensor]  # for each pair of `mapping`, the value of the variable after the call
+    is_read: list[bool]  # for each pair of `mapping`, whether the function read the variable
+    losses: list[tf.Tensor]  # the losses that layers added with `add_loss`
 
 
 def seeds(layer: keras.layers.Layer) -> list[keras.Variable]:
@@ -32,7 +32,7 @@ def seeds(layer: keras.layers.Layer) -> list[keras.Variable]:
 
 
 def call(function: Callable[[], Any], mapping: Sequence[tuple[keras.Variable, tf.Tensor]]) -> Call:
-    """Call a function in which tensors replace variables.
+    """Call a function, and replace variables by tensors during the call.
 
     Args:
         function: function without arguments.
@@ -56,16 +56,16 @@ def check_repeatable(
     function: Callable[[], Any],
     inputs: Iterable[tf.Tensor] | None = None,
 ) -> Any:
-    """Return `function()`, and check that calling it again would have the same result.
+    """Return `function()`, and check that a second call would have the same result.
 
     Args:
         layer: the layer that the function calls.
-        inputs: the only tensors that the function may use. It may not read variables, either. None:
-            all tensors and variables.
+        inputs: the tensors that the function may use. The function must use no other tensors and
+            must not read variables. None: the function may use all tensors and variables.
 
     Raises:
-        UserError: if the function creates variables; in a graph also if it samples random numbers
-            that do not depend on a seed of Keras, or uses a tensor that it may not use.
+        UserError: if the function creates variables. In a graph also if the function samples random
+            numbers that do not depend on a Keras seed, or uses a tensor that is not allowed.
     """
     before = {id(variable) for variable in layer.variables}
     if tf.executing_eagerly():
@@ -96,17 +96,17 @@ def _check_random_numbers(operations):
 
 
 def _check_inputs(operations, known):
-    """Check which tensors operations use.
+    """Check that operations use only known tensors.
 
     Args:
         operations: list of operations, in the order in which they were added to their graph.
-        known: set of the ids of the tensors that they may use.
+        known: set of the ids of the tensors that the operations may use.
     """
     for operation in operations:
         # A new placeholder stands for a tensor outside of the loop.
         used = operation.outputs if operation.type == "Placeholder" else operation.inputs
         for tensor in (tensor for tensor in used if id(tensor) not in known):
-            if tensor.dtype == tf.resource:  # the gradient of a loop cannot use new resources
+            if tensor.dtype == tf.resource:  # the gradient of a loop cannot use further resources
                 raise _error("layers whose variables are Keras variables", tensor.name)
             if tensor.dtype.is_floating and tensor.op.type != "Const":
                 raise _error("layers that use only the arguments of their call", tensor.name)
@@ -127,7 +127,7 @@ def _is_float(variable):
 
 
 class _Scope(keras.StatelessScope):
-    """A scope that also notes which variables are read and changed."""
+    """A scope that also records the variables that were read and the variables that changed."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
