@@ -7,13 +7,13 @@
     layer = layers.TransformerLayer(attention, transition)
 
 The layers take explicit arguments and do not depend on hparams. This module exports the layers that
-users combine to Keras models. All other layers are imported from their own modules:
+users combine to Keras models. Import all other layers from their own modules:
 
 - `basic`: embeddings, dense layers, dropout, normalization;
 - `attention`: multi-head attention, its variants, and the decoding cache;
 - `position`: position and step signals;
 - `transition`: transition functions;
-- `depth`: Transformer layers, stacks of them, and recurrences in depth;
+- `depth`: Transformer layers, stacks of Transformer layers, and recurrences in depth;
 - `halting`: halting rules;
 - `lstm`: LSTMs;
 - `neural_gpu`: the convolutional units and the recurrence of the Neural GPU.

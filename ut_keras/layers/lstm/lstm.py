@@ -11,7 +11,7 @@ from ut_keras.layers.basic.signature import Shape
 
 
 class LSTMState(NamedTuple):
-    """The state that an LSTM passes from one position to the next."""
+    """The state that an LSTM passes from a position to the next position."""
 
     output: tf.Tensor  # [B, S, D]
     cell: tf.Tensor  # [B, S, D]
@@ -20,13 +20,13 @@ class LSTMState(NamedTuple):
 class LSTMOutput(NamedTuple):
     """The result of stacked LSTMs over a sequence."""
 
-    output: tf.Tensor  # [B, S, D], of the last layer; 0 at padding
-    states: tuple  # per layer `LSTMState` [B, D], after the last real position
+    output: tf.Tensor  # [B, S, D], the output of the last layer; 0 at padding
+    states: tuple  # for each layer, the `LSTMState` [B, D] after the last real position
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class LSTMCell(dense.WithKernels):
-    """One LSTM layer, for one position.
+    """Computes one LSTM layer at one position.
 
         i, j, f, o = [x; h] W + b
         c' = sigmoid(f + forget_bias) · c + sigmoid(i) · tanh(j)
@@ -37,7 +37,7 @@ class LSTMCell(dense.WithKernels):
 
     Args:
         hidden_size: int D.
-        forget_bias: float. Added to f in addition to the learned bias.
+        forget_bias: float. A constant that is added to f, which also contains the learned bias.
         kernel_initializer: Keras initializer.
 
     Call arguments:
@@ -47,8 +47,8 @@ class LSTMCell(dense.WithKernels):
     Returns:
         `LSTMState` [B, D], h' and c'.
 
-    References: Hochreiter & Schmidhuber 1997; TensorFlow 1's `LSTMCell`, whose
-        checkpoints this class can load.
+    References: Hochreiter & Schmidhuber 1997; TensorFlow 1's `LSTMCell`. This class can load the
+        checkpoints of that class.
     """
 
     def __init__(self, hidden_size: int, forget_bias: float = 1.0, **kwargs: Any) -> None:
@@ -68,9 +68,10 @@ class LSTMCell(dense.WithKernels):
         return self.step(self.project(x), state)
 
     def project(self, x: tf.Tensor) -> tf.Tensor:
-        """Multiply features with their part of the kernel: [..., C'] -> [..., 4 D].
+        """Multiply the input with the kernel: [..., C'] -> [..., 4 D].
 
-        `x` may contain only the first C' of the C features.
+        `x` may contain only the first C' of the C features. The method then uses only the
+        corresponding part of the kernel.
         """
         num_features = x.shape[-1]
         kernel = tf.cast(tf.convert_to_tensor(self.kernel)[:num_features], x.dtype)
@@ -125,7 +126,7 @@ class StackedCells(dense.WithKernels):
         self.dropout_rate = dropout_rate
 
     def _make_cells(self, width):
-        """Make the cells and a dropout for each. `width` is the size of the input."""
+        """Make the cells and one dropout layer per cell. `width` is the size of the input."""
         cells, dropouts = [], []
         for number in range(self.num_layers):
             cell = LSTMCell(
@@ -207,7 +208,7 @@ class LSTMStack(StackedCells):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class BidirectionalLSTM(StackedCells):
-    """Two `LSTMStack`s, one forward and one backward, whose outputs are concatenated.
+    """Concatenates the outputs of two `LSTMStack`s, one forward and one backward.
 
     Arguments: as `StackedCells`, for each stack.
 

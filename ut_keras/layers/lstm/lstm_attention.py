@@ -14,17 +14,18 @@ from ut_keras.layers.lstm.lstm import LSTMState
 
 
 class AttentionMemory(NamedTuple):
-    """The sequence that is attended to, with its projected keys."""
+    """The sequence that the decoder attends to, with its projected keys."""
 
     keys: tf.Tensor  # [B, S, D]
     values: tf.Tensor  # [B, S, D]
-    padding_mask: tf.Tensor | None  # bool [B, S], True where attention is allowed; None: everywhere
+    # bool [B, S], True where attention is allowed. None allows attention to all positions.
+    padding_mask: tf.Tensor | None
 
 
 class AttentionState(NamedTuple):
-    """The state that the decoder passes from one position to the next."""
+    """The state that the decoder passes from a position to the next position."""
 
-    cells: tuple  # per layer `LSTMState` [B, D]
+    cells: tuple  # one `LSTMState` [B, D] per layer
     attention: tf.Tensor  # [B, H · A], a_t, the result of the attention
     weights: tf.Tensor  # float32 [B, H, S], the attention weights
 
@@ -33,9 +34,9 @@ class AttentionState(NamedTuple):
 class AttentionLSTM(lstm.StackedCells):
     """Stacked LSTMs with attention to a memory.
 
-    The LSTMs read [x_t; a_{t-1}], the input and the result of the attention at the last position.
-    The output h_t of the last LSTM is the query of the attention at position t. The values of the
-    memory are v_s:
+    The LSTMs read [x_t; a_{t-1}]: the input, and the result of the attention at the previous
+    position. The output h_t of the last LSTM is the query of the attention at position t. The
+    values of the memory are v_s:
 
         k_s = W_k v_s
         e_ts = v · tanh(k_s + W_q h_t)     ("bahdanau", one v per head)
@@ -60,7 +61,7 @@ class AttentionLSTM(lstm.StackedCells):
             projection. Optional.
 
     Returns:
-        tuple of output [B, T, `output_size`] and attention weights, float32 [B, H, T, S].
+        (output [B, T, `output_size`], attention weights, float32 [B, H, T, S]).
 
     References: Bahdanau et al. 2015; Luong et al. 2015; T2T `lstm_attention_decoder`, TensorFlow
         1's `AttentionWrapper`.
@@ -85,7 +86,7 @@ class AttentionLSTM(lstm.StackedCells):
 
     @property
     def attention_size(self) -> int:
-        """H · A, the width of a_t over all heads: int."""
+        """The width of a_t over all heads, H · A."""
         return self.num_heads * self.attention_layer_size
 
     @property
@@ -180,10 +181,10 @@ class AttentionLSTM(lstm.StackedCells):
 
         Args:
             projected: float tensor [B, 4 D], x multiplied by the kernel of the first cell.
-            state: `AttentionState` after the position before.
+            state: `AttentionState` after the previous position.
             memory: `AttentionMemory`.
-            masks: dropout masks: one for a_{t-1}, and one for the input of each layer after the
-                first. None or empty: no dropout.
+            masks: dropout masks. The first mask is for a_{t-1}. The other masks are for the inputs
+                of the second and all later layers. If None or empty, there is no dropout.
         """
         features = state.attention
         cells: list[LSTMState] = []
@@ -231,9 +232,9 @@ class AttentionLSTM(lstm.StackedCells):
         return tf.where(memory.padding_mask[:, tf.newaxis], scores, scores.dtype.min)
 
     def _dropout_masks(self, length, batch_size, training):
-        """Return the `masks` of `step`, each [T, B, width]; [] without dropout.
+        """Return the `masks` of `step` for all positions, each [T, B, width].
 
-        They are sampled before the loop over positions.
+        The method samples the masks before the loop over positions. Without dropout, it returns [].
         """
         if not training or self.dropout_rate == 0:
             return []
@@ -249,5 +250,5 @@ class AttentionLSTM(lstm.StackedCells):
 
 
 def _numbered(name, head):
-    """Return T2T's name of a weight of a head, such as `name` or `name_1`."""
+    """Return T2T's name for a head's weight, such as `name` or `name_1`."""
     return f"{name}_{head}" if head else name

@@ -14,8 +14,8 @@ class UnitOutput(NamedTuple):
     """The result of a gated convolutional unit."""
 
     state: tf.Tensor  # [B, S, D]
-    # float32 [B], the mean over positions and channels of how far the gates are saturated; None if
-    # the unit has no such cost.
+    # float32 [B], the saturation of the gates, averaged over positions and channels. None if the
+    # unit does not penalize saturation.
     saturation: tf.Tensor | None = None
 
 
@@ -33,7 +33,7 @@ class GatedConvolution(dense.WithKernels):
 
     Call arguments:
         x: float tensor [B, S, D].
-        padding_mask: bool tensor [B, S], True at real tokens. Only `mask_padding` reads it.
+        padding_mask: bool tensor [B, S], True at real tokens. Only used with `mask_padding`.
 
     Returns:
         `UnitOutput`.
@@ -98,9 +98,11 @@ class ConvGRU(GatedConvolution):
         r = sigma(W_r * x + b_r),   u = sigma(W_u * x + b_u)
         c = tanh(W_c * (r · x) + b_c)
         x' = u · x + (1 - u) · c
-        sigma(z) = min(1, max(0, 1.2 sigmoid(z) - 0.1)), which reaches 0 and 1
+        sigma(z) = min(1, max(0, 1.2 sigmoid(z) - 0.1))
 
-    Arguments, call arguments and returns: as `GatedConvolution`. There is no saturation.
+    Unlike the sigmoid, sigma reaches the values 0 and 1.
+
+    Arguments, call arguments and returns: as `GatedConvolution`. The saturation is None.
 
     References: Kaiser & Sutskever 2016, Neural GPUs Learn Algorithms; T2T `common_layers.conv_gru`.
     """

@@ -1,4 +1,4 @@
-"""A convolution over positions, with the shape of kernel that T2T's checkpoints have."""
+"""A convolution over positions, with the kernel shape of T2T's checkpoints."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ from ut_keras.layers.basic.signature import Initializer, Shape
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class Convolution(dense.WithKernels):
-    """A convolution over positions, `y = W * x + b`, whose output has the length of the input.
+    """A convolution over positions, `y = W * x + b`; input and output have the same length.
 
-    As in T2T, the kernel has a width, although the sequence has width 1: `x` is an image of shape
-    [S, 1]. Only the column in the middle of a wide kernel reads the sequence. The others read zeros
-    beyond its edges.
+    As in T2T, the layer treats `x` as an image of height S and width 1, so the kernel has a height
+    and a width. If the kernel is wider than 1, only its middle column reads the sequence. The other
+    columns read the zeros outside of the image.
 
     Args:
         units: int. Channels of the output.

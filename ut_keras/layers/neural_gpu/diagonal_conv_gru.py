@@ -16,14 +16,15 @@ _SATURATION_LIMIT = 0.9
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class DiagonalConvGRU(conv_gru.GatedConvolution):
-    """A convolutional GRU with hard gates, a third of whose channels come from each neighbor.
+    """A convolutional GRU with hard gates that reads a third of its channels per neighbor.
 
         r = hard(W_r * x + b_r),   u = hard(W_u * x + b_u),   hard(z) = min(1, max(0, (z + 1) / 2))
         c = dropout(tanh(W_c * (r · x) + b_c))
         x' = u · shift(x) + (1 - u) · c
 
-    The first D - 2 (D // 3) channels of shift(x) are those of x. The next D // 3 are those of the
-    position before, and the last D // 3 those of the position after. The saturation is
+    The first D - 2 (D // 3) channels of shift(x) come from the position itself. The next D // 3
+    channels come from the previous position, and the last D // 3 channels from the next position.
+    The saturation is
 
         mean(max(0, |z| - 0.9)) over positions and channels, averaged over the two gates
 
@@ -35,12 +36,12 @@ class DiagonalConvGRU(conv_gru.GatedConvolution):
             `mask_padding`, the saturation does not include padding.
         shift_axis: "width", as in T2T, or "length".
         dropout_rate: float in [0, 1). Dropout of the candidate c.
-        **kwargs: those of `GatedConvolution`.
+        **kwargs: the arguments of `GatedConvolution`.
 
     Call arguments and returns: as `GatedConvolution`.
 
     Raises:
-        ValueError: if `shift_axis` is neither of these.
+        ValueError: if `shift_axis` is neither "width" nor "length".
 
     References: Freivalds & Liepins 2017, Improving the Neural GPU Architecture for Algorithm
         Learning; T2T `common_layers.diagonal_conv_gru`.
@@ -91,7 +92,7 @@ def _hard_sigmoid(x):
 
 
 def _saturation(x, mask):
-    """Return how far values exceed the limit, float32 [B], the mean over real positions."""
+    """Return the saturation of gate values, averaged over real positions: float32 [B]."""
     excess = tf.reduce_mean(tf.nn.relu(tf.abs(tf.cast(x, tf.float32)) - _SATURATION_LIMIT), axis=2)
     if mask is None:
         return tf.reduce_mean(excess, axis=1)

@@ -16,28 +16,28 @@ from ut_keras.ops.loss_term import LossTerm
 class DiagonalNeuralGPUStack(gated_stack.UnitStack):
     """Applies the same `DiagonalConvGRU`s once for each real token, and penalizes saturated gates.
 
-    The auxiliary loss is `2 · mean(saturation)` over steps and examples. As in T2T, it includes
-    only the saturation of the last unit of a step.
+    The auxiliary loss is `2 · mean(saturation)` over steps and examples. As in T2T, the loss
+    includes only the saturation of the last unit of a step.
 
     Args:
         num_layers, hidden_size, kernel_height, kernel_width, mask_padding: as for `UnitStack`. With
-            `mask_padding`, the loss includes neither padding nor the steps after the last token of
-            an example.
+            `mask_padding`, the loss excludes padding, and the steps after the last token of an
+            example.
         dropout_rate: float in [0, 1). Dropout of the candidates of the units.
         final_state: "first" or "last". T2T takes the wrong element of its results and returns the
             state after the first step. "last" returns the state after the last step, as in the
             paper.
         shift_axis: "width" or "length", see `DiagonalConvGRU`.
-        **kwargs: those of `UnitStack`.
+        **kwargs: the arguments of `UnitStack`.
 
     Call arguments: as `UnitStack`.
 
     Returns:
-        float tensor [B, S, D]. `forward` returns a `StackOutput`, whose `auxiliary_loss_stats` is
-        the mean saturation of each example, float32 [B].
+        float tensor [B, S, D]. `forward` returns a `StackOutput`. Its `auxiliary_loss_stats` is the
+        mean saturation of each example, float32 [B].
 
     Raises:
-        ValueError: if `final_state` or `shift_axis` is none of these.
+        ValueError: if `final_state` or `shift_axis` has another value.
 
     References: Freivalds & Liepins 2017, Improving the Neural GPU Architecture for Algorithm
         Learning; T2T `models/neural_gpu.py`, `diagonal_neural_gpu`.

@@ -1,4 +1,4 @@
-"""The recurrence of the Neural GPU: as many steps as the source has tokens."""
+"""The recurrence of the Neural GPU, which takes one step per token of the source."""
 
 from typing import Any, NamedTuple
 
@@ -17,9 +17,10 @@ class LoopState(NamedTuple):
 
     step: tf.Tensor  # int32 scalar, number of finished steps
     state: tf.Tensor  # [B, S, D]
-    first: Any  # [B, S, D], the state after the first step; () if it is not needed
-    saturation: Any  # float32 [B], summed over the steps that count; () if there is none
-    num_steps: tf.Tensor  # float32 [B], the number of steps that count
+    first: Any  # [B, S, D], the state after the first step. Empty unless `keeps_first` is True.
+    # float32 [B], the sum of the saturation over the counted steps. Empty if units return none.
+    saturation: Any
+    num_steps: tf.Tensor  # float32 [B], the number of counted steps
 
 
 class UnitStack(dense.WithKernels, state_layer.StateLayer):
@@ -31,8 +32,9 @@ class UnitStack(dense.WithKernels, state_layer.StateLayer):
         num_layers: int L. Number of units that one step applies.
         hidden_size: int D.
         kernel_height, kernel_width: int. Size of the kernels, see `Convolution`.
-        mask_padding: bool. Whether the state stays 0 at padding. As in T2T, the default is False:
-            padding after a sequence gets a state, which the convolutions of later steps read.
+        mask_padding: bool. Whether the state stays 0 at padding. As in T2T, the default is False.
+            Padding after a sequence then gets a state, and the convolutions of later steps read
+            this state.
         dropout_rate: float in [0, 1).
         kernel_initializer: Keras initializer.
 
@@ -98,7 +100,8 @@ class UnitStack(dense.WithKernels, state_layer.StateLayer):
         is_real = tf.gather(real, loop.step, axis=1)  # [B]
         state = tf.where(is_real[:, tf.newaxis, tf.newaxis], x, loop.state)
         state = tf.ensure_shape(state, loop.state.shape)
-        # As in T2T, the saturation of a step counts even if the step leaves the state unchanged.
+        # As in T2T, without `mask_padding` the loss counts the saturation of every step, even if
+        # the step leaves the state of the example unchanged.
         counts = tf.cast(is_real, tf.float32) if self.mask_padding else tf.ones_like(loop.num_steps)
         return LoopState(
             loop.step + 1,
@@ -123,10 +126,11 @@ class NeuralGPUStack(UnitStack):
         H_0 = x
         H_t = unit_L(… unit_1(dropout(H_{t-1}))),   t = 1 … S
 
-    So the computation grows with the length, and every position can reach every other. As in T2T,
-    step t leaves the state of an example unchanged if token t is padding.
+    So the number of steps grows with the length, and information from every position can reach all
+    other positions. As in T2T, step t leaves the state of an example unchanged if token t is
+    padding.
 
-    Arguments: as `UnitStack`. The dropout is that of the state before every step.
+    Arguments: as `UnitStack`. The dropout applies to the state before every step.
 
     Call arguments: as `UnitStack`.
 

@@ -34,7 +34,7 @@ class CopyGate(dense.WithKernels, PositionWise):
 
     Call arguments:
         x: float tensor [B, S, D], a.
-        cache: not used; `Sublayer` passes it.
+        cache: not used. `Sublayer` passes this argument.
 
     Returns:
         float tensor [B, S, D], g.
@@ -84,7 +84,8 @@ class CopyGate(dense.WithKernels, PositionWise):
 
 def make(hp: Any) -> CopyGate | None:
     """Return the gate of a layer, or None if the hparam `copy_gate` is not set."""
-    if not getattr(hp, "copy_gate", False):  # the hparams of a Transformer do not have this field
+    # The hparams of a Transformer do not have the field `copy_gate`.
+    if not getattr(hp, "copy_gate", False):
         return None
     activation = hp.copy_gate_activation
     return CopyGate(

@@ -19,18 +19,19 @@ class ParameterAttention(Transition):
         q = x W_Q
         y = Concat_h(softmax(q_h K_h^T) V_h) W_O
 
-    K and V are weights: each head has `memory_rows` key and value vectors. Unlike in other
-    attention, the logits are not divided by sqrt(d).
+    K and V are weights: each head has `memory_rows` key and value vectors. Unlike
+    `MultiHeadAttention`, this layer does not divide the logits by sqrt(d).
 
     Args:
         num_heads: int H.
         memory_rows: int M. T2T uses `filter_size`.
         hidden_size: int D, width of the output.
-        key_channels, value_channels: int. Width over all heads; D if None.
-        **kwargs: those of `Transition`. The dropout drops complete rows of V, the same ones for all
-            positions.
+        key_channels, value_channels: int. Width over all heads. If None, the width is D.
+        **kwargs: the arguments of `Transition`. The dropout drops complete rows of V, the same rows
+            for all positions.
 
-    Call arguments and returns: as `Transition`. As in T2T, the output at padding is not set to 0.
+    Call arguments and returns: as `Transition`. As in T2T, the layer does not set the output at
+    padding to 0.
 
     Raises:
         ValueError: if the channels cannot be split over the heads.

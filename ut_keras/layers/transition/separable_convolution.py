@@ -27,7 +27,8 @@ class SeparableConvolution(dense.WithKernels):
 
     Call arguments:
         x: float tensor [B, S, C].
-        cache: `LayerCache`, which stores `x` under this layer's name. Optional. Requires `causal`.
+        cache: `LayerCache`. The layer writes `x` to the store with the layer's name. Optional.
+            Requires `causal`.
 
     Returns:
         float tensor [B, S, units].
@@ -91,14 +92,15 @@ class SeparableConvolution(dense.WithKernels):
 class SeparableConvFeedForward(Transition):
     """Two separable convolutions with a ReLU between them ("sepconv").
 
-    Padding is set to zero before each convolution, so that it does not affect its neighbors.
+    The layer sets padding to zero before each convolution, so that padding does not affect the
+    neighboring positions.
 
     Args:
         filter_size: int F, channels between the two convolutions.
         hidden_size: int D, channels of the output.
         causal: bool. True in a decoder.
         kernel_sizes: two odd ints, one per convolution.
-        **kwargs: those of `Transition`. The dropout is after the ReLU.
+        **kwargs: the arguments of `Transition`. The dropout is after the ReLU.
 
     Call arguments and returns: as `Transition`.
 

@@ -15,8 +15,8 @@ class MixtureOutput(NamedTuple):
     """The result of a mixture of experts."""
 
     output: tf.Tensor  # [B, S, D]
-    # float32 [B, E], the router probabilities of each expert, summed over positions. None except in
-    # training.
+    # In training, float32 [B, E], the router probabilities of each expert, summed over positions.
+    # None at inference.
     auxiliary_loss_stats: tf.Tensor | None
 
     @property
@@ -33,13 +33,14 @@ class SigmaMoE(renamed.RenamedAttributes, transition.FeedForward):
         s = W_s x
         FFN(x) = sum of sigmoid(s_e) W_2^e max(0, W_1^e x) over the k largest s_e
 
-    The gates sigmoid(s_e) do not have to sum to 1, so experts do not compete. An auxiliary loss
-    makes the positions of an example use different experts. It is the negative entropy of the mean
-    router probabilities p, over all positions and all steps of an example:
+    The sum of the gates sigmoid(s_e) can have any value, so experts do not compete. An auxiliary
+    loss makes the positions of an example use different experts. The loss is the negative entropy
+    of the router probabilities p, averaged over all positions and all steps of an example:
 
         auxiliary loss = entropy_weight sum_e p_e log p_e,   p = mean of softmax(s)
 
-    If the call has a `padding_mask`, the mean does not include padding. Most decoders have no mask.
+    If the call has a `padding_mask`, the mean does not include padding. Most decoders call the
+    layer without a mask.
 
     The layer computes all experts and multiplies the experts that were not selected by 0. This is
     efficient on devices where few large operations are faster than many small ones, such as a CPU.

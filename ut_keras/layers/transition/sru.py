@@ -27,8 +27,8 @@ class SRU(dense.WithKernels):
         c_i = σ(f_i) · c_{i-1} + (1 - σ(f_i)) · u_i,   c_0 = 0
         h_i = σ(r_i) · c_i + (1 - σ(r_i)) · x_i               (Lei et al. 2018, eq. 1-4)
 
-    As in the first version of the paper, the gates do not depend on c, and h_i uses c_i without a
-    tanh.
+    This follows the first version of the paper: the gates do not depend on c, and there is no tanh
+    around c_i.
 
     Args:
         num_layers: int.
@@ -37,10 +37,11 @@ class SRU(dense.WithKernels):
     Call arguments:
         x: float tensor [B, S, D].
         cache: `LayerCache`. Optional.
-        padding_mask, training: not used; `Sublayer` passes them.
+        padding_mask, training: not used. `Sublayer` passes these arguments.
 
     Returns:
-        float tensor [B, S, D]. The output of a position depends on it and on earlier positions.
+        float tensor [B, S, D]. The output of a position depends only on this position and on
+        earlier positions.
 
     Raises:
         ValueError: if num_layers < 1.
@@ -98,9 +99,10 @@ def _gated_sum(values, decays):
 
 
 def _gated_sum_in_cache(values, decays, cache, name):
-    """Compute `_gated_sum` for the columns of the cache's window, and cache it.
+    """Compute `_gated_sum` for the columns of the cache's window, and write it to the cache.
 
-    The columns are computed one by one, because a column may be the predecessor of another one.
+    The function computes one column at a time, because a column may be the predecessor of another
+    column.
     """
     values, decays = tf.cast(values, tf.float32), tf.cast(decays, tf.float32)
 
@@ -133,7 +135,7 @@ class TimingAndSRU(Layer):
 
     Args:
         timing: a `StepTimingSignal`.
-        sru: an `SRU`. Every step applies the same one.
+        sru: an `SRU`. Every step applies the same SRU.
 
     Call arguments and returns: as `StepTimingSignal`.
     """
@@ -155,7 +157,7 @@ class TimingAndSRU(Layer):
         self.timing.check_steps(num_steps)
 
     def cache_widths(self) -> Widths:
-        """Return what a cache stores of each position. See `SRU.cache_widths`."""
+        """Return the widths of the tensors that a cache stores. See `SRU.cache_widths`."""
         return self.sru.cache_widths()
 
     def call(

@@ -15,8 +15,8 @@ class SwiGLU(transition.FeedForward):
 
         FFN(x) = (silu(x W) * x V) W_2,   silu(z) = z sigmoid(z)       (Shazeer 2020, eq. 6)
 
-    SwiGLU has three kernels, and `FeedForward` has two. Therefore both have the same number of
-    weights if the `filter_size` F of SwiGLU is 2/3 of that of `FeedForward`.
+    SwiGLU has three kernels, and `FeedForward` has two. For the same number of weights, the
+    `filter_size` of SwiGLU must be 2/3 of the `filter_size` of `FeedForward`.
 
     Args, call arguments and returns: as in `FeedForward`. The dropout is after the gate.
 

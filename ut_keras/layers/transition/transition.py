@@ -1,4 +1,4 @@
-"""The base class of transition functions, and the standard one: two dense layers."""
+"""The base class of transition functions, and the standard transition of two dense layers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from ut_keras.layers.basic.signature import Shape
 
 
 class Transition(dense.WithKernels):
-    """Base class of transition functions, the sublayer that follows the attention.
+    """Base class of transition functions, the sublayers that follow the attention.
 
     A subclass implements `_transform(x, padding_mask, cache, training)`.
 
@@ -27,8 +27,8 @@ class Transition(dense.WithKernels):
         x: float tensor [B, S, D].
         padding_mask: bool tensor [B, S], True at real tokens. Optional.
         cache: `LayerCache`, for transitions that read other positions. Optional.
-        mask: the same as `padding_mask`. Keras passes the mask that `Masking` or
-            `Embedding(mask_zero=True)` attached to x.
+        mask: another name of `padding_mask`. By default the mask that `Masking` or
+            `Embedding(mask_zero=True)` attached to `x`.
 
     Returns:
         float tensor [B, S, D].
@@ -59,7 +59,7 @@ class Transition(dense.WithKernels):
 
 
 def zero_at_padding(x: tf.Tensor, padding_mask: tf.Tensor | None) -> tf.Tensor:
-    """Set x [B, S, D] to 0 where `padding_mask` is False; None changes nothing."""
+    """Set x [B, S, D] to 0 where `padding_mask` is False. If the mask is None, return x."""
     if padding_mask is None:
         return x
     return x * tf.cast(padding_mask, x.dtype)[..., tf.newaxis]
