@@ -28,7 +28,7 @@ class KerasModel(fitted_model.FittedModel):
         """Return the signature of a call, for `export`.
 
         Args:
-            batch_size: int. None: any batch size.
+            batch_size: int. None allows any batch size.
             **lengths: the length of a feature, such as `inputs=32`. A feature that is not named
                 accepts any length.
 

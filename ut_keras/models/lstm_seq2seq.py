@@ -167,7 +167,7 @@ class LSTMSeq2seqBidirectionalEncoder(LSTMSeq2seq):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class LSTMSeq2seqAttention(LSTMSeq2seq):
-    """T2T's `lstm_seq2seq_attention`, whose decoder attends to the complete source.
+    """T2T's `lstm_seq2seq_attention`, with a decoder that attends to the complete source.
 
     As in T2T the decoder also attends to padding, so an output depends slightly on the length of
     the longest source in the batch. The hparam `attention_mask_padding` prevents this.

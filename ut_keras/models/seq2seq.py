@@ -406,8 +406,8 @@ class Seq2Seq(keras_model.KerasModel):
             beam_size: int. 1 is greedy search.
             alpha: float. Exponent of the length penalty ((5 + length) / 6)^alpha of beam search.
             decode_length: int. The maximum output length is the length of the source or prompt plus
-                this number. As in T2T, the length is that of the padded batch. With
-                per_example_length=True, it is the length of each example.
+                this number. As in T2T, the length of a source includes the padding of the batch.
+                With per_example_length=True, it does not include padding.
             options: per_example_length, min_length, eos_penalty, no_repeat_ngram_size,
                 forced_prefix, temperature, top_k, top_p, seed, cache, num_steps, exit_threshold,
                 return_steps: see `decoding.options.Options`.
@@ -437,7 +437,7 @@ class Seq2Seq(keras_model.KerasModel):
             ValueError: if an id is out of range, or the model does not support an option.
         """
         self._check_writes_symbols("generate")
-        # The prompt of a language model may be either feature.
+        # The prompt of a language model may be the feature "inputs" or the feature "targets".
         self._check_ids(features, ["inputs"] if "inputs" in self.specs else ["inputs", "targets"])
         self.check_steps(options.num_steps, options.exit_threshold)
         return generate_lib.generate(self, features, options)

@@ -50,7 +50,8 @@ class AttentionOutput(NamedTuple):
     """Output and weights of an attention layer."""
 
     output: tf.Tensor  # [B, T, D]
-    weights: tf.Tensor | None  # [B, H, T, S] float32, before dropout; None if not requested
+    # [B, H, T, S] float32, before dropout. None if `return_weights` is False.
+    weights: tf.Tensor | None
 
 
 def check_mask(attention_mask: AttentionMask | tf.Tensor | None) -> None:
@@ -482,7 +483,7 @@ def _softmax(logits):
 
 
 def _swap_heads_and_positions(x):
-    """Swap axes 1 and 2, whose sizes are known."""
+    """Swap axes 1 and 2. The static sizes of both axes must be known."""
     axis = 1 if x.shape[1] <= x.shape[2] else 2
     if x.shape[axis] > _MAX_UNSTACKED:
         return tf.transpose(x, [0, 2, 1, 3])

@@ -191,7 +191,8 @@ class _Dense:
     def forward(self):
         """Return (output, empty tensor, weights, mask of the weights that dropout keeps).
 
-        The empty tensor has the place of the normalizers, which only blocks compute.
+        Both branches of `attend_by_length` must return the same number of tensors. The empty tensor
+        takes the place of the normalizers, which only the branch with blocks computes.
         """
         logits = tf.cast(product(self.q, self.key, transpose=True), tf.float32)
         if self.mask is not None:

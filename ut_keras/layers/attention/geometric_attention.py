@@ -144,7 +144,8 @@ def _sum_by_cumsum(log_no_match, distances):
     length = tf.shape(log_no_match)[3]
     query, distance = tf.range(length)[:, tf.newaxis], tf.abs(distances)
     last = tf.minimum(query + distance - tf.cast(distances > 0, tf.int32), length - 1)
-    before = tf.maximum(query - distance + 1, 0)  # index in `sums`, which begins with a 0
+    # The index in `sums`. It is shifted by 1, because `sums` begins with a 0.
+    before = tf.maximum(query - distance + 1, 0)
     sums = tf.pad(tf.cumsum(log_no_match, axis=-1), [[0, 0], [0, 0], [0, 0], [1, 0]])
     by_query = tf.transpose(sums, [2, 3, 0, 1])  # [T, S + 1, B, H]
     found = tf.gather(by_query, last + 1, batch_dims=1) - tf.gather(by_query, before, batch_dims=1)

@@ -24,8 +24,8 @@ class RelativeXLAttention(attention.MultiHeadAttention):
 
     Arguments, call arguments and returns: as `MultiHeadAttention`, for self-attention only.
 
-    References: Dai et al. 2019, Transformer-XL; Csordás et al. 2021, The Devil is in the Detail,
-        whose Universal Transformers use this attention.
+    References: Dai et al. 2019, Transformer-XL; Csordás et al. 2021, The Devil is in the Detail.
+        The Universal Transformers of Csordás et al. use this attention.
     """
 
     cache_order_matters = True

@@ -66,9 +66,9 @@ class RotaryAttention(attention.MultiHeadAttention):
 
 @parts.position_signals.register("rotary")
 def _make_signal(hp, side):
-    """Return None: no signal is added to the embeddings.
+    """Return None, because the model adds no position signal to the embeddings.
 
-    `RotaryAttention` encodes the positions. The module `transformer_layer` makes it.
+    `RotaryAttention` encodes the positions. The module `transformer_layer` creates this layer.
     """
     if hp.self_attention_type != "dot_product":
         raise HParamError(

@@ -234,7 +234,7 @@ def add_to_step_record(
 
 
 def stack_step_record(record: StepRecord | tuple[()]) -> SupervisedSteps | None:
-    """Return the recorded steps; None if `record` is ()."""
+    """Return the recorded steps, or None if `record` is ()."""
     if not record:
         return None
     return SupervisedSteps(record.states.stack()[1:], record.weights.stack()[1:])

@@ -37,11 +37,11 @@ class GatedRecurrence(recurrence.Recurrence, prepostprocess.Processing):
     Args:
         block, timing, num_steps: as in `Recurrence`.
         transform_gate: a `Gate`, T.
-        carry_gate: a `Gate`, K; None: K = 1 - T.
+        carry_gate: a `Gate`, K. If None, K = 1 - T.
         gates_inputs: str of one or more of these letters, in any order: "s" (state before the
             step), "t" (output of the block) and "i" (input of the first step).
         preprocess_sequence: str, see `PrePostProcess`.
-        **kwargs: those of `Recurrence` and `Processing`.
+        **kwargs: the arguments of `Recurrence` and `Processing`.
 
     Call arguments and returns: as in `Recurrence`.
 

@@ -134,7 +134,7 @@ class GatedUnitRecurrence(recurrence.Recurrence, prepostprocess.Processing):
         timing, num_steps: as in `Recurrence`.
         unit: a `GRUUnit` or `LSTMUnit`.
         preprocess_sequence: str, the sequence of both norms, see `PrePostProcess`.
-        **kwargs: those of `Recurrence` and `Processing`.
+        **kwargs: the arguments of `Recurrence` and `Processing`.
 
     Call arguments and returns: as in `Recurrence`.
     """

@@ -29,7 +29,7 @@ from ut_keras.ops import custom_gradient, private_api
 
 
 class Recomputation:
-    """Calls functions whose gradient recomputes them.
+    """Calls functions, and calls them again to compute their gradients.
 
     Create the instance outside of loops: `__init__` reads the weights, once for all steps.
 

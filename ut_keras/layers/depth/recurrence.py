@@ -1,4 +1,4 @@
-"""Recurrence in depth with a fixed number of steps, and its simplest variant."""
+"""The base class of recurrences with a fixed number of steps, and the basic recurrence."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

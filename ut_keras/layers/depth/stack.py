@@ -139,9 +139,9 @@ class TransformerBlock(state_layer.StateLayer):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class LayeredDepth(depth.Depth):
-    """The depth of the Transformer: a block whose layers are applied once.
+    """The depth of the Transformer: a block of layers that is applied once.
 
-    Unlike in a recurrence, each layer has its own weights.
+    Unlike the steps of a recurrence, each layer has its own weights.
 
     Args:
         block: a `TransformerBlock`.
@@ -189,7 +189,7 @@ class Stack(depth.DepthWrapper, prepostprocess.Processing):
         depth: a `LayeredDepth`, `BasicRecurrence` or `AdaptiveComputationTime`.
         preprocess_sequence: str, the sequence of the last `PrePostProcess`. In a pre-norm stack
             this sequence normalizes the output, because no layer has normalized it.
-        **kwargs: those of `Processing`, for this `PrePostProcess`.
+        **kwargs: the arguments of `Processing`, for the last `PrePostProcess`.
 
     Call arguments and returns: as `StateLayer`.
 

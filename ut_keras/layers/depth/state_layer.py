@@ -129,7 +129,8 @@ class StateLayer(Layer):
 
         Args:
             memory: float tensor [B, M, D].
-            attention_mask: bool, broadcastable to [B, H, S, M]; None: no restriction.
+            attention_mask: bool, broadcastable to [B, H, S, M]. With None, all positions may attend
+                to the complete memory.
 
         Returns:
             The `memory` of `StepInputs`.

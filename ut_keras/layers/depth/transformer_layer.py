@@ -22,9 +22,11 @@ class LayerOutput(NamedTuple):
     """The result of a `TransformerLayer`."""
 
     output: tf.Tensor  # [B, S, D]
-    attention_weights: tf.Tensor | None  # [B, H, S, S] float32; None if `record_attention` is False
-    memory_attention_weights: tf.Tensor | None  # [B, H, S, S of the encoder]; None in an encoder
-    # float32 [B, W], in training, if the transition has an auxiliary loss; otherwise ().
+    # [B, H, S, S] float32. None if `record_attention` is False.
+    attention_weights: tf.Tensor | None
+    # [B, H, S, M] float32, where M is the length of the memory. None in an encoder.
+    memory_attention_weights: tf.Tensor | None
+    # float32 [B, W]. Empty at inference, and if the transition has no auxiliary loss.
     auxiliary_loss_stats: Any = ()
 
 

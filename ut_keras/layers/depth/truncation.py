@@ -14,7 +14,8 @@ numbers are sampled as in training without truncation, and the output is the sam
 
 In each encoder and in each decoder, the following tensors have a gradient:
 
-- The weights, and the memory that a decoder attends to. The gradient is that of the last k steps.
+- The weights, and the memory that a decoder attends to. Only the last k steps contribute to this
+  gradient.
 - The input H_0, but only if the last k steps read H_0: by input injection, by a gate, or because
   k = N.
 - The halting probabilities of the last k steps. The halting probabilities of earlier steps are

@@ -37,7 +37,8 @@ class LSTMCell(dense.WithKernels):
 
     Args:
         hidden_size: int D.
-        forget_bias: float. A constant that is added to f, which also contains the learned bias.
+        forget_bias: float. A constant that is added to the forget gate f before the sigmoid. The
+            learned bias b contributes to f as well.
         kernel_initializer: Keras initializer.
 
     Call arguments:

@@ -74,7 +74,7 @@ class CoupledPosition(PositionWise):
         self.seed_generator = keras.random.SeedGenerator()
 
     def build(self, input_shape: Shape) -> None:
-        # The variance is 1, like that of the scaled token embeddings.
+        # The variance is 1, like the variance of the scaled token embeddings.
         self.embedding = self.add_weight(
             name="embedding",
             shape=(self.places, input_shape[-1]),
