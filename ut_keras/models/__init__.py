@@ -1,4 +1,4 @@
-"""The models by name. Listing the names does not import TensorFlow.
+"""Get or register models by name. Listing the names does not import TensorFlow.
 
     model = models.get("universal_transformer", hp, problem, data_dir)
     model = models.get("universal_transformer", hp, vocab_sizes={"inputs": 32, "targets": 32})

@@ -119,7 +119,7 @@ class Tiles:
 
     @property
     def folds(self) -> bool:
-        """Whether the dtype is precise enough to subtract normalizers within a product."""
+        """Whether the dtype is precise enough to subtract normalizers in the matrix product."""
         return self.dtype == self.accumulator
 
     # Blocks.

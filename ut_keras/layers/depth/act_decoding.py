@@ -1,4 +1,4 @@
-"""Adaptive Computation Time in decoding: halted positions in the cache.
+"""Adaptive Computation Time with a decoding cache that contains halted positions.
 
 At step n, a position attends to the states that earlier positions have at step n. An earlier
 position may have halted before step n, so the cache must define the state of this position at step

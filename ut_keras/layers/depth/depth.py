@@ -86,7 +86,7 @@ class Depth(state_layer.StateLayer):
             `StackOutput`.
 
         Raises:
-            ValueError: if `inputs.num_steps` is not possible, see `check_steps`.
+            ValueError: if the layer does not support `inputs.num_steps`, see `check_steps`.
         """
         raise NotImplementedError
 

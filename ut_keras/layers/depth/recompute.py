@@ -55,7 +55,8 @@ class Recomputation:
             arguments: nests of tensors and other values.
 
         Raises:
-            UserError: if the function does not fulfil these conditions, see `stateless`.
+            UserError: if a second call may compute other values, or if the function uses other
+                tensors. See `stateless.check_repeatable`.
         """
         variables = self._weights + self._seeds
         tensors = _tensors(arguments)

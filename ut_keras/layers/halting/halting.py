@@ -249,7 +249,7 @@ class Rule(renamed.RenamedAttributes, Layer):
 class LinearRule(Rule, dense.Dense):
     """Base class of rules that compute one number per position.
 
-    A call returns W x + b, [..., 1].
+    Calling the layer returns W x + b, with the shape [..., 1].
     """
 
     def __init__(

@@ -26,7 +26,7 @@ class AttentionState(NamedTuple):
     """The state that the decoder passes from a position to the next position."""
 
     cells: tuple  # one `LSTMState` [B, D] per layer
-    attention: tf.Tensor  # [B, H · A], a_t, the result of the attention
+    attention: tf.Tensor  # [B, H · A], the result a_t of the attention
     weights: tf.Tensor  # float32 [B, H, S], the attention weights
 
 
