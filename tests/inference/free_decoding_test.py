@@ -41,6 +41,21 @@ def test_free_decoding_accuracy():
     assert [sample.is_correct for sample in samples] == [True, False, False]
 
 
+def test_free_decoding_samples_each_batch_with_another_seed():
+    seeds = []
+
+    class Sampler(Decoded):
+        def search(self, features, options):
+            seeds.append(options.seed)
+            return super().search(features, options)
+
+    features = {"inputs": TARGETS, "targets": TARGETS}
+    dataset = tf.data.Dataset.from_tensors((features, TARGETS)).repeat(3)
+    settings = decode_hparams.parse("beam_size=1,sampling_temp=1.0,seed=7")
+    toy.free_decoder(Sampler(), settings)(dataset)
+    assert seeds == [7, 11, 15]
+
+
 @pytest.mark.parametrize(("written", "expected"), [([1, 0], 1.0), ([5, 1], 0.0)])
 def test_free_decoding_accuracy_with_empty_references(written, expected, monkeypatch):
     """If all references are empty, empty outputs are correct."""

@@ -105,3 +105,14 @@ def test_predictor_scores_match_graph():
     np.testing.assert_allclose(scores, graph, rtol=1e-4)
     alone = [Predictor(model).scores([t], [s])[0] for t, s in zip(*ids, strict=True)]
     np.testing.assert_allclose(scores, alone, rtol=1e-4)
+
+
+def test_predictor_samples_differently_for_each_length():
+    """Prompts of different lengths are in different batches, which need different seeds."""
+    model, _ = export_models.build("prompts")
+    rows = [[5] * length for length in range(1, 6)]
+    options = {"temperature": 1e6, "decode_length": 12}  # so hot that the prompts do not matter
+    sampled = Predictor(model)(rows, **options, seed=3)
+    assert len({tuple(decoded.ids[0]) for decoded in sampled}) == len(rows)
+    again = Predictor(model)(rows, **options, seed=3)
+    assert [d.ids.tolist() for d in sampled] == [d.ids.tolist() for d in again]

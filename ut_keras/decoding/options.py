@@ -91,6 +91,16 @@ class Options:
         """The options of any forward pass, with or without a search."""
         return {"num_steps": self.num_steps, "exit_threshold": self.exit_threshold}
 
+    def of_batch(self, number: int) -> "Options":
+        """Return the options for one of several batches, which must sample differently.
+
+        Args:
+            number: int. The index of the batch, which is added to a seed.
+        """
+        if self.seed is None:
+            return self
+        return dataclasses.replace(self, seed=(int(self.seed) + number) % 2**31)
+
     def __post_init__(self) -> None:
         # NumPy scalars become Python numbers, because TensorFlow would keep their NumPy dtypes.
         for name in (*SPECS, *_BOOLS):

@@ -69,13 +69,15 @@ class FreeDecoder:
         """
         counts = np.zeros(4)
         shown: list[Sample] = []
-        texts = []
+        texts: list[list[str]] = []
         total = max(0, self.settings["num_samples"])  # 0: unknown
         options = decode_hparams.to_options(self.settings)
         with live_line.ProgressLine("free decoding, examples", total) as line:
             for features, targets, *_ in readable.batches(self._batches(dataset)):
                 inputs = features["inputs"].numpy()
-                found = self._predictor.outputs(batch_plan.trim(inputs), options)
+                # Each example has a number, so no two batches sample with the same seed.
+                search = options.of_batch(len(texts))
+                found = self._predictor.outputs(batch_plan.trim(inputs), search)
                 decoded = [beams.ids[0] for beams in found]
                 for sample in map(self._sample, inputs, targets.numpy(), decoded):
                     counts += _count(sample)

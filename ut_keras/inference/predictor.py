@@ -12,6 +12,7 @@ decides which sequences share a batch. The maximum output length of a sequence d
 its batch, unless per_example_length=False, which is T2T's behavior.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -76,10 +77,13 @@ class Predictor:
 
     def outputs(self, rows: Sequence[Any], options: Options) -> list[Decoded]:
         """Return the outputs for sequences of any length, as a call, by checked `Options`."""
-        return self._in_batches(
-            [len(row) for row in rows],
-            lambda indices: self._predict(batch_plan.pad([rows[i] for i in indices]), options),
-        )
+        numbers = itertools.count()  # of the batches
+
+        def predict(indices):
+            ids = batch_plan.pad([rows[index] for index in indices])
+            return self._predict(ids, options.of_batch(next(numbers)))
+
+        return self._in_batches([len(row) for row in rows], predict)
 
     def scores(
         self,

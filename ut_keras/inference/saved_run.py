@@ -15,7 +15,6 @@ needed.
 from ut_keras.process import silent_tensorflow  # noqa: F401  (before the imports of TensorFlow)
 
 # isort: split
-import dataclasses
 import functools
 import itertools
 import os
@@ -285,10 +284,7 @@ class SavedRun:
         numbers = itertools.count()
 
         def write(batch):
-            search, number = options, next(numbers)
-            if options.seed is not None:  # each batch samples with another seed
-                seed = (int(options.seed) + number) % 2**31
-                search = dataclasses.replace(options, seed=seed)
+            search = options.of_batch(next(numbers))
             return [
                 [
                     (to_text(ids), float(score))
@@ -297,7 +293,8 @@ class SavedRun:
                 for decoded in predictor.outputs([rows[i] for i in batch], search)
             ]
 
-        batches = batch_plan.plan(list(map(len, rows)), _IDS, _ROWS)
+        same_length = bool(batch_plan.why_equal_lengths(self.model))
+        batches = batch_plan.plan(list(map(len, rows)), _IDS, _ROWS, same_length)
         return batch_plan.map_batches(batches, write)
 
     # A str is a `Sequence[str]` for mypy, so its overload overlaps with the next one.
