@@ -13,6 +13,7 @@ from ut_keras.errors import DataError
 from ut_keras.problems.problem import Encoders, Metrics, Problem, Specs
 from ut_keras.text import sacre_bleu
 
+_reading: Any = Problem.reading  # `Derived` has its attributes, but is no subclass
 _PARTS = ("", "_segmentation", "_position")  # the last two are in packed problems
 
 
@@ -85,7 +86,16 @@ class Derived:
         return f"{self.name} {self._base.preprocess_key}"
 
     dataset, training_batches = Problem.dataset, Problem.training_batches
-    reading, check_scores = Problem.reading, Problem.check_scores
+    check_scores = Problem.check_scores
+
+    def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
+        if self._base.has_own_dataset:  # its batches have the features of the base problem
+            raise DataError(
+                "_rev and _copy require a problem that does not override dataset. "
+                f"Received: {self.name}, whose class {type(self._base).__name__} overrides it."
+            )
+        found: dict[str, Any] = _reading(self, split, data_dir, hparams)
+        return found
 
     def with_hparams(self, hparams: Any, split: str | None = None) -> "Derived":
         return Derived(self._base.with_hparams(hparams, split), *self._directions)

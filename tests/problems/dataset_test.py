@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from ut_keras import problems
 from ut_keras.data.reading.indexed_batches import IndexedBatches
+from ut_keras.errors import DataError
 
 _DATA_DIR = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "data_dir")
 _PROBLEM = "algorithmic_reverse_binary40"
@@ -38,3 +39,14 @@ def test_training_batches_are_those_of_dataset(name):
         epochs.append(_targets(problem.dataset("train", _DATA_DIR, _HPARAMS, seed=5 + number)))
         assert _targets(batches.batches_from(number).take(batches.num_batches)) == epochs[-1]
     assert epochs[0] != epochs[1]
+
+
+@pytest.mark.parametrize("ending", ["_rev", "_copy", "_copy_rev"])
+def test_dataset_rejects_derived_problem_of_own_dataset(ending, monkeypatch):
+    """Otherwise the changes that the own dataset makes would be missing silently."""
+    base = type(problems.get(_PROBLEM))
+    plain = base.dataset
+    monkeypatch.setattr(base, "dataset", lambda self, *where: plain(self, *where).take(1))
+    assert len(_targets(problems.get(_PROBLEM).dataset("train", _DATA_DIR, _HPARAMS))) == 1
+    with pytest.raises(DataError, match=f"{_PROBLEM}{ending}"):
+        problems.get(_PROBLEM + ending).dataset("train", _DATA_DIR, _HPARAMS)
