@@ -26,7 +26,8 @@ def make_app(folder, name):
     def predict(body):
         function = model.signatures[body.get("signature_name", "serving_default")]
         specs = function.structured_input_signature[1]
-        columns = {key: [_value(row, key) for row in body["instances"]] for key in specs}
+        rows = _checked(body["instances"], sorted(specs))
+        columns = {key: [_value(row, key) for row in rows] for key in specs}
         outputs = function(**{key: tf.constant(columns[key], specs[key].dtype) for key in specs})
         lists = [outputs[name].numpy().tolist() for name in sorted(outputs)]
         return [dict(zip(sorted(outputs), row, strict=True)) for row in zip(*lists, strict=True)]
@@ -43,9 +44,22 @@ def make_app(folder, name):
     return Starlette(routes=[Route(f"/v1/models/{name}:predict", answer, methods=["POST"])])
 
 
+def _checked(rows, inputs):
+    """Return the instances; each must be an object if the signature has several inputs."""
+    if not isinstance(rows, list):
+        raise ValueError(f"instances must be a list. Received: {rows!r}.")
+    if len(inputs) > 1 and not all(map(_is_object, rows)):
+        raise ValueError(f"Each instance must be an object with {', '.join(inputs)}.")
+    return rows
+
+
+def _is_object(row):
+    return isinstance(row, dict) and "b64" not in row
+
+
 def _value(row, key):
     """Return the value of an input: {"inputs": value}, or the value itself if there is only one."""
-    value = row[key] if isinstance(row, dict) and "b64" not in row else row
+    value = row[key] if _is_object(row) else row
     return base64.b64decode(value["b64"]) if isinstance(value, dict) else value
 
 

@@ -90,6 +90,8 @@ def test_server_takes_other_signatures_and_encodings(address):
         ([], "AttributeError"),
         ({}, "instances"),
         ({"instances": [1.5]}, "TypeError"),
+        ({"instances": "2 7"}, "instances must be a list"),  # not one text for each character
+        ({"instances": ["2 7"], "signature_name": "score"}, "inputs, targets"),
         ({"instances": ["2"], "signature_name": "typo"}, "typo"),
     ],
 )
