@@ -14,9 +14,9 @@ DEMO_DIR ?= runs/demo
 $(VENV)/.library: setup.cfg pyproject.toml
 	@echo "Installing ut_keras and TensorFlow into $(VENV): 2 to 5 minutes, 2.7 GB on the disk."
 	@test -e $(VENV)/bin/python || { $(PYTHON) -m venv $(VENV) && touch $(VENV)/.made; }
-	@$(PY) -m pip install --disable-pip-version-check --editable . | \
+	@{ $(PY) -m pip install --disable-pip-version-check --editable . || touch $@.failed; } | \
 	  grep --line-buffered -E "^(Collecting|Installing|Successfully)" || true
-	@$(PY) -m pip show --quiet ut_keras
+	@test ! -e $@.failed || { rm $@.failed; exit 1; }
 	@touch $@
 
 # The library and what tests and checks need.

@@ -1,0 +1,22 @@
+"""The Makefile stops where an installation fails."""
+
+import os
+import subprocess
+
+import pytest
+
+ROOT = os.path.join(os.path.dirname(__file__), "..")
+
+
+@pytest.mark.parametrize("pip_works", [True, False])
+def test_make_installs_the_library_or_fails(pip_works, tmp_path):
+    """`pip show` would find the library of an earlier installation, so it proves nothing."""
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\ncase "$*" in *install*) exit {0 if pip_works else 1};; esac\n')
+    python.chmod(0o755)
+    stamp = tmp_path / ".library"
+    command = ["make", "-s", f"VENV={tmp_path}", str(stamp)]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    assert (result.returncode == 0) == stamp.exists() == pip_works
+    assert sorted(os.listdir(tmp_path)) == sorted([".library"] * pip_works + ["bin"])
