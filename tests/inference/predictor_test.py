@@ -116,3 +116,25 @@ def test_predictor_samples_differently_for_each_length():
     assert len({tuple(decoded.ids[0]) for decoded in sampled}) == len(rows)
     again = Predictor(model)(rows, **options, seed=3)
     assert [d.ids.tolist() for d in sampled] == [d.ids.tolist() for d in again]
+
+
+def test_text_model_samples_differently_for_each_length():
+    model, encoders = export_models.build("prompts")
+    options = Options(temperature=1e6, seed=3, decode_length=12)
+    texts = tf.constant(["a", "a a a", "where is Mary ?", "a a a a a a"])
+    graph = TextModel(model, encoders)
+    sample = tf.function(lambda: graph.generate(texts, options).texts, autograph=False)
+    sampled = sample().numpy()[:, 0].tolist()
+    assert len(set(sampled)) == len(sampled)
+    assert sample().numpy()[:, 0].tolist() == sampled
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_generate_samples_the_same_for_seeds_of_any_type(dtype):
+    model, _ = export_models.build("prompts")
+    prompt = {"inputs": tf.constant([[5, 6]])}
+    options = {"temperature": 1.0, "decode_length": 9}
+    expected, found = (
+        model.generate(prompt, seed=seed, **options).ids for seed in (3, tf.constant(3, dtype))
+    )
+    np.testing.assert_array_equal(found, expected)

@@ -49,7 +49,7 @@ def generate(
     source_features = _source_features(model, features)
     ((name, source),) = source_features.items()
     prefix = _forced_prefix(options.forced_prefix, source, vocab_size)
-    seed = np.random.randint(2**31) if options.seed is None else options.seed % 2**31
+    seed = _seed(options.seed)
     if not tf.executing_eagerly():
         source = batch_plan.require_equal_lengths(model, source, options.per_example_length)
         return _search_group(model, {name: source}, prefix, seed, options)
@@ -69,6 +69,14 @@ def generate(
         return decoded
     order = np.argsort(np.concatenate([group.indices for group in groups]))
     return tf.nest.map_structure(lambda x: None if x is None else tf.gather(x, order), decoded)
+
+
+def _seed(seed):
+    """Return a seed in [0, 2^31), a random one for None."""
+    if seed is None:
+        return np.random.randint(2**31)
+    # An int32 tensor would take 2^31 as -2^31.
+    return (tf.cast(seed, tf.int64) if tf.is_tensor(seed) else seed) % 2**31
 
 
 def _search_group(model, source_features, prefix, seed, options):

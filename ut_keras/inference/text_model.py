@@ -89,8 +89,8 @@ class TextModel:
             found = self.classify(texts, **options.depth)
             return DecodedTexts(found.texts[:, :1], found.scores[:, :1])
 
-        def search(ids):
-            decoded = self.generate_ids(ids, options)
+        def search(ids, indices):
+            decoded = self.generate_ids(ids, _options_of_group(options, indices))
             shape = tf.shape(decoded.ids)  # [B, beams, T]
             rows = cut_at_eos_in_graph(tf.reshape(decoded.ids, [-1, shape[2]]))
             return DecodedTexts(
@@ -127,7 +127,7 @@ class TextModel:
             tf.RaggedTensor.from_row_lengths(tf.range(number), tf.ones([number], tf.int32))
         )
 
-        def classify(ids):
+        def classify(ids, _):
             log_probs = self.predictor.log_probs(ids, **depth)
             scores, order = tf.math.top_k(log_probs, number)
             return DecodedTexts(tf.gather(names, order), scores)
@@ -222,7 +222,7 @@ class TextModel:
         return tf.concat([story, question], axis=1)
 
     def _map_groups(self, rows, function, beams):
-        """Call a function of ids [n, S] that returns `DecodedTexts`, for all examples.
+        """Call a function of ids [n, S] and indices [n] that returns `DecodedTexts`.
 
         If all examples must have one length (see `batch_plan`), the function is called once for
         each length, and otherwise once.
@@ -235,6 +235,14 @@ class TextModel:
         empty = DecodedTexts(tf.fill([number, beams], ""), tf.zeros([number, beams]))
 
         def run_group(indices):
-            return function(batch_plan.to_dense(tf.gather(rows, indices)))
+            return function(batch_plan.to_dense(tf.gather(rows, indices)), indices)
 
         return DecodedTexts(*batch_plan.map_groups(keys, run_group, empty))
+
+
+def _options_of_group(options, indices):
+    """Return the options of a group of examples; each group must sample with another seed."""
+    if options.seed is None or not options.temperature:
+        return options
+    seed = tf.cast(options.seed, tf.int64) + tf.cast(indices[0], tf.int64)
+    return dataclasses.replace(options, seed=seed)
