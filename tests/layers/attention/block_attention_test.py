@@ -330,6 +330,13 @@ def test_layer_uses_dense_form_where_weights_are_needed(monkeypatch):
         _layer(block_size=2)(x, return_weights=False)
 
 
+@pytest.mark.parametrize("length", [46341, 65536])
+def test_open_lengths_above_46340_use_blocks(length):
+    """Their product is not an int32."""
+    assert block_attention.use_blocks(tf.constant(length), tf.constant(length))
+    assert block_attention.use_blocks(tf.constant(length), length, max_length=1024)
+
+
 @pytest.mark.parametrize("block_size", [0, -1])
 def test_layer_rejects_block_size_below_1(block_size):
     with pytest.raises(ValueError, match=rf"block_size .*1\. Received: {block_size}\.$"):

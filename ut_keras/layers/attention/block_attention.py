@@ -62,8 +62,11 @@ def use_blocks(queries: Any, keys: Any, causal: bool = False, max_length: int = 
     """
     least = _LEAST_PAIRS["causal" if causal else "full"]
     is_open = isinstance(queries, tf.Tensor) or isinstance(keys, tf.Tensor)
-    if is_open and 0 < max_length**2 < least:
-        return False
+    if is_open:
+        if 0 < max_length**2 < least:
+            return False
+        # int64, because the product of two lengths above 46340 is not an int32.
+        queries, keys = tf.cast(queries, tf.int64), tf.cast(keys, tf.int64)
     return queries * keys >= least
 
 
