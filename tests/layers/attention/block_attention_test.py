@@ -337,6 +337,21 @@ def test_open_lengths_above_46340_use_blocks(length):
     assert block_attention.use_blocks(tf.constant(length), length, max_length=1024)
 
 
+@pytest.mark.parametrize("mode", ["eager", "static", "open"])
+def test_empty_batch_has_an_empty_output(mode):
+    def step(q, key, value):
+        dropout = attention_tiles.WeightsDropout(0.5, tf.constant([1, 2]))
+        with tf.GradientTape() as tape:
+            tape.watch((q, key, value))
+            output = block_attention.attend(q, key, value, None, dropout, BLOCK)
+        return [output, *tape.gradient(output, (q, key, value))]
+
+    inputs = [x[:0] for x in _inputs(S)]
+    output, *gradients = _modes(step)[mode](*inputs)
+    assert output.shape == (0, H, T, VALUE)
+    assert [x.shape for x in gradients] == [x.shape for x in inputs]
+
+
 @pytest.mark.parametrize("block_size", [0, -1])
 def test_layer_rejects_block_size_below_1(block_size):
     with pytest.raises(ValueError, match=rf"block_size .*1\. Received: {block_size}\.$"):

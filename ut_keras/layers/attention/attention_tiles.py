@@ -95,9 +95,10 @@ class Tiles:
         self.batch, self.heads, length, _ = _shape(q)
         self.queries = _Blocks.of(length, block_size)
         self.keys = _Blocks.of(_shape(key)[2], block_size)
-        tile = self.batch * self.heads * self.queries.size * self.keys.size
-        self.examples = _static(tf.where(tile <= _MAX_TILE, tf.maximum(self.batch, 1), 1))
-        self.groups = _static(self.batch // self.examples)
+        most = _MAX_TILE // (self.heads * self.queries.size * self.keys.size)
+        self.examples = _static(tf.where(self.batch <= most, self.batch, 1))
+        # An empty batch has a group, too: TensorFlow cannot stack an empty array.
+        self.groups = _static(tf.maximum(self.batch // tf.maximum(self.examples, 1), 1))
         conditions = attention_mask.read(mask)
         self.causal, self.key_mask, self.segments, self.tensor, self.alive = conditions
         self.alive_blocks = None
