@@ -159,10 +159,7 @@ class Transformer(seq2seq.Seq2Seq):
             x = self.target_space(x)
         x = self._add_position(self.source_position, x, features, "inputs", inputs.training)
         x = self.source_dropout(x, training=inputs.training)
-        num_steps = inputs.num_steps or self.num_steps
-        inputs = inputs._replace(
-            attention_mask=may_attend, padding_mask=padding_mask, num_steps=num_steps
-        )
+        inputs = self._stack_inputs(inputs, may_attend)._replace(padding_mask=padding_mask)
         return Encoded(self.encoder.forward(x, inputs), padding_mask)
 
     def project_memory(self, encoded: Encoded, features: Mapping[str, Any]) -> Any:
@@ -197,9 +194,19 @@ class Transformer(seq2seq.Seq2Seq):
         x = self._embed_shifted(ids)
         x = self._add_position(self.target_position, x, features, "targets", inputs.training)
         x = self.target_dropout(x, training=inputs.training)
-        num_steps = inputs.num_steps or self.num_steps
-        inputs = inputs._replace(attention_mask=may_attend, num_steps=num_steps)
-        return self.decoder.forward(x, inputs)
+        return self.decoder.forward(x, self._stack_inputs(inputs, may_attend))
+
+    def _stack_inputs(self, inputs, attention_mask):
+        """Return the `StepInputs` of an encoder or a decoder.
+
+        A stack returns no attention weights unless they are recorded. So its layers need not return
+        them either, and may compute attention by blocks.
+        """
+        return inputs._replace(
+            attention_mask=attention_mask,
+            num_steps=inputs.num_steps or self.num_steps,
+            record_attention=bool(inputs.record_attention),
+        )
 
     @property
     def trains_by_steps(self) -> bool:

@@ -564,3 +564,18 @@ def test_no_tensor_of_a_training_step_is_quadratic_in_the_length(name):
 
     assert largest("attention_block_size=32") < length**2 / 2
     assert largest("attention_block_size=None") >= 2 * length**2
+
+
+@pytest.mark.parametrize("name", ["encoder_decoder", "transformer"])
+def test_no_tensor_of_an_encoder_before_decoding_is_quadratic_in_the_length(name):
+    length = 200
+
+    def largest(more):
+        model = _model(name, f"{_NO_DROPOUT},{more}")
+        return _largest_tensor(
+            lambda ids: model.encode({"inputs": ids}).stack.output,
+            tf.TensorSpec([1, length], tf.int32),
+        )
+
+    assert largest("attention_block_size=32") < length**2 / 2
+    assert largest("attention_block_size=None") >= 2 * length**2
