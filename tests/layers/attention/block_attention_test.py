@@ -330,6 +330,20 @@ def test_layer_uses_dense_form_where_weights_are_needed(monkeypatch):
         _layer(block_size=2)(x, return_weights=False)
 
 
+def test_float16_with_padding_equals_dense_form():
+    layer = attention.MultiHeadAttention(H, 8, block_size=BLOCK, dtype="mixed_float16")
+    x = _random(B, T, 8, dtype="float32")
+    real = tf.range(T) < [[T], [11], [0]]  # the last example is padding
+
+    def call(return_weights):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            output = layer(x, mask=real, return_weights=return_weights).output
+        return [tf.cast(y, tf.float32) for y in (output, tape.gradient(output, x))]
+
+    _assert_close(call(False), call(True), 1e-2)
+
+
 @pytest.mark.parametrize("length", [46341, 65536])
 def test_open_lengths_above_46340_use_blocks(length):
     """Their product is not an int32."""

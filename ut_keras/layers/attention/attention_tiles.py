@@ -151,13 +151,15 @@ class Tiles:
         """
         key = _pad(self.key, self.keys)
         ones = tf.ones_like(key[..., :1])
+        # In float16, `MASKED_LOGIT` would be infinite, and its product with 0 is not a number.
+        masked = max(MASKED_LOGIT, float(self.dtype.min))
         columns = []
         if self.key_mask is not None:
-            bias = tf.where(self.key_mask, 0.0, MASKED_LOGIT)[..., tf.newaxis]
+            bias = tf.where(self.key_mask, 0.0, masked)[..., tf.newaxis]
             columns.append(ones * tf.cast(_pad(bias, self.keys), self.dtype))
         if self.keys.may_pad:
             is_padding = tf.range(self.keys.padded) >= self.keys.length
-            bias = tf.where(is_padding, MASKED_LOGIT, 0.0)[:, tf.newaxis]
+            bias = tf.where(is_padding, masked, 0.0)[:, tf.newaxis]
             columns.append(ones * tf.cast(bias, self.dtype))
         columns += [ones] if subtracts_normalizer else []
         return self._divide(tf.concat([key, *columns], axis=-1) if columns else key, self.keys)
