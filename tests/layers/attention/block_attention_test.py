@@ -330,6 +330,19 @@ def test_layer_uses_dense_form_where_weights_are_needed(monkeypatch):
         _layer(block_size=2)(x, return_weights=False)
 
 
+def test_mask_that_is_the_same_for_all_keys_equals_dense_form():
+    inputs, mask = _inputs(S), tf.constant(np.random.RandomState(0).rand(B, 1, T, 1) < 0.5)
+    _assert_close(
+        _with_gradients(lambda *x: block_attention.attend(*x, mask, None, BLOCK), *inputs),
+        _with_gradients(lambda *x: _dense(*x, mask), *inputs),
+    )
+
+
+def test_causal_mask_rejects_other_number_of_keys():
+    with pytest.raises(ValueError, match=r"Received: queries=30, keys=12\.$"):
+        AttentionMask(30, 12, causal=True)
+
+
 def test_float16_with_padding_equals_dense_form():
     layer = attention.MultiHeadAttention(H, 8, block_size=BLOCK, dtype="mixed_float16")
     x = _random(B, T, 8, dtype="float32")

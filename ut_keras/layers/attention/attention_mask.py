@@ -27,6 +27,9 @@ class AttentionMask:
             Optional.
         if_short: bool tensor, the result of `dense()`; empty if the sequences are long. Only
             `with_dense_if` sets it.
+
+    Raises:
+        ValueError: if the mask is causal and T and S are known and differ.
     """
 
     queries: Any
@@ -35,6 +38,14 @@ class AttentionMask:
     key_mask: tf.Tensor | None = None
     segments: tuple[tf.Tensor, tf.Tensor] | None = None
     if_short: tf.Tensor | None = None
+
+    def __post_init__(self) -> None:
+        lengths = self.queries, self.keys
+        if self.causal and all(isinstance(n, int) for n in lengths) and self.queries != self.keys:
+            raise ValueError(
+                "queries and keys must be equal in a causal mask. "
+                f"Received: queries={self.queries}, keys={self.keys}."
+            )
 
     def with_dense_if(self, is_short: tf.Tensor) -> "AttentionMask":
         """Return a mask that stores the result of `dense()` if `is_short` is True.

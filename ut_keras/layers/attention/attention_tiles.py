@@ -101,6 +101,9 @@ class Tiles:
         self.groups = _static(tf.maximum(self.batch // tf.maximum(self.examples, 1), 1))
         conditions = attention_mask.read(mask)
         self.causal, self.key_mask, self.segments, self.tensor, self.alive = conditions
+        if self.tensor is not None and self.tensor.shape[3] in (1, None):
+            shape = [*_shape(self.tensor)[:2], self.queries.length, self.keys.length]
+            self.tensor = tf.broadcast_to(self.tensor, shape)
         self.alive_blocks = None
         if self.alive is not None and self.masks_tiles:
             self.alive_blocks = self._split(self._per_query(self.alive), self.queries)
