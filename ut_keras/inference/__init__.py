@@ -1,1 +1,1 @@
-"""From the folder of a run to outputs: in Python, in a graph, from a command, in evaluations."""
+"""Computes outputs from the folder of a run, for Python, exports, commands and evaluations."""

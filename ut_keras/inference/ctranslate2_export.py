@@ -4,12 +4,12 @@
     translator = ctranslate2.Translator("served")
     translator.translate_batch([["17", "4", "1"]], **ctranslate2_export.OPTIONS)
 
-The words that CTranslate2 reads and writes are ids as text, EOS included. Its default options
-truncate long texts and change the scores. With `OPTIONS` it scores as the model does
-(docs/serving.md).
+CTranslate2 reads and writes each id, EOS included, as a word such as "17". With its default options
+it truncates long texts and computes other scores. With `OPTIONS` its scores equal those of the
+model (docs/serving.md).
 
 CTranslate2 supports the layers of Vaswani et al. 2017 with the norm before each sublayer. It does
-not support the Universal Transformer, which adds its signals again at every step.
+not support the Universal Transformer, which adds the position and step signals at every step.
 """
 
 import logging
@@ -30,7 +30,7 @@ _LOG = logging.getLogger("ut_keras")
 # Maximum difference between the log probabilities of CTranslate2 and of the model.
 _TOLERANCES = {"": 1e-3, "float16": 1e-2, "int8": 0.1}
 QUANTIZATIONS = tuple(_TOLERANCES)
-_POSITIONS = 2048  # positions in the table of signals: the longest text that CTranslate2 supports
+_POSITIONS = 2048  # size of the table of position signals, and so the longest text
 # Options of `translate_batch` with which CTranslate2 computes the scores of ut_keras for alpha=0.
 OPTIONS = {"max_input_length": 0, "min_decoding_length": 0, "length_penalty": 0}
 # Printed after an export.
@@ -55,11 +55,11 @@ def export_ctranslate2(
         encoders: dict from feature name to `TextEncoder`.
         directory: str, a folder that must not exist.
         quantize: "", "float16" or "int8". The format of the stored weights. CTranslate2 chooses the
-            format of the computation; a warning is logged if its scores on this CPU are wrong.
+            format of the computation. A warning is logged if the scores on this CPU are wrong.
 
     Raises:
-        ValueError: if CTranslate2 is not installed, does not support the model, or computes other
-            log probabilities than the model.
+        ValueError: if CTranslate2 is not installed or does not support the model, or if its log
+            probabilities differ from those of the model.
         FileExistsError: if the folder exists.
     """
     if quantize not in QUANTIZATIONS:
@@ -89,12 +89,15 @@ def export_ctranslate2(
     finite.check_model(model)
     record = feature_record.FeatureRecord(model.specs, dict(encoders), model.target_space_id)
     with whole_file.writing_folder(directory) as folder:
-        for bits in dict.fromkeys(("", quantize)):  # 32 bits first, with the strictest tolerance
+        # First with 32-bit weights, for which the tolerance is the strictest.
+        for bits in dict.fromkeys(("", quantize)):
             spec = _spec(transformer_spec, model)
             spec.validate()
             spec.optimize(quantization=bits or None)
             spec.save(folder)
-            # float32: this checks the stored weights, not the 8-bit products of this CPU.
+            # With float32, this check covers the stored weights and not the 8-bit products of
+            # this CPU.
+
             translator = ctranslate2.Translator(folder, compute_type="float32")
             if why := _score_difference(translator, model, _TOLERANCES[bits]):
                 raise ValueError(
@@ -120,7 +123,7 @@ def _spec(transformer_spec, model):
     spec = transformer_spec.TransformerSpec.from_config(tuple(depths), model.hparams.num_heads)
     for side, number in zip(("encoder", "decoder"), depths, strict=True):
         side_spec = getattr(spec, side)
-        side_spec.scale_embeddings = False  # the table is scaled already
+        side_spec.scale_embeddings = False  # the weights of the table already contain the scale
         for i in range(number):
             _set_layer(side_spec.layer[i], weights, f"{side}/depth/block/layer_{i}")
         _set_norm(side_spec.layer_norm, weights, side)
@@ -155,8 +158,8 @@ def _set_attention(attention, weights, path, together):
     """Set the weights of an attention layer.
 
     Args:
-        together: list of int. CTranslate2 computes q, k and v as one product ([3]), or q alone and
-            k with v ([1, 2]).
+        together: list of int. The number of matrices in each product. In [3], CTranslate2 computes
+            q, k and v as one product. In [1, 2], it computes q alone, and k with v.
     """
     _set_norm(attention.layer_norm, weights, path)
     inner = f"{path}/multihead_attention"
@@ -193,7 +196,7 @@ def _embedding_tables(model, side):
 
 
 def _score_difference(translator, model, tolerance):
-    """Return how the log probabilities of random sentences differ from the model's, or None."""
+    """Return how the log probabilities of random sentences differ, or None if they do not."""
     random = np.random.RandomState(0)
     rows = {
         name: np.insert(random.randint(2, spec.vocab_size, [4, 9]), 9, EOS, axis=1)

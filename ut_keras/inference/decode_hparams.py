@@ -15,7 +15,7 @@ from ut_keras.hparam_schema.field import BOOLS
 
 
 class Field(NamedTuple):
-    """A supported decode hparam: its default, which is T2T's if T2T has it, and its limits."""
+    """A supported decode hparam: its default (T2T's, if T2T has the hparam) and its limits."""
 
     default: Any
     least: float | None = None
@@ -25,19 +25,20 @@ class Field(NamedTuple):
 def _search_field(spec, default):
     """Return the `Field` of an option of a search.
 
-    If the default of the option is None, the default of the hparam is a number that means None.
+    If the option's default is None, the hparam uses a number as its default, and this number means
+    None.
     """
     least = spec.hparam_default if default is None else spec.least
     return Field(spec.hparam_default, least, spec.most)
 
 
-# The options of a search. T2T does not have min_length and the options after it, except
-# eos_penalty, which its search does not read.
+# The options of a search. T2T has neither min_length nor the options after it. The only exception
+# is eos_penalty, which T2T accepts but does not use in its search.
 SEARCH = {spec.hparam: _search_field(spec, getattr(Options, name)) for name, spec in SPECS.items()}
-# In the trainer, the number of steps is that of training.
+# The trainer has no num_steps, because it decodes with the number of steps of training.
 TRAINER = {
     **{name: field for name, field in SEARCH.items() if name != "num_steps"},
-    "batch_size": Field(0, 0),  # examples; 0: the dataset's batches
+    "batch_size": Field(0, 0),  # number of examples; 0 means the batches of the dataset
     "num_samples": Field(-1, -1),
 }
 DECODER = {
@@ -50,7 +51,7 @@ DECODER = {
     "log_results": Field(True),
 }
 
-# T2T's other decode hparams: accepted only with these values, which have no effect.
+# T2T's other decode hparams. Each is accepted only with this value, which has no effect.
 _FIXED = {
     "force_decode_length": False,
     "min_length_ratio": 0.0,
@@ -100,9 +101,9 @@ def parse(text: str, fields: Mapping[str, Field] | None = None) -> dict[str, Any
 
     Raises:
         HParamError: if `text` is malformed.
-        UsageError: if a name is unknown (the message lists the nearest names), a value has the
-            wrong type or is out of range, a field is not supported, or two values contradict each
-            other.
+        UsageError: if a field is not supported, a value has the wrong type or is out of range, two
+            values contradict each other, or a name is unknown. In the last case, the message lists
+            the nearest names.
     """
     fields = TRAINER if fields is None else fields
     values = {name: field.default for name, field in fields.items()}
@@ -144,11 +145,12 @@ def to_options(values: Mapping[str, Any], batch: int = 0) -> Options:
 
 
 def search_options(values: Mapping[str, Any], batch: int = 0) -> dict[str, Any]:
-    """Return the arguments of an exporter, except for most defaults.
+    """Return the arguments of an exporter; most arguments that have their default are omitted.
 
     Args:
         values: dict from `parse(text, DECODER)`.
-        batch: int, the index of the batch. It is added to the seed, so batches sample differently.
+        batch: int, the index of the batch. It is added to the seed, so that each batch is sampled
+            differently.
 
     Returns:
         dict from argument to value.

@@ -1,11 +1,11 @@
-"""The work of ut-decoder: decodes or scores sequences of ids in batches.
+"""Does the work of ut-decoder: decodes or scores sequences of ids in batches.
 
     results = decode(setup, rows)                 the beams of each sequence, as texts
     results = score(setup, targets, sources)      [score] of each target
 
-`setup` is a `decoder_setup.Setup`, the parsed flags. The functions plan batches (`batch_plan`), run
-them (`Predictor`) and save their results (`journal`). An interrupted job resumes from its
-journal.
+`setup` is a `decoder_setup.Setup`, the parsed flags. The functions plan the batches (`batch_plan`),
+compute their outputs (`Predictor`) and save the results of each batch (`journal`). An interrupted
+job resumes from its journal.
 """
 
 import contextlib
@@ -25,13 +25,13 @@ from ut_keras.text import text_lines
 if TYPE_CHECKING:
     from ut_keras.inference.predictor import Predictor
 
-MAX_EXAMPLES = 128  # in a batch
-_MAX_POSITIONS = 8192  # in a batch, counted over all beams
+MAX_EXAMPLES = 128  # maximum number of examples in a batch
+_MAX_POSITIONS = 8192  # maximum number of positions in a batch, counted over all beams
 _JOB_VERSION = 3
 
 
 def decode(setup: Any, rows: Sequence[Any]) -> list[list[str]]:
-    """Return the lines to write for each sequence of ids; an empty sequence gives [""]."""
+    """Return the lines to write for each sequence of ids; for an empty sequence, [""]."""
 
     def decode_batch(predictor, number, batch):
         found = beams(setup, predictor, [rows[i] for i in batch], number)
@@ -46,8 +46,8 @@ def score(
 ) -> list[list[str]]:
     """Return the score of each target as a text.
 
-    As in T2T, the score is the mean of -log p over the ids of the target, EOS included. A language
-    model has no sources.
+    As in T2T, the score is the mean of -log p over the ids of the target, EOS included. For a
+    language model, `sources` is not used.
     """
     depth = {"exit_threshold": setup.values["exit_threshold"] or None}
 
@@ -63,7 +63,7 @@ def score(
 
 
 def load_predictor(setup: Any) -> "tuple[Predictor, str]":
-    """Return (`Predictor` with the weights, path of the checkpoint)."""
+    """Return (`Predictor` of the model with its weights, path of the checkpoint)."""
     from ut_keras.inference.predictor import Predictor
 
     model, path = setup.load_model(setup.values)
@@ -79,12 +79,12 @@ def beams(
     Args:
         setup: as for `decode`.
         predictor: `Predictor`.
-        rows: the sequences, as for `Predictor`.
+        rows: list of sequences in the format of `Predictor`.
         batch: int, the index of the batch, which changes the seed of the sampling.
-        changed: decode hparams that replace those of `setup`.
+        changed: decode hparams whose values replace those of `setup`.
 
     Returns:
-        list with a list of (text, score) for each sequence, the best first.
+        list with one list of (text, score) per sequence, sorted from best to worst.
     """
     options = decode_hparams.to_options({**setup.values, **changed}, batch)
     return [
@@ -100,7 +100,7 @@ def _in_batches(setup, rows, sources, lengths, num_beams, function):
     """Run a function (predictor, index of the batch, indices of sequences) on all batches.
 
     Returns:
-        list with the results of each sequence.
+        list with the results of each sequence, in the order of the sequences.
     """
     predictor, path = load_predictor(setup)
     if not num_beams and not predictor.scores_targets:
@@ -153,16 +153,17 @@ def _enough_memory(batch, lengths, what):
 
 
 def _plan(setup, predictor, lengths, num_beams):
-    """Return the batches, lists of indices of the sequences that are not empty.
+    """Return batches as lists of indices of sequences; empty sequences are in no batch.
 
     Args:
-        num_beams: int. 0: targets are scored.
+        num_beams: int. 0 means that targets are scored.
     """
     from ut_keras.decoding import batch_plan
 
     most = setup.values["batch_size"]
     same_length = bool(batch_plan.why_equal_lengths(predictor.model, scores=not num_beams))
-    if same_length and not num_beams:  # source and target would both need one length
+    # For scores, both the sources and the targets of a batch would need equal lengths.
+    if same_length and not num_beams:
         most = 1
     tokens = 0 if most else max(1, _MAX_POSITIONS // max(1, num_beams))
     filled = [number for number, length in enumerate(lengths) if length]
@@ -172,10 +173,10 @@ def _plan(setup, predictor, lengths, num_beams):
 
 
 def _open_journal(setup, checkpoint, batches, rows, sources):
-    """Open the journal next to the output file; return None without an output file."""
+    """Return the open journal next to the output file, or None if there is no output file."""
     if not setup.target:
         return None
-    index = f"{checkpoint}.index"  # contains the checksums of all weights
+    index = f"{checkpoint}.index"  # the index file contains the checksums of all weights
     with file_error.named(index), open(index, "rb") as file:
         weights = hashlib.sha256(file.read()).hexdigest()
     job = {
@@ -210,7 +211,7 @@ def journal_path(target: str) -> str:
 
 
 def best_text(beams: Sequence[str], values: Mapping[str, Any]) -> str:
-    """Return the text of the best beam from the lines that `decode` returns for a sequence."""
+    """Return the text of the best beam, given the lines that `decode` returns for a sequence."""
     return beams[0].partition("\t")[0] if values["return_beams"] else beams[0]
 
 

@@ -2,14 +2,14 @@
 
     export.export_saved_model(model, encoders, "served/1", beam_size=4)
 
-The model has those of the following signatures that fit its kind:
+The model has the signatures of this list that fit its kind:
 
     serving_default  inputs string [B]               -> outputs string [B, beams], scores [B, beams]
     classify         inputs string [B]               -> classes string [B, C], scores [B, C]
     score            inputs, targets string [B]      -> scores [B]
     encode           inputs string [B]               -> ids int32 [B, S], states [B, S, D]
     ids              inputs int32 [B, S]             -> outputs int32 [B, beams, T], scores; with
-        return_steps source_steps float32 [B, S] and target_steps [B, beams, T], where it ponders
+        return_steps adds source_steps float32 [B, S] and target_steps [B, beams, T] if it ponders
 
 A program that loads the SavedModel must `import tensorflow_text`; a server must be linked with the
 operations of TensorFlow Text. docs/serving.md has examples.
@@ -52,13 +52,14 @@ def export_saved_model(
         encoders: dict from feature name to `TextEncoder`, as `problem.feature_encoders` returns it.
         directory: str, a folder that must not exist. Servers expect a number as its last part.
         beam_size, alpha, decode_length, options: options of the search, see `model.generate`. Here
-            per_example_length is True by default, and return_steps affects only the signature
-            `ids`. Classifiers and encoders without a decoder use only num_steps and exit_threshold.
+            per_example_length is True by default. Only the signature `ids` uses return_steps.
+            Classifiers and encoders without a decoder use only num_steps and exit_threshold.
         max_input_length: int. Sources are truncated to this number of ids, EOS included. 0: no
             limit.
 
     Raises:
-        ValueError: if an argument or an encoder does not fit, or a weight is not finite.
+        ValueError: if an argument is invalid, an encoder does not fit the model, or a weight is not
+            finite.
         FileExistsError: if the folder exists.
     """
     if "forced_prefix" in options:
@@ -76,7 +77,7 @@ def export_saved_model(
 
 
 def _module(texts, search):
-    """Return (`tf.Module` that tracks everything the signatures use, dict of signatures)."""
+    """Return (`tf.Module` with all tracked objects of the signatures, dict of signatures)."""
     module = tf.Module()
     module.encoders = list(texts.encoder_ops.values())
     module.weights = [variable.value for variable in texts.model.variables]
@@ -91,9 +92,10 @@ def _module(texts, search):
 
 
 def _functions(texts, search):
-    """Yield (name, function, specs of its arguments) for every signature."""
+    """Yield (name, function, specs of the function's arguments) for every signature."""
     depth, returns_steps = search.depth, search.return_steps and texts.predictor.searches
-    search = dataclasses.replace(search, return_steps=False)  # only `ids` returns them
+    # Only the signature `ids` returns the steps.
+    search = dataclasses.replace(search, return_steps=False)
     feature = "targets" if texts.predictor.is_language_model else "inputs"
     shape = texts.model.specs[feature].shape or [None]
     ids = tf.TensorSpec([None, *shape], tf.int32, name="inputs")
@@ -132,7 +134,7 @@ def _functions(texts, search):
 
 def _generate_from_ids(texts, search, inputs, feature, returns_steps):
     size = texts.model.specs[feature].vocab_size
-    most, is_flat = texts.max_input_length, inputs.shape.rank == 2  # stories have a fixed size
+    most, is_flat = texts.max_input_length, inputs.shape.rank == 2  # the size of stories is fixed
     checks = [(tf.reduce_all((inputs >= 0) & (inputs < size)), f"ids in [0, {size})")]
     if most and is_flat:
         checks.append((tf.shape(inputs)[1] <= most, f"at most {most} ids"))

@@ -10,9 +10,9 @@
   }
 }
 
-The vocabularies are in the same folder, in T2T's format. So a run can be used without its problem
+The vocabularies are in the same folder, in T2T's format, so a run can be used without its problem
 and data. "sha256" is the digest of the vocabulary's entries in their order. Runs of older versions
-do not have it.
+have no "sha256".
 """
 
 import functools
@@ -34,7 +34,7 @@ _FILE_ENDINGS = {
     text_encoder.SubwordTextEncoder: "subwords",
     text_encoder.TokenTextEncoder: "tokens",
 }
-# The names of the vocabularies that `save` writes.
+# The file names of the vocabularies that `save` writes.
 VOCABULARIES = tuple(
     f"vocab.{name}.{ending}" for name in ("inputs", "targets") for ending in _FILE_ENDINGS.values()
 )
@@ -51,8 +51,8 @@ class FeatureRecord(NamedTuple):
     """The part of a problem that a run stores."""
 
     specs: dict  # feature name -> `FeatureSpec`
-    encoders: dict  # feature name -> `TextEncoder`, or None if it cannot be stored
-    target_space_id: int = 0  # T2T's id of the kind of target
+    encoders: dict  # feature name -> `TextEncoder`, or None if the encoder cannot be stored
+    target_space_id: int = 0  # T2T's id of the kind of target text
 
 
 def from_problem(problem: Any, data_dir: str | None) -> FeatureRecord:
@@ -69,7 +69,7 @@ def save(directory: str, record: FeatureRecord) -> None:
 
 
 def store(directory: str, record: FeatureRecord) -> dict[str, Any]:
-    """Write only the vocabularies, and return the content of `features.json`."""
+    """Write only the vocabularies, and return the content for `features.json`."""
     stored, features = {}, {}
     for name, spec in record.specs.items():
         encoder = record.encoders[name]
@@ -85,32 +85,32 @@ def store(directory: str, record: FeatureRecord) -> dict[str, Any]:
 
 
 def load(directory: str) -> FeatureRecord | None:
-    """Return the `FeatureRecord` of a folder; None if it has no `features.json`.
+    """Return the `FeatureRecord` of a folder, or None if the folder has no `features.json`.
 
     Raises:
-        DataError: if the content is invalid, or a vocabulary is missing or has another digest. The
-            message names the file.
+        DataError: if the content is invalid, a vocabulary is missing, or the digest of a vocabulary
+            differs. The message names the file.
     """
     path = os.path.join(directory, FILENAME)
     return restore(json_file.read(path, DataError), path) if os.path.exists(path) else None
 
 
 def restore(values: Mapping[str, Any], path: str) -> FeatureRecord:
-    """Return the `FeatureRecord` for the return value of `store`.
+    """Return the `FeatureRecord` that the return value of `store` describes.
 
     Args:
         values: dict from `store`.
         path: str, the file that holds `values`. The vocabularies are in its folder.
 
     Raises:
-        DataError: as `load`.
+        DataError: in the same cases as `load`.
     """
     described, directory = _parse(values, path), os.path.dirname(path)
     for name in missing(values, directory):
         raise DataError(
             f"{directory} must contain {name}, as {os.path.basename(path)} says. Received: none."
         )
-    # An encoder that two features share is made once.
+    # Two features may share an encoder, which is created only once.
     restored = functools.cache(lambda text: _restore(directory, json.loads(text)))
     encoders = {name: restored(json.dumps(saved)) for name, saved in described.encoders.items()}
     return described._replace(encoders=encoders)
@@ -132,15 +132,15 @@ def missing(values: Mapping[str, Any], directory: str) -> list[str]:
 
 
 def check_same_encoders(directory: str, record: FeatureRecord) -> None:
-    """Check that encoders give the ids that the run in a folder was trained with.
+    """Check that encoders give the same ids as the encoders with which a run was trained.
 
     Args:
         directory: str. If it has no `features.json`, nothing is checked.
         record: `FeatureRecord` with the encoders to check.
 
     Raises:
-        DataError: if an encoder has another class or another vocabulary, or the same vocabulary in
-            another order.
+        DataError: if the class of an encoder differs, or the entries of its vocabulary or their
+            order differ.
     """
     described = _read(directory)
     for name, saved in (described.encoders if described else {}).items():
@@ -161,7 +161,7 @@ def check_same_encoders(directory: str, record: FeatureRecord) -> None:
 
 
 def description(record: FeatureRecord) -> dict[str, str]:
-    """Return a text for each feature that is equal for records with the same ids."""
+    """Return a text for each feature; records that give the same ids have equal texts."""
     texts = {}
     for name, spec in record.specs.items():
         values = _describe(record.encoders.get(name)) or {}
@@ -171,7 +171,7 @@ def description(record: FeatureRecord) -> dict[str, str]:
 
 
 def filenames(directory: str) -> list[str]:
-    """Return the names of the files that `save` wrote, or []."""
+    """Return the names of the files that `save` wrote, or [] if there are none."""
     described = _read(directory)
     if described is None:
         return []
@@ -180,13 +180,13 @@ def filenames(directory: str) -> list[str]:
 
 
 def _read(directory):
-    """Return the parsed `features.json` of a folder, or None."""
+    """Return the parsed `features.json` of a folder, or None if it does not exist."""
     path = os.path.join(directory, FILENAME)
     return _parse(json_file.read(path, DataError), path) if os.path.exists(path) else None
 
 
 def _parse(content, path):
-    """Return a `FeatureRecord` with dicts from `_describe` in place of encoders."""
+    """Return a `FeatureRecord` that has the dicts of `_describe` in place of encoders."""
     try:
         features = dict(content["features"])
         specs = {
@@ -209,7 +209,7 @@ def _parse(content, path):
 
 
 def _store(directory, feature, encoder):
-    """Write the vocabulary of an encoder and return its description, or None."""
+    """Write an encoder's vocabulary and return its description; None if it cannot be stored."""
     values = _describe(encoder)
     if values and type(encoder) in _FILE_ENDINGS:
         values["filename"] = f"vocab.{feature}.{_FILE_ENDINGS[type(encoder)]}"
@@ -268,7 +268,7 @@ def _class(values):
 
 
 def _short(value):
-    """Return a value for a message; a digest is shortened."""
+    """Return a value for a message, with a shortened digest."""
     if isinstance(value, str) and len(value) == 64:
         return f"sha256 {value[:8]}…"
     return "none" if value is None else repr(value)

@@ -1,9 +1,9 @@
-"""Free decoding of a split: the model reads its own outputs instead of the targets.
+"""Decodes a split freely: the model reads its own outputs instead of the targets.
 
     decoder = FreeDecoder(model, decode_hparams.parse("beam_size=1"), to_text, score)
     results, samples = decoder(dataset)      results = {"decode/accuracy_per_sequence": 0.97, …}
 
-For class labels, the prediction is the class with the largest logit.
+For class labels, the prediction is the class that has the largest logit.
 """
 
 import dataclasses
@@ -21,12 +21,12 @@ from ut_keras.inference.predictor import Predictor
 from ut_keras.process import live_line
 from ut_keras.text.text_encoder_base import cut_at_eos
 
-_BATCH_SIZE = 128  # examples read at once
-_UNPACKED_BATCH_SIZE = 64  # examples per batch after unpacking
+_BATCH_SIZE = 128  # number of examples read at once
+_UNPACKED_BATCH_SIZE = 64  # number of examples in a batch after unpacking
 
 
 class Sample(NamedTuple):
-    """One example: numpy arrays of ids, without padding and EOS."""
+    """One example, as numpy arrays of ids without padding and EOS."""
 
     inputs: np.ndarray
     target: np.ndarray
@@ -41,10 +41,11 @@ class Sample(NamedTuple):
 class FreeDecoder:
     """Decodes datasets and measures the accuracy."""
 
-    model: keras.Model  # as for `Predictor`
+    model: keras.Model  # a model that `Predictor` supports
     settings: Mapping[str, Any]  # decode hparams, from `decode_hparams.parse`
     to_text: Callable[[str, Any], str]  # function (feature name, ids) -> str
-    # Function (sources, references, hypotheses), lists of str, -> dict from name to float.
+    # Function (sources, references, hypotheses) -> dict from name to float. The arguments are lists
+    # of str.
     score: Callable[..., dict[str, float]]
 
     def __post_init__(self) -> None:
@@ -65,12 +66,13 @@ class FreeDecoder:
                 decoding stops.
 
         Returns:
-            (results, samples): dict from name to float, and list of `Sample`. None if it stopped.
+            (results, samples): dict from name to float, and list of `Sample`. The return value is
+            None if decoding stopped.
         """
         counts = np.zeros(4)
         shown: list[Sample] = []
         texts: list[list[str]] = []
-        total = max(0, self.settings["num_samples"])  # 0: unknown
+        total = max(0, self.settings["num_samples"])  # 0 means that the number is unknown
         options = decode_hparams.to_options(self.settings)
         with live_line.ProgressLine("free decoding, examples", total) as line:
             for features, targets, *_ in readable.batches(self._batches(dataset)):
@@ -89,7 +91,7 @@ class FreeDecoder:
                 if should_stop():
                     return None
         right, rows, right_ids, ids = counts
-        if not ids:  # all references are empty: count the examples
+        if not ids:  # all references are empty, so the examples are counted
             right_ids, ids = right, rows
         results: dict[str, Any] = {
             "decode/accuracy_per_sequence": right / max(1, rows),
@@ -111,7 +113,7 @@ class FreeDecoder:
         )
 
     def can_decode(self, dataset: tf.data.Dataset) -> bool:
-        """Return whether a dataset has inputs, which language models have not."""
+        """Return whether a dataset has inputs. The dataset of a language model has none."""
         return "inputs" in dataset.element_spec[0]
 
     def _batches(self, dataset):
@@ -130,8 +132,9 @@ class FreeDecoder:
 def _count(sample):
     """Return an array: 1 if the example is correct, 1, number of correct ids, number of target ids.
 
-    The two ratios are seq-acc and char-acc of Dehghani et al. 2019. Output beyond the end of the
-    target makes only the example wrong.
+    The ratio of the first two entries is seq-acc of Dehghani et al. 2019, and the ratio of the last
+    two is char-acc. Output after the end of the target makes the example wrong, and has no effect
+    on the other counts.
     """
     overlap = min(len(sample.target), len(sample.decoded))
     right_ids = np.sum(sample.target[:overlap] == sample.decoded[:overlap])
@@ -144,12 +147,12 @@ def read_rows(run: Any, split: str, most: int = -1) -> tuple[list[Any], list[Any
     Args:
         run: an object with problem, data_dir, hp and specs, such as `decoder_setup.SelectedRun`.
         split: str.
-        most: int. Maximum number of examples. Below 0: all.
+        most: int. Maximum number of examples. A negative number means all examples.
 
     Returns:
         (inputs, targets), lists of int arrays.
     """
-    # Batches of a fixed number of examples are not sorted by length.
+    # If batches have a fixed number of examples, the examples are not sorted by length.
     hp = dataclasses.replace(run.hp, use_fixed_batch_size=True, batch_size=_BATCH_SIZE)
     dataset = packing.unpacked(run.problem.dataset(split, run.data_dir, hp), _BATCH_SIZE)
     rows: list[Any] = []

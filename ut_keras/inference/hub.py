@@ -1,10 +1,10 @@
 """Downloads and uploads models on the Hugging Face hub, in the format of `portable`.
 
-    ut_keras.load("hf://user/name")            or "hf://user/name@v1", a branch, tag or commit
+    ut_keras.load("hf://user/name")            "hf://user/name@v1" loads a branch, tag or commit
     run.push("hf://user/name")
 
-This requires `pip install "ut_keras[hub]"`. The token comes from `hf auth login` or HF_TOKEN. The
-cache and the offline mode (HF_HUB_OFFLINE=1) are those of huggingface_hub. Only the files that
+This requires `pip install "ut_keras[hub]"`. The token comes from `hf auth login` or HF_TOKEN.
+huggingface_hub manages the cache and the offline mode (HF_HUB_OFFLINE=1). Only the files that
 `portable` writes are downloaded.
 """
 
@@ -32,27 +32,27 @@ tags: [universal-transformer, tensorflow, keras]
 
 
 def check(address: str) -> None:
-    """Check an address, and that huggingface_hub is installed, without TensorFlow.
+    """Check an address, and check that huggingface_hub is installed, without TensorFlow.
 
     Raises:
-        UsageError: as `fetch`.
+        UsageError: in the same cases as `fetch`.
     """
     _parse(address)
     _library()
 
 
 def fetch(address: str) -> str:
-    """Download a model, unless it is in the cache, and return its folder for `portable.load`.
+    """Return the folder of a model for `portable.load`; download the model if it is not cached.
 
     Args:
         address: str, "hf://user/name" or "hf://user/name@revision".
 
     Raises:
-        DataError: if there is no such model, or the hub cannot be reached and the cache does not
-            have the model.
+        DataError: if the model does not exist on the hub, or if the hub cannot be reached and the
+            model is not in the cache.
         UsageError: if the address is invalid, or huggingface_hub is not installed.
     """
-    from ut_keras.inference import portable  # loads TensorFlow
+    from ut_keras.inference import portable  # this import loads TensorFlow
 
     repository, revision = _parse(address)
     hub, files = _library(), [portable.CONFIG, portable.WEIGHTS, "vocab.*"]
@@ -60,7 +60,7 @@ def fetch(address: str) -> str:
         folder = hub.snapshot_download(
             repository, revision=revision, allow_patterns=files, library_name="ut_keras"
         )
-    except Exception as error:  # of the library, the connection or the disk
+    except Exception as error:  # an error of the library, the connection or the disk
         from huggingface_hub import constants
 
         raise _hub_error(address, error, f"the cache is {constants.HF_HUB_CACHE}") from error
@@ -80,21 +80,22 @@ def fetch(address: str) -> str:
 
 
 def push(address: str, run: Any, private: bool | None = None, card: str = "") -> str:
-    """Upload a run in one commit; create the repository if it does not exist.
+    """Upload a run in one commit, and create the repository if it does not exist.
 
     Args:
         address: str, "hf://user/name".
         run: `SavedRun`.
-        private: bool. Whether a new repository is private. None: the default of its owner.
-        card: str, the content of README.md. Default: if the repository has no README.md, one that
-            shows how to load the model.
+        private: bool. Whether a new repository is private. None: the default of the repository's
+            owner.
+        card: str, the content of README.md. Default: a README.md that shows how to load the model,
+            unless the repository already has a README.md.
 
     Returns:
         str, the URL of the commit.
 
     Raises:
         DataError: if the hub rejects the upload.
-        UsageError: as `fetch`, or if the address has a revision.
+        UsageError: in the same cases as `fetch`, or if the address has a revision.
     """
     repository, revision = _parse(address)
     if private is not None and not isinstance(private, bool):

@@ -1,10 +1,11 @@
-"""A file with the finished batches of a long job, from which an interrupted job resumes.
+"""A file of the finished batches of a long job; an interrupted job resumes from this file.
 
     {"ut_keras": "journal", "job": "4f1c…"}
     {"batch": 0, "results": [["ein Hund"], ["zwei Hunde"]]}
     {"batch": 1, "results": [["Schnee"]]}
 
-Each line after the first is a batch. Lines from the first incomplete one on are ignored.
+Each line after the first holds the results of one batch. The first incomplete line and all lines
+after it are ignored.
 """
 
 import json
@@ -18,15 +19,15 @@ _SIGNATURE = b'{"ut_keras": "journal", '  # the first bytes of every journal
 
 
 class Journal:
-    """The finished batches of a job. One process at a time may write the file.
+    """The finished batches of a job. Only one process at a time may write the file.
 
     Args:
         path: str, the path of the journal.
-        job: str, a digest of everything that the results depend on.
+        job: str, a digest of all data and settings that affect the results.
 
     Raises:
         OSError: if the file cannot be written.
-        UserError: if the path is a file that is not a journal.
+        UserError: if the path is an existing file that is not a journal.
     """
 
     def __init__(self, path: str, job: str) -> None:
@@ -42,12 +43,12 @@ class Journal:
                 file.write(_line({"ut_keras": "journal", "job": job}))
 
     def add(self, batch: int, results: Sequence[Any]) -> None:
-        """Append the results of a batch, a list that can be written as JSON."""
+        """Append the results of a batch, which must be a list that JSON can represent."""
         with file_error.named(self.path), open(self.path, "ab") as file:
             file.write(_line({"batch": batch, "results": results}))
 
     def _read(self, job):
-        """Read the finished batches; return the number of bytes of complete lines."""
+        """Read the finished batches; return the number of bytes of the complete lines."""
         try:
             with open_own(self.path) as file:
                 first, *lines = [_SIGNATURE + file.readline(), *file]
@@ -67,7 +68,7 @@ class Journal:
 
 
 def open_own(path: str) -> IO[bytes]:
-    """Open a file if it is a journal; raise the errors of `path_lock.open_own`."""
+    """Open a journal; raise the errors of `path_lock.open_own` for any other file."""
     return path_lock.open_own(path, _SIGNATURE)
 
 

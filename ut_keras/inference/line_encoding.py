@@ -1,8 +1,8 @@
-"""Encodes the lines of a file as ids; errors name the number of the line.
+"""Encodes the lines of a file as ids, with errors that name the number of the line.
 
 "Zwei Hunde spielen im Schnee."  ->  [34, 265, 116, 37, 269, 2, 1]      a source, 1 = EOS
 "It was a dark"                  ->  [12, 40, 7, 311]                   a prompt
-""                               ->  []                                 the output line is empty
+""                               ->  []                                 gives an empty output line
 """
 
 import string
@@ -19,7 +19,7 @@ _SHOWN = 10
 def sources(
     path: str, lines: Sequence[str], encoder: TextEncoder, first: int = 1
 ) -> list[list[int]]:
-    """Return the ids of sources, with EOS; [] for an empty line.
+    """Return the ids of each source, with EOS, and [] for each empty line.
 
     Args:
         path: str, the path of the file, for errors.
@@ -40,12 +40,13 @@ def prompts(
 ) -> list[list[int]]:
     """Return the ids of prompts of a language model, without EOS.
 
-    The arguments and errors are those of `sources`. As in T2T, a space is added after a punctuation
-    mark at the end of a prompt: within texts, the subword of such a mark includes the space.
+    The arguments and errors are the same as for `sources`. As in T2T, a space is added after a
+    punctuation mark at the end of a prompt. In the middle of a text, a space follows the mark, and
+    the vocabulary has one subword for both.
     """
     lines = [line + " " if line and line[-1] in string.punctuation else line for line in lines]
     return [
-        [i for i in row if i != PAD] if line.strip() else []  # "<pad>" in a line
+        [i for i in row if i != PAD] if line.strip() else []  # a line may contain "<pad>"
         for line, row in zip(lines, _encode(path, lines, encoder, first), strict=True)
     ]
 
@@ -53,15 +54,15 @@ def prompts(
 def pairs(
     path: str, lines: Sequence[str], encoders: Mapping[str, TextEncoder]
 ) -> tuple[list[list[int]] | None, list[list[int]]]:
-    """Return the ids of lines source<TAB>target, or of the targets of a language model.
+    """Return ids of lines "source<TAB>target", or of lines with targets of a language model.
 
     Args:
         path: str, the path of the file, for errors.
         lines: list of str.
-        encoders: dict from feature name to `TextEncoder`. A language model has no "inputs".
+        encoders: dict from feature name to `TextEncoder`. For a language model, "inputs" is absent.
 
     Returns:
-        (sources or None, targets): ids with EOS.
+        (sources, targets): lists of ids with EOS. For a language model, sources is None.
 
     Raises:
         DataError: for the first line that is not a pair or cannot be encoded.
@@ -85,11 +86,12 @@ def pairs(
 
 
 def truncate(rows: Sequence[Any], most: int) -> Sequence[Sequence[int]]:
-    """Truncate sequences as T2T's max_input_size does.
+    """Truncate sequences in the same way as T2T's max_input_size.
 
     Args:
         rows: list of lists of ids.
-        most: int. Maximum number of ids with EOS; one less without EOS. Below 1: no limit.
+        most: int. Maximum number of ids, EOS included. For sequences without EOS the maximum is
+            `most` - 1. Below 1: no limit.
     """
     if most < 1:
         return rows
@@ -105,7 +107,7 @@ def notes(rows: Sequence[Any], longest: int, max_input_size: int) -> list[str]:
     Args:
         rows: list of lists of ids, before truncation.
         longest: int, the maximum length in training.
-        max_input_size: int. Above 0: the length to which sequences are truncated.
+        max_input_size: int. If positive, sequences are truncated to this length.
     """
     empty = [number for number, row in enumerate(rows, start=1) if not row]
     most = max_input_size if max_input_size > 0 else longest
@@ -126,7 +128,7 @@ def notes(rows: Sequence[Any], longest: int, max_input_size: int) -> list[str]:
 
 
 def _length(row):
-    """Return the length with EOS. A prompt has no EOS, but T2T counts one."""
+    """Return the length with EOS. T2T also counts an EOS for a prompt, which has none."""
     return len(row) + (row[-1:] != [EOS]) if row else 0
 
 

@@ -2,7 +2,7 @@
 
     export.export_litert(model, "model.tflite", source_length=32, decode_length=8)
 
-The file has those of the following signatures that fit the kind of the model. Each takes one
+The file has the signatures of this list that fit the kind of the model. Each signature takes one
 example (B = 1):
 
     generate  inputs int32 [B, S]             -> outputs int32 [B, beams, T], scores [B, beams]
@@ -11,10 +11,13 @@ example (B = 1):
     step      symbol, position int32 [1],     -> logits [B, V], cache_0 …
               memory_0 …, cache_0 …
 
-A source has EOS at its end and is padded with 0 to length S. A caller of `step` chooses the tokens
-itself. It starts with token 0 at position 0, and passes on the memory from `encode` and the cache
-from the previous call. A language model has only `step` and `start`. `start` returns the empty
-cache for any inputs int32 [1]; the prompt is then passed to `step` token by token.
+A source has EOS at its end and is padded with 0 to length S.
+
+A caller of `step` chooses the tokens itself. The first call of `step` takes token 0, position 0,
+and the memory and the cache from `encode`. Every later call takes the cache that the previous call
+returned. A language model has only `step` and `start`. `start` takes any inputs int32 [1] and
+returns the empty cache. The caller then passes the prompt to `step` token by token.
+
 docs/on_device.md has examples.
 """
 
@@ -55,16 +58,16 @@ def export_litert(
     Args:
         model: a model such as a `Transformer`.
         path: str, the path of the file.
-        source_length: int S, EOS included. None for stories, whose size is fixed, and for language
-            models.
+        source_length: int S, EOS included. It must be None for stories, whose size is fixed, and
+            for language models.
         decode_length, beam_size, options: options of the search, see `model.generate`. For a
             language model, decode_length is the total number of positions, including the prompt.
         quantize: the format of the weights: "" for 32 bits, "float16", or "int8" with one scale per
-            channel. LiteRT chooses whether it computes with int8 weights in float32 or in int8.
+            channel. With int8 weights, LiteRT decides whether it computes in float32 or in int8.
 
     Raises:
-        ValueError: if an argument does not fit, or LiteRT does not support an operation of the
-            model. The message names the operation.
+        ValueError: if an argument is invalid, or LiteRT does not support an operation of the model.
+            The message names the operation.
     """
     if quantize not in QUANTIZATIONS:
         raise ValueError(f"quantize must be one of {QUANTIZATIONS}. Received: {quantize!r}.")
@@ -97,7 +100,7 @@ def export_litert(
 
 
 def _source_shape(model, source_length):
-    """Return the shape of a source, [1, S] or [1, sentences, words]; None for a language model."""
+    """Return the shape of a source, [1, S] or [1, sentences, words], or None without sources."""
     if model.encoder is None:
         if source_length is not None:
             raise ValueError(
@@ -132,7 +135,7 @@ def _source_shape(model, source_length):
 
 
 def _functions(model, shape, search):
-    """Yield (name, function with keyword arguments, their specs) for every signature."""
+    """Yield (name, function with keyword arguments, specs of the arguments) per signature."""
     predictor = Predictor(model)
     source = None if shape is None else tf.TensorSpec(shape, tf.int32, name="inputs")
 
@@ -158,7 +161,7 @@ def _functions(model, shape, search):
 def _step_signatures(model, source, size):
     """Yield the signatures that start a search and that decode one token.
 
-    Memory and cache pass between them as flat lists of tensors.
+    The memory and the cache are flat lists of tensors in these signatures.
     """
 
     def begin(inputs):
@@ -199,7 +202,7 @@ def _named(name, nest):
 
 
 def _unnamed(state, name):
-    """Return the tensors that `_named` has named, in order."""
+    """Return the tensors of a state with the names that `_named` gave them, in order."""
     number = sum(key.startswith(f"{name}_") for key in state)
     return [state[f"{name}_{i}"] for i in range(number)]
 
@@ -214,7 +217,7 @@ def _convert(folder, signatures, quantize):
     with _silent():
         try:
             return converter.convert()
-        except Exception as error:  # the type depends on the version of the converter
+        except Exception as error:  # the type of the error depends on the version of the converter
             text = str(error)
             found = re.search(r"(?:TF Select|Custom) ops: (.*)", text)
             found = found or re.search(r"'(tf\.\w+)'", text)
@@ -226,7 +229,7 @@ def _convert(folder, signatures, quantize):
 
 @contextlib.contextmanager
 def _silent():
-    """Context without the converter's output on stderr, which is many pages long."""
+    """Context that hides the converter's output on stderr, which is many pages long."""
     with open(os.devnull, "wb") as nowhere, os.fdopen(os.dup(2), "wb") as stderr:
         os.dup2(nowhere.fileno(), 2)
         try:

@@ -1,14 +1,14 @@
 """Saves a model as config.json, model.safetensors and vocabularies, which other tools can read.
 
     ut_keras.load("runs/ende").save("ende")      writes the folder
-    ut_keras.load("ende")                        reads it
+    ut_keras.load("ende")                        reads the folder
 
 The content of config.json:
 
     {"library": "ut_keras", "model": "transformer", "hparams": {…}, "num_steps": null,
      "target_space_id": 0, "features": {…, as in features.json}, "sha256": "9f86d0… of the weights"}
 
-The weights have the names of the model's variables. Loading a folder does not run code from it.
+The weights have the names of the model's variables. Loading never runs code from the folder.
 """
 
 import hashlib
@@ -31,13 +31,13 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
 def exists(directory: str) -> bool:
-    """Return whether `save` wrote a folder; the folder of a run is not one."""
+    """Return whether a folder was written by `save`. The folder of a run was not."""
     is_run = os.path.exists(os.path.join(directory, run_json.FILENAME))
     return os.path.isfile(os.path.join(directory, CONFIG)) and not is_run
 
 
 def save(directory: str | os.PathLike[str], model: keras.Model, encoders: Any) -> None:
-    """Write a model to a folder, see `SavedRun.save`; if it fails, no folder is left."""
+    """Write a model to a folder, see `SavedRun.save`. After an error, no folder is left."""
     from safetensors import numpy as safetensors
 
     directory = os.path.expanduser(file_error.checked_path(directory, "directory"))
@@ -70,7 +70,7 @@ def save(directory: str | os.PathLike[str], model: keras.Model, encoders: Any) -
 
 
 def missing(directory: str) -> list[str]:
-    """Return the names of the files that a folder with a config.json of ut_keras lacks."""
+    """Return the files that a folder with a config.json of ut_keras lacks."""
     config = json_file.read(os.path.join(directory, CONFIG), DataError)
     if config.get("library") != "ut_keras":
         return []
@@ -85,8 +85,8 @@ def load(directory: str) -> tuple[keras.Model, dict[str, Any]]:
         (model, dict from feature name to `TextEncoder`).
 
     Raises:
-        DataError: if a file is missing, incomplete or not written by ut_keras, or a weight is not
-            finite.
+        DataError: if a file is missing, is incomplete or was not written by ut_keras, or if a
+            weight is not finite.
         HParamError, UnknownNameError: if the hparams or the name of the model are invalid.
     """
     path, weights = (os.path.join(directory, name) for name in (CONFIG, WEIGHTS))

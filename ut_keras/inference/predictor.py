@@ -1,13 +1,14 @@
-"""From ids to the outputs of a model: beams, classes or scores.
+"""Computes the outputs of a model from ids: beams, classes or scores.
 
     predictor = Predictor(model)
     predictor(rows, beam_size=4)            [Decoded, …] for sequences of any length, in Python
-    predictor.outputs(rows, options)        the same, by `Options`
+    predictor.outputs(rows, options)        the same for an `Options` object
     predictor.scores(targets, sources)      [log probability, …]
     predictor.batch(ids, options)           `Decoded` for one batch, eagerly or in a graph
 
-A model with a decoder writes its outputs by a search. A classifier predicts the most likely class,
-and an encoder the most likely token at each position. A Neural GPU does so up to EOS. `batch_plan`
+A model with a decoder generates its outputs by a search. A classifier predicts the most likely
+class. An encoder predicts the most likely token at each position, and a Neural GPU predicts these
+tokens up to the first EOS. `batch_plan`
 decides which sequences share a batch. The maximum output length of a sequence does not depend on
 its batch, unless per_example_length=False, which is T2T's behavior.
 """
@@ -41,7 +42,7 @@ class Predictor:
 
     @property
     def is_language_model(self) -> bool:
-        """Whether a source is a prompt, which the output continues."""
+        """Whether a source is a prompt that the output continues."""
         return self.model.encoder is None
 
     @property
@@ -76,7 +77,7 @@ class Predictor:
         return self.outputs(rows, from_keywords(options, per_example_length=True))
 
     def outputs(self, rows: Sequence[Any], options: Options) -> list[Decoded]:
-        """Return the outputs for sequences of any length, as a call, by checked `Options`."""
+        """Return the outputs for sequences of any length, according to checked `Options`."""
         numbers = itertools.count()  # of the batches
 
         def predict(indices):
@@ -94,7 +95,7 @@ class Predictor:
         """Return the log probability of each target.
 
         Args:
-            targets, sources: lists of lists of ids, with EOS. A language model has no sources.
+            targets, sources: lists of lists of ids, with EOS. A language model takes no sources.
             depth: num_steps and exit_threshold, see `model.forward`.
 
         Returns:
@@ -113,12 +114,12 @@ class Predictor:
         return self._in_batches([*lengths], score, scores=True)
 
     def _in_batches(self, lengths, function, scores=False):
-        """Return the results of a function of indices, called for sequences of one batch."""
+        """Return the results of a function that gets the indices of the sequences of a batch."""
         same_length = bool(batch_plan.why_equal_lengths(self.model, scores))
         return batch_plan.map_batches(batch_plan.plan(lengths, same_length=same_length), function)
 
     def _predict(self, ids, options):
-        if self.scores_targets:  # `model.search` is compiled already
+        if self.scores_targets:  # `model.search` is already compiled
             parts = [self.batch(tf.constant(ids), options)]
         else:
             parts = parallel_batch.run(self._compiled_batch(options), tf.constant(ids))
@@ -129,7 +130,7 @@ class Predictor:
     def _compiled_batch(self, options):
         key = tuple(options.depth.values())
         if key not in self._compiled:
-            # Sentences have a fixed number of words, their last axis.
+            # The last axis is the number of words in a sentence, which is fixed.
             ids = tf.TensorSpec([None, None, *self.model.specs["inputs"].shape[1:]], tf.int32)
             self._compiled[key] = compiled.function(lambda ids: self.batch(ids, options), [ids])
         return self._compiled[key]
@@ -140,17 +141,19 @@ class Predictor:
         """Return the outputs for one batch.
 
         Args:
-            ids: int32 [B, S] or [B, sentences, words]. Where padding matters, all sequences must
-                have one length.
-            options: checked `Options`. Without a search, only its depth has an effect.
+            ids: int32 [B, S] or [B, sentences, words]. If padding changes the outputs, all
+                sequences must have one length.
+            options: checked `Options`. Without a search, only num_steps and exit_threshold have an
+                effect.
 
         Returns:
-            `Decoded`; T is 1 for classes, and S for the tokens of an encoder.
+            `Decoded`. Its T is 1 for classes, and S for the tokens of an encoder.
         """
         if self.searches:
             decoded: Decoded = self.model.search({"inputs": ids}, options)
             return decoded
-        if self.scores_targets:  # it writes all tokens at once; options of a search have no effect
+        # The model predicts all tokens at once, so options of a search have no effect.
+        if self.scores_targets:
             no_search = Options(per_example_length=options.per_example_length, **options.depth)
             written: Decoded = self.model.search({"inputs": ids}, no_search)
             return written
@@ -162,7 +165,7 @@ class Predictor:
         return Decoded(best[:, tf.newaxis], tf.reduce_sum(scores, axis=1, keepdims=True))
 
     def log_probs(self, ids: tf.Tensor, **depth: Any) -> tf.Tensor:
-        """Return the log probabilities of classes, [B, C], or of an encoder's tokens, [B, S, V]."""
+        """Return log probabilities: of classes, [B, C], or of an encoder's tokens, [B, S, V]."""
         features = {"inputs": ids, "targets": tf.zeros([tf.shape(ids)[0], 1], tf.int32)}
         output = self.model.forward(features, training=False, **depth)
         return tf.nn.log_softmax(output.logits)

@@ -3,7 +3,8 @@
     run = read("runs/ende")              everything except the weights, without TensorFlow
     model, path = run.load_model()       the model with its weights, and the path of the checkpoint
 
-`hparams.json` and `run.json` define the model. `features.json` and the vocabularies define its ids.
+`hparams.json` and `run.json` define the model. `features.json` and the vocabularies define which
+text each id stands for.
 """
 
 import contextlib
@@ -21,18 +22,18 @@ from ut_keras.hparam_schema import changes as hparam_changes
 from ut_keras.inference import decode_hparams, feature_record, run_json
 from ut_keras.text import text_encoder_base
 
-# A folder with one of these files is the folder of a run, even if another file is missing. The last
-# one is written by `SavedRun.save`.
+# A folder that contains one of these files is treated as the folder of a run, even if another file
+# is missing. `SavedRun.save` writes the last one.
 _FILES = (run_json.FILENAME, "hparams.json", feature_record.FILENAME, "config.json")
-_MOST_NAMES = 5  # of runs in an error message
+_MOST_NAMES = 5  # maximum number of runs in an error message
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """The content of a run's folder, checked, without the weights."""
+    """The checked content of a run's folder, without the weights."""
 
     run_dir: str
-    checkpoint: str | None  # path; None: the newest checkpoint of `run_dir`
+    checkpoint: str | None  # path of the checkpoint; None means the newest one in `run_dir`
     model_name: str
     hp: Any  # hparams
     specs: dict  # feature name -> `FeatureSpec`
@@ -56,7 +57,7 @@ class Run:
         """Build the model and load its weights; this imports TensorFlow.
 
         Args:
-            values: dict of decode hparams, of which num_steps and exit_threshold are used.
+            values: dict of decode hparams. Only num_steps and exit_threshold are used.
                 Optional.
 
         Returns:
@@ -90,7 +91,7 @@ def read(
     problem: Any = None,
     data_dir: str | None = None,
 ) -> Run:
-    """Return the `Run` in a folder; arguments and errors are those of `saved_run.load`."""
+    """Return the `Run` in a folder; the arguments and errors are as for `saved_run.load`."""
     run_dir = os.path.expanduser(run_dir)
     checkpoint = None if checkpoint is None else os.path.expanduser(checkpoint)
     check_folder(run_dir, "output_dir")
@@ -119,7 +120,7 @@ def check_arguments(checkpoint: Any, problem: Any, data_dir: Any) -> None:
     """Check the types of the arguments of `saved_run.load`.
 
     Raises:
-        DataError: if one has another type. The message names the argument.
+        DataError: if an argument has the wrong type. The message names the argument.
     """
     if checkpoint is not None:
         file_error.checked_path(checkpoint, "checkpoint_path")
@@ -132,10 +133,10 @@ def check_arguments(checkpoint: Any, problem: Any, data_dir: Any) -> None:
 
 
 def check_keras_arguments(checkpoint: Any, problem: Any, data_dir: Any) -> None:
-    """Check which of the checked arguments are given for a model that Keras saved.
+    """Check that the arguments have a meaning for a model that Keras saved.
 
     Raises:
-        DataError: if one has no meaning for it. The message names the argument.
+        DataError: if an argument has no meaning for such a model. The message names the argument.
     """
     if checkpoint is not None:
         raise DataError(
@@ -149,14 +150,14 @@ def check_keras_arguments(checkpoint: Any, problem: Any, data_dir: Any) -> None:
 
 
 def check_folder(path: str, name: str) -> None:
-    """Check that a path is the folder of a run, or one that `SavedRun.save` wrote.
+    """Check that a path is the folder of a run or a folder that `SavedRun.save` wrote.
 
     Args:
         path: str.
         name: str. The name of the argument, for the message.
 
     Raises:
-        DataError: if it is neither. If it contains folders of runs, the message names them.
+        DataError: if the path is neither. The message names the runs that the folder contains.
     """
     if not os.path.isdir(path):
         raise DataError(f"{name} must be the folder of a run. Received: {path!r}.")
@@ -168,7 +169,7 @@ def check_folder(path: str, name: str) -> None:
 
 
 def runs_in(folder: str) -> str:
-    """Return "contains the runs …" for a folder of runs; "" if it contains no run."""
+    """Return "contains the runs …" for a folder of runs, and "" for any other folder."""
     with contextlib.suppress(OSError):
         paths = (os.path.join(folder, name) for name in sorted(os.listdir(folder)))
         if runs := [path for path in paths if _is_run(path)]:
@@ -184,14 +185,14 @@ def _is_run(folder):
 def saved_features(folders: Sequence[str]) -> Any:
     """Return the `FeatureRecord` of the first folder that has one.
 
-    The result is None if no folder has one or if an encoder could not be stored.
+    The result is None if no folder has a record or if an encoder could not be stored.
     """
     saved = next(filter(None, map(feature_record.load, folders)), None)
     return None if saved is None or None in saved.encoders.values() else saved
 
 
 def problem_features(problem: Any, data_dir: str | None, folders: Sequence[str]) -> Any:
-    """Return the `FeatureRecord` of a problem, after checking it against those of the folders."""
+    """Return a problem's `FeatureRecord`, and check it against the records of the folders."""
     features = feature_record.from_problem(problem, data_dir)
     for folder in folders:
         feature_record.check_same_encoders(folder, features)
@@ -199,7 +200,7 @@ def problem_features(problem: Any, data_dir: str | None, folders: Sequence[str])
 
 
 def read_hparams(run_dir: str, record: dict[str, Any]) -> tuple[Any, Any]:
-    """Return (hparams in hparams.json, hparams of the trained checkpoints); None without a file.
+    """Return (hparams in hparams.json, hparams of the checkpoints), or None without the file.
 
     Raises:
         HParamError: if hparams.json contradicts the hparams that the run was trained with.
@@ -210,6 +211,7 @@ def read_hparams(run_dir: str, record: dict[str, Any]) -> tuple[Any, Any]:
     saved = hparam_schema.load(path)
     if not checkpoint_files.exists(run_dir):
         return saved, saved
-    trained = record.get("trained_with", {}).get("hparams")  # missing in runs of older versions
+    # The run.json of an older version lacks this entry.
+    trained = record.get("trained_with", {}).get("hparams")
     trained = trained if isinstance(trained, dict) else None
     return saved, hparam_changes.check_as_trained(saved, trained, path)

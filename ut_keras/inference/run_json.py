@@ -1,10 +1,11 @@
-"""Reads and writes `run.json`, which says what the run in a folder has trained.
+"""Reads and writes `run.json`, which describes the run whose files are in the same folder.
 
 {"problem": "translate_ende_wmt32k", "model": "transformer", "hparams_set": "transformer_base",
  "hparams": "", "random_seed": 17, "trained_with": {"num_replicas": 1, …}}
 
-`ut_keras.bin.training_conditions` compares "trained_with" when a run resumes. Its "hparams" are
-those that differed from their defaults when the run was last trained.
+When a run resumes, `ut_keras.bin.training_conditions` compares "trained_with" with the current
+settings. The entry "hparams" of "trained_with" holds the hparams that differed from their defaults
+when the run was last trained.
 """
 
 import os
@@ -19,10 +20,10 @@ _TEXTS = ("problem", "model", "hparams_set", "hparams")
 
 
 def read(directory: str) -> dict[str, Any]:
-    """Return the record of a folder, or {} if it has none.
+    """Return the record of a folder, or {} if the folder has no `run.json`.
 
     Raises:
-        DataError: if the file is invalid: a text is not a str, or random_seed is not a seed.
+        DataError: if the file is invalid, for example if random_seed is not a valid seed.
     """
     path = os.path.join(directory, FILENAME)
     if not os.path.exists(path):

@@ -4,12 +4,12 @@
     run.translate(["Two dogs are playing."])             ->  ["Zwei Hunde spielen."]
     run.translate("Two dogs are playing.")               ->  "Zwei Hunde spielen."
     run.generate(["Two dogs are playing."], beam_size=2) ->  [[("Zwei …", -0.8), ("2 …", -3.1)]]
-    run.observe("Two dogs are playing.").ponder          ->  how many steps each word took
+    run.observe("Two dogs are playing.").ponder          ->  the number of steps for each word
     run.model, run.encoders                              the Keras model, the text encoders
 
-The folder of a run has everything that is needed: `hparams.json`, `run.json` (the model's name),
-`features.json` with the vocabularies, and a checkpoint. Neither the problem nor its data are
-needed.
+The folder of a run contains `hparams.json`, `run.json` (with the model's name), `features.json`
+with the vocabularies, and a checkpoint. No other file is needed; in particular, the problem and its
+data are not.
 """
 
 from ut_keras.process import silent_tensorflow  # noqa: F401  (before the imports of TensorFlow)
@@ -43,7 +43,8 @@ from ut_keras.text import text_encoder_base
 from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder
 from ut_keras.visualize import observer
 
-_ROWS, _IDS, _CHARACTERS = 64, 8192, 32768  # limits of a batch of texts
+# The limits of a batch of texts: examples, ids and characters.
+_ROWS, _IDS, _CHARACTERS = 64, 8192, 32768
 
 
 def load(
@@ -55,10 +56,11 @@ def load(
     """Load a run.
 
     Args:
-        output_dir: str, the folder of a run, as ut-trainer, ut-import-t2t and ut-avg-checkpoints
-            write it; a folder that `SavedRun.save` wrote; or hf://user/name.
-        checkpoint_path: str, such as "run/model.ckpt-1000". Default: the newest of the folder.
-        problem: a `Problem`, for a run without features.json. Optional.
+        output_dir: str. A folder that ut-trainer, ut-import-t2t, ut-avg-checkpoints or
+            `SavedRun.save` wrote, or the address hf://user/name.
+        checkpoint_path: str, such as "run/model.ckpt-1000". Default: the newest checkpoint in the
+            folder.
+        problem: a `Problem`, which is required if the run has no features.json. Optional.
         data_dir: str, the folder with the vocabulary of `problem`.
 
     Raises:
@@ -104,18 +106,20 @@ class SavedRun:
 
     @classmethod
     def of(cls, model: keras.Model, problem: Any, data_dir: str | None = None) -> "SavedRun":
-        """Return a `SavedRun` of a model that was trained or loaded with Keras.
+        """Return a `SavedRun` for a model that was trained or loaded with Keras.
 
             run = SavedRun.of(keras.models.load_model("runs/model.keras"), problem, "runs/data")
             run.translate("3 1 4")
 
         Args:
             model: a model such as a `Transformer`.
-            problem: the `Problem` that it was trained on, whose text encoders are used.
-            data_dir: str, the folder with the vocabulary of `problem`; None if it has no file.
+            problem: the `Problem` on which the model was trained. Its text encoders are used.
+            data_dir: str, the folder with the vocabulary of `problem`; None if `problem` needs no
+                vocabulary file.
 
         Raises:
-            DataError: if the vocabulary is missing, or the model has other features.
+            DataError: if the vocabulary is missing, or if the features of the model and of
+                `problem` differ.
         """
         run_directory.check_arguments(None, problem, data_dir)
         found = getattr(model, "specs", None)
@@ -131,11 +135,11 @@ class SavedRun:
         return cls(model, features.encoders)
 
     def __reduce__(self) -> tuple:
-        """Return what pickle stores: the model with its weights, without traces, and encoders."""
+        """Return the data for pickle: the encoders, and the model with weights but no traces."""
         return SavedRun, (self.model, self.encoders)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Write config.json, model.safetensors and vocabularies, which `ut_keras.load` reads.
+        """Write config.json, model.safetensors and vocabularies for `ut_keras.load`.
 
         Args:
             directory: str, a folder that must be empty or must not exist.
@@ -146,7 +150,7 @@ class SavedRun:
         portable.save(directory, self.model, self.encoders)
 
     def push(self, address: str, private: bool | None = None, card: str = "") -> str:
-        """Upload the files of `save` to the Hugging Face hub, see `hub.push`."""
+        """Upload the files that `save` writes to the Hugging Face hub, see `hub.push`."""
         return hub.push(address, self, private, card)
 
     def dataset(
@@ -157,27 +161,27 @@ class SavedRun:
         source: str | None = None,
         target: str | None = None,
     ) -> tf.data.Dataset:
-        """Return a dataset of texts for `fit` and `evaluate` of the model.
+        """Return a dataset of texts for the model's `fit` and `evaluate`.
 
             run.model.compile()
             run.model.fit(run.dataset([("Two dogs.", "Zwei Hunde.")], seed=1), epochs=3)
 
         Args:
-            pairs: iterable of (source, target), or of (text, label) for a classifier; or of dicts
-                with "inputs" and "targets". A list, a generator, a Hugging Face `datasets.Dataset`
-                and a `tf.data.Dataset` of strings are such iterables.
+            pairs: iterable of (source, target), of (text, label) for a classifier, or of dicts with
+                "inputs" and "targets". It may be a list, a generator, a Hugging Face
+                `datasets.Dataset` or a `tf.data.Dataset` of strings.
             batch_size: int >= 1.
-            seed: int >= 0, the seed by which each epoch is shuffled differently. None: no
-                shuffling.
-            source, target: str, the keys of the source and the target in dicts with other keys,
-                such as "en" and "de".
+            seed: int >= 0. Each epoch is shuffled differently, and the seed determines how. None:
+                no shuffling.
+            source, target: str. The keys of the source and the target, such as "en" and "de", if
+                the dicts do not have the keys "inputs" and "targets".
 
         Returns:
             `tf.data.Dataset` of (features, targets), batches of int32 ids.
 
         Raises:
-            ValueError: if there are no pairs, an argument is out of range, the dicts have other
-                keys, or the model has no inputs.
+            ValueError: if there are no pairs, an argument is out of range, the keys of the dicts
+                differ from `source` and `target`, or the model has no inputs.
             DataError: if a word is not in the vocabulary.
         """
         if "inputs" not in self.model.specs:
@@ -229,7 +233,7 @@ class SavedRun:
         """Return the best output for every source.
 
         Args:
-            texts: list of str; or one str, for which the result is one str.
+            texts: list of str; or one str, in which case the result is also one str.
             beam_size, alpha, decode_length, options: options of the search, see `model.generate`.
                 Here per_example_length is True by default.
 
@@ -265,11 +269,12 @@ class SavedRun:
         """Return the outputs for sources or, for a language model, the continuations of prompts.
 
         Args:
-            texts, options: as for `translate`.
+            texts, options: the same as for `translate`.
 
         Returns:
-            list with a list of (str, score) for every text, the best first; for one str, its list.
-            For a classifier, this is the most likely class with its log probability.
+            list with one list of (str, score) per text, sorted from best to worst. If `texts` is
+            one str, the result is the list for this text. A classifier gives only the most likely
+            class with its log probability.
         """
         _check_names(options)
         search = from_keywords({"beam_size": beam_size, **options}, per_example_length=True)
@@ -297,7 +302,7 @@ class SavedRun:
         batches = batch_plan.plan(list(map(len, rows)), _IDS, _ROWS, same_length)
         return batch_plan.map_batches(batches, write)
 
-    # A str is a `Sequence[str]` for mypy, so its overload overlaps with the next one.
+    # mypy regards a str as a `Sequence[str]`, so the overload for str overlaps with the next one.
     @overload
     def classify(self, texts: str) -> str: ...  # type: ignore[overload-overlap]
 
@@ -308,8 +313,8 @@ class SavedRun:
         """Return the most likely class of every text.
 
         Args:
-            texts: list of str; or one str, for which the result is one str. In a story, "|"
-                separates the sentences, and the question is last.
+            texts: list of str; or one str, in which case the result is also one str. In a story,
+                "|" separates the sentences, and the last sentence is the question.
         """
         if isinstance(texts, str):
             return self.classify([texts])[0]
@@ -326,9 +331,9 @@ class SavedRun:
     def class_scores(
         self, texts: Sequence[str]
     ) -> list[tuple[str, float]] | list[list[tuple[str, float]]]:
-        """Return a list of (class, log probability) for every text, the most likely first.
+        """Return one list of (class, log probability) per text, the most likely class first.
 
-        For one str, the result is its list.
+        If `texts` is one str, the result is the list for this text.
         """
         if isinstance(texts, str):
             return self.class_scores([texts])[0]
@@ -354,12 +359,12 @@ class SavedRun:
 
         Args:
             text: str.
-            attention: bool. Whether to record attention, whose size is quadratic in the length of
-                the text: see `observer.observe`.
+            attention: bool. Whether to record attention. Its size is quadratic in the length of the
+                text: see `observer.observe`.
 
         Returns:
-            `Observation` with `.maps` (attention), `.ponder` and `.outputs`. `.ponder` is a dict of
-            "encoder" and "decoder", each with `labels` and `times` in steps.
+            `Observation` with `.maps` (attention), `.ponder` and `.outputs`. `.ponder` is a dict
+            with the keys "encoder" and "decoder". Each value has `labels` and `times`, in steps.
         """
         if not isinstance(attention, bool):
             raise ValueError(f"attention must be True or False. Received: {attention!r}.")
@@ -367,18 +372,18 @@ class SavedRun:
         return observer.observe(self.model, features, self.encoders, attention=attention)
 
     def _rows(self, texts):
-        """Return the ids of each text, [S] or [sentences, words], as a list."""
+        """Return a list with the ids of each text, [S] or [sentences, words]."""
         texts = text_rows.texts(texts)
         if self._text_model.predictor.is_language_model:
             rows = (self.encoders["targets"].encode(text) for text in texts)
-            return [[i for i in row if i != PAD] for row in rows]  # "<pad>" in a text
+            return [[i for i in row if i != PAD] for row in rows]  # a text may contain "<pad>"
         if self._has_stories:
             self._check_stories(texts)
             return [self._text_model.ids(tf.constant([text]))[0].numpy() for text in texts]
         return [[*self.encoders["inputs"].encode(text), EOS] for text in texts]
 
     def _sources(self, texts):
-        """Return sources as a `RaggedTensor` of ids [B, (S)]; stories as strings [B]."""
+        """Return sources as a `RaggedTensor` of ids [B, (S)]; return stories as strings [B]."""
         if self._has_stories:
             self._check_stories(texts)
             return tf.constant(texts, tf.string)
@@ -390,15 +395,15 @@ class SavedRun:
     def _check_stories(self, texts):
         """Raise `DataError` for a word that is not in the vocabulary.
 
-        Only stories are encoded twice: the graph alone knows how to arrange their sentences, and it
-        skips such words silently.
+        The graph skips such words silently, so this method encodes the stories a second time. Other
+        texts are encoded only once. Only the graph can arrange the sentences of a story.
         """
         for text in texts:
             self.encoders["inputs"].encode(text.replace("|", " "))
 
 
 def _sizes(specs):
-    """Return {feature: (modality, size of its vocabulary)}."""
+    """Return {feature: (modality, vocabulary size)}."""
     return {name: (specs[name].modality, specs[name].vocab_size) for name in sorted(specs)}
 
 

@@ -1,9 +1,9 @@
-"""A model with its text encoders, from text to text in TensorFlow operations.
+"""Maps texts to texts in TensorFlow operations, by a model and its text encoders.
 
     texts ─ encode, EOS, pad ─ ids ─ search ─ ids ─ cut at EOS, decode ─ texts
 
-Exports and `ut_keras.load` use this. Texts may have any length, be empty or be invalid UTF-8, and a
-batch may be empty.
+Exports and `ut_keras.load` use this module. Texts may have any length, be empty or be invalid
+UTF-8. A batch may also be empty.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ _BETWEEN_SENTENCES = r"[|\r\n]+"
 
 
 class DecodedTexts(NamedTuple):
-    """The output texts of each example, the best first: the beams of a search, or all classes."""
+    """The output texts of each example, sorted from best to worst: beams or all classes."""
 
     texts: tf.Tensor  # string [B, beams]
     scores: tf.Tensor  # float32 [B, beams]
@@ -36,11 +36,12 @@ class EncodedTexts(NamedTuple):
     """Encoded sources."""
 
     ids: tf.Tensor  # int32 [B, S], 0 = padding; stories: [B, sentences, words]
-    states: tf.Tensor | None  # float32 [B, S, D], the encoder's output; None without an encoder
+    # float32 [B, S, D], the output of the encoder; None if the model has none
+    states: tf.Tensor | None
 
 
 class TextModel:
-    """Functions from texts to outputs, which can be called eagerly or traced.
+    """Functions from texts to outputs, which run eagerly or in a traced graph.
 
     Args:
         model: a model such as a `Transformer`.
@@ -49,7 +50,7 @@ class TextModel:
             limit.
 
     Raises:
-        ValueError: if an encoder is missing, does not fit the model or has no graph version.
+        ValueError: if an encoder is missing, does not fit the model or cannot run in a graph.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class TextModel:
         ops = {id(encoders[name]): text_encoder_op.make(encoders[name]) for name in model.specs}
         self.encoder_ops = {name: ops[id(encoders[name])] for name in model.specs}
 
-    # From texts to texts.
+    # Functions that take and return texts.
 
     def generate(self, texts: tf.Tensor, options: Options) -> DecodedTexts:
         """Return the outputs for sources or, for a language model, the continuations of prompts.
@@ -101,26 +102,26 @@ class TextModel:
         return self._map_groups(self._sources(texts), search, beams)
 
     def generate_ids(self, ids: tf.Tensor, options: Options) -> Decoded:
-        """Return the outputs for a batch of ids, see `Predictor.batch`."""
+        """Return the outputs for a batch of ids, as `Predictor.batch` does."""
         if options.seed is None and options.temperature:
-            # The seed must be sampled in the graph; otherwise a trace would contain a fixed one.
+            # The graph must sample the seed. A seed from Python would be a constant of the trace.
             seed: Any = tf.random.uniform([], maxval=tf.int32.max, dtype=tf.int32)
             options = dataclasses.replace(options, seed=seed)
         return self.predictor.batch(ids, options)
 
     def classify(self, texts: tf.Tensor, **depth: Any) -> DecodedTexts:
-        """Return all classes of texts string [B], the most likely first.
+        """Return all classes of texts string [B], sorted from most to least likely.
 
-        Here and below, `depth` is num_steps and exit_threshold, see `model.forward`.
+        In this class, `depth` stands for num_steps and exit_threshold, see `model.forward`.
         """
         return self.classify_ids(self._sources(texts), **depth)
 
     def classify_ids(self, sources: tf.Tensor | tf.RaggedTensor, **depth: Any) -> DecodedTexts:
-        """Return all classes of sources, the most likely first.
+        """Return all classes of sources, sorted from most to least likely.
 
         Args:
             sources: ids with EOS, a `RaggedTensor` int32 [B, (S)]; stories: [B, sentences, words].
-            depth: as for `classify`.
+            depth: num_steps and exit_threshold.
         """
         number = self.model.specs["targets"].vocab_size
         names = self.encoder_ops["targets"].decode(
@@ -140,8 +141,8 @@ class TextModel:
         """Return the log probability of each target with its EOS, float32 [B].
 
         Args:
-            targets, sources: string [B]. A language model has no sources.
-            depth: as for `classify`.
+            targets, sources: string [B]. A language model takes no sources.
+            depth: num_steps and exit_threshold.
         """
         if sources is not None:
             sizes = tf.size(sources), tf.size(targets)
@@ -174,18 +175,18 @@ class TextModel:
         ids = self.ids(texts)
         if self.predictor.is_language_model:
             return EncodedTexts(ids, None)
-        # One more example, because the batch may be empty.
+        # The batch may be empty, so one example is added and then removed.
         padded = tf.pad(ids, [[0, 1]] + [[0, 0]] * (len(ids.shape) - 1))
         states = self.model.encode({"inputs": padded}, StepInputs(**depth))
         return EncodedTexts(ids, tf.cast(states.stack.output[:-1], tf.float32))
 
-    # Parts of these functions.
+    # Helper functions.
 
     def _sources(self, texts):
-        """Return ids as a `RaggedTensor` int32 [B, (S)]; stories may be a tensor."""
+        """Return ids as a `RaggedTensor` int32 [B, (S)], or stories as a tensor if possible."""
         if self.predictor.is_language_model:
             ids = self.encoder_ops["targets"].encode(texts)
-            ids = tf.ragged.boolean_mask(ids, ids != PAD)  # "<pad>" in a text
+            ids = tf.ragged.boolean_mask(ids, ids != PAD)  # a text may contain "<pad>"
             return ids[:, -self.max_input_length :] if self.max_input_length else ids
         if self.model.specs["inputs"].modality == "sentences":
             return self._sentences(texts)
@@ -198,10 +199,11 @@ class TextModel:
         return tf.concat([ids, tf.fill([ids.nrows(), 1], EOS)], axis=1)
 
     def _sentences(self, texts):
-        """Return stories as in training: int32 [B, sentences, words].
+        """Return stories in the same form as in training: int32 [B, sentences, words].
 
-        The question is the last sentence. With `trim_stories` it follows the story directly and the
-        result is ragged. Otherwise it is in the last row, after empty sentences.
+        The question is the last sentence. With `trim_stories`, the question follows the story
+        directly and the result is ragged. Otherwise, empty sentences separate the story from the
+        question, which is in the last row.
         """
         rows, words = self.model.specs["inputs"].shape
         texts = tf.strings.regex_replace(
@@ -224,8 +226,8 @@ class TextModel:
     def _map_groups(self, rows, function, beams):
         """Call a function of ids [n, S] and indices [n] that returns `DecodedTexts`.
 
-        If all examples must have one length (see `batch_plan`), the function is called once for
-        each length, and otherwise once.
+        If `batch_plan` requires equal lengths within a batch, the function is called once per
+        length. Otherwise it is called once.
         """
         is_ragged = isinstance(rows, tf.RaggedTensor)
         number = rows.nrows(tf.int32) if is_ragged else tf.shape(rows)[0]

@@ -5,9 +5,9 @@
     pairs([{"inputs": "one", "targets": "eins"}])               ->  (["one"], ["eins"])
     pairs([{"en": "one", "de": "eins"}], "en", "de")            ->  (["one"], ["eins"])
 
-Iterating some containers does not yield their rows: a dict yields its keys, a `pandas.DataFrame`
-the names of its columns, a `str` its characters. These are texts, too, so the functions must reject
-such containers.
+Iterating over some containers does not yield rows. A dict yields its keys, a `pandas.DataFrame` the
+names of its columns, and a `str` its characters. All of these are texts and could be mistaken for
+rows, so the functions reject such containers.
 """
 
 import re
@@ -46,11 +46,11 @@ def pairs(
     """Return the sources and the targets of pairs of texts.
 
     Args:
-        values: iterable of (source, target), or of dicts; such as a list, a generator, a
+        values: iterable of (source, target), or of dicts. It may be a list, a generator, a
             `datasets.Dataset`, or a `tf.data.Dataset` of strings, batched or not.
-        source, target: str, the names of the columns if the rows are dicts. A row whose only value
-            is a dict is read as this dict, such as {"translation": {"en": …, "de": …}}. By default,
-            the rows must have exactly the columns "inputs" and "targets".
+        source, target: str, the names of the columns if the rows are dicts. If the only value of a
+            row is a dict, as in {"translation": {"en": …, "de": …}}, this inner dict is read. By
+            default, the rows must have exactly the columns "inputs" and "targets".
 
     Raises:
         ValueError: for other containers, if there are no pairs, or if a text is not a str.
@@ -70,7 +70,8 @@ def _rows(values):
     if isinstance(values, tf.data.Dataset):
         yield from _rows_of_dataset(values)
         return
-    if isinstance(values, ItemsView):  # of a dict, in order; a `Set` for Python
+    # The items of a dict, in order; Python regards them as a `Set`.
+    if isinstance(values, ItemsView):
         yield from values
         return
     if not _has_rows(values, most_axes=2) or _is_two_columns(values):
@@ -79,14 +80,14 @@ def _rows(values):
 
 
 def _is_two_columns(values):
-    """Whether a tuple holds all sources and all targets, as `fit` takes x and y."""
+    """Whether a tuple is (all sources, all targets), which is the form of `fit`'s x and y."""
     if not isinstance(values, tuple) or len(values) != 2:
         return False
     return all(isinstance(value, list | np.ndarray) for value in values)
 
 
 def _rows_of_dataset(dataset):
-    """Yield the rows of a `tf.data.Dataset`, whose elements are rows or batches of rows."""
+    """Yield the rows of a `tf.data.Dataset`. Its elements are rows or batches of rows."""
     if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
         raise ValueError(
             "pairs must be finite. Received: a tf.data.Dataset that repeats without end."
@@ -103,7 +104,7 @@ def _rows_of_dataset(dataset):
 def _pair(row, source, target):
     """Return (source, target) of a row, which may be a dict."""
     if _is_pair(row) and all(isinstance(part, Mapping) for part in row):
-        row = {**row[0], **row[1]}  # (features, targets) as Keras takes them
+        row = {**row[0], **row[1]}  # (features, targets), the form that Keras uses
     if isinstance(row, Mapping):
         return _columns(row, source, target)
     if not _is_pair(row):
@@ -135,7 +136,7 @@ def _is_pair(row):
 
 
 def _has_rows(values, most_axes=1):
-    """Return whether iterating yields rows; a `DataFrame`, which yields names, has two axes."""
+    """Return whether iterating yields rows. A `DataFrame` has two axes and yields names."""
     if isinstance(values, _NO_ROWS) or not isinstance(values, Iterable):
         return False
     axes = getattr(values, "ndim", 1)
@@ -158,7 +159,7 @@ def _check(text):
 
 
 def _shown(value):
-    """Return a text for a container in an error: the names that it has, or its beginning."""
+    """Return a text that shows a container in an error: its names, or its first characters."""
     if isinstance(value, Mapping):
         names: Iterator[Any] = iter(value)
     elif hasattr(value, "columns") and hasattr(value, "ndim"):
