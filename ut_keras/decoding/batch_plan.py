@@ -6,9 +6,10 @@
     split(model, ids, …)                splits a padded batch by `plan` if padding matters
     map_groups(keys, function, …)       runs a function on groups of examples, in a graph
 
-`plan` is the only function that forms batches in Python. A graph cannot call it, because the
-lengths are known only when the graph runs: `map_groups` groups by equal keys instead, and
-`require_equal_lengths` checks a batch. All of them use the reason of `why_equal_lengths`.
+In Python, only `plan` forms batches. A graph cannot call `plan`, because the lengths are known only
+when the graph runs. In a graph, `map_groups` groups examples by equal keys, and
+`require_equal_lengths` checks a batch. All of these functions use the reason of
+`why_equal_lengths`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,11 +26,11 @@ def why_equal_lengths(model: DecodedModel, scores: bool = False) -> str:
 
     Args:
         model: a model such as a `Transformer`.
-        scores: bool. Whether given targets are scored. Then both the sources and the targets must
-            have one length.
+        scores: bool. Whether given targets are scored. If True, the sources and the targets must
+            each have one length.
 
     Returns:
-        str, the reason; "" if padding does not change the outputs.
+        str, the reason, or "" if padding does not change the outputs.
     """
     reason = model.why_target_padding_matters if scores else ""
     if model.encoder is None:
@@ -45,20 +46,20 @@ def plan(
 ) -> list[list[int]]:
     """Group sequences of similar length into batches, the longest first.
 
-    This saves work on padding. If the memory is too small, the first batch already fails.
+    Little padding saves work. If the memory is too small, the first batch already fails.
 
     Args:
-        lengths: list of int, the lengths of the sequences. Without a limit of `tokens`, a length
-            may be a tuple: the lengths of a target and its source.
-        tokens: int. Maximum number of positions in a padded batch; a batch with one sequence may
-            have more. 0: no limit.
+        lengths: list of int, the lengths of the sequences. If `tokens` is 0, a length may be a
+            tuple (length of a target, length of its source).
+        tokens: int. Maximum number of positions in a padded batch. A batch with only one sequence
+            may have more. 0: no limit.
         max_examples: int. Maximum number of sequences in a batch. 0: no limit.
         same_length: bool. Whether the sequences of a batch must have equal lengths, so that there
-            is no padding. Callers take it from `why_equal_lengths`.
+            is no padding. Callers use the result of `why_equal_lengths`.
 
     Returns:
-        list of lists of indices into `lengths`. Every sequence is in one batch. Without a limit and
-        `same_length`, the only batch has all sequences in their order.
+        list of lists of indices into `lengths`. Every sequence is in one batch. If there is no
+            limit and same_length is False, one batch has all sequences in their original order.
     """
     rows: Iterable[int] = range(len(lengths))
     if tokens or max_examples or same_length:
@@ -78,7 +79,7 @@ def plan(
 
 
 def map_batches(batches: Iterable[Any], function: Callable[[Any], Iterable[Any]]) -> list[Any]:
-    """Return the results of a function of batches of indices, in the order of the indices."""
+    """Call a function on batches of indices; return the results in the order of the indices."""
     results_by_index: dict[int, Any] = {}
     for indices in batches:
         results_by_index.update(zip(indices, function(indices), strict=True))
@@ -86,7 +87,7 @@ def map_batches(batches: Iterable[Any], function: Callable[[Any], Iterable[Any]]
 
 
 def pad(rows: Sequence[Any]) -> np.ndarray:
-    """Return int32 [B, longest] or [B, longest, words], with 0 after shorter sequences."""
+    """Return int32 [B, longest] or [B, longest, words], padded with 0 after shorter sequences."""
     rows = [np.asarray(row, np.int32) for row in rows]
     batch = np.zeros([len(rows), max(map(len, rows)), *rows[0].shape[1:]], np.int32)
     for line, row in zip(batch, rows, strict=True):
@@ -95,9 +96,9 @@ def pad(rows: Sequence[Any]) -> np.ndarray:
 
 
 def trim(batch: np.ndarray) -> list[np.ndarray]:
-    """Return the sequences of a batch [B, S] without the padding after them.
+    """Return the sequences of a batch [B, S] without padding at their ends.
 
-    At least one id of each sequence stays. A batch with more axes is not trimmed.
+    At least one id of each sequence remains. A batch with more axes is not trimmed.
     """
     if batch.ndim > 2:
         return list(batch)
@@ -105,27 +106,27 @@ def trim(batch: np.ndarray) -> list[np.ndarray]:
 
 
 class Group(NamedTuple):
-    """Examples of a padded batch that have one length."""
+    """Examples of a padded batch that all have the same length."""
 
     indices: np.ndarray  # int [n], indices of the examples in the batch
     ids: tf.Tensor  # int32 [n, length]
 
 
 def split(model: DecodedModel, ids: tf.Tensor, per_example_length: bool) -> list[Group]:
-    """Split a padded batch into groups without padding, if padding would change the outputs.
+    """Split a padded batch into groups without padding, if padding changes the outputs.
 
     The padding on both sides of prompts is removed. The padding after sources is removed only if it
-    would change the outputs and `per_example_length` is True. Otherwise sources stay padded, as in
+    changes the outputs and `per_example_length` is True. Otherwise sources remain padded, as in
     T2T.
 
     Args:
-        model: as for `generate`.
+        model: a model such as a `Transformer`.
         ids: int32 [B, S] or [B, sentences, words], eager.
         per_example_length: bool. See `Options`.
 
     Returns:
-        list of `Group`, with every example in one group. If no padding needs to be removed, one
-        group with the unchanged ids.
+        list of `Group`, with every example in one group. If no padding needs to be removed, the
+            list has one group with the unchanged ids.
     """
     one_group = [Group(np.arange(ids.shape[0]), ids)]
     if not _padding_matters(model, ids, per_example_length):
@@ -148,7 +149,7 @@ def require_equal_lengths(
 ) -> tf.Tensor:
     """Return the ids with an assertion that `split` would not change them.
 
-    Args: as for `split`, with symbolic ids.
+    The arguments are the same as for `split`, but the ids are symbolic.
     """
     if not _padding_matters(model, ids, per_example_length):
         return ids
@@ -164,13 +165,13 @@ def require_equal_lengths(
 
 def _padding_matters(model: DecodedModel, ids: tf.Tensor, per_example_length: bool) -> bool:
     """Return whether padding at the ends of examples would change their outputs."""
-    if ids.shape.rank != 2:  # stories have a fixed size
+    if ids.shape.rank != 2:  # the size of stories is fixed
         return False
     return bool(why_equal_lengths(model)) and (model.encoder is None or per_example_length)
 
 
 def to_dense(rows: Any) -> tf.Tensor:
-    """Return a `RaggedTensor` as a padded tensor, and a tensor unchanged."""
+    """Return a `RaggedTensor` as a padded tensor, and a dense tensor unchanged."""
     return rows.to_tensor() if isinstance(rows, tf.RaggedTensor) else rows
 
 
@@ -178,10 +179,10 @@ def map_groups(keys: tf.Tensor, function: Callable[[tf.Tensor], tuple], results:
     """Call a function for each group of examples, in a graph.
 
     Args:
-        keys: int64 [B]. Examples with equal keys are a group.
+        keys: int64 [B]. Examples with equal keys form a group.
         function: function (indices of a group, int32 [n]) -> tuple of tensors [n, …].
-        results: tuple of tensors [B, …] of the shapes and dtypes of the results. Their values are
-            replaced.
+        results: tuple of tensors [B, …]. They set the shapes and dtypes of the results, and their
+            values are not used.
 
     Returns:
         tuple of tensors [B, …], the results in the order of the examples.
@@ -200,6 +201,6 @@ def map_groups(keys: tf.Tensor, function: Callable[[tf.Tensor], tuple], results:
         lambda group, _: group < tf.size(unique_keys),
         run,
         (tf.constant(0), tuple(results)),
-        parallel_iterations=1,  # one group at a time may fill the memory
+        parallel_iterations=1,  # a single group may already fill the memory
     )
     return results

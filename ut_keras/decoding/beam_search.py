@@ -1,12 +1,12 @@
-"""Greedy search, sampling and beam search over any function that scores the next token.
+"""Greedy search, sampling and beam search over any function that computes next-token logits.
 
 The searches do not depend on a model. They call a function `next_logits(query, cache)`:
 
 - `query` is a `Query`: the position of the next token and all earlier tokens.
-- `cache` is a nest of tensors. The first call gets `Task.cache`. Every later call gets the cache
-  that the previous call returned.
-- The function returns `(logits, cache)`. The logits, float32 [B, K, V], score the token at
-  `query.position`. They are log probabilities up to a constant per beam.
+- `cache` is a nest of tensors. In the first call, it is `Task.cache`. In every later call, it is
+  the cache that the previous call returned.
+- The function returns `(logits, cache)`. The logits, float32 [B, K, V], score each token as the
+  next one, at `query.position`. They are log probabilities up to a constant per beam.
 
 The search never reorders the cache. When the order of the beams changes, `query.ancestors` says
 which beam each earlier position belonged to.
@@ -20,16 +20,17 @@ import tensorflow as tf
 from ut_keras.ops import log_softmax
 
 EOS = 1
-INFINITY = 1e7  # T2T's: -INFINITY is the score of an empty beam. Unlike inf, it is valid JSON.
+# T2T's value. The score of an empty beam is -INFINITY, which is valid JSON, unlike -inf.
+INFINITY = 1e7
 
 
 class Query(NamedTuple):
-    """The tokens generated so far. K is the number of beams, 1 in greedy search."""
+    """The tokens generated so far. K is the number of beams; greedy search has K = 1."""
 
-    position: tf.Tensor  # int32 scalar: position of the next token, which the function scores
-    ids: tf.Tensor  # int32 [B, K, L], 0 at `position` and after it
-    # int32 [B, K, L]: ancestors[b, k, p] is the beam whose cache entry at position p belongs to
-    # beam k. It is defined for each p before `position`.
+    position: tf.Tensor  # int32 scalar: the position of the next token
+    ids: tf.Tensor  # int32 [B, K, L], 0 at `position` and at all later positions
+    # int32 [B, K, L]: the cache entry for beam k at position p is stored under the beam
+    # ancestors[b, k, p]. The value is defined only for p < `position`.
     ancestors: tf.Tensor
 
 
@@ -40,12 +41,12 @@ class Decoded(NamedTuple):
     """
 
     ids: tf.Tensor  # int32 [B, beams, L], 0 after EOS
-    # float32 [B, beams]: log probability. Beam search divides it by the length penalty, except for
-    # outputs without EOS (see `beam_search`).
+    # float32 [B, beams]: log probability. Beam search divides it by the length penalty if the
+    # output ends with EOS (see `beam_search`).
     scores: tf.Tensor
-    # The number of steps in depth at each position, 0 at padding. None without `return_steps`, or
-    # if the model does not ponder. For a target, this counts the steps of the position that
-    # predicted it.
+    # The number of steps in depth at each position, 0 at padding. The value is None without
+    # `return_steps` or if the model does not ponder. A token of the target has the number of steps
+    # of the position that predicted this token.
     source_steps: tf.Tensor | None = None  # float32 [B, S]
     target_steps: tf.Tensor | None = None  # float32 [B, beams, L]
 
@@ -53,17 +54,17 @@ class Decoded(NamedTuple):
 class Task(NamedTuple):
     """The function that scores tokens, and the limits of the search."""
 
-    next_logits: Callable  # see the docstring of the module
-    cache: tuple  # nest of tensors, passed to the first call of `next_logits`
+    next_logits: Callable  # described at the beginning of this file
+    cache: tuple  # nest of tensors, which the first call of `next_logits` gets
     batch_size: tf.Tensor  # int32 scalar B
     max_length: tf.Tensor  # int32 scalar L, the size of the id tensors
     max_output_length: tf.Tensor  # int32 [B]: maximum number of tokens of each example, at most L
     # Function (log probabilities [B, K, V], `Query`) -> tensor of the same shape, with -inf for
-    # tokens that are not allowed. If it allows no token, the search allows only EOS.
+    # tokens that are not allowed. If the function allows no token, the search allows only EOS.
     constrain: Callable | None = None
-    # float scalar >= 0: upper bound of the amount that `constrain` adds to the score of EOS
+    # float scalar >= 0: the maximum amount by which `constrain` increases the score of EOS
     eos_bonus: Any = 0.0
-    # float scalar: the search subtracts it from the score of EOS where it allows only EOS
+    # float scalar: the search subtracts this from the score of EOS if only EOS is allowed
     eos_penalty: Any = 0.0
 
 
@@ -78,7 +79,7 @@ def greedy_search(task: Task, choose: Callable[[Any, Any], Any] | None = None) -
             `sampler`. Default: argmax.
 
     Returns:
-        `Decoded` with one beam. The score is the log probability of all tokens, EOS included.
+        `Decoded` with one beam. The score is the log probability of the complete output with EOS.
     References: T2T `transformer.fast_decode` with beam_size=1.
     """
     zeros = tf.zeros([task.batch_size, 1, task.max_length], tf.int32)
@@ -100,7 +101,8 @@ def greedy_search(task: Task, choose: Callable[[Any, Any], Any] | None = None) -
             tf.constant(0),
             zeros,
             tf.zeros([task.batch_size]),
-            task.max_output_length <= 0,  # finished: EOS or the length limit is reached
+            # Whether an example has ended, by EOS or by its maximum output length.
+            task.max_output_length <= 0,
             task.cache,
         ),
         maximum_iterations=task.max_length,
@@ -124,18 +126,18 @@ def _choose_tokens(logits, query, task, choose):
 
 
 class BeamState(NamedTuple):
-    """The state of the loop of beam search. K is the number of beams.
+    """The state of the loop of beam search, with K beams.
 
-    Each example has K unfinished hypotheses ("alive") and K finished ones, which end with EOS.
+    Each example has K unfinished hypotheses, called alive, and K finished ones, which end with EOS.
     """
 
-    position: tf.Tensor  # int32 scalar
+    position: tf.Tensor  # int32 scalar, the position of the next token
     alive_ids: tf.Tensor  # int32 [B, K, L], without EOS
     alive_log_probs: tf.Tensor  # float32 [B, K]
     ancestors: tf.Tensor  # int32 [B, K, L], see `Query`
     finished_ids: tf.Tensor  # int32 [B, K, L], with EOS
     finished_scores: tf.Tensor  # float32 [B, K], log probability divided by the length penalty
-    finished: tf.Tensor  # bool [B, K], whether the slot has a hypothesis
+    finished: tf.Tensor  # bool [B, K], whether this beam has a finished hypothesis
     done: tf.Tensor  # bool [B], whether the search of the example has ended
     cache: tuple
 
@@ -147,10 +149,11 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
     finished ones, which end with EOS. The score of a finished hypothesis is its log probability
     divided by the length penalty ((5 + length) / 6)^alpha, where the length includes EOS.
 
-    The search of an example ends when no unfinished hypothesis can beat the worst of K finished
-    ones, or at the maximum output length. If no hypothesis has finished by then, the outputs are
-    the unfinished ones, and their scores are log probabilities without a length penalty. If there
-    are fewer than K outputs, the other beams are empty and have the score -10,000,000.
+    The search of an example ends at the maximum output length, or when no unfinished hypothesis can
+    become better than the worst of K finished ones. If no hypothesis has finished by then, the
+    search returns the unfinished hypotheses. Their scores are log probabilities without a length
+    penalty. If there are fewer than K outputs, the other beams are empty and have the score
+    -10,000,000.
 
     Args:
         task: `Task`.
@@ -169,11 +172,11 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
 
     def is_done(position, alive_log_probs, finished_scores):
         # `best_alive` is an upper bound of all future scores. It assumes that the best unfinished
-        # hypothesis loses no more probability and ends now or at the maximum length. The signs of
-        # `best` and of `alpha` determine which of these two scores is larger.
+        # hypothesis loses no more probability and ends either now or at the maximum length. The
+        # signs of `best` and `alpha` determine which of these two scores is larger.
         best = alive_log_probs[:, 0] + task.eos_bonus
         best_alive = tf.maximum(best / length_penalty(position + 1), best / penalty_when_full)
-        # T2T searches all examples until every example is settled. The results are the same.
+        # T2T continues until the searches of all examples have ended. The results are the same.
         settled = tf.reduce_min(finished_scores, axis=1) > best_alive
         nothing_left = alive_log_probs[:, 0] == -float("inf")
         return settled | nothing_left | (position >= task.max_output_length)
@@ -182,8 +185,8 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
         query = Query(state.position, state.alive_ids, state.ancestors)
         logits, cache = task.next_logits(query, state.cache)
         vocab_size = tf.shape(logits)[-1]
-        # Of 2 K candidates, at most K end with EOS, because each beam has only one EOS. At least K
-        # candidates stay unfinished.
+        # At most K of the 2 K candidates end with EOS, because each beam has only one candidate
+        # with EOS. So at least K candidates remain unfinished.
         log_probs, beam_and_token = _best_continuations(
             logits, query, task, state.alive_log_probs, 2 * beam_size
         )
@@ -194,8 +197,8 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
         done = state.done[:, tf.newaxis]
         ended = (tokens == EOS) & ~done & (scores > -float("inf"))
 
-        # Finished candidates are no longer alive. T2T differs: if fewer than K other candidates are
-        # left, it keeps finished ones alive. This happens only at the first tokens, and only if the
+        # Finished candidates are no longer alive. T2T keeps finished candidates alive if fewer than
+        # K other candidates are left. This happens only at the first tokens, and only if the
         # vocabulary is smaller than 2 K.
         alive_scores, kept = tf.math.top_k(tf.where(ended, -float("inf"), scores), k=beam_size)
         parents = tf.gather(parents, kept, batch_dims=1)
@@ -225,8 +228,8 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
         )
 
     ids = tf.zeros([task.batch_size, beam_size, task.max_length], tf.int32)
-    # The search starts with one empty hypothesis. The other beams start with probability 0.
-    # Otherwise all beams would stay equal.
+    # The search starts with one empty hypothesis. The other beams start with probability 0, because
+    # otherwise all beams would remain equal.
     log_probs = tf.constant([[0.0] + [-float("inf")] * (beam_size - 1)])
     start = BeamState(
         position=tf.constant(0),
@@ -255,14 +258,14 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
 
 
 def _best_continuations(logits, query, task, alive_log_probs, count):
-    """Return the `count` best continuations of all beams of each example.
+    """Return the `count` best continuations over all beams of each example.
 
     Returns:
-        log probabilities float32 [B, count], and beam · V + token int32 [B, count].
+        log probabilities float32 [B, count], and int32 [B, count]: beam · V + token.
     """
     if task.constrain is not None:
         logits = _constrained(tf.nn.log_softmax(logits), query, task)
-    # Select the best tokens of each beam, then the best of all beams.
+    # Select the best tokens of each beam, and then the best of these over all beams.
     batch_size, beams, vocab_size = tf.unstack(tf.shape(logits))
     count_of_beam = tf.minimum(count, vocab_size)
     best, tokens = top_k(logits, count_of_beam)  # [B, K, count]
@@ -279,8 +282,8 @@ def _best_continuations(logits, query, task, alive_log_probs, count):
 def _constrained(log_probs, query, task):
     """Return log probabilities [B, K, V] with -inf for tokens that `task.constrain` forbids.
 
-    If it forbids all tokens after a hypothesis, the result allows only EOS for that beam. Each beam
-    is treated independently of the others.
+    If `task.constrain` forbids all tokens of a beam, only EOS is allowed for this beam. Other beams
+    have no influence.
     """
     allowed = task.constrain(log_probs, query)
     is_stuck = tf.reduce_max(allowed, axis=2, keepdims=True) == -float("inf")
@@ -298,11 +301,11 @@ _BLOCK = 128
 
 
 def top_k(x: tf.Tensor, k: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return the same as `tf.math.top_k` over the last axis, faster for large axes.
+    """Return the same result as `tf.math.top_k` over the last axis, faster for large axes.
 
     The function splits the axis into blocks and computes the maximum of each block. The k largest
-    values must be in the k blocks with the largest maxima, so it searches only these. Equal values
-    are sorted by their indices, as in `tf.math.top_k`.
+    values must be in the k blocks with the largest maxima, so only these blocks are searched. Equal
+    values are sorted by their indices, as in `tf.math.top_k`.
 
     Args:
         x: float tensor [..., V].
@@ -329,7 +332,7 @@ def _top_k_by_blocks(x, k, size):
     blocks = tf.reshape(x, tf.concat([tf.shape(x)[:-1], [-1, length]], axis=0))
     maxima = tf.reduce_max(blocks, axis=-1)
     _, chosen = tf.math.top_k(maxima, k)
-    chosen = tf.sort(chosen, axis=-1)  # keeps equal values in the order of their indices
+    chosen = tf.sort(chosen, axis=-1)  # then equal values remain in the order of their indices
     candidates = tf.gather(blocks, chosen, batch_dims=rank)
     flat = tf.concat([tf.shape(x)[:-1], [k * length]], axis=0)
     values, index = tf.math.top_k(tf.reshape(candidates, flat), k)

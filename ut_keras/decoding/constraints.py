@@ -14,7 +14,7 @@ _FORBIDDEN = -float("inf")
 
 
 def min_length(log_probs: tf.Tensor, query: Query, length: Any) -> tf.Tensor:
-    """Forbid EOS before `length` tokens are written."""
+    """Forbid EOS until the output has `length` tokens."""
     is_eos = tf.range(tf.shape(log_probs)[-1]) == EOS
     return tf.where(is_eos & (query.position < length), _FORBIDDEN, log_probs)
 
@@ -31,11 +31,11 @@ def forced_prefix(
     """Force the output to begin with a prefix.
 
     Args:
-        log_probs: float32 [B, K, V] before any constraint. They score the forced tokens.
+        log_probs: float32 [B, K, V] before any constraint. The scores of forced tokens are these.
         query: `Query`.
-        prefix: int32 [B, P]. 0 forces no token at its position.
-        free: float32 [B, K, V], log probabilities after all other constraints. They are returned
-            where no token is forced.
+        prefix: int32 [B, P]. At a position with 0, no token is forced.
+        free: float32 [B, K, V], log probabilities after all other constraints. The function returns
+            these values for examples without a forced token at the current position.
     """
     length = tf.shape(prefix)[1]
     inside = query.position < length
@@ -47,15 +47,16 @@ def forced_prefix(
 
 def no_repeated_ngrams(log_probs: tf.Tensor, query: Query, n: int) -> tf.Tensor:
     """Forbid tokens that would repeat an n-gram of the output."""
-    # If the last n - 1 tokens have occurred before, the token that followed them is forbidden.
+    # If the last n - 1 tokens occur earlier, the token that followed them there is forbidden.
     length = tf.shape(query.ids)[2]
     recent = tf.maximum(query.position - (n - 1), 0)
-    repeats = tf.ones_like(query.ids, tf.bool)  # [B, K, L]: where the last n - 1 tokens occur
+    # Bool [B, K, L]: positions at which the last n - 1 tokens occur.
+    repeats = tf.ones_like(query.ids, tf.bool)
     for offset in range(n - 1):
         shifted = tf.roll(query.ids, -offset, axis=2)
         repeats &= shifted == query.ids[:, :, tf.minimum(recent + offset, length - 1), tf.newaxis]
     starts = tf.range(length)
-    repeats &= starts + n <= query.position  # the n-gram from there on is complete
+    repeats &= starts + n <= query.position  # only n-grams whose n tokens are all generated
     followers = tf.cast(tf.boolean_mask(tf.roll(query.ids, -(n - 1), axis=2), repeats), tf.int64)
     banned = tf.concat([tf.where(repeats)[:, :2], followers[:, tf.newaxis]], axis=1)
     values = tf.fill([tf.shape(banned)[0]], _FORBIDDEN)

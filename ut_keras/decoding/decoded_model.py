@@ -1,14 +1,15 @@
-"""What decoding needs of a model, as protocols. Decoding reads no other member of a model.
+"""Protocols of the members of a model that decoding reads. Decoding reads no other members.
 
     DecodedModel      encodes a source and decodes complete sequences
     CachedModel       also decodes new positions with a cache of keys and values: Transformers
-    RecurrentModel    also decodes a position from the state before it: LSTMs
+    RecurrentModel    also decodes a position from the previous state: LSTMs
 
-`Seq2Seq` and its subclasses fulfil them. `tests/decoding/decoded_model_test.py` checks this. mypy
-cannot: Keras has no types, so mypy accepts any Keras model as any protocol.
+`Seq2Seq` and its subclasses have all members of these protocols.
+`tests/decoding/decoded_model_test.py` checks this. mypy cannot check it: Keras has no types, so
+mypy accepts any Keras model as any protocol.
 
 The members whose names begin with `why_` are reasons in words, such as "prepend_mode=… puts the
-targets after the inputs". "" means that there is no such reason.
+targets after the inputs". The value "" means that the reason does not exist.
 """
 
 from collections.abc import Mapping
@@ -42,7 +43,7 @@ class ForwardOutput(Protocol):
 
     @property
     def encoder_mask(self) -> tf.Tensor | None:
-        """Bool [B, S], True at the real tokens of the source."""
+        """Bool [B, S], True at the tokens of the source and False at padding."""
 
     @property
     def decoder(self) -> StackOutput | None:
@@ -54,23 +55,23 @@ class DecodedModel(Protocol):
 
     @property
     def specs(self) -> Mapping[str, Feature]:
-        """The features by name: "targets" and, except for language models, "inputs"."""
+        """The features by name: "targets", and "inputs" unless this is a language model."""
 
     @property
     def encoder(self) -> Any:
-        """The encoder; None for a language model, whose source is a prompt."""
+        """The encoder, or None for a language model, whose source is a prompt."""
 
     @property
     def is_recurrent(self) -> bool:
-        """Whether this is a `RecurrentModel`; otherwise it is a `CachedModel`."""
+        """Whether this model is a `RecurrentModel`; otherwise it is a `CachedModel`."""
 
     @property
     def decoder_is_causal(self) -> bool:
-        """Whether an output of `decode` is independent of later positions."""
+        """Whether the output of `decode` at a position is independent of later positions."""
 
     @property
     def why_not_cached(self) -> str:
-        """Why a cache cannot give exactly the logits of `decode`."""
+        """Why decoding with a cache would not give exactly the logits of `decode`."""
 
     @property
     def why_source_padding_matters(self) -> str:
@@ -85,13 +86,13 @@ class DecodedModel(Protocol):
         """Why padding changes the outputs of a model without a decoder."""
 
     def prompt(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor | None:
-        """Return the tokens that the decoder reads before it generates, int32 [B, P], or None."""
+        """Return the prompt tokens that the decoder reads first, int32 [B, P], or None."""
 
     def encode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> Any:
-        """Return the encoded source, an argument of `project_memory`."""
+        """Return the encoded source, which is an argument of `project_memory`."""
 
     def project_memory(self, encoded: Any, features: Mapping[str, Any]) -> Any:
-        """Return what the decoder attends to: a nest of tensors whose first axis is B."""
+        """Return a nest of tensors to which the decoder attends. Their first axis is B."""
 
     def decode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> StackOutput:
         """Return the output of the decoder at all positions, [B, T, D]."""
@@ -99,7 +100,7 @@ class DecodedModel(Protocol):
     def logits(
         self, x: tf.Tensor, columns: tf.Tensor | None = None, padding_mask: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """Return the logits of outputs of the decoder, float32 [B, T, V]."""
+        """Return the logits for outputs of the decoder, float32 [B, T, V]."""
 
     def forward(
         self,
@@ -112,7 +113,7 @@ class DecodedModel(Protocol):
         """Return the result of a forward pass over given sources and targets."""
 
     def match_lengths(self, logits: Any, targets: Any, *weights: Any) -> tuple:
-        """Return logits, targets and weights with one length, for models that need it."""
+        """Return logits, targets and weights, all of one length, for models that require it."""
 
 
 class CacheOwner(Protocol):
@@ -126,26 +127,26 @@ class CacheOwner(Protocol):
         """Return an empty cache."""
 
     def move_columns(self, cache: Any, size: cache_lib.CacheSize, order: tf.Tensor) -> Any:
-        """Return a cache with given columns of a cache."""
+        """Return a cache that consists of the given columns of another cache."""
 
 
 class OutputEmbedding(Protocol):
     """The softmax matrix of a `CachedModel`, such as a `SymbolEmbedding`."""
 
     def columns(self) -> tf.Tensor:
-        """Return the matrix in the order in which `logits` reads it at every position."""
+        """Return the matrix in the order in which `logits` reads it."""
 
 
 class CachedModel(DecodedModel, Protocol):
-    """A model that decodes new positions with a cache of the earlier ones."""
+    """A model that decodes new positions with a cache of earlier positions."""
 
     @property
     def num_steps(self) -> int | None:
-        """The default number of steps in depth; None: that of the hparams."""
+        """The default number of steps in depth; None means the number in the hparams."""
 
     @property
     def decoder(self) -> CacheOwner:
-        """The decoder, which makes and moves the cache."""
+        """The decoder, which creates the cache and moves its columns."""
 
     @property
     def softmax(self) -> OutputEmbedding:
@@ -154,17 +155,17 @@ class CachedModel(DecodedModel, Protocol):
     def extend(
         self, symbols: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any
     ) -> tuple[tf.Tensor, Any]:
-        """Return the outputs [B, Q, D] at new columns of a cache, and the cache with them."""
+        """Return outputs [B, Q, D] at new columns of a cache, and the extended cache."""
 
 
 class RecurrentModel(DecodedModel, Protocol):
-    """A model whose decoder has a state of fixed size. N rows are all beams of all examples."""
+    """A model whose decoder has a state of fixed size. N is the number of beams in the batch."""
 
     def start(self, memory: Any, num_rows: Any) -> Any:
         """Return the state before the first position."""
 
     def read(self, symbols: tf.Tensor, state: Any, memory: Any) -> tuple[tf.Tensor, Any]:
-        """Return the logits [N, V] after one more token [N], and the new state."""
+        """Return the new state and the logits [N, V] after one more token [N] per beam."""
 
     def read_all(self, symbols: tf.Tensor, state: Any) -> Any:
         """Return the state after tokens [N, P]."""

@@ -1,4 +1,4 @@
-"""The implementation of `model.generate`: checks the features and runs a compiled search.
+"""Implements `model.generate`: checks the features and runs a compiled search.
 
 One trace of the search serves all batch sizes, lengths and values of numeric options. Only options
 that change the graph, such as the number of beams, require a new trace.
@@ -27,7 +27,8 @@ from ut_keras.layers.basic import embedding
 from ut_keras.layers.basic.signature import Shape, StepInputs
 from ut_keras.ops import compiled
 
-_OMITTED_AT_ZERO = ("eos_penalty", "temperature", "min_length")  # at 0 the graph has no such input
+# If such an option is 0, the graph has no input for it.
+_OMITTED_AT_ZERO = ("eos_penalty", "temperature", "min_length")
 
 
 def generate(
@@ -38,7 +39,7 @@ def generate(
     Args:
         model: `DecodedModel`.
         features: dict with the ids of the sources or prompts.
-        options: checked `Options`; the model supports their num_steps and exit_threshold.
+        options: checked `Options`. The model must support their num_steps and exit_threshold.
     """
     vocab_size = model.specs["targets"].vocab_size
     if options.beam_size > vocab_size:
@@ -59,7 +60,8 @@ def generate(
             model,
             {name: group.ids},
             prefix if len(groups) == 1 else tf.gather(prefix, group.indices),
-            (seed + number) % 2**31,  # or several groups would have the same samples
+            # Without the number, several groups would have the same samples.
+            (seed + number) % 2**31,
             options,
         )
         for number, group in enumerate(groups)
@@ -87,7 +89,7 @@ def _search_group(model, source_features, prefix, seed, options):
     values = {name: tf.cast(getattr(options, name), dtype) for name, dtype in NUMBERS.items()}
     values["seed"] = tf.stack([tf.cast(seed, tf.int32), 0])
     rows = {"source_features": source_features, "forced_prefix": prefix}
-    if graph.temperature:  # the samples of an example depend on its index in the batch
+    if graph.temperature:  # the random samples of an example depend on its index in the batch
         decoded = search(rows, values)
     else:
         decoded = _concat_parts(parallel_batch.run(search, rows, values), source.shape[1])
@@ -98,7 +100,7 @@ def _search_group(model, source_features, prefix, seed, options):
 
 
 def _concat_parts(parts, source_length):
-    """Concatenate the `Decoded` of the parts of a batch, padded to the longest."""
+    """Concatenate the `Decoded` of the parts of a batch, padded to the longest part."""
     if len(parts) == 1:
         return parts[0]
     length = max(part.ids.shape[2] for part in parts)
@@ -121,7 +123,7 @@ def _concat_parts(parts, source_length):
 def _graph_options(options):
     """Return the `Options` that identify a trace.
 
-    Numbers that are inputs of the graph become True, or False where the graph has no such input.
+    A numeric option becomes True if the graph has an input for it, and False otherwise.
     """
     switches = {name: bool(getattr(options, name)) for name in _OMITTED_AT_ZERO}
     has_prefix = options.forced_prefix is not None
@@ -133,16 +135,18 @@ def compiled_search(model: DecodedModel, source_shape: Shape, graph: Options) ->
     """Return the search as a `tf.function`, traced at its first call.
 
     Args:
-        model: as for `generate`.
-        source_shape: shape of the source, of which only the part after [B, S] matters.
+        model: a `DecodedModel`.
+        source_shape: shape of the source. Only the axes after [B, S] matter.
         graph: `Options` of `_graph_options`.
 
     Returns:
-        Function (rows, values) -> `Decoded`. `rows` has {"source_features", "forced_prefix"},
-        `values` the scalars of `NUMBERS` and the seed, int32 [2].
+        Function (rows, values) -> `Decoded`. `rows` is a dict with the keys "source_features" and
+            "forced_prefix". `values` is a dict with the scalars of `NUMBERS` and the seed, int32
+            [2].
     """
     searches = traces.of(model)
-    key = (_search, graph, *source_shape[2:])  # a trace is reused only for sources of the same rank
+    # A trace fits only sources of the same rank and word count.
+    key = (_search, graph, *source_shape[2:])
     if key not in searches:
 
         def run(rows, values):
@@ -150,7 +154,7 @@ def compiled_search(model: DecodedModel, source_shape: Shape, graph: Options) ->
             return _search(model, rows["source_features"], graph, values)
 
         name = "inputs" if model.encoder is not None else "prompt"
-        # bAbI's sentences have a fixed number of words, their last axis.
+        # The last axis is the number of words in a sentence of bAbI, which is fixed.
         source = tf.TensorSpec([None, None, *source_shape[2:]], tf.int32)
         rows = {
             "source_features": {name: source},
@@ -165,15 +169,15 @@ def compiled_search(model: DecodedModel, source_shape: Shape, graph: Options) ->
 def fixed_search(
     model: DecodedModel, source_features: Mapping[str, tf.Tensor], options: Options
 ) -> beam_search.Decoded:
-    """Return the outputs of a search whose graph has static shapes only, for runtimes like LiteRT.
+    """Return the outputs of a search with only static shapes, for runtimes such as LiteRT.
 
     Args:
-        model: as for `generate`, except for language models.
-        source_features: {"inputs": int32 [B, S]} or [B, sentences, words], of static shape.
-        options: `Options` of Python numbers.
+        model: a `DecodedModel` that is not a language model.
+        source_features: {"inputs": int32 [B, S] or [B, sentences, words]}, of static shape.
+        options: `Options` whose numbers are Python numbers.
 
     Returns:
-        `Decoded`; ids int32 [B, beams, S + decode_length].
+        `Decoded`. The shape of its ids is [B, beams, S + decode_length].
     """
     (source,) = source_features.values()
     values = {name: getattr(options, name) for name in NUMBERS}
@@ -218,14 +222,18 @@ def _max_output_length(source_features, per_example_length, decode_length):
     batch_size, length = tf.unstack(tf.shape(source)[:2])
     if "prompt" in source_features:
         length = 0
-    elif per_example_length and source.shape.rank == 2:  # stories have a fixed size
+    elif per_example_length and source.shape.rank == 2:  # the size of stories is fixed
         ends = tf.where(source != 0, tf.range(1, length + 1), 0)
-        return tf.maximum(tf.reduce_max(ends, axis=1), 0) + decode_length  # 0 for no column
+        # 0 if there are no columns.
+        return tf.maximum(tf.reduce_max(ends, axis=1), 0) + decode_length
     return tf.fill([batch_size], length + decode_length)
 
 
 def _constraint(graph, values):
-    """Return all constraints as one function, or None; a forced prefix overrides the others."""
+    """Return one function that applies all constraints, or None if there are none.
+
+    A forced prefix overrides the other constraints.
+    """
     active = []
     if graph.eos_penalty:
         active.append(partial(constraints.eos_penalty, penalty=values["eos_penalty"]))
@@ -248,7 +256,7 @@ def _constraint(graph, values):
 
 
 def _source_features(model: DecodedModel, features: Mapping[str, Any]) -> dict[str, tf.Tensor]:
-    """Return {"inputs": …}, or {"prompt": …} for a language model, as int32 tensors."""
+    """Return {"inputs": …} or, for a language model, {"prompt": …}, as int32 tensors."""
     if model.encoder is not None:
         if "inputs" not in features:
             raise ValueError(f"features must hold 'inputs'. Received: {sorted(features)}.")
@@ -266,7 +274,7 @@ def _source_features(model: DecodedModel, features: Mapping[str, Any]) -> dict[s
 
 
 def _forced_prefix(prefix, source, vocab_size):
-    """Return the forced prefix, int32 [B, P]; without one, a single column of zeros."""
+    """Return the forced prefix, int32 [B, P], or a single column of zeros if there is none."""
     if prefix is None:
         return tf.zeros([tf.shape(source)[0], 1], tf.int32)
     prefix, batch_size = embedding.as_ids(prefix, "forced_prefix", vocab_size), source.shape[0]
@@ -296,7 +304,7 @@ def sampler(temperature: Any, top_k: Any, top_p: Any, seed: tf.Tensor) -> Callab
             tf.where(tf.math.is_finite(ordered), ordered, float("inf")), axis=-1, keepdims=True
         )
         logits = tf.where(logits >= smallest_kept, logits, -float("inf"))
-        # The Gumbel-max trick: its noise comes from a stateless generator.
+        # The Gumbel-max trick, with noise from a stateless random generator.
         noise = tf.random.stateless_uniform(
             tf.shape(logits), seed + tf.stack([0, position]), minval=1e-20, maxval=1.0
         )

@@ -1,4 +1,4 @@
-"""Makes the next-logits function of a search from a model, with or without a cache."""
+"""Creates the next-logits function of a search for a model, with or without a cache."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from ut_keras.decoding.decoded_model import CachedModel, DecodedModel, Recurrent
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 
 _LOG = logging.getLogger("ut_keras")
-_WARNED = "_warned_not_cached"  # in the `__dict__` of a model: the log has its warning
+_WARNED = "_warned_not_cached"  # attribute of a model; True after its warning was logged
 
 
 def make(
@@ -25,15 +25,15 @@ def make(
     """Return the next-logits function of a model, and the cache for its first call.
 
     Args:
-        model: a `CachedModel`, such as a `Transformer`; or a `RecurrentModel`, such as an
-            `LSTMSeq2seq`. The cache of a recurrent model is its state, whose size does not depend
-            on the length of the prefix.
+        model: a `CachedModel`, such as a `Transformer`, or a `RecurrentModel`, such as an
+            `LSTMSeq2seq`. For a recurrent model, the cache is the state of the decoder, whose size
+            does not depend on the length of the prefix.
         source_features: {"inputs": int32 [B, S]}, or {"prompt": int32 [B, P]} for a language model.
         beams: int K.
-        max_length: int32 scalar, the maximum number of generated tokens. If it is a Python int,
-            which requires a static batch size, the cache has its full size from the start.
-        use_cache: bool. Whether to cache the earlier positions, if the model can do so exactly.
-            Otherwise the complete prefix is recomputed for every token.
+        max_length: int32 scalar, the maximum number of generated tokens. If it is a Python int, the
+            cache has its full size from the start. This requires a static batch size.
+        use_cache: bool. Whether to cache the earlier positions if the results with a cache are
+            exact. Without a cache, the complete prefix is recomputed for every token.
         inputs: `StepInputs`. Its num_steps and exit_threshold set the depth of a forward pass.
 
     Returns:
@@ -67,7 +67,7 @@ def _cached(
     max_length: Any,
     inputs: StepInputs,
 ) -> tuple[Callable[..., Any], Any]:
-    """Return a function that decodes one position with a cache, and the cache."""
+    """Return a function that decodes one position with a cache, and the first cache."""
     prompt_length = 0 if prompt is None else tf.shape(prompt)[1]
     inputs = inputs._replace(num_steps=inputs.num_steps or model.num_steps)
     prefixes = prefix_lib.PrefixCache(
@@ -83,7 +83,8 @@ def _cached(
         state, cache = model.extend(tokens, prefix.cache, window, memory)
         return model.logits(state, embedding_columns), prefix._replace(cache=cache)
 
-    first = tf.zeros([batch_size, beams], tf.int32)  # the decoder's input at the first position
+    # The input of the decoder at the first position.
+    first = tf.zeros([batch_size, beams], tf.int32)
     if prompt is not None:
         shifted = tf.pad(prompt, [[0, 0], [1, 0]])  # [B, P + 1]
         first = tf.tile(shifted[:, -1:], [1, beams])
@@ -107,7 +108,8 @@ def _uncached(
         if prompt is not None:
             ids = tf.concat([prompt, ids], axis=1)
             position += tf.shape(prompt)[1]
-        if not model.decoder_is_causal:  # it would see the empty positions after the prefix
+        # Otherwise the model would read the empty positions after the prefix.
+        if not model.decoder_is_causal:
             ids = ids[:, : position + 1]
         decoded = model.decode({"targets": ids}, inputs._replace(memory=memory))
         logits = model.logits(decoded.output[:, position : position + 1])
@@ -119,10 +121,11 @@ def _uncached(
 def _recurrent(
     model: RecurrentModel, memory: Any, prompt: tf.Tensor | None, batch_size: Any, beams: int
 ) -> tuple[Callable[..., Any], Any]:
-    """Return a function that decodes one position from the last state, and the first state."""
+    """Return a function that decodes one position from a state, and the first state."""
     memory = _map_tensors(lambda part: tf.repeat(part, beams, axis=0), memory)
     state = model.start(memory, batch_size * beams)
-    first = tf.zeros([batch_size, beams], tf.int32)  # the decoder's input at the first position
+    # The input of the decoder at the first position.
+    first = tf.zeros([batch_size, beams], tf.int32)
     if prompt is not None:
         shifted = tf.pad(tf.repeat(prompt, beams, axis=0), [[0, 0], [1, 0]])  # [B · K, P + 1]
         state = model.read_all(shifted[:, :-1], state)

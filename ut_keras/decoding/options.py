@@ -1,8 +1,8 @@
-"""The options of a search in one table. This module does not import TensorFlow.
+"""Defines the options of a search in one table. This module does not import TensorFlow.
 
-The table defines the arguments of `generate`, their checks, the inputs of the graph of a search,
-and the decode hparams. A public function makes `Options` of its arguments once, with
-`from_keywords`. All functions inside pass this object on.
+The table defines the arguments of `generate`, the checks of these arguments, the inputs of the
+search graph, and the decode hparams. A public function converts its arguments to `Options` once,
+with `from_keywords`. Internal functions pass on this object.
 """
 
 import dataclasses
@@ -16,12 +16,12 @@ from ut_keras.hparam_schema import limits
 
 
 class Spec(NamedTuple):
-    """The limits of an option, its dtype in a graph and its decode hparam."""
+    """The limits of an option, its dtype in a graph, and its decode hparam."""
 
     least: float | None
     most: float | None
-    dtype: str  # dtype of its input in the graph; "": each value requires a graph of its own
-    hparam: str  # name of its decode hparam; "": it has none
+    dtype: str  # dtype of the graph's input for the option; "": each value needs another graph
+    hparam: str  # name of the decode hparam; "": the option has none
     hparam_default: Any
 
 
@@ -42,33 +42,34 @@ class Options:
         alpha: float. Exponent of the length penalty ((5 + length) / 6)^alpha of beam search.
         decode_length: int. Maximum output length beyond the length of the source; for a language
             model, beyond the length of the prompt.
-        per_example_length: bool. True: the length of a source is that of the example, up to its
-            last id. False, as in T2T: it is that of the padded batch.
+        per_example_length: bool. Whether the length of a source is counted up to its last id.
+            False, as in T2T: the padded length of the batch is used for every source.
         min_length: int. Minimum number of tokens before EOS. EOS comes earlier only if the forced
             prefix contains it or if no other token is allowed.
         eos_penalty: float. Subtracted from the log probability of EOS, except where EOS is forced.
             It is part of the scores of beam search, but not of those of greedy search.
-        no_repeat_ngram_size: int n. No sequence of n tokens occurs twice in an output. 0: no limit.
-        num_steps: int. Number of steps in depth, see `Transformer.with_steps`. None: as in
-            training.
-        exit_threshold: float. A position halts when the value of its halting rule exceeds this.
-            None: 1 - epsilon, as in training. A lower value halts sooner, a higher value later.
-        temperature: float. Above 0, tokens are sampled, after division of the log probabilities by
-            the temperature. 0: greedy search or beam search.
-        top_k: int. Sample only from the k most likely tokens. 0: from all.
+        no_repeat_ngram_size: int n. An output contains each sequence of n tokens at most once. 0:
+            no limit.
+        num_steps: int. Number of steps in depth, see `Transformer.with_steps`. None: the number of
+            steps in training.
+        exit_threshold: float. A position halts when its halting rule's value exceeds this number.
+            A lower number halts sooner, a higher number later. None: 1 - epsilon, as in training.
+        temperature: float. If positive, tokens are sampled after the log probabilities are divided
+            by the temperature. 0: greedy search or beam search.
+        top_k: int. Sample only from the k most likely tokens. 0: sample from all tokens.
         top_p: float in (0, 1]. Sample only from the smallest set of most likely tokens with at
             least this probability (Holtzman et al. 2020).
-        seed: int, or in a traced function a scalar tensor. Seed of the sampling. None: each call
+        seed: int, or a scalar tensor in a traced function. Seed of the sampling. None: each call
             samples differently.
         forced_prefix: int [B, P], 0-padded on the right. Outputs begin with it. It overrides the
             other options, and its tokens are part of the score.
-        cache: bool. Whether to cache earlier positions. False: recompute the complete prefix for
-            every token.
-        return_steps: bool. Whether to return the number of steps of each position. This takes one
-            more forward pass over the output.
+        cache: bool. Whether to cache earlier positions. False: the complete prefix is recomputed
+            for every token.
+        return_steps: bool. Whether to return the number of steps of each position. This requires
+            one more forward pass over the output.
     """
 
-    # Decode hparams have T2T's names and defaults. T2T has no `per_example_length`.
+    # The decode hparams use T2T's names and defaults. T2T has no `per_example_length`.
     beam_size: int = _option(1, 1, hparam="beam_size", hparam_default=4)
     alpha: float = _option(0.6, 0, limits.MOST_ALPHA, "float32", "alpha")
     decode_length: int = _option(50, 0, limits.MOST_POSITIONS, "int32", "extra_length", 100)
@@ -88,7 +89,7 @@ class Options:
 
     @property
     def depth(self) -> dict[str, Any]:
-        """The options of any forward pass, with or without a search."""
+        """The options of any forward pass, including those without a search."""
         return {"num_steps": self.num_steps, "exit_threshold": self.exit_threshold}
 
     def of_batch(self, number: int) -> "Options":
@@ -102,7 +103,7 @@ class Options:
         return dataclasses.replace(self, seed=(int(self.seed) + number) % 2**31)
 
     def __post_init__(self) -> None:
-        # NumPy scalars become Python numbers, because TensorFlow would keep their NumPy dtypes.
+        # NumPy scalars are converted to Python numbers, because TensorFlow would keep NumPy dtypes.
         for name in (*SPECS, *_BOOLS):
             value = getattr(self, name)
             if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
@@ -118,7 +119,7 @@ class Options:
             raise ValueError(problem)
 
     def _expected(self, name):
-        """Return what an option must be, or None if it is valid."""
+        """Return a text that says which values an option may have, or None if it is valid."""
         value = getattr(self, name)
         if name in _BOOLS:
             return None if isinstance(value, bool) else "True or False"
@@ -133,7 +134,7 @@ class Options:
         return limits.unmet_limit(int(value), spec.least, spec.most)
 
     def conflict(self, names: dict[str, str]) -> str | None:
-        """Return an error message if valid options contradict each other, or None.
+        """Return an error message if valid options contradict each other, and None otherwise.
 
         Args:
             names: dict from the name of each option to its name in the message.
@@ -166,26 +167,26 @@ SPECS = {
 }
 _FLOATS = [field.name for field in dataclasses.fields(Options) if "float" in str(field.type)]
 _BOOLS = [field.name for field in dataclasses.fields(Options) if "bool" in str(field.type)]
-# Numbers that are inputs of the graph -> their dtypes.
+# Dict from each numeric option that is an input of the graph to the dtype of the input.
 NUMBERS = {name: spec.dtype for name, spec in SPECS.items() if spec.dtype}
 
 
 _NAMES = tuple(field.name for field in dataclasses.fields(Options))
 
-# Old name -> new name. Old names work for one version.
+# Dict from old to new names. Old names still work for one version.
 _RENAMED = {"own_room": "per_example_length"}
 
 
 def from_keywords(options: Mapping[str, Any], **defaults: Any) -> Options:
-    """Return the checked `Options` of the keyword arguments of a public function.
+    """Return the checked `Options` for the keyword arguments of a public function.
 
     Args:
-        options: dict from the name of an option to its value. Old names work, as in
+        options: dict from the name of an option to its value. Old names are allowed, as in
             `current_names`.
-        defaults: options that differ from the defaults of `Options`, where `options` lacks them.
+        defaults: default values that replace those of `Options`.
 
     Raises:
-        TypeError: if there is no such option.
+        TypeError: if the name of an option is unknown.
         ValueError: if an option has the wrong type or is out of range.
         UsageError: if an option is given by its old and its new name.
     """
@@ -197,16 +198,16 @@ def from_keywords(options: Mapping[str, Any], **defaults: Any) -> Options:
 def current_names(
     options: Mapping[str, Any], are_hparams: bool = False, stacklevel: int = 3
 ) -> dict[str, Any]:
-    """Return options by their current names; an old name works, with a DeprecationWarning.
+    """Return options under their new names, with a DeprecationWarning for each old name.
 
     Args:
         options: dict from name to value.
-        are_hparams: bool. Whether the names are those of decode hparams, which the caller checks.
-        stacklevel: int, as in `warnings.warn`. By default, the warning points at the caller of the
-            function that calls this one.
+        are_hparams: bool. Whether the names are decode hparams, which the caller checks.
+        stacklevel: int, with the same meaning as in `warnings.warn`. By default, the warning points
+            at the caller of the function that calls `current_names`.
 
     Raises:
-        TypeError: if an argument is no option of a search.
+        TypeError: if the name of an option is unknown.
         UsageError: if an option is given by its old and its new name.
     """
     current = {}

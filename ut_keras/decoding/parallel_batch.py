@@ -1,4 +1,4 @@
-"""Computes the parts of a batch in parallel, each in its own thread.
+"""Computes the parts of a batch in parallel, each part in a separate thread.
 
 The operations of a search are so short that sharing one among several cores costs more than it
 saves. The examples of a batch are independent, so it is faster if each core runs its own loop over
@@ -19,9 +19,9 @@ def number_of_parts(batch_size: int) -> int:
     """Return the number of parts that can run in parallel, at most `batch_size`.
 
     This is the number of cores divided by the number of threads that one operation may use. With
-    TensorFlow's default settings an operation may use all cores, so there is one part. There is one
-    part per core after `tf.config.threading.set_intra_op_parallelism_threads(1)`, or with
-    TF_NUM_INTRAOP_THREADS=1 in the environment. On devices other than CPUs there is one part.
+    TensorFlow's default settings, one operation may use all cores, so there is one part. After
+    `tf.config.threading.set_intra_op_parallelism_threads(1)`, or with TF_NUM_INTRAOP_THREADS=1 in
+    the environment, there is one part per core. On devices other than CPUs there is one part.
     """
     if any(device.device_type != "CPU" for device in tf.config.list_logical_devices()):
         return 1
@@ -35,7 +35,7 @@ def number_of_parts(batch_size: int) -> int:
 
 
 def _from_environment(kind, default):
-    """Return a number of threads from the environment, parsed as TensorFlow does."""
+    """Return a number of threads from the environment, parsed in the same way as in TensorFlow."""
     text = os.environ.get(f"TF_NUM_{kind}_THREADS", "")
     return int(text) if text.isdecimal() and int(text) else default
 
@@ -45,12 +45,12 @@ def run(function: Any, rows: Any, *arguments: Any) -> list:
 
     Args:
         function: `tf.function` with an input signature.
-        rows: nest of tensors [B, ...], the first argument of the function.
-        arguments: its other arguments, the same for all parts.
+        rows: nest of tensors [B, ...], split into the first arguments of the calls.
+        arguments: the other arguments of the function, which are the same for all parts.
 
     Returns:
-        list with the result of each part, in the order of the batch. While a graph is traced, the
-        batch is a single part.
+        list with the result of each part, in the order of the batch. During the tracing of a graph,
+            the batch is a single part.
     """
     batch_size = tf.nest.flatten(rows)[0].shape[0]
     in_graph = not tf.executing_eagerly() or tf.config.functions_run_eagerly()
@@ -62,7 +62,7 @@ def run(function: Any, rows: Any, *arguments: Any) -> list:
         tf.nest.map_structure(lambda x, start=start, end=end: x[start:end], rows)
         for start, end in itertools.pairwise(ends)
     ]
-    # Trace here: within the scope of a distribution strategy, another thread would trace again.
+    # Trace in this thread: under a distribution strategy, each other thread would trace again.
     traced = function.get_concrete_function()
     with concurrent.futures.ThreadPoolExecutor(parts) as pool:
         return list(pool.map(lambda part: traced(part, *arguments), slices))

@@ -1,7 +1,7 @@
-"""The outputs of a model that predicts all positions at once. No search is needed.
+"""Computes the outputs of a model that predicts all positions at once, without a search.
 
-Given the source, the tokens at different positions are independent. So the most likely token at
-each position, up to the first EOS, is the most likely output.
+Given the source, the tokens at different positions are independent. So the most likely output
+consists of the most likely token at each position, up to the first EOS.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from ut_keras.decoding.options import Options
 from ut_keras.layers.basic import embedding
 from ut_keras.ops import compiled
 
-# Options that change a search.
+# Options that only a search can use.
 _OF_A_SEARCH = (
     *("beam_size", "min_length", "eos_penalty", "no_repeat_ngram_size", "temperature"),
     *("forced_prefix", "return_steps"),
@@ -70,13 +70,13 @@ def _compiled(model: DecodedModel) -> Callable[..., Any]:
 
 
 def _decode(model: DecodedModel, ids: tf.Tensor) -> Decoded:
-    """Return the `Decoded` of sources int32 [B, S], with one output each, of S positions."""
+    """Return the `Decoded` of sources int32 [B, S]: one output of S positions per source."""
     output = model.forward({"inputs": ids}, training=False)
     log_probs = tf.nn.log_softmax(output.logits)
     best = tf.argmax(log_probs, axis=-1, output_type=tf.int32)
     ended = tf.cumsum(tf.cast(best == EOS, tf.int32), axis=1, exclusive=True)
     written = ended == 0
-    if not model.why_source_padding_matters:  # then nothing is predicted at padding
+    if not model.why_source_padding_matters:  # in this case the model predicts nothing at padding
         written &= output.encoder_mask
     scores = tf.where(written, tf.reduce_max(log_probs, axis=-1), 0.0)
     best = tf.where(written, best, 0)

@@ -1,13 +1,13 @@
 """A decode cache that grows with the output, one block of positions at a time.
 
-Attention reads all columns of the cache, so the cache should have few: the columns of the positions
-written so far, and some free ones. When the cache is full, its columns are copied to a larger
-cache. With several beams, only columns from which a current beam descends are copied; the columns
-of dead beams are pruned. Most beams soon descend from the same beam: a search with four beams needs
+Attention reads all columns of the cache, so the cache should have few columns: those of the
+positions written so far, and some free ones. When the cache is full, its columns are copied to a
+larger cache. With several beams, a column is copied only if a current beam descends from it; the
+other columns are pruned. Most beams soon have a common ancestor. So a search with four beams needs
 about one and a half columns per position instead of four.
 
-Columns are not pruned, and keep the order of `layers.attention.cache`, in two cases: if a layer
-depends on the order of the columns (convolutions, relative positions), and if shapes must be
+In two cases, no column is pruned, and the columns have the order of `layers.attention.cache`: if a
+layer depends on the order of the columns (convolutions, relative positions), and if shapes must be
 static.
 """
 
@@ -21,16 +21,16 @@ from ut_keras.decoding.decoded_model import CacheOwner
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 
-COLUMNS, POSITIONS = 32, 8  # minimum size of a block
+COLUMNS, POSITIONS = 32, 8  # minimum number of columns and of positions in a block
 
 
 class Prefix(NamedTuple):
-    """The cached positions before the next one."""
+    """The cache of all positions before the next one."""
 
-    cache: tuple  # the decoder's cache, with C columns
+    cache: tuple  # the cache of the decoder, with C columns
     columns: tf.Tensor  # int32 scalar C
-    used: tf.Tensor  # int32 scalar: number of written columns, maximum over the examples
-    visible: Any  # bool [B, K, C]: whether a beam descends from a column; () without pruning
+    used: tf.Tensor  # int32 scalar: number of written columns, the maximum over the examples
+    visible: Any  # bool [B, K, C]: whether a beam descends from a column; without pruning ()
 
 
 @dataclasses.dataclass(eq=False)
@@ -40,11 +40,12 @@ class PrefixCache:
     decoder: CacheOwner
     batch_size: Any  # int32 scalar B
     beams: int  # K
-    prompt_length: Any  # int32 scalar or int: number of positions before the first generated token
-    # int32 scalar, the maximum number of generated tokens. If it is a Python int, which requires
-    # that there is no prompt, the cache has its full size from the start and all shapes are static.
+    prompt_length: Any  # number of positions before the first generated token: int32 scalar or int
+    # int32 scalar, the maximum number of generated tokens. If it is a Python int, the cache has its
+    # full size from the start and all shapes are static. This requires that there is no prompt.
     max_length: Any
-    inputs: StepInputs = PLAIN  # its num_steps and exit_threshold set the depth of a forward pass
+    # Num_steps and exit_threshold of `inputs` set the depth of a forward pass.
+    inputs: StepInputs = PLAIN
 
     def __post_init__(self) -> None:
         self.depth = (self.inputs.num_steps, self.inputs.exit_threshold)
@@ -54,7 +55,7 @@ class PrefixCache:
         )
 
     def start(self) -> Prefix:
-        """Return the empty `Prefix`, with columns for the prompt and one block."""
+        """Return the empty `Prefix`, with columns for the prompt and for one block."""
         columns = self.beams * self._block(0)
         columns += self.prompt_length * (1 if self.prunes_dead_beams else self.beams)
         visible = ()
@@ -64,7 +65,7 @@ class PrefixCache:
         return Prefix(cache, tf.convert_to_tensor(columns), tf.constant(0), visible)
 
     def prompt_window(self, prefix: Prefix) -> tuple[cache_lib.Window, Prefix]:
-        """Return the `Window` of the positions of a prompt, and the `Prefix` after them."""
+        """Return the `Window` of a prompt's positions, and the `Prefix` after the prompt."""
         size, positions = self._size(prefix.columns), tf.range(self.prompt_length)
         written = prefix._replace(
             used=self.prompt_length * (1 if self.prunes_dead_beams else self.beams)
@@ -80,7 +81,7 @@ class PrefixCache:
     def next_window(
         self, prefix: Prefix, query: beam_search.Query
     ) -> tuple[cache_lib.Window, Prefix]:
-        """Return the `Window` of the next position of all beams, and the `Prefix` after it."""
+        """Return the `Window` of all beams' next position, and the `Prefix` after it."""
         if self.prunes_dead_beams:
             parents = query.ancestors[:, :, tf.maximum(query.position - 1, 0)]
             prefix = prefix._replace(visible=tf.gather(prefix.visible, parents, batch_dims=1))
@@ -108,7 +109,7 @@ class PrefixCache:
         return cache_lib.window(columns, size, ancestors), prefix
 
     def _grow(self, prefix, position):
-        """Return the `Prefix` with free columns for another block, without dead beams."""
+        """Return the `Prefix` with free columns for another block, without pruned columns."""
         if self.prunes_dead_beams:
             alive = tf.reduce_any(prefix.visible, axis=1)  # [B, C]
             used = tf.reduce_max(tf.math.count_nonzero(alive, axis=1, dtype=tf.int32))
@@ -136,7 +137,7 @@ class PrefixCache:
     def _size(self, columns):
         """Return the `CacheSize` for a number of columns.
 
-        With pruning, a column does not belong to a fixed beam, so the size has one beam.
+        With pruning, a column may serve several beams, so the size is that of a single beam.
         """
         if not self.grows:
             return cache_lib.CacheSize(self.batch_size, self.beams, self.max_length, *self.depth)

@@ -1,4 +1,4 @@
-"""Log probabilities of given targets, and the number of steps of each position."""
+"""Computes log probabilities of given targets, and the number of steps of each position."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -42,20 +42,21 @@ def steps(
 ) -> tuple[tf.Tensor | None, tf.Tensor | None]:
     """Return the number of steps that a pondering model took at each position.
 
-    One forward pass over the complete output computes them. They are exactly those of the search if
-    the model can be cached, because a cached step equals that of a full forward pass. If
-    `why_not_cached` gives a reason, the steps of the search itself may have differed.
+    One forward pass over the complete output computes the steps. If the model can be cached, the
+    steps equal those of the search, because decoding one position with a cache gives the same
+    result as a full forward pass. If `why_not_cached` gives a reason, the steps of the search may
+    have been different.
 
     Args:
-        model: as for `score`.
-        source_features: {"inputs": int32 [B, S]}, for sentences [B, S, words]; for a language model
-            {"prompt": int32 [B, P]}.
+        model: a `DecodedModel`.
+        source_features: {"inputs": int32 [B, S] or [B, sentences, words]}, or {"prompt": int32
+            [B, P]} for a language model.
         target_ids: int32 [B, K, T].
         options: the `Options` of the search that generated `target_ids`.
 
     Returns:
-        (source steps float32 [B, S], target steps float32 [B, K, T]), 0 at padding; None for a side
-        that does not ponder.
+        (source steps float32 [B, S], target steps float32 [B, K, T]), 0 at padding. The entry is
+            None if the encoder or the decoder does not ponder.
     """
     (source,) = source_features.values()
     shape = tf.shape(target_ids)
@@ -104,9 +105,9 @@ def _compiled(
     num_steps: int | None,
     exit_threshold: float | None,
 ) -> Callable[..., Any]:
-    """Compile a function of the model's output and features, for all batch sizes and lengths."""
+    """Compile a function of the model's output and features for all batch sizes and lengths."""
     kept = traces.of(model)
-    # Sentences have a fixed number of words, which their embedding requires.
+    # The embedding requires the number of words in a sentence, which is fixed.
     shapes = {
         name: (None, None, *ids.shape[2:])[: ids.shape.rank] for name, ids in features.items()
     }

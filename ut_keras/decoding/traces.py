@@ -1,7 +1,7 @@
-"""The compiled functions of a model.
+"""Keeps the compiled functions of a model.
 
-The model keeps them, because they hold the model: in a table of this module, they would never be
-freed. They are written to its `__dict__`, so Keras does not track them.
+The compiled functions refer to the model. A table in this module would therefore never free the
+model. So the functions are stored in the `__dict__` of the model, where Keras does not track them.
 """
 
 import contextlib
@@ -14,16 +14,17 @@ _NAME = "_decoding_traces"
 
 
 def of(model: DecodedModel) -> dict[Any, Callable[..., Any]]:
-    """Return the dict in which a model keeps its compiled functions."""
+    """Return the dict that holds a model's compiled functions."""
     traces: dict[Any, Callable[..., Any]] = vars(model).setdefault(_NAME, {})
     return traces
 
 
 @contextlib.contextmanager
 def fresh(model: DecodedModel) -> Iterator[None]:
-    """Context without a model's compiled functions.
+    """Context in which a model has no compiled functions.
 
-    An export traces the model anew, because compiled functions contain custom gradients.
+    Compiled functions contain custom gradients. To avoid these, an export traces the model again in
+    this context.
     """
     kept = vars(model).pop(_NAME, None)
     try:
