@@ -1,1 +1,1 @@
-"""From TFRecord files to batches, in an order that a stopped run can resume."""
+"""Reads TFRecord files as batches, in an order that a stopped run can resume."""

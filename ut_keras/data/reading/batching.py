@@ -1,4 +1,4 @@
-"""T2T's batching scheme: how many examples of which length form a batch.
+"""T2T's batching scheme: the number of examples in a batch, by the length of the examples.
 
 Examples are sorted into buckets by length. All examples of a batch come from one bucket, and the
 batch holds about `batch_size` tokens, including padding:
@@ -13,7 +13,7 @@ This module does not import TensorFlow.
 from typing import NamedTuple
 
 # T2T rounds every batch size down to a divisor of one of these numbers, because an early version of
-# tf.data required this. ut_keras also rounds, because T2T's hparams were chosen for these sizes.
+# tf.data required this. T2T's hparams were chosen for the rounded sizes, so ut_keras also rounds.
 _HIGHLY_COMPOSITE = (
     1, 2, 4, 6, 12, 24, 36, 48, 60, 120, 180, 240, 360, 720, 840, 1260, 1680, 2520, 5040, 7560,
     10080, 15120, 20160, 25200, 27720, 45360, 50400, 55440, 83160, 110880, 166320, 221760, 277200,
@@ -26,8 +26,8 @@ _HIGHLY_COMPOSITE = (
 class BatchingScheme(NamedTuple):
     """Buckets by length: bucket i has boundaries[i-1] <= length < boundaries[i]."""
 
-    boundaries: list  # of int, increasing; the last bucket has no upper bound
-    batch_sizes: list  # of int, one more than boundaries: examples in a batch of each bucket
+    boundaries: list  # list of int, increasing; the last bucket has no upper bound
+    batch_sizes: list  # list of int: the number of examples in a batch of each bucket
 
 
 def batching_scheme(
@@ -62,10 +62,10 @@ def bucket_boundaries(first: int, stop: int, step: float) -> list[int]:
 def extended(
     scheme: BatchingScheme, batch_size: int, max_length: int, longest: int
 ) -> BatchingScheme:
-    """Return a scheme with more buckets, for lengths from `max_length` to `longest`.
+    """Return a scheme with more buckets, for lengths between `max_length` and `longest`.
 
-    These buckets are needed if examples longer than `max_length` are not skipped. T2T puts all of
-    them into its last bucket, where a batch can hold many times `batch_size` tokens.
+    Examples longer than `max_length` need these buckets, unless such examples are skipped. T2T puts
+    all of them into its last bucket, where a batch can hold many times `batch_size` tokens.
     """
     extra = [*bucket_boundaries(max_length + 1, longest + 1, 1.5), longest + 1]
     sizes = [max(1, batch_size // (length - 1)) for length in extra[1:]] + [1]

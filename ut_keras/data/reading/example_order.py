@@ -1,13 +1,13 @@
-"""Which examples form which batch of an epoch, computed only from their lengths.
+"""Computes the batches of an epoch only from the lengths of the examples.
 
     order = ExampleOrder(lengths, scheme.boundaries, scheme.batch_sizes)
     epoch = order.epoch(seed=[5, 0])
     epoch.examples(k)      the numbers of the examples of batch k, for any k
 
-An epoch is a pure function of its seed and, if the shares of a mixture change, of its number. The
-examples are shuffled and sorted into buckets by length. Each bucket is cut into batches, and the
-batches are shuffled. So a stopped run can resume in the middle of an epoch without reading the
-earlier batches again.
+An epoch is a pure function of its seed. If the shares of a mixture change, it also depends on the
+number of the epoch. The examples are shuffled and sorted into buckets by length. Each bucket is cut
+into batches, and the batches are shuffled. So a stopped run can resume in the middle of an epoch
+without reading the earlier batches again.
 
 This module does not import TensorFlow.
 """
@@ -22,14 +22,15 @@ import numpy as np
 
 from ut_keras.errors import DataError
 
-_NUM_INTERVALS = 1000  # intervals of an epoch; the shares of a mixture are constant within each
+# Number of intervals of an epoch in which the shares of a mixture are constant.
+_NUM_INTERVALS = 1000
 
 
 class Epoch(NamedTuple):
     """The batches of one pass over the data."""
 
-    order: np.ndarray  # numbers of examples; the examples of a batch are adjacent
-    starts: np.ndarray  # the position in `order` at which each batch starts
+    order: np.ndarray  # the numbers of the examples; the examples of a batch are adjacent
+    starts: np.ndarray  # the index in `order` at which each batch starts
     stops: np.ndarray
     buckets: np.ndarray  # the bucket of each batch
 
@@ -49,8 +50,7 @@ class ExampleOrder:
         boundaries, batch_sizes: as in `BatchingScheme`.
         shortest, longest: int. Examples with other lengths are skipped.
         shuffle_batches: bool. If True, the batches of an epoch are shuffled. If False, a batch
-            comes as soon as the shuffled examples have filled it, and batches that are not full
-            come last.
+            comes as soon as the shuffled examples have filled it. Incomplete batches come last.
 
     Attributes:
         num_batches: int, the number of batches of every epoch.
@@ -81,16 +81,16 @@ class ExampleOrder:
 
     @property
     def lengths(self) -> np.ndarray:
-        """The lengths of the examples, int array [n], without those that are skipped."""
+        """The lengths of the examples that are not skipped, int array [n]."""
         return self._lengths[self._examples]
 
     def up_to(self, longest: int) -> Self:
         """Return the order of the examples whose length is at most `longest`.
 
-        The buckets and their batch sizes do not change.
+        The buckets and their batch sizes remain the same.
 
         Raises:
-            DataError: if this is the order of a mixture, whose shares would change.
+            DataError: for a `MixedOrder`, because the shares of its groups would change.
         """
         kept = self.lengths <= longest
         shorter = copy.copy(self)
@@ -103,10 +103,10 @@ class ExampleOrder:
         return len(self._examples)
 
     def fingerprint(self, seeds: Iterable[Any]) -> int:
-        """Return an int in [1, 2^62] that identifies the epochs of some seeds.
+        """Return an int in [1, 2^62] that identifies the epochs of given seeds.
 
         Args:
-            seeds: list of seeds, as `epoch` takes them.
+            seeds: list of seeds in the format of `epoch`.
         """
         digest = hashlib.sha256(repr((self._shuffle_batches, seeds)).encode())
         for array in (self._examples, self._buckets, self._sizes):
@@ -118,10 +118,10 @@ class ExampleOrder:
 
         Args:
             seed: list of ints in [0, 2^32). None: the examples are not shuffled.
-            number: int. The number of the epoch, for mixtures whose shares change.
+            number: int. The number of the epoch, which only affects mixtures whose shares change.
         """
-        # RandomState samples the same numbers in every version of numpy; the newer generators may
-        # not.
+        # RandomState samples the same numbers in every version of numpy. The newer generators do
+        # not guarantee this.
         random = np.random.RandomState(seed)
         shuffled = self._in_order() if seed is None else self._shuffled(random, number)
         buckets = self._buckets[shuffled]
@@ -133,7 +133,7 @@ class ExampleOrder:
             is_full = stops - starts == self._sizes[batch_buckets]
             filled_at = np.where(is_full, by_bucket[stops - 1], len(shuffled))
             turn = np.argsort(filled_at, kind="stable")
-        # A mixture whose shares change may have another number of batches in this epoch.
+        # If the shares of a mixture change, the number of batches may differ in this epoch.
         turn = np.resize(turn, self.num_batches)
         return Epoch(
             self._examples[shuffled[by_bucket]], starts[turn], stops[turn], batch_buckets[turn]
@@ -147,11 +147,11 @@ class ExampleOrder:
         return random.permutation(len(self._examples))
 
     def _has_constant_shares(self, number):
-        """Return whether the batches of an epoch may be shuffled across the epoch."""
+        """Return whether the batches of the complete epoch may be shuffled together."""
         return True
 
     def _cut(self, buckets):
-        """Return (starts, stops, buckets) of the batches of examples sorted by bucket."""
+        """Return (starts, stops, buckets) of the batches, for examples sorted by bucket."""
         counts = np.bincount(buckets, minlength=len(self._sizes))
         bucket_stops = np.cumsum(counts)
         cut = [
@@ -168,9 +168,10 @@ class Mixture(NamedTuple):
     """The share of each group of examples in the training data.
 
     Fields:
-        shares: list of float whose sum is 1, one share per group.
-        first: list of float. The shares at the first example; empty if the shares never change.
-        until: float. The number of examples after which `shares` hold.
+        shares: list of float with the sum 1: one share per group.
+        first: list of float. The shares at the first example. It is empty if the shares are
+            constant.
+        until: float. The number of examples after which the shares are `shares`.
         is_sudden: bool. If True, the shares change from `first` to `shares` at once, after `until`
             examples. If False, they approach `shares` as in T2T's `inverse_exp_decay`.
     """
@@ -181,10 +182,10 @@ class Mixture(NamedTuple):
     is_sudden: bool = True
 
     def at(self, examples: np.ndarray) -> np.ndarray:
-        """Return the shares after some numbers of examples.
+        """Return the shares after given numbers of examples.
 
         Args:
-            examples: array [n], numbers of examples.
+            examples: array [n], the numbers of examples.
 
         Returns:
             float [n, groups].
@@ -200,22 +201,23 @@ class Mixture(NamedTuple):
 class MixedOrder(ExampleOrder):
     """The order of the examples in epochs in which each group has a given share.
 
-    An epoch has about as many examples as the data. From a group with a small share it has some
-    examples, different ones in each epoch. From a group with a large share it has every example
-    several times. A group contributes the same fraction of each of its buckets.
+    An epoch has about as many examples as the data. If the share of a group is small, an epoch has
+    only some of the group's examples, and each epoch has different ones. If the share is large, an
+    epoch has every example of the group several times. The same fraction of a group is used in all
+    its buckets.
 
-    If the shares change within an epoch, the position of each example is sampled according to the
-    shares, and a batch comes as soon as it is full. All epochs have as many batches as the first
-    one: the last batches are skipped, or the first ones are repeated. If nothing is shuffled, the
-    groups take turns.
+    If the shares change within an epoch, the group at each position is sampled according to the
+    current shares, and a batch comes as soon as it is full. All epochs have as many batches as the
+    first one. For this, the last batches are skipped or the first ones are repeated. Without
+    shuffling, the groups take turns.
 
     Args:
         groups: int array [n], the group of every example.
-        mixture: `Mixture`. None: every example comes once.
-        arguments, named: the arguments of `ExampleOrder`.
+        mixture: `Mixture`. None: an epoch has every example once.
+        arguments: the keyword arguments of `ExampleOrder`.
 
     Raises:
-        DataError: if a group has a share but no examples.
+        DataError: if a group without examples has a share.
     """
 
     def __init__(
@@ -253,11 +255,13 @@ class MixedOrder(ExampleOrder):
         return len(self._shares_over_epoch(number)) == 1
 
     def _counts(self, number):
-        """Return how many examples each combination of group and bucket has in an epoch."""
+        """Return the number of examples in an epoch for each combination of group and bucket."""
         shares = self._shares_over_epoch(number).mean(axis=0)
         sizes = np.bincount(self._groups, minlength=len(shares))
-        times = len(self._groups) * shares / np.maximum(sizes, 1)  # how often each example comes
-        # Rounded up. Otherwise a few examples of a group with a small share would never come.
+        # Number of times that each example comes.
+        times = len(self._groups) * shares / np.maximum(sizes, 1)
+        # The counts are rounded up, because otherwise a few examples of a group with a small share
+        # would never be used.
         return [
             math.ceil(len(members) * times[self._groups[members[0]]] - 1e-6)
             for members in self._members

@@ -1,14 +1,14 @@
-"""Read batches in the order of an `ExampleOrder` as a `tf.data.Dataset`.
+"""Reads batches in the order of an `ExampleOrder` as a `tf.data.Dataset`.
 
     batches = IndexedBatches(index, order, seed_of=lambda number: [5, number], parse=parse)
     batches.one_pass()                        one epoch; each repetition reads the next epoch
     batches.batches_from(number=3, first=7)   endless, from batch 7 of epoch 3
 
-Epoch n has the order of the n-th seed. So every epoch has another order, and another process gets
-the same orders. Reading can begin with any batch, and no earlier batch is read. Each of several
-workers reads only its own slices of a batch: see `WorkerSlices`.
+The n-th seed determines the order of epoch n. So every epoch has a different order, and another
+process computes the same orders. Reading can begin with any batch, without reading earlier batches.
+If there are several workers, each worker reads only its slices of a batch: see `WorkerSlices`.
 
-TensorFlow takes half a second to begin an epoch, which is longer than many small epochs last. So a
+TensorFlow needs half a second to begin an epoch. Many small epochs take less time than this. So a
 training run reads `batches_from`, and the function that reads a batch is traced once for all
 datasets.
 """
@@ -30,16 +30,18 @@ if TYPE_CHECKING:
     from ut_keras.data.reading.example_order import ExampleOrder
     from ut_keras.data.reading.record_index import RecordIndex
 
-_ENDLESS = 2**48  # batches; multiplied by the replicas of a worker, it must fit into 64 bits
+# Number of batches; its product with the replicas of a worker must fit into 64 bits.
+_ENDLESS = 2**48
 
 
 def weak_call(method: Any) -> Callable[..., Any]:
     """Return a function that calls a bound method through a weak reference.
 
-    It is for `tf.numpy_function`. TensorFlow keeps the Python function of an operation as long as
-    the outermost graph exists, often until the process ends. This would also keep every object that
-    the function refers to. The code that makes the operation must keep the object alive. A
-    `tf.data.Dataset` keeps the objects to which its functions refer.
+    This function is for `tf.numpy_function`. TensorFlow keeps the Python function of an operation
+    as long as the outermost graph exists, often until the process ends. Every object to which the
+    function refers would exist as long. With the weak reference, the code that makes the operation
+    must keep the bound object alive. A `tf.data.Dataset` keeps the objects to which its functions
+    refer.
     """
     reference: Any = weakref.WeakMethod(method)
 
@@ -47,15 +49,15 @@ def weak_call(method: Any) -> Callable[..., Any]:
 
 
 class WorkerSlices(NamedTuple):
-    """The slices of a batch that one worker reads, one for each of its replicas.
+    """The slices of a batch that one worker reads, one slice for each of its replicas.
 
-    A batch is cut into as many slices as there are replicas. The last slices may have fewer
+    The number of slices of a batch is the number of all replicas. The last slices may have fewer
     examples or none. The workers take slices in turn, in the order that `tf.distribute` uses.
     """
 
     worker: int = 0  # the index of this worker
     workers: int = 1  # the number of workers
-    replicas: int = 1  # the replicas of each worker
+    replicas: int = 1  # the number of replicas of each worker
 
     def slot(self, replica: int) -> tuple[int, int]:
         """Return (index of the slice for a replica, number of slices of a batch)."""
@@ -63,27 +65,27 @@ class WorkerSlices(NamedTuple):
 
 
 class NoDatasetError(DataError, AttributeError):
-    """`IndexedBatches` does not have a method that `tf.data.Dataset` has."""
+    """An error for a method of `tf.data.Dataset` that `IndexedBatches` does not have."""
 
 
 @dataclasses.dataclass(eq=False)
 class IndexedBatches:
-    """The batches of all epochs, and the datasets that read a part of them.
+    """The batches of all epochs, and functions that return datasets of these batches.
 
-    This is not a `tf.data.Dataset`, because the methods of a dataset, such as `map`, return plain
-    datasets. A plain dataset cannot begin at a later batch, continue with the next epochs, or give
-    each worker its slices.
+    This class is not a `tf.data.Dataset`, because the methods of a dataset, such as `map`, return
+    plain datasets. A plain dataset cannot begin at a later batch, continue with the next epochs, or
+    give each worker its slices.
     """
 
-    index: "RecordIndex"  # holds the length of every feature of every example
-    order: "ExampleOrder"  # the order of its examples; not empty
-    # Function from the number of an epoch to its seed, as `ExampleOrder.epoch` takes it.
+    index: "RecordIndex"  # an index that holds the length of every feature of every example
+    order: "ExampleOrder"  # the order of the examples in `index`; it must have examples
+    # Function from the number of an epoch to a seed in the format of `ExampleOrder.epoch`.
     seed_of: Callable[[int], list[int] | None]
-    # int array [buckets], or None. The number of examples in the batches of each bucket. Smaller
-    # batches are filled up to this number with repeated examples of the batch.
+    # int array [buckets], or None. The number of examples in the batches of each bucket. A smaller
+    # batch is filled up to this number: some of its examples are repeated.
     fill_to: Sequence[int] | None
-    # Function that returns what the datasets yield: a nest of tensors with one entry per record.
-    # Arguments:
+    # Function that returns the elements of the datasets: a nest of tensors with one entry per
+    # record. Its arguments are:
     # - the file of each record, string [n]
     # - the records, string [n]
     # - the lengths of their features according to the index, int32 [n, features]
@@ -93,10 +95,10 @@ class IndexedBatches:
 
     def __post_init__(self) -> None:
         order, seed_of = self.order, self.seed_of
-        self.num_batches = order.num_batches  # of an epoch
+        self.num_batches = order.num_batches  # the number of batches of an epoch
         self._names = tf.constant(self.index.files)
         self._planning = threading.Lock()
-        # Two epochs may be in use at once: the end of one and the start of the next.
+        # Two epochs may be in use at the same time: one that ends and one that starts.
         self._epoch = functools.lru_cache(maxsize=2)(lambda n: order.epoch(seed_of(n), n))
         vector, scalar = tf.TensorSpec([None], tf.int64), tf.TensorSpec([], tf.int64)
         self._rows_of = tf.function(
@@ -112,7 +114,7 @@ class IndexedBatches:
         """Return the batches of the examples whose length is at most `longest`.
 
         Raises:
-            DataError: as `ExampleOrder.up_to`.
+            DataError: in the same cases as `ExampleOrder.up_to`.
         """
         return dataclasses.replace(self, order=self.order.up_to(longest))
 
@@ -125,11 +127,11 @@ class IndexedBatches:
             )
         raise AttributeError(name)
 
-    # The reading functions do not need AutoGraph, which takes a fifth of the time to make a
-    # dataset.
+    # The reading functions do not use AutoGraph, which would need a fifth of the time that it takes
+    # to make a dataset.
     @tf.autograph.experimental.do_not_convert
     def one_pass(self) -> tf.data.Dataset:
-        """Return a dataset of one epoch; each iteration gives the next epoch.
+        """Return a dataset of one epoch. Each iteration over the dataset gives the next epoch.
 
         The dataset knows its number of batches, so `fit` knows where an epoch ends.
         """
@@ -154,9 +156,9 @@ class IndexedBatches:
 
         Args:
             number: int, the number of the epoch.
-            first: int, the first batch to read in it.
-            part: `WorkerSlices`. If given, the dataset yields the slices of the worker, one after
-                the other, for each batch. Optional.
+            first: int, the first batch of this epoch to read.
+            part: `WorkerSlices`. If given, the dataset yields, for each batch, the slices of the
+                worker one after the other. Optional.
         """
         part = part or WorkerSlices()
         start = number * self.num_batches + min(first, self.num_batches)
@@ -181,12 +183,12 @@ class IndexedBatches:
     def _plan(self, batch):
         """Return (numbers of the examples, bucket) of a batch, counted over all epochs."""
         number, batch = divmod(int(batch), self.num_batches)
-        with self._planning:  # otherwise several threads would shuffle the same epoch
+        with self._planning:  # without the lock, several threads would shuffle the same epoch
             epoch = self._epoch(number)
         return epoch.examples(batch).astype(np.int64), np.int64(epoch.buckets[batch])
 
     def _read_rows(self, numbers, bucket, slot, slots):
-        """Return one slice of a batch: the nest that `parse` makes from its records."""
+        """Return one slice of a batch: the nest that `parse` returns for its records."""
         types = [tf.int64, tf.string, tf.int32, tf.int32, tf.int64]
         num_features = self.index.lengths.shape[1]
         shapes = [[None], [None], [None, num_features], [num_features], []]
@@ -203,7 +205,8 @@ class IndexedBatches:
         longest = self.index.lengths[numbers].max(axis=0)
         size = -(-len(numbers) // slots)
         mine = numbers[slot * size : (slot + 1) * size]
-        # `parse` needs at least one record. For an empty slice one record is read and then removed.
+        # `parse` needs at least one record. So for an empty slice, one record is read, and removed
+        # after `parse`.
         numbers = mine if len(mine) else numbers[:1]
         files, records = self.index.read(numbers)
         lengths = self.index.lengths[numbers]

@@ -1,6 +1,6 @@
-"""A report on the files of a split: records, lengths and use of the vocabulary.
+"""Reports the number of records, their lengths and the used vocabulary for files of a split.
 
-Example of a call and its output:
+A call and its output:
 
 print(inspection.report(files, specs, encoders, num_shown=2))
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from ut_keras.data.features import FeatureSpec
     from ut_keras.text.text_encoder_base import TextEncoder
 
-_BATCH_SIZE = 1024  # records
+_BATCH_SIZE = 1024  # number of records in a batch
 _NO_TEXT = (text_encoder.PAD, text_encoder.EOS)
 _MAX_IDS_SHOWN = 40
-_MAX_TEXT_SHOWN = 400  # characters
+_MAX_TEXT_SHOWN = 400  # maximum number of characters of a text in the report
 
 
 def report(
@@ -47,7 +47,7 @@ def report(
         record_specs: dict from the name of a feature of the records to its `FeatureSpec`.
         encoders: dict from the name of a feature to its `TextEncoder`. Features without an encoder
             are shown without text.
-        preprocess: as for `input_pipeline.make_batches`.
+        preprocess: the same as for `input_pipeline.make_batches`.
         max_length: int. Training skips longer examples.
         training: bool. Whether the split is used for training.
         num_shown: int. The number of records to show.
@@ -89,7 +89,7 @@ def report(
 
 @tf.autograph.experimental.do_not_convert
 def _batches(files, specs, preprocess):
-    """Return a dataset of batches: dicts from feature name to the ids that the model reads."""
+    """Return a dataset of batches: dicts from feature name to the ids for the model."""
 
     def to_features(file, records):
         files = tf.fill(tf.shape(records)[:1], file)
@@ -104,7 +104,7 @@ def _batches(files, specs, preprocess):
 
 
 def _shown(batch, encoders, first, count):
-    """Return lines that show the first `count` examples of a batch."""
+    """Return the lines that show the first `count` examples of a batch."""
     width = max(map(len, batch))
     rows = [value[:count] for value in batch.values()]
     lines = []
@@ -128,7 +128,7 @@ def _text(encoder, ids):
     if len(ids) == 1:
         return encoder.decode(ids)
     ids = np.array(ids)
-    # Every part except the first one begins with EOS.
+    # Every part except the first one begins with an EOS.
     parts = np.split(ids, np.flatnonzero(ids == text_encoder.EOS))
     texts = [encoder.decode([i for i in part.tolist() if i not in _NO_TEXT]) for part in parts]
     return " | ".join(texts if texts[-1] else texts[:-1])

@@ -1,4 +1,4 @@
-"""Packing: several short examples in one row, so that a batch has little padding.
+"""Packs several short examples into one row, so that a batch has little padding.
 
     pack([{"inputs": [8, 7, 1], "targets": [4, 1]}, {"inputs": [2, 3, 4, 1], "targets": [5, 6, 1]}])
 
@@ -6,8 +6,9 @@
     inputs_segmentation  [1, 1, 1, 2, 2, 2, 2]        targets_segmentation  [1, 1, 2, 2, 2]
     inputs_position      [0, 1, 2, 0, 1, 2, 3]        targets_position      [0, 1, 0, 1, 2]
 
-The segmentation, counted from 1, separates the examples in attention. Rows and ids are the same as
-in T2T (`generator_utils.pack_examples` without spacing, which all of T2T's problems use).
+The segmentation numbers the examples of a row from 1. Attention uses these numbers to separate the
+examples. The rows and the ids are the same as in T2T (`generator_utils.pack_examples` without
+spacing, which all of T2T's problems use).
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,15 +25,17 @@ def pack(
 
     Args:
         examples: iterable of dicts of id lists, with "targets" and optionally "inputs".
-        packed_length: int. The maximum number of ids in a row. Targets without inputs that are
-            longer are cut into several rows. A longer pair is not cut; it gets a row of its own.
-        open_rows: int. The maximum number of open rows. If an example fits into none of them, the
-            oldest row is completed.
+        packed_length: int. The maximum number of ids in a row. Longer targets without inputs are
+            cut into several rows. A longer pair of inputs and targets is not cut and fills a row
+            alone.
+        open_rows: int. The maximum number of open rows. If no open row has enough space for an
+            example, the oldest row is completed.
 
     Yields:
-        dicts of id lists. As in T2T, rows without inputs have "inputs" [0], which is not read.
+        dicts of id lists. As in T2T, a row without inputs has "inputs" [0], which no model reads.
     """
-    rows: list[tuple[dict[str, int], list[dict[str, list[int]]]]] = []  # (space left, members)
+    # List of (space left, members).
+    rows: list[tuple[dict[str, int], list[dict[str, list[int]]]]] = []
     for example in examples:
         pieces, example = _cut(example, packed_length)
         for piece in pieces:
@@ -58,8 +61,8 @@ def unpack(features: "dict[str, tf.Tensor]") -> "tf.data.Dataset":
     """Return the original examples of one packed row.
 
     Args:
-        features: dict of int tensors [length]: "targets", optionally "inputs", and their
-            segmentation.
+        features: dict of int tensors [length]: "targets" and its segmentation, and optionally
+            "inputs" and its segmentation.
 
     Returns:
         A `tf.data.Dataset` of dicts of "targets" and "inputs", int tensors [length].
@@ -82,8 +85,8 @@ def unpack(features: "dict[str, tf.Tensor]") -> "tf.data.Dataset":
 def unpacked(dataset: "tf.data.Dataset", batch_size: int) -> "tf.data.Dataset":
     """Return a dataset of (features, targets) with one example per row.
 
-    A dataset that is not packed is returned unchanged. The unpacked one has batches of
-    `batch_size`.
+    A dataset that is not packed is returned unchanged. Otherwise the result has batches of
+    `batch_size` examples.
     """
     if "targets_segmentation" not in dataset.element_spec[0]:
         return dataset
@@ -92,7 +95,7 @@ def unpacked(dataset: "tf.data.Dataset", batch_size: int) -> "tf.data.Dataset":
 
 
 def _features(members):
-    """Return a packed row: concatenated examples, segmentation and positions."""
+    """Return a packed row: the concatenated examples with segmentation and positions."""
     found = {"inputs": [0]}
     for name in members[0]:
         found[name] = [i for example in members for i in example[name]]
@@ -103,7 +106,7 @@ def _features(members):
 
 
 def _cut(example, packed_length):
-    """Return (pieces that each fill a row, the rest or None); pairs are not cut."""
+    """Return (pieces that each fill a row, the rest or None). Pairs are not cut."""
     if "inputs" in example:
         return (), {name: example[name] for name in ("inputs", "targets")}
     ids = example["targets"]

@@ -1,4 +1,4 @@
-"""Convert TensorFlow's errors about data to a one-line `DataError`.
+"""Converts TensorFlow's errors about data to a one-line `DataError`.
 
 for features, targets in readable.batches(dataset): …
 """
@@ -16,18 +16,18 @@ from ut_keras.errors import DataError
 
 _FAILED_CHECK = re.compile(r"assertion failed: \[(?P<check>[^\]]*)\](?P<values>.*)")
 _UNKNOWN_FILE = "one of the data files"
-_RAISED = re.compile(r"\bDataError: (?P<line>.*)")  # raised by a Python function in the graph
+_RAISED = re.compile(r"\bDataError: (?P<line>.*)")  # a Python function in the graph raised this
 
 
 @contextlib.contextmanager
 def errors(files: Sequence[str] = ()) -> Iterator[None]:
     """Context that converts TensorFlow's errors about data to a `DataError`.
 
-    The iteration over a dataset must run inside the context.
+    The iteration over a dataset must take place inside this context.
 
     Args:
-        files: list of str, the files that are read sequentially, if any. TensorFlow's error for a
-            damaged file does not name the file, so these files are searched for the damage.
+        files: list of str, the files that are read sequentially. If TensorFlow reports a damaged
+            file without its name, the first damaged file among these is named. Optional.
     """
     try:
         yield
@@ -59,7 +59,7 @@ def batches(dataset: Iterable[Any]) -> Iterator[Any]:
 
 
 def _explained(text, files):
-    """Return the user's message if an error text is about a record; None otherwise."""
+    """Return the user's message if an error text is about a record, and None otherwise."""
     match = _FAILED_CHECK.search(text)
     if match and match["check"] in record_parser.CHECKS:
         values = re.findall(r"\[([^\]]*)\]", match["values"])

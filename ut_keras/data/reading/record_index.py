@@ -1,17 +1,17 @@
-"""An index of TFRecord files: locations of records and lengths of features.
+"""An index of TFRecord files: the locations of records and the lengths of features.
 
     index = record_index.get(files, lengths_of, key)
     index.lengths                 int32 [n, features]
-    index.read([7, 3])            records 7 and 3, without reading the records before them
+    index.read([7, 3])            reads records 7 and 3, and no other records
 
 To build the index, `get` reads all files once, at 150,000 examples per second on two cores. This
-also finds damaged records before training starts. The index of 200,000 records or more is saved for
-later runs (see `own_files`). An index takes 8 bytes per record and 4 bytes per
-feature of a record, which is 72 MB for the 4.5 million records of WMT14 English-German.
+also finds damaged records before training starts. An index of at least 200,000 records is saved for
+later runs (see `own_files`). An index takes 8 bytes per record and 4 bytes per feature of a record,
+which is 72 MB for the 4.5 million records of WMT14 English-German.
 
 During training, records are read one by one in random order. This is fast only if the operating
-system can cache the files in memory. Each read compares the record with its checksums again,
-because a file can be damaged after the index was built.
+system can cache the files in memory. Every read verifies the checksums of the record again, because
+a file may be damaged after the index was built.
 """
 
 import hashlib
@@ -35,32 +35,33 @@ from ut_keras.process.live_line import counted
 
 _SCAN_BATCH = 128
 _READ_BUFFER = 1 << 20
-# A record is preceded by its size (8 bytes) and the checksum of the size (4), and followed by its
-# own checksum (4).
+# A record is stored as its size (8 bytes), the checksum of the size (4 bytes), the record itself,
+# and the checksum of the record (4 bytes).
 _FRAME = (12, 4)
 _SIZE_BYTES = 8
-_MASK_DELTA = np.uint32(0xA282EAD8)  # TensorFlow's lib/hash/crc32c.h
-_RECORDS_WORTH_KEEPING = 200_000  # reading so many takes one to several seconds
+_MASK_DELTA = np.uint32(0xA282EAD8)  # the constant in TensorFlow's lib/hash/crc32c.h
+_RECORDS_WORTH_KEEPING = 200_000  # reading this number of records takes one to several seconds
 _DIGEST_BYTES = 32
 _FORMAT = 4  # version of the format of a saved index
-_MIN_MEAN_RECORDS = 10  # if files have this many records on average, an empty file is an error
+# If files have at least this mean number of records, an empty file is an error.
+_MIN_MEAN_RECORDS = 10
 
-# A process trains on one set of files and evaluates on a few others. A process that runs tests may
-# use many sets, so only the newest indexes are kept.
+# A process usually trains on one set of files and evaluates on a few others. A process that runs
+# tests may use many sets, so only the newest indexes are kept.
 _MAX_INDEXES = 4
 
-# {(folder, hash of files and key): index}, the newest last
+# Dict {(folder, hash of files and key): index}. The newest index is the last entry.
 _indexes: dict[tuple[str, str], "RecordIndex"] = {}
 
 
 class RecordIndex:
-    """The records of some files, numbered consecutively.
+    """The consecutively numbered records of some files.
 
     Args:
         files: list of str, the TFRecord files.
-        sizes: int array [n], bytes of every record.
-        lengths: int32 array [n, ...], lengths of the features of the examples.
-        path: str, the path of the saved index, whether or not the file exists.
+        sizes: int array [n], the size of every record in bytes.
+        lengths: int32 array [n, ...], the lengths of the features of the examples.
+        path: str, the path for the saved index. The file need not exist.
 
     Attributes:
         counts: int array [files], the number of records of each file.
@@ -76,7 +77,8 @@ class RecordIndex:
         self._offsets = np.concatenate([[0], np.cumsum(sizes.astype(np.int64) + sum(_FRAME))])
         self._file_starts = np.concatenate([[0], np.cumsum([os.stat(f).st_size for f in files])])
         if self._offsets[-1] != self._file_starts[-1]:
-            for file in files:  # TensorFlow reads a short text file as no records
+            # TensorFlow does not raise an error for a short text file, but reads no records.
+            for file in files:
                 tfrecords.check_format(file)
             raise DataError(
                 f"TFRecord files must be uncompressed and must not change while they are read. "
@@ -93,9 +95,9 @@ class RecordIndex:
         return len(self.lengths)
 
     def check_shares(self) -> None:
-        """Check that no file of a split is empty while the split has many records.
+        """Check that no file of a split with many records is empty.
 
-        Data generation distributes the examples evenly over the files, so such a file is damaged.
+        Data generation distributes the examples evenly over the files, so an empty file is damaged.
 
         Raises:
             DataError: if a file is empty. The message names it.
@@ -118,8 +120,8 @@ class RecordIndex:
             numbers: int array [k], the numbers of the records.
 
         Returns:
-            (files, records): for each record the index of its file in `self.files`, int array [k],
-            and its bytes, a list of k bytes objects.
+            (files, records). `files` is an int array [k] with the index in `self.files` for each
+                record. `records` is a list of k bytes objects.
 
         Raises:
             DataError: if a record cannot be read or has a wrong checksum. The message names the
@@ -131,8 +133,8 @@ class RecordIndex:
         sizes = stops - starts
         places = starts - self._file_starts[files]
         descriptors = [self._descriptors[file] for file in files.tolist()]
-        # `pread` is used instead of a memory map: if reading fails, `pread` raises an error, while
-        # access to a mapped page would end the process. Other threads also run while it waits.
+        # `pread` is used instead of a memory map. If reading fails, `pread` raises an error, but
+        # access to a mapped page would end the process. Other threads can run during `pread`.
         try:
             frames = list(map(os.pread, descriptors, sizes.tolist(), places.tolist()))
         except OSError as error:
@@ -153,10 +155,10 @@ class RecordIndex:
 
 
 def _are_intact(frames, records, sizes):
-    """Return for each frame whether it is complete and its checksums match: bool [k]."""
+    """Return bool [k]: whether each frame is complete and its checksums match."""
     before, after = _FRAME
     found = np.array([len(frame) for frame in frames])
-    if not np.array_equal(found, sizes):  # a file was truncated after indexing
+    if not np.array_equal(found, sizes):  # the file was truncated after it was indexed
         return found == sizes
     expected = np.empty(len(frames), [("size", "<u8"), ("size_crc", "<u4"), ("crc", "<u4")])
     expected["size"] = sizes - (before + after)
@@ -169,22 +171,22 @@ def _are_intact(frames, records, sizes):
 def _masked_crcs(strings):
     """Return masked CRCs, uint32 [k], as TFRecord files store them.
 
-    TensorFlow masks CRCs because the CRC of bytes that contain CRCs is less reliable.
+    TensorFlow masks CRCs because a CRC over bytes that include CRCs is less reliable.
     """
     crcs = np.array([google_crc32c.value(string) for string in strings], np.uint32)
     return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + _MASK_DELTA
 
 
 def get(files: Sequence[str], lengths_of: Callable[..., Any], key: str) -> RecordIndex:
-    """Return the index of files. Build it if it is neither in memory nor saved.
+    """Return the index of files. Build the index if it is neither in memory nor saved.
 
     Args:
         files: list of str, the TFRecord files.
         lengths_of: function that takes the file names and the records, two string tensors [k], and
             returns the lengths of the features of each example, int32 [k, ...].
-        key: str that identifies everything except the files that affects the lengths.
+        key: str that identifies all settings, apart from the files, that affect the lengths.
     """
-    # The names are relative to the folder, which may be spelled in several ways or be moved.
+    # The names are relative to the folder, whose path may be written in several ways or change.
     folder = os.path.realpath(os.path.dirname(files[0]))
     states = [
         (_name_from(folder, file), stat.st_size, stat.st_mtime_ns)
@@ -199,7 +201,7 @@ def get(files: Sequence[str], lengths_of: Callable[..., Any], key: str) -> Recor
 
 
 def _name_from(folder, file):
-    """Return the path of a file relative to a folder, however its own folder is spelled."""
+    """Return the path of a file relative to a folder, for any spelling of the folder's path."""
     own_folder, name = os.path.split(file)
     return os.path.relpath(os.path.join(os.path.realpath(own_folder), name), folder)
 
@@ -227,8 +229,8 @@ def _get(files, lengths_of, digest):
 def _scan(files, lengths_of):
     """Read all records and return (sizes, lengths, seconds).
 
-    The seconds are those of reading. Starting TensorFlow and tracing `lengths_of` may take longer,
-    and a saved index would not avoid it.
+    `seconds` is the time for reading. It excludes the start of TensorFlow and the tracing of
+    `lengths_of`. These may take longer, and a saved index would not avoid them.
     """
 
     def records_of(file):
@@ -252,7 +254,7 @@ def _scan(files, lengths_of):
 
 
 def _load(path):
-    """Return (sizes, lengths) from a saved index, or None if it is missing or damaged."""
+    """Return (sizes, lengths) of a saved index, or None if the file is missing or damaged."""
     file_error.check_is_file(path)
     try:
         with file_error.named(path), open(path, "rb") as file:
@@ -271,7 +273,7 @@ def _load(path):
 
 
 def _save(path, sizes, lengths):
-    """Write an index, followed by its SHA-256. Return whether this succeeded."""
+    """Write an index, followed by its SHA-256; return whether this succeeded."""
     arrays = io.BytesIO()
     try:
         np.savez(arrays, sizes=sizes, lengths=lengths)

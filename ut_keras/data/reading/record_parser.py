@@ -1,7 +1,7 @@
-"""Parse TFRecord records to features, and check them.
+"""Parses TFRecord records to features, and checks the features.
 
-The checks run inside tf.data, where a check can only report a fault as a failed assertion.
-`readable` converts TensorFlow's error to one line for the user.
+The checks run inside tf.data, where a fault can be reported only as a failed assertion. `readable`
+converts TensorFlow's error to one line for the user.
 """
 
 import math
@@ -13,7 +13,7 @@ import tensorflow as tf
 if TYPE_CHECKING:
     from ut_keras.data.features import FeatureSpec
 
-# The user's message for each failed check. TensorFlow's error contains the values.
+# The message for the user after each failed check. TensorFlow's error contains the values.
 CHECKS = {
     "feature is missing": (
         "Every record must have the feature {0!r}. Received: a record without {0!r} in {file}."
@@ -44,8 +44,8 @@ def parse_records(
         specs: dict from the name of a feature of the records to its `FeatureSpec`.
 
     Returns:
-        dict from feature name to an int32 ragged tensor [n, (length)], or, for features of a fixed
-        shape, to a tensor [n, *shape].
+        dict from feature name to an int32 tensor: a ragged one [n, (length)] or, for features of a
+            fixed shape, a dense one [n, *shape].
     """
     parsed = tf.io.parse_example(records, {name: tf.io.RaggedFeature(tf.int64) for name in specs})
     features = {}
@@ -62,7 +62,7 @@ def parse_records(
                 _check("wrong number of values", lengths == size, name, size, lengths, files=files)
             )
         with tf.control_dependencies(checks):
-            # `tf.reduce_min` and `tf.reduce_max` would each compute the row of every id again.
+            # `tf.reduce_min` and `tf.reduce_max` would each recompute the row of every id.
             ids_and_rows = (rows.flat_values, rows.value_rowids(), rows.nrows())
             low = tf.math.unsorted_segment_min(*ids_and_rows)
             high = tf.math.unsorted_segment_max(*ids_and_rows)
@@ -75,26 +75,27 @@ def parse_records(
 
 
 def check_lengths(lengths: tf.Tensor, indexed: tf.Tensor, index_path: str) -> tf.Operation:
-    """Return an operation that fails if features do not have the lengths of the index."""
+    """Return an operation that fails if the lengths of features differ from the index."""
     lengths, indexed = tf.reshape(lengths, [-1]), tf.reshape(indexed, [-1])
     paths = tf.fill(tf.shape(lengths), index_path)
     return _check("length has changed", lengths == indexed, indexed, lengths, files=paths)
 
 
 def _fill_empty(rows, value):
-    """Return a ragged tensor [n, (length)] whose empty rows are replaced with `value`."""
+    """Return a ragged tensor [n, (length)] in which `value` replaces each empty row."""
     empty = tf.cast(rows.row_lengths() == 0, rows.row_splits.dtype)
     filling = tf.fill([tf.reduce_sum(empty)], tf.constant(value, rows.dtype))
     return tf.concat([rows, tf.RaggedTensor.from_row_lengths(filling, empty)], axis=1)
 
 
 def _check(check, good, *values, files):
-    """Return an assertion that fails at the first row that is not good.
+    """Return an assertion that fails at the first row for which `good` is False.
 
-    The error contains `values`. For a tensor, it contains only the entry of this row.
+    The error contains `values`. If a value is a tensor, the error contains only its entry for this
+    row.
     """
     row = tf.argmin(tf.cast(good, tf.int32))
-    # The values are converted to strings. For other types, `Assert` builds a condition with two
+    # `values` are converted to strings. For other types, `Assert` would build a condition with two
     # subgraphs.
     shown = [tf.as_string(value[row]) if tf.is_tensor(value) else value for value in values]
     return tf.debugging.Assert(tf.reduce_all(good), [check, *shown, files[row]])
