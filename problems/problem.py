@@ -1,4 +1,4 @@
-"""The base class of datasets: name, features, data generation and reading.
+"""The base class of datasets. It defines their name, features, generation and reading.
 
     raw text --generate_samples--> {"inputs": str, "targets": str} --shuffle, encode_samples-->
       ids + EOS --> <filename>-train-00000-of-00010 --dataset--> batches
@@ -13,8 +13,8 @@ To add a dataset, write one file with a subclass of `Problem`:
         def generate_samples(self, split, data_dir, tmp_dir, seed):
             yield {"inputs": "Hello", "targets": "Bonjour"}
 
-Then `problems.get("my_problem")` returns it, and `--problem=my_problem` selects it. For text
-datasets, text_problems.py has base classes with a vocabulary.
+Then `problems.get("my_problem")` returns a `MyProblem`, and `--problem=my_problem` selects it. For
+text datasets, text_problems.py has base classes with a vocabulary.
 
 This module does not import TensorFlow until data are written or read.
 """
@@ -39,7 +39,7 @@ from ut_keras.text import sacre_bleu, text_encoder
 
 P = TypeVar("P", bound="Problem")
 Samples: TypeAlias = Iterable[dict[str, Any]]
-Texts: TypeAlias = Iterator[dict[str, str]]  # samples
+Texts: TypeAlias = Iterator[dict[str, str]]  # an iterator over samples
 Records: TypeAlias = Iterator[dict[str, list[int]]]
 Encoders: TypeAlias = dict[str, text_encoder.TextEncoder]
 Metrics: TypeAlias = dict[str, features.FeatureMetric]
@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     from ut_keras.data.writing import download
 
 REGISTRY = registry.Registry("problem")
-DEFAULT_SEED = 429459  # the default of t2t-datagen
+DEFAULT_SEED = 429459  # the default seed of t2t-datagen
 
-# Attributes by which T2T's problems describe their splits. ut_keras does not read them.
+# Attributes with which T2T's problems describe their splits. ut_keras does not read them.
 _T2T_SPLIT_ATTRIBUTES = ("dataset_splits", "is_generate_per_split")
 
 
@@ -63,8 +63,8 @@ def register(name: str) -> Callable[[type[P]], type[P]]:
 
     Raises:
         ValueError: if the name is already registered.
-        DataError: if the class describes its splits with T2T's attributes. Such a class may yield
-            the same samples for every split.
+        DataError: if the class describes its splits with T2T's attributes. With ut_keras, such a
+            class may yield the same samples for every split.
     """
 
     def decorator(problem_class):
@@ -84,8 +84,8 @@ def register(name: str) -> Callable[[type[P]], type[P]]:
 def declare(name: str, *bases: type, **attributes: Any) -> Any:
     """Create and register a class, and return it.
 
-    The class is an attribute of the last base's module, so that other processes can import it. Its
-    name is `name` in CamelCase: `rte_characters` becomes `RteCharacters`.
+    The class becomes an attribute of the module of the last base, so that other processes can
+    import it. Its class name is `name` in CamelCase: `rte_characters` becomes `RteCharacters`.
 
     Args:
         name: str. The name to register.
@@ -99,7 +99,7 @@ def declare(name: str, *bases: type, **attributes: Any) -> Any:
     return register(name)(made)
 
 
-# Results of the evaluation of every problem. "ponder_time" depends on the model.
+# Names of results in the evaluation of every problem. Only some models have "ponder_time".
 _COMMON_RESULTS = (
     *("loss", "ponder_time"),
     *("decode/accuracy", "decode/accuracy_per_sequence", "decode/num_samples"),
@@ -108,32 +108,32 @@ _RESULT_NAMES = "other_results"
 
 
 class Problem:
-    """A dataset of inputs and targets; subclasses define its features and samples.
+    """A dataset of inputs and targets. Subclasses define its features and samples.
 
-    A subclass must define `feature_encoders` and either `generate_samples` or
-    `generate_encoded_samples`. Everything else has a default.
+    A subclass must define `feature_encoders`, and either `generate_samples` or
+    `generate_encoded_samples`. All other members have defaults.
 
     Attributes:
         name: str. The registered name, which `problems.get` sets.
-        splits: tuple of str. The splits that exist, out of "train", "dev" and "test".
+        splits: tuple of str. The splits that exist: some or all of "train", "dev" and "test".
         num_train_shards: int. Number of files of the train split. Other splits have one file.
         eval_metrics: tuple of str. T2T's names of metrics.
-        other_results: tuple of str. Names or patterns such as "error/*" of the results of
-            `feature_metrics`, `summarize` and, with the prefix "decode/", `score_decoded`. If a
-            class lists them, a command rejects an unknown name immediately. Otherwise it rejects
-            the name after the first evaluation.
+        other_results: tuple of str. Names, or patterns such as "error/*", of all results of
+            `feature_metrics`, `summarize` and `score_decoded` (with the prefix "decode/"). If a
+            class lists these names, a command rejects an unknown name immediately. Otherwise, the
+            command rejects the name after the first evaluation.
         target_space_id: int. T2T's id of the kind of target text, which its models embed.
-        input_space_id: int. The same for the inputs, which become the targets in `NAME_rev` and
-            `NAME_copy`.
+        input_space_id: int. T2T's id of the kind of input text. The inputs become the targets in
+            `NAME_rev` and `NAME_copy`.
         class_label_features: tuple of str. Features that contain one class id without EOS.
-        max_length: int. Training drops longer examples. None means the limit of the hparams.
+        max_length: int. Training skips longer examples. None: the limit in the hparams.
         paper: str. The paper and the table that use the dataset, for docs/problems.md.
-        licence: str. Licence of the data. The default joins the licences of `raw_files`.
-        raw_files: tuple of `download.RawFile`. The files that the data are made from.
-        vocabulary_title: str. Name of the user's vocabulary file for messages, if the file in
-            data_dir has another name.
-        left_out: Counter from a reason to the number of skipped samples. `generate_samples`
-            increments it, and data generation prints it.
+        licence: str. Licence of the data. Default: the joined licences of `raw_files`.
+        raw_files: tuple of `download.RawFile`. The source files of the data.
+        vocabulary_title: str. The name of the user's vocabulary file in messages, if the file in
+            data_dir has a different name.
+        left_out: Counter from a reason to the number of samples skipped for it. `generate_samples`
+            increments the counts, and data generation prints them.
     """
 
     name: str = ""
@@ -153,7 +153,7 @@ class Problem:
     paper = ""
     raw_files: tuple["download.RawFile", ...] = ()
     vocabulary_title = ""
-    _max_cases: int | None = None  # limit of samples per split during data generation
+    _max_cases: int | None = None  # the maximum number of samples per split in data generation
 
     # Properties of the dataset.
 
@@ -173,10 +173,10 @@ class Problem:
     def feature_encoders(self, data_dir: str | None) -> Encoders:
         """Return {"inputs": TextEncoder, "targets": TextEncoder}.
 
-        A language model problem has no "inputs".
+        A language model problem has only "targets".
 
         Args:
-            data_dir: str. Folder of the data, where vocabulary files are. None is allowed if the
+            data_dir: str. Folder of the data and the vocabulary files. It may be None if the
                 encoders need no file.
 
         Raises:
@@ -206,23 +206,25 @@ class Problem:
     def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
         """Convert the features of n records to the features of n examples.
 
-        Both are dicts of int32 tensors: ragged [n, (length)] or [n, (length), ...], or [n, 1] for
-        class labels. The result may also have "weights", float [n, 1] or ragged like the targets.
-        They multiply the loss and the metrics of each target.
+        `records` and the return value are dicts of int32 tensors: ragged [n, (length)] or
+        [n, (length), ...], or [n, 1] for class labels. The returned dict may also have "weights",
+        float [n, 1] or ragged like the targets. The weights multiply the loss and the metrics of
+        each target.
         """
         return records
 
     # Results in addition to `eval_metrics`.
 
     def feature_metrics(self, data_dir: str | None) -> Metrics:
-        """Return {name: FeatureMetric}, metrics that need features or the vocabulary.
+        """Return {name: FeatureMetric} of metrics that need features or the vocabulary.
 
-        They are computed with teacher forcing. The printed result line omits names with a "/".
+        The metrics are computed with teacher forcing. The printed result line omits names with a
+        "/".
         """
         return {}
 
     def summarize(self, results: dict[str, float]) -> dict[str, float]:
-        """Return {name: float}, values computed from evaluation results, such as a mean."""
+        """Return {name: float}, values computed from evaluation results, for example a mean."""
         return {}
 
     def score_decoded(
@@ -232,7 +234,7 @@ class Problem:
         return {}
 
     def may_measure(self, name: str) -> bool:
-        """Return whether an evaluation may have a result with a name, as in `metrics.jsonl`."""
+        """Return whether evaluations may have a result of this name, as in `metrics.jsonl`."""
         if name in _COMMON_RESULTS or name.startswith("losses/"):
             return True
         patterns = (*self.eval_metrics, *self.other_results)
@@ -240,29 +242,29 @@ class Problem:
             return True
         is_decoded = name.startswith("decode/")
         methods = {"score_decoded"} if is_decoded else {"feature_metrics", "summarize"}
-        # The first class that defines `other_results` or one of the methods decides. If it defines
-        # a method without names, any name is possible.
+        # The first class that defines `other_results` or one of the methods decides. If the class
+        # defines a method but no names, any name is possible.
         defining = (
             vars(c) for c in type(self).__mro__ if vars(c).keys() & {*methods, _RESULT_NAMES}
         )
         return _RESULT_NAMES not in next(defining)
 
     def feature_languages(self) -> dict[str, str]:
-        """Return {"inputs": "en", "targets": "zh"} for a translation problem, otherwise {}.
+        """Return {"inputs": "en", "targets": "zh"} for a translation problem, or {} otherwise.
 
         BLEU's tokenizer depends on the language of the targets.
         """
         return {}
 
     def check_scores(self) -> None:
-        """Raise UsageError if a package is missing that `score_decoded` needs."""
+        """Raise UsageError if a package that `score_decoded` needs is not installed."""
         if languages := self.feature_languages():
             sacre_bleu.metric(language=languages["targets"])
 
     # Data generation.
 
     def side_files(self) -> tuple[str, ...]:
-        """Return the names of other files in data_dir, such as the vocabulary."""
+        """Return the names of the additional files in data_dir, such as the vocabulary."""
         return ()
 
     def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
@@ -270,7 +272,7 @@ class Problem:
         return self.splits
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        """Check that the raw data exist, and write missing side files."""
+        """Check that the raw data exist, and write the side files that are missing."""
 
     def generate_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
@@ -281,16 +283,16 @@ class Problem:
             split: str. "train", "dev" or "test".
             data_dir: str. Folder of the data files.
             tmp_dir: str. Folder of the raw data.
-            seed: int. The same seed must give the same samples.
+            seed: int. Calls with the same seed must give the same samples.
         """
         raise NotImplementedError
 
     def encode_samples(self, samples: Samples, data_dir: str) -> Iterator[Any]:
         """Yield the records {"inputs": [int], "targets": [int]} of samples, with EOS.
 
-        Data generation calls this method once per file, in several processes if there are many
-        samples. The number of records may differ from the number of samples, for example if several
-        samples are packed into one record.
+        Data generation calls this method once per file. If there are many samples, several
+        processes do so. The number of records may differ from the number of samples, for example if
+        several samples are packed into one record.
         """
         encoders = self.feature_encoders(data_dir)
         classes = self.class_label_features
@@ -302,13 +304,13 @@ class Problem:
     def generate_encoded_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
     ) -> Iterable[Any]:
-        """Yield the records of a split; a class that overrides it encodes in one process."""
+        """Yield the records of a split. A class that overrides this encodes in one process."""
         samples = self.generate_samples(split, data_dir, tmp_dir, seed)
         return self.encode_samples(samples, data_dir)
 
     @functools.cached_property
     def left_out(self) -> collections.Counter[str]:
-        """Reasons why `generate_samples` skipped samples, a Counter that it increments."""
+        """A Counter of reasons why `generate_samples` skipped samples, which it increments."""
         return collections.Counter()
 
     def num_shards(self, split: str) -> int:
@@ -316,7 +318,7 @@ class Problem:
         return self.num_train_shards if split == "train" else 1
 
     def shards_to_generate(self, tmp_dir: str | None) -> dict[str, int]:
-        """Return {split: number of files} for the splits to generate."""
+        """Return {split: number of files} for the splits to generate now."""
         title = f"splits_to_generate of {self.name}"
         splits = contract.validated(self.splits_to_generate(tmp_dir), contract.SPLITS, title)
         title = f"num_shards of {self.name}"
@@ -339,17 +341,17 @@ class Problem:
         Args:
             data_dir: str. Folder to write to. It is created if necessary.
             tmp_dir: str. Folder of raw data, for problems that need them.
-            seed: int. The same seed gives the same files.
+            seed: int. Calls with the same seed write the same files.
             tasks: iterable of int. Indices of the files to write, counted from 0 over all splits.
-                Other machines can write the other files. None means all files.
-            num_processes: int. None means one per processor. It does not change the files.
-            max_cases: int. Largest number of samples per split, from the first one. None means all.
+                Other machines can write the other files. None: all files.
+            num_processes: int. It has no influence on the files. None: one process per processor.
+            max_cases: int. Maximum number of samples per split, from the first one. None: no limit.
 
         Returns:
             dict from each split with new files to the number of its new examples.
 
         Raises:
-            DataError: if raw data are missing or invalid. No incomplete file remains.
+            DataError: if raw data are missing or invalid. Incomplete files are deleted.
         """
         os.makedirs(data_dir, exist_ok=True)
         side_files_are_there = all(
@@ -396,18 +398,18 @@ class Problem:
         )
 
     def _encoders_of_samples(self, data_dir):
-        """Return {feature: encoder} of the samples; {} if the problem encodes them itself."""
+        """Return {feature: encoder} for samples; {} if the problem encodes samples itself."""
         return {} if self.encodes_samples_itself else self.feature_encoders(data_dir)
 
     @property
     def encodes_samples_itself(self) -> bool:
-        """Whether a subclass overrides `encode_samples`."""
+        """Whether a subclass overrides `encode_samples` and so encodes the samples itself."""
         return type(self).encode_samples is not Problem.encode_samples
 
     # Data reading.
 
     def split_files(self, split: str, data_dir: str) -> list[str]:
-        """Return the paths of the TFRecord files of a split; raise DataError if any is missing."""
+        """Return the paths of a split's TFRecord files; raise DataError if any is missing."""
         return tfrecords.find(data_dir, self.filename, split)
 
     def dataset(
@@ -422,18 +424,18 @@ class Problem:
         """Return one pass over a split in batches.
 
         Args:
-            split: str. "train" (shuffled, without examples longer than `max_length`), "dev" or
-                "test".
+            split: str. "train", "dev" or "test". "train" is shuffled, and its examples longer than
+                `max_length` are skipped.
             data_dir: str. The folder that `generate_data` wrote.
-            hparams: set the size of the batches, see `InputSettings`.
-            num_replicas: int. Multiplies the size of the batches.
-            seed: int. Seed of shuffling. None means a random seed.
+            hparams: the hparams, which set the size of the batches, see `InputSettings`.
+            num_replicas: int. The factor by which the batches are enlarged.
+            seed: int. Seed of shuffling. None: a random seed.
             static_shapes: bool. Whether to pad to the end of each bucket, see `InputSettings`.
 
         Returns:
-            A `tf.data.Dataset` of (features, targets), int32 and padded with 0: features["inputs"]
-            [B, S], features["targets"] [B, T], and the targets again. If `preprocess` returns
-            weights, they are the third element, float32 [B, 1] or [B, T].
+            A `tf.data.Dataset` of (features, targets). All values are int32 and padded with 0:
+            features["inputs"] [B, S], features["targets"] [B, T], and the targets again. If
+            `preprocess` returns weights, these are the third element, float32 [B, 1] or [B, T].
 
         Raises:
             DataError: if data are missing or no example remains.
@@ -452,14 +454,15 @@ class Problem:
     ) -> "indexed_batches.IndexedBatches":
         """Return the batches of all epochs of the train split, for the trainer.
 
-        The trainer can begin to read at any batch of any epoch, so a stopped run resumes with the
-        next batch. Epoch n has the same batches as `dataset` with the seed `seed_of_epoch(n)`.
+        The trainer can start reading at any batch of any epoch, so a stopped run resumes with the
+        next batch. The batches of epoch n are those of `dataset` with the seed `seed_of_epoch(n)`.
 
         Args:
             data_dir: str. The folder that `generate_data` wrote.
-            hparams: set the size of the batches, see `InputSettings`.
-            seed_of_epoch: function from the number of an epoch to its seed of shuffling, an int.
-            num_replicas: int. Multiplies the size of the batches.
+            hparams: the hparams, which set the size of the batches, see `InputSettings`.
+            seed_of_epoch: function from the number of an epoch to the seed of its shuffling, an
+                int.
+            num_replicas: int. The factor by which the batches are enlarged.
             static_shapes: bool. Whether to pad to the end of each bucket, see `InputSettings`.
 
         Raises:
@@ -471,13 +474,13 @@ class Problem:
 
     @property
     def has_own_dataset(self) -> bool:
-        """Whether a subclass overrides `dataset`. The trainer then reads one dataset an epoch."""
+        """Whether a subclass overrides `dataset`, which the trainer then calls for each epoch."""
         return type(self).dataset is not Problem.dataset
 
     def with_hparams(self, hparams: Any, split: str | None = None) -> "Problem":
-        """Return the problem for a run with these hparams.
+        """Return the problem for a run with the given hparams.
 
-        A problem whose features depend on hparams returns a copy. The default returns self.
+        If the features of a problem depend on hparams, it returns a copy. The default returns self.
 
         Args:
             hparams: the hparams of the run.
@@ -489,10 +492,10 @@ class Problem:
         return self
 
     def check_counts(self, split: str, data_dir: str, counts: Sequence[int]) -> None:
-        """Check that each of `split_files` has the number of records that was generated.
+        """Check that each file of `split_files` has as many records as were generated.
 
-        Data generation records the numbers. Files without such a record, for example from T2T, are
-        not checked.
+        Data generation stores the number of records of each file. If the number of a file is not
+        stored, for example because T2T wrote the file, it is not checked.
 
         Args:
             split: str. The split.
@@ -500,14 +503,14 @@ class Problem:
             counts: list of int. The number of records in each file.
 
         Raises:
-            DataError: if a file has another number of records.
+            DataError: if the number of records in a file is different.
         """
         is_one_each = type(self).encode_samples is Problem.encode_samples
         files = self.split_files(split, data_dir)
         generation_plan.check_counts(files, counts, is_one_each)
 
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
-        """Return the arguments of `input_pipeline.make_batches` that convert records."""
+        """Return the arguments with which `input_pipeline.make_batches` converts records."""
         return {"preprocess": self.preprocess, "lengths_vary": self.preprocess_needs_hparams}
 
     @property
@@ -517,13 +520,13 @@ class Problem:
 
     @property
     def preprocess_key(self) -> str:
-        """A text that changes if other settings change the lengths after `preprocess`."""
+        """A text that changes when other settings change the lengths after `preprocess`."""
         return ""
 
 
 def _batches(problem, split, data_dir, hparams, num_replicas, seed, static_shapes):
-    """Return the `IndexedBatches` of a split; `seed` is an int, a function of the epoch or None."""
-    # These can raise errors, so they come before the import of TensorFlow, which takes seconds.
+    """Return the `IndexedBatches` of a split; `seed` is None, an int or a function of the epoch."""
+    # These calls can raise errors. The import of TensorFlow takes seconds, so it comes after them.
     reader = problem.with_hparams(hparams, split)
     files = reader.split_files(split, data_dir)
     specs = reader.record_specs(data_dir)

@@ -4,8 +4,8 @@
     adapt(PoetryLines())                                     a `problems.Problem`
 
 Files, names, vocabulary and splits are the same as in T2T. ut_keras encodes, shuffles, reads and
-batches the data. `Adapted.check` raises an error or prints a note if the package overrides a method
-that ut_keras does not call. This happens before any file is written (see `overridden`).
+batches the data. If the package overrides a method that ut_keras does not call, `Adapted.check`
+raises an error or prints a note, before any file is written (see `overridden`).
 """
 
 import contextlib
@@ -39,7 +39,7 @@ from ut_keras.t2t.naming import ModalityType
 from ut_keras.text import sacre_bleu
 
 _ANY_NUMBER = features.FeatureSpec(2**31 - 1)
-# The fields of a T2T problem's `hparams` that ut_keras uses. Decoding always stops at EOS.
+# The fields of a T2T problem's `hparams` that ut_keras uses. Decoding always ends at EOS.
 _USED_HPARAMS = {
     *("modality", "vocab_size", "input_modality", "target_modality"),
     *("input_space_id", "target_space_id", "stop_at_eos"),
@@ -57,27 +57,28 @@ class Adapted(problem.Problem):
     """A T2T problem whose samples are texts.
 
     Args:
-        t2t: `ut_keras.t2t.problem.Problem`. The problem of the package.
+        t2t: `ut_keras.t2t.problem.Problem`. The problem that the package defines.
     """
 
     other_results = ("per_word_perplexity", "decode/bleu")
 
     def __init__(self, t2t: t2t_problem.Problem) -> None:
-        self.t2t: Any = t2t  # Any: the package may define attributes that the base class lacks
+        # Any, because the package may define attributes that the base class lacks.
+        self.t2t: Any = t2t
         t2t.adapted = self
         self.name = t2t.name
-        # The hparams of the run, once known.
+        # The hparams of the run, or None before `with_hparams`.
         self._run_hparams: hparam_schema.BasicHParams | None = None
-        self._mode = ""  # T2T's mode of the dataset that is read
-        self._class_features: list[str] = []  # known while data are generated
+        self._mode = ""  # T2T's mode for the dataset that is read
+        self._class_features: list[str] = []  # set during data generation
         self._pass: one_pass.OnePass | None = None
-        self._tmp_dir: str | None = None  # known while data are generated, like _encoder
+        self._tmp_dir: str | None = None  # set during data generation, like _encoder
         self._encoder: Any = None
-        # From data_dir to (encoders, the problem's T2T hparams).
+        # Dict from data_dir to (encoders, the problem's T2T hparams).
         self._cache: dict[str | None, tuple[problem.Encoders, t2t_hparam.HParams]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        # Another process computes these again.
+        # Another process computes these three values again.
         return {**self.__dict__, "_pass": None, "_cache": {}, "_encoder": None}
 
     # Properties of the problem.
@@ -101,7 +102,7 @@ class Adapted(problem.Problem):
         others = [name for name in names if name not in _CLASS_METRICS]
         if others and not overridden.is_unchanged(
             self.t2t, "eval_metrics"
-        ):  # the default is for text targets
+        ):  # this default of T2T is for text targets
             missing.print_once(
                 f"note: {self.name}, whose targets are classes, skips the metrics "
                 f"{', '.join(others)}"
@@ -109,7 +110,7 @@ class Adapted(problem.Problem):
         return tuple(name for name in names if name in _CLASS_METRICS)
 
     def _space_id(self, name):
-        with contextlib.suppress(DataError):  # there may be no vocabulary yet
+        with contextlib.suppress(DataError):  # the vocabulary may not exist yet
             return self._encoders_and_hparams(next(iter(self._cache), None))[1].get(name)
         return 0
 
@@ -133,10 +134,11 @@ class Adapted(problem.Problem):
         encoders, hparams = self._encoders_and_hparams(data_dir)
         specs = {}
         for name, kind in feature_modalities.by_feature(hparams).items():
-            if kind == ModalityType.IDENTITY:  # packing adds these features
+            if kind == ModalityType.IDENTITY:  # packing adds such features
                 continue
             if name not in ("inputs", "targets"):
-                if not self.preprocess_needs_hparams:  # preprocess_example may read it
+                # Otherwise `preprocess_example` may read the feature.
+                if not self.preprocess_needs_hparams:
                     self._note_unused_feature(name)
                 continue
             modality = feature_modalities.modality(name, kind, self.name)
@@ -164,10 +166,10 @@ class Adapted(problem.Problem):
         missing.print_once(f"note: no model reads the feature {name!r} of {self.name}")
 
     def _check_modalities(self, data_dir):
-        """Check the modalities of inputs and targets before data are generated.
+        """Check the modalities of inputs and targets before data generation.
 
-        If `hparams` of the package needs a vocabulary that does not exist yet, `feature_specs`
-        checks them later.
+        If the package's `hparams` needs a vocabulary that does not exist yet, `feature_specs`
+        performs the check later.
 
         Raises:
             DataError: if no model supports a modality.
@@ -203,7 +205,7 @@ class Adapted(problem.Problem):
         return languages
 
     def _encoders_and_hparams(self, data_dir):
-        """Return the encoders and the problem's T2T hparams for a data_dir."""
+        """Return the encoders and the problem's T2T hparams for a given data_dir."""
         if data_dir not in self._cache:
             self.t2t._encoders = self.t2t._hparams = None
             of_run = self._run_hparams and t2t_hparam.from_dataclass(self._run_hparams)
@@ -230,7 +232,7 @@ class Adapted(problem.Problem):
             }
             encoders, made = {}, {}
             for name, encoder in theirs.items():
-                if id(encoder) not in made:  # inputs and targets may share an encoder
+                if id(encoder) not in made:  # inputs and targets may share one encoder
                     made[id(encoder)] = text_encoder.to_built_in(encoder, sizes.get(name))
                 encoders[name] = made[id(encoder)]
             before = t2t_problem.default_hparams()
@@ -244,7 +246,7 @@ class Adapted(problem.Problem):
 
     @property
     def _shards(self):
-        """{"train": number of files, …}, in the order of `dataset_splits`."""
+        """Dict {"train": number of files, …}, in the order of `dataset_splits`."""
         splits = getattr(self.t2t, "dataset_splits", ())
         return {t2t_problem.SPLIT_OF_FILES[split["split"]]: split["shards"] for split in splits}
 
@@ -270,7 +272,7 @@ class Adapted(problem.Problem):
     ) -> dict[str, int]:
         tmp_dir = os.path.expanduser(tmp_dir or "")
         if tmp_dir:
-            os.makedirs(tmp_dir, exist_ok=True)  # as t2t-datagen does
+            os.makedirs(tmp_dir, exist_ok=True)  # t2t-datagen also creates the folder
         os.makedirs(data_dir, exist_ok=True)
         self._check_modalities(data_dir)
         if self.writes_in_turn:
@@ -285,16 +287,16 @@ class Adapted(problem.Problem):
 
     @property
     def writes_in_turn(self) -> bool:
-        """Whether samples are written to the files in turn, so that no file is empty by mistake.
+        """Whether samples are written to the files in turn, so that an empty file is an error.
 
-        A package that overrides `generate_data` may leave a file empty.
+        A package that overrides `generate_data` may write an empty file on purpose.
         """
         return type(self.t2t).generate_data is text_problems.Text2TextProblem.generate_data
 
     def generate_by_split(
         self, data_dir: str, tmp_dir: str | None, seed: int = problem.DEFAULT_SEED, **how: Any
     ) -> dict[str, int]:
-        """Write the files of T2T's `dataset_splits`; for the arguments see `generate_data`."""
+        """Write the files of T2T's `dataset_splits`, with the arguments of `generate_data`."""
         self._seed, self._tmp_dir, self._encoder = seed, tmp_dir, None
         self.t2t._max_cases = how.get("max_cases")
         try:
@@ -307,17 +309,17 @@ class Adapted(problem.Problem):
                 self._pass = None
 
     def _call_generate_data(self, data_dir, tmp_dir, seed, tasks):
-        """Call the package's own `generate_data`."""
+        """Call the `generate_data` of the package."""
         wanted = [split for split in self.splits if split != "test"] or self.splits
         if all(tfrecords.is_complete(data_dir, self.filename, split) for split in wanted):
             print(f"{self.name}: data found in {data_dir}, nothing to generate")
             return {}
         try:
-            self.feature_specs(data_dir)  # raises `Missing` before long work
+            self.feature_specs(data_dir)  # raises `Missing` before the long work
         except missing.Missing:
             raise
         except Exception:
-            pass  # the files that it reads may be generated with the data
+            pass  # the package may generate the files that `feature_specs` reads
         _set_seeds(seed)
         by_tasks = self.t2t.multiprocess_generate
         if by_tasks:
@@ -336,9 +338,9 @@ class Adapted(problem.Problem):
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         t2t, of_texts = self.t2t, type(self) is Adapted
         _set_seeds(self._seed)
-        # The order is T2T's. First generate_samples is called, which may write a vocabulary file.
-        # Then the package's own encoder is requested. Then the samples are read, before ut_keras
-        # writes files beside the package's files.
+        # The order is T2T's. First, generate_samples is called, which may write a vocabulary file.
+        # Then the package's encoder is requested. Then the samples are read, before ut_keras writes
+        # its files next to those of the package.
         samples: Any = ()
         if of_texts or not t2t.is_generate_per_split:
             samples = self._samples("train", data_dir, tmp_dir)
@@ -354,15 +356,16 @@ class Adapted(problem.Problem):
         if of_texts:
             _set_seeds(self._seed)
             self._find_encoder(data_dir)
-            # `hparams` may need files that come with the samples or fields of a run. Neither exists
-            # yet. Missing attributes of an encoder are reported later.
+            # `hparams` may need fields of a run, or files that are written with the samples. Both
+            # are missing now. Missing attributes of an encoder are reported later.
             with contextlib.suppress(OSError, NotImplementedError, t2t_hparam.NoSuchHParam):
-                self.feature_specs(data_dir)  # raises for unsupported modalities before long work
+                # Raises an error for an unsupported modality before the long work.
+                self.feature_specs(data_dir)
         if self._pass:
             self._pass.write_record()
 
     def _find_encoder(self, data_dir):
-        """Return the encoder of the data; each process requests it once from the package."""
+        """Return the encoder of the data. Each process requests it once from the package."""
         if self._encoder is None:
             encoder = self.t2t.get_or_create_vocab(data_dir, self._tmp_dir)
             contract.validated(encoder, contract.ENCODER, f"get_or_create_vocab of {self.name}")
@@ -434,7 +437,7 @@ class Adapted(problem.Problem):
         other._run_hparams = hparams if isinstance(hparams, hparam_schema.BasicHParams) else None
         other._mode = "train" if split == "train" else "eval"
         if other._run_hparams == self._run_hparams:
-            other._cache = self._cache  # the same hparams give the same values
+            other._cache = self._cache  # with the same hparams, the cached values are the same
         return other
 
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
@@ -446,7 +449,7 @@ class Adapted(problem.Problem):
 
     @property
     def preprocess_key(self) -> str:
-        """A key of the code and hparams of `preprocess_example`, without helper functions."""
+        """A key of the code of `preprocess_example`, without its helpers, and of its hparams."""
         if not self.preprocess_needs_hparams:
             return ""
         code = type(self.t2t).preprocess_example.__code__
@@ -470,7 +473,7 @@ class Adapted(problem.Problem):
 
 
 class AdaptedWithIds(Adapted):
-    """A T2T problem that encodes its samples itself, in one process."""
+    """A T2T problem that encodes its samples itself. This happens in one process."""
 
     def _samples(self, word, data_dir, tmp_dir):
         samples = self.t2t.generate_encoded_samples(data_dir, tmp_dir, word)
@@ -483,13 +486,13 @@ class AdaptedWithIds(Adapted):
 
 
 def _with_first_sample_made(samples):
-    """Return the samples; the first one is made now, before any data file exists."""
+    """Return the samples, after computing the first one now, before any data file exists."""
     samples = iter(samples)
     return itertools.chain(list(itertools.islice(samples, 1)), samples)
 
 
 def _set_seeds(seed):
-    """Set the seeds that t2t-datagen sets before it calls a problem."""
+    """Set the same seeds that t2t-datagen sets before it calls a problem."""
     import numpy as np
 
     random.seed(seed)

@@ -1,16 +1,16 @@
-"""From TFRecord files to batches of (features, targets), batched as in T2T.
+"""Reads TFRecord files as batches of (features, targets), batched as in T2T.
 
     files -> index of all lengths -> batches (`example_order`) -> the records of each -> examples
 
     ({"inputs": int32 [B, S], "targets": int32 [B, T]}, int32 [B, T])        0 = padding
 
-`batch_size` counts tokens per replica. A batch is for all replicas together. Training drops the
-examples that are longer than `max_length` and shuffles the others. Evaluation drops nothing and
-always gives the same batches, in the order of the records; the smaller last batch of each bucket
-comes at the end. A dataset is one pass over the data.
+`batch_size` is the number of tokens per replica. A batch is for all replicas together. Training
+skips the examples that are longer than `max_length` and shuffles the others. Evaluation uses all
+examples and always has the same batches, in the order of the records. The incomplete last batch of
+each bucket comes at the end. A dataset is one pass over the data.
 
-Invalid data raises a `DataError` of one line: at once if the check is cheap, otherwise during the
-iteration, which must run inside `readable.errors()`.
+Invalid data raises a `DataError` of one line. If the check is cheap, the error is raised at once.
+Otherwise it is raised during the iteration, which must run inside `readable.errors()`.
 """
 
 import dataclasses
@@ -43,31 +43,33 @@ class InputSettings:
     The length of an example is the length of its longest feature, including EOS.
     """
 
-    batch_size: int  # tokens in a batch, per replica
+    batch_size: int  # number of tokens in a batch, per replica
     max_length: int = 0  # training drops longer examples; 0 means batch_size
-    min_length: int = 0  # shorter examples are dropped, also in evaluation
+    min_length: int = 0  # training and evaluation drop shorter examples
     min_length_bucket: int = 8  # the first bucket holds lengths below this value
     length_bucket_step: float = 1.1  # > 1: ratio of successive bucket boundaries
-    eval_drop_long_sequences: bool = False  # drop long examples in evaluation too
-    max_input_seq_length: int = 0  # features are cut to this many ids; 0 or less: not cut
+    eval_drop_long_sequences: bool = False  # whether evaluation also drops long examples
+    max_input_seq_length: int = 0  # maximum number of ids in a feature; 0 or less means no limit
     max_target_seq_length: int = 0
-    use_fixed_batch_size: bool = False  # use one bucket; batch_size counts examples
-    # If positive, training shuffles all batches in addition to the examples. 0 or None: it does
-    # not. (In T2T this is the size of the shuffle buffer.)
+    # Use a single bucket; batch_size is then the number of examples.
+    use_fixed_batch_size: bool = False
+    # If this is positive, training shuffles all batches in addition to the examples. If it is 0 or
+    # None, training shuffles only the examples. (In T2T this is the size of the shuffle buffer.)
     batch_shuffle_size: int = 0
-    # Not in T2T. Pad every feature to the boundary of its bucket, so that there are only as many
-    # shapes as buckets (for TPUs and XLA; avoids retracing). In training, the last batch of a
-    # bucket is then filled up with repeated examples.
+    # T2T does not have this field. If it is True, every feature is padded to the boundary of its
+    # bucket, so there are only as many shapes as buckets. This is for TPUs and XLA, and avoids
+    # retracing. In training, repeated examples fill up the last batch of a bucket.
     static_shapes: bool = False
-    # Not in T2T. If positive, training starts with shorter examples: see `training.curriculum`.
+    # T2T does not have this field. If it is positive, training starts with shorter examples: see
+    # `training.curriculum`.
     curriculum_start_length: int = 0
-    # Unless "none", the length of an example is that of inputs, a 0 and targets joined: see
-    # `models.prepended`.
+    # Unless this is "none", the length of an example is the length of its inputs, a 0 and its
+    # targets, joined: see `models.prepended`.
     prepend_mode: str = "none"
 
     @classmethod
     def from_hparams(cls, hparams: Any) -> Self:
-        """Return settings from hparams; fields that `hparams` lacks get their defaults."""
+        """Return settings from hparams. Fields that `hparams` lacks have their defaults."""
         fields = [field.name for field in dataclasses.fields(cls)]
         found = {name: getattr(hparams, name) for name in fields if hasattr(hparams, name)}
         return cls(**found)
@@ -79,12 +81,12 @@ class InputSettings:
 
 
 def make_dataset(*arguments: Any, **settings: Any) -> tf.data.Dataset:
-    """Make the batches of one pass over some files; for the arguments see `make_batches`.
+    """Make the batches of one pass over some files, with the arguments of `make_batches`.
 
     Returns:
         A `tf.data.Dataset` of (features, targets), or of (features, targets, weights) if there are
-        weights. It knows its number of batches. A repeated dataset is shuffled differently in every
-        epoch.
+        weights. The dataset knows its number of batches. If it is repeated, every epoch is shuffled
+        differently.
 
     Raises:
         DataError: if there are no examples, or if training would drop all of them.
@@ -107,29 +109,29 @@ def make_batches(
     groups: Sequence[int] = (),
     mixture: example_order.Mixture | None = None,
 ) -> indexed_batches.IndexedBatches:
-    """Make the batches of all epochs over `files`, from which datasets read any part.
+    """Make the batches of all epochs over `files`. Datasets can read any part of them.
 
     Args:
         files: list of str, TFRecord files.
         record_specs: dict from the name of a feature of the records to its `FeatureSpec`.
         settings: `InputSettings`.
         training: bool. If True, examples are shuffled and long examples are dropped.
-        num_replicas: int. The factor by which batches are larger.
+        num_replicas: int. The factor by which the batches are enlarged.
         seed: int, or a function from the number of an epoch to an int. Makes shuffling in training
-            reproducible. An int gives every epoch another order. None means a random seed.
+            reproducible. With an int, every epoch also has another order. None: a random seed.
         preprocess: function from the features of n records to the features of n examples. Both are
             dicts of int32 tensors: ragged [n, (length)] or [n, (length), ...], or [n, ...] if the
-            shape is fixed. The key "weights", float [n, 1] or ragged like the targets, is not a
-            feature: it holds the weights in loss and metrics. Optional.
-        lengths_vary: bool. Whether `preprocess` may sample lengths. The lengths of the first
-            reading then determine the batches. With static shapes it must not.
+            shape is fixed. The key "weights", float [n, 1] or ragged like the targets, holds the
+            weights for the loss and the metrics; it is not a feature. Optional.
+        lengths_vary: bool. Whether `preprocess` may sample lengths. If so, the lengths at the first
+            reading determine the batches. static_shapes requires that it is False.
         evenly_sharded: bool. Whether the records of a split were distributed evenly over its files.
         check_counts: function that gets the number of records in each of `files` and raises a
             `DataError` if records are missing. Optional.
-        parse: function from the files and the contents of n records, string tensors [n], to their
-            features. Required if the features are not simply `record_specs`. Optional.
-        groups: list of int. If `files` belong to several problems: the number of files of each, in
-            their order. Evaluation reads one record of each problem in turn. Optional.
+        parse: function from the files and the contents of n records, string tensors [n], to the
+            features of the records. Required if `record_specs` does not describe the records.
+        groups: list of int. If `files` belong to several problems, the number of files of each
+            problem, in order. Evaluation reads one record of each problem in turn. Optional.
         mixture: `Mixture`, the shares of these problems in training. Optional.
 
     Returns:
@@ -189,7 +191,7 @@ def make_batches(
 
 
 def _seed_of(seed, training):
-    """Return a function from the number of an epoch to its seed; None in evaluation."""
+    """Return a function from the number of an epoch to its seed, or None for evaluation."""
     if not training:
         return lambda number: None
     if callable(seed):
@@ -199,7 +201,7 @@ def _seed_of(seed, training):
 
 
 def feature_lengths(features: dict[str, Any]) -> tf.Tensor:
-    """Return the lengths [n, features] of n examples, with the features `in_order`."""
+    """Return the lengths [n, features] of n examples. `in_order` defines the feature order."""
     values = [features[name] for name in in_order(features)]
     return tf.stack(
         [
@@ -213,12 +215,12 @@ def feature_lengths(features: dict[str, Any]) -> tf.Tensor:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Return names sorted, except that "inputs" and "targets" come first."""
+    """Return sorted names, with "inputs" and "targets" before all others."""
     return sorted(names, key=lambda name: (name not in ("inputs", "targets"), name))
 
 
 def _parser(index, to_examples, scheme, settings, lengths_vary):
-    """Return a function from records to (features, targets) or (…, weights)."""
+    """Return a function from records to (features, targets) or (features, targets, weights)."""
 
     def parse(files, records, lengths, longest, bucket):
         features = to_examples(files, records)
@@ -241,7 +243,7 @@ def _parser(index, to_examples, scheme, settings, lengths_vary):
 
 
 def _lengths_key(record_specs, settings, preprocess):
-    """Return a string that identifies what lengths depend on besides the files."""
+    """Return a string that identifies all settings, apart from the files, that affect lengths."""
     owner = getattr(preprocess, "__self__", None)
     limits = (settings.max_input_seq_length, settings.max_target_seq_length)
     function = [getattr(preprocess, name, "") for name in ("__module__", "__qualname__")]
@@ -260,9 +262,9 @@ def _padded(value, length):
 
 
 def _truncate(features, settings):
-    """Cut features to their maximum lengths. As in T2T, the EOS of a cut one is lost.
+    """Truncate features to their maximum lengths. As in T2T, a truncated feature has no EOS.
 
-    The features that packing adds for a feature are cut to the same length.
+    The segmentation and positions of a packed feature are truncated to the same length.
     """
     limits = {
         "inputs": settings.max_input_seq_length,
@@ -279,7 +281,7 @@ def _truncate(features, settings):
 
 
 def _scheme(settings, drop_long):
-    """Return T2T's buckets, and more for static shapes or long examples."""
+    """Return T2T's buckets, with more buckets for static shapes or long examples."""
     longest = settings.longest
     farthest = longest if drop_long else _LONGEST_IN_EVALUATION
     if settings.use_fixed_batch_size:
