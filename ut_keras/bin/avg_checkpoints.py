@@ -50,7 +50,8 @@ def main(args: command.Args) -> None:
             f"{args.output_path!r}, but {written!r} exists."
         )
     whole_file.check_writable(os.path.dirname(output_path))
-    feature_record.filenames(os.path.dirname(paths[-1]))  # raises if features.json is unreadable
+    # Raises an error if features.json is unreadable.
+    feature_record.filenames(os.path.dirname(paths[-1]))
     with path_lock.held(output_path, "--output_path must be written"):
         _average(paths, output_path, args.weights_dtype)
 
@@ -69,8 +70,8 @@ def _average(paths, output_path, dtype):
             "--output_path must not overwrite a checkpoint of another model. Received: "
             f"{output_path!r}, but {written!r} exists."
         )
-    # Check this before a ut_keras checkpoint is written: with it, every record in the folder
-    # would count as written by ut_keras.
+    # This check comes before a ut_keras checkpoint is written. Once the folder has such a
+    # checkpoint, every record in the folder would seem to be written by ut_keras.
     foreign = output_folder.foreign_record(os.path.dirname(written))
     weights = average(paths)
     if dtype:
@@ -88,7 +89,7 @@ def _average(paths, output_path, dtype):
 
 
 def named_checkpoints(names: str, prefix: str) -> list[str]:
-    """Return the paths of the checkpoints "a,b", each with the prefix.
+    """Return the paths of the checkpoints in a list "a,b", with the prefix before each name.
 
     Raises:
         UsageError: if a checkpoint does not exist or is named twice, or no checkpoint is named.
@@ -111,10 +112,10 @@ def named_checkpoints(names: str, prefix: str) -> list[str]:
 
 
 def last_checkpoints(number: int, prefix: str) -> list[str]:
-    """Return the newest `number` checkpoints of a folder, the oldest first.
+    """Return the newest `number` checkpoints of a folder, sorted from oldest to newest.
 
     Raises:
-        UsageError: if the folder has fewer checkpoints.
+        UsageError: if the folder has fewer than `number` checkpoints.
     """
     if number < 1:
         raise UsageError(
@@ -188,17 +189,18 @@ def cast_weight(dtype: Any, name: str, value: Any) -> Any:
 
 
 def make_output_dir(source: str, path: str) -> bool:
-    """Make the folder of an averaged checkpoint a valid --output_dir, if possible.
+    """Make the folder of an averaged checkpoint usable as --output_dir, if possible.
 
-    Copies the records of the run and writes the file `checkpoint`. A folder that already has a run
-    does not change, because its file `checkpoint` would then name the average as the newest.
+    The function copies the records of the run and writes the file `checkpoint`. If the folder
+    already has a run, nothing changes: the file `checkpoint` would name the average as the newest
+    checkpoint of that run.
 
     Args:
         source: str. Folder of the run.
-        path: str. The averaged checkpoint.
+        path: str. Path of the averaged checkpoint.
 
     Returns:
-        bool. Whether the folder is now a valid --output_dir.
+        bool. Whether the folder can now be used as --output_dir.
     """
     folder = os.path.dirname(path)
     try:
@@ -210,12 +212,12 @@ def make_output_dir(source: str, path: str) -> bool:
                     whole_file.copy(os.path.join(source, record), os.path.join(folder, record))
             checkpoint_files.record(folder, [path])
             return os.path.exists(os.path.join(folder, "hparams.json"))
-    except path_lock.LockedError:  # a trainer has started in the folder
+    except path_lock.LockedError:  # a trainer has started to use this folder
         return False
 
 
 def _has_other_checkpoint(path):
-    """Whether the folder of a checkpoint has another checkpoint."""
+    """Whether the folder of a checkpoint contains other checkpoints."""
     try:
         return checkpoint_files.newest(os.path.dirname(path)) not in (None, path)
     except checkpoint_files.CheckpointError:

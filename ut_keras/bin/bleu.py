@@ -22,7 +22,7 @@ def main(args: command.Args) -> None:
     command_line.require(args, "translation", "reference", what="a file with one segment per line")
     language = _target_language(args)
     if not args.t2t:
-        sacre_bleu.metric(args.tokenize, language)  # raises before the files are read
+        sacre_bleu.metric(args.tokenize, language)  # raises its errors before the files are read
     references, hypotheses = read_pair(args.reference, args.translation)
     for variant in ("uncased", "cased"):
         if args.bleu_variant not in (variant, "both"):
@@ -37,7 +37,7 @@ def main(args: command.Args) -> None:
 
 
 def _target_language(args):
-    """Return the target language of --language_pair, or "" without the flag."""
+    """Return the target language in --language_pair, or "" if the flag is not given."""
     given = [name for name in ("language_pair", "tokenize") if getattr(args, name)]
     if args.t2t and given:
         raise UsageError(
@@ -54,7 +54,7 @@ def _target_language(args):
 
 
 def tokenizer_note(references: Sequence[str], language: str = "", tokenize: str = "") -> str:
-    """Return a note if the tokenizer does not split the references into words, or ""."""
+    """Return a note if the tokenizer does not split references into words, and "" otherwise."""
     note = sacre_bleu.tokenizer_warning(sacre_bleu.metric(tokenize, language), references)
     return note and f"note: {note}"
 
@@ -77,7 +77,7 @@ def read_pair(reference: str, translation: str) -> tuple[list[str], list[str]]:
 
 def t2t_line(references: Sequence[str], hypotheses: Sequence[str], case_sensitive: bool) -> str:
     """Return the line that t2t-bleu prints for references and hypotheses."""
-    command.load_tensorflow()  # because ut_keras.metrics imports it
+    command.load_tensorflow()  # needed by the import of ut_keras.metrics
     from ut_keras.metrics import bleu
 
     score = bleu.bleu_of_lines(references, hypotheses, case_sensitive)
@@ -91,9 +91,9 @@ def sacrebleu_line(
     language: str = "",
     tokenize: str = "",
 ) -> str:
-    """Return a line with sacreBLEU's score, its parts and its signature.
+    """Return a line with sacreBLEU's score, the parts of the score, and the signature.
 
-    See `sacre_bleu.metric` for the arguments.
+    `sacre_bleu.metric` describes the arguments.
     """
     metric = sacre_bleu.metric(tokenize, language, lowercase=not case_sensitive)
     score = metric.corpus_score(hypotheses, [references])

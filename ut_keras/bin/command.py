@@ -1,7 +1,7 @@
-"""Run a command and report the errors that a user can fix in one line.
+"""Runs a command and reports each error that a user can fix in one line.
 
-Only bugs print a stack trace. Exit codes: 0 for success, 2 for an error that the user can fix,
-128 + N after signal N, when everything is saved.
+Only bugs of ut_keras print a stack trace. The exit code is 0 for success, 2 for an error that the
+user can fix, and 128 + N if signal N ended the command, after all results were saved.
 """
 
 import argparse
@@ -22,14 +22,16 @@ from ut_keras.process import interruption, tensorflow_log
 
 Args = argparse.Namespace
 
-_MAX_WORD, _MAX_LINE = 200, 400  # characters of an error message; longer ones are shortened
+# Maximum number of characters in a word and in a line of an error message.
+_MAX_WORD, _MAX_LINE = 200, 400
 
 
 def run(function: Callable[[list[str]], int | None], argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code.
 
     Args:
-        function: function from the list of arguments to an exit code; None means 0.
+        function: function from the list of arguments to an exit code. If it returns None, the exit
+            code is 0.
         argv: list of str, without the program's name. None: the arguments of the process.
     """
     with safe_output() as outputs:
@@ -38,7 +40,8 @@ def run(function: Callable[[list[str]], int | None], argv: Sequence[str] | None 
         except Exception:
             if argv is not None:
                 raise
-            # Print it here, because safe_output() must escape what servers and files contain.
+            # The error is printed here, because safe_output() must escape the texts of servers and
+            # files.
             traceback.print_exc()
             return 1
         finally:
@@ -50,10 +53,10 @@ def run(function: Callable[[list[str]], int | None], argv: Sequence[str] | None 
 def from_flags(
     table: Sequence[command_line.Flag], program: str, about: str
 ) -> Callable[[Callable[[Args], int | None]], Callable[..., int]]:
-    """Return a decorator that turns a function of parsed flags into a command.
+    """Return a decorator that converts a function of parsed flags to a command.
 
-    The command is a function from `argv` (see `run`) to an exit code. If the flags include
-    --registry_help, the command first imports the user's package (--t2t_usr_dir).
+    The command is a function from `argv` (see `run`) to an exit code. If `table` includes
+    --registry_help, the user's package (--t2t_usr_dir) is imported before the function is called.
 
     Args:
         table: the flags of the command.
@@ -70,7 +73,7 @@ def from_flags(
                 others = import_user_package(args.t2t_usr_dir, vars(args), words)
             if others:
                 command_line.raise_unknown(others[0], table)
-            args.package_words = words  # arguments for flags that the package defines
+            args.package_words = words  # arguments for the flags that the package defines
             if "registry_help" in args and args.registry_help:
                 print(registry_help())
                 return None
@@ -92,7 +95,7 @@ def _exit_code(function, argv):
         with acknowledged, interruption.RaiseOnSignal(is_last=is_process):
             return _run_and_flush(function, sys.argv[1:] if is_process else argv)
     except interruption.Interrupted as interrupted:
-        with contextlib.suppress(OSError):  # the exit code carries the same information
+        with contextlib.suppress(OSError):  # the exit code already reports the error
             print(interrupted, flush=True)
         return interrupted.exit_code
     except interruption.StoppedBySignal as stopped:
@@ -111,7 +114,7 @@ def _run_and_flush(function, argv):
     """Call a function, flush its output and return the exit code."""
     try:
         code = function(argv) or 0
-    except SystemExit as end:  # raised by --help
+    except SystemExit as end:  # --help raises this exception
         if not end.code:
             sys.stdout.flush()
         raise
@@ -122,16 +125,18 @@ def _run_and_flush(function, argv):
 def load_tensorflow(what: str = "", args: Args | None = None) -> None:
     """Import TensorFlow and configure its runtime.
 
-    The import takes seconds. A signal during the import ends the process at once.
+    The import takes seconds. A signal during the import ends the process immediately.
 
     Args:
-        what: str. Prints "Loading {what}…" first, because loading may take half a minute. Optional.
-        args: the flags of the command, whose runtime flags are applied. Optional.
+        what: str. If given, "Loading {what}…" is printed before the import, which may take half a
+            minute. Optional.
+        args: the flags of the command. If given, its runtime flags are applied. Optional.
     """
     if what:
         print(f"Loading {what}…", flush=True)
     with (
-        os.fdopen(os.dup(2), "wb") as stderr,  # what the log lines are kept from
+        # A copy of stderr that does not contain TensorFlow's log lines.
+        os.fdopen(os.dup(2), "wb") as stderr,
         interruption.RaiseOnSignal(stderr.fileno(), raises=False),
     ):
         tensorflow_log.load()
@@ -156,15 +161,16 @@ def import_user_package(
     """Import the user's package, which registers problems, models and hparams sets.
 
     Args:
-        directory: str. Folder of the package (--t2t_usr_dir); "" for none.
+        directory: str. Folder of the package (--t2t_usr_dir), or "" if there is no package.
         flags: dict. The command's flags, which the package can read as `tf.flags`. Optional.
         words: list of str. Arguments for flags that the package may define.
 
     Returns:
-        The arguments that belong to no flag of the package either.
+        The arguments that do not belong to flags of the package.
 
     Raises:
-        UsageError: if there is no package, or it cannot be imported. The message names the line.
+        UsageError: if the package does not exist or cannot be imported. The message names the line
+            of code that failed.
     """
     if not directory:
         return list(words)
@@ -186,10 +192,10 @@ def import_user_package(
 
 
 def typed_lines(prompt: str) -> Iterator[str]:
-    """Yield lines from the terminal (after a prompt) or from a pipe."""
+    """Yield lines from the terminal, after a prompt, or from a pipe."""
     is_terminal = sys.stdin.isatty()
     if is_terminal:
-        with contextlib.suppress(ImportError):  # some Pythons do not have it
+        with contextlib.suppress(ImportError):  # some builds of Python do not have it
             import readline  # noqa: F401  for line editing and history
     with contextlib.suppress(EOFError):
         while True:
@@ -199,7 +205,7 @@ def typed_lines(prompt: str) -> Iterator[str]:
 
 
 def registry_help() -> str:
-    """Return the list of all registered names as text."""
+    """Return a text that lists all registered names."""
     from ut_keras import hparams, models, problems
 
     tables = {
@@ -214,7 +220,7 @@ def registry_help() -> str:
 
 
 def _shortened(text, most):
-    """Return a text, shortened in the middle to at most `most` characters."""
+    """Return a text of at most `most` characters; a longer text is shortened in the middle."""
     if len(text) <= most:
         return text
     end = most // 4
@@ -224,7 +230,7 @@ def _shortened(text, most):
 def _user_message(error):
     """Return the message for an error that the user can fix.
 
-    None means that the error is a bug of ut_keras, which prints a stack trace.
+    The result is None if the error is a bug of ut_keras. Then the command prints a stack trace.
     """
     if isinstance(error, UserError):
         return str(error)
@@ -240,14 +246,15 @@ def _user_message(error):
 
 
 def _error_in_graph(error):
-    """Return the `UserError` behind TensorFlow's error in tracing a graph, or None."""
+    """Return the `UserError` that caused TensorFlow's error in tracing a graph, or None."""
     while error is not None and type(error).__name__ == "StagingError":
         error = error.__cause__ or error.__context__
     return error if isinstance(error, UserError) else None
 
 
-# Control characters and characters that change the direction of text. Allowed are newlines, tabs,
-# and a carriage return before a newline or at the start, where the live line uses it.
+# Control characters and characters that change the direction of text. Newlines and tabs are
+# allowed. A carriage return is allowed before a newline, and at the start, where the live line uses
+# it.
 _UNSAFE_CHARACTERS = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
     r"|(?!\A)\r(?!\n)"
@@ -258,19 +265,19 @@ _UNSAFE_CHARACTERS = re.compile(
 def safe_output() -> Iterator[tuple["_Output", "_Output"]]:
     r"""Context manager that makes printing safe for open and closed terminals.
 
-    If the terminal or pipe is closed, the command continues and its output is dropped.
+    If the terminal or pipe is closed, the command continues, and later output is discarded.
 
     Responses of servers, contents and names of files, and outputs of models may contain escape
-    sequences that move the cursor, rename the window or reverse the text. These characters are
-    printed as `\x1b`, also to pipes and logs, which a terminal may show later. Characters that the
-    encoding of the stream does not have are printed in the same way. The files that commands write
-    contain the text unchanged.
+    sequences that move the cursor, rename the window or reverse the text. Their characters are
+    printed in the form `\x1b`. This also applies to pipes and logs, because a terminal may show the
+    log later. Characters that the encoding of the stream lacks are printed in the same form. The
+    files that commands write contain the unchanged text.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # closed by the parent process
+        if getattr(sys, name) is None:  # the parent process closed the stream
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     stdin: Any = sys.stdin
-    # Raised for another kind of stream, or one that was already read.
+    # `reconfigure` raises these errors for other kinds of streams, and after the first read.
     with contextlib.suppress(AttributeError, ValueError):
         stdin.reconfigure(errors="surrogateescape")  # The command reports bytes that are not UTF-8.
     out, err = _Output(sys.stdout, "standard output"), _Output(sys.stderr)
@@ -279,12 +286,12 @@ def safe_output() -> Iterator[tuple["_Output", "_Output"]]:
 
 
 class _Output:
-    """A text stream that drops its output after the terminal or pipe is closed.
+    """A text stream that discards its output after the terminal or pipe is closed.
 
     Args:
         stream: text stream.
-        name: str. File name for an `OSError`, for example on a full disk. "" for standard error,
-            where no error can be reported: output that cannot be written is dropped.
+        name: str. File name for an `OSError`, for example on a full disk. For standard error, it is
+            "": no error can be reported there, so output that cannot be written is discarded.
     """
 
     def __init__(self, stream, name=""):
@@ -301,12 +308,13 @@ class _Output:
         return self._attempt(self._stream.write, shown.decode(encoding))
 
     def flush(self):
-        if self._failure is not None:  # argparse ignores the error that `write` raises
+        # Argparse ignores errors that `write` raises, so `flush` raises them again.
+        if self._failure is not None:
             raise self._failure
         return self._attempt(self._stream.flush)
 
     def drop(self):
-        """Drop unwritable output, so that Python does not fail again at exit."""
+        """Discard output that cannot be written, so that Python does not fail again at exit."""
         try:
             self._stream.flush()
         except OSError:

@@ -1,10 +1,10 @@
-"""Parse a command line with a table of flags, without TensorFlow.
+"""Parses a command line according to a table of flags, without TensorFlow.
 
     args = command_line.parse(flags.BLEU, argv, "ut-bleu", __doc__)
 
-Accepted spellings: --flag=value, --flag value, --switch, --noswitch, --switch=True, one dash
-instead of two, and T2T's --hp_NAME=value. An unsupported flag (`Flag.unsupported`) may only be
-given with its default value.
+Accepted spellings are --flag=value, --flag value, --switch, --noswitch, --switch=True, one dash in
+place of two, and T2T's --hp_NAME=value. For an unsupported flag (`Flag.unsupported`), only the
+default value is accepted.
 """
 
 import argparse
@@ -23,17 +23,19 @@ class Flag:
     """One flag of a command."""
 
     name: str
-    default: Any  # the value if the flag is absent; without `type`, it determines the type
+    default: Any  # the value if the flag is absent; its type is used if `type` is None
     help: str = ""
     type: Any = None  # type of the value, or a function that converts str to the value
-    choices: tuple[str, ...] = ()  # allowed values in addition to ""; (): any value is allowed
-    unsupported: str = ""  # why only the default is accepted; "" for a supported flag
-    least: float | None = None  # smallest allowed number; None: the limit of 32-bit numbers
-    most: float | None = None  # largest allowed number; None: the limit of 32-bit numbers
+    # Allowed values in addition to ""; () means that any value is allowed.
+    choices: tuple[str, ...] = ()
+    unsupported: str = ""  # the reason why only the default is accepted; "" for a supported flag
+    # The smallest allowed number; None means the limit of 32-bit numbers.
+    least: float | None = None
+    most: float | None = None  # the largest allowed number; None means the limit of 32-bit numbers
 
     @property
     def value_type(self) -> Any:
-        """The type of the flag's value, or the function that converts its text."""
+        """The type of the flag's value, or the function that converts a text to the value."""
         return self.type or type(self.default)
 
 
@@ -52,8 +54,8 @@ def parse(
         table: the flags.
         argv: list of str, without the program's name.
         program, description: str, for --help.
-        others: list to which arguments that belong to no flag of the table are appended. None: such
-            arguments raise an error.
+        others: list. Arguments that belong to no flag of the table are appended to it. If it is
+            None, such arguments raise an error.
 
     Raises:
         UsageError: if a flag is unknown or unsupported, or a value has the wrong type or is out of
@@ -66,7 +68,7 @@ def parse(
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    # Other names of --help, from absl
+    # absl also has these names for --help.
     parser.add_argument("--helpfull", "--helpshort", action="help", help=argparse.SUPPRESS)
     for flag in table:
         _add(parser, flag)
@@ -99,7 +101,8 @@ def parse(
 def path(text: str) -> str:
     """Return a path with "~" expanded.
 
-    An address such as gs://bucket raises an error. Python would use it as a local folder "gs:".
+    An address such as gs://bucket raises an error. Python would use it as a local folder named
+    "gs:".
     """
     if "://" in text:
         raise argparse.ArgumentTypeError(
@@ -116,7 +119,7 @@ def require(args: argparse.Namespace, *names: str, what: str = "") -> None:
 
     Args:
         args: the flags.
-        *names: str, the required flags. The message names all without a value.
+        *names: str, the required flags. The message names every flag that has no value.
         what: str. Describes the missing value in the message. Optional.
     """
     missing = [f"--{name}" for name in names if not getattr(args, name)]
@@ -161,7 +164,7 @@ def _split_hparam_flags(argv):
     """Separate the `--hp_NAME value` flags from the other arguments.
 
     Returns:
-        (the other arguments, list of name=value pairs)
+        (the other arguments, list of name=value pairs).
     """
     rest, pairs = [], []
     words = iter(argv)

@@ -15,7 +15,7 @@ from ut_keras.bin import command, command_line, flags
 from ut_keras.errors import UsageError
 from ut_keras.files import json_file
 
-_MAX_LENGTH = 256  # the hparam max_length of T2T's Transformer
+_MAX_LENGTH = 256  # the value of the hparam max_length for T2T's Transformer
 
 
 @command.from_flags(flags.DATAGEN, "ut-datagen", __doc__)
@@ -43,7 +43,7 @@ def _selected_names(args, known):
     """Return the names that --problem and --exclude_problems select, sorted.
 
     Each part of --problem is a name or a pattern. As in T2T, a name is excluded if it contains any
-    part of --exclude_problems. Unknown names are kept, so that the caller reports them.
+    part of --exclude_problems. Unknown names are kept, and the caller reports them.
     """
     chosen = set()
     for part in filter(None, args.problem.split(",")):
@@ -59,7 +59,7 @@ def _selected_names(args, known):
 
 
 def _tasks(args):
-    """Return the requested task numbers, or None for all."""
+    """Return the requested task numbers, or None if all tasks are requested."""
     start, end = args.task_id_start, args.task_id_end
     if start < 0 and end < 0:
         return None if args.task_id < 0 else [args.task_id]
@@ -72,7 +72,7 @@ def _tasks(args):
 
 
 def _task_line(problem, tmp_dir):
-    """Return the line of --only_list for a problem: its splits and their task numbers."""
+    """Return the line of --only_list for a problem: the splits and their task numbers."""
     parts, first = [], 0
     for split, number in problem.shards_to_generate(tmp_dir).items():
         last = first + number - 1
@@ -87,7 +87,7 @@ def _inspect(problem, data_dir, count):
     from ut_keras.data.reading import inspection
     from ut_keras.data.writing import generation_plan
 
-    # This command has no hparams, so such a problem cannot preprocess its records.
+    # Without hparams, which this command does not have, such a problem cannot preprocess records.
     is_stored = problem.preprocess_needs_hparams
     if is_stored:
         print(f"note: the records are shown before preprocess_example of {problem.name}")

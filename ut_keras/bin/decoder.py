@@ -89,7 +89,7 @@ _TYPED_HELP = """INTERACTIVE MODE  num_samples={ns}  decode_length={dl}
 
 
 def _decode_typed(setup):
-    """Decode typed lines and obey T2T's interactive commands, until "q" or the end."""
+    """Decode typed lines and execute T2T's interactive commands, until "q" or the end of input."""
     command.load_tensorflow(setup.run_dir, setup.args)
     predictor, _ = decode_job.load_predictor(setup)
     samples = min(max(1, setup.values["num_samples"]), _MAXIMA["ns"])
@@ -170,14 +170,14 @@ def _decode_split(setup):
 
 
 def _encoded(setup, path, lines, first=1):
-    """Return the ids of lines: prompts for a language model, otherwise inputs."""
+    """Return the ids of lines, which are prompts for a language model and inputs otherwise."""
     if setup.is_language_model:
         return line_encoding.prompts(path, lines, setup.encoders["targets"], first)
     return line_encoding.sources(path, lines, setup.encoders["inputs"], first)
 
 
 def _print_unknown_words(setup, lines):
-    """Print a note if the vocabulary does not have most words of the lines."""
+    """Print a note if most words of the lines are not in the vocabulary."""
     encoder = setup.encoders["inputs" if "inputs" in setup.encoders else "targets"]
     if isinstance(encoder, text_encoder.TokenTextEncoder):
         some = lines[: word_vocabulary.MAX_TEXTS]

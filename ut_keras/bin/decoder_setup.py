@@ -1,7 +1,7 @@
-"""Check the flags of ut-decoder as far as possible without TensorFlow.
+"""Checks the flags of ut-decoder as far as possible without TensorFlow.
 
-    setup = check(args)              checks names, run, files and decode hparams
-    run = check_run(args)            the part that every command with a trained model needs
+    setup = check(args)              checks the names, the run, the files and the decode hparams
+    run = check_run(args)            only the part that every command with a trained model needs
     model, path = run.load_model()   loads the weights
 
 The run is the folder --output_dir, or the folder of --checkpoint_path. Its hparams.json and
@@ -37,7 +37,7 @@ FILE, SCORE, INTERACTIVE, SPLIT = "decode_from_file", "score_file", "decode_inte
 
 @dataclasses.dataclass(frozen=True)
 class SelectedRun(run_directory.Run):
-    """The run and checkpoint that checked flags select."""
+    """The run and the checkpoint that the checked flags select."""
 
     args: Any  # the flags
     problem: Any  # `Problem`
@@ -54,18 +54,19 @@ class Setup(SelectedRun):
     target: str | None  # the file to write
     split: str  # the split to decode in mode `SPLIT`, otherwise ""
     values: dict  # decode hparams
-    # With --keep_timestamp, the time of the checkpoint, which may be deleted during decoding.
+    # If --keep_timestamp is given, the time of the checkpoint. The checkpoint may be deleted during
+    # decoding, so its time is read early.
     timestamp: float | None
 
 
 def check(args: argparse.Namespace) -> Setup:
-    """Check the flags against each other, the run, the registries and the files.
+    """Check that the flags fit each other, the run, the registries and the files.
 
     Raises:
         UsageError, UnknownNameError, HParamError, DataError, OSError: with a one-line message.
     """
     mode = _mode(args)
-    trainer_setup.check_names(args)  # reports misspelt names before missing flags
+    trainer_setup.check_names(args)  # a misspelt name is reported before a missing flag
     _check_has_run(args, f"--{FILE}=FILE, --{INTERACTIVE}, or --data_dir=FOLDER of a split")
     if mode == SPLIT:
         command_line.require(args, "data_dir", what="the folder with the data of the split")
@@ -93,7 +94,7 @@ def check(args: argparse.Namespace) -> Setup:
 
 
 def target_language(problem: Any, specs: Mapping[str, Any], task_id: int = -1) -> str:
-    """Return the target language of a problem, or of one of its tasks; "" if unknown."""
+    """Return the target language of a problem or of one of its tasks, or "" if it is unknown."""
     if task_id >= 0 and hasattr(problem, "task_of"):
         problem = problem.task_of(task_id, specs["targets"].vocab_size)
     return problem.feature_languages().get("targets", "") if problem else ""
@@ -103,7 +104,7 @@ def check_run(args: argparse.Namespace) -> SelectedRun:
     """Check the flags that select a run, for every command that loads a trained model.
 
     Raises:
-        UsageError, UnknownNameError, HParamError, DataError, OSError: as `check`.
+        UsageError, UnknownNameError, HParamError, DataError, OSError: in the same cases as `check`.
     """
     trainer_setup.check_names(args)
     run_dir, checkpoint = _run(args)
@@ -138,7 +139,7 @@ def check_run(args: argparse.Namespace) -> SelectedRun:
 
 
 def _features(problem, data_dir, folders):
-    """Return the `FeatureRecord` of the problem's data or of the run's folder."""
+    """Return the `FeatureRecord` from the problem's data or from the run's folder."""
     if data_dir and not os.path.isdir(data_dir):
         raise UsageError(
             f"--data_dir must be a folder. Received: {data_dir!r}, which is not a folder."
@@ -167,7 +168,7 @@ def _mode(args):
 
 
 def _run(args):
-    """Return the folder of the run, and the path of the checkpoint or None."""
+    """Return the folder of the run and the path of the checkpoint. The path may be None."""
     _check_has_run(args)
     checkpoint: Any = None
     if args.checkpoint_path:
@@ -197,7 +198,7 @@ def _check_has_run(args, others=""):
 
 
 def _name(flag, args, records, run_dir):
-    """Return the given name of the problem or model, or the one in the run's record."""
+    """Return the name of the problem or model from its flag, or else from the run's record."""
     given = getattr(args, flag)
     noted = [record[flag] for record in records if record.get(flag)]
     if not given and not noted:
@@ -206,7 +207,7 @@ def _name(flag, args, records, run_dir):
             "--registry_help lists the names."
         )
     for name in noted:
-        # A run that was trained on packed examples is decoded without packing.
+        # A run that was trained on packed examples is decoded with unpacked examples.
         if name.removesuffix("_packed") != (given or noted[0]).removesuffix("_packed"):
             raise UsageError(
                 f"--{flag} must be {name}, as in the run of the checkpoint. "
@@ -216,7 +217,7 @@ def _name(flag, args, records, run_dir):
 
 
 def _check_fits(mode, problem, specs, values):
-    """Raise `UsageError` if the problem's model does not support the requested mode."""
+    """Raise `UsageError` if models of this problem do not support the requested mode."""
     modality = specs["targets"].modality
     if mode == SCORE and modality == "class_label":
         raise UsageError(
@@ -246,14 +247,14 @@ def _check_fits(mode, problem, specs, values):
             "The decode hparam max_input_size requires --decode_from_file or "
             f"--decode_interactive. Received: max_input_size={values['max_input_size']}."
         )
-    if modality == "class_label":  # as in T2T, a classifier needs no search
+    if modality == "class_label":  # as in T2T, a classifier does not need a search
         values["beam_size"] = 1
     elif mode != SCORE:
         decode_hparams.check_fits(values, vocab_size)
 
 
 def _files(args, mode, names, values):
-    """Return the file to read and the file to write; each may be None."""
+    """Return the file to read and the file to write. Each of them may be None."""
     source: Any = {FILE: args.decode_from_file, SCORE: args.score_file}.get(mode)
     target = args.decode_to_file
     if source and not os.path.isfile(source):
@@ -286,10 +287,7 @@ def _files(args, mode, names, values):
 def decode_filename(
     base: str, model: str, hparams_set: str, problem: str, values: Mapping[str, Any]
 ) -> str:
-    """Return T2T's name of an output file.
-
-    This is `BASE.MODEL.HPARAMS.PROBLEM.beamN.alphaX.decodes`.
-    """
+    """Return T2T's name of an output file: `BASE.MODEL.HPARAMS.PROBLEM.beamN.alphaX.decodes`."""
     ending = f"beam{values['beam_size']}.alpha{values['alpha']}.decodes"
     if ending in os.path.basename(base):
         return base
@@ -297,7 +295,7 @@ def decode_filename(
 
 
 def side_files(target: str) -> list[str]:
-    """Return the files for the targets and inputs of a split, next to its output file."""
+    """Return the files for a split's targets and inputs, which are next to its output file."""
     base = target.rpartition(".")[0]
     return [f"{base}.targets", f"{base}.inputs"]
 
@@ -312,7 +310,7 @@ def _check_writable(target):
     file_error.check_is_file(target)
     with file_error.user_error_context(target):
         whole_file.check_writable(folder)
-        if os.path.exists(target):  # a read-only file must not be replaced
+        if os.path.exists(target):  # a read-only file must stay unchanged
             open(target, "r+b").close()
     with contextlib.suppress(FileNotFoundError):
         journal.open_own(decode_job.journal_path(target)).close()

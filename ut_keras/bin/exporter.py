@@ -81,9 +81,9 @@ def _export(args, run, search, values, directory):
 
 
 def _check_source_length(run, values):
-    """Raise `UsageError` if max_input_size is required and not set.
+    """Raise `UsageError` if max_input_size is required but not set.
 
-    It is required for inputs of variable length.
+    Inputs of variable length require max_input_size.
     """
     is_needed = "inputs" in run.specs and run.specs["inputs"].modality == "symbol"
     if is_needed and values["max_input_size"] < 1:
@@ -94,7 +94,7 @@ def _check_source_length(run, values):
 
 
 def _write_litert(run, model, directory, length, search):
-    """Write a folder with the LiteRT model and the vocabularies."""
+    """Write a folder that contains the LiteRT model and the vocabularies."""
     from ut_keras import export
 
     with whole_file.writing_folder(directory) as written:
@@ -105,7 +105,7 @@ def _write_litert(run, model, directory, length, search):
 
 
 def _search_options(args, run):
-    """Return the search options, and all decode hparams."""
+    """Return (the search options, all decode hparams)."""
     length = {"max_input_size": decode_hparams.DECODER["max_input_size"]}
     is_litert_language_model = args.format == "litert" and run.is_language_model
     allowed = ["num_steps", "extra_length"] if is_litert_language_model else ["num_steps"]
@@ -122,16 +122,17 @@ def _search_options(args, run):
             "The decode hparam max_input_size is not supported for stories: their size is fixed "
             f"by the training. Received: {values['max_input_size']}."
         )
-    if run.class_labels:  # as in T2T, a classifier needs no search
+    if run.class_labels:  # as in T2T, a classifier does not need a search
         values["beam_size"] = 1
     decode_hparams.check_fits(values, run.specs["targets"].vocab_size)
     return decode_hparams.search_options(values), values
 
 
 def _export_number(base):
-    """Return the number of the export: the time, or a number above all existing ones.
+    """Return the number of the export: the time, or a larger number if needed.
 
-    TensorFlow Serving uses the folder with the highest number.
+    TensorFlow Serving uses the folder with the highest number, so the number is always larger than
+    those of all existing folders.
     """
     names = (re.fullmatch(r"\.?([0-9]+)(\.ut_keras-.*)?", name) for name in os.listdir(base))
     highest = max((int(name[1]) for name in names if name), default=0)

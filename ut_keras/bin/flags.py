@@ -1,7 +1,7 @@
-"""The flags of the commands, with T2T's names and defaults, without TensorFlow.
+"""Defines the flags of the commands, with T2T's names and defaults, without TensorFlow.
 
-The tables contain every flag of T2T's commands. A flag is either supported, or it has a reason why
-only its default is accepted.
+The tables contain every flag of T2T's commands. Each flag is supported or has a reason why only its
+default is accepted.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ _DEFAULT_ONLY = "only the default is implemented"
 _NO_DIR = "it belongs to --translations_dir, which is not supported"
 _EXPORT = "use the command ut-exporter"
 
-# The values of --schedule, with a description.
+# The values of --schedule and what each schedule does.
 SCHEDULES = {
     "train": "update the weights and write checkpoints",
     "evaluate": "compute the metrics of the newest checkpoint",
@@ -32,7 +32,7 @@ SCHEDULES = {
     "train_and_evaluate": "same as continuous_train_and_eval",
     "train_eval_and_decode": "train, evaluate and decode each checkpoint",
 }
-# T2T's other schedules, with the alternative.
+# The schedules that only T2T has, with the alternative in ut_keras.
 OTHER_SCHEDULES = {
     "continuous_eval": "use train_and_evaluate, or call evaluate again for a newer checkpoint",
     "continuous_eval_on_train_data": "evaluate reads the dev or test split",
@@ -61,14 +61,14 @@ _REGISTRY_HELP = Flag("registry_help", False, "List problems, models and hparams
 
 
 def _unsupported(reason, **defaults):
-    """Return flags for which only T2T's default is accepted."""
+    """Return flags that accept only T2T's default."""
     return tuple(
         Flag(name, default, type=str if default is None else None, unsupported=reason)
         for name, default in defaults.items()
     )
 
 
-# The flags of absl, on which T2T's commands are built.
+# The flags of absl, which T2T's commands use.
 _LOG = "use TF_CPP_MIN_LOG_LEVEL for TensorFlow; the command's own log lines are always printed"
 _ABSL_FLAGS = (
     *_unsupported("give the flags on the command line: $(cat FILE)", flagfile=""),
@@ -256,7 +256,7 @@ TRAINER = (
     *_unsupported("use ut-decoder", decode_from_file="", decode_to_file="", decode_reference=""),
     *_unsupported(_EXPORT, export_saved_model=False, export_saved_model_api_version=1),
     *_unsupported("no schedule waits for checkpoints of another process", eval_timeout_mins=240),
-    # Flags of features that only TensorFlow 1 has.
+    # Flags for features that exist only in TensorFlow 1.
     *_unsupported(_GRAPH, tfdbg=False, dbgprofile=False, enable_graph_rewriter=False),
     *_unsupported(_GRAPH, use_guarantee_const_getter=False),
     _MEMORY_FRACTION,
@@ -275,7 +275,7 @@ TRAINER = (
 
 
 def _merged(own, others):
-    """Return a command's own flags and the further flags of another command."""
+    """Return the flags of a command, and those flags of another command that it lacks."""
     names = {flag.name for flag in own}
     return (*own, *(flag for flag in others if flag.name not in names))
 
@@ -331,7 +331,7 @@ _TRAINER_FLAGS = tuple(
 )
 DECODER = _merged(DECODER_OWN, _TRAINER_FLAGS)
 
-# Flags that select the weights of a run.
+# Flags that select a run and its weights.
 _NAMES = ("problem", "model", "hparams_set", "hparams")
 _RUN_FLAGS = (*_NAMES, "output_dir", "checkpoint_path", "data_dir", "t2t_usr_dir", "registry_help")
 RUN = tuple(flag for flag in DECODER_OWN if flag.name in _RUN_FLAGS)

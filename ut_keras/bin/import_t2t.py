@@ -35,19 +35,20 @@ def main(args: command.Args) -> None:
     problem = problems.get(_name("problem", args, t2t_flags))
     model_name = _name("model", args, t2t_flags)
     models.check_name(model_name)
-    # Check hparams.json before TensorFlow is loaded, so that errors appear early.
+    # hparams.json is checked before TensorFlow is loaded, so that errors appear early.
     _check_hparams(os.path.join(source, "hparams.json"), model_name)
     specs = problem.feature_specs(data_dir)
     noted = t2t_flags.get("random_seed", "")
     seed = int(noted) if noted.isdecimal() else secrets.randbelow(2**31)
 
     with output_folder.lock(output_dir):
-        _check_is_free(output_dir)  # again, now that no other process can write here
+        # Checks again, because no other process can write to the folder now.
+        _check_is_free(output_dir)
         output_folder.check(output_dir)
         model, optimizer, step = _load(source, model_name, problem.target_space_id, seed)
         _check_vocabulary(specs, model, problem.name, data_dir)
-        # Write the checkpoint before the JSON files. If this process were killed in between, a
-        # folder with only the JSON files would make ut-trainer start from new weights.
+        # The checkpoint is written before the JSON files. If the folder had only the JSON files,
+        # for example because this process was killed, ut-trainer would start from new weights.
         path = _write(model, optimizer, output_dir)
         output_folder.write_records(
             output_dir,
@@ -68,7 +69,7 @@ def main(args: command.Args) -> None:
 
 
 def read_t2t_flags(directory: str) -> dict[str, str]:
-    """Return the flags in T2T's flags.txt and flags_t2t.txt, a dict from name to text."""
+    """Return the flags in T2T's flags.txt and flags_t2t.txt as a dict from name to text."""
     values = {}
     for filename in ("flags.txt", "flags_t2t.txt"):
         path = os.path.join(directory, filename)
@@ -151,12 +152,12 @@ def _load(source, model_name, target_space_id, seed):
                 "the newest checkpoint must contain global_step, the number of updates."
             )
         model = t2t_import.load_checkpoint(source, model_name, target_space_id)
-        # The checkpoint will contain the optimizer's statistics but not the learning rate. So any
-        # schedule will do here; this one does not need train_steps, which is unknown.
+        # The checkpoint will contain the optimizer's statistics but not the learning rate, so any
+        # schedule can be used here. The schedule below does not need train_steps, which is unknown.
         rate = learning_rate.endless(model.hparams)
         optimizer = optimizers.get(model.hparams, learning_rate=rate)
         step = slots.load_optimizer(source, model, optimizer)
-    # TensorFlow raises OpError, IndexError or RuntimeError if a checkpoint file is damaged.
+    # For a damaged checkpoint file, TensorFlow raises OpError, IndexError or RuntimeError.
     except (ValueError, tf.errors.OpError, IndexError, RuntimeError) as error:
         message = str(getattr(error, "message", error))
         raise UsageError(f"The run in {source} cannot be imported: {message}") from error
@@ -187,7 +188,7 @@ def _write(model, optimizer, output_dir):
 
     from ut_keras.checkpoints import checkpoint
 
-    # T2T does not store how much of an epoch was read, so training starts with a new epoch.
+    # T2T does not store how much of an epoch was used, so training starts with a new epoch.
     position = {name: tf.Variable(0, dtype=tf.int64) for name in ("epoch", "batch")}
     return checkpoint.Checkpoints(output_dir, model, optimizer, position).save()
 

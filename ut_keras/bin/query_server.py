@@ -20,7 +20,7 @@ from ut_keras.bin import command, command_line, flags
 from ut_keras.errors import UsageError
 from ut_keras.files import json_file
 
-_MAX_RESPONSE_BYTES = 2**23  # parsing can take 30 times as much memory
+_MAX_RESPONSE_BYTES = 2**23  # the memory for parsing a response can be 30 times its size
 
 
 @command.from_flags(flags.QUERY_SERVER, "ut-query-server", __doc__)
@@ -49,11 +49,11 @@ def predict(
         timeout_secs: float. Maximum seconds for the complete request, including the DNS lookup.
 
     Returns:
-        list with {"outputs": list of str, "scores": list of float} for each text.
+        list with one dict {"outputs": list of str, "scores": list of float} for each text.
 
     Raises:
-        UsageError: if there is no response in time, or the response is an error or has no valid
-            predictions for the texts.
+        UsageError: if no response arrives in time, if the response is an error, or if it has no
+            valid predictions for the texts.
     """
     address = server.removeprefix("http://").removesuffix("/")
     if "/" in address:
@@ -97,9 +97,10 @@ def _prediction(row):
 
 
 def _post(address, path, body, timeout_secs):
-    """Return the status and at most _MAX_RESPONSE_BYTES of the response."""
+    """Return the status of the response, and at most _MAX_RESPONSE_BYTES of its body."""
     connection = http.client.HTTPConnection(address, timeout=timeout_secs)
-    if not 1 <= connection.port <= 65535:  # the socket would use the port modulo 65536
+    # For another number, the socket would use the remainder modulo 65536.
+    if not 1 <= connection.port <= 65535:
         raise OverflowError("port must be from 1 to 65535")
     with contextlib.closing(connection):
         connection.request("POST", path, body, {"Content-Type": "application/json"})
@@ -110,15 +111,15 @@ def _post(address, path, body, timeout_secs):
 def _with_timeout(seconds, function, *arguments):
     """Call a function in a thread and return its result, or raise TimeoutError.
 
-    A timeout of the socket would not limit a DNS lookup, or a server that sends single bytes. The
-    thread of a late call is abandoned.
+    A timeout of the socket would not limit the time for a DNS lookup, or for a server that sends
+    single bytes. If the call takes too long, its thread is abandoned.
     """
     pending: concurrent.futures.Future[Any] = concurrent.futures.Future()
 
     def run():
         try:
             pending.set_result(function(*arguments))
-        except BaseException as error:  # raised again by `pending.result`
+        except BaseException as error:  # `pending.result` raises this exception again
             pending.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()

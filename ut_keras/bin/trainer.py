@@ -7,8 +7,9 @@ r"""Train, evaluate and decode a model on a problem, with the flags of t2t-train
 To resume a stopped run, give the same command again.
 """
 
-# The folder of a run describes the run: `hparams.json` has the final hparams, and `run.json` the
-# problem, the model and the random seed. `features.json` and the vocabularies define the ids.
+# The files in the folder of a run describe the run. `hparams.json` has the final hparams.
+# `run.json` has the problem, the model and the random seed. `features.json` and the vocabularies
+# define the text for each id.
 
 import contextlib
 import dataclasses
@@ -27,8 +28,7 @@ from ut_keras.inference import decode_hparams, feature_record, run_json
 from ut_keras.text import text_encoder_base
 from ut_keras.training import output_folder, rendezvous
 
-# Python program that runs this command as a trial of a search. It also works if ut_keras is not
-# installed.
+# A Python program that runs this command as a trial of a search, even if ut_keras is not installed.
 _TRIAL = (
     f"import sys; sys.path.append({str(pathlib.Path(__file__).parents[2])!r}); "
     "from ut_keras.bin import trainer; sys.exit(trainer.main())"
@@ -63,21 +63,21 @@ def main(args: command.Args) -> None:
 
 
 def make_trainer(setup: Setup) -> tuple[Any, Any, Any]:
-    """Build the trainer and its datasets. Loads TensorFlow.
+    """Build the trainer and its datasets. This imports TensorFlow.
 
     Returns:
-        (trainer, make_epoch, make_eval_dataset): the `Trainer`, and the two functions that its
-        schedules take as arguments.
+        (trainer, make_epoch, make_eval_dataset). `trainer` is a `Trainer`. Its schedules take the
+        two functions as arguments.
     """
     import keras
 
     from ut_keras.training import distribution
 
     strategy = _strategy(setup)
-    # Without --random_seed, each worker has sampled a seed. All workers use that of the chief.
+    # Without --random_seed, each worker has sampled a seed. All workers use the chief's seed.
     setup = dataclasses.replace(setup, seed=distribution.from_chief(strategy, setup.seed))
     keras.utils.set_random_seed(setup.seed % 2**32)
-    # XLA and TPUs compile once per shape, so batches must have few different shapes.
+    # XLA and TPUs compile once for each shape, so batches must have only a few different shapes.
     static_shapes = setup.args.xla_compile or setup.args.use_tpu
     datasets = _datasets(setup, strategy, static_shapes)
     _check_data(setup, *datasets)
@@ -85,7 +85,7 @@ def make_trainer(setup: Setup) -> tuple[Any, Any, Any]:
 
 
 def _strategy(setup):
-    """Return the `tf.distribute.Strategy`, after comparing the workers' settings."""
+    """Return the `tf.distribute.Strategy`, and check that the workers' settings agree."""
     import tensorflow as tf
 
     from ut_keras.training import distribution
@@ -108,7 +108,7 @@ def _strategy(setup):
 def _datasets(setup, strategy, static_shapes):
     """Return (make_epoch, make_eval_dataset).
 
-    Both are cached, because tracing a dataset takes longer than reading a small one.
+    The results of both are cached, because tracing a dataset takes longer than reading a small one.
     """
     is_global = setup.args.global_batch_size is not None
     num_replicas = 1 if is_global else strategy.num_replicas_in_sync
@@ -136,10 +136,10 @@ def _datasets(setup, strategy, static_shapes):
 
 
 def _check_data(setup, make_epoch, make_eval_dataset):
-    """Check the data before a model is built.
+    """Check the data before the model is built.
 
     Raises:
-        DataError: if the data cannot be read, or has another vocabulary than the run.
+        DataError: if the data cannot be read, or if their vocabulary differs from the run's.
     """
     if setup.trains:
         from ut_keras.training import curriculum
@@ -209,7 +209,7 @@ def _trainer(setup, strategy, static_shapes):
 
 
 def _curriculum(hp):
-    """Return the `CurriculumSettings` of hparams, or None."""
+    """Return the `CurriculumSettings` from hparams, or None if the hparams define none."""
     from ut_keras.training import curriculum
 
     if not hp.curriculum_start_length:
@@ -245,12 +245,13 @@ def _write_records(setup, num_replicas):
     if checkpoint_files.exists(setup.args.output_dir):
         for line in training_conditions.changes(before, conditions, setup):
             print(line, flush=True)
-    # Unless the flag names another set, the hparams come from hparams.json. The new record then
-    # keeps the name of the set, and the overrides, of the old record.
+    # The hparams come from hparams.json unless --hparams_set names another set. So the new record
+    # keeps the set's name and the overrides from the old record.
     is_of_run = setup.args.hparams_set in (None, before.get("hparams_set"))
     named = before if is_of_run else vars(setup.args)
     directories = [setup.args.output_dir]
-    if setup.schedule != "train":  # these records make the folder of the best weights a run
+    # With these records, the folder of the best weights can be used as a run.
+    if setup.schedule != "train":
         directories.append(os.path.join(setup.args.output_dir, output_folder.BEST))
     features = feature_record.from_problem(setup.problem, setup.args.data_dir)
     for directory in directories:

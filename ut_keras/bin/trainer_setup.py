@@ -1,4 +1,4 @@
-"""Check the flags of ut-trainer as far as possible without TensorFlow.
+"""Checks the flags of ut-trainer as far as possible without TensorFlow.
 
 setup = trainer_setup.check(args)         checks names, hparams and output_dir in under a second
 trainer, … = trainer.make_trainer(setup)  loads TensorFlow
@@ -22,7 +22,7 @@ from ut_keras.hparam_schema.basic import check_train_steps
 from ut_keras.inference import decode_hparams, run_directory, run_json
 from ut_keras.training import cluster, early_stopping, output_folder
 
-# Schedules that use an existing checkpoint. All other schedules train.
+# Schedules that only use an existing checkpoint. All other schedules train.
 _EVALUATION_SCHEDULES = ("evaluate", "evaluate_and_decode")
 _SCHEDULE_ALIASES = {"train_and_evaluate": "continuous_train_and_eval"}
 
@@ -38,9 +38,9 @@ class Setup:
     eval_split: str
     seed: int
     decode: dict  # decode hparams
-    cluster: Any  # `Cluster`, or None for one worker
+    cluster: Any  # `Cluster`, or None if there is only one worker
     early_stopping: Any  # `EarlyStopping`
-    profile_steps: tuple | None  # (first, last) updates to profile
+    profile_steps: tuple | None  # (first, last) update to profile
 
     @property
     def trains(self) -> bool:
@@ -53,7 +53,7 @@ class Setup:
 
 
 def check(args: argparse.Namespace) -> Setup:
-    """Check the flags against each other, the registries and the output folder.
+    """Check that the flags fit each other, the registries and the output folder.
 
     Raises:
         UsageError, UnknownNameError, HParamError: with a one-line message.
@@ -135,15 +135,15 @@ def check(args: argparse.Namespace) -> Setup:
 
 
 def _optimizer(hp):
-    """Return the same name for all of T2T's spellings of an optimizer."""
+    """Return the name of an optimizer, the same for all spellings that T2T accepts."""
     return hp.optimizer.replace("_", "").lower().removeprefix("true")
 
 
 def check_names(args: argparse.Namespace) -> None:
-    """Check the given names; a misspelt name is reported before a missing flag.
+    """Check the given names, so that a misspelt name is reported before a missing flag.
 
     Raises:
-        UnknownNameError: the message lists the nearest names.
+        UnknownNameError: if a name is unknown. The message lists the nearest names.
     """
     checks: dict[str, Any] = {
         "problem": problems.get,
@@ -156,7 +156,7 @@ def check_names(args: argparse.Namespace) -> None:
 
 
 def check_metric_schedule(flag: str, metric: str, schedule: str) -> None:
-    """Raise `UsageError` if a metric requires decoding and the schedule has none."""
+    """Raise `UsageError` if a metric requires decoding and the schedule does not decode."""
     if metric.startswith("decode/") and not schedule.endswith("_and_decode"):
         raise UsageError(
             f"--{flag}={metric} requires --schedule=train_eval_and_decode. "
@@ -192,7 +192,7 @@ def _early_stopping(args, schedule, problem):
 
 
 def _profile_steps(text):
-    if not text or text == "False":  # in T2T the flag is a switch
+    if not text or text == "False":  # in T2T this flag is a switch
         return None
     first, _, last = text.partition("-")
     if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
@@ -205,20 +205,20 @@ def _profile_steps(text):
 def final_hparams(
     hparams_set: str | None, given: dict[str, Any], output_dir: str, record: Any, trains: bool
 ) -> tuple[Any, Any]:
-    """Return the final hparams and the hparams that the run was trained with.
+    """Return the final hparams, and the hparams with which the run was trained.
 
-    As in T2T, the run's hparams.json overrides the hparams set that it was made from, and the
-    `given` values override both.
+    As in T2T, the run's hparams.json overrides the hparams set from which it was made. The `given`
+    values override both.
 
     Args:
         hparams_set: str or None. Name of the set.
         given: dict from name to value, from the command line.
         output_dir: str. Folder of the run.
-        record: the content of its run.json.
+        record: the content of the run's run.json.
         trains: bool. Whether the command trains.
 
     Returns:
-        (hp, trained): both hparams. `trained` is None for a new run.
+        (hp, trained): the two sets of hparams. `trained` is None for a new run.
 
     Raises:
         UsageError, HParamError: with a one-line message.
@@ -257,7 +257,7 @@ def _final_hparams(hparams_set, given, output_dir, record, trains):
 
 
 def _check_same_run(args, record, output_dir, trains):
-    # A run may be evaluated on another problem that has the same vocabulary.
+    # A run may be evaluated on another problem if the vocabularies are the same.
     for name in ("model", "problem") if trains else ("model",):
         there, here = record.get(name), getattr(args, name)
         if there is not None and there != here and checkpoint_files.exists(output_dir):
@@ -270,7 +270,7 @@ def _check_same_run(args, record, output_dir, trains):
 def print_hparam_changes(
     saved: Any, hp: Any, output_dir: str, inference_only: bool = False
 ) -> None:
-    """Print the hparams that differ from those that the run was trained with."""
+    """Print the hparams whose values differ from those with which the run was trained."""
     if saved is not None:
         path = os.path.join(output_dir, "hparams.json")
         for line in hparam_changes.notes(saved, hp, path, inference_only):
@@ -284,7 +284,7 @@ def eval_split(args: argparse.Namespace, problem: Any) -> str:
         UsageError: if the problem has neither the requested split nor "test".
     """
     wanted = "test" if args.eval_use_test_set else "dev"
-    # --schedule=train does not read the split.
+    # --schedule=train does not read the evaluation split.
     if wanted in problem.splits or getattr(args, "schedule", "") == "train":
         return wanted
     if "test" in problem.splits:

@@ -1,12 +1,13 @@
-"""Compare the conditions of training between sessions and between workers.
+"""Compares the conditions of training between sessions and between workers.
 
-    conditions = training_conditions.describe(setup, num_replicas=2)   stored in run.json
+    conditions = training_conditions.describe(setup, num_replicas=2)   saved in run.json
     training_conditions.changes(record, conditions, setup)             notes for a resumed run
     training_conditions.worker_fingerprint(setup)                      must be equal on all workers
 
 Conditions are the training data, the batch size, the seed and other inputs of the updates. A user
-may want to change them between two sessions, so a change is only reported. Changes that would make
-the model compute another function raise an error elsewhere (`hparam.changes`, `feature_record`).
+may want to change them between two sessions, so a change is only reported. If a change would make
+the model compute another function, other modules raise an error (`hparam.changes`,
+`feature_record`).
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from ut_keras.errors import DataError
 from ut_keras.hparam_schema import changes as hparam_changes
 from ut_keras.inference import feature_record
 
-# Flags that may differ between workers, or that other entries of the fingerprint cover.
+# Flags that may differ between workers, or whose values are in other entries of the fingerprint.
 _PER_WORKER_FLAGS = frozenset(
     {
         *("data_dir", "tmp_dir", "output_dir", "t2t_usr_dir", "generate_data"),
@@ -36,7 +37,7 @@ _SAME_BATCHES = (
     ". Because of --global_batch_size, the batches, their order and (up to rounding) the updates "
     "stay the same; dropout samples other masks"
 )
-# Learning rate factors that depend on train_steps.
+# Factors of the learning rate that depend on train_steps.
 _LENGTH_DEPENDENT_FACTORS = ("linear_decay", "single_cycle_cos_decay")
 
 
@@ -45,7 +46,7 @@ def describe(setup: Any, num_replicas: int) -> dict[str, Any]:
 
     Args:
         setup: `trainer_setup.Setup`.
-        num_replicas: int. Number of replicas of all workers together.
+        num_replicas: int. The total number of replicas of all workers.
     """
     return {
         "train_data": _data(setup, "train"),
@@ -59,9 +60,9 @@ def describe(setup: Any, num_replicas: int) -> dict[str, Any]:
 
 
 def changes(record: Any, conditions: Mapping[str, Any], setup: Any) -> list[str]:
-    """Return a note for each condition that differs from the content of run.json.
+    """Return a note for each condition that differs from the one in run.json.
 
-    Conditions that run.json does not have, because an older version wrote it, are skipped.
+    If run.json was written by an older version, some conditions may be missing. These are skipped.
 
     Args:
         record: the content of run.json.
@@ -89,7 +90,7 @@ def changes(record: Any, conditions: Mapping[str, Any], setup: Any) -> list[str]
 def worker_fingerprint(setup: Any) -> dict[str, Any]:
     """Return the settings that must be equal on all workers.
 
-    The settings that are most likely to differ come first.
+    The settings are sorted so that those most likely to differ come first.
 
     Raises:
         DeviceError: if this worker has fewer GPUs than requested.
@@ -116,9 +117,9 @@ def worker_fingerprint(setup: Any) -> dict[str, Any]:
 
 
 def _data(setup, split):
-    """Return the fingerprint of a split's files, or None if there are none.
+    """Return the fingerprint of a split's files, or None if the split has no files.
 
-    Missing files raise an error later, when they are read.
+    Missing files raise an error later, when the split is read.
     """
     try:
         files = setup.problem.split_files(split, setup.args.data_dir)

@@ -1,10 +1,10 @@
-"""Hyperparameter search: `ut-trainer --hparams_range=… --autotune_objective=…`.
+"""Runs a hyperparameter search: `ut-trainer --hparams_range=… --autotune_objective=…`.
 
-    output_dir/trial-N          an ordinary run for each trial, with log.txt
-    output_dir/search.journal   Optuna's journal of all trials, their hparams and results
+    output_dir/trial-N          the run of trial N, with log.txt
+    output_dir/search.journal   Optuna's journal of all trials with their hparams and results
 
-To resume a search, give the same command again. Unfinished trials resume first, each from its
-newest checkpoint. Finished trials do not run again.
+To resume a search, give the same command again. First, unfinished trials resume from their newest
+checkpoints. Finished trials do not run again.
 """
 
 import argparse
@@ -29,8 +29,8 @@ from ut_keras.training import output_folder, search, trial_process
 
 _WAIT_SECONDS = 0.2
 _OWN_FLAGS = {"hparams_range", "output_dir", "hparams", "random_seed", "generate_data"}
-# Flags that identify a search, together with its ranges. Trials with other values of these flags
-# would not be comparable.
+# These flags and the ranges identify a search. Trials for which these flags have other values would
+# not be comparable.
 _SEARCH_IDENTITY = (
     *("problem", "model", "hparams_set", "hparams", "hparams_range", "autotune_objective"),
     *("autotune_maximize", "train_steps", "eval_steps", "eval_use_test_set", "schedule"),
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace, program: str) -> None:
 
     Args:
         args: the flags of the trainer.
-        program: str. Python code that runs the trainer. Each trial runs it in a new process.
+        program: str. Python code that runs the trainer. Each trial runs this code in a new process.
 
     Raises:
         UsageError: if the flags are invalid, or all trials failed.
@@ -81,9 +81,9 @@ def run(args: argparse.Namespace, program: str) -> None:
 
 
 def check(args: argparse.Namespace) -> tuple[Any, Any]:
-    """Return the `Setup` that trials start from, and the `Range`s to search.
+    """Return the `Setup` with which trials start, and the `Range`s to search.
 
-    Does not import TensorFlow.
+    This function does not import TensorFlow.
 
     Raises:
         UsageError, UnknownNameError, HParamError: with a one-line message.
@@ -116,7 +116,7 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
             f"Received: {args.output_dir}, which contains a run."
         )
     ranged_hparams.check_hparams(ranges, setup.hp)
-    # Fields that --hparams sets are not searched.
+    # Fields that --hparams sets have fixed values in the search.
     fixed = hparam_overrides.parse(args.hparams)
     ranges = tuple(item for item in ranges if item.name not in fixed)
     if not ranges:
@@ -131,7 +131,7 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
 def gpu_groups(parallel: int) -> list[Any]:
     """Return the value of CUDA_VISIBLE_DEVICES for each parallel trial.
 
-    None means that the trial inherits the variable unchanged.
+    None means that the trial inherits the unchanged variable.
 
     Raises:
         UsageError: if the visible GPUs cannot be divided evenly between the trials.
@@ -177,7 +177,7 @@ class _Search:
     running: dict[int, Any] = dataclasses.field(default_factory=dict)  # slot: (trial, process)
 
     def run(self, stop):
-        """Run trials until the search has --autotune_max_trials."""
+        """Run trials until their number is --autotune_max_trials."""
         gpus = gpu_groups(self.setup.args.autotune_parallel_trials)
         try:
             while True:
@@ -203,7 +203,7 @@ class _Search:
             )
 
     def _start(self, slot, gpus):
-        """Start the next trial; return False if there is none."""
+        """Start the next trial; return False if there is no trial to start."""
         busy = [trial.number for trial, _ in self.running.values()]
         most = self.setup.args.autotune_max_trials
         try:
@@ -216,8 +216,8 @@ class _Search:
         directory = _trial_dir(self.setup.args.output_dir, trial.number)
         lock = trial_process.try_lock(directory)
         if lock is None:
-            # The process of an earlier search, which was killed, is still saving this trial. Try
-            # again later.
+            # The search was killed earlier, and the process of this trial is still saving. The
+            # search tries again later.
             return True
         seed = self.study.user_attrs["random_seed"]
         arguments = trial_arguments(self.setup.args, trial, seed)
@@ -229,9 +229,9 @@ class _Search:
         return True
 
     def _end(self, trial, process, stop):
-        """Record the result of a finished process.
+        """Record the result of a process that has ended.
 
-        If the search was stopped, a trial that stopped with it is not recorded. It can then resume.
+        A trial that ended because the search was stopped is not recorded, so it can resume.
         """
         code = process.exit_code
         if code == 0:
@@ -262,7 +262,7 @@ class _Search:
 
 
 def _check_free(output_dir, numbers):
-    """Raise `UsageError` if a file in the folder has the name of a future trial."""
+    """Raise `UsageError` if the folder has a file whose name a future trial would need."""
     taken = (_trial_dir(output_dir, number) for number in numbers)
     if there := next(filter(os.path.lexists, taken), None):
         raise UsageError(

@@ -24,7 +24,7 @@ def main(args: command.Args) -> None:
     if not args.input.strip():
         raise UsageError("--input is required: the input of the model.")
     encoder = run.encoders["targets" if run.is_language_model else "inputs"]
-    # Encode the input once before the model is loaded, to report errors early.
+    # The input is encoded once before the model is loaded, so that errors appear early.
     line_encoding.sources("--input", args.input.split("|"), encoder)
     command_line.require(args, "visualize_dir", what="the folder to write to")
     directory = args.visualize_dir
@@ -43,7 +43,7 @@ def main(args: command.Args) -> None:
     print(f"Weights: {checkpoint}", flush=True)
     try:
         saved = saved_run.SavedRun(model, run.encoders)
-    except ValueError as error:  # an encoder of the user's package that has no TensorFlow version
+    except ValueError as error:  # an encoder of the user's package may have no TensorFlow version
         raise UsageError(f"{run.problem.name} cannot be visualized: {error}") from error
     seen = saved.observe(args.input)
     if not seen.maps and not seen.ponder:
