@@ -1,4 +1,4 @@
-"""Fill the generated parts of a page: from `<!-- NAME -->` to `<!-- /NAME -->`."""
+"""Fills the generated parts of a page: from `<!-- NAME -->` to `<!-- /NAME -->`."""
 
 import re
 
@@ -6,10 +6,10 @@ from ut_keras.errors import UserError
 
 
 def fill(page, texts):
-    """Return the page with each text of {NAME: text} in its block.
+    """Return the page with the texts of a dict {name of the block: text} in its blocks.
 
     Raises:
-        UserError: if the page does not have each block exactly once.
+        UserError: if a block does not occur exactly once on the page.
     """
     for name, text in texts.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
@@ -23,7 +23,7 @@ def fill(page, texts):
 
 
 def table(rows):
-    """Return rows as a Markdown table; the first row is the header."""
+    """Return rows as a Markdown table. The first row is the header."""
     lines = (" | ".join(str(cell).replace("|", "\\|") for cell in row) for row in rows)
     head, *rest = (f"| {line} |" for line in lines)
     return "\n".join([head, "| " + " | ".join(["---"] * len(rows[0])) + " |", *rest]) + "\n"

@@ -1,4 +1,4 @@
-"""Draw the picture of docs/depth.md: correct outputs by number of steps, from steps.jsonl.
+"""Draws the picture of docs/depth.md: correct outputs by number of steps, from steps.jsonl.
 
 python scripts/depth_curves.py        writes docs/pictures/depth_steps.svg
 """
@@ -23,7 +23,7 @@ WIDTH, HEIGHT, TOP, LEFT, GAP = 250, 200, 44, 46, 56
 
 
 def draw():
-    """A panel for each task, a line for each run; the steps of training are marked."""
+    """Draw a panel for each task and a line for each run, with a mark at the steps of training."""
     runs = _runs()
     total = LEFT + len(PANELS) * (WIDTH + GAP)
     heading = "Share of correct outputs by number of steps at inference"
@@ -38,7 +38,7 @@ def draw():
 
 
 def _runs():
-    """{(table, set): [{number of steps: share}]} of the test split, a dict for each seed."""
+    """Return {(table, set): list of {number of steps: share correct}}: one dict per seed."""
     with open(RESULTS, encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
     newest = {

@@ -1,17 +1,17 @@
-"""A picture as SVG, made of boxes, lines and text."""
+"""Draws a picture as SVG from boxes, lines and text."""
 
 INK, SOFT, PALE = "#263238", "#78909c", "#eceff1"
 BLUE, GREEN, ORANGE = "#90caf9", "#a5d6a7", "#ffcc80"
-# Of curves, one after the other.
+# The colors of curves, in order.
 COLOURS = (INK, "#1e88e5", "#43a047", "#fb8c00", "#8e24aa", "#6d4c41", "#00acc1", "#e53935")
 
 
 class Drawing:
-    """An SVG picture, on paper of its own so that it can be read on any page.
+    """An SVG picture with its own background, so that it can be read on any page.
 
     Args:
         width, height: int, in pixels.
-        title: str, for those who cannot see it.
+        title: str, the description of the picture for screen readers.
     """
 
     def __init__(self, width, height, title):
@@ -58,10 +58,10 @@ class Drawing:
         )
 
     def panel(self, left, top, size, title, end, x_ticks, y_ticks):
-        """Draws the frame of a plot, from 0 to `end` and from the first to the last tick.
+        """Draw the frame of a plot, from 0 to `end` and from the first to the last tick.
 
         Returns:
-            The function from a pair of values to their place.
+            A function from a pair of values to its position in the picture.
         """
         (width, height), (low, high) = size, (y_ticks[0], y_ticks[-1])
 
@@ -77,7 +77,7 @@ class Drawing:
         return at
 
     def legend(self, left, y, colours, width=112):
-        """Says which colour is whose: {name: colour}."""
+        """Draw the legend from a dict {name: color}."""
         for place, (name, colour) in enumerate(colours.items()):
             x = left + place * width
             self.line(x, y, x + 16, y, False, colour, 2.5)

@@ -1,4 +1,4 @@
-"""Write the table of problems from their declarations.
+"""Writes the table of problems from their declarations.
 
 python scripts/problems_table.py            writes docs/problems.md
 """
@@ -18,8 +18,9 @@ from ut_keras.data.tfrecords import DataError  # noqa: E402
 from ut_keras.files import whole_file  # noqa: E402
 from ut_keras.problems.problem import Problem  # noqa: E402
 
-# Number of examples in train, dev and test where it depends on the raw data; the first matching
-# pattern counts. None: the problem has no such split, or the number is unknown.
+# The numbers of examples in train, dev and test, for problems whose numbers depend on the raw data.
+# The first matching pattern is used. None means that the split does not exist or that its number is
+# unknown.
 SIZES = {
     "babi_qa_*_all_tasks_1k_valid": (18_013, 1_987, 20_000),
     "babi_qa_*_all_tasks_10k_valid": (None, None, 20_000),
@@ -57,7 +58,8 @@ SIZES = {
     "languagemodel_lm1b*": (30_301_028, 6_075, None),
     "languagemodel_ptb*": (42_068, 3_370, 3_761),
     "lte_*": (1_000_000, 2_000, 10_000),
-    "scan_*_valid": (None, None, None),  # of NAME: nine tenths, a tenth, all
+    # The splits have nine tenths, one tenth and all of the examples of NAME.
+    "scan_*_valid": (None, None, None),
     "scan_filler_num0": (15_225, None, 1_173),
     "scan_filler_num1": (16_290, None, 1_173),
     "scan_filler_num2": (17_391, None, 1_173),
@@ -205,7 +207,7 @@ def _vocabulary(problem):
     try:
         sizes = {encoder.vocab_size for encoder in problem.feature_encoders(None).values()}
     except (TypeError, DataError):
-        return "words"  # listed in a file that does not exist yet
+        return "words"  # the words are in a file that does not exist yet
     return f"{', '.join(map(str, sorted(sizes)))} tokens"
 
 

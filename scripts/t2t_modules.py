@@ -1,6 +1,6 @@
-"""Write the page of the names in T2T's modules and what a package gets for each.
+"""Writes the page about the names in T2T's modules and their counterparts in ut_keras.
 
-python scripts/t2t_modules.py                 rewrites docs/t2t_modules.md with the names it lists
+python scripts/t2t_modules.py                 updates docs/t2t_modules.md for the names in it
 python scripts/t2t_modules.py --source=DIR    writes the page with the names in T2T's source code
 
 DIR is the folder `tensor2tensor` of T2T's source distribution. The script reads the files in DIR
@@ -42,7 +42,7 @@ A package can also reach a module through another module of T2T that imports it.
 
 `scripts/t2t_modules.py` writes this page from T2T's source and from the result of `import`.
 """
-# A package may access T2T's modules, and these other modules, through a module of T2T.
+# A package may access T2T's modules, and the modules below, through a module of T2T.
 _OTHERS = {*sys.stdlib_module_names, "absl", "numpy", "six", "tensorflow"}
 _IMPORTS = os.path.join(ROOT, "ut_keras", "t2t", "imports.py")
 _IMPORTS_HEAD = '''"""The names that each module of T2T imports. Packages may use them too.
@@ -59,7 +59,7 @@ marks a name that has another target than in TARGETS.
 
 
 def read_source(folder):
-    """Return {module: public names in it} for the folder `tensor2tensor` of T2T's source."""
+    """Return {module: its public names} for the folder `tensor2tensor` of T2T's source."""
     names = {}
     for module, statements in _parsed(folder):
         defined = sorted(set(_defined(statements)))
@@ -68,7 +68,7 @@ def read_source(folder):
 
 
 def read_imports(folder):
-    """Return {module: {name: what it stands for}} for the imports in T2T's source."""
+    """Return {module: {name: the imported object}} for the imports in T2T's source."""
     return {
         module: {
             name: target
@@ -80,7 +80,7 @@ def read_imports(folder):
 
 
 def _parsed(folder):
-    """Yield (module, its statements) of T2T's source, sorted by path."""
+    """Yield (module, its statements) for T2T's source, sorted by path."""
     paths = (
         path
         for name in FOLDERS
@@ -93,7 +93,7 @@ def _parsed(folder):
 
 
 def _defined(statements):
-    """Yield the names that the statements of a module define, without imported names."""
+    """Yield the names that the statements of a module define. Imported names are omitted."""
     for statement in statements:
         if isinstance(statement, ast.FunctionDef | ast.ClassDef):
             yield statement.name
@@ -105,10 +105,10 @@ def _defined(statements):
 
 
 def _imported(statements):
-    """Yield (name, what it stands for) for the imports among the statements of a module."""
+    """Yield (name, the imported object) for the imports among the statements of a module."""
     for statement in statements:
         if isinstance(statement, ast.Import):
-            # `import a.b` sets the name a.
+            # `import a.b` defines the name a.
             pairs = ((alias.asname, alias.name) for alias in statement.names)
             found = [(short or full.partition(".")[0], full, short) for short, full in pairs]
             found = [(n, full if short else n) for n, full, short in found]
@@ -169,7 +169,7 @@ def _is_set(node):
 
 
 def read_page(text):
-    """Return {module: public names in it} for the page."""
+    """Return {module: its public names} from the text of the page."""
     text = re.sub(r"^    - imports: .*$", "", text, flags=re.MULTILINE)
     entries = re.split(r"^- `([\w.]+)`", text, flags=re.MULTILINE)[1:]
     found = (re.findall(r"`(\w+)`", entry.partition("\n#")[0]) for entry in entries[1::2])
@@ -200,7 +200,7 @@ def page(names):
 
 
 def is_here(module, name):
-    """Return whether a name of a module of T2T works."""
+    """Return whether ut_keras provides a name of a module of T2T."""
     return not isinstance(getattr(modules.find(module), name), Absent)
 
 

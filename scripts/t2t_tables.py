@@ -1,4 +1,4 @@
-"""Write the tables that docs/t2t.md refers to, from the declarations of hparams and flags.
+"""Writes the tables for docs/t2t.md from the declarations of hparams and flags.
 
 python scripts/t2t_tables.py            writes docs/t2t_hparams.md, t2t_flags.md and t2t_names.md
 """
@@ -19,7 +19,7 @@ from ut_keras.hparam_schema.field import specs  # noqa: E402
 from ut_keras.hparams import registry as set_registry  # noqa: E402
 from ut_keras.problems import problem as problem_registry  # noqa: E402
 
-# Why values of fields are not supported, by name prefix; the first matching prefix counts.
+# Reasons why values of fields are not supported, by name prefix. The first matching prefix is used.
 REASONS = {
     "scheduled_sampling_": "training uses teacher forcing only",
     "mixed_precision_": "use activation_dtype=bfloat16, which needs no loss scaling",
@@ -152,7 +152,7 @@ def flags_table():
     return "\n".join(lines) + "\n"
 
 
-# T2T's commands that have no counterpart of the same name.
+# T2T's commands for which ut_keras has no command of the same name.
 COMMANDS = {
     "t2t-avg-all": "`ut-avg-checkpoints --num_last_checkpoints=…`, or `--moving_average_decay`",
     "t2t-eval": "`python trainer.py --schedule=evaluate`",
@@ -194,7 +194,7 @@ FILES = {
 
 
 def reason(name):
-    """Return why values of a field are not supported, and the matching prefix."""
+    """Return the reason why values of a field are not supported, and the matching prefix."""
     for beginning, words in REASONS.items():
         if name.startswith(beginning):
             return words, beginning

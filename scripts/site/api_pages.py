@@ -1,7 +1,8 @@
-"""Writes the API's pages: heads and docstrings as they stand in the source, which is not imported.
+"""Writes the pages of the API from the source code, without importing it.
 
-Our docstrings have sections of their own ("Call arguments", "References"), and the fields of a
-NamedTuple say their shapes in comments; so nothing of them is put otherwise.
+The pages contain heads and docstrings without changes. The docstrings have sections that other
+generators do not know ("Call arguments", "References"), and comments describe the shapes of the
+fields of a NamedTuple.
 """
 
 import ast
@@ -11,7 +12,7 @@ import textwrap
 
 from excerpts import ROOT
 
-# The pages, as path patterns. A module is on the first page whose pattern matches.
+# The pages, as path patterns. A module is on the first page that has a matching pattern.
 PAGES = {
     "library": (
         "The library",
@@ -96,13 +97,13 @@ PAGES = {
         ),
     ),
 }
-# Modules on no page: `--help` describes the commands.
+# Modules without a page. `--help` describes the commands.
 LEFT_OUT = ("ut_keras/bin", "ut_keras/t2t")
 _OF_KERAS = ("build", "call", "get_config", "from_config", "compute_output_shape")
 
 
 def pages():
-    """{path of the page in the site: its Markdown}."""
+    """Return a dict {path of the page in the site: its Markdown}."""
     written, shown = {}, set()
     for name, (title, lead, patterns) in PAGES.items():
         modules = [path for path in _modules(patterns) if path not in shown]
@@ -113,7 +114,7 @@ def pages():
 
 
 def _modules(patterns):
-    """Paths of the modules, each once."""
+    """Return the paths of the modules that match the patterns, without duplicates."""
     found = {}
     for pattern in patterns:
         found.update(dict.fromkeys(sorted(glob.glob(pattern, root_dir=ROOT))))
@@ -121,7 +122,7 @@ def _modules(patterns):
 
 
 def _module(path):
-    """The section of a module; None where nothing in it is public."""
+    """Return the section of a module, or None if the module has no public member."""
     with open(os.path.join(ROOT, path), encoding="utf-8") as file:
         text = file.read()
     tree, lines = ast.parse(text), text.splitlines()
@@ -135,7 +136,7 @@ def _module(path):
 
 
 def _sets(lines, tree):
-    """Named sets, `NAME = derived(parent, …)`, as they stand; [] without any."""
+    """Return a list with the definitions of named sets, `NAME = derived(parent, …)`."""
     made = [node for node in tree.body if isinstance(node, ast.Assign)]
     made = [node for node in made if ast.unparse(node.value).startswith("derived(")]
     if not made:
@@ -147,7 +148,7 @@ def _sets(lines, tree):
 
 
 def _member(lines, node):
-    """A class with its methods, or a function; [] for what is not public or says nothing."""
+    """Return a list with a class and its methods, or a function; [] if there is nothing to show."""
     if not _is_public(node):
         return []
     if isinstance(node, ast.FunctionDef):
@@ -168,13 +169,13 @@ def _is_public(node):
 
 
 def _is_record(node):
-    """Whether a class is a NamedTuple or a dataclass: its fields say what it is."""
+    """Whether a class is a NamedTuple or a dataclass, whose fields describe it."""
     words = " ".join(map(ast.unparse, [*node.bases, *node.decorator_list]))
     return "NamedTuple" in words or "dataclass" in words
 
 
 def _head(lines, node, with_fields=False):
-    """What stands from the name, or the decorator, to the end of the docstring or fields."""
+    """Return the source from the decorator or name to the end of the docstring or fields."""
     first = min(part.lineno for part in (node, *node.decorator_list))
     fields = [part for part in node.body if with_fields and isinstance(part, ast.AnnAssign)]
     return _code(lines[first - 1 : (fields or node.body)[-1 if fields else 0].end_lineno])

@@ -1,14 +1,14 @@
-"""Insert excerpts of the source code into pages.
+"""Inserts excerpts of the source code into pages.
 
-The excerpts are read when a page is built, so they are always up to date. A page selects an excerpt
-with a block of the language `source`:
+The excerpts are read when a page is built, so they are always up to date. A block of the language
+`source` in a page selects an excerpt:
 
     ```source
     ut_keras/layers/halting/halting.py: ACTHalting.halt
     ```
 
-The block is replaced with the code of this object, without docstrings. The title of the new block
-is the path of the file.
+The code of this object, without docstrings, replaces the block. The title of the new block is the
+path of the file.
 """
 
 import ast
@@ -21,7 +21,7 @@ _BLOCK = re.compile(r"^```source\n(?P<path>[\w/]+\.py): (?P<name>[\w.]+)\n```$",
 
 
 def fill(markdown):
-    """Return a page whose source blocks are replaced with the excerpts that they name.
+    """Return a page in which excerpts replace the source blocks that name them.
 
     Raises:
         ValueError: if the file or the name does not exist, or if a block is malformed.

@@ -1,4 +1,4 @@
-"""Notebooks as pages: their text, code, printed results and pictures."""
+"""Converts notebooks to pages with their text, code, printed results and pictures."""
 
 import base64
 import glob
@@ -9,7 +9,7 @@ from excerpts import ROOT
 
 
 def pages():
-    """{path of the page, or of a picture in it: Markdown, or bytes}."""
+    """Return a dict from the path of a page or picture to its Markdown or bytes."""
     written = {}
     for path in sorted(glob.glob(os.path.join(ROOT, "notebooks", "*.ipynb"))):
         name = os.path.basename(path).removesuffix(".ipynb")
@@ -31,7 +31,7 @@ def pages():
 
 
 def _output(output, name, pictures):
-    """The Markdown of one result of a cell, in a list; its picture goes into `pictures`."""
+    """Return a list with the Markdown of one result of a cell; add its picture to `pictures`."""
     if output["output_type"] == "stream":
         return [f"```text\n{''.join(output['text']).rstrip()}\n```"]
     data = output.get("data", {})

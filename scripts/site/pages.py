@@ -1,8 +1,8 @@
-"""Writes the pages of the site to build/docs: those in docs/, and those that are made of code.
+"""Writes the pages of the site to build/docs: those in docs/, and those made from code.
 
 python scripts/site/pages.py && mkdocs build       the site, in build/site
 
-They are plain Markdown, so that no more than mkdocs.yml has to change when the generator does.
+The pages are plain Markdown. For another site generator, only mkdocs.yml must be replaced.
 """
 
 import glob
@@ -30,7 +30,7 @@ def main():
 
 
 def pages():
-    """{path in the site: Markdown, or the bytes of another file}."""
+    """Return a dict {path in the site: Markdown, or the bytes of another file}."""
     found = {**api_pages.pages(), **notebook_pages.pages()}
     for pattern in ("pictures/*.svg", "*.css"):
         for path in glob.glob(os.path.join(SOURCE, pattern)):

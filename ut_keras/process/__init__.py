@@ -1,9 +1,9 @@
-"""The process and its environment: processors, open files, signals, progress line."""
+"""Functions for the process and its environment: processors, files, signals, progress line."""
 
 import contextlib
 import os
 
-_OTHER_FILES = 200  # allowance for the files that the process already has open
+_OTHER_FILES = 200  # the number of other files that the process may already have open
 
 
 def num_processors() -> int:
@@ -14,16 +14,16 @@ def num_processors() -> int:
 
 
 def allow_open_files(count: int) -> None:
-    """Raise the limit of open files so that this process can open `count` more.
+    """Raise the limit of open files, so that this process can open `count` more files.
 
-    macOS starts processes with a limit of 256, Linux with 1,024. If the limit cannot be raised,
-    nothing changes.
+    The initial limit is 256 on macOS and 1,024 on Linux. If the limit cannot be raised, nothing
+    changes.
     """
-    import resource  # exists only on Unix, but this package is imported elsewhere too
+    import resource  # this module exists only on Unix, but this package is also used elsewhere
 
     wanted = _OTHER_FILES + count
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < wanted and soft != hard:
         most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        with contextlib.suppress(OSError, ValueError):  # the system may not permit it
+        with contextlib.suppress(OSError, ValueError):  # the system may not permit a higher limit
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

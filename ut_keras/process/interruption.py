@@ -1,11 +1,11 @@
-"""Signal handling: end a command at once, or request that a loop stops.
+"""Handles signals: they end a command immediately, or request that a loop stops.
 
-    with RaiseOnSignal():                 around a command: `command.run`
-        with StopRequest() as stop:       around a loop that has state to save
+    with RaiseOnSignal():                 encloses a command: `command.run`
+        with StopRequest() as stop:       encloses a loop that has state to save
             while not stop.requested: ...
 
-Ctrl-C, SIGTERM and SIGHUP (sent when a terminal is closed) have the same effect. This module
-imports only the standard library.
+Ctrl-C, SIGTERM and SIGHUP have the same effect. SIGHUP is sent when a terminal is closed. This
+module imports only the standard library.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ _NAMES: dict[int, str] = {
 
 
 class Interrupted(Exception):
-    """Training stopped because of a signal, after it had saved its state.
+    """The state was saved and training stopped, because of a signal.
 
     Attributes:
         exit_code: int. The exit code by shell convention: 128 + the signal number.
@@ -36,7 +36,7 @@ class Interrupted(Exception):
 
 
 class StoppedBySignal(KeyboardInterrupt):
-    """A signal ended the work at once, without saving it.
+    """A signal ended the work immediately, without saving it.
 
     Attributes:
         exit_code: int. 128 + the signal number.
@@ -49,19 +49,19 @@ class StoppedBySignal(KeyboardInterrupt):
 
 _STOPPING = "stopping…"
 _STOPPING_LATER = "stopping after the current step. A second Ctrl-C stops at once."
-_GRACE_SECONDS = 0.3  # before a signal is acknowledged; most commands have ended by then
-_stop_requests: list["StopRequest"] = []  # the open ones, the innermost last
+_GRACE_SECONDS = 0.3  # wait before a signal is acknowledged; most commands end within this time
+_stop_requests: list["StopRequest"] = []  # the requests in use, from the outermost to the innermost
 
 
 @contextlib.contextmanager
 def acknowledged(stderr: int = 2) -> Iterator[None]:
-    """Context in which a signal is acknowledged soon, even inside a long call of C++ code.
+    """Context in which a signal is acknowledged soon, even during a long call of C++ code.
 
-    Python calls its signal handlers when the main thread returns from C++ code, which may take
-    seconds. So a thread of its own prints a line, unless the context ends within a moment.
+    Python calls its signal handlers only after the main thread has returned from C++ code, which
+    may take seconds. So a separate thread prints a line, unless the context ends within a moment.
 
     Args:
-        stderr: int. File descriptor of the line.
+        stderr: int. File descriptor for the line.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -78,7 +78,7 @@ def acknowledged(stderr: int = 2) -> Iterator[None]:
             if name and name not in seen and not ended.wait(_GRACE_SECONDS):
                 seen.add(name)
                 with contextlib.suppress(OSError):
-                    start = "\n" if os.isatty(stderr) else ""  # after the terminal's ^C
+                    start = "\n" if os.isatty(stderr) else ""  # the terminal has already printed ^C
                     waits = _stop_requests and _stop_requests[-1].waits
                     line = _STOPPING_LATER if waits else _STOPPING
                     os.write(stderr, f"{start}{name}: {line}\n".encode())
@@ -96,7 +96,7 @@ def acknowledged(stderr: int = 2) -> Iterator[None]:
 
 
 class _Handlers:
-    """Context that passes the signals to `_handle`; SIGHUP stays ignored under nohup."""
+    """Context that calls `_handle` for each signal. Under nohup, SIGHUP remains ignored."""
 
     _handle: Any  # subclasses define the handler
 
@@ -104,7 +104,7 @@ class _Handlers:
         self._previous = {}
 
     def __enter__(self):
-        # Python delivers signals only to the main thread.
+        # Python runs signal handlers only in the main thread.
         if threading.current_thread() is threading.main_thread():
             for number in _NAMES:
                 if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
@@ -119,17 +119,18 @@ class _Handlers:
 class RaiseOnSignal(_Handlers):
     """Context in which a signal raises `StoppedBySignal`, so that cleanup code runs.
 
-    At a second signal the process exits immediately, because code such as a bare `except:` may have
-    swallowed the first exception.
+    At a second signal, the process exits immediately, because code such as a bare `except:` may
+    have caught and dropped the first exception.
 
     Args:
-        stderr: int. File descriptor for the message if the process exits immediately.
-        raises: bool. If False, the first signal also makes the process exit immediately. This is
-            needed where C++ calls Python, for example while TensorFlow is imported: an exception
-            there may abort the process.
+        stderr: int. File descriptor for the message that is printed if the process exits
+            immediately.
+        raises: bool. If False, the process already exits immediately at the first signal. This is
+            needed if C++ calls Python, for example while TensorFlow is imported, because an
+            exception in such a call may abort the process.
         is_last: bool. If True, the process has no more work to do, and a signal after the context
-            kills it. Otherwise Python would print a stack trace and continue to wait for its
-            threads.
+            kills the process. If False, Python would print a stack trace for such a signal and
+            continue to wait for its threads.
     """
 
     def __init__(self, stderr: int = 2, raises: bool = True, is_last: bool = False) -> None:
@@ -144,7 +145,7 @@ class RaiseOnSignal(_Handlers):
             self._previous = dict.fromkeys(self._previous, signal.SIG_DFL)
         super().__exit__(kind, *exception)
         if self._signal and not issubclass(kind or Exception, (StoppedBySignal, Interrupted)):
-            # Other code has replaced the exception or swallowed it.
+            # Other code has replaced the exception or dropped it.
             raise StoppedBySignal(self._signal)
 
     def _handle(self, number, frame):
@@ -155,7 +156,7 @@ class RaiseOnSignal(_Handlers):
         raise stopped
 
     def _exit(self, line, exit_code):
-        with contextlib.suppress(Exception):  # for example, the stream was being flushed
+        with contextlib.suppress(Exception):  # the stream may be in use, for example
             sys.stdout.flush()
         with contextlib.suppress(OSError):
             os.write(self._stderr, f"{line}\n".encode())
@@ -165,22 +166,22 @@ class RaiseOnSignal(_Handlers):
 class DefaultSignalActions(_Handlers):
     """Context in which a signal kills the process, even inside blocking C++ code.
 
-    The context also ends any signal handler that C++ code installs inside it. TensorFlow installs
-    one for SIGTERM if there are several workers, and ignores the signal.
+    Signal handlers that C++ code installs inside the context are removed at its end. With several
+    workers, TensorFlow installs a handler for SIGTERM that ignores the signal.
     """
 
     _handle: Any = signal.SIG_DFL
 
 
 class StopRequest(_Handlers):
-    """Context that notes the first signal; a second signal has its usual effect.
+    """Context that records the first signal. A second signal has its usual effect.
 
         with StopRequest() as stop:
             while not stop.requested: ...
 
     Args:
-        waits: bool. If False, the first signal also has its usual effect until the attribute
-            `waits` is set to True. Use this while there is nothing to save.
+        waits: bool. If False, the first signal also has its usual effect, until the attribute
+            `waits` is set to True. Use False as long as there is nothing to save.
     """
 
     def __init__(self, waits: bool = True) -> None:
@@ -202,7 +203,7 @@ class StopRequest(_Handlers):
         super().__exit__(*exception)
 
     def stopped(self, text: str) -> Interrupted:
-        """Return the `Interrupted` to raise; `text` says what was saved."""
+        """Return the `Interrupted` error to raise. `text` describes the saved state."""
         return Interrupted(f"{_NAMES[self._signal]}: {text}", exit_code=128 + self._signal)
 
     def _handle(self, number, frame):

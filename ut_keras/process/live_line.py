@@ -1,11 +1,11 @@
-"""A progress line that is updated repeatedly.
+"""Shows a progress line that is updated repeatedly.
 
-On a terminal, each update overwrites the line. In a log, and on a terminal that cannot overwrite
-(TERM=dumb), an update is a new line every few seconds. A notebook shows the lines of a log.
+On a terminal, each update overwrites the line. In a log, or on a terminal that cannot overwrite
+(TERM=dumb), an update writes a new line every few seconds. A notebook also shows new lines.
 
-tqdm and rich are not used here. In a log, tqdm separates its updates with carriage returns, and
-rich writes only the last one. Both cut a line that is too long, where `fit` omits its least
-important parts.
+This module does not use tqdm or rich. In a log, tqdm separates updates by carriage returns, and
+rich writes only the last update. If a line is too long, both cut the line, but `fit` omits its
+least important parts.
 """
 
 import dataclasses
@@ -22,16 +22,16 @@ _LIVE_SECONDS = 0.5
 
 @dataclasses.dataclass(eq=False)
 class LiveLine:
-    """A line on a stream, and the time of its next update.
+    """A progress line on a stream, which records when its next update is due.
 
     Args:
-        stream: text stream. None: standard output. Updates overwrite the line if it is a terminal.
+        stream: text stream. None: standard output. If it is a terminal, updates overwrite the line.
         log_seconds: float. Seconds between lines if the stream is not a terminal.
         clock: function that returns seconds.
     """
 
-    stream: TextIO | None = None  # standard output if None
-    log_seconds: float = 10.0  # if not a terminal
+    stream: TextIO | None = None  # None means standard output
+    log_seconds: float = 10.0  # used if the stream is not a terminal
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
@@ -48,14 +48,14 @@ class LiveLine:
 
     @property
     def width(self) -> int | None:
-        """The largest number of characters on a line; None for a log, which has no limit.
+        """The maximum number of characters on a line, or None for a log, which has no limit.
 
-        A text that wraps to a second line of a terminal would not be overwritten completely.
+        If a text needed a second line of a terminal, it could not be overwritten completely.
         """
         return shutil.get_terminal_size().columns - 1 if self.is_live else None
 
     def write(self, text: str) -> None:
-        """Write the text; on a terminal, overwrite the previous one."""
+        """Write the text. On a terminal, overwrite the previous text."""
         self._shown_at = self.clock()
         if self.is_live:
             width = self.width or 0
@@ -89,9 +89,10 @@ def fit(parts: Sequence[tuple[int, str]], width: int | None) -> str:
     """Return the parts of a line that fit, separated by two spaces.
 
     Args:
-        parts: list of (importance, text). Parts of the lowest importance are omitted first, and the
-            last of several parts of the same importance. One part is always shown.
-        width: int. The largest number of characters; None for no limit.
+        parts: list of (importance, text). Parts with the lowest importance are omitted first. If
+            several parts have the same importance, the last one is omitted first. One part is
+            always shown.
+        width: int. The maximum number of characters. None: no limit.
     """
     shown = dict(enumerate(parts))
     while width is not None and len(shown) > 1 and len(_joined(shown)) > width:
@@ -105,19 +106,19 @@ def _joined(parts):
 
 @dataclasses.dataclass(eq=False)
 class Stopwatch:
-    """Context that shows a text with the seconds since its beginning, as a sign of life.
+    """Context that shows a text and the seconds since the context began.
 
         Compiling the first step… 12 s
 
-    A thread of its own writes the line, because the work in the context may be one long call. At
-    the end, the line says how long the work took.
+    A separate thread writes the line, because the work in the context may be a single long call. At
+    the end, the line shows how long the work took.
     """
 
     text: str
-    done: str  # the text after the work
-    stream: TextIO | None = None  # standard output if None
-    log_seconds: float = 30.0  # between lines if the stream is not a terminal
-    tick_seconds: float = 1.0  # on a terminal
+    done: str  # the text to show after the work
+    stream: TextIO | None = None  # None means standard output
+    log_seconds: float = 30.0  # seconds between lines if the stream is not a terminal
+    tick_seconds: float = 1.0  # seconds between updates on a terminal
 
     def __enter__(self) -> Self:
         self._line = LiveLine(self.stream, self.log_seconds)
@@ -160,14 +161,14 @@ class ProgressLine:
 
         training-parallel-nc-v12.tgz: 84.2 MB of 168.4 MB (50 %), 5.1 MB/s, 00:16 left
 
-    A log gets a line every 30 seconds, so short work leaves no line.
+    In a log, a line is written every 30 seconds, so short work does not write a line.
     """
 
     title: str  # the beginning of the line
     total: int | None = None  # the total number of units, if known
-    show: Callable[[int], str] = "{:,}".format  # formats a number of units
+    show: Callable[[int], str] = "{:,}".format  # function that formats a number of units
     clock: Callable[[], float] = time.monotonic
-    stream: TextIO | None = None  # standard output if None
+    stream: TextIO | None = None  # None means standard output
 
     def __post_init__(self) -> None:
         self._done = 0
@@ -180,13 +181,13 @@ class ProgressLine:
         self.set(self._done + count, note)
 
     def set(self, done: int, note: str = "") -> None:
-        """Set the number of finished units, and a note to show after them."""
+        """Set the number of finished units, and a note that is shown after this number."""
         self._done, self._note = done, note
         if self._line.is_due:
             self._line.write(self.text(self.clock()))
 
     def show_message(self, text: str) -> None:
-        """Show a text instead of a count, for example what the program waits for."""
+        """Show a text in place of a count, such as the reason why the program waits."""
         self._line.write(f"{self.title}: {text}")
 
     def text(self, now: float) -> str:

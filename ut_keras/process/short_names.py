@@ -1,10 +1,10 @@
-"""The top-level names `problems`, `hparams` and `pretrained`.
+"""Provides the top-level names `problems`, `hparams` and `pretrained`.
 
-These packages are `ut_keras.problems`, `ut_keras.hparams` and `ut_keras.pretrained`. In a checkout
-they can also be imported by their short names, because their folders stand at the top. Packages
-that users wrote for an older installation use the short names, too. Both names must give the same
-module objects: a second copy would register every problem a second time. So the short names become
-further entries of `sys.modules`.
+These names stand for the packages `ut_keras.problems`, `ut_keras.hparams` and
+`ut_keras.pretrained`. In a checkout, the folders of these packages are at the top, so Python can
+import them by their short names. Packages that users wrote for an older installation also use the
+short names. Both names of a package must give the same module objects, because a second copy would
+register every problem again. So the short names become additional entries of `sys.modules`.
 """
 
 import importlib
@@ -15,9 +15,9 @@ NAMES = ("problems", "hparams", "pretrained")
 
 
 def alias(name: str) -> None:
-    """Make a short name, and those of its modules, mean the modules of `ut_keras`.
+    """Make a short name, and the short names of its modules, stand for modules of `ut_keras`.
 
-    The packages call it with `__name__` in the last line of their `__init__.py`.
+    Each of the packages calls this function with `__name__` at the end of its `__init__.py`.
 
     Args:
         name: str. One of `NAMES`; any other name, such as "ut_keras.problems", changes nothing.
@@ -32,7 +32,7 @@ def alias(name: str) -> None:
 
 
 def alias_missing() -> None:
-    """Make the short names importable that no module on the path has."""
+    """Make each short name importable for which no module exists on the path."""
     for name in NAMES:
         if name not in sys.modules and importlib.util.find_spec(name) is None:
             alias(name)

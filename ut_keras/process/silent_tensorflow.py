@@ -1,6 +1,6 @@
-"""Importing this module imports TensorFlow without its log lines, see `tensorflow_log`.
+"""Imports TensorFlow without its log lines, see `tensorflow_log`.
 
-A module that users import, and that imports TensorFlow or Keras, imports this module first.
+A module that users import must import this module before it imports TensorFlow or Keras.
 """
 
 from ut_keras.process import tensorflow_log

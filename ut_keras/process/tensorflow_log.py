@@ -1,16 +1,16 @@
-"""Import TensorFlow without the log lines that it writes while it is imported.
+"""Imports TensorFlow without the log lines that TensorFlow writes during its import.
 
     tensorflow_log.load()
 
-Commands call `load` before they need TensorFlow, and so do `ut_keras.load`, `models.get` and the
-`generate_data` and `dataset` of a problem.
+Commands call `load` before they use TensorFlow. `ut_keras.load`, `models.get` and the methods
+`generate_data` and `dataset` of a problem also call `load`.
 
-TensorFlow writes to standard error which instructions a processor has, which libraries it did not
-find and so on. Its errors reach Python as exceptions in any case. TF_CPP_MIN_LOG_LEVEL filters
-these lines only after the import, and TensorFlow has no setting for those that it writes before.
-So `load` catches them and shows the ones that TF_CPP_MIN_LOG_LEVEL lets through (by default none).
-If the import fails, it shows all of them. Lines from other sources are always shown. A program that
-imports TensorFlow by itself sees TensorFlow's lines as usual.
+During its import, TensorFlow writes notes to standard error, for example about the processor's
+instructions and missing libraries. Python raises TensorFlow's errors as exceptions in any case.
+TF_CPP_MIN_LOG_LEVEL filters the lines only after the import, and TensorFlow has no setting for
+earlier lines. So `load` catches the lines, and shows only those that TF_CPP_MIN_LOG_LEVEL allows
+(by default none). If the import fails, `load` shows all lines. Lines that are not TensorFlow's are
+always shown. If a program imports TensorFlow without `load`, TensorFlow writes its lines as usual.
 """
 
 import contextlib
@@ -21,14 +21,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
-_LEVEL = "TF_CPP_MIN_LOG_LEVEL"  # 0: all; 1: no notes; 2: no warnings; 3: no errors
+_LEVEL = "TF_CPP_MIN_LOG_LEVEL"  # 0 shows all lines; 1 hides notes, 2 also warnings, 3 also errors
 _SEVERITIES = b"IWE"
 _LINE = re.compile(rb"([IWE])\d{4} [\d:.]+ ")
 _PREFACE = b"WARNING: All log messages before absl::InitializeLog()"
 
 
 def load() -> None:
-    """Import TensorFlow, if it is not imported yet, and show only the requested log lines."""
+    """Import TensorFlow if needed, and show only the requested log lines."""
     if "tensorflow" not in sys.modules:
         with held_back():
             import tensorflow  # noqa: F401
@@ -36,16 +36,18 @@ def load() -> None:
 
 @contextlib.contextmanager
 def held_back() -> Iterator[None]:
-    """Context that imports TensorFlow, directly or not, and hides its log lines as `load` does.
+    """Context for code that imports TensorFlow; hides TensorFlow's lines in the same way as `load`.
 
-    It sets TF_CPP_MIN_LOG_LEVEL to 3 if the variable is not set, for this process and its children,
-    and TensorFlow's Python logger, which notebooks show, to warnings if it has no level.
+    If TF_CPP_MIN_LOG_LEVEL is not set, the context sets it to 3 for this process and its children.
+    If TensorFlow's Python logger has no level, the context sets the level to warnings. Notebooks
+    show the lines of this logger.
     """
     if "tensorflow" in sys.modules:
         yield
         return
     os.environ.setdefault(_LEVEL, "3")
-    with contextlib.suppress(AttributeError, ValueError):  # there is no stream, or it is closed
+    # Standard error does not exist or is closed.
+    with contextlib.suppress(AttributeError, ValueError):
         sys.stderr.flush()
     logger = logging.getLogger("tensorflow")
     level = logger.level
@@ -68,11 +70,11 @@ def _level() -> int:
     try:
         return int(os.environ.get(_LEVEL, 0))
     except ValueError:
-        return 0  # TensorFlow does the same
+        return 0  # TensorFlow uses the same level in this case
 
 
 def _shown(text: bytes) -> bytes:
-    """Return the lines that the level lets through, and the lines that are not TensorFlow's."""
+    """Return the lines that the level allows, and all lines that are not TensorFlow's."""
     return b"".join(line for line in text.splitlines(keepends=True) if _is_shown(line))
 
 
