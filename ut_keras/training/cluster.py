@@ -1,11 +1,11 @@
-"""The workers of a run, read from the environment variable TF_CONFIG.
+"""Reads the workers of a run from the environment variable TF_CONFIG.
 
     TF_CONFIG='{"cluster": {"worker": ["host0:2222", "host1:2222"]},
                 "task": {"type": "worker", "index": 0}}'
 
-All workers run the same command. Only the index in TF_CONFIG differs. One worker, called the chief,
-writes the files of the run. The chief is the worker of the job "chief", or the first worker if
-there is no such job. This module does not import TensorFlow.
+All workers run the same command, and only the index in TF_CONFIG differs. One worker, called the
+chief, writes the files of the run. The chief is the worker of the job "chief". If there is no such
+job, the chief is the first worker. This module does not import TensorFlow.
 """
 
 import json
@@ -26,7 +26,7 @@ class ClusterError(UserError):
 class Cluster(NamedTuple):
     """The workers of a run, and the index of this process among them."""
 
-    workers: tuple  # of str, the address HOST:PORT of each worker; the chief is first
+    workers: tuple  # tuple of str, the address HOST:PORT of each worker; the chief is first
     index: int  # index of this process in `workers`
 
     @property
@@ -49,7 +49,7 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Cluster | N
         for given in jobs.values():
             if not isinstance(given, list):
                 raise TypeError(f"The addresses of a job must be a list. Received: {given!r}.")
-        # The task is required. Without it, every worker would assume that it is the first worker.
+        # The task is required. Otherwise every worker would assume that it is the first worker.
         task = config["task"] if jobs else {"type": "worker", "index": 0}
         kind, index = str(task["type"]), int(str(task["index"]))
     except (LookupError, ValueError, AttributeError, TypeError, RecursionError) as error:

@@ -1,12 +1,12 @@
-"""A curriculum of lengths: training starts with short examples and lengthens step by step.
+"""A curriculum of lengths: training starts with short examples and adds longer ones in steps.
 
     curriculum = Curriculum(CurriculumSettings(start_length=5), epoch, strategy)
-    curriculum.add(result)     after each update; a message when the length has increased
-    curriculum.length          the length of the longest examples in training now
+    curriculum.add(result)     call after each update; returns a message if the length increased
+    curriculum.length          the current maximum length of the training examples
 
-The length increases when the accuracy on the newest lengths passes a threshold. The newest lengths
-are those that the previous length did not include. A checkpoint contains the complete state, so a
-resumed run increases the length after the same updates as an uninterrupted run.
+The length increases when the accuracy on the newest lengths exceeds a threshold. The newest lengths
+are those that the previous maximum excluded. A checkpoint contains the complete state. So in a
+resumed run, the length increases after the same updates as in an uninterrupted run.
 """
 
 import dataclasses
@@ -22,27 +22,27 @@ from ut_keras.metrics import weights as weights_lib
 
 @dataclasses.dataclass(frozen=True)
 class CurriculumSettings:
-    """When and by how much the length increases. As for `max_length`, a length includes EOS."""
+    """When and by how much the length increases. A length includes EOS, as in `max_length`."""
 
-    start_length: int  # the length at the beginning, at least 1
-    length_step: int = 1  # the least increase
-    accuracy: float = 0.95  # the fraction of correct sequences that increases the length
+    start_length: int  # the length at the start, at least 1
+    length_step: int = 1  # the minimum increase
+    accuracy: float = 0.95  # the length increases if this fraction of sequences is correct
     updates: int = 100  # number of updates over which the accuracy is measured
 
 
 def check(settings: CurriculumSettings, epoch: Any) -> np.ndarray:
-    """Check that the training data can have a curriculum.
+    """Check that a curriculum is possible with the training data.
 
     Args:
         settings: `CurriculumSettings`.
-        epoch: `IndexedBatches`. Other datasets raise an error.
+        epoch: `IndexedBatches`. Any other dataset raises an error.
 
     Returns:
         int array, the lengths of the examples.
 
     Raises:
-        DataError: if all examples are longer than the start length, or `epoch` is another dataset
-            or has a mixture of problems.
+        DataError: if all examples are longer than the start length, if `epoch` is not
+            `IndexedBatches`, or if it has a mixture of problems.
     """
     if not isinstance(epoch, indexed_batches.IndexedBatches):
         raise DataError(
@@ -72,7 +72,7 @@ class Curriculum:
         position: dict from name to `tf.Variable`, the state that a checkpoint contains.
 
     Raises:
-        DataError: as `check`.
+        DataError: in the same cases as `check`.
     """
 
     def __init__(
@@ -82,15 +82,16 @@ class Curriculum:
         self._lengths = np.unique(check(settings, epoch))
         self.length = settings.start_length
         self._previous = 0  # the length before the last increase
-        self._updates = 0  # since the accuracy was last measured or the length last increased
-        self._correct = self._sequences = 0.0  # of the newest lengths, in these updates
+        # Updates since the accuracy was last measured or the length last increased.
+        self._updates = 0
+        self._correct = self._sequences = 0.0  # counts of the newest lengths since then
         self._pending: list[Any] = []
         with tf.device("CPU:0"):
             self.position = {
                 f"curriculum_{name}": tf.Variable(0, dtype=dtype, trainable=False)
                 for name, dtype in _STATE.items()
             }
-        with strategy.scope():  # the update reads it in every replica
+        with strategy.scope():  # the update reads this variable in every replica
             self._longest_old = tf.Variable(
                 0,
                 dtype=tf.int64,
@@ -104,15 +105,15 @@ class Curriculum:
         """Whether training uses all examples."""
         return self.length >= self._lengths[-1]
 
-    # In an update, on each replica.
+    # Called in an update, on each replica.
 
     def newest_weights(self, features: Any, targets: tf.Tensor, *weights: Any) -> tf.Tensor:
-        """Return weights of targets that are 0 for examples of older lengths.
+        """Return the weights of the targets, which are 0 for examples of older lengths.
 
         Args:
             features: dict of int32 [B, length, ...].
-            targets: int [B, T]; [B] or [B, 1] for classes.
-            weights: none, or one: the weights of the targets.
+            targets: int [B, T], or [B] or [B, 1] for classes.
+            weights: at most one tensor, the weights of the targets.
 
         Returns:
             float32 [B, 1] or [B, T].
@@ -122,13 +123,13 @@ class Curriculum:
         is_newest = tf.cast(longest > self._longest_old, tf.float32)[:, tf.newaxis]
         return is_newest * weights_lib.columns(weights[0]) if weights else is_newest
 
-    # In the train loop.
+    # Called in the train loop.
 
     def add(self, result: Any) -> str | None:
-        """Add the `StepResult` of an update, and increase the length if it is time.
+        """Add the `StepResult` of an update, and increase the length if it is due.
 
         Returns:
-            str, a message if the length has increased. Otherwise None.
+            str, a message if the length increased; otherwise None.
         """
         if self.is_finished:
             return None
@@ -144,7 +145,8 @@ class Curriculum:
         if accuracy < self._settings.accuracy:
             return None
         old = self.length
-        next_length = self._lengths[self._lengths > old][0]  # there are examples of this length
+        # There are examples of exactly this length.
+        next_length = self._lengths[self._lengths > old][0]
         self._previous = old
         self.length = max(old + self._settings.length_step, int(next_length))
         self._longest_old.assign(old)
@@ -185,9 +187,9 @@ _ATTRIBUTES = {name: name if name == "length" else f"_{name}" for name in _STATE
 
 
 def _row_lengths(ids):
-    """Return the number of positions of each example up to its last real one, int64 [B]."""
+    """Return the number of positions of each example up to its last id, int64 [B]."""
     real = tf.convert_to_tensor(ids) != 0
-    while len(real.shape) > 2:  # sentences
+    while len(real.shape) > 2:  # the last axis holds the words of a sentence
         real = tf.reduce_any(real, axis=-1)
     ends = tf.range(1, tf.shape(real, tf.int64)[1] + 1)
     return tf.reduce_max(tf.where(real, ends, 0), axis=1)

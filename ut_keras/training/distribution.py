@@ -1,4 +1,4 @@
-"""The `tf.distribute` strategy of a run.
+"""Creates the `tf.distribute` strategy of a run, and exchanges values between workers.
 
 one device       OneDeviceStrategy
 several GPUs     MirroredStrategy                 --worker_gpu=N
@@ -7,9 +7,9 @@ a TPU            TPUStrategy                      --use_tpu --cloud_tpu_name=…
 
 Every run has a strategy, so the same train loop is used for all of them.
 
-All workers have the same weights and perform the same updates. Some values exist on one worker
-only, for example its clock, a signal that it received, or a score that it computed. The workers
-must exchange such a value with `from_chief` or `any_worker` before they use it.
+All workers have the same weights and perform the same updates. Some values exist only on one
+worker, for example its clock, a signal that it received, or a score that it computed. Before the
+workers use such a value, they must exchange it with `from_chief` or `any_worker`.
 """
 
 import functools
@@ -45,7 +45,7 @@ class WorkerLost(Interrupted):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(message, exit_code=75)  # "try again", in sysexits.h
+        super().__init__(message, exit_code=75)  # "try again" in sysexits.h
 
 
 def get_strategy(
@@ -57,12 +57,12 @@ def get_strategy(
     """Return the strategy for the requested devices.
 
     Args:
-        num_gpus: int. Number of GPUs that each worker uses. With 0, the CPU is used. With 1, the
-            CPU is used if the machine has no GPU.
+        num_gpus: int. Number of GPUs for each worker. 0: use the CPU. 1: use the CPU if the machine
+            has no GPU.
         devices: list of str, such as ["CPU:0", "CPU:1"]. Overrides `num_gpus`.
-        cluster: `Cluster` of several workers. All workers must call this function before they
-            compute anything else. Optional.
-        tpu: str. Name or address of a TPU, or "local" on the TPU's own machine. Optional.
+        cluster: `Cluster` of several workers. All workers must call this function before any other
+            computation. Optional.
+        tpu: str. Name or address of a TPU, or "local" on the machine of the TPU. Optional.
 
     Raises:
         DeviceError: if fewer GPUs are available than requested, or the TPU cannot be reached.
@@ -89,8 +89,8 @@ def physical_gpus(num_gpus: int) -> list[Any]:
     Raises:
         DeviceError: if more than one GPU is requested and fewer are available.
     """
-    # Listing the logical devices would start TensorFlow's runtime. With several workers this must
-    # not happen before the strategy is created.
+    # Listing the logical devices would start TensorFlow's runtime. If there are several workers,
+    # the strategy must be created first.
     gpus = tf.config.list_physical_devices("GPU")
     if num_gpus > max(1, len(gpus)):
         raise DeviceError(
@@ -103,14 +103,14 @@ def physical_gpus(num_gpus: int) -> list[Any]:
 @functools.cache
 def _mirrored_strategy(devices):
     # This function is cached, because two strategies for the same devices would use the same ids
-    # for their collective operations. Each strategy could then receive the values of the other one.
+    # for their collective operations. Then one strategy could receive the values of the other.
     return tf.distribute.MirroredStrategy(list(devices))
 
 
 @functools.cache
 def _multi_worker_strategy():
-    # The constructor waits for the other workers without a time limit. Python does not handle
-    # signals meanwhile, and TensorFlow replaces Python's handler of SIGTERM permanently.
+    # The constructor waits for the other workers without a time limit. During this time, Python
+    # does not handle signals. TensorFlow also replaces Python's handler of SIGTERM permanently.
     with interruption.DefaultSignalActions():
         return tf.distribute.MultiWorkerMirroredStrategy()
 
@@ -119,7 +119,7 @@ def _tpu_strategy(name):
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect(tpu=name)
         return tf.distribute.TPUStrategy(resolver)
-    # An OSError comes from the request that asks the cloud for the TPU's address.
+    # An OSError means that the request to the cloud for the TPU's address failed.
     except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise DeviceError(
@@ -144,7 +144,7 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
 def distribute(strategy: tf.distribute.Strategy, dataset: tf.data.Dataset) -> Any:
     """Split each global batch between the replicas, without skipping any file or batch.
 
-    If there are several workers, each one reads the entire dataset and keeps its share of the
+    If there are several workers, each worker reads the complete dataset and keeps its share of the
     examples.
     """
     options = tf.data.Options()
@@ -155,13 +155,12 @@ def distribute(strategy: tf.distribute.Strategy, dataset: tf.data.Dataset) -> An
 def distribute_parts(
     strategy: tf.distribute.Strategy, make: Callable[[WorkerSlices | None], Any]
 ) -> Any:
-    """Distribute batches like `distribute`, but let each worker read only its share.
+    """Distribute batches in the same way as `distribute`, but each worker reads only its share.
 
     Args:
         strategy: the strategy of the run.
-        make: function that returns a dataset. Its argument is a `WorkerSlices`, which selects one
-            worker's share of every batch. If the argument is None, the dataset has the complete
-            batches.
+        make: function that returns a dataset. Its argument is a `WorkerSlices` that selects one
+            worker's share of every batch, or None for complete batches.
     """
     workers = num_workers(strategy)
     if workers == 1:
@@ -173,7 +172,7 @@ def distribute_parts(
 
 
 def from_chief(strategy: tf.distribute.Strategy, value: Any) -> Any:
-    """Return the chief's number `value` on every worker.
+    """Return the number `value` of the chief on every worker.
 
     All workers must call this function.
     """
@@ -202,7 +201,7 @@ def is_same_on_all_workers(strategy: tf.distribute.Strategy, value: Any) -> bool
 def _sum_over_workers(strategy, value):
     """Return the sum of a number over the workers.
 
-    The first replica of each worker contributes the number.
+    The first replica of each worker adds the number to the sum.
     """
     if num_workers(strategy) == 1:
         return float(value)
@@ -227,16 +226,16 @@ def _all_reduce_function(strategy):
     return summed
 
 
-_SIGNAL_CHECK_STEPS = 10  # updates between two exchanges of signals among the workers
+_SIGNAL_CHECK_STEPS = 10  # number of updates between two exchanges of signals among the workers
 
 
 class CoordinatedStop(interruption.StopRequest):
-    """A `StopRequest` that makes all workers stop at the same step.
+    """A `StopRequest` with which all workers stop at the same step.
 
     Args:
         strategy: the strategy of the run.
-        waits: bool, as in `StopRequest`. With several workers, True is used even if the caller
-            passes False, because they must stop together.
+        waits: bool, see `StopRequest`. Several workers must stop together, so with several workers
+            it is always True.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy, waits: bool = True) -> None:
@@ -254,6 +253,6 @@ class CoordinatedStop(interruption.StopRequest):
     def stops_evaluation(self) -> bool:
         """Return whether a signal must stop the current evaluation.
 
-        Several workers evaluate together, so a signal to one of them does not stop an evaluation.
+        Several workers evaluate together, so a signal to one of them does not stop the evaluation.
         """
         return self._is_single_worker and self.requested

@@ -1,13 +1,13 @@
-"""Early stopping: decide whether a metric no longer improves.
+"""Early stopping: decides whether a metric no longer improves.
 
     stopping = EarlyStopping("decode/bleu", patience_steps=20000, delta=0.1)
     stopping.read(output_dir, last_step=5000, split="dev")
     stopping.add(6000, {"loss": 1.2, "decode/bleu": 24.5})
     stopping.should_stop, stopping.best_step
 
-The results of earlier evaluations are stored only in `metrics.jsonl`. A resumed run reads from
-there the results up to its checkpoint. Therefore it makes the same decisions as a run that was
-never interrupted.
+The results of earlier evaluations are stored only in `metrics.jsonl`. A resumed run reads the
+results up to its checkpoint from this file. Therefore its decisions are the same as in an
+uninterrupted run.
 """
 
 import dataclasses
@@ -27,13 +27,13 @@ class EarlyStopping:
     """Follows one metric over the evaluations of a run.
 
     Args:
-        metric: str. A name in `metrics.jsonl`, such as "loss" or "decode/bleu", or T2T's tag for it
-            (see `metrics_file.metric_name`). If the name is "step", the last step is always the
-            best.
+        metric: str. A name in `metrics.jsonl`, such as "loss" or "decode/bleu", or T2T's tag for
+            the metric (see `metrics_file.metric_name`). With the name "step", the last step is
+            always the best.
         patience_steps: int. Training stops if the metric has not improved by `delta` within this
-            many steps. None never stops.
+            number of steps. None: training never stops early.
         delta: float. The required improvement compared with the value before these steps.
-        minimize: bool. Whether a lower value is better. None decides by the name of the metric.
+        minimize: bool. Whether a lower value is better. None: the name of the metric decides.
     """
 
     metric: str = "loss"
@@ -50,15 +50,15 @@ class EarlyStopping:
     def read(self, output_dir: str, last_step: int, **record_filter: str) -> None:
         """Read the values of the metric that an earlier run recorded up to `last_step`.
 
-        `record_filter` selects the evaluations that control training, such as by `problem` and
-        `split`. Other records are ignored.
+        `record_filter` gives required values of record entries, such as `problem` and `split`. It
+        selects the evaluations that control training, and other records are ignored.
         """
         for record in metrics_file.records(output_dir, **record_filter):
             if self.metric in record and record["step"] <= last_step:
                 self._values[record["step"]] = float(record[self.metric])
 
     def add(self, step: int, results: Mapping[str, float]) -> bool:
-        """Add the results of the evaluation at `step` and return whether it is the best.
+        """Add the results of the evaluation at `step`; return whether it is the best so far.
 
         Raises:
             MetricError: if the results do not contain the metric.
@@ -68,10 +68,12 @@ class EarlyStopping:
         return self.best_step == step
 
     def check(self, names: Iterable[str]) -> None:
-        """Check that the metric is among the names of an evaluation's results.
+        """Check that an evaluation has the metric.
+
+        `names` are the names of the evaluation's results.
 
         Raises:
-            MetricError: if it is not.
+            MetricError: if the metric is not among `names`.
         """
         if self.metric not in {*names, "step"}:
             raise MetricError(
@@ -83,9 +85,9 @@ class EarlyStopping:
     def best_step(self) -> int | None:
         """The step with the best value, or None if there are no values.
 
-        If several steps have the best value, the last of them is returned, because its model was
+        If several steps have the best value, this is the last of them, because its model was
         trained longest. For example, the accuracy can reach 1 long before the loss and the ponder
-        time have settled.
+        time have converged.
         """
         if not self._values:
             return None
@@ -93,11 +95,11 @@ class EarlyStopping:
 
     @property
     def should_stop(self) -> bool:
-        """Whether the metric has not improved enough in the last `patience_steps` steps.
+        """Whether the metric has improved too little in the last `patience_steps` steps.
 
-        The values of these steps are compared with the value before them. Training stops if none of
-        them is better by at least `delta`. With a `delta` of 0, training stops if none of them is
-        better.
+        The values of these steps are compared with the value before them. Training continues only
+        if one of them is better by at least `delta`. If `delta` is 0, training continues only if
+        one of them is better.
 
         References: T2T `metrics_hook.has_metric_plateaued`.
         """

@@ -1,12 +1,13 @@
-"""An endless stream of batches, and the position in it that a checkpoint stores.
+"""An endless stream of batches, whose position a checkpoint stores.
 
-The position consists of three numbers: the epoch, the number of its batches that were consumed, and
-a number that identifies the order of the batches. To resume, `Epochs` makes the dataset again and
-starts with the next batch. If the order of the batches has changed, it starts with the next epoch.
+The position consists of three numbers: the epoch, the number of batches of this epoch that were
+used, and a number that identifies the order of the batches. To resume, `Epochs` makes the dataset
+again and starts with the next batch. If the order of the batches has changed, `Epochs` starts with
+the next epoch.
 
-`IndexedBatches` represent all epochs. One iterator then serves the complete run, and it reads the
-first batches of the next epoch while the model still trains on the last batches of the current one.
-With a `tf.data.Dataset` for each epoch, the model waits for the first batch of every epoch.
+`IndexedBatches` represent all epochs. With them, one iterator serves the complete run. It reads the
+first batches of the next epoch during training on the last batches of the current epoch. With one
+`tf.data.Dataset` per epoch, the model must wait for the first batch of every epoch.
 """
 
 import functools
@@ -26,9 +27,9 @@ class Epochs:
 
     Args:
         make_epoch: function that takes the number of an epoch and returns a `tf.data.Dataset` with
-            one pass over the data. It must return the same batches each time it gets the same
-            number. It may instead return `IndexedBatches` for epoch 0. These provide all later
-            epochs as well, so the function is not called again.
+            one pass over the data. For the same number, it must always return the same batches. It
+            may instead return `IndexedBatches` for epoch 0. These also provide all later epochs, so
+            the function is not called again.
         strategy: a `tf.distribute.Strategy`, which splits each batch between its replicas.
     """
 
@@ -38,7 +39,8 @@ class Epochs:
         self._epoch = 0
         self._batch = 0
         with tf.device("CPU:0"):
-            # The order is 0 if it is unknown, as in older checkpoints and for plain datasets.
+            # The order is 0 if it is unknown. This is the case for older checkpoints and for plain
+            # datasets.
             self.position = {
                 name: tf.Variable(0, dtype=tf.int64, trainable=False)
                 for name in ("epoch", "batch", "order")
@@ -53,21 +55,21 @@ class Epochs:
 
     @functools.cached_property
     def _all_batches(self):
-        """The `IndexedBatches` of all epochs, or None if every epoch has its own dataset."""
+        """The `IndexedBatches` of all epochs, or None if every epoch has a separate dataset."""
         first = self._make_epoch(0)
         return first if isinstance(first, IndexedBatches) else None
 
     @functools.cached_property
     def _indexed_batches(self):
-        """The `IndexedBatches` of the examples that are not too long, or None as above."""
+        """The `IndexedBatches` of the examples within the length limit, or None as above."""
         if self._longest is None:
             return self._all_batches
         return self._all_batches.up_to(self._longest)
 
     def limit_length(self, longest: int) -> None:
-        """Skip longer examples from now on. If an epoch has begun, a new one begins.
+        """Skip longer examples from now on. If an epoch has begun, the next epoch begins.
 
-        This requires `IndexedBatches` that have an example of at most the length `longest`.
+        This method requires `IndexedBatches` with an example of at most the length `longest`.
         """
         self.close()
         self._longest = longest
@@ -91,21 +93,21 @@ class Epochs:
     def close(self) -> None:
         """Stop reading ahead.
 
-        The next batch is still the one after the last consumed batch.
+        The next batch remains the same: the one after the last batch that was used.
         """
         self._batches = None
 
     def write_position(self) -> None:
-        """Store the current position in `position`, so that a checkpoint can contain it."""
+        """Write the current position to `position`, so that a checkpoint can contain it."""
         self.position["epoch"].assign(self._epoch)
         self.position["batch"].assign(self._batch)
         self.position["order"].assign(self._order)
 
     def read_position(self) -> str | None:
-        """Continue at the position that a checkpoint has restored to `position`.
+        """Continue at the position that was restored to `position` from a checkpoint.
 
         Returns:
-            str, a message for the user if the order of the batches has changed. Otherwise None.
+            str, a message for the user if the order of the batches has changed; otherwise None.
         """
         self._epoch = int(self.position["epoch"])
         self._batch = int(self.position["batch"])
@@ -144,7 +146,8 @@ class Epochs:
     def _remaining_batches(self):
         """Return the batches after the current position.
 
-        With `IndexedBatches` these are the batches of all epochs, otherwise those of this epoch.
+        With `IndexedBatches`, these include all later epochs. Otherwise they are those of this
+        epoch.
         """
         if self._indexed_batches is not None:
             make = functools.partial(self._indexed_batches.batches_from, self._epoch, self._batch)

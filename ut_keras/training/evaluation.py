@@ -1,6 +1,6 @@
-"""Teacher-forced evaluation: the loss and the metrics of a split.
+"""Evaluates the loss and the metrics of a split with teacher forcing.
 
-Losses and metrics are summed over all batches and then divided by their counts.
+Losses and metrics are summed over all batches. Each sum is then divided by its count.
 
 evaluate = Evaluator(model, strategy, metrics={"accuracy": metrics.get("accuracy")})
 evaluate(dataset, steps=100)  ->  {"loss": 0.31, "losses/training": 0.3, "accuracy": 0.9, …}
@@ -31,9 +31,9 @@ class Evaluator:
     The evaluation step is compiled once and used for all datasets with the same element spec.
     """
 
-    model: keras.Model  # with `forward` and `loss_terms`
+    model: keras.Model  # a model with `forward` and `loss_terms`
     strategy: tf.distribute.Strategy
-    # Metric functions by name: (logits, targets) -> (sum, count). For weighted data:
+    # Metric functions by name: (logits, targets) -> (sum, count). If the data have weights:
     # (logits, targets, weights) -> (sum, sum of weights).
     metrics: Mapping[str, Callable[..., Any]]
     # `FeatureMetric` by name. These metrics do not use the weights of the data.
@@ -47,7 +47,7 @@ class Evaluator:
 
     @property
     def names(self) -> list[str]:
-        """The names that every result contains. A model may add more names."""
+        """The names that every result contains. Results of some models have additional names."""
         return ["loss", *self.metrics, *self.feature_metrics]
 
     def __call__(
@@ -60,16 +60,16 @@ class Evaluator:
 
         Args:
             dataset: `tf.data.Dataset` of global batches (features, targets) or (features, targets,
-                weights), one pass over the data. Weights are as in `losses`: float [B], [B, 1] or
-                [B, T].
-            steps: int. Number of batches to evaluate. With 0 or less, all batches are evaluated.
+                weights), one pass over the data. The format of the weights is described in
+                `losses`: float [B], [B, 1] or [B, T].
+            steps: int. Number of batches to evaluate. 0 or less: evaluate all batches.
             should_stop: function that is called after each batch. If it returns True, the
-                evaluation is abandoned.
+                evaluation ends without a result.
 
         Returns:
             dict from name to float: "loss", "losses/NAME" for every loss, the metrics, and
-            "ponder_time" if the model has adaptive depth. A feature metric is missing if its count
-            is 0. The return value is None if the evaluation was abandoned.
+            "ponder_time" if the model has adaptive depth. A feature metric with the count 0 is
+            omitted. The return value is None if the evaluation ended early.
 
         Raises:
             EmptyDatasetError: if the dataset has no batches.
@@ -131,10 +131,10 @@ class Evaluator:
 
 
 def match_lengths(model: Any, logits: Any, targets: Any, *weights: Any) -> tuple:
-    """Return logits, targets and weights with one length, if the model can do that.
+    """Return logits, targets and weights with one length, if the model supports this.
 
-    See `CompiledModel.match_lengths`. Other models must predict as many tokens as there are
-    targets.
+    `CompiledModel.match_lengths` describes this. Any other model must predict exactly as many
+    tokens as there are targets.
     """
     if not hasattr(model, "match_lengths"):
         return (logits, targets, *weights)

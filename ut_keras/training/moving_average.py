@@ -1,9 +1,9 @@
-"""A moving average of the weights, which often gives better results than the last weights.
+"""A moving average of the weights. It often gives better results than the last weights.
 
     average = average * d + weight * (1 - d),    d = min(decay, (1 + t) / (10 + t)) at update t
 
-In the first updates, d is smaller than `decay`, so that the initial weights quickly lose their
-influence. The formula is that of `tf.train.ExponentialMovingAverage` with `num_updates`.
+In the first updates, d is smaller than `decay`, so that the initial weights lose their influence
+quickly. The formula is the same as in `tf.train.ExponentialMovingAverage` with `num_updates`.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from ut_keras.checkpoints import checkpoint
 class MovingAverage:
     """Averages of a built model's trainable variables.
 
-    Each average has the type of its variable and is on the same devices.
+    Each average has the same type and devices as its variable.
     """
 
     def __init__(self, model: keras.Model, strategy: tf.distribute.Strategy, decay: float) -> None:
@@ -56,7 +56,7 @@ class MovingAverage:
 
     @contextlib.contextmanager
     def applied_to_model(self) -> Iterator[None]:
-        """Context in which the model's weights are the averages."""
+        """Context in which the averages replace the model's weights."""
         original = {name: weight.numpy() for name, weight in self._weights.items()}
         for name, weight in self._weights.items():
             weight.assign(self.variables[name])
