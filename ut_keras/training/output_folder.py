@@ -1,4 +1,4 @@
-"""Checks of the output folder of a run, and the lock on it.
+"""Checks and locks the output folder of a run.
 
 output_folder.check("run")              creates the folder and checks that a run may use it
 with output_folder.lock("run"): …       excludes all other processes
@@ -36,8 +36,8 @@ def check(output_dir: str, allowed_record: str = "") -> None:
             into the folder. Optional.
 
     Raises:
-        UsageError: if the folder contains the results of a run but no checkpoint of it, or for the
-            reasons of `check_location`.
+        UsageError: if the folder contains the results of a run but no checkpoint of this run, or in
+            the cases of `check_location`.
         OSError: if the folder is not writable.
     """
     results = metrics_file.path(output_dir)
@@ -55,10 +55,9 @@ def check_location(output_dir: str, allowed_record: str = "") -> None:
     """Check that a run of ut_keras can start or resume in a folder.
 
     Raises:
-        UsageError: if the folder contains a file that has the name of a run's record but does not
-            belong to a run. Also if it contains weights without a checkpoint of their run, or if
-            its name contains characters that TensorFlow's checkpoint reader interprets as a
-            pattern.
+        UsageError: if a file in the folder has the name of a run's record but belongs to no run; if
+            the folder contains weights but no checkpoint of their run; or if the folder's name
+            contains characters that TensorFlow's checkpoint reader interprets as a pattern.
     """
     if re.search(r"\[[^/]*\]|\\", output_dir):
         raise UsageError(
@@ -83,7 +82,7 @@ def check_location(output_dir: str, allowed_record: str = "") -> None:
 
 @contextlib.contextmanager
 def lock(output_dir: str) -> Iterator[None]:
-    """Lock the folder, so that only this process trains, searches or imports into it.
+    """Lock the folder, so that no other process can train, search or import in it.
 
     If the folder did not exist before and is still empty at the end, it is removed.
 
@@ -104,7 +103,7 @@ def lock(output_dir: str) -> Iterator[None]:
 
 
 def write_records(directory: str, hp: Any, features: Any, **record: Any) -> None:
-    """Write the files that describe a run; `record` is written to run.json."""
+    """Write the files that describe a run. The values of `record` are written to run.json."""
     # `foreign_record` recognizes a run by run.json, so this file is written first.
     run_json.write(directory, **record)
     hparam_schema.save(hp, os.path.join(directory, "hparams.json"))

@@ -11,17 +11,16 @@ def times_and_masks(output: Any, features: Mapping[str, tf.Tensor], targets: Any
 
     Args:
         output: `ModelOutput`.
-        features: dict of int tensors. The positions of the encoder are those of "inputs".
-        targets: int tensor [B, T], or [B] for classes. The positions of the decoder are those of
-            the targets.
+        features: dict of int tensors. The encoder has one position for each position of "inputs".
+        targets: int tensor [B, T], or [B] for classes. The decoder has one position per target.
 
     Returns:
-        dict with the keys "encoder" and "decoder", if these stacks have adaptive depth. Each value
-        is a pair of float32 tensors [B, length]: the ponder times in steps, and a mask that is 1 at
-        real positions.
+        dict with the keys "encoder" and "decoder". A key is missing if its stack has no adaptive
+        depth. Each value is a pair of float32 tensors [B, length]: the ponder times in steps, and a
+        mask that is 1 at real positions.
     """
     # The decoder of a classifier has one position per example. This position is real even if the
-    # class is 0, which is padding elsewhere.
+    # class is 0, although 0 means padding in other targets.
     target_ids = targets
     if len(output.logits.shape) == 2:
         target_ids = tf.ones([tf.shape(targets)[0], 1], tf.int32)
@@ -38,7 +37,7 @@ def times_and_masks(output: Any, features: Mapping[str, tf.Tensor], targets: Any
 
 
 def sum_and_count(pondered: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return the total ponder time of all real positions, and their number."""
+    """Return the total ponder time of all real positions, and the number of these positions."""
     if not pondered:
         return tf.constant(0.0), tf.constant(0.0)
     total = tf.add_n([tf.reduce_sum(times * mask) for times, mask in pondered.values()])
@@ -49,8 +48,8 @@ def sum_and_count(pondered: Any) -> tuple[tf.Tensor, tf.Tensor]:
 def _position_mask(ids, times):
     real = tf.cast(ids != 0, tf.float32)
     # Some ids have more axes than the ponder times. If every position is a sentence, the last axis
-    # has its words, and a sentence is real if it has a word. With act_type "global", the whole
-    # example halts at once, and the example is real if it has a real position.
+    # holds its words, and a sentence is real if it has a word. With act_type "global", all
+    # positions of an example halt together, and the example is real if it has a real position.
     while len(real.shape) > len(times.shape):
         real = tf.reduce_max(real, axis=-1)
     return real

@@ -1,12 +1,14 @@
-"""The progress line of training, and the averages for TensorBoard.
+"""Computes the progress line of training, and the averages for TensorBoard.
 
     step 1200/5000  loss 0.412  seq accuracy 0.87  ponder 2.61  51 ms/step  03:12 left
     15,300 tokens/s  input wait 2%  [####......]
 
 On a terminal, the line is overwritten. If the terminal is too narrow, the parts in the second row
-are omitted first, the bar before all others. Step, loss and accuracy are always shown. Elsewhere, a
-new line without the bar is printed every few seconds. Results stay on the device until the next
-line is due, because reading them after every step would make the device wait.
+above are omitted first, beginning with the bar. The step, the loss and the accuracy are always
+shown. In a log, a new line without the bar is written every few seconds.
+
+Results stay on the device until the next line is due. Reading them after every step would make the
+device wait.
 """
 
 import collections
@@ -20,7 +22,7 @@ import numpy as np
 from ut_keras.process.live_line import LiveLine, clock_time, fit
 from ut_keras.training.train_step import StepResult
 
-_WINDOW = 100  # number of recent steps that the line averages
+_WINDOW = 100  # number of recent steps over which the line averages
 _BAR_WIDTH = 20
 _ALWAYS = 6  # the importance of parts that every line has
 
@@ -30,7 +32,8 @@ class Progress:
     """Collects the results of updates and shows them."""
 
     total_steps: int  # the last step
-    live: LiveLine = dataclasses.field(default_factory=LiveLine)  # where the line is written
+    # The line on the terminal or in the log.
+    live: LiveLine = dataclasses.field(default_factory=LiveLine)
 
     def __post_init__(self) -> None:
         self._shown_step: int | None = None
@@ -43,8 +46,9 @@ class Progress:
 
         Call this method when training resumes after a pause.
         """
-        # One entry for each `fetch`: the time of the previous fetch, and the number of updates, the
-        # number of tokens and the seconds spent waiting for batches since then.
+        # One entry for each `fetch`: the time of the previous fetch, and three values for the time
+        # since then: the number of updates, the number of tokens, and the seconds spent waiting for
+        # batches.
         self._intervals: collections.deque = collections.deque(maxlen=_WINDOW)
         self._last_fetch_time: float | None = None
         self._input_wait_seconds = 0.0
@@ -66,7 +70,7 @@ class Progress:
         return self.live.is_due
 
     def fetch(self) -> list[tuple[int, dict[str, float]]]:
-        """Read the results of all updates since the last call; return a list (step, values)."""
+        """Read the results of all updates since the last call; return a list of (step, values)."""
         fetched = [(step, _to_floats(result)) for step, result in self._pending]
         self._pending = []
         if not fetched:
@@ -74,7 +78,7 @@ class Progress:
         now = self.live.clock()
         for _, values in fetched:
             self._recent.append(values)
-        # The first interval is ignored, because it includes compilation.
+        # The first interval is ignored, because it includes the compilation.
         if self._last_fetch_time is not None:
             tokens = sum(values["tokens"] for _, values in fetched)
             self._intervals.append(
@@ -103,9 +107,9 @@ class Progress:
         return {name: value for name, value in averages.items() if value is not None}
 
     def show(self, step: int) -> None:
-        """Write the line for `step`. On a terminal it replaces the previous line.
+        """Write the line for `step`. On a terminal, it replaces the previous line.
 
-        A log gets at most one line for a step.
+        In a log, there is at most one line per step.
         """
         if self.live.is_live or step != self._shown_step:
             self.live.write(fit(self._parts(step), self.live.width))
@@ -116,7 +120,7 @@ class Progress:
         self.live.end()
 
     def print_line(self, text: str) -> None:
-        """Print other text on a line of its own."""
+        """Print other text on a separate line."""
         self.live.end()
         print(text, flush=True)
 
@@ -139,7 +143,8 @@ class Progress:
         """Return the parts of the line as (importance, text)."""
         averages = self.averages()
         parts = [(_ALWAYS, f"step {step}/{self.total_steps}")]
-        if "accuracy" in averages:  # a language model, which predicts no sequence without an error
+        # Only a language model has this value; its complete sequences are never correct.
+        if "accuracy" in averages:
             averages.pop("accuracy_per_sequence", None)
         if averages.get("steps_per_second"):
             averages["milliseconds"] = 1000.0 / averages["steps_per_second"]
@@ -170,13 +175,13 @@ def _to_floats(result):
     return values
 
 
-# The update after which halting is checked. Later, few steps may be what the model has learned.
+# Halting is checked after this update. Later, a small number of steps may be a result of training.
 HALTING_CHECK_STEP = 100
 _FEW_PONDER_STEPS = 2.5
 
 
 def halting_warning(averages: Mapping[str, float]) -> str | None:
-    """Return a warning if positions start with very few steps, otherwise None.
+    """Return a warning if positions take very few steps early in training, or else None.
 
     Args:
         averages: dict from name to the average over the updates up to `HALTING_CHECK_STEP`.

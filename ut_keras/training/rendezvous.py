@@ -1,21 +1,21 @@
-"""Wait until all workers of a cluster are running, and exchange their settings.
+"""Waits until all workers of a cluster are running, and exchanges their settings.
 
-    fingerprints = rendezvous.exchange(cluster, 300, {"train_steps": 1000})   {worker: its dict}
+    fingerprints = rendezvous.exchange(cluster, 300, {"train_steps": 1000})   {worker: settings}
 
 The settings of a worker that must be the same on all workers are called its fingerprint.
 
-TensorFlow itself waits for the other workers without a time limit, and ignores Ctrl-C meanwhile.
+TensorFlow waits for the other workers without a time limit, and ignores Ctrl-C during this time.
 Therefore every worker calls `exchange` before it starts TensorFlow's cluster. The workers connect
-to the port of the chief. When the last one has connected, the chief sends all fingerprints to all
-workers. If the time limit is exceeded, the chief sends the addresses of the missing workers
+to the port of the chief. When the last worker has connected, the chief sends all fingerprints to
+all workers. If the time limit is exceeded, the chief sends the addresses of the missing workers
 instead. This module does not import TensorFlow.
 
     a worker sends  {"worker": 1, "statement": {"train_steps": 1000}}
     the chief sends {"statements": [{"train_steps": 1000}, {"train_steps": 1000}]}
                     or {"missing": […]}
 
-The keys of these messages stay the same in all versions, so that workers with different versions
-of ut_keras can report the difference.
+The keys of these messages are the same in all versions, so that workers with different versions of
+ut_keras can report the difference.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from ut_keras.files import json_file
 from ut_keras.process.interruption import Interrupted
 from ut_keras.training.cluster import Cluster, ClusterError, host_and_port
 
-_HOST_NAME_SECONDS = 30  # The host name of a new machine may not be resolvable at once.
+_HOST_NAME_SECONDS = 30  # the host name of a new machine may not resolve immediately
 _POLL_SECONDS = 0.2
 _SOCKET_TIMEOUT_SECONDS = 5
 _MAX_LINE_BYTES = 1 << 20
@@ -42,17 +42,17 @@ class WorkersMissing(Interrupted):
         super().__init__(
             f"All workers must connect within --worker_wait_secs={seconds}. Received no "
             f"connection with {missing}. Run the same command on all workers.",
-            exit_code=75,  # "try again", in sysexits.h
+            exit_code=75,  # "try again" in sysexits.h
         )
 
 
 def exchange(cluster: Cluster, seconds: float, fingerprint: Mapping[str, Any]) -> dict[str, Any]:
-    """Wait for all workers and return the fingerprint of each one by its address.
+    """Wait for all workers; return a dict from the address of each worker to its fingerprint.
 
     Args:
         cluster: `Cluster` of all workers.
         seconds: time limit.
-        fingerprint: dict, serializable as JSON, with the settings of this worker that must be the
+        fingerprint: dict, serializable as JSON, with those settings of this worker that must be the
             same on all workers.
 
     Raises:
@@ -63,7 +63,7 @@ def exchange(cluster: Cluster, seconds: float, fingerprint: Mapping[str, Any]) -
     expected = others if cluster.is_chief else [chief]
     print(f"Waiting at most {seconds} s for {', '.join(expected)}", flush=True)
     deadline = time.monotonic() + seconds
-    # Every worker opens its own port, to check that the port is free for TensorFlow.
+    # Every worker opens a server on its port. This checks that the port is free for TensorFlow.
     with _listener(cluster.workers[cluster.index]) as server:
         if cluster.is_chief:
             reply = _gather(server, cluster.workers, deadline, fingerprint)
@@ -83,7 +83,7 @@ def _gather(server, workers, deadline, fingerprint):
     server.settimeout(_POLL_SECONDS)
     with contextlib.ExitStack() as stack:
         while True:
-            # A worker that has disconnected must connect again.
+            # A worker that has disconnected must connect again before it counts.
             for index in [i for i in connections if _is_disconnected(connections[i])]:
                 del fingerprints[index], connections[index]
             missing = [each for i, each in enumerate(workers) if i not in fingerprints]
@@ -101,13 +101,14 @@ def _gather(server, workers, deadline, fingerprint):
                 index = range(1, len(workers)).index(message["worker"]) + 1
                 fingerprints[index], connections[index] = message["statement"], connection
         received = [fingerprints.get(i) for i in range(len(workers))]
-        # The chief uses the decoded message too, so that all workers compare the same values.
+        # The chief also uses the decoded message, so that all workers compare the same values.
         content = {"missing": missing} if missing else {"statements": received}
         reply = json.loads(json.dumps(content))
         for connection in connections.values():
             with contextlib.suppress(OSError):
                 connection.sendall(_encode_line(reply))
-                connection.recv(1)  # Returns when the worker has closed. Then the port is free.
+                # Returns when the worker has closed the connection; then the port is free.
+                connection.recv(1)
     return reply
 
 
@@ -128,8 +129,8 @@ def _report_to_chief(cluster, deadline, fingerprint):
                     return reply
                 reason: Any = _NOT_A_WAITING_CHIEF
         except ValueError:
-            # Another program uses the port, or the chief is already training in TensorFlow. In the
-            # second case the chief will stop, because this worker is missing.
+            # Either another program uses the port, or the chief already trains in TensorFlow. In
+            # the second case the chief will stop, because this worker is missing.
             reason = _NOT_A_WAITING_CHIEF
         except OSError as error:
             reason = error.strerror or error
@@ -179,8 +180,8 @@ def _listener(address):
     _, port = host_and_port(address)
     both = socket.has_dualstack_ipv6()
     try:
-        # Listen on all addresses of the machine, because its host name may resolve to an address
-        # that the machine itself does not have.
+        # The server listens on all addresses of the machine, because the host name may resolve to
+        # an address that the machine itself does not have.
         return socket.create_server(
             ("", port),
             family=socket.AF_INET6 if both else socket.AF_INET,
@@ -206,12 +207,12 @@ def check(fingerprints: Mapping[str, Mapping[str, Any]], index: int) -> None:
             its own difference.
 
     Raises:
-        ClusterError: if any worker differs from the chief. All workers raise the error in this
-            case.
+        ClusterError: if any worker differs from the chief. In this case, all workers raise the
+            error.
     """
     workers = list(fingerprints)
     chief = fingerprints[workers[0]]
-    # Compare this worker with the chief first, then all others.
+    # This worker is compared with the chief first, and then all others.
     for other in [workers[index], *workers]:
         values = fingerprints[other]
         differing = [name for name in {**chief, **values} if chief.get(name) != values.get(name)]

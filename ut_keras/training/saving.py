@@ -1,6 +1,6 @@
-"""Save the checkpoints of a run while training continues.
+"""Saves the checkpoints of a run during training.
 
-Nothing is saved if a weight is not finite, or if the output folder was moved or removed.
+No checkpoint is saved if a weight is not finite, or if the output folder was moved or removed.
 """
 
 import contextlib
@@ -25,20 +25,20 @@ class FolderLost(CheckpointError):
 def check_folder(path: str, status: os.stat_result, step: int) -> None:
     """Check that the output folder of a run is still at its path.
 
-    Without this check, the run would create a second folder at the path.
+    Without this check, the run would create another folder at the path.
 
     Args:
         path: str, path of the folder.
         status: `os.stat_result` of the folder at the start of the run. It identifies the folder,
             even if another folder is now at the path.
-        step: int, the step that training has reached.
+        step: int, the current step of training.
 
     Raises:
         FolderLost: if the path does not exist or is another folder.
     """
     try:
         is_same_folder = os.path.samestat(os.stat(path), status)
-    except OSError as error:  # For example, a network disk may be temporarily unavailable.
+    except OSError as error:  # a network disk may be temporarily unavailable, for example
         is_same_folder = not isinstance(error, FileNotFoundError)
     if is_same_folder:
         return
@@ -56,7 +56,7 @@ def check_folder(path: str, status: os.stat_result, step: int) -> None:
 
 
 def _new_path(path, status):
-    """Return the new path of a folder that was renamed in its parent folder, or None."""
+    """Return the new path of a folder that was renamed within its parent folder, or None."""
     parent = os.path.dirname(os.path.abspath(path))
     with contextlib.suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:
@@ -82,19 +82,21 @@ def non_finite_weight(model: keras.Model) -> str | None:
 class Saver:
     """Saves checkpoints when they are due.
 
-    If a checkpoint could not be written, training continues and the next checkpoint is saved when
-    it is due.
+    If a checkpoint cannot be written, training continues, and the next checkpoint is saved when it
+    is due.
     """
 
     checkpoints: Any  # `Checkpoints`
-    is_chief: bool  # whether this process writes them
-    # Called with the step, before the state is copied. It may raise an error to prevent saving.
+    is_chief: bool  # whether this process writes the checkpoints
+    # Function of the step that is called before the state is copied. It may raise an error, which
+    # prevents saving.
     before_save: Callable[[int], Any]
     print_line: Callable[[str], Any]  # prints a message to the user
     every_steps: int = 1  # number of updates between checkpoints
-    every_seconds: float = 0  # seconds between checkpoints; if not 0, replaces `every_steps`
-    saved_step: int | None = None  # the last step whose state is saved or is being saved
-    failed_step: int | None = None  # the last step, if its state could not be saved
+    # Seconds between checkpoints; a value other than 0 replaces `every_steps`.
+    every_seconds: float = 0
+    saved_step: int | None = None  # the last step whose state was saved or is being saved
+    failed_step: int | None = None  # the last step, if saving its state failed
     _interval_start: float = 0.0
 
     def restart_clock(self) -> None:
@@ -102,14 +104,14 @@ class Saver:
         self._interval_start = time.monotonic()
 
     def save_if_due(self, step: int) -> None:
-        """Save the state of `step` if it is due, and report an earlier save that failed."""
+        """Save the state of `step` if it is due, and report if an earlier save failed."""
         self.finish(wait=False)
         if self._is_due(step):
             self.save(step)
             self.restart_clock()
 
     def save(self, step: int) -> None:
-        """Start to save the state of `step`, unless this was done or tried before."""
+        """Start to save the state of `step`, unless this was already done or tried."""
         if step in (self.saved_step, self.failed_step):
             return
         self.before_save(step)
@@ -119,9 +121,9 @@ class Saver:
         self.saved_step, self.failed_step = step, None
 
     def finish(self, wait: bool = True) -> None:
-        """Wait for the current save and report it if it failed.
+        """Wait for the current save, and report if it failed.
 
-        With `wait=False`, report a failure only if the save has already ended.
+        With `wait=False`, a failure is reported only if the save has already ended.
         """
         try:
             self.checkpoints.finish_saving(wait)
@@ -130,10 +132,10 @@ class Saver:
             self.print_line(f"{error}. Training continues; {self.newest()}.")
 
     def finish_or_raise(self) -> None:
-        """Wait for the last save of the run, and try again if it failed.
+        """Wait for the last save of the run, and save again if it failed.
 
         Raises:
-            SaveError: if the last step cannot be saved.
+            SaveError: if the state of the last step cannot be saved.
         """
         self.finish()
         if self.failed_step is not None and self.is_chief:

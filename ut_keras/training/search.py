@@ -1,15 +1,15 @@
-"""A hyperparameter search as an Optuna study in `output_dir/search.journal`.
+"""Runs a hyperparameter search as an Optuna study in `output_dir/search.journal`.
 
     study = open_study(output_dir, {"train_steps": 1000, …})
-    trial = next_trial(study, ranges, (), 10)     stored in the file before the trial runs
-    tell(study, trial, 0.93)                      record the result
+    trial = next_trial(study, ranges, (), 10)     saves the trial in the file before it runs
+    tell(study, trial, 0.93)                      records the result
 
-Users may also open the study with Optuna. The search runs the trials that they enqueue, and its
-results include the trials that they add.
+Users may also open the study with Optuna. The search runs the trials that users enqueue, and its
+results include the trials that users add.
 
-The search uses Optuna and not KerasTuner. With Optuna, a process can ask for a proposal and report
-the result later, so every trial is an ordinary training run in a process of its own. KerasTuner
-would build the model, call `fit` and manage the state of the trial itself.
+The search uses Optuna and not KerasTuner. With Optuna, a process can request a proposal and report
+the result later. So every trial is an ordinary training run in a separate process. KerasTuner would
+build the model, call `fit` and manage the state of the trial.
 """
 
 import os
@@ -23,8 +23,8 @@ from ut_keras.hparam_schema.field import HParamError
 from ut_keras.hparam_schema.ranged_hparams import Range
 
 FILENAME = "search.journal"
-# Number of random trials before the estimator proposes trials. Optuna's default is 10, which is
-# also T2T's default number of trials, so the estimator would never be used.
+# Number of random trials before the estimator proposes trials. Optuna's default is 10. This is also
+# T2T's default number of trials, so the estimator would never be used.
 _RANDOM_TRIALS = 5
 
 
@@ -45,27 +45,28 @@ def optuna() -> Any:
 
 
 def open_study(output_dir: str, identity: Mapping[str, Any], random_seed: int | None = None) -> Any:
-    """Return the study of a folder; create it if there is none.
+    """Return the study in a folder, and create it if it does not exist.
 
     Args:
-        output_dir: str, an existing folder that no other process writes to.
+        output_dir: str, an existing folder to which no other process writes.
         identity: dict of JSON values that must stay the same when the search resumes. They become
-            the user attributes of the study. As an exception, "autotune_objective" may change until
-            the first trial is complete.
-        random_seed: int. With None, an existing study keeps its seed, and a new study gets a random
+            the user attributes of the study. Only "autotune_objective" may still change until the
+            first trial is complete.
+        random_seed: int. None: an existing study keeps its seed, and a new study gets a random
             seed.
 
     Returns:
-        `optuna.Study`. Its trials have the user attribute "hparams", and "reason" if they failed.
+        `optuna.Study`. Its trials have the user attribute "hparams". Failed trials also have
+        "reason".
 
     Raises:
-        UsageError: if the folder contains another search, or another file with the name of the
-            journal.
+        UsageError: if the folder contains another search, or if a file with the name of the journal
+            is not a journal.
     """
     journal = optuna().storages.journal
     path = os.path.join(output_dir, FILENAME)
     _remove_incomplete_line(path)
-    # If a process was killed while it wrote, its lock file remains. It is ignored after 3 seconds.
+    # A process that was killed while writing leaves a lock file. It is ignored after 3 seconds.
     lock = journal.JournalFileOpenLock(path, grace_period=3)
     storage = optuna().storages.JournalStorage(journal.JournalFileBackend(path, lock))
     studies = optuna().get_all_study_summaries(storage)
@@ -107,10 +108,10 @@ def _remove_incomplete_line(path):
 
 
 class RejectedTrial(UserError):
-    """The user enqueued a trial that cannot run.
+    """The user has enqueued a trial that cannot run.
 
     Args:
-        trial: `optuna.Trial`, which is running and has no hparams.
+        trial: `optuna.Trial`. It has the state "running" and no hparams.
         reason: str.
     """
 
@@ -122,20 +123,19 @@ class RejectedTrial(UserError):
 def next_trial(
     study: Any, ranges: Sequence[Range], active_trials: Collection[int], max_trials: int
 ) -> Any:
-    """Return the first trial that has to run, or None.
+    """Return the first trial that must run, or None.
 
-    Interrupted trials have precedence over trials that the user enqueued, and these over new
-    trials.
+    Interrupted trials come first. Then come the trials that the user enqueued, and then new trials.
 
     The tree-structured Parzen estimator (Bergstra et al. 2011) proposes new trials. Its seed
-    depends on the search's seed and the trial's number. Therefore a resumed search proposes the
-    same trials as a search that was never killed.
+    depends on the search's seed and the trial's number, so a resumed search proposes the same
+    trials as an uninterrupted search.
 
     Args:
         study: `optuna.Study`.
         ranges: the searched ranges of the hparams.
         active_trials: numbers of the trials that are running in this search.
-        max_trials: maximum number of trials. Trials that the user enqueued run in any case.
+        max_trials: maximum number of trials. Trials that the user enqueued always run.
 
     Raises:
         RejectedTrial: if the user enqueued a trial with hparams that are not searched.
@@ -149,19 +149,19 @@ def next_trial(
     seed = (study.user_attrs["random_seed"] * 1000003 + number) % 2**32
     study.sampler = optuna().samplers.TPESampler(n_startup_trials=_RANDOM_TRIALS, seed=seed)
     if running:
-        # `study.ask` would return such an object, but it cannot return a trial that another process
+        # `study.ask` would also return such an object, but not for a trial that another process
         # has started.
         trial = optuna().trial.Trial(study, running[0]._trial_id)
         if "hparams" in trial.user_attrs:
             return trial
     else:
-        trial = study.ask()  # takes an enqueued trial first
+        trial = study.ask()  # returns an enqueued trial if there is one
     trial.set_user_attr("hparams", _proposed(trial, ranges))
     return trial
 
 
 def _proposed(trial, ranges):
-    """Return the hparams that the user enqueued for a trial, otherwise proposed hparams."""
+    """Return the hparams that the user enqueued for a trial, or else proposed hparams."""
     enqueued = trial.study.trials[trial.number].system_attrs.get("fixed_params", {})
     known = {item.name: item for item in ranges}
     if unknown := next((name for name in enqueued if name not in known), None):
@@ -174,16 +174,16 @@ def _proposed(trial, ranges):
         chosen = {name: known[name].checked(value) for name, value in enqueued.items()}
     except HParamError as error:
         raise RejectedTrial(trial, str(error)) from error
-    # Optuna expects stored values here, for example the index of a value in its list.
+    # Optuna expects stored values here, for example the index of a value in a list.
     trial._fixed_params = {name: known[name].stored(value) for name, value in chosen.items()}
     proposed = {item.name: item.suggest(trial) for item in ranges}
     return {**proposed, **chosen}
 
 
 def tell(study: Any, trial: Any, value: float | None, reason: str = "") -> None:
-    """Record how a trial ended: with a value, or failed for a reason.
+    """Record how a trial ended: with a value, or with a reason for its failure.
 
-    A trial that the user has ended in the meantime is not changed.
+    If the user has ended the trial in the meantime, it is not changed.
     """
     if study.trials[trial.number].state.is_finished():
         return
@@ -195,11 +195,11 @@ def tell(study: Any, trial: Any, value: float | None, reason: str = "") -> None:
 
 
 def check_trials(study: Any, ranges: Sequence[Range]) -> None:
-    """Check that the trials of the study fit the ranges; the user may have added some.
+    """Check that the trials of the study fit the ranges. The user may have added trials.
 
     Raises:
-        UsageError: if a parameter of a trial is stored in another way than the ranges store it, so
-            that Optuna would compare values with different meanings.
+        UsageError: if a trial stores a parameter in another way than the ranges, so that Optuna
+            would compare values with different meanings.
     """
     scratch = optuna().create_study().ask()
     for item in ranges:
@@ -221,7 +221,7 @@ def _fits(item, expected, stored):
     if expected == stored:
         return True
     if not item.is_stored_unchanged:
-        return False  # The same stored number would mean another value.
+        return False  # the same stored number would stand for another value
     try:
         optuna().distributions.check_distribution_compatibility(expected, stored)
     except ValueError:
@@ -230,7 +230,7 @@ def _fits(item, expected, stored):
 
 
 def completed(study: Any) -> list[Any]:
-    """Return the trials that have a result, the best first."""
+    """Return the trials that have a result, sorted from best to worst."""
     sign = -1 if study.direction.name == "MAXIMIZE" else 1
     ended = (trial for trial in study.trials if trial.state.name == "COMPLETE")
     return sorted(ended, key=lambda trial: sign * trial.value)
@@ -246,7 +246,8 @@ def final_objective(trial_dir: str, objective: str) -> tuple[int, float]:
 
     Args:
         trial_dir: str, output folder of the trial.
-        objective: str, a name in `metrics.jsonl`, or T2T's tag for it (`metrics_file.metric_name`).
+        objective: str, a name in `metrics.jsonl`, or T2T's tag for this name
+            (`metrics_file.metric_name`).
 
     Raises:
         UsageError: if no evaluation contains the objective. The message lists the available names.
@@ -266,7 +267,7 @@ def final_objective(trial_dir: str, objective: str) -> tuple[int, float]:
 
 
 def table(study: Any, ranges: Sequence[Range]) -> list[str]:
-    """Return one line per trial: the best first, failed and unfinished ones last."""
+    """Return one line per trial: from best to worst, then failed and unfinished trials."""
     ended = completed(study)
     objective = study.user_attrs["autotune_objective"]
     reached = {trial.number: f"{objective}={number(trial.value)}" for trial in ended}
@@ -286,8 +287,7 @@ def tried(trial: Any, ranges: Sequence[Range]) -> str:
 def hparams_of(trial: Any, ranges: Sequence[Range]) -> dict[str, Any]:
     """Return the hparams of a trial.
 
-    A trial that the user added has no hparams, only Optuna's parameters. They are converted to
-    hparams.
+    A trial that the user added has only Optuna's parameters, which are converted to hparams.
     """
     if "hparams" in trial.user_attrs:
         return dict(trial.user_attrs["hparams"])
@@ -299,5 +299,5 @@ def hparams_of(trial: Any, ranges: Sequence[Range]) -> dict[str, Any]:
 
 
 def number(value: Any) -> str:
-    """Return a value as text, floats with four significant digits."""
+    """Return a value as text. A float has four significant digits."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

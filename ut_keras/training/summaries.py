@@ -1,7 +1,7 @@
-"""Record the results of a run in TensorBoard's files and in `metrics.jsonl`.
+"""Records the results of a run in TensorBoard's files and in `metrics.jsonl`.
 
 output_dir/events.out.…        training: losses, learning rate, speed, ponder times
-output_dir/eval/events.out.…   evaluation, under T2T's tags
+output_dir/eval/events.out.…   evaluation, with T2T's tags
 output_dir/metrics.jsonl       one JSON object per evaluation
 
 If a result cannot be written, for example because the disk is full, a message is printed and
@@ -28,7 +28,7 @@ class Summaries:
     output_dir: str
     problem_name: str = "problem"  # part of T2T's tags: "metrics-PROBLEM/targets/accuracy"
     split: str = "dev"  # the split that is evaluated
-    enabled: bool = True  # False writes nothing; with several workers, only the chief writes
+    enabled: bool = True  # whether to write; with several workers, only the chief writes
     is_training_run: bool = True  # whether the evaluations belong to a training run
 
     def __post_init__(self) -> None:
@@ -43,14 +43,13 @@ class Summaries:
         """Remove the records of steps after `last_step` from metrics.jsonl.
 
         A run that was killed may have recorded evaluations after its newest checkpoint, and may
-        have left an incomplete line. When the run resumes, it evaluates these steps again. After
-        this call, the file is the same as that of a run that was never interrupted. TensorBoard's
-        files need no such correction, because TensorBoard discards later steps when a step is
-        repeated.
+        left an incomplete line. After resuming, the run evaluates these steps again. This method
+        makes the file equal to the file of an uninterrupted run. TensorBoard's files need no such
+        correction, because TensorBoard discards later steps when a step is repeated.
 
         Args:
             last_step: int, the step of the checkpoint from which training resumes.
-            drop_last_evaluation: bool. Whether to remove the evaluation of `last_step` as well,
+            drop_last_evaluation: bool. Whether to remove also the evaluation of `last_step`,
                 because it is repeated.
         """
 
@@ -64,7 +63,7 @@ class Summaries:
                 metrics_file.filter_records(self.output_dir, is_kept)
 
     def is_evaluated(self, step: int, decoded: bool) -> bool:
-        """Return whether a step's evaluation is recorded. `decoded` also requires its decoding."""
+        """Return whether a step's evaluation is recorded; `decoded` requires decoding results."""
         kinds = {
             any(name.startswith("decode/") for name in record)
             for record in metrics_file.records(self.output_dir, **self.record_filter)
@@ -80,7 +79,8 @@ class Summaries:
         Args:
             step: int.
             scalars: dict from tag to number.
-            ponder: dict from the name of a stack to (ponder_times, mask), for histograms. Optional.
+            ponder: dict from the name of a stack to (ponder_times, mask). Histograms show these
+                values. Optional.
         """
         if not self.enabled:
             return
@@ -117,7 +117,7 @@ class Summaries:
         try:
             yield
         except (OSError, tf.errors.OpError) as error:
-            # A writer that has failed once may never work again, so new writers are made later.
+            # A writer that has failed may never work again, so new writers are created later.
             self._writers = {}
             print(
                 f"Results could not be recorded in {self.output_dir}: {file_error.one_line(error)}",
@@ -139,7 +139,7 @@ class Summaries:
 def _write_scalars(step, scalars):
     """Write numbers in the format of TensorFlow 1 and T2T, with the default writer.
 
-    `tf.summary.scalar` would write tensors. TensorBoard shows both in the same way, but
+    `tf.summary.scalar` would write tensors. TensorBoard shows both formats in the same way, but
     `EventAccumulator.Scalars` does not find tensors.
     """
     values = [

@@ -1,14 +1,14 @@
-"""The train loop, which performs the updates of a run and saves checkpoints.
+"""The train loop, which updates the weights in a run and saves checkpoints.
 
     with TrainLoop(model, optimizer, strategy, output_dir, settings, make_epoch, …) as loop:
         loop.begin()
         loop.train_to(1000)
         loop.end()
 
-These modules process a batch, in this order: `epochs` (the stream of batches), `train_step` (the
-update), `progress` (the progress line), `summaries` (the training curves) and `saving`
-(checkpoints). Training resumes from the newest checkpoint. Signals such as Ctrl-C are handled
-between two updates (see `interruption`).
+Each batch is processed by these modules, in this order: `epochs` (the stream of batches),
+`train_step` (the update), `progress` (the progress line), `summaries` (the training curves) and
+`saving` (checkpoints). Training resumes from the newest checkpoint. Signals such as Ctrl-C are
+handled between two updates (see `interruption`).
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ from ut_keras.training.train_step import StepResult
 class TrainLoop:
     """Trains a model, starting from the newest checkpoint.
 
-    The fields without a comment are those of `Trainer`.
+    The fields without a comment are described in `Trainer`.
 
     Attributes:
         step: int, number of updates so far.
@@ -101,7 +101,7 @@ class TrainLoop:
         """Train until `step` is `last_step`, and save a checkpoint.
 
         Raises:
-            Interrupted: if a signal stops training. The state is saved before.
+            Interrupted: if a signal stops training. The state is saved first.
         """
         if self.step >= last_step:
             return
@@ -129,7 +129,7 @@ class TrainLoop:
         self.seconds += time.monotonic() - started
 
     def _updated(self, batch):
-        """Perform one update; the first call compiles it."""
+        """Perform one update. The first call compiles the update."""
         if self._update is not None:
             return self._update(batch)
         with live_line.Stopwatch("Compiling the first step…", "Compiled the first step"):
@@ -152,7 +152,7 @@ class TrainLoop:
     def _report(self, result):
         """Show and record the results of updates when they are due.
 
-        Results are read from the device only then.
+        The results are read from the device only when they are due.
         """
         self._progress.add(self.step, result)
         if self._progress.is_due:
@@ -220,19 +220,19 @@ class TrainLoop:
         check_same_step(self.strategy, self.output_dir, self.step)
 
     def begin(self) -> None:
-        """Write the first files of the run. All checks must have been made before."""
+        """Write the first files of the run. All checks must precede this call."""
         if self._is_chief:
             checkpoint_files.remove_incomplete(self.output_dir)
             self.write_records()
         if self.step >= self.settings.train_steps:
-            # This saves only in a run without updates, in which no checkpoint exists yet.
+            # This saves a checkpoint only in a run without updates, because none exists yet.
             self._saver.save(self.step)
 
     def wait_for_checkpoint(self) -> None:
         """Wait until the current checkpoint is saved.
 
-        The results of a step are recorded only after its checkpoint. Otherwise a resumed run would
-        have to remove them.
+        The results of a step are recorded only after its checkpoint was saved. Otherwise a resumed
+        run would have to remove these results.
 
         Raises:
             FolderLost: if the output folder was moved or removed.
@@ -270,7 +270,7 @@ class TrainLoop:
             ) from error
 
     def interrupted(self) -> interruption.Interrupted:
-        """Return the `Interrupted` error to raise after the state was saved."""
+        """Return the `Interrupted` error to raise after the state is saved."""
         if self.stop.requested and self.step == self._saver.failed_step:
             return self.stop.stopped(
                 f"stopped at step {self.step}, which could not be saved; "
@@ -289,11 +289,12 @@ class TrainLoop:
 
 
 class StepProfiler:
-    """Writes TensorBoard's profile of the updates `first` to `last`.
+    """Writes TensorBoard's profile of a range of updates.
 
     Args:
-        output_dir: str. TensorBoard finds the profile in its subfolder plugins/profile.
-        steps: (first, last), two ints, or None for no profile.
+        output_dir: str. The profile is in its subfolder plugins/profile, where TensorBoard finds
+            it.
+        steps: (first, last), ints, the range of updates. None: no profile.
     """
 
     def __init__(self, output_dir: str, steps: Any) -> None:
@@ -309,13 +310,13 @@ class StepProfiler:
 
     def after_update(self, step: int, result: StepResult) -> None:
         if self._is_on and step + 1 not in self._steps:
-            result.loss.numpy()  # Wait until the devices have finished the update.
+            result.loss.numpy()  # waits until the devices have finished the update
             self.end()
 
     def end(self) -> None:
         """Write the current profile, if there is one.
 
-        This may be called again, also after an error.
+        This method may be called several times, and also after an error.
         """
         if not self._is_on:
             return
@@ -342,15 +343,16 @@ def check_same_step(strategy: tf.distribute.Strategy, output_dir: str, step: int
 def warm_start(model: keras.Model, path: str) -> str:
     """Initialize a new model with the variables of another run.
 
-    Variables with the same name and shape in both runs are copied. All others keep their initial
-    values.
+    Variables that have the same name and shape in both runs are copied. All other variables keep
+    their initial values.
 
     Args:
         model: a built model.
-        path: str, a checkpoint, or the folder of a run, whose newest checkpoint is then used.
+        path: str, a checkpoint, or the folder of a run, in which case its newest checkpoint is
+            used.
 
     Returns:
-        str, a line that names the checkpoint and the variables that are newly initialized.
+        str, a line that names the checkpoint and the variables that were not copied.
 
     Raises:
         CheckpointError: if `path` has no checkpoint of ut_keras, or if no variable matches.

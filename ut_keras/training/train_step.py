@@ -1,4 +1,4 @@
-"""The trainer's step: one `update` on every replica, and the sums that the trainer reports.
+"""The trainer's step: an update on every replica, and the sums that the trainer reports.
 
 step = make_train_step(model, optimizer, strategy, batches.element_spec)
 result = step((features, targets))                 # or (features, targets, weights)
@@ -17,20 +17,23 @@ from ut_keras.training import evaluation, ponder
 
 
 class StepResult(NamedTuple):
-    """The result of an update, over all replicas; scalars are float32."""
+    """The result of an update over all replicas. All scalars are float32."""
 
-    losses: dict  # from loss name to its value in this batch
+    losses: dict  # dict from the name of a loss to its value in this batch
     loss: tf.Tensor  # the sum of the losses, which training minimizes
-    correct: tf.Tensor  # sequences predicted correctly (teacher forcing); if weighted, their weight
-    sequences: tf.Tensor  # number of sequences; if weighted, their weight
-    correct_tokens: tf.Tensor  # for a language model: targets predicted correctly; otherwise 0
-    target_tokens: tf.Tensor  # for a language model: number of targets; otherwise 0
-    tokens: tf.Tensor  # number of real ids, in inputs and targets
-    # The same as `correct` and `sequences`, of the newest lengths of a curriculum; 0 without one.
+    # Number (or total weight) of sequences predicted correctly, with teacher forcing.
+    correct: tf.Tensor
+    sequences: tf.Tensor  # number (or total weight) of sequences
+    # Number of targets predicted correctly by a language model; 0 for other models.
+    correct_tokens: tf.Tensor
+    target_tokens: tf.Tensor  # number of targets of a language model; 0 for other models
+    tokens: tf.Tensor  # number of real ids in inputs and targets together
+    # The same as `correct` and `sequences`, but only for the newest lengths of a curriculum. Both
+    # are 0 if there is no curriculum.
     newest_correct: tf.Tensor
     newest_sequences: tf.Tensor
     ponder_sum: tf.Tensor  # sum of the ponder times of the real positions; 0 without adaptive depth
-    ponder_count: tf.Tensor  # number of these positions
+    ponder_count: tf.Tensor  # number of real positions; 0 without adaptive depth
     ponder: Any  # {stack name: (ponder_times, mask)} of the first replica, for histograms
 
 
@@ -50,15 +53,15 @@ def make_train_step(
         optimizer: a Keras optimizer, created and built in the scope of the strategy.
         strategy: the `tf.distribute.Strategy` of the run.
         element_spec: element spec of the distributed dataset. The update is traced once for all
-            lengths that the spec does not fix. With None, it is traced for every batch shape, so
+            lengths that the spec does not fix. None: the update is traced for every batch shape, so
             that XLA knows the shape.
         jit_compile: bool. Whether XLA compiles the update.
-        moving_average: `MovingAverage` of the weights, which is also updated. Optional.
-        curriculum: `Curriculum`, which selects the newest lengths. Optional.
+        moving_average: `MovingAverage` of the weights, which the step also updates. Optional.
+        curriculum: `Curriculum`, which determines the newest lengths. Optional.
 
     Returns:
-        A function from (features, targets) or (features, targets, weights) to `StepResult`. Weights
-        are as in `losses`: float [B], [B, 1] or [B, T].
+        A function from (features, targets) or (features, targets, weights) to `StepResult`. The
+        format of the weights is described in `losses`: float [B], [B, 1] or [B, T].
     """
 
     def replica_step(features, targets, *weights):

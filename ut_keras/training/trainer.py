@@ -1,10 +1,10 @@
-"""T2T's schedules: the sequence of training, evaluation and decoding in a run.
+"""T2T's schedules: the order of training, evaluation and decoding in a run.
 
     trainer = Trainer(model, optimizer, strategy, output_dir, settings, evaluator, free_decoder)
     trainer.train_eval_and_decode(make_train_epoch, make_eval_dataset)
 
-`train_loop` performs the updates. Between them, the trainer calls `evaluation`, `free_decoding` and
-`early_stopping`. The trainer gets a model, datasets and metrics, and never a problem.
+`train_loop` performs the updates. Between updates, the trainer calls `evaluation`, `free_decoding`
+and `early_stopping`. The trainer gets a model, datasets and metrics. It does not know the problem.
 """
 
 import contextlib
@@ -26,28 +26,28 @@ from ut_keras.training import summaries as summaries_lib
 from ut_keras.training.evaluation import Evaluator
 from ut_keras.training.train_settings import TrainSettings
 
-MakeEpoch: TypeAlias = Callable[[int], Any]  # the argument of `Epochs`
+MakeEpoch: TypeAlias = Callable[[int], Any]  # the type of the argument of `Epochs`
 MakeDataset: TypeAlias = Callable[[], Any]
 
 
 @dataclasses.dataclass(eq=False)
 class Trainer:
-    """One run: trains, evaluates, decodes and saves.
+    """A run, which trains, evaluates, decodes and saves a model.
 
-    Training resumes from the newest checkpoint in the output folder. Create the model and the
-    optimizer in the scope of the strategy.
+    Training resumes from the newest checkpoint in the output folder. The caller must create the
+    model and the optimizer in the scope of the strategy.
     """
 
-    model: keras.Model  # built, with `forward`, `loss_terms` and `generate`
-    optimizer: keras.optimizers.Optimizer | None  # None in a run that only evaluates
+    model: keras.Model  # a built model with `forward`, `loss_terms` and `generate`
+    optimizer: keras.optimizers.Optimizer | None  # None if the run only evaluates
     strategy: tf.distribute.Strategy
     output_dir: str  # an existing folder
     settings: TrainSettings
     evaluator: Evaluator  # evaluates `model`
     free_decoder: Any  # `FreeDecoder` of `model`
     problem_name: str = "problem"  # for TensorBoard's tags
-    # Writes the files that describe the run. It is called after all checks, and before anything
-    # else is written to the output folder.
+    # Function that writes the files that describe the run. It is called after all checks, before
+    # any other file is written to the output folder.
     write_records: Callable[[], Any] = lambda: None
 
     def __post_init__(self) -> None:
@@ -60,12 +60,12 @@ class Trainer:
             is_training_run=self.optimizer is not None,
         )
         self._early_stopping = self.settings.early_stopping
-        self._is_language_model = False  # known from the first evaluation
+        self._is_language_model = False  # set by the first evaluation
         self._average: Any = None
         if decay := self.settings.moving_average_decay:
             self._average = moving_average.MovingAverage(self.model, self.strategy, decay)
 
-    # The schedules, under T2T's names.
+    # The schedules. Their names are T2T's.
 
     def train(self, make_epoch: MakeEpoch, make_eval_dataset: MakeDataset | None = None) -> None:
         """Train to the last step without evaluation."""
@@ -90,13 +90,13 @@ class Trainer:
             stops = self._should_stop_early()
             check_best_folder(self.output_dir)
             loop.begin()
-            # An earlier run may have saved a step and then stopped before it evaluated this step.
+            # An earlier run may have saved this step but stopped before its evaluation.
             is_due = stops or self._is_unevaluated(loop.step, decode)
             self._summaries.rewind(loop.step, drop_last_evaluation=is_due)
             self._save_missing_best(loop.step)
             while True:
                 if not is_due:
-                    # Evaluate at multiples of `every`, regardless of where an earlier run stopped.
+                    # Evaluations take place at multiples of `every`, even after an earlier stop.
                     every = max(1, settings.eval_every_steps)
                     loop.train_to(min(settings.train_steps, (loop.step // every + 1) * every))
                 is_due = False
@@ -106,7 +106,7 @@ class Trainer:
                     evaluated_at = time.monotonic()
                     results = self._evaluate_and_keep_best(loop, make_eval_dataset, decode)
                     stops = self._should_stop_early()
-                if stops and self._is_chief:  # Only the chief has the values of the metric.
+                if stops and self._is_chief:  # only the chief has the values of the metric
                     print(self._early_stopping.reason(), flush=True)
                 if is_last or stops:
                     break
@@ -130,9 +130,9 @@ class Trainer:
         if change := checkpoints.moving_average_note():
             print(change, flush=True)
         with distribution.CoordinatedStop(self.strategy) as stop, self._averaged_weights():
-            # After a signal, a single worker stops at the end of the current batch. Several
-            # workers would have to agree on this batch. They stop at once instead, because an
-            # evaluation has nothing to save.
+            # After a signal, a single worker stops at the end of the current batch. Several workers
+            # would have to agree on this batch. An evaluation has nothing to save, so several
+            # workers stop immediately instead.
             stop.waits = distribution.num_workers(self.strategy) == 1
             results = self._evaluate(step, make_eval_dataset, decode, stop)
         final = self._worth_printing({**results, "steps": step})
@@ -158,12 +158,12 @@ class Trainer:
     def _check_metric(self, make_eval_dataset, decode):
         """Check that evaluations provide the metric of early stopping.
 
-        Most names of results are known before an evaluation. If the metric is not among them, one
-        batch is evaluated and decoded. This costs little, because it compiles functions that are
-        needed later. All workers must call this method.
+        Most names of results are known before an evaluation. If the metric is not among these
+        names, one batch is evaluated and decoded. This costs little, because the compiled functions
+        are needed later in any case. All workers must call this method.
 
         Raises:
-            MetricError: if evaluations do not provide the metric.
+            MetricError: if evaluations do not have the metric.
         """
         metric, names = self._early_stopping.metric, set(self.evaluator.names)
         if metric in names:
@@ -212,7 +212,7 @@ class Trainer:
         return self._average.applied_to_model() if self._average else contextlib.nullcontext()
 
     def _evaluate(self, step, make_eval_dataset, decode, stop, loop=None):
-        """Evaluate, decode if requested, and record and return the results."""
+        """Evaluate, and decode if requested; record and return the results."""
         dataset = make_eval_dataset()
         self._is_language_model = not self.free_decoder.can_decode(dataset)
         evaluated = self.evaluator(dataset, self.settings.eval_steps, stop.stops_evaluation)
@@ -228,7 +228,7 @@ class Trainer:
         return {**evaluated, **decoded}
 
     def _worth_printing(self, results):
-        """Return the results; for a language model, without the metrics of complete sequences."""
+        """Return the results to print. A language model's sequence metrics are omitted."""
         if not self._is_language_model:
             return results
         return {name: results[name] for name in results if name not in _COMPARE_SEQUENCES}
@@ -251,16 +251,16 @@ class Trainer:
 
 
 def _interrupted_evaluation(stop, loop):
-    """Return the `Interrupted` error to raise when an evaluation was abandoned."""
+    """Return the `Interrupted` error to raise after an evaluation ended early."""
     if loop:
         return loop.interrupted()
     return stop.stopped("stopped during the evaluation. Run the same command again.")
 
 
-# Metrics of complete sequences, which are not informative for a language model. It always makes an
-# error somewhere in a sequence, so `accuracy_per_sequence` is 0. Each prediction continues a
-# correct beginning, so the other metrics are always high. The files of T2T and of ut_keras contain
-# all of these metrics.
+# Metrics of complete sequences, which are not informative for a language model. The model makes an
+# error in every sequence, so `accuracy_per_sequence` is 0. The other metrics are always high,
+# because each prediction continues a correct beginning. The files of T2T and ut_keras contain all
+# of these metrics.
 _COMPARE_SEQUENCES = (
     "accuracy_per_sequence",
     "approx_bleu_score",
@@ -273,9 +273,9 @@ _FIRST_METRICS = ("accuracy_per_sequence", "accuracy")
 def result_line(results: Mapping[str, float]) -> str:
     """Return results as one line: `decode/accuracy=0.97 accuracy=0.99 loss=0.05 …`.
 
-    The names are those in metrics.jsonl. Results of free decoding (`decode/…`) come first, then
-    those of teacher forcing. Names with two slashes are omitted, and so are names with one slash
-    that do not begin with `decode/`.
+    The names are the same as in metrics.jsonl. Results of free decoding (`decode/…`) come first,
+    followed by results of teacher forcing. Names with one slash are omitted unless they begin with
+    `decode/`. Names with two slashes are always omitted.
 
     Args:
         results: dict from name to number.
@@ -302,14 +302,14 @@ def _newest_best(output_dir):
 
 
 def check_best_folder(output_dir: str) -> None:
-    """Check that the subfolder "best" of a run contains only what `save_best` writes.
+    """Check that only `save_best` has written to the subfolder "best" of a run.
 
     Raises:
-        CheckpointError: if it contains a checkpoint of another run.
+        CheckpointError: if the subfolder contains a checkpoint of another run.
     """
     path = _newest_best(output_dir)
     is_best = True
-    with contextlib.suppress(checkpoint.CheckpointError):  # A damaged checkpoint is replaced.
+    with contextlib.suppress(checkpoint.CheckpointError):  # a damaged checkpoint is replaced
         is_best = not path or checkpoint.contains_only_weights(path)
     if not is_best:
         raise checkpoint.CheckpointError(
@@ -321,11 +321,11 @@ def check_best_folder(output_dir: str) -> None:
 def save_best(output_dir: str, model: keras.Model, step: int) -> None:
     """Save the weights of the best evaluation to the subfolder "best" of a run.
 
-    The subfolder contains a single checkpoint with only the evaluated weights. With a moving
-    average, these are the averages. The checkpoint can be evaluated and decoded from, but training
-    cannot resume from it. The previous checkpoint is removed when the new one is complete. If the
-    weights cannot be written, for example because the disk is full, a message is printed and
-    training continues.
+    The subfolder contains a single checkpoint that has only the evaluated weights. If there is a
+    moving average, these weights are the averages. The checkpoint can be used for evaluation and
+    decoding, but not to resume training. The previous checkpoint is removed when the new one is
+    complete. If the weights cannot be written, for example because the disk is full, a message is
+    printed and training continues.
     """
     directory = os.path.join(output_dir, output_folder.BEST)
     try:

@@ -1,7 +1,8 @@
-"""A trial of a search: the trainer in its own process, with its own output folder.
+"""A trial of a search: the trainer in a separate process with a separate output folder.
 
-The process holds a lock on the folder while it runs. If the search is killed on Linux, the system
-sends SIGTERM to the trial, which then saves and stops. A search that resumes waits for this.
+While the process runs, it holds a lock on the folder. If the search is killed on Linux, the system
+sends SIGTERM to the trial. The trial then saves its state and stops. A search that resumes waits
+until the trial has stopped.
 """
 
 import ctypes
@@ -13,7 +14,7 @@ from typing import Any
 
 from ut_keras.files import file_error, path_lock, whole_file
 
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_PR_SET_PDEATHSIG = 1  # the constant in linux/prctl.h
 _prctl = getattr(ctypes.CDLL(None), "prctl", None)
 
 
@@ -22,9 +23,10 @@ class TrialProcess:
 
     Args:
         command: list of str, the command of the trainer.
-        directory: str, created if missing. The output of the process is appended to log.txt there.
-        gpus: str, the value of CUDA_VISIBLE_DEVICES. None does not change the variable.
-        lock: return value of `try_lock(directory)`.
+        directory: str. It is created if missing. The output of the process is appended to its file
+            log.txt.
+        gpus: str, the value of CUDA_VISIBLE_DEVICES. None: the variable is not changed.
+        lock: the return value of `try_lock(directory)`.
     """
 
     def __init__(self, command: Sequence[str], directory: str, gpus: str | None, lock: Any) -> None:
@@ -33,7 +35,7 @@ class TrialProcess:
         environment = dict(os.environ)
         if gpus is not None:
             environment["CUDA_VISIBLE_DEVICES"] = gpus
-        # The trial has its own session, so Ctrl-C in the terminal reaches only the search.
+        # The trial has a separate session, so Ctrl-C in the terminal reaches only the search.
         whole_file.break_hard_links(os.path.join(directory, "log.txt"))
         with open(os.path.join(directory, "log.txt"), "ab") as log, lock:
             self._process = subprocess.Popen(
@@ -49,13 +51,13 @@ class TrialProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """Int, or None while the process runs. The value is -N after signal N."""
+        """Int, or None while the process runs. It is -N if signal N ended the process."""
         return self._process.poll()
 
     def stop(self) -> None:
-        """Ask the process to save and stop.
+        """Request that the process saves its state and stops.
 
-        The signal is sent only once, because a second one would end the process at once.
+        The signal is sent only once, because a second signal would end the process immediately.
         """
         if not self._stop_requested and self.exit_code is None:
             self._process.send_signal(signal.SIGTERM)
@@ -66,7 +68,7 @@ class TrialProcess:
         self._process.wait()
 
     def last_line(self) -> str:
-        """Return the last line that the process printed, without "error: "."""
+        """Return the last line that the process printed, without the prefix "error: "."""
         path = os.path.join(self._directory, "log.txt")
         with file_error.named(path), open(path, "rb") as log:
             log.seek(max(0, os.path.getsize(log.name) - 4096))
@@ -77,10 +79,10 @@ class TrialProcess:
 def try_lock(directory: str) -> Any:
     """Return an open file that holds the lock on a folder.
 
-    Returns None if another process holds the lock.
+    The result is None if another process holds the lock.
     """
     os.makedirs(directory, exist_ok=True)
-    # This is not the trainer's own lock, which the trainer acquires after it has started.
+    # The trainer acquires a different lock after it has started.
     return path_lock.try_lock(path_lock.beside(os.path.join(directory, "trial"), "lock"))
 
 
