@@ -1,1 +1,1 @@
-"""Tables of papers: their cells, the runs, the result lines, and the pages made from them."""
+"""The tables of papers: their cells and runs, the result lines, and the generated pages."""

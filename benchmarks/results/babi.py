@@ -1,4 +1,4 @@
-"""The cells of the bAbI tables, with the numbers in appendix B of the paper."""
+"""Defines the cells of the bAbI tables, with the numbers in appendix B of the paper."""
 
 from results.definitions import Cell, Score
 from ut_keras.problems import babi_files
@@ -15,9 +15,9 @@ MODELS |= {
     for name, (model, hparams_set) in MODELS.items()
     if name != "adaptive_t2t"
 }
-# The errors of each task: the best of ten seeds, and the mean and deviation of the ten. We assume
-# that the paper's "± var" is a standard deviation, and that these are the errors of the adaptive
-# model, because their means are equal to its errors in table 1.
+# The errors of each task: the best of ten seeds, and then the mean and the deviation over the ten
+# seeds. We assume that the paper's "± var" is a standard deviation. We also assume that these are
+# the errors of the adaptive model, because their means are equal to its errors in table 1.
 BEST = {
     "10k_single": "0 0 .4 0 0 0 0 0 0 0 0 0 0 0 0 .4 .6 0 2.8 0",
     "10k_joint": "0 0 1.2 0 0 0 0 0 0 0 0 0 0 0 0 1.2 .2 0 3.1 0",
@@ -36,7 +36,8 @@ DEVIATION = {
     "1k_single": ".3 4.1 12.7 .3 1.3 2.1 0 .2 .1 .8 .8 .9 .9 .2 .5 8.1 16.6 3.6 8.4 2.5",
     "1k_joint": ".2 11.6 18.1 .6 5.6 .4 2.9 4.2 .3 1.6 .9 .4 .9 5.2 8.6 22.8 12.3 9 23.9 2.8",
 }
-# 10k single, ACT, the best of ten runs: the README of andreamad8/Universal-Transformer-Pytorch.
+# The best of ten runs for "10k single" with ACT, from the README of
+# andreamad8/Universal-Transformer-Pytorch.
 PUBLIC = "0 .2 2.4 0 .1 0 0 .1 0 0 0 0 0 0 0 50.6 14.1 6.9 65.2 0"
 
 
@@ -52,12 +53,12 @@ def _as_printed(number):
 
 
 def single(size, updates, sets=""):
-    """Return a cell for each task and model. Each model is trained on a single task.
+    """Return a cell for each task and model, in which the model is trained on this task only.
 
     Args:
         size: str, "1k" or "10k".
         updates: dict from a task to its number of updates.
-        sets: str, the end of the names of the hparams sets.
+        sets: str, the ending of the names of the hparams sets.
     """
     return tuple(
         Cell(
@@ -86,9 +87,9 @@ def joint(size, models):
 
     Args:
         size: str, "1k" or "10k".
-        models: dict from a model to (updates, error, failed). `error` and `failed` are the paper's
-            average error and number of failed tasks. The first model also gets the error of each
-            task.
+        models: dict from a model to (updates, error, failed). `error` is the paper's average error,
+            and `failed` the paper's number of failed tasks. The first model also gets the error of
+            each task.
     """
     return tuple(
         Cell(

@@ -1,11 +1,11 @@
-"""Run a cell of a table with one seed, with the trainer's commands, and add a line of results.
+"""Trains and tests a cell of a table with one seed, and adds a line with the results.
 
     RUNS_DIR/PROBLEM-RECIPE/seed-N            the output folder of the trainer, with log.txt
-    RUNS_DIR/PROBLEM-RECIPE/seed-N/paper.json the time that the run took so far, and its commit
+    RUNS_DIR/PROBLEM-RECIPE/seed-N/paper.json the duration of the run so far, and its commit
     RESULTS_DIR/TABLE.jsonl                   one line for each finished run
 
-A stopped run can be resumed only at the commit at which it began. The test split is read once,
-after training.
+A stopped run can be resumed only at the commit at which it was started. The test split is read only
+once, after training.
 """
 
 import datetime
@@ -27,15 +27,15 @@ ROOT = os.path.dirname(definitions.HERE)
 TRAINER = os.path.join(ROOT, "trainer.py")
 _WAIT_SECONDS = 0.2
 _NOTE_EVERY_SECONDS = 30
-_MOST_POINTS = 40  # of a curve
+_MOST_POINTS = 40  # maximum number of points of a curve
 _RECORD = "paper.json"
 
 
 class Stopped(Exception):
-    """A run was stopped and its state is saved.
+    """A run was stopped after its state was saved.
 
     Attributes:
-        exit_code: int. It is 0 if the run was stopped because its time was over.
+        exit_code: int. It is 0 if the run was stopped because the time limit was reached.
     """
 
     def __init__(self, message, exit_code=0):
@@ -44,12 +44,13 @@ class Stopped(Exception):
 
 
 class Runner:
-    """Runs cells, one at a time.
+    """Runs cells one after another.
 
     Args:
         folders: object with the attributes `runs_dir`, `data_dir`, `tmp_dir` and `results_dir`.
-        stop: `interruption.StopRequest`. It tells whether a signal arrived.
-        deadline: float, a value of `time.monotonic()`. The current run is then saved and stopped.
+        stop: `interruption.StopRequest`, which records whether a signal arrived.
+        deadline: float, a value of `time.monotonic()`. At this time, the current run is saved and
+            stopped.
     """
 
     def __init__(self, folders, stop, deadline=float("inf")):
@@ -58,17 +59,17 @@ class Runner:
         self._deadline = deadline
 
     def run(self, table, cell, seed, note=None):
-        """Train and test a cell, or resume this, and write its line.
+        """Train and test a cell, or resume a stopped run; then write the result line.
 
         Args:
             table: `Table`.
             cell: `Cell`.
             seed: int.
-            note: str. Why the setting is tried. With a note, the test split is not read, and the
-                line goes to tried.jsonl.
+            note: str, the reason for trying the setting. With a note, the test split is not read,
+                and the line is written to tried.jsonl.
 
         Returns:
-            dict, the line.
+            dict, the result line.
 
         Raises:
             Stopped: if the run was stopped before its end.
@@ -127,7 +128,7 @@ class Runner:
     def _process(self, arguments, output_dir, directory, record=None):
         """Run the trainer until it exits, and add its time to `record`."""
         lock = trial_process.try_lock(directory)
-        if lock is None:  # the trainer of a killed runner still runs
+        if lock is None:  # the trainer of a runner that was killed is still running
             raise path_lock.LockedError(f"The trainer in {directory} must have ended.")
         words = [sys.executable, TRAINER, *arguments, f"--output_dir={output_dir}"]
         process = trial_process.TrialProcess(words, directory, None, lock)
@@ -145,7 +146,7 @@ class Runner:
         finally:
             if process.exit_code is None:
                 process.kill()
-        # If the trainer exits with 0 after a request to stop, it had finished.
+        # If the trainer exits with 0 after a stop request, it had already finished training.
         if process.exit_code:
             self._check()
             if process.exit_code > 2:
@@ -154,7 +155,7 @@ class Runner:
 
 
 class Record:
-    """The file paper.json: the facts about a run that the trainer does not save."""
+    """The file paper.json, which holds the facts about a run that the trainer does not save."""
 
     def __init__(self, directory):
         self._path = os.path.join(directory, _RECORD)
@@ -189,7 +190,7 @@ def shown_command(cell, seed):
 
 
 def commit():
-    """Return the last commit that changed code, with "-dirty" if code files have changes."""
+    """Return the last commit that changed code; "-dirty" is appended if code has changes."""
     others = ("docs", "scripts", "tests", "*.md")
     code = ["--", ":/", *(f":(top,exclude){path}" for path in others)]
     last = _git("log", "-1", "--format=%h", "--abbrev=10", *code)
@@ -223,7 +224,7 @@ def _newest_step(directory):
 
 
 def _results(directory, step, split, needed=()):
-    """Return {metric: value} of a step, from evaluation with teacher forcing and from decoding."""
+    """Return {metric: value} for a step, from teacher-forced evaluation and from decoding."""
     found = {
         metric: short(curve[step])
         for metric, curve in _curves(directory, split).items()
@@ -238,7 +239,7 @@ def _results(directory, step, split, needed=()):
 
 
 def _curves(directory, split):
-    """Return {metric: {step: value}} with increasing steps. The last value of a step counts."""
+    """Return {metric: {step: value}}, with increasing steps and the last value of each step."""
     records = list(metrics_file.records(directory))
     path = metrics_file.path(directory)
     if os.path.exists(path):
@@ -255,7 +256,7 @@ def _curves(directory, split):
 
 
 def _curve(directory, metric):
-    """Return [[step, value]] on the validation split: the last step and every n-th before it."""
+    """Return [[step, value]] on the validation split: every n-th step, including the last one."""
     points = list(_curves(directory, "dev")[metric].items())
     kept = points[:: -max(1, -(-len(points) // _MOST_POINTS))]
     return [[step, float(f"{value:.4g}")] for step, value in reversed(kept)]

@@ -1,8 +1,8 @@
-"""The classes that describe the tables of papers, and functions that load the tables.
+"""Defines the classes that describe the tables of papers, and loads the tables.
 
-Each file in benchmarks/results/tables describes a table. Its docstring is the text above the table
-on the page, and its variable `TABLE` contains the cells. A cell is one command of the trainer,
-together with the numbers of the paper. This module does not import TensorFlow.
+Each file in benchmarks/results/tables describes a table. The docstring of the file is the text
+above the table on the page. The variable `TABLE` contains the cells. A cell consists of one command
+of the trainer and the corresponding numbers of the paper. This module does not import TensorFlow.
 """
 
 import dataclasses
@@ -17,18 +17,18 @@ from collections.abc import Callable
 from ut_keras import hparams
 from ut_keras.errors import DataError
 
-HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # benchmarks
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # the folder `benchmarks`
 FOLDER = os.path.join(HERE, "results", "tables")
 
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """A number of a cell, one line on the page.
+    """A number of a cell, which is one line on the page.
 
     Fields:
-        metric: str, as named in metrics.jsonl.
-        paper: str. The paper's number as it is printed, or "".
-        name: str. The name on the page, if a cell has several scores.
+        metric: str, the name in metrics.jsonl.
+        paper: str. The paper's number in its printed form, or "".
+        name: str. The name on the page, used if a cell has several scores.
         percent: bool. Whether the number is shown multiplied by 100.
         split: str, "test" or "valid".
     """
@@ -40,13 +40,13 @@ class Score:
     split: str = "test"
 
     def of(self, values):
-        """Return the number from {metric: value}."""
+        """Return the value of this score from a dict {metric: value}."""
         if self.metric not in values:
             raise DataError(f"A line must have {self.metric!r}. Received: {', '.join(values)}.")
         return values[self.metric] * (100 if self.percent else 1)
 
     def show(self, value, digits=None):
-        """Return a number as text. Rounding never turns another number into 0, 1 or 100."""
+        """Return a number as text. Rounding gives 0, 1 or 100 only for exactly these numbers."""
         if self.metric == "failed_tasks":
             return f"{value:.3g}"
         if digits is None:
@@ -66,12 +66,12 @@ class Cell:
         problem, model, hparams_set: str, registered names.
         updates: int.
         every: int. Updates between evaluations on the validation split.
-        valid: str. The validation metric that chooses the checkpoint and the best seed.
+        valid: str. The validation metric by which the checkpoint and the best seed are chosen.
         scores: tuple of `Score`.
-        decode: str. `--decode_hparams`, used if a metric requires decoding.
-        eval_steps: int. Batches of each validation; 0 means the complete split.
+        decode: str. The value of `--decode_hparams`, used if a metric requires decoding.
+        eval_steps: int. Number of batches in each validation; 0 means the complete split.
         flags: tuple of str. Additional flags for training.
-        hparams: str. Changed values, only for settings that are tried.
+        hparams: str. Changed values. They are used only for settings that are tried.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Cell:
     hparams: str = ""
 
     def training(self, seed):
-        """Return the trainer's arguments for training, without the folders."""
+        """Return the trainer's arguments for training, without the folder arguments."""
         decodes = self.valid.startswith("decode/")
         return [
             *self._what(),
@@ -118,7 +118,7 @@ class Cell:
         ]
 
     def metrics(self, split):
-        """Return the names of the metrics that are needed for a split, "test" or "valid"."""
+        """Return the names of the metrics that a split, "test" or "valid", requires."""
         chosen_by = [self.valid] if split == "valid" else []
         return [*chosen_by, *(score.metric for score in self.scores if score.split == split)]
 
@@ -127,15 +127,15 @@ class Cell:
 
     @property
     def set_values(self):
-        """The hparams that differ from the defaults of their class, as {name: value}."""
+        """The hparams that differ from the defaults of their class, as a dict {name: value}."""
         return _set_values(self.hparams_set, self.hparams)
 
     @property
     def recipe(self):
-        """A hash of eight characters over everything that affects a run, except seed and code.
+        """A hash of eight characters over all settings of a run, except the seed and the code.
 
-        It depends on the values of the hparams set and not on its name. If a set is edited, the
-        cell has a new recipe, and finished runs of the old recipe no longer belong to the cell.
+        The hash depends on the values of the hparams set and not on its name. If a set is edited,
+        the cell gets a new recipe, and finished runs of the old recipe no longer belong to it.
         """
         left_out = ("name", "hparams_set", "hparams", "scores")
         content = {k: v for k, v in vars(self).items() if k not in left_out}
@@ -150,13 +150,13 @@ class Table:
     Fields:
         title: str.
         cells: tuple of `Cell`.
-        averages: dict from MODEL, the second part of the names of cells, to the paper's mean of
-            their first scores over all 20 tasks, in percent.
+        averages: dict from MODEL, the second part of a cell's name, to the paper's mean in percent.
+            It is the mean of the first scores of the model's cells over all 20 tasks.
         raw: tuple of str, patterns for the names of raw files that cannot be downloaded.
-        prepare: function (raw, tmp_dir) that writes raw files made from other files. Optional.
-        page, block: str. The page in docs and the block on it. The block "small" is for tables that
-            use only a small part of the data.
-        name, text: str. The name and the docstring of the file, set by `load`.
+        prepare: function (raw, tmp_dir) that makes raw files from other files. Optional.
+        page, block: str. The page in docs and the block on this page. The block "small" contains
+            the tables that use only a small part of the data.
+        name, text: str. The name and the docstring of the table's file, which `load` sets.
     """
 
     title: str
@@ -170,14 +170,14 @@ class Table:
     text: str = ""
 
 
-@functools.cache  # several cells have the same set
+@functools.cache  # several cells use the same set
 def _set_values(hparams_set, overrides):
     values, before = hparams.get(hparams_set, overrides).to_dict(), defaults(hparams_set)
     return {name: value for name, value in values.items() if value != before[name]}
 
 
 def defaults(hparams_set):
-    """Return the default hparams of the class of a set, as {name: value}."""
+    """Return the defaults of the class of an hparams set, as a dict {name: value}."""
     return type(hparams.get(hparams_set))().to_dict()
 
 
@@ -187,7 +187,7 @@ def names():
 
 
 def load(name):
-    """Return the `Table` of a file."""
+    """Return the `Table` that the file with this name describes."""
     path = os.path.join(FOLDER, f"{name}.py")
     spec = importlib.util.spec_from_file_location(f"paper_table_{name}", path)
     module = importlib.util.module_from_spec(spec)
@@ -199,7 +199,7 @@ def _found():
     return {os.path.basename(path).removesuffix(".py") for path in glob.glob(f"{FOLDER}/*.py")}
 
 
-# The order on the page. Tables that are not listed come last.
+# The order on the page. Tables that are not in this list come last.
 _ORDER = (
     "babi_10k_single",
     "babi_1k_single",

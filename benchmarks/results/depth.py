@@ -1,4 +1,4 @@
-"""The cells of the tables in docs/depth.md, which have the same models for every task."""
+"""Defines the cells of the tables in docs/depth.md. Every task has the same models."""
 
 from results.definitions import Cell, Score
 
@@ -20,9 +20,9 @@ def cells(problems, updates, valid, test, metric="accuracy", more_updates=(), mi
     Args:
         problems: dict from the name of a row to the name of its problem.
         updates: int, the number of updates.
-        valid, test: str, a description of the examples in each split.
-        metric: str, the metric that is shown and that chooses the checkpoint.
-        more_updates: dict from the name of a model to its own number of updates.
+        valid, test: str, descriptions of the examples in the two splits.
+        metric: str, the metric that the table shows and by which the checkpoint is chosen.
+        more_updates: dict from the name of a model to its number of updates, if it differs.
         mixed: bool. Whether a batch contains examples of all lengths.
     """
     of_set = dict.fromkeys(SETS, updates) | dict(more_updates)

@@ -1,8 +1,8 @@
-"""Read, check and append the lines of results, which are JSON objects.
+"""Reads, checks and appends the result lines, which are JSON objects.
 
 RESULTS_DIR/TABLE.jsonl    a line for each finished run of a cell
-RESULTS_DIR/tried.jsonl    a line for each run with a setting that no cell has
-RESULTS_DIR/steps.jsonl    a line for each finished run that was evaluated with other step counts
+RESULTS_DIR/tried.jsonl    a line for each run with a setting that differs from all cells
+RESULTS_DIR/steps.jsonl    a line for each finished run evaluated with other numbers of steps
 """
 
 import glob
@@ -21,14 +21,14 @@ _NEEDED = {TRIED: _RUN | {"setting": str}, STEPS: _RUN | _OF_STEPS}
 
 
 class Lines(NamedTuple):
-    """All lines of a folder. `finished` is {recipe: {seed: line}} over all tables."""
+    """All lines of a folder. `finished` is {recipe: {seed: line}} for all tables together."""
 
     finished: dict
     tried: list = []
     steps: list = []
 
     def of(self, cell):
-        """Return the lines of a cell, in the order of the seeds."""
+        """Return the lines of a cell, sorted by seed."""
         by_seed = self.finished.get(cell.recipe, {})
         return [by_seed[seed] for seed in sorted(by_seed)]
 
@@ -43,7 +43,7 @@ def read(results_dir):
     """Return the `Lines` of a folder.
 
     Raises:
-        DataError: if a line is not the result of a run.
+        DataError: if a line does not describe the result of a run.
     """
     finished, steps = {}, {}
     for path in sorted(glob.glob(os.path.join(glob.escape(results_dir), "*.jsonl"))):
@@ -51,15 +51,16 @@ def read(results_dir):
             for line in _read(path):
                 finished.setdefault(line["recipe"], {})[line["seed"]] = line
     for line in _read(os.path.join(results_dir, STEPS)):
-        steps[line["recipe"], line["seed"], line["hparams"]] = line  # the last line counts
+        # A later line replaces an earlier one.
+        steps[line["recipe"], line["seed"], line["hparams"]] = line
     return Lines(finished, _read(os.path.join(results_dir, TRIED)), list(steps.values()))
 
 
 def check(lines, tables):
-    """Check that the lines of current recipes match the cells with these recipes.
+    """Check that each line with the recipe of a cell agrees with this cell.
 
     Raises:
-        DataError: if a line has the recipe of a cell but another name or setting.
+        DataError: if a line has the recipe of a cell, but another name or another setting.
     """
     runs = [
         (cell.recipe, table.name, cell.name, cell.updates, cell.set_values)
@@ -78,7 +79,7 @@ def check(lines, tables):
 
 
 def append(results_dir, file, line):
-    """Append a line to a file of the folder. An incomplete last line is replaced."""
+    """Append a line to a file of the folder. An incomplete last line of the file is replaced."""
     os.makedirs(results_dir, exist_ok=True)
     with open(os.path.join(results_dir, file), "a+b") as file:
         file.seek(0)
@@ -89,7 +90,7 @@ def append(results_dir, file, line):
 
 
 def _read(path):
-    """Return the lines of a file, without an incomplete last line."""
+    """Return the lines of a file. An incomplete last line is omitted."""
     if not os.path.exists(path):
         return []
     name = os.path.basename(path)

@@ -1,4 +1,4 @@
-"""Means over seeds and tasks, for ut_keras and for the paper over the same tasks."""
+"""Computes means over seeds and tasks, for ut_keras and for the paper on the same tasks."""
 
 import re
 import statistics
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ut_keras.files import metrics_file
 
-_TASKS = range(1, 21)  # the tasks of bAbI, over which the paper averages
+_TASKS = range(1, 21)  # the tasks of bAbI, which the paper averages
 _FAILED_PERCENT = 5
 _MANY = 4
 
@@ -16,9 +16,9 @@ class Mean(NamedTuple):
 
     Fields:
         paper: str. The paper's "BEST (failed tasks); MEAN ± DEVIATION" over these tasks, or "".
-        bests: str. The mean and the failed tasks of the seeds that are best by validation.
-        all: str. The mean over all seeds and the tasks that fail on average.
-        values: list with the mean as a number, or an empty list.
+        bests: str. For the seeds that are best in validation: the mean, and the failed tasks.
+        all: str. The mean over all seeds, and the tasks that fail on average.
+        values: list that contains the mean as a number; empty if there is no mean.
         seeds: list of int. The number of seeds of each task.
         tasks: list of int. The numbers of the tasks.
     """
@@ -53,8 +53,8 @@ def over_cells(table, model, found):
     bests = [score.of(best(cell, found.of(cell))[score.split]) for cell in cells]
     averages = list(map(statistics.mean, seeds))
     value = statistics.mean(averages)
-    # Show the deviation only if every task has several seeds. Otherwise it would not belong to the
-    # mean beside it.
+    # The deviation is shown only if every task has several seeds. Otherwise the mean and the
+    # deviation would be over different tasks.
     deviations = list(map(statistics.stdev, seeds)) if min(map(len, seeds)) > 1 else []
     return Mean(
         _of_paper(score, [cell.scores[0].paper for cell in cells]),
@@ -67,7 +67,7 @@ def over_cells(table, model, found):
 
 
 def best(cell, lines):
-    """Return the line with the best validation score, the first of equal ones."""
+    """Return the line with the best validation score. If several are best, return the first."""
     sign = -1 if metrics_file.is_less_better(cell.valid) else 1
     return max(lines, key=lambda line: sign * line["valid"][cell.valid])
 
@@ -96,6 +96,6 @@ def _failed(values):
 
 
 def _with_deviation(score, mean, deviations):
-    """Return a mean with the average deviation of the tasks, as the paper computes it."""
+    """Return a mean with the average of the tasks' deviations, as the paper computes it."""
     text = score.show(mean, 2)
     return f"{text} ± {score.show(statistics.mean(deviations), 2)}" if deviations else text

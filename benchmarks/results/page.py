@@ -1,7 +1,7 @@
-"""Write the generated parts of docs/results.md and docs/depth.md, and their pictures.
+"""Writes the generated parts of docs/results.md and docs/depth.md, and the pictures of both.
 
-A generated part is between `<!-- NAME -->` and `<!-- /NAME -->`. It is made from the tables and
-from the result lines of finished runs. The rest of each page is written by hand.
+A generated part is between `<!-- NAME -->` and `<!-- /NAME -->`. The script makes this part from
+the tables and from the result lines of finished runs. The rest of each page is written by hand.
 """
 
 import collections
@@ -26,10 +26,10 @@ _BETTER = {True: "Lower is better.", False: "Higher is better."}
 
 
 def written(results_dir):
-    """Return {path: text} of the pages and pictures for a folder of lines.
+    """Return {path: text} of the pages and pictures for a folder of result lines.
 
     Raises:
-        UserError: if a line cannot be read or does not fit its recipe, or a page lacks a block.
+        UserError: if a line is invalid or does not fit its recipe, or if a page lacks a block.
     """
     docs = os.path.dirname(os.path.abspath(results_dir))
     every = [definitions.load(name) for name in definitions.names()]
@@ -49,7 +49,7 @@ def written(results_dir):
 
 
 def texts_of(every, found):
-    """Return {(page, block): text}: the tables, the tried settings and the time that runs took.
+    """Return {(page, block): text}: the tables, the tried settings and the duration of the runs.
 
     Args:
         every: list of `Table`.
@@ -119,7 +119,7 @@ def _section(table, found, tried):
 
 
 def _steps_section(table, of_steps):
-    """Return the table of finished runs that are evaluated with other numbers of steps."""
+    """Return the table of finished runs that were evaluated with other numbers of steps."""
     cells = {cell.recipe: cell for cell in table.cells}
     order = list(cells)
     of_steps = sorted(
@@ -132,7 +132,7 @@ def _steps_section(table, of_steps):
         return ""
     rows = [["", *counts]]
     groups = {}
-    for line in of_steps:  # a mean combines runs with the same numbers of steps
+    for line in of_steps:  # a mean is computed over runs with the same numbers of steps
         numbers = tuple(sorted(next(iter(line["splits"].values()))))
         groups.setdefault((line["recipe"], line["hparams"], numbers), []).append(line)
     for (recipe, hparams, _), group in groups.items():
@@ -157,7 +157,7 @@ def _at(results, score):
 
 
 def _rows(cell, found, tried):
-    """Yield a row for each score; a cell without finished runs shows its best try."""
+    """Yield a row for each score. A cell without finished runs shows its best tried setting."""
     ended = found.of(cell)
     ends = []
     if ended:
@@ -180,7 +180,7 @@ def _rows(cell, found, tried):
 
 
 def _not_run(cell):
-    """Return the name of a cell and the paper's numbers, or only the model if there are none."""
+    """Return a cell's name and the paper's numbers. Without numbers, return only the model."""
     papers = [
         f"{score.name}{': ' * bool(score.name)}{score.paper}"
         for score in cell.scores
@@ -191,7 +191,7 @@ def _not_run(cell):
 
 
 def _average_rows(table, found):
-    """Yield rows of means over all tasks, or over the finished tasks for both sides."""
+    """Yield a row of means over all tasks and, if some are not finished, over the finished ones."""
     for model, paper in table.averages.items():
         mean = means.over_cells(table, model, found)
         yield [f"**mean of all 20 tasks, {model}**", paper, *(mean[1:3] if mean.is_whole else [])]
@@ -217,7 +217,7 @@ def _result(line):
 
 
 def _superseded(every, found):
-    """Yield lines of runs of no current recipe, with the settings that differ from it."""
+    """Yield lines of runs whose recipe is not current, with the settings that have changed."""
     cells = {(table.name, cell.name): cell for table in every for cell in table.cells}
     current = {cell.recipe for cell in cells.values()}
     for recipe, by_seed in found.finished.items():
@@ -230,7 +230,8 @@ def _superseded(every, found):
             other = {k: then.get(k, defaults.get(k)) for k in changed}
             words = ["Train"]
             model = re.search(r"--model=(\w+)", line.get("command", ""))
-            if model and (not cell or model[1] != cell.model):  # it was another cell
+            # The cell no longer exists, or it now has another model.
+            if model and (not cell or model[1] != cell.model):
                 words += [f"`{model[1]}`"]
                 line = {**line, "cell": line["cell"] + " (earlier version)"}
             if other:

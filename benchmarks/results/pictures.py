@@ -1,22 +1,22 @@
-"""The pictures of docs/results.md and docs/depth.md: correct outputs and validation curves."""
+"""Draws the pictures of docs/results.md and docs/depth.md: scores and validation curves."""
 
 from drawing import BLUE, COLOURS, GREEN, INK, ORANGE, PALE, SOFT, Drawing
 
-_LABEL, _AXIS, _ROW, _TOP = 350, 420, 24, 44  # pixels
-# (color, size) of each mark. Larger marks are drawn first, so that no mark is hidden.
+_LABEL, _AXIS, _ROW, _TOP = 350, 420, 24, 44  # in pixels
+# (color, size) of each mark. Larger marks are plotted first, so that no mark is hidden.
 _MARKS = {"paper": (ORANGE, 15), "other": (GREEN, 13), "ut_keras": (BLUE, 9)}
 _NAMES = {
     "paper": "paper",
     "other": "best other public result",
     "ut_keras": "ut_keras, one mark per seed",
 }
-# The size of a panel, the distance to the next one, and the panels in a row.
+# The size of a panel, the distance to the next panel, and the number of panels in a row.
 _SIZE, _STEP, _COLUMNS = (170, 100), (244, 168), 4
 _LEFT = 52
 
 
 def overview(rows):
-    """Draw the percentage of correct outputs of each row: paper, other result, ut_keras."""
+    """Draw the percentage of correct outputs of each row: the paper, others and ut_keras."""
     bottom = _TOP + len(rows) * _ROW
     drawing = Drawing(_LABEL + _AXIS + 40, bottom + 62, "Correct outputs: papers, others, ut_keras")
     for percent in range(0, 101, 20):
@@ -45,7 +45,7 @@ def _mark(drawing, kind, x, y):
 
 
 def curves(table, found):
-    """Draw validation scores by updates, or return None if no run has a curve.
+    """Draw validation scores against updates. Return None if no run has a curve.
 
     There is one panel for each row of the table and one line for each seed.
     """

@@ -1,4 +1,4 @@
-"""Find raw files in a folder (--raw) and put them into the folder that the trainer reads."""
+"""Finds raw files in a folder (--raw), and links them into the folder that the trainer reads."""
 
 import glob
 import gzip
@@ -9,9 +9,9 @@ from ut_keras.files import whole_file
 
 
 def place(table, raw, tmp_dir):
-    """Link a table's raw files into tmp_dir, and write those that are made from other files.
+    """Link a table's raw files into tmp_dir, and write the files that are made from them.
 
-    If a file is not found, the problem downloads it or raises an error that names it.
+    If a file is not found, the problem downloads the file or raises an error that names it.
     """
     os.makedirs(tmp_dir, exist_ok=True)
     for pattern in table.raw:
@@ -29,7 +29,7 @@ def find(raw, pattern):
 
 
 def read_lines(raw, name):
-    """Return the lines of a file in the folder tree, which may be gzipped. Empty if missing."""
+    """Return the lines of a file, gzipped or not, in the folder tree; [] if it is missing."""
     for path in find(raw, name):
         opens = gzip.open if path.endswith(".gz") else open
         with opens(path, "rt", encoding="utf-8") as file:
@@ -41,7 +41,7 @@ def write_lines(tmp_dir, name, lines):
     """Write a raw file atomically.
 
     Raises:
-        DataError: if a file with this name and other content exists.
+        DataError: if a file with this name exists and its content differs.
     """
     path, text = os.path.join(tmp_dir, name), "".join(lines)
     if not os.path.lexists(path):

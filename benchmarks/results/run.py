@@ -34,7 +34,7 @@ from ut_keras.files import whole_file
 from ut_keras.process import interruption
 from ut_keras.registry import unknown_name_message
 
-_MARGIN_SECONDS = 30  # reserved at the end of --hours for saving
+_MARGIN_SECONDS = 30  # the time that is reserved for saving at the end of --hours
 
 
 def main(argv=None):
@@ -97,7 +97,7 @@ def _parse(argv):
 
 
 def _chosen(table, only):
-    """Return the cells that --only selects by full name, or by row and model."""
+    """Return the cells that --only selects, by their full name or by their row and model."""
     words = {word for word in only.split(",") if word}
     parts = [part for cell in table.cells for part in (cell.name, *cell.name.split("/"))]
     for word in words - set(parts):
@@ -116,7 +116,7 @@ def _chosen(table, only):
 
 
 def _tried(cells, args):
-    """Return the cells with the changes that the command line requests."""
+    """Return the cells with the changes that are requested on the command line."""
     changed = {
         name: value
         for name in ("hparams", "hparams_set", "flags", "updates")

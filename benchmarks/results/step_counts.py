@@ -1,7 +1,7 @@
-"""Evaluate finished runs with other numbers of steps, one line per run in docs/results/steps.jsonl.
+"""Evaluates finished runs with other numbers of steps and writes docs/results/steps.jsonl.
 
-benchmarks/steps.py evaluates the best checkpoint of a run on every split for which the cell has a
-score.
+The file has one line per run. benchmarks/steps.py evaluates the best checkpoint of a run on every
+split for which the cell has a score.
 """
 
 import datetime
@@ -19,7 +19,7 @@ _VALID = "valid"
 
 
 def measure(folders, table, cell, seed, numbers, hparams=""):
-    """Evaluate a run and write its line.
+    """Evaluate a run and write its result line.
 
     Args:
         folders: object with the attributes `runs_dir`, `data_dir` and `results_dir`.
@@ -27,10 +27,10 @@ def measure(folders, table, cell, seed, numbers, hparams=""):
         cell: `Cell`.
         seed: int.
         numbers: str, the numbers of steps, separated by commas.
-        hparams: str, values to replace, such as another halting rule.
+        hparams: str, values that replace those of the run, such as another halting rule.
 
     Returns:
-        dict, the line: its "splits" are {split: {number of steps, as str: {metric: value}}}.
+        dict, the line. Its "splits" are {split: {number of steps, as str: {metric: value}}}.
 
     Raises:
         UserError: if the run is not finished, or cannot be evaluated with these hparams.

@@ -1,7 +1,7 @@
-"""The summary in README.md and docs/results.md: papers, best other public result, ut_keras.
+"""The summary in README.md and docs/results.md: the paper, other public results, and ut_keras.
 
 A public result is a number that the author of another implementation has published. A dash means
-that we found no public result.
+that no public result was found.
 """
 
 import re
@@ -23,7 +23,7 @@ class Headline(NamedTuple):
         table: str. The name of the table.
         cell: str. The cell "ROW/MODEL", or "*/MODEL" for the mean over the cells of a model.
         metric: str, as named in metrics.jsonl.
-        measure: str. What the number is, such as "strings correct".
+        measure: str. The quantity that the number describes, such as "strings correct".
         paper: str. The paper's number, if the score of the cell does not contain it.
         other: str or function. The best other public result, in Markdown. A function returns this
             text for a list of finished tasks.
@@ -39,7 +39,7 @@ class Headline(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of the summary, as text.
+    """A row of the summary, in which all entries are texts.
 
     `points` has the keys "paper", "other" and "ut_keras". Each value is a list of percentages of
     correct outputs.
@@ -56,7 +56,7 @@ class Row(NamedTuple):
 
 
 def _public_single(tasks):
-    """Return the public mean error with ACT over `tasks`, or over all tasks if it is empty."""
+    """Return the public mean error with ACT over `tasks`. If `tasks` is empty, use all tasks."""
     errors = list(map(float, babi.PUBLIC.split()))
     mean = statistics.mean(errors[task - 1] for task in tasks or range(1, 1 + len(errors)))
     where = f"[andreamad8]({_GITHUB}andreamad8/Universal-Transformer-Pytorch)"
@@ -131,17 +131,17 @@ HEADLINES = (
 )
 
 
-_FEWEST_TASKS = 10  # A mean over fewer of the 20 tasks is not shown.
+_FEWEST_TASKS = 10  # a mean over fewer of the 20 tasks is not shown
 
 
 def rows(every, found):
-    """Return a `Row` for each headline, from all tables and `Lines`."""
+    """Return a `Row` for each headline, computed from all tables and the `Lines`."""
     named = {table.name: table for table in every}
     return [_row(headline, named[headline.table], found) for headline in HEADLINES]
 
 
 def table(rows):
-    """Return the rows as Markdown: a table of errors, then a table of scores."""
+    """Return the rows in Markdown: first a table of errors, then a table of scores."""
     heads = ("best other public result", "ut_keras, mean ± SD", "seeds", "arguments")
     errors = [("bAbI", "paper, best of 10 seeds", "paper, mean ± SD", *heads)]
     scores = [("task", "measure", "paper", *heads)]

@@ -56,13 +56,14 @@ def _cell(task, name):
         updates=10_000 if cell == "addition/coupled" else 6_000,
         every=2_000,
         valid="accuracy_per_sequence" if cell == "addition/coupled" else "accuracy",
-        # Batches to validate on: those of `coupled` hold 64 strings each, others 2,048 symbols.
+        # Number of batches for validation. A batch of `coupled` has 64 strings. The batches of the
+        # other models have 2,048 symbols.
         eval_steps=20 if name == "coupled" else 100,
         scores=(
             Score("decode/accuracy", char, "char-acc"),
             Score("decode/accuracy_per_sequence", sequence, "seq-acc"),
         ),
-        # Batches of 2,048 symbols are 5 of these strings.
+        # A batch of 2,048 symbols has 5 of these strings.
         decode="beam_size=1,extra_length=10" + ("" if name == "coupled" else ",batch_size=100"),
     )
 

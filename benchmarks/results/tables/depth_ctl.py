@@ -34,7 +34,7 @@ TABLE = Table(
     cells=depth.cells(
         {"forward": "ctl_forward", "backward": "ctl_backward"},
         updates=3_000,
-        more_updates={"ndr": 10_000},  # results.md, Protocol, says why
+        more_updates={"ndr": 10_000},  # docs/results.md explains this in section Protocol
         valid=VALID,
         test=TEST,
     )

@@ -12,7 +12,7 @@ _VALIDATE = 200
 
 
 def prepare(raw, tmp_dir):
-    """Holds out the last training trees; the sample's own split becomes the test's."""
+    """Hold out the last training trees. The test split is the test split of the sample."""
     train = read_lines(raw, "wsj_sample.train.clean.trees.gz")
     test = read_lines(raw, "wsj_sample.eval.clean.trees.gz")
     if train and test:
