@@ -159,13 +159,13 @@ class CachedModel(DecodedModel, Protocol):
 
 
 class RecurrentModel(DecodedModel, Protocol):
-    """A model whose decoder has a state of fixed size. N is the number of beams in the batch."""
+    """A model whose decoder has a state of fixed size. N is the number of all beams."""
 
     def start(self, memory: Any, num_rows: Any) -> Any:
         """Return the state before the first position."""
 
     def read(self, symbols: tf.Tensor, state: Any, memory: Any) -> tuple[tf.Tensor, Any]:
-        """Return the new state and the logits [N, V] after one more token [N] per beam."""
+        """Return the logits [N, V] after one more token [N] per beam, and the new state."""
 
     def read_all(self, symbols: tf.Tensor, state: Any) -> Any:
         """Return the state after tokens [N, P]."""

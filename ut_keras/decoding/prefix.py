@@ -30,7 +30,7 @@ class Prefix(NamedTuple):
     cache: tuple  # the cache of the decoder, with C columns
     columns: tf.Tensor  # int32 scalar C
     used: tf.Tensor  # int32 scalar: number of written columns, the maximum over the examples
-    visible: Any  # bool [B, K, C]: whether a beam descends from a column; without pruning ()
+    visible: Any  # bool [B, K, C], whether a beam descends from a column; () without pruning
 
 
 @dataclasses.dataclass(eq=False)
@@ -44,7 +44,7 @@ class PrefixCache:
     # int32 scalar, the maximum number of generated tokens. If it is a Python int, the cache has its
     # full size from the start and all shapes are static. This requires that there is no prompt.
     max_length: Any
-    # Num_steps and exit_threshold of `inputs` set the depth of a forward pass.
+    # The num_steps and exit_threshold of `inputs` set the depth of a forward pass.
     inputs: StepInputs = PLAIN
 
     def __post_init__(self) -> None:

@@ -23,8 +23,8 @@ def of(model: DecodedModel) -> dict[Any, Callable[..., Any]]:
 def fresh(model: DecodedModel) -> Iterator[None]:
     """Context in which a model has no compiled functions.
 
-    Compiled functions contain custom gradients. To avoid these, an export traces the model again in
-    this context.
+    Compiled functions contain custom gradients, which an export must not contain. So an export
+    traces the model again in this context.
     """
     kept = vars(model).pop(_NAME, None)
     try:
