@@ -17,7 +17,7 @@ from ut_keras.training import distribution, train_step
 def two_replicas():
     """Return the results of training on one and on two logical CPUs (two_replicas.py)."""
     command = [sys.executable, "-m", "tests.training.two_replicas"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 
