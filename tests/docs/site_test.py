@@ -75,7 +75,7 @@ def test_api_shows_fields_signatures_and_methods(pages):
     assert "    remainders: tf.Tensor  # U float32: R\n" in page
     assert "\ndef __init__(\n    self,\n    block: " in page
     assert "#### ACTHalting.halt\n" in page
-    assert "_record_step" not in page and "get_config" not in page
+    assert "def _record_step" not in page and "def get_config" not in page
 
 
 def test_excerpt_omits_docstrings(site):
