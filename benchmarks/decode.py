@@ -3,6 +3,7 @@
     python benchmarks/decode.py
     python benchmarks/decode.py --with_t2t=t2t_env/bin/python          # see t2t/requirements.txt
     python benchmarks/decode.py --with_torch=peers_env/bin/python      # see peers/requirements.txt
+    python benchmarks/decode.py --with_before=old_checkout             # an older version
     python benchmarks/decode.py --lengths                              # time by position, memory
 
 All models have hidden size 256, filter size 1024, 4 heads, 6 steps (or layers), a vocabulary of
@@ -58,6 +59,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--with_t2t", metavar="PYTHON", help="Python of T2T's environment")
     parser.add_argument("--with_torch", metavar="PYTHON", help="Python of PyTorch's environment")
+    parser.add_argument("--with_before", metavar="CHECKOUT", help="older version to compare with")
     parser.add_argument(
         "--beams", default="1,4", help="numbers of beams, separated by commas; 1 is greedy"
     )
@@ -65,9 +67,11 @@ def main():
     parser.add_argument("--lengths", action="store_true", help="ut_keras only, up to 256 positions")
     parser.add_argument("--memory_of", metavar="BATCH,LENGTH,BEAMS", help=argparse.SUPPRESS)
     parser.add_argument("--operation_threads", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--checkout", default=os.path.dirname(HERE), help=argparse.SUPPRESS)
     parser.add_argument("shape", nargs="?", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.operation_threads:
+        sys.path.insert(0, os.path.abspath(args.checkout))
         return serve(args.operation_threads)
     if args.memory_of:
         return print(peak_memory(*map(int, args.memory_of.split(","))))
@@ -77,6 +81,15 @@ def main():
         for beams in all_beams:
             print_lengths(beams, args.rounds)
         return print_memory()
+    if args.with_before:
+        process = [sys.executable, __file__, "--operation_threads=1"]
+        sides = {
+            BASELINE: OtherProcess(process),
+            "older version": OtherProcess([*process, f"--checkout={args.with_before}"]),
+        }
+        for beams in all_beams:
+            compare(sides, beams, args.rounds)
+        return
     sides = {BASELINE: UtKeras(), "ut_keras, full prefix": UtKeras(cache=False)}
     threads = f"--operation_threads={SHAPE['threads']}"
     sides[f"{BASELINE}, {threads[-1]} threads"] = OtherProcess([sys.executable, __file__, threads])

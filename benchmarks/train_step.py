@@ -3,6 +3,7 @@
     python benchmarks/train_step.py
     python benchmarks/train_step.py --with_t2t=t2t_env/bin/python      # see t2t/requirements.txt
     python benchmarks/train_step.py --with_torch=peers_env/bin/python  # see peers/requirements.txt
+    python benchmarks/train_step.py --with_before=old_checkout         # an older version
 
 The models have hidden size 256, filter size 1024, 4 heads, 6 steps and a vocabulary of 8000. A
 batch has 16 x (32 source + 32 target) tokens. Dropout is 0.1, and the optimizer is Adam. All models
@@ -50,17 +51,63 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--with_t2t", metavar="PYTHON", help="Python of T2T's environment")
     parser.add_argument("--with_torch", metavar="PYTHON", help="Python of PyTorch's environment")
+    parser.add_argument("--with_before", metavar="CHECKOUT", help="older version to compare with")
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--rounds", type=rounds, default=24)
     parser.add_argument("--steps_per_round", type=int, default=2)
     parser.add_argument("--dropout", type=float, default=SHAPE["dropout"])
     parser.add_argument("--dtype", default=SHAPE["dtype"], choices=("float32", "bfloat16"))
     parser.add_argument("--jit_compile", action="store_true")
+    parser.add_argument("--serve", metavar="CHECKOUT", help=argparse.SUPPRESS)
     args = parser.parse_args()
     SHAPE["dropout"], SHAPE["dtype"] = args.dropout, args.dtype
+    if args.serve:
+        return serve(args)
     print(f"machine: {cpu_name()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     for model in args.models.split(","):
-        compare(model, args)
+        if args.with_before:
+            compare_with_before(model, args)
+        else:
+            compare(model, args)
+
+
+def compare_with_before(model, args):
+    """Measure this version and an older one in turn, each in its own process."""
+    options = [f"--models={model}", f"--dropout={args.dropout}", f"--dtype={args.dtype}"]
+    options += ["--jit_compile"] * args.jit_compile
+    sides = {
+        name: Worker([sys.executable, os.path.abspath(__file__), f"--serve={checkout}", *options])
+        for name, checkout in (("now", os.path.dirname(HERE)), ("before", args.with_before))
+    }
+    seconds = {name: [] for name in sides}
+    for number in range(args.rounds + 1):
+        for name, side in sides.items():
+            turn = side.request(args.steps_per_round)
+            if number:  # the first round warms up
+                seconds[name].append(turn)
+    print(f"\n{model}, {SHAPE['dtype']}:")
+    for quantity in ("wall", "cpu"):
+        now, before = ([turn[quantity] for turn in seconds[name]] for name in ("now", "before"))
+        ratios = [a / b for a, b in zip(now, before, strict=True)]
+        low, middle, high = statistics.quantiles(ratios, n=4)
+        milliseconds = 1e3 * statistics.median(now) / args.steps_per_round
+        print(
+            f"  {quantity:4} {milliseconds:6.0f} ms per step, ratio to the older version "
+            f"{middle:.3f} (quartiles {low:.3f}, {high:.3f})",
+            flush=True,
+        )
+    for side in sides.values():
+        side.close()
+
+
+def serve(args):
+    """Serve requests of `compare_with_before` with the ut_keras of one checkout."""
+    sys.path.insert(0, os.path.abspath(args.serve))
+    step = UtKerasStep(args.models, args.jit_compile)
+    for line in sys.stdin:
+        cpu = time.process_time()
+        wall = sum(step.run(int(line)))
+        print("RESULT", json.dumps({"wall": wall, "cpu": time.process_time() - cpu}), flush=True)
 
 
 def compare(model, args):
