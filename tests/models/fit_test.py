@@ -316,3 +316,25 @@ def test_end_of_data_gives_no_warning():
         model.fit(pairs.take(0).batch(2), shuffle=False, verbose=0)
     with pytest.raises(ValueError, match="^x must .*one batch.* Received: none"):
         model.predict(rows.take(0).batch(2), verbose=0)
+
+
+@pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
+@pytest.mark.parametrize("name", ["inputs", "targets"])
+def test_ids_above_int32_raise(method, name):
+    """A cast from int64 drops the higher bits, so 2**32 + 5 would be read as 5."""
+    model = _make()
+    model.compile("sgd")
+    features, targets = next(_batches())
+    features = {key: ids.astype(np.int64) for key, ids in features.items()}
+    features[name] += 2**32
+    data = (features,) if method == "predict" else (features, targets)
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError)):
+        getattr(model, method)(*data, verbose=0)
+
+
+def test_loss_rejects_targets_above_int32():
+    model = _make()
+    model.compile("sgd")
+    features, targets = next(_batches())
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        model.evaluate(features, targets.astype(np.int64) + 2**32, verbose=0)

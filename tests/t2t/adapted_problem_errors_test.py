@@ -4,6 +4,7 @@ import contextlib
 import os
 
 import pytest
+import tensorflow as tf
 
 from ut_keras import hparams, problems
 from ut_keras.errors import DataError, UserError
@@ -344,3 +345,27 @@ def test_data_generation_does_not_read_eval_metrics(make, body):
     assert len(make.records(problem, "train")) == 6
     with pytest.raises((UserError, KeyError), match="NOWHERE|later"):
         _ = problem.eval_metrics
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("tf.cast(example['inputs'], tf.float32) + .7", "mine must return inputs .*float32"),
+        ("example['inputs'] + 2 ** 32", "inputs.* 2147483647 in preprocess_ex.* of mine"),
+    ],
+)
+def test_preprocess_example_returns_ids(make, value, message):
+    """A cast to int32 would truncate floats, and 2**32 + 5 would become 5."""
+    problem = make(
+        f"""
+import tensorflow as tf
+@registry.register_problem
+class Mine(Base):
+    vocab_type = text_problems.VocabType.CHARACTER
+    def preprocess_example(self, example, mode, hparams):
+        example["inputs"] = {value}
+        return example
+"""
+    )
+    with pytest.raises((DataError, tf.errors.OpError), match=message):
+        next(iter(problem.dataset("train", make.data_dir, hparams.get("transformer_tiny"))))

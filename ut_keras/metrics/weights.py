@@ -8,6 +8,8 @@ entire sequences use the largest weight among the targets of a sequence.
 
 import tensorflow as tf
 
+from ut_keras.ops import int32
+
 
 def of_targets(
     targets: tf.Tensor, class_labels: bool, weights: tf.Tensor | None = None
@@ -30,7 +32,7 @@ def of_targets(
     if targets.dtype.is_floating:
         received = f"{targets.dtype.name} of shape {targets.shape}"
         raise ValueError(f"Targets must be ids of an int type. Received: {received}.")
-    targets = tf.cast(targets, tf.int32)
+    targets = int32.cast(targets)
     if class_labels:
         targets = targets if targets.shape.rank == 2 else tf.reshape(targets, [-1, 1])
         real = tf.ones_like(targets, tf.float32)

@@ -18,7 +18,7 @@ from ut_keras.metrics import losses
 from ut_keras.metrics import weights as weights_lib
 from ut_keras.models import compiled_model, end_of_data
 from ut_keras.models import losses as model_losses
-from ut_keras.ops import private_api
+from ut_keras.ops import int32, private_api
 from ut_keras.ops.loss_term import LossTerm
 from ut_keras.optimizers import learning_rate, update
 
@@ -183,7 +183,7 @@ class FittedModel(compiled_model.CompiledModel):
             x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
             if weights is not None:
                 raise ValueError(_ONE_KIND_OF_WEIGHT)
-            data = (x, y, tf.gather(self._class_weights, tf.cast(y, tf.int32)))
+            data = (x, y, tf.gather(self._class_weights, int32.cast(tf.convert_to_tensor(y))))
         step = self._default_loss_step if self.has_default_loss else self._keras_train_step
         if self.jit_compile:
             # A function that XLA compiled always waits for its data. A control dependency would

@@ -465,10 +465,17 @@ class Adapted(problem.Problem):
                 f"hparams must be of a registered set, because {self.name} overrides "
                 "preprocess_example. Received: other hparams."
             )
-        names = feature_modalities.by_feature(next(iter(self._cache.values()))[1])
+        encoders, of_package = next(iter(self._cache.values()))
+        names = feature_modalities.by_feature(of_package)
         hp = t2t_hparam.from_dataclass(self._run_hparams)
         return example_features.preprocess(
-            self.t2t, records, names, self._mode, hp, self._note_unused_feature
+            self.t2t,
+            records,
+            names,
+            self._mode,
+            hp,
+            self._note_unused_feature,
+            {n: of_package.vocab_size.get(n) or e.vocab_size for n, e in encoders.items()},
         )
 
 

@@ -52,6 +52,7 @@ def preprocess(
     mode: str,
     hparams: hparam.HParams,
     note_unused: Callable[[str], None],
+    vocab_sizes: Mapping[str, int | None],
 ) -> dict[str, Any]:
     """Apply `preprocess_example` of a package to n records.
 
@@ -63,14 +64,19 @@ def preprocess(
         hparams: `HParams` of the run.
         note_unused: function that is called with each known feature that neither the package nor a
             model reads.
+        vocab_sizes: dict from the name of a feature to its vocabulary size, if it is known.
 
     Returns:
         dict of int32 tensors "inputs" and "targets", as in `records`.
 
     Raises:
-        DataError: if the package does not return a dict with these features.
+        DataError: if the package does not return a dict with these features, or if they are not
+            ints.
     """
     import tensorflow as tf
+
+    from ut_keras.data.reading import record_parser
+    from ut_keras.ops import int32
 
     code = type(t2t).preprocess_example.__code__
     names = tuple(name for name in known if name in ("inputs", "targets"))
@@ -96,10 +102,25 @@ def preprocess(
                 f"preprocess_example of {t2t.name} must return a dict of "
                 f"{', '.join(names)}. Received: {contract.shortened(made)}."
             )
+        ids = {name: tf.convert_to_tensor(made[name]) for name in names}
+        for name, values in ids.items():
+            if not values.dtype.is_integer:
+                raise DataError(
+                    f"preprocess_example of {t2t.name} must return {name} with an int dtype. "
+                    f"Received: {values.dtype.name}."
+                )
         return {
-            name: tf.reshape(tf.cast(made[name], tf.int32), [1] if name in fixed else [-1])
-            for name in names
+            name: tf.reshape(int32.cast(values), [1] if name in fixed else [-1])
+            for name, values in ids.items()
         }
 
     specs = {name: tf.TensorSpec([1], tf.int32) if name in fixed else ragged for name in names}
-    return tf.map_fn(process, records, fn_output_signature=specs)
+    made = tf.map_fn(process, records, fn_output_signature=specs)
+    checks = []
+    for name, ids in made.items():
+        if vocab_sizes.get(name):
+            rows = ids if name not in fixed else tf.RaggedTensor.from_tensor(ids)
+            origin = tf.fill([rows.nrows()], f"preprocess_example of {t2t.name}")
+            checks.append(record_parser.check_ids(rows, name, vocab_sizes[name], origin))
+    with tf.control_dependencies(checks):
+        return tf.nest.map_structure(tf.identity, made, expand_composites=True)

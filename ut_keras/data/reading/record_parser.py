@@ -62,16 +62,30 @@ def parse_records(
                 _check("wrong number of values", lengths == size, name, size, lengths, files=files)
             )
         with tf.control_dependencies(checks):
-            # `tf.reduce_min` and `tf.reduce_max` would each recompute the row of every id.
-            ids_and_rows = (rows.flat_values, rows.value_rowids(), rows.nrows())
-            low = tf.math.unsorted_segment_min(*ids_and_rows)
-            high = tf.math.unsorted_segment_max(*ids_and_rows)
-            good = tf.logical_and(low >= 0, high < spec.vocab_size)
-            check = _check("ids out of range", good, name, spec.vocab_size, low, high, files=files)
+            check = check_ids(rows, name, spec.vocab_size, files)
         with tf.control_dependencies([check]):
             ids = tf.cast(rows.flat_values, tf.int32)
         features[name] = tf.reshape(ids, [-1, *shape]) if shape else rows.with_flat_values(ids)
     return features
+
+
+def check_ids(
+    rows: tf.RaggedTensor, name: str, vocab_size: int, files: tf.Tensor
+) -> tf.Operation:
+    """Return an operation that fails if an id is not in [0, vocab_size).
+
+    Args:
+        rows: ragged int tensor [n, (length)].
+        name: str, the feature, for the error.
+        vocab_size: int.
+        files: string tensor [n], the origin of each row, for the error.
+    """
+    # `tf.reduce_min` and `tf.reduce_max` would each recompute the row of every id.
+    ids_and_rows = (rows.flat_values, rows.value_rowids(), rows.nrows())
+    low = tf.math.unsorted_segment_min(*ids_and_rows)
+    high = tf.math.unsorted_segment_max(*ids_and_rows)
+    good = tf.logical_and(low >= 0, high < vocab_size)
+    return _check("ids out of range", good, name, vocab_size, low, high, files=files)
 
 
 def check_lengths(lengths: tf.Tensor, indexed: tf.Tensor, index_path: str) -> tf.Operation:

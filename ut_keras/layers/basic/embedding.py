@@ -12,7 +12,7 @@ import tensorflow as tf
 from ut_keras.layers.basic.dense import WithKernels
 from ut_keras.layers.basic.layer import Layer, PositionWise
 from ut_keras.layers.basic.signature import Shape
-from ut_keras.ops import litert
+from ut_keras.ops import int32, litert
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -311,4 +311,4 @@ def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
         for worst in (tf.reduce_min(ids), tf.reduce_max(ids)):
             if not 0 <= int(worst) < size:
                 raise ValueError(f"{name} must be ids in [0, {size}). Received: {int(worst)}.")
-    return tf.cast(ids, tf.int32)
+    return int32.cast(ids)
