@@ -30,8 +30,9 @@ lambada-vocab-2.txt. In T2T's files `<UNK>` has the id of padding and `<s>` has 
 Metrics:
 
 - `last_word_accuracy` and, for the language model, `last_word_perplexity` are the metrics of the
-  paper (table 3). If the last word is outside the vocabulary (6.1 % of dev, 4.2 % of test, 0.5 % of
-  control), the prediction always counts as wrong, and the probability of `<UNK>` is used.
+  paper (table 3). The last word can be outside the vocabulary (6.1 % of dev, 4.2 % of test, 0.5 %
+  of control). Then the prediction always counts as wrong in the accuracy, and the perplexity uses
+  the probability of `<UNK>`.
 - T2T's `accuracy` counts the prediction `<UNK>` as correct for a word outside the vocabulary.
 - For `last_word_accuracy_from_context`, the prediction is the best of the words of the passage, as
   in Chu et al. 2017. In T2T and in the paper it is the best word of the vocabulary. The last word
@@ -78,8 +79,8 @@ def read(tmp_dir: str | None, name: str) -> Iterator[str]:
     paths = _find_local(tmp_dir, name)
     if not paths:
         raise DataError(
-            f"tmp_dir must contain {name}, or only {DATASET.name} from {DATASET.url}. "
-            f"Received: tmp_dir={tmp_dir!r} without {name}."
+            f"tmp_dir must contain {name}, or {DATASET.name} from {DATASET.url} and no other file "
+            f"of LAMBADA. Received: tmp_dir={tmp_dir!r} without {name}."
         )
     return _read_lines(paths[0])
 

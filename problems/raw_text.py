@@ -1,6 +1,7 @@
 """Find raw text files in tmp_dir or in an archive, and read them line by line.
 
-A member of an archive, such as `dev/newstest2013.en` in `dev.tgz`, is searched in this order:
+For a member of an archive, such as `dev/newstest2013.en` in `dev.tgz`, these locations are searched
+in this order:
 
 1. in tmp_dir as T2T unpacks it: `dev/newstest2013.en`;
 2. in tmp_dir by its file name: `newstest2013.en`, except for names that may belong to another
@@ -30,8 +31,8 @@ class FromArchive(problem.Problem):
     Attributes:
         archive: `RawFile`. The archive.
         members: tuple of str. Possible names of the file of a split. The first one is the name in
-            the archive. "{}" stands for the part.
-        parts: dict from split to the part that replaces "{}".
+            the archive. "{}" in a name is replaced by the archive's name for the split.
+        parts: dict from split to the archive's name for the split, such as "valid" for "dev".
     """
 
     archive: download.RawFile
@@ -58,8 +59,8 @@ def find(tmp_dir: str | None, archive: download.RawFile, *names: str) -> str:
     Args:
         tmp_dir: str. Folder of the raw files.
         archive: `RawFile`. The archive that contains the file, or the file itself.
-        *names: str. Possible names of the file relative to the archive, beginning with the name in
-            the archive. There are no names if `archive` is the file itself.
+        *names: str. Possible paths of the file. The first one is its path in the archive. There are
+            no names if `archive` is the file itself.
 
     Raises:
         DataError: if the file is not found and cannot be downloaded.
@@ -70,7 +71,11 @@ def find(tmp_dir: str | None, archive: download.RawFile, *names: str) -> str:
 
 
 def find_all(tmp_dir: str | None, archive: download.RawFile, *patterns: str) -> list[str]:
-    """Return the paths of `find_local`, after a download if necessary; errors as for `find`."""
+    """Return the paths of `find_local`, after a download if necessary.
+
+    Raises:
+        DataError: if no file is found, or the archive cannot be downloaded.
+    """
     found = find_local(tmp_dir, archive, *patterns)
     if not found:
         archive_path = download.fetch(tmp_dir, archive)
@@ -124,7 +129,7 @@ def with_text(lines: Iterable[str], path: str) -> Iterator[str]:
 
 
 def read_json_list(path: str, key: str) -> list[Any]:
-    """Return the list with a key in a file that contains one JSON object.
+    """Return the list under `key` in the JSON object that a file contains.
 
     Raises:
         DataError: if there is no such list or it is empty. The message names the file.

@@ -40,11 +40,11 @@ def one_model():
 
 @pytest.fixture
 def source(tmp_path):
-    """Return a file of 40 lines with 1 to 9 tokens, four of them empty, and its lines."""
+    """Return (path, lines) of a text with 36 lines of 1 to 9 tokens and 4 empty lines."""
     return write_source(tmp_path / "source", shortest=1)
 
 
 @pytest.fixture
 def equal_source(tmp_path):
-    """Return the same with 9 tokens per line."""
+    """Return (path, lines) of a text with 36 lines of 9 tokens and 4 empty lines."""
     return write_source(tmp_path / "source", shortest=9)

@@ -77,7 +77,8 @@ def test_language_model_continues_each_line(tmp_path):
     encoder = problems.get("decoder_test_language_model").feature_encoders(None)["targets"]
     expected = []
     for line in lines:
-        ids = encoder.encode("It is. " if line == "It is." else line)  # as in T2T
+        # As in T2T, a space is added after a punctuation mark at the end of a prompt.
+        ids = encoder.encode("It is. " if line == "It is." else line)
         if line:
             found = run.model.generate({"inputs": [ids]}, beam_size=2, decode_length=6)
             text = encoder.decode(cut_at_eos(found.ids[0, 0].numpy()))

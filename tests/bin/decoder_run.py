@@ -27,7 +27,7 @@ class Run:
 
 
 def write_source(path, shortest):
-    """Write 40 lines of up to 9 tokens, four of them empty; return (path, lines)."""
+    """Write 36 lines of `shortest` to 9 tokens and 4 empty lines, and return (path, lines)."""
     rng = np.random.default_rng(7)
     lengths = rng.integers(shortest, 10, size=40)
     lines = [" ".join(map(str, rng.integers(2, size=length))) for length in lengths]

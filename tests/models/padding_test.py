@@ -14,12 +14,13 @@ _V2 = "self_attention_type=dot_product_relative_v2,max_relative_position=3"
 _STEP = "position_start_index=step"
 
 # For each row of the table: kind of example, overrides, overrides that prevent the effect ("" for
-# none), and the features that may not be padded.
+# none), and the features whose padding changes the outputs in teacher forcing.
 ROWS = {
     "dot_product_relative_v2": ("transformer", _V2, "relative_mask_future=True", "inputs"),
     "global": ("adaptive", "act_type=global", "act_mask_padding=True", "inputs targets"),
     "position_start_index": ("universal", _STEP, "", "inputs targets"),
-    # Teacher forcing pads nothing here; generated tokens come after the padding.
+    # In teacher forcing, padding has no effect on this model. In generation it has one, because the
+    # generated tokens follow the padding of the inputs.
     "prepend_mode": ("transformer", "prepend_mode=prepend_inputs_masked_attention", "", ""),
     "lstm_seq2seq_attention": ("lstm_attention", "", "attention_mask_padding=True", "inputs"),
     "neural_gpu": ("neural_gpu", "", "conv_mask_padding=True", "inputs"),

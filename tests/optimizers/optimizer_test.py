@@ -11,7 +11,7 @@ from ut_keras.optimizers import adam, gradient_descent
 
 
 def _noise(mode="graph", seed=0, **fields):
-    """Return what one update adds to weights with zero gradients."""
+    """Return the changes of a weight in two updates whose gradients are zero."""
     keras.utils.set_random_seed(seed)
     optimizer = gradient_descent.GradientDescent(1.0, grad_noise_scale=0.5, **fields)
     variable = keras.Variable(np.zeros((200, 100), "float32"))

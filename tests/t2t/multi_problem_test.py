@@ -155,7 +155,7 @@ def test_joint_examples_match_t2t(package):
 
 
 def test_target_weights_match_t2t(package):
-    """The reference is T2T's `aggregate_task_losses` with the ids as losses."""
+    """The reference is T2T's `aggregate_task_losses`, where the loss of a token is its id."""
     t2t = problems.get("all_of_them").t2t
     t2t.update_task_ids(82)
     names, records, rows, _ = zip(*_OF_T2T, strict=True)
@@ -187,7 +187,7 @@ def test_dataset_has_examples_of_every_problem(made):
     vocabulary = problem.tasks[0].feature_encoders(data_dir)["targets"]
     size = vocabulary.vocab_size
     tale, review, title = size, size + 1, size + 2
-    # The vocabulary, one id per problem, and the largest number of classes.
+    # The size is the sum of the subwords, one id for each of 3 problems, and 2 class labels.
     assert problem.feature_specs(data_dir)["targets"].vocab_size == size + 3 + 2
     assert [task.t2t.task_id for task in problem.tasks] == [tale, review, title]
 
@@ -252,7 +252,7 @@ def test_pass_has_shares_of_hparams(made, changes, shares):
     assert later == second[-len(later) :]
 
 
-@pytest.mark.slow  # the default run tests constant shares
+@pytest.mark.slow  # the test of constant shares is not slow
 @pytest.mark.parametrize(
     "schedule, others",
     [
