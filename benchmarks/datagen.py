@@ -4,15 +4,15 @@
     python benchmarks/datagen.py --share=0.1           a tenth of the pairs
     python benchmarks/datagen.py --with_before=old_checkout
 
-The time is that from text files to TFRecord files. With `--with_before`, two versions of ut_keras
-process the same text in turn, each in a new process. Their files must be equal. The printed ratios
-are medians over the rounds.
+The benchmark measures the time to convert text files into TFRecord files. With `--with_before`, two
+versions of ut_keras process the same text in turn, each in a new process. Their files must be
+equal. The printed ratios are medians over the rounds.
 
-The benchmark writes its own raw text. It repeats WMT's English-German newstests (2008-2020: 30,656
-pairs and those of 2014) until the raw files of `translate_ende_wmt32k` have their real sizes. The
-newstests must be in $UT_KERAS_SHARED/data/wmt. The default of $UT_KERAS_SHARED is the folder
-`shared` next to the checkout. As in T2T, the vocabulary is built from about 1 MB of each file. The
-time for writing the raw text is not measured.
+The benchmark writes its own raw text. It repeats WMT's English-German newstests of 2008 to 2020
+(33,659 pairs) until the raw files of `translate_ende_wmt32k` have their real sizes. The newstests
+must be in $UT_KERAS_SHARED/data/wmt. The default of $UT_KERAS_SHARED is the folder `shared` next to
+the checkout. As in T2T, the vocabulary is built from about 1 MB of each file. The time for writing
+the raw text is not measured.
 """
 
 import argparse
@@ -57,7 +57,9 @@ def main():
     if args.worker:
         print("TIMES " + json.dumps(generate(problems.get(args.problem), *args.worker, args)))
         return
-    from train_step import cpu_name  # this import puts this version first in sys.path
+    # The import of train_step puts this checkout first in sys.path. A worker process does not
+    # import it, because the worker may measure another version of ut_keras.
+    from train_step import cpu_name
 
     folder = os.path.join(SHARED, "data", "wmt")
     if not os.path.isdir(folder):

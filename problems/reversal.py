@@ -13,7 +13,9 @@ from ut_keras.errors import DataError
 from ut_keras.problems.problem import Encoders, Metrics, Problem, Specs
 from ut_keras.text import sacre_bleu
 
-_reading: Any = Problem.reading  # `Derived` has its attributes, but is no subclass
+# `Derived` calls this method with itself as `self`. The type is `Any`, because `Derived` has the
+# attributes of `Problem`, but is not a subclass.
+_reading: Any = Problem.reading
 _PARTS = ("", "_segmentation", "_position")  # the last two are in packed problems
 
 

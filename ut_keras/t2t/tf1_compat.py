@@ -4,8 +4,8 @@
     tf.estimator.ModeKeys.TRAIN   "train"
     tf.contrib.slim               a placeholder, which raises a one-line error when it is used
 
-If both versions of TensorFlow have a name, it means that of TensorFlow 2, so packages for
-TensorFlow 2 also work. TensorFlow is imported when a package first uses a name.
+TensorFlow 2 has precedence for names that both versions have, so packages for TensorFlow 2 also
+work. TensorFlow is imported when a package first uses a name.
 """
 
 import contextlib
@@ -67,7 +67,8 @@ class _CompatModule(types.ModuleType):
             )
         if not isinstance(first, types.ModuleType) or "._api." not in first.__name__:
             return first
-        # For example, tf.train of TensorFlow 2, then tf.train of TensorFlow 1.
+        # The name is a public module. The result searches the module of TensorFlow 2, such as
+        # tf.train, and then the module of TensorFlow 1.
         sources = [module.__name__ for module in (first, *found)]
         return vars(self).setdefault(name, _CompatModule(f"{self.__name__}.{name}", sources, {}))
 

@@ -5,20 +5,24 @@
 The folder may have any name: the package does not hide an installed module of the same name, and no
 installed module hides the package. The worker processes of data generation load the same packages.
 
-**The promise.** A package that was written for T2T runs without changes. Its modules, and the
-modules next to its folder, can import `tensor2tensor` (the stand-ins), TensorFlow 1's names in
-`tf`, and the package under its folder's name. This also works inside functions that run later. No
-other module of the process sees these names.
+**The promise.** A package that was written for T2T runs without changes. Its modules can import
+
+- `tensor2tensor`, which means ut_keras' replacements for T2T's modules;
+- TensorFlow 1's names in `tf`;
+- the package itself, under the name of its folder.
+
+The modules next to the package's folder can import the same. Imports inside functions, which run
+later, also work. No other module of the process sees these names.
 
 **How.** The loader gives each such module its own `__import__` function, in the `__builtins__` of
 the module. A meta-path finder selects the loader for submodules and for the modules next to the
 folder.
 
-**Public alternatives.**
-- Entries for `tensor2tensor` and `tensorflow` in `sys.modules`, or a meta-path finder for these
-  names, need no replaced `__import__`. However, they affect the whole process: they would hide an
-  installed Tensor2Tensor, and every library would import TensorFlow 1's names. This cannot keep the
-  promise, so it was not tried.
+**Alternatives that use only Python's public import system.**
+- `sys.modules` could have entries for `tensor2tensor` and `tensorflow`, or a meta-path finder could
+  find these names. Then `__import__` would not have to be replaced. However, both affect the whole
+  process: they would hide an installed Tensor2Tensor, and every library would import TensorFlow 1's
+  names. This cannot keep the promise, so it was not tried.
 - Rewriting the import statements with `SourceLoader.source_to_code` would still need the loader and
   the finder. It would also have to bind the right names for each form of `import`. It was not
   tried.
@@ -116,7 +120,7 @@ def _module_name(folder):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds modules in and next to loaded packages, also through PYTHONPATH."""
+    """Finds modules in and next to loaded packages, including modules on PYTHONPATH."""
 
     def find_spec(
         self, fullname: str, path: Any = None, target: Any = None

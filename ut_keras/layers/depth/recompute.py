@@ -116,7 +116,10 @@ def forward(layer: state_layer.StateLayer, state: tf.Tensor, inputs: StepInputs)
 
 
 def without_attention_weights(result: Any, inputs: StepInputs) -> Any:
-    """Return the result of a layer or a block, without attention weights if none are recorded."""
+    """Remove the attention weights from the result of a layer or block, unless they are recorded.
+
+    The caller requests the attention weights with `inputs.record_attention`.
+    """
     if inputs.record_attention:
         return result
     return result._replace(attention_weights=(), memory_attention_weights=())
