@@ -1,8 +1,8 @@
 """Writes the pages of the API from the source code, without importing it.
 
-The pages contain heads and docstrings without changes. The docstrings have sections that other
-generators do not know ("Call arguments", "References"), and comments describe the shapes of the
-fields of a NamedTuple.
+The pages contain the signatures and docstrings as they are in the source code. Other generators are
+not used for two reasons: they do not know some sections of the docstrings ("Call arguments",
+"References"), and they drop comments, which describe the shapes of the fields of a NamedTuple.
 """
 
 import ast

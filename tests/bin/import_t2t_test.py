@@ -68,7 +68,8 @@ def test_import_keeps_weights_and_statistics(imported):
         for key, shape in there.get_variable_to_shape_map().items()
         if shape
     ]
-    # Shards are joined: the same numbers with other names.
+    # The import renames the variables and joins the shards of the embedding, so the test compares
+    # the sorted numbers of all variables.
     values, expected = np.sort(np.concatenate(values)), np.sort(np.concatenate(expected))
     np.testing.assert_array_equal(values, expected)
 

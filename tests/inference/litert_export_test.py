@@ -75,7 +75,7 @@ def test_export_names_unsupported_operation(tmp_path):
 
 
 def _greedy(lite, source, length):
-    """Return the best tokens, chosen by a program without a search."""
+    """Return the tokens of greedy search, which this function computes from single steps."""
     encode, step = map(lite.get_signature_runner, ("encode", "step"))
     state, symbols = encode(inputs=_padded(source)), [0]
     del state["states"]
@@ -116,7 +116,7 @@ def test_export_rejects_language_model_without_cache(tmp_path):
 
 
 def test_export_stores_no_empty_caches(prompts, tmp_path):
-    """The file does not grow with the cache, except for one row with the positions."""
+    """A longer cache makes the file larger only by the constants for the positions."""
     if tf.__version__.startswith("2.19."):
         pytest.skip("The LiteRT converter of TensorFlow 2.19 stores empty caches as constants")
     model, _ = export_models.build("prompts")
@@ -145,11 +145,11 @@ def test_export_rejects_stories_whose_padding_matters(tmp_path):
 
 @pytest.mark.slow
 def test_quantized_export(tmp_path):
-    """A table that embeds and scores is stored once, and each row has its own scale."""
+    """A table for both embedding and logits is stored once. Each of its rows has its own scale."""
     encoders, specs = export_models.features("subwords")
     sizes = "hidden_size=64,filter_size=256,num_heads=2"
     model = models.from_specs("transformer", hparams.get("transformer_tiny", sizes), specs)
-    # Most weights are in vocabularies, whose rows have different sizes.
+    # Most weights are in the embedding table. Its rows get different norms.
     table = model.target_embedding.embedding
     table.assign(table * np.linspace(0.1, 2, table.shape[0], dtype=np.float32)[:, np.newaxis])
     source = export_models.rows(encoders, ["so cool"])[0]
@@ -166,7 +166,7 @@ def test_quantized_export(tmp_path):
     assert sizes[""] - sizes["float16"] > 0.35 * weights
     assert sizes[""] - sizes["int8"] > 0.5 * weights
     assert errors[""] < 1e-4 < errors["int8"] < 0.3
-    # Searches in this process write in place as before.
+    # An export replaces in-place writes into the cache. A later search in this process uses them.
     model.generate({"inputs": [source]}, decode_length=2)
     [search] = traces.of(model).values()
     assert "InplaceUpdate" in str(search.get_concrete_function().graph.as_graph_def())

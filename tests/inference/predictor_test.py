@@ -31,7 +31,7 @@ def test_predictor_outputs_do_not_depend_on_the_batch():
     batch = predictor(batch_plan.trim(export_models.padded(rows)), **options)
     for found in (predictor(rows, **options), batch):
         for here, there in zip(found, alone, strict=True):
-            # As many columns as the longest output of a batch.
+            # Every output is padded to the length of the longest output of its batch.
             room = [[0, 0], [0, here.ids.shape[1] - there.ids.shape[1]]]
             np.testing.assert_array_equal(here.ids, np.pad(there.ids, room))
             np.testing.assert_allclose(here.scores, there.scores, rtol=1e-4, atol=1e-5)
@@ -39,7 +39,7 @@ def test_predictor_outputs_do_not_depend_on_the_batch():
 
 @pytest.mark.parametrize("pooling", ["mean", "masked_mean"])
 def test_predictor_of_trimmed_stories(pooling):
-    """In a batch and alone, as texts and as ids."""
+    """The scores of a story are the same in a batch and alone, and from text and from ids."""
     encoders, specs = export_models.features("story")
     overrides = f"{cache_test.TINY},trim_stories=True,class_label_pooling={pooling}"
     hp = hparams.get("universal_transformer_tiny", overrides)

@@ -84,7 +84,7 @@ def test_sample_weight_of_tokens():
 
 
 def _reference(model, features, targets, weights):
-    """Return (losses of the targets, weights of real targets, ponder costs), from NumPy."""
+    """Return the expected loss and accuracy. NumPy computes the weighted means."""
     output = model.forward(features, training=False)
     log_probs = np.float64(tf.nn.log_softmax(output.logits))
     values = -np.take_along_axis(log_probs, targets[..., np.newaxis], -1)[..., 0]
@@ -100,7 +100,7 @@ def _reference(model, features, targets, weights):
 
 @pytest.mark.parametrize("weights", [ROWS, TOKENS])
 def test_evaluate_weighs_over_all_batches(weights):
-    """The result of `evaluate` and the trainer does not depend on the batch of a target."""
+    """The weighted mean is over all targets. It does not depend on the division into batches."""
     model, start = _compiled("adaptive")
     model.set_weights(start)
     assert model.hparams.act_loss_weight == 0.01
@@ -117,7 +117,8 @@ def test_evaluate_weighs_over_all_batches(weights):
     evaluate = evaluation.Evaluator(model, tf.distribute.get_strategy(), functions)
     results = evaluate(dataset)
     assert {name: results[name] for name in expected} == pytest.approx(expected, rel=1e-5)
-    # For every metric, an example with weight 0 has no effect (BLEU is a metric of batches).
+    # For every metric, an example with weight 0 has no effect. BLEU is not compared, because it
+    # depends on the division into batches.
     real = (by_token * (targets != 0)).any(axis=1)
     kept = tf.nest.map_structure(lambda x: x[real], (features, targets, weights))
     without = evaluate(tf.data.Dataset.from_tensors(kept))
@@ -141,7 +142,10 @@ def test_weighted_metrics():
 
 
 def test_class_weight_of_ids():
-    """This also holds for tokens, where Keras would treat an example as one class."""
+    """A class weight applies to each token with this id.
+
+    Keras itself would treat an example of several tokens as one class.
+    """
     weights = {1: 3.0, 2: 0.0}
     targets = _batch("universal")[1]
     by_token = np.select([targets == 1, targets == 2], [3.0, 0.0], 1.0)
@@ -197,7 +201,8 @@ def test_sample_weight_with_keras_losses(reduction):
     """Weights apply to examples, although Keras would multiply [B, T] by [B]."""
     model = examples.make("universal")
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=reduction)
-    model.compile(loss=loss, metrics=[], run_eagerly="weight" in reduction)  # and as a graph
+    # One reduction is tested in eager mode, and the other one in a graph.
+    model.compile(loss=loss, metrics=[], run_eagerly="weight" in reduction)
     features, _ = _batch("universal")
     square = {
         name: ids[[0, 1, 2, 0]] for name, ids in features.items()
@@ -236,7 +241,7 @@ def test_fit_rejects_shapes_of_targets(kind, overrides, make):
 
 
 def test_sample_weight_of_several_ranks():
-    """Keras relaxes the shapes of a function that is called with several, even the rank."""
+    """If a function is called with several shapes, Keras traces it with an unknown rank."""
     model, _ = _compiled("encoder")
     features, targets = _batch("encoder")
     logits = model(features)

@@ -33,7 +33,8 @@ def _batches():
     for rows in ROWS:
         ids = random.randint(2, toy.VOCAB_SIZE, (rows, 7)).astype("int32")
         ids *= np.arange(7) < random.randint(1, 8, (rows, 1))
-        # The first example has weight 0. In the last batch it is the only one of the first replica.
+        # The first example has weight 0. In the last batch, which has one example, the sum of the
+        # weights is therefore 0.
         weights = random.uniform(0, 2, (rows, 7)).astype("float32") * (np.arange(rows) > 0)[:, None]
         yield {"inputs": ids, "targets": ids}, ids, weights
 
@@ -53,7 +54,8 @@ def _fit(hparams_set, dataset, strategy):
             optimizer=optimizers.Adam(0.01, clip_grad_norm=0.5, epsilon=1e-3),
             weighted_metrics=[keras_metrics.SumOverCount("neg_log_perplexity")],
         )
-    no_plateau = keras.callbacks.ReduceLROnPlateau(monitor="loss", patience=9)  # sets the rate
+    # This callback reads the learning rate, but the patience is too long for a change.
+    no_plateau = keras.callbacks.ReduceLROnPlateau(monitor="loss", patience=9)
     history = model.fit(dataset, epochs=2, callbacks=[no_plateau], verbose=0)
     evaluated = model.evaluate(dataset, verbose=0, return_dict=True)
     copies = [strategy.experimental_local_results(v.value) for v in model.trainable_variables]

@@ -131,7 +131,7 @@ def test_worker_reads_only_its_own_examples(runs):
     assert min(batches) == 1  # so that one worker gets no example
     assert any(size > 1 and size % 2 for size in batches)
     for worker in workers:
-        # The padding is that of the complete batch.
+        # Both kinds of reading pad an example to the longest example of the complete batch.
         assert worker["own"] == worker["cut"]
         rows = [len(targets) for _, targets in worker["own"]]
         assert max(worker["read"]) == max(rows) < max(batches)
@@ -150,7 +150,8 @@ def test_two_workers_have_equal_weights(runs, name):
 @pytest.mark.slow
 def test_workers_exchange_values(runs):
     alone, first, second = (run["agreed"] for run in runs)
-    #                 chief  its value  any    any    agreed agreed
+    # The order is as in `two_workers._agreed`: is_chief, from_chief, any_worker twice, and
+    # is_same_on_all_workers twice.
     assert alone == [True, 5, False, False, True, True]
     assert first == [True, 5, True, False, True, False]
     assert second == [False, 5, True, False, True, False]
@@ -212,7 +213,7 @@ def test_signal_before_the_first_update_ends_the_process():
 def test_run_resumes_with_another_number_of_workers(tmp_path):
     """With --global_batch_size, batches are the same and weights equal up to rounding.
 
-    elastic_test.py also tests the change back to one, with devices instead of workers.
+    elastic_test.py also tests a change from several devices back to one device.
     """
     problems.get(_PROBLEM).generate_data(str(tmp_path), str(tmp_path), 1, num_processes=1)
     alone = [{**os.environ, "TF_CONFIG": ""}]

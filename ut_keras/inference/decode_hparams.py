@@ -32,8 +32,8 @@ def _search_field(spec, default):
     return Field(spec.hparam_default, least, spec.most)
 
 
-# The options of a search. T2T has neither min_length nor the options after it. The only exception
-# is eos_penalty, which T2T accepts but does not use in its search.
+# The options of a search. Of these, T2T has beam_size, alpha and extra_length. T2T also accepts
+# eos_penalty, but its search does not use it.
 SEARCH = {spec.hparam: _search_field(spec, getattr(Options, name)) for name, spec in SPECS.items()}
 # The trainer has no num_steps, because it decodes with the number of steps of training.
 TRAINER = {
@@ -145,7 +145,7 @@ def to_options(values: Mapping[str, Any], batch: int = 0) -> Options:
 
 
 def search_options(values: Mapping[str, Any], batch: int = 0) -> dict[str, Any]:
-    """Return the arguments of an exporter; most arguments that have their default are omitted.
+    """Return the keyword arguments of a search or an exporter, without most default values.
 
     Args:
         values: dict from `parse(text, DECODER)`.

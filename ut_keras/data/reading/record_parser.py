@@ -1,7 +1,7 @@
 """Parses TFRecord records to features, and checks the features.
 
-The checks run inside tf.data, where a fault can be reported only as a failed assertion. `readable`
-converts TensorFlow's error to one line for the user.
+The checks run inside tf.data, where a fault can be reported only as a failed assertion. The module
+`readable` in this folder converts TensorFlow's error to one line for the user.
 """
 
 import math

@@ -16,7 +16,7 @@ _SATURATION_LIMIT = 0.9
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class DiagonalConvGRU(conv_gru.GatedConvolution):
-    """A convolutional GRU with hard gates that reads a third of its channels per neighbor.
+    """A convolutional GRU with hard gates, which shifts two thirds of its channels.
 
         r = hard(W_r * x + b_r),   u = hard(W_u * x + b_u),   hard(z) = min(1, max(0, (z + 1) / 2))
         c = dropout(tanh(W_c * (r · x) + b_c))
