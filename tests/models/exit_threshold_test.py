@@ -1,4 +1,4 @@
-"""Another halting threshold at inference than in training, with the same weights."""
+"""`exit_threshold` changes the halting threshold of a trained model at inference."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,10 @@ VARIANTS = {
 
 
 def _both(variant):
-    """Return a model, and the model that was made with the threshold."""
+    """Return (model, reference model, features, threshold).
+
+    The hparams of the reference model set the threshold. Both models have the same weights.
+    """
     kind, overrides, threshold = VARIANTS[variant]
     model = examples.make(kind, overrides)
     wanted = examples.make(kind, f"{overrides},act_epsilon={1 - threshold}")

@@ -69,7 +69,7 @@ class Options:
             one more forward pass over the output.
     """
 
-    # The decode hparams use T2T's names and defaults. T2T has no `per_example_length`.
+    # The decode hparams that T2T also has use T2T's names and defaults.
     beam_size: int = _option(1, 1, hparam="beam_size", hparam_default=4)
     alpha: float = _option(0.6, 0, limits.MOST_ALPHA, "float32", "alpha")
     decode_length: int = _option(50, 0, limits.MOST_POSITIONS, "int32", "extra_length", 100)
@@ -89,7 +89,7 @@ class Options:
 
     @property
     def depth(self) -> dict[str, Any]:
-        """The options of any forward pass, including those without a search."""
+        """The options that also apply to a forward pass without a search."""
         return {"num_steps": self.num_steps, "exit_threshold": self.exit_threshold}
 
     def of_batch(self, number: int) -> "Options":

@@ -191,7 +191,7 @@ class ProgressLine:
         self._line.write(f"{self.title}: {text}")
 
     def text(self, now: float) -> str:
-        """Return the line at a time of the clock."""
+        """Return the text of the line. `now` is the present time of `clock`."""
         rate = self._done / max(now - self._start, 1e-9)
         parts = [f"{self.title}: {self.show(self._done)}"]
         if self.total:

@@ -1,4 +1,4 @@
-"""In the manner of a language model's trainer: the folder is called as a package of ours."""
+"""A T2T package for a language model, whose folder has the name of a package of ut_keras."""
 
 import os
 
