@@ -15,7 +15,7 @@ _GROUP_SIZE = 8192  # samples that are encoded at once, which is much faster
 
 @dataclasses.dataclass
 class SampleEncoder:
-    """Encodes the samples of a file like `Problem.encode_samples`, but faster.
+    """Encodes the samples of a file. The result is that of `Problem.encode_samples`, but faster.
 
     A process that writes many files reads the vocabulary only once.
     """
@@ -62,7 +62,7 @@ def with_vocabulary_notes(
     encoders: Mapping[str, text_encoder.TextEncoder],
     max_cases: int | None,
 ) -> Iterable[dict[str, Any]]:
-    """Print notes about words of the first samples that a vocabulary lacks.
+    """Print notes about words in the first samples that are not in a vocabulary.
 
     The return value is an iterable of all samples, including the first ones.
 

@@ -1,4 +1,4 @@
-"""Scores of ut-decoder: of given targets, of beams and BLEU, compared with T2T."""
+"""ut-decoder scores targets and beams as T2T does, and computes BLEU."""
 
 import os
 

@@ -204,7 +204,8 @@ def test_enqueued_trial_runs_with_its_hparams(tmp_path, begun, capsys):
     assert _search(_argv(tmp_path, autotune_max_trials="4")) == 0
     assert [trial.state.name for trial in _trials(tmp_path)] == ["COMPLETE"] * 4
     trial = _trials(tmp_path)[2]
-    assert trial.user_attrs["hparams"] == _ENQUEUED  # 2 heads, and not the third choice
+    # The value 2 means 2 heads. It is not an index into the choices 2, 3 and 4.
+    assert trial.user_attrs["hparams"] == _ENQUEUED
     assert trial.params == {**_ENQUEUED, "num_heads": 0}
     assert "trial-2: learning_rate_constant=0.25 num_heads=2 ffn" in capsys.readouterr().out
     before = _told(tmp_path)

@@ -1,4 +1,4 @@
-"""Another number of steps at inference than in training, with the same weights."""
+"""`with_steps` changes the number of steps of a trained model, without new weights."""
 
 import copy
 
@@ -70,7 +70,10 @@ def test_with_steps_shares_weights():
 
 
 def test_with_steps_is_saved(tmp_path):
-    """The table has more signals than steps; all formats of Keras are tested."""
+    """A view with 2 of 3 steps can be saved in all formats of Keras.
+
+    Its weights include the learned step signals for all 3 steps.
+    """
     model, features = _make("encoder", _LEARNED, 3), examples.features("encoder")
     untouched = _make("encoder", _LEARNED, 3)
     view = model.with_steps(2)
@@ -114,7 +117,7 @@ def test_with_steps_is_compiled_like_the_model():
 
 
 def test_sampled_steps_only_in_training():
-    """The signals are sinusoids; inference and its loss do not change."""
+    """A model samples its number of steps in training, and uses all steps at inference."""
     model = _make("universal", f"{_FREE},num_rec_steps_sampling=uniform", 2)
     plain = _make("universal", _FREE, 2)
     features = examples.features("universal")
@@ -162,11 +165,13 @@ def test_losses_of_several_steps_match_shorter_models(kind):
     for got, *want in zip(tf.function(loss_of, autograph=False)(model), *wanted, strict=True):
         np.testing.assert_allclose(got, np.mean(want, axis=0), rtol=1e-3, atol=1e-5)
     assert abs(wanted[0][0] - wanted[1][0]) > 1e-3
-    # Without training there is one loss, of the prediction; `fit` has the trainer's loss.
+    # At inference, no outputs of single steps are kept, because only the prediction has a loss.
+    # In training, `fit` computes the same loss as the trainer.
     assert getattr(model.forward(features), side).steps is None
     np.testing.assert_array_equal(model(features), plain(features))
     output = model.forward(features, training=True)
-    assert side == "encoder" or output.encoder.steps is None  # a decoder attends to it
+    # An encoder with a decoder has no losses after single steps.
+    assert side == "encoder" or output.encoder.steps is None
     wanted = losses.total(model.loss_terms(output, targets, True))
     model.compile(run_eagerly=True)
     got = model.train_on_batch(features, targets, return_dict=True)["loss"]

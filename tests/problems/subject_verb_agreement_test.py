@@ -137,8 +137,8 @@ def test_verb_ranking_compares_both_forms(tmp_path):
     }
     logits = np.zeros([5, 4, 9], np.float32)
     logits[0, 2, [5, 6]] = 2, 1  # Right.
-    logits[1, 1, [5, 6]] = 1, 2  # Wrong,
-    logits[1, 2, [5, 6]] = 9, 2  # logits at EOS do not matter
+    logits[1, 1, [5, 6]] = 1, 2  # Wrong.
+    logits[1, 2, [5, 6]] = 9, 2  # Logits at EOS have no effect.
     logits[2, 2, [5, 6]] = 3, 3  # A tie is wrong.
     logits[4, 2, 5] = 9
     metrics = problem.feature_metrics(tmp_path / "data")
@@ -224,7 +224,7 @@ def test_other_test_sets_are_read(tmp_path, monkeypatch):
     assert read("linzen_testset") == [("the keys NN CD NNS are <EOS>", "is", [3])]
     assert read("gulordava") == [
         ("the keys is <EOS>", "are", [1]),
-        ("the keys VBP <EOS>", "VBZ", [0]),  # a rare verb is its part of speech
+        ("the keys VBP <EOS>", "VBZ", [0]),  # a rare verb is replaced by its part of speech
     ]
     assert read("edinburgh_nlu", "dev") == [("the NNS keep <EOS>", "keeps", [7])]
     assert read("edinburgh_nlu", "test") == [("the keys VBP <EOS>", "VBZ", [7])]
@@ -269,7 +269,7 @@ def test_verb_forms_of_real_data(shared_dir):
     assert len(wrong) == 10
 
 
-@pytest.mark.slow  # the whole files
+@pytest.mark.slow  # this test reads the complete files
 def test_agreement_reads_real_table(shared_dir, tmp_path):
     folder = os.path.join(shared_dir, "data", "sva")
     agreement_table.write_real(tmp_path / TABLE, folder)

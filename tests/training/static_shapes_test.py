@@ -58,8 +58,8 @@ def _train(model_name, hp, batches, jit_compile):
     "model_name, hparams_set, num_shapes",
     [
         ("transformer", "transformer_tiny", 2),
-        # Each shape of this model takes long to compile, so it has only one. The other model tests
-        # that every shape is traced.
+        # This model takes long to compile for each shape, so it is trained with only one shape. The
+        # other model tests that every shape is traced.
         ("universal_transformer", "adaptive_universal_transformer_tiny", 1),
     ],
 )

@@ -171,7 +171,11 @@ def test_worker_stops_early_with_the_chief(run, monkeypatch, capsys):
 
 
 def test_signal_ends_an_evaluation_of_several_workers(run, monkeypatch):
-    """Such a signal loses nothing, while waiting would require all workers to stop together."""
+    """With several workers, a signal ends an evaluation at once.
+
+    No training progress is lost. To wait for the end of a batch, all workers would have to stop
+    together.
+    """
     waits = []
     monkeypatch.setattr(
         distribution.CoordinatedStop, "stops_evaluation", lambda self: waits.append(self.waits)
@@ -461,7 +465,10 @@ def test_unknown_metric_is_rejected_before_training(tmp_path, metric, decode):
 
 
 def test_metric_names_are_found_with_one_batch(tmp_path, monkeypatch):
-    """`summarize` and `score` add names. Names known in advance need no batch."""
+    """One batch is evaluated to find the names that `summarize` and `score` add.
+
+    The trainer already knows the names of ordinary metrics and of BLEU.
+    """
     looks, plain = [], evaluation.Evaluator.__call__
 
     def evaluate(self, dataset, *args):

@@ -1,4 +1,4 @@
-"""Stand-in for T2T's HParams: mutable hparams, which the function of a set changes.
+"""Replacement for T2T's HParams: mutable hparams, which functions of a package change.
 
     hparams = transformer.transformer_base()      an HParams with the values of the set
     hparams.hidden_size = 128
@@ -139,7 +139,9 @@ def to_dataclass(hparams: HParams | BasicHParams, title: str) -> BasicHParams:
             f"note: {title} adds {', '.join(added)}, which only the package can read"
         )
     ours = {name: values[name] for name in values if name in known}
-    kept = json.loads(HParams(**added).to_json())  # the same values as after reading hparams.json
+    # The values are converted to JSON and back, so that they do not change when a run is resumed
+    # from its hparams.json.
+    kept = json.loads(HParams(**added).to_json())
     return hparam_lib.from_dict({**ours, "added": kept})
 
 
