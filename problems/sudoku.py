@@ -81,7 +81,7 @@ def draw_solution(rng: np.random.Generator) -> list[int]:
 
 
 def dig(rng: np.random.Generator, solution: list[int], depth: int) -> list[int] | None:
-    """Return a puzzle of a depth by emptying cells of a solution in random order.
+    """Empty cells of a solution in random order, and return a puzzle with the given depth.
 
     Args:
         rng: the random number generator.

@@ -110,14 +110,13 @@ def randomize(model, seed):
     for number, variable in enumerate(model.variables):
         if "seed_generator" not in variable.path:
             noise = np.random.RandomState([seed, number]).normal(size=variable.shape)
-            start = (
-                variable if len(variable.shape) < 2 else 0.0
-            )  # kernels have random initial values
+            # Initial values of kernels are random and would depend on the order of the tests.
+            start = variable if len(variable.shape) < 2 else 0.0
             variable.assign(start + 0.5 * noise)
 
 
 def rows(encoders, texts):
-    """Return lists of ids from the encoders in Python, without texts that they reject."""
+    """Return lists of ids from the encoders in Python, without words that they reject."""
     is_prompt = "inputs" not in encoders
     encoder = encoders["targets" if is_prompt else "inputs"]
     return [_encode(encoder, text) + ([] if is_prompt else [text_encoder.EOS]) for text in texts]

@@ -465,9 +465,9 @@ def test_unknown_metric_is_rejected_before_training(tmp_path, metric, decode):
 
 
 def test_metric_names_are_found_with_one_batch(tmp_path, monkeypatch):
-    """One batch is evaluated to find the names that `summarize` and `score` add.
+    """One batch is evaluated or decoded to find the names that `summarize` and `score` add.
 
-    The trainer already knows the names of ordinary metrics and of BLEU.
+    The names of all other metrics are known before an evaluation.
     """
     looks, plain = [], evaluation.Evaluator.__call__
 
