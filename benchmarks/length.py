@@ -1,15 +1,18 @@
-"""Measures a training step by the length of its sequences: CPU seconds and peak memory.
+"""Measure the CPU time and the peak memory of a training step for several sequence lengths.
 
     python benchmarks/length.py
     python benchmarks/length.py --against=old_checkout
     python benchmarks/length.py --models=lm --lengths=16384 --rounds=1
 
-A Universal Transformer with hidden 256, filter 1024, 4 heads, 6 steps, vocabulary 2000 and batch 1,
-as a language model ("lm") and as an encoder-decoder with sources and targets of the same length
-("encdec"). Each side is a process for each model, length and rate of attention dropout, with one
-thread. Sides take turns, one step each. CPU seconds are those of the process, and the ratio is the
-median over the turns. Memory is the peak of the process. "rest" is its memory before the first
-step, with the weights and the libraries.
+The models are a language model ("lm") and an encoder-decoder with sources and targets of the same
+length ("encdec"). Both are Universal Transformers with hidden size 256, filter size 1024, 4 heads,
+6 steps, a vocabulary of 2000 and a batch size of 1.
+
+For each model, length and rate of attention dropout, a new process with one thread measures this
+version of ut_keras. With `--against`, a second process measures the other version, and the two
+processes take turns, one step each. The script prints the median CPU seconds of a step, the peak
+memory of the process, and as "rest" its memory before the first step, with the weights and the
+libraries. The ratios of CPU seconds are medians over the turns.
 """
 
 import argparse
@@ -36,7 +39,7 @@ VOCAB = 2000
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--against", metavar="CHECKOUT", help="another version to compare with")
-    parser.add_argument("--models", default="lm,encdec", help="of lm and encdec")
+    parser.add_argument("--models", default="lm,encdec", help="lm, encdec or both")
     parser.add_argument("--lengths", default="512,2048,4096", help="numbers of tokens")
     parser.add_argument("--dropout", default="0,0.1", help="rates of attention dropout")
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
@@ -48,7 +51,9 @@ def main():
     if args.worker:
         work(json.loads(args.worker))
         return
-    from train_step import cpu_name  # not in a worker: it makes this checkout importable
+    # The import of train_step puts this checkout first in sys.path. A worker process does not
+    # import it, because the worker may measure another version of ut_keras.
+    from train_step import cpu_name
 
     print(f"machine: {cpu_name()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     checkouts = {"ut_keras": ROOT}
@@ -72,7 +77,7 @@ def main():
 
 
 def compare(title, sides, number_of_rounds):
-    """Lets the sides take turns, prints their lines, and returns the CPU seconds of ut_keras."""
+    """Let the processes take turns, print their results, and return ut_keras' CPU seconds."""
     turns = {name: [] for name in sides}
     for number in range(number_of_rounds + 1):
         for name, side in sides.items():
@@ -97,7 +102,7 @@ def compare(title, sides, number_of_rounds):
 
 
 def start(case):
-    """Returns a side: a process that takes one training step for each line."""
+    """Return a `Worker`, a process that takes one training step for each line of its input."""
     environment = {"PYTHONPATH": case["checkout"]}
     environment |= {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
     variables = [f"{name}={value}" for name, value in environment.items()]
@@ -106,7 +111,7 @@ def start(case):
 
 
 def work(case):
-    """Takes one training step for each line of the standard input."""
+    """Take one training step for each line of the standard input."""
     import numpy as np
     import tensorflow as tf
 
@@ -142,7 +147,7 @@ def work(case):
 
 
 def peak_memory():
-    """Returns the largest memory of this process so far, in MB."""
+    """Return the largest memory of this process so far, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

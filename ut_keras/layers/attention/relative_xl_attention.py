@@ -47,7 +47,8 @@ class RelativeXLAttention(attention.MultiHeadAttention):
             table = tf.transpose(vectors, [1, 0, 2])
             return by_content + _by_position(product.per_head(q, table, transpose=True))
         # A layer with a cache is causal, so a key after the query needs no vector.
-        last = tf.maximum(tf.reduce_max(positions.query), -1)  # without queries: the least integer
+        # Without queries, `reduce_max` returns the least integer, and `last` becomes -1.
+        last = tf.maximum(tf.reduce_max(positions.query), -1)
         table = self._vectors(tf.range(last + 1))
         vectors = tf.gather(table, tf.maximum(-positions.distances, 0))  # [T, S, H, d]
         return by_content + tf.einsum("bhid,ijhd->bhij", q, vectors)
