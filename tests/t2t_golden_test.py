@@ -96,5 +96,6 @@ def test_model_matches_t2t(name):
     largest = max(np.abs(value).max() for value in expected.values() if value.size)
     assert set(expected) <= set(exported)
     for key, value in exported.items():
-        want = expected.get(key, np.zeros_like(value))  # T2T: no gradient
+        # If T2T has no gradient for a variable, the gradient of ut_keras is 0.
+        want = expected.get(key, np.zeros_like(value))
         np.testing.assert_allclose(value, want, atol=1e-4 * largest, err_msg=key)

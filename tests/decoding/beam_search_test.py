@@ -138,7 +138,7 @@ def test_search_stops_at_the_maximum_output_length_of_each_example(beam_size):
 def test_beam_search_matches_reference(alpha, bonus, graph):
     """The reference keeps the 2 best unfinished and the 2 best finished hypotheses of 4 candidates.
 
-    A bonus for EOS, or a negative alpha, makes a later result the better one.
+    With a bonus for EOS or a negative alpha, the score of a hypothesis can increase at later steps.
     """
     batch_size, vocab_size, max_length, beam_size = 40, 5, 4, 2
     tables = _language(batch_size, vocab_size, max_length)
@@ -202,7 +202,10 @@ def test_beam_search_with_one_beam_is_no_worse_than_greedy(seed):
 @pytest.mark.parametrize("alpha", [0.0, 2.0])
 @pytest.mark.parametrize("beam_size", [0, 1, 2, 3])
 def test_search_ends_when_no_token_is_allowed(beam_size, alpha):
-    """No token may occur twice, and EOS not before position 5. 0 beams mean greedy search."""
+    """No token may occur twice, and EOS may not occur before position 5.
+
+    The beam size 0 selects greedy search.
+    """
     vocab_size, longest = 4, 6
     tables = _language(5, vocab_size, longest)
 
@@ -226,9 +229,8 @@ def _choices(table, written, options):
     position, n = len(written), options["no_repeat_ngram_size"]
     forced = options["forced_prefix"]
     if position < len(forced) and forced[position]:
-        return {
-            forced[position]: table[forced[position]]
-        }  # overrides the rest, without eos_penalty
+        # A forced token overrides the other options, and its score has no eos_penalty.
+        return {forced[position]: table[forced[position]]}
     values = {s: value - options["eos_penalty"] * (s == EOS) for s, value in enumerate(table)}
     found = {}
     for symbol, value in values.items():
@@ -261,7 +263,7 @@ def _random_options(random, vocab_size, limit):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_constrained_search_matches_brute_force(seed):
-    """Twelve random cases per seed: a beam search that keeps everything, and greedy search."""
+    """In 12 random cases, greedy search and a beam search without pruning match brute force."""
     random, stuck = np.random.RandomState(seed), 0
     for case in range(12):
         vocab_size, limit = int(random.randint(2, 4)), int(random.randint(2, 6))
@@ -327,7 +329,7 @@ def test_beam_without_allowed_tokens_ends_independently_of_other_beams(beam_size
 
 
 def test_beam_search_keeps_outputs_with_a_large_eos_penalty():
-    """Its output is kept and differs from an empty beam."""
+    """The score -1e9 of an output differs from the score of an empty beam."""
     constrain = functools.partial(constraints.eos_penalty, penalty=1e9)
     task = _task(_constant([0.2, 0.5, 0.3]), 1, 2, constrain)
     got = beam_search.beam_search(task._replace(eos_penalty=1e9), 4, 0.0)
@@ -344,7 +346,7 @@ def test_beam_search_with_fewer_hypotheses_than_beams():
     task = _task(_constant([0.2, 0.2, 0.3, 0.3]), 1, 1, constrain)
     got = beam_search.beam_search(task, 2, 0.6)
     np.testing.assert_array_equal(got.ids, [[[2], [0]]])
-    # The same as for a beam without an output.
+    # The score is the same as for a beam without an output.
     np.testing.assert_allclose(got.scores, [[np.log(0.3), -beam_search.INFINITY]], rtol=1e-5)
 
 

@@ -8,8 +8,8 @@ They are useful to monitor training. As in T2T, the scores are approximate for t
 
 ROUGE is the mean over the sequences. BLEU is computed for each batch and averaged over the batches,
 as in T2T. With several replicas, the share of a batch on one replica counts as a batch. Sequences
-with weight 0 are ignored. So are sequences that consist only of padding, which may fill up a batch.
-Other weights change ROUGE, but not BLEU. For BLEU as papers report it, see `bleu`.
+with weight 0 are ignored. Sequences that consist only of padding, which may fill up a batch, are
+also ignored. Other weights change ROUGE, but not BLEU. For BLEU as papers report it, see `bleu`.
 
 References: tensor2tensor/utils/bleu_hook.py, rouge.py; Lin 2004 (ROUGE).
 """

@@ -1,7 +1,7 @@
 """Support for unmodified T2T packages, which `--t2t_usr_dir` loads.
 
     usr_dir             loads a package by its path
-    modules             maps T2T's module names to stand-ins or to unsupported names
+    modules             maps T2T's module names to stand-ins, and explains unsupported names
     tf1_compat          the names of TensorFlow 1 in `tf` that such packages use
     registry, problem, text_problems, …    the stand-ins, under T2T's names
     adapted_problem     wraps a T2T problem in the interface of problems/problem.py

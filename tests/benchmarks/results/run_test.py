@@ -1,4 +1,4 @@
-"""Test the command that repeats experiments, from its flags to the line of a run."""
+"""The command that repeats experiments trains runs and writes one line of JSON for each run."""
 
 import json
 import signal
@@ -49,7 +49,7 @@ def test_a_tried_setting_has_flags_of_its_own(capsys):
     listed = capsys.readouterr().out
     assert "seeds done: none" in listed
     assert "--moving_average_decay=0.9 --keep_checkpoint_max=1 --data_dir=data" in listed
-    assert "--eval_early_stopping_metric=step" in listed  # the cell's own
+    assert "--eval_early_stopping_metric=step" in listed  # from the flags of the cell
 
 
 def test_nothing_starts_when_the_time_is_over(tmp_path, capsys):
@@ -85,7 +85,7 @@ def test_a_run_that_is_stopped_goes_on_and_ends_in_a_line(tmp_path):
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "tiny.py").write_text(TINY)
     (tmp_path / "raw" / "somewhere").mkdir(parents=True)
-    # Many batches in an epoch, for a new one takes time.
+    # An epoch has many batches, because the start of a new epoch takes time.
     parts = {"train": babi_qa_test.TRAIN * 200, "valid": babi_qa_test.TRAIN}
     babi_qa_test.write_archive(tmp_path / "raw" / "somewhere", valid=parts)
     folders = [f"--{name}_dir={tmp_path / name}" for name in ("runs", "data", "tmp", "results")]

@@ -32,10 +32,10 @@ class CoupledPosition(PositionWise):
         training:  pi(p), where pi is a random permutation of 0 .. L-1 per example, for both sides
         inference: p
 
-    Cho et al. sample only the first id, and the other ids are consecutive. In that case, distant
-    ids occur together only in strings that are longer than all training strings. So the model
-    confuses some of these ids. With permuted ids, any two ids occur together in training. The
-    permutation is an addition of ut_keras.
+    Cho et al. sample only the first id, and the other ids are consecutive. Then two distant ids
+    never occur in the same training string, because training strings are too short. A longer test
+    string contains both ids, and the model confuses some of them. With permuted ids, any two ids
+    can occur in the same training string. The permutation is an addition of ut_keras.
 
     Args:
         places: int L, the number of position ids. It must be at least the length of the longest
