@@ -1,4 +1,4 @@
-"""CNN / Daily Mail: 312,000 news articles and their highlights, with T2T's name.
+"""CNN / Daily Mail: 312,000 news articles and their highlights. The problem's name is T2T's.
 
     cnn/stories/SHA-1 OF ITS ADDRESS.story
         (CNN) -- …          the article

@@ -22,7 +22,7 @@ def write(directory, data_dir=None, problem=PROBLEM, model="transformer", steps=
         directory: str, an existing folder.
         data_dir: str, the data of the problem.
         problem, model: str, names.
-        steps: ints, of the checkpoints. The weights of each are sampled separately.
+        steps: ints, the steps at which checkpoints are written. Each has other random weights.
         **changed: hparams.
 
     Returns:

@@ -1,4 +1,4 @@
-"""`.keras` files of every variant, loaded as untrusted files, and files of weights."""
+"""Every model variant can be saved as a `.keras` file and loaded again in Keras' safe mode."""
 
 import keras
 import numpy as np
@@ -18,7 +18,8 @@ STORY = {
     "targets": FeatureSpec(9, "class_label"),
 }
 PROMPTS = {"targets": FeatureSpec(9)}
-# The states of halted positions (`act_copy_…`) are not variables.
+# The variants `act_copy_…` differ from others only in the states of halted positions. Files do not
+# contain these states, so the variants are not tested here.
 _VARIANTS = [
     name
     for name in (*cache_test.VARIANTS, *cache_test.NOT_CACHED)
@@ -39,7 +40,7 @@ _KINDS = {
     "neural_gpu_classes": ("neural_gpu", CLASSES),
 }
 MODELS = {**{name: (name, SYMBOLS) for name in _VARIANTS}, **_KINDS}
-# These have the variables of "act" and of "classes", which is basic.
+# These have the same variables as "act" and "classes". "classes" has the recurrence "basic".
 _NO_OTHER_VARIABLES = ("act_copy", "stick_breaking_copy", "basic")
 
 
@@ -82,7 +83,7 @@ def test_save_and_load(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["mixed", "act", "story", "lstm_attention"])
 def test_save_and_load_weights(name, tmp_path):
-    """Files with only weights, from Keras and TensorFlow; all variants have `.keras` files."""
+    """Files that contain only weights, as Keras and TensorFlow write them, can be loaded."""
     model = _model(name)
     loaded = type(model).from_config(model.get_config())
     saved = tf.train.Checkpoint(model=model).save(tmp_path / "checkpoint")

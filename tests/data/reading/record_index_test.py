@@ -92,7 +92,7 @@ def test_get_keeps_a_few_indexes_in_memory(tmp_path, monkeypatch):
 
 
 def test_index_time_is_that_of_reading(tmp_path, monkeypatch, capsys):
-    """Tracing and the start of TensorFlow took seconds, which were reported for 100 records."""
+    """The reported time does not include tracing, which can take longer than reading."""
     monkeypatch.setattr(record_index, "_RECORDS_WORTH_KEEPING", 1)
 
     def slowly_traced(files, records):
@@ -105,7 +105,7 @@ def test_index_time_is_that_of_reading(tmp_path, monkeypatch, capsys):
 
 
 def test_get_saves_index_of_many_records_only(tmp_path, monkeypatch, capsys):
-    """The time of the clock would depend on what else the machine does."""
+    """The number of records decides, because the time would depend on the machine's load."""
     monkeypatch.setattr(record_index, "_RECORDS_WORTH_KEEPING", 50)
     _get(_write(tmp_path, count=49))
     assert capsys.readouterr().out == "" and not list(tmp_path.rglob("record_index*"))
@@ -131,7 +131,7 @@ def test_get_finds_saved_index_by_any_spelling_of_the_folder(tmp_path, monkeypat
 
 
 def test_get_distinguishes_folders_with_equal_files(tmp_path):
-    """Two folders may hold files of one name, size and time with other records."""
+    """Files in two folders can have the same name, size and time, but different records."""
     record_index._indexes.clear()
     indexes = []
     for number in (1, 2):
@@ -150,7 +150,8 @@ def test_get_saves_index_that_took_long(tmp_path, monkeypatch, capsys):
     index = _get(files, key="a")
     assert "Indexed 50 records of 3 files" in capsys.readouterr().out
     (kept,) = tmp_path.rglob("record_index*")
-    # T2T reads every file whose name begins with that of a split. A package may read all files.
+    # No new file is next to the data files, because T2T reads every file whose name begins with the
+    # name of a split, and a package may read all files.
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == [
         os.path.basename(file) for file in files
     ]
