@@ -130,7 +130,7 @@ def test_fit_of_problem_dataset_ends_without_warning():
 
 @pytest.mark.slow  # XLA takes its time
 def test_xla_computes_all_positions_with_copied_states():
-    """XLA cannot skip halted positions, because Keras compiles for any number of them."""
+    """XLA computes halted positions too, because it cannot compile unknown numbers of positions."""
     model = examples.make("encoder", "act_halted_state=copy")
     features = examples.features("encoder")
     want = model.predict(features, batch_size=2, verbose=0)
@@ -141,7 +141,10 @@ def test_xla_computes_all_positions_with_copied_states():
 
 @pytest.mark.slow  # XLA takes its time
 def test_fit_jit_compile_matches(dataset):
-    """The training is the same; the first step may make optimizer and metrics, as in Keras."""
+    """Training with and without XLA gives equal results.
+
+    With XLA, the first step can create the variables of the optimizer and of the metrics.
+    """
     results = []
     for jit_compile in (False, True):
         model = _make("universal_transformer_tiny", NO_DROPOUT)
@@ -162,7 +165,7 @@ def test_fit_jit_compile_matches(dataset):
     ],
 )
 def test_fit_callbacks_that_set_the_learning_rate(callback, dataset):
-    """With a learning rate schedule they cannot; the error comes before the first step."""
+    """Callbacks cannot change a learning rate schedule. The error is raised before training."""
     model = _make("universal_transformer_tiny")
     model.compile(run_eagerly=True)
     with pytest.raises(TypeError, match=r"optimizers.get\(model.hparams, learning_rate=0.001\)"):

@@ -1,4 +1,4 @@
-"""In the manner of grammar correction: every file that lies in the data folder is read."""
+"""A package like those for grammar correction. It reads every file in the data folder."""
 
 import os
 

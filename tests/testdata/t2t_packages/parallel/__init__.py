@@ -1,3 +1,3 @@
-"""In the manner of a translator's package: two corpora, read from the data folder itself."""
+"""A package like those for translation. It reads two corpora from the data folder."""
 
 from . import first_corpus, second_corpus  # noqa: F401
