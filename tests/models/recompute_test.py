@@ -1,4 +1,4 @@
-"""Models with `recompute_grad` have the loss, gradients and random numbers of those without it."""
+"""`recompute_grad` does not change the loss, the gradients or the random numbers of a model."""
 
 import dataclasses
 
@@ -105,7 +105,7 @@ def test_recomputation_equals_plain_training(name, mode):
 
 @pytest.mark.parametrize("settings", ["recompute_grad=True", "recurrence_backprop_steps=3"])
 def test_fit_trains_as_without_these_settings(settings):
-    """The number of steps is 3."""
+    """`recurrence_backprop_steps=3` has no effect, because the model has 3 steps."""
     data = {"inputs": _IDS, "targets": _IDS}
     trained = []
     for extra in ("", settings):
@@ -160,7 +160,7 @@ def test_recurrences_that_ignore_these_settings_are_rejected(setting, monkeypatc
 
 
 def test_settings_do_not_change_names_of_weights(tmp_path):
-    """A `.keras` file of weights fits models with and without these settings."""
+    """A file of weights can be loaded into models with and without these settings."""
     plain = _model("act", "")
     other = _model("act", "recompute_grad=True,recurrence_backprop_steps=2")
     assert [v.path for v in plain.weights] == [v.path for v in other.weights]

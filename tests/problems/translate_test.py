@@ -226,7 +226,7 @@ def test_packed_problem_can_be_reversed(tmp_path):
         len(encoder.encode("dev 0")),
         0,
     ]
-    # The reversed targets are English, for any max_length of the hparams.
+    # The targets of the reversed problem are English, and max_length=8 drops no packed example.
     short = types.SimpleNamespace(batch_size=4096, max_length=8)
     turned = problems.get("translate_ende_wmt8k_packed_rev")
     rows, texts = 0, ""
@@ -251,7 +251,8 @@ def test_problem_can_be_reversed_and_copied(tmp_path):
         assert problem.name == name
         assert problem.generate_data(folder, str(tmp_path)) == {}
         for features, targets in problem.dataset("test", folder, HPARAMS):
-            # Each problem has its own index with the lengths of the examples.
+            # The lengths are from an index of this problem, not of the base problem. Inputs and
+            # targets have the same length only if they are copies.
             assert (features["inputs"].shape == targets.shape) == ("_copy" in name)
             for ids in zip(features["inputs"].numpy(), targets.numpy(), strict=True):
                 yield tuple(encoder.decode(text_encoder.cut_at_eos(i)) for i in ids)
