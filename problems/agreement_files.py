@@ -1,11 +1,13 @@
 """Readers of the subject-verb agreement files: Linzen's table and three test sets.
 
-    agr_50_mostcommon_10K.tsv.gz    Linzen et al. 2016, 18 columns. `sentence` has words outside of
-                                    the 10,000 most common replaced by their part of speech.
-    subj_agr_filtered.text, .gold   7,489 of its sentences with all words (Gulordava et al. 2018):
+    agr_50_mostcommon_10K.tsv.gz    Linzen et al. 2016, 18 columns. In the column `sentence`, parts
+                                    of speech replace all but the 10,000 most common words.
+    subj_agr_filtered.text, .gold   7,489 sentences of the table with their original words
+                                    (Gulordava et al. 2018):
                                     "discipline in public schools of all levels is generally …"
                                     7 TAB is TAB are TAB 2  verb index, right, wrong, attractors
-    generated.tab                   410 English pairs by the same authors, half of them nonsense:
+    generated.tab                   410 English pairs of a right and a wrong form, by the same
+                                    authors. Half of the sentences are nonsense. An example:
                                     prefix "The thing to keep in mind", form is/are, n_attr 0
     wiki-dev.txt, wiki-test.txt     Linzen-style sentences with both forms of the verb, as prepared
                                     for a course at Edinburgh; without the number of attractors.

@@ -137,7 +137,7 @@ def _edit(run, name, value):
 
 @pytest.mark.slow
 def test_resume_reports_changed_conditions(run, data_dir, tmp_path, capsys):
-    """Data, seed, batch size and moving average change, and the order of the data."""
+    """Data, seed, batch size and moving average change. Then the order of the data also changes."""
     other = _generate(tmp_path, 2)
     _edit(run, "learning_rate_constant", 0.5)
     hparams = _HPARAMS.replace("batch_size=256", "batch_size=128,norm_epsilon=0.001")

@@ -1,4 +1,4 @@
-"""`Options` are made of keywords and checked once, where a caller passes them."""
+"""A public function creates `Options` from its keyword arguments and checks them once."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def test_to_options_of_decode_hparams():
 
 @pytest.fixture
 def made(monkeypatch):
-    """Return the list of all `Options` that are made and all that are checked."""
+    """Return (list of all `Options` that are created, list of those that are checked)."""
     made, checked, init, check = [], [], Options.__init__, Options.check
 
     def count(self, *args, **kwargs):
@@ -65,7 +65,7 @@ def made(monkeypatch):
 
 
 def test_options_are_made_once(made):
-    """Later objects are copies for the graph: they have no values to check."""
+    """A search creates a second object, for the graph, which contains nothing to check."""
     model = examples.shared("transformer")
     bytes_model, encoders = export_models.build("bytes")
     run = saved_run.SavedRun(bytes_model, encoders)

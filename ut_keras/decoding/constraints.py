@@ -31,7 +31,7 @@ def forced_prefix(
     """Force the output to begin with a prefix.
 
     Args:
-        log_probs: float32 [B, K, V] before any constraint. The scores of forced tokens are these.
+        log_probs: float32 [B, K, V] before any constraint. Forced tokens keep these values.
         query: `Query`.
         prefix: int32 [B, P]. At a position with 0, no token is forced.
         free: float32 [B, K, V], log probabilities after all other constraints. The function returns

@@ -1,4 +1,4 @@
-"""Protocols of the members of a model that decoding reads. Decoding reads no other members.
+"""Protocols that list the members of a model that decoding uses. It uses no other members.
 
     DecodedModel      encodes a source and decodes complete sequences
     CachedModel       also decodes new positions with a cache of keys and values: Transformers

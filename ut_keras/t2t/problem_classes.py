@@ -33,7 +33,7 @@ _BASES = {
 
 @functools.cache
 def find(class_name: str) -> type | None:
-    """Return the class with the name `class_name`, or None if no text problem has it."""
+    """Return the class with the name `class_name`, or None if no text problem has this name."""
     name = naming.camelcase_to_snakecase(class_name)
     built_in = problems.get(name) if name in REGISTRY else None
     one_vocabulary = (
@@ -102,7 +102,8 @@ class _BuiltInProblem:
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterable[str]:
         sources = ["source_data_files", "vocab_data_files"]
-        if not isinstance(self, translate.TranslateProblem):  # these read files for the vocabulary
+        # The vocabulary of a translation problem comes from files, not from samples.
+        if not isinstance(self, translate.TranslateProblem):
             sources.append("generate_samples")
         if not overridden.is_unchanged(self, *sources):
             return super().generate_text_for_vocab(data_dir, tmp_dir)  # type: ignore[misc]

@@ -139,7 +139,7 @@ def _report_to_chief(cluster, deadline, fingerprint):
         time.sleep(_POLL_SECONDS)
 
 
-_NOT_A_WAITING_CHIEF = "its response is not that of a waiting chief"
+_NOT_A_WAITING_CHIEF = "the response is not from a chief that waits for workers"
 
 
 def _is_disconnected(connection):

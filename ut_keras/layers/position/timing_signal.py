@@ -147,7 +147,7 @@ class StepTimingSignal(dense.WithKernels):
 
     Raises:
         ValueError: if position_start_index, step or combine has another value, or if
-            combine="concat" with a step signal and without a position signal.
+            combine="concat" is used with a step signal but without a position signal.
 
     References: T2T `universal_transformer_util.step_preprocess`.
     """

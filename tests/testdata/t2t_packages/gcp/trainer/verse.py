@@ -10,7 +10,7 @@ from trainer import words
 
 @registry.register_problem
 class VersePairs(text_problems.Text2TextProblem):
-    """A line of a raw file to the next."""
+    """The task to predict the next line of a raw file from a line."""
 
     @property
     def approx_vocab_size(self):
