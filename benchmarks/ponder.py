@@ -1,17 +1,18 @@
-"""Measure the inference time of the Adaptive Universal Transformer by its ponder time.
+"""Measure how inference time depends on ponder time in the Adaptive Universal Transformer.
 
     python benchmarks/ponder.py
     python benchmarks/ponder.py --batch=64 --length=64 --hidden_size=512 --steps=6 --rounds=5
 
 With `act_halted_state=copy`, a step computes only the positions that have not halted. The benchmark
-sets halting biases that give different mean ponder times p. It compares the time with that of the
-full depth: the same weights with `act_halted_state=transform`, which computes every position in
-each of the N steps.
+sets halting biases that give different mean ponder times p. It compares the time with the time of
+the full depth. The model of the full depth has the same weights, but uses
+`act_halted_state=transform`, so it computes every position in each of the N steps.
 
-"share" is the time divided by that of the full depth. "p/N" is the share for the case that the time
-is proportional to the number of computed positions. The aim is that share : p/N is at most 1.25.
-The printed operations are those of the matrix products and are counted from the ponder times. Only
-the encoder is measured, in float32. As in `ut-decoder`, every core computes a part of each batch.
+"share" is the time divided by the time of the full depth. If the time were proportional to the
+number of computed positions, the share would be p/N. The aim is that share : p/N is at most 1.25.
+The printed number of operations contains only matrix products. It is computed from the ponder
+times. Only the encoder is measured, in float32. As in `ut-decoder`, every core computes a part of
+each batch.
 """
 
 import argparse
@@ -132,9 +133,9 @@ def _gflop(args, ponder):
     """Return the GFLOP of the matrix products for the ponder times [B, S].
 
     In a step, each position that has not halted needs four projections and the transition.
-    Attention computes equally many queries for every example, as many as the example with the most
-    such positions has. The keys and values of a halted position are projected once more if other
-    positions of its example continue.
+    Attention computes the same number of queries for every example. This number is the maximum,
+    over the examples, of the number of such positions. The keys and values of a halted position are
+    projected once more if other positions of its example continue.
     """
     size = args.hidden_size
     running = ponder[..., np.newaxis] > np.arange(args.steps)  # [B, S, N]

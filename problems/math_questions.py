@@ -1,4 +1,4 @@
-"""Questions about numbers and programs, from files, with T2T's names.
+"""Questions about numbers and programs, from files. The problems' names are T2T's.
 
     problem                        inputs                                targets
     algorithmic_math_two_variables "y=691,x=-999,y*x"                    "-690309"

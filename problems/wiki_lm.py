@@ -1,4 +1,4 @@
-"""Wikipedia articles in four languages, with T2T's names.
+"""Wikipedia articles in four languages. The problems' names are T2T's.
 
 An example consists of several lines with about 512 subwords in total:
 

@@ -82,4 +82,5 @@ def test_notes_name_empty_and_long_lines():
     assert long.startswith("line 3: ") and " 10 tokens" in long
     assert "max_input_size=5 " in line_encoding.notes(rows, 30, 5)[1]
     assert line_encoding.notes([[2, 1]], 10, -1) == line_encoding.notes([[2, 3]], 9, 3) == []
-    assert line_encoding.notes([[2, 3, 4]], 9, 3)  # a prompt; EOS counts
+    # For a prompt, which has no EOS, the limit includes the missing EOS.
+    assert line_encoding.notes([[2, 3, 4]], 9, 3)

@@ -15,7 +15,8 @@ from ut_keras.hparam_schema.field import POSITIVE, RATE, field, training
 class NeuralGPUHParams(ignored_fields.NeuralGPUIgnoredFields, BasicHParams):
     """Hyperparameters of `neural_gpu` and `diagonal_neural_gpu`."""
 
-    dropout: float = training(0.2, RATE)  # of the state, or of the candidates of a diagonal unit
+    # Applied to the state of `neural_gpu`, or to the candidates in a unit of `diagonal_neural_gpu`.
+    dropout: float = training(0.2, RATE)
     kernel_height: int = field(3, POSITIVE, architecture=True)  # positions that a convolution reads
     kernel_width: int = field(1, POSITIVE, architecture=True)  # the sequence has width 1
     # Added: keeps the state at 0 at padding. In T2T's models, padding changes the output.

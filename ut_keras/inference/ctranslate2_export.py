@@ -89,7 +89,7 @@ def export_ctranslate2(
     finite.check_model(model)
     record = feature_record.FeatureRecord(model.specs, dict(encoders), model.target_space_id)
     with whole_file.writing_folder(directory) as folder:
-        # First with 32-bit weights, for which the tolerance is the strictest.
+        # 32-bit weights are checked first, because their tolerance is the strictest.
         for bits in dict.fromkeys(("", quantize)):
             spec = _spec(transformer_spec, model)
             spec.validate()
@@ -158,8 +158,8 @@ def _set_attention(attention, weights, path, together):
     """Set the weights of an attention layer.
 
     Args:
-        together: list of int. The number of matrices in each product. In [3], CTranslate2 computes
-            q, k and v as one product. In [1, 2], it computes q alone, and k with v.
+        together: list of int. The number of matrices in each product. [3] means that CTranslate2
+            computes q, k and v as one product. [1, 2] means that it computes q alone, and k with v.
     """
     _set_norm(attention.layer_norm, weights, path)
     inner = f"{path}/multihead_attention"

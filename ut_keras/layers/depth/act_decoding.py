@@ -68,7 +68,7 @@ def extend_lazily(
     window: cache_lib.Window,
     context: act_step.StepContext,
 ) -> tuple[tf.Tensor, LazyDepthCache]:
-    """Compute new columns, and those deeper steps of older columns that they attend to.
+    """Compute new columns, and the deeper steps of older columns that the new ones attend to.
 
     Step n computes every column that has been computed for exactly n steps. These are the columns
     of the window, and the older columns that were never computed at step n. With
