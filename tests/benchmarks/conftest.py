@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.bin import decoder_problems, small_run  # noqa: F401  registers
+from tests.bin import decoder_problems, small_run  # noqa: F401  registers the problems
 from ut_keras import problems
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))

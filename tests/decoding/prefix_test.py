@@ -10,7 +10,7 @@ BATCH, LENGTH = 2, 30
 
 
 class _Model:
-    """Its cache identifies each column by 100 · position + beam."""
+    """A model whose cache identifies each column by 100 · position + beam."""
 
     def __init__(self, cache_order_matters):
         self.cache_order_matters = cache_order_matters

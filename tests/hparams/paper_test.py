@@ -9,7 +9,8 @@ from ut_keras import hparams, models
 from ut_keras.data.features import FeatureSpec
 
 TASKS = ("babi", "algorithmic", "lte", "scan", "multi30k")
-# Fields of the model, not of its training. The defaults of the last two differ.
+# Fields of the model, not of its training. The defaults of "pos" and "daisy_chain_variables" differ
+# between the Transformer and the Universal Transformer.
 OF_THE_MODEL = {"hidden_size", "filter_size", "pos", "daisy_chain_variables"}
 
 
@@ -40,7 +41,8 @@ def test_padding_sentences_do_not_change_babi_predictions(kind):
     wider = model({"inputs": np.pad(stories, [(0, 0), (0, 9), (0, 0)])})
     np.testing.assert_allclose(wider, together, atol=1e-5)
     np.testing.assert_allclose(model({"inputs": stories[1:, :4]}), together[1:], atol=1e-5)
-    # The position of the question has an effect, so T2T's layout gives other outputs.
+    # T2T puts empty sentences between the story and the question. This changes the position of the
+    # question, and so the outputs.
     between = np.insert(stories[1:, :4], 3, 0, axis=1)
     assert np.abs(model({"inputs": between}) - together[1:]).max() > 1e-3
 

@@ -66,7 +66,7 @@ def test_private_interfaces_are_in_one_module():
 
 
 def test_import_system_is_changed_for_t2t_packages_only():
-    """`short_names` alone adds entries to `sys.modules`, for `problems` and its like."""
+    """Outside of ut_keras/t2t, only `short_names` adds entries to `sys.modules`."""
     found = []
     for path, tree in _product_files():
         for node in ast.walk(tree):

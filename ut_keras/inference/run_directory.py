@@ -102,12 +102,12 @@ def read(
     if features is None:
         raise DataError(
             f"{run_dir} must contain features.json with all encoders. Otherwise, give the "
-            'problem and its data_dir: problem=problems.get("…"). Received: a folder without.'
+            'problem and its data_dir: problem=problems.get("…"). Received: a folder without them.'
         )
     record = run_json.read(run_dir)
     hp = read_hparams(run_dir, record)[0]
     if hp is None:
-        raise DataError(f"{run_dir} must contain hparams.json. Received: a folder without.")
+        raise DataError(f"{run_dir} must contain hparams.json. Received: no such file.")
     if not record.get("model"):
         raise DataError(
             f'{os.path.join(run_dir, run_json.FILENAME)} must name the model: {{"model": '
@@ -200,7 +200,9 @@ def problem_features(problem: Any, data_dir: str | None, folders: Sequence[str])
 
 
 def read_hparams(run_dir: str, record: dict[str, Any]) -> tuple[Any, Any]:
-    """Return (hparams in hparams.json, hparams of the checkpoints), or None without the file.
+    """Return (hparams in hparams.json, hparams of the checkpoints).
+
+    Without hparams.json, both are None.
 
     Raises:
         HParamError: if hparams.json contradicts the hparams that the run was trained with.
