@@ -114,7 +114,7 @@ def test_nlplike_symbols_follow_zipfs_law():
     for example in samples(small("algorithmic_reverse_nlplike8k", train_size=2000)):
         counts.update(example["inputs"][:-1])
     frequencies = [counts[2 + rank] / counts.total() for rank in range(4)]
-    # 1 / zeta(1.3) is about 0.27 when cut at 8,000 symbols.
+    # The share of rank r is r^-1.3 / (sum of i^-1.3 over i = 1 .. 8,000), about 0.27 for rank 1.
     assert frequencies[0] == pytest.approx(0.273, abs=0.02)
     assert frequencies[1] / frequencies[0] == pytest.approx(2**-1.3, abs=0.05)
     assert frequencies[3] / frequencies[0] == pytest.approx(4**-1.3, abs=0.05)

@@ -109,7 +109,8 @@ def _run(body, name="SIGINT", times=1, **environment):
             out, err = process.communicate(timeout=30)
         finally:
             process.kill()
-    # A loaded machine may take longer than the time after which a signal is acknowledged.
+    # On a loaded machine, the command may end so late that it prints an acknowledgement first. The
+    # tests ignore this line.
     return process.returncode, out, re.sub(r"\w+(-C)?: stopping…\n", "", err)
 
 
@@ -130,7 +131,7 @@ def test_second_signal_exits_immediately():
 
 
 def test_signal_during_thread_shutdown_exits_immediately():
-    """Without `is_last`, Python printed a stack trace and continued to wait."""
+    """`is_last` prevents that Python prints a stack trace and continues to wait for the thread."""
     line = _LINES["SIGINT"][1]
     assert _run(_LEAVES_A_THREAD, times=2) == (-signal.SIGINT, "", line)
 
@@ -144,7 +145,7 @@ def test_signal_during_thread_shutdown_exits_immediately():
     ],
 )
 def test_signal_is_acknowledged_inside_c_code(context, acknowledgement):
-    """Python's handlers run after the call, which was up to a minute without a sign."""
+    """A line is printed while Python's own handlers still wait for the end of the C call."""
     program = _PROGRAM.format(body=_IS_IN_C_CODE.format(context=context))
     with subprocess.Popen(
         [sys.executable, "-c", program],

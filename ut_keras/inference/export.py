@@ -2,14 +2,16 @@
 
     export.export_saved_model(model, encoders, "served/1", beam_size=4)
 
-The model has the signatures of this list that fit its kind:
+These are all signatures. A model has those that fit its kind:
 
     serving_default  inputs string [B]               -> outputs string [B, beams], scores [B, beams]
     classify         inputs string [B]               -> classes string [B, C], scores [B, C]
     score            inputs, targets string [B]      -> scores [B]
     encode           inputs string [B]               -> ids int32 [B, S], states [B, S, D]
-    ids              inputs int32 [B, S]             -> outputs int32 [B, beams, T], scores; with
-        return_steps adds source_steps float32 [B, S] and target_steps [B, beams, T] if it ponders
+    ids              inputs int32 [B, S]             -> outputs int32 [B, beams, T], scores
+
+If the model ponders and `return_steps` is True, `ids` also returns source_steps float32 [B, S] and
+target_steps [B, beams, T].
 
 A program that loads the SavedModel must `import tensorflow_text`; a server must be linked with the
 operations of TensorFlow Text. docs/serving.md has examples.

@@ -36,7 +36,13 @@ class _NameTable(types.SimpleNamespace):
 
 
 def _name_table(title: str, words: str, **others: str) -> Any:
-    """Return the table `title` in which NAME is "name", except for the names in `others`."""
+    """Return the `_NameTable` of the class `title`.
+
+    Args:
+        title: str. The name of T2T's class.
+        words: str, separated by spaces. A word "name" becomes an attribute NAME with value "name".
+        **others: attributes whose values differ from their names.
+    """
     values = {word.upper(): word for word in words.split()} | others
     return _NameTable(_title=f"{title} of T2T 1.15", **values)
 

@@ -221,7 +221,7 @@ def _choose(levels, counts, min_count):
         chosen[i] = counts[i] >= min_count
         if i:
             taken = taken + counts[i] * chosen[i]
-            # Exact, as in `_count`.
+            # The float64 sums of `bincount` are exact, as in `_count`.
             above = levels[i - 1].num_nodes
             taken = np.bincount(levels[i].parents, taken, above).astype(np.int64)
     return chosen

@@ -40,8 +40,8 @@ class StateLayer(Layer):
 
     Raises:
         ValueError: if `state` or `memory` does not have rank 3 or the width of the sublayers, or if
-            `attention_mask` does not have rank 4. In training also if the loss uses the states of
-            several steps, because a call returns only the last state.
+            `attention_mask` does not have rank 4. In training, a call also raises this error if the
+            loss uses the states of several steps, because a call returns only the last state.
     """
 
     supports_masking = True
