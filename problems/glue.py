@@ -14,7 +14,7 @@ In a record with two texts, `inputs` are the ids of the first text, the first id
 the second text and EOS. `targets` is the number of the class, from 0.
 
 - As in T2T, pairs of paraphrases and of questions are used in both orders.
-- The dev split is that of GLUE. For `multi_nli`, it is the matched one.
+- The dev split is GLUE's dev split. For `multi_nli`, it is GLUE's matched dev split.
 - GLUE does not publish the labels of its test splits, so only `msr_paraphrase_corpus` has a test
   split.
 - `stanford_nli` skips pairs on which the annotators did not agree.

@@ -304,7 +304,7 @@ class Problem:
     def generate_encoded_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
     ) -> Iterable[Any]:
-        """Yield the records of a split. A class that overrides this encodes in one process."""
+        """Yield the records of a split. If a class overrides this method, one process encodes."""
         samples = self.generate_samples(split, data_dir, tmp_dir, seed)
         return self.encode_samples(samples, data_dir)
 

@@ -108,8 +108,8 @@ class Side(str):
     A language model is a decoder without an encoder.
 
     Attributes:
-        answers: bool. Whether only the loss uses the output of this side, so that each of its steps
-            can have a loss. True for decoders, and for encoders that no decoder attends to.
+        answers: bool. Whether this side computes the predictions of the model. Then each of its
+            steps can have a loss. True for decoders, and for encoders that no decoder attends to.
         pooling: str. How `ClassLabelHead` computes the class of an example from the output. None if
             every position has its own output.
     """

@@ -71,7 +71,8 @@ class Cell:
         decode: str. The value of `--decode_hparams`, used if a metric requires decoding.
         eval_steps: int. Number of batches in each validation; 0 means the complete split.
         flags: tuple of str. Additional flags for training.
-        hparams: str. Changed values. They are used only for settings that are tried.
+        hparams: str. Values that replace those of the hparams set. Only runs with `--tried` (see
+            run.py) use it.
     """
 
     name: str

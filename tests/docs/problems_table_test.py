@@ -33,7 +33,7 @@ def test_table_is_up_to_date():
 
 
 def _names(cell):
-    """Yield the names that a first cell stands for. In them, a…b means all numbers between."""
+    """Yield the names of problems for the first cell of a row. In a cell, a…b is a range."""
     for name in re.findall(r"`([^`]+)`", cell):
         match = re.match(r"(.*)\{(.*)\}(.*)", name)
         if not match:

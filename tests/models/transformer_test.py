@@ -38,7 +38,8 @@ def test_graph_accepts_any_batch_and_length(kind):
     assert examples.logits(kind).shape == examples.logits_shape(kind)
 
 
-# Tests of layers compile all layers with XLA, and fit_test.py an encoder.
+# By default, only one kind is compiled here, because the tests of layers compile all layers with
+# XLA, and fit_test.py compiles an encoder.
 @pytest.mark.parametrize(
     "kind",
     ["adaptive", *(pytest.param(k, marks=pytest.mark.slow) for k in ("transformer", "encoder"))],
@@ -126,7 +127,7 @@ def test_example_of_padding_is_finite(kind):
 
 @pytest.mark.parametrize("kind", ALL)
 def test_examples_are_independent(kind):
-    """Compare one example alone, and the others in another order."""
+    """Logits of an example do not depend on the other examples in the batch or on their order."""
     model, features = examples.shared(kind), examples.features(kind)
     for rows in ([1], [2, 0]):
         got = model({name: ids[rows] for name, ids in features.items()}, training=False)
@@ -143,7 +144,8 @@ def test_sequences_of_length_one(kind):
     assert logits.shape == ((B, C) if model.class_labels else (B, 1, V))
 
 
-# Encoders of tokens have the length of the source; the mean over no positions is not a number.
+# An encoder that predicts tokens is not tested. It has no outputs for an empty source, and the mean
+# over no positions is not a number.
 _ENCODERS = ("tagger", *examples.NEURAL_GPUS)
 _EMPTY = {
     **{kind: (kind, "") for kind in ALL if "stories" not in kind and kind not in _ENCODERS},
@@ -162,7 +164,7 @@ _QUICK = ("transformer", "language_model", "adaptive", "copy", "lstm", "relative
     "name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in _QUICK)) for n in _EMPTY]
 )
 def test_sequences_without_positions(name):
-    """Both eagerly, and in a graph of unknown lengths."""
+    """Sequences without positions work eagerly and in a graph of unknown lengths."""
     kind, overrides = _EMPTY[name]
     model = examples.make(kind, overrides) if overrides else examples.shared(kind)
     features = examples.features(kind)

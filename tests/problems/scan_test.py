@@ -30,8 +30,8 @@ SIZES = {
     "scan_template_opposite_right": (15_225, 4_476),
     "scan_template_right": (15_225, 4_476),
 }
-# Numbers of characters in the authors' files of lines "IN: … OUT: …". Only the order of the lines
-# differs.
+# Numbers of characters in the authors' files, which have lines "IN: … OUT: …". The data of ut_keras
+# differ from these files only in the order of the lines.
 CHARACTERS = {
     ("scan_template_right", "train"): 3_173_282,
     ("scan_template_right", "test"): 729_823,

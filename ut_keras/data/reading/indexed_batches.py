@@ -127,8 +127,8 @@ class IndexedBatches:
             )
         raise AttributeError(name)
 
-    # The reading functions do not use AutoGraph, which would need a fifth of the time that it takes
-    # to make a dataset.
+    # The reading functions do not use AutoGraph. It would take a fifth of the time for creating a
+    # dataset.
     @tf.autograph.experimental.do_not_convert
     def one_pass(self) -> tf.data.Dataset:
         """Return a dataset of one epoch. Each iteration over the dataset gives the next epoch.
@@ -181,7 +181,7 @@ class IndexedBatches:
         )
 
     def _plan(self, batch):
-        """Return (numbers of the examples, bucket) of a batch, counted over all epochs."""
+        """Return (numbers of the examples, bucket) of batch `batch`, counted from epoch 0."""
         number, batch = divmod(int(batch), self.num_batches)
         with self._planning:  # without the lock, several threads would shuffle the same epoch
             epoch = self._epoch(number)

@@ -19,7 +19,7 @@ def counted_small():
 
 @registry.register_problem
 class CountedLines(text_problems.Text2TextProblem):
-    """The next line."""
+    """The task to predict the next line."""
 
     @property
     def approx_vocab_size(self):
