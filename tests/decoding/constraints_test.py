@@ -51,7 +51,7 @@ def test_forced_prefix_of_each_example():
 
 
 def test_forced_prefix_overrides_other_constraints():
-    """A forced token may be forbidden or penalized elsewhere; other positions are unchanged."""
+    """Other constraints have no effect on a forced token. Positions without one do not change."""
     others = [
         partial(constraints.min_length, length=3),
         partial(constraints.eos_penalty, penalty=1.0),

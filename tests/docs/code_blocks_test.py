@@ -87,7 +87,8 @@ def test_excerpts_exist(page, monkeypatch):
 # Python.
 
 
-# The default suite runs most examples of the README in `docs/index.md` and in `pretrained`.
+# These pages run only in the complete suite. The other pages, such as docs/index.md and the READMEs
+# in `pretrained`, contain most examples of README.md.
 _SLOW = (
     *("README.md", "docs/keras_layers.md", "docs/on_device.md", "docs/quickstart.md"),
     *("docs/serving.md", "docs/visualize.md", "pretrained/multi30k_ende_adaptive/README.md"),
@@ -205,7 +206,7 @@ def _check_readme(names, folder):
 
 
 def _check_text_of_model(names):
-    """The saved model with its problem writes the texts that the trained one writes."""
+    """The loaded model translates a text in the same way as the trained model."""
     written = names["run"].translate("3 1 4")
     problem = problems.get("algorithmic_reverse_decimal40_held_out")
     loaded = ut_keras.load("runs/model.keras", problem=problem, data_dir="runs/data")
@@ -312,7 +313,7 @@ _PATHS = (*_PATHS, "decode_to_file", "translation", "reference")
 
 
 def _paths_of_reader(page):
-    """Yield the files and folders that a page makes, such as runs of --data_dir=runs/data."""
+    """Yield the files and folders that a page creates, such as "runs" for --data_dir=runs/data."""
     words = [word for command in _commands(page) for word in command]
     words += re.findall(r"--\w+=[\w./]+", "".join(_blocks(page, "text")) + _read(page))
     for name, value in (word[2:].split("=", 1) for word in words if re.match(r"--\w+=", word)):
@@ -324,7 +325,7 @@ def _paths_of_reader(page):
 
 @pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
 def test_files_of_reader_are_ignored_by_git(page):
-    """A clone in which a reader has followed the page is clean, and so is `make lint`."""
+    """git and `make lint` ignore the files that a reader of the page creates in a clone."""
     with open(os.path.join(ROOT, ".gitignore"), encoding="utf-8") as file:
         ignored = {line.strip().strip("/") for line in file}
     found = set(_paths_of_reader(page))

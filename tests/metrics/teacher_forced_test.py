@@ -47,8 +47,8 @@ def test_neg_log_perplexity():
 
 
 def test_edit_distance():
-    # Sequence 0 has one id too many, in sequence 1 one is replaced, in sequence 2 four are
-    # inserted.
+    # The prediction of sequence 0 has one additional id. The prediction of sequence 1 has one wrong
+    # id. The prediction of sequence 2, which is padding, has four additional ids.
     assert _pair("edit_distance", _logits(), _TARGETS) == [6, 7]
     # A shift by one position is one deletion and one insertion, not an error at every position.
     shifted = np.array([[2, 3, 4, 5]])

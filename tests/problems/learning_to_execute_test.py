@@ -215,7 +215,8 @@ def test_chain_programs(name, signs):
         literals = re.findall(r"(?<!\[)\b\d+", re.sub("[a-z]+", " ", text))
         assert {len(literal) for literal in literals} == {length}
         assert text.count("(") == nesting - 1
-        # Sonnet's buffers have 57 characters for inputs and 10 for outputs.
+        # In Sonnet 1, on which these tasks are based, inputs have at most 57 characters and outputs
+        # have at most 10.
         assert len(text) <= 57
         assert len(str(answer)) <= 6
         seen.update({"+=": "for", "if": "if"}.get(sign, sign) for sign in _signs(text))

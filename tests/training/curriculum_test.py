@@ -46,9 +46,9 @@ def test_curriculum_lengthens_at_the_threshold(tmp_path):
     made = _make(_epoch(tmp_path))
     assert made.length == 3
     assert made.add(_result(2, 2)) is None
-    assert made.add(_result(0, 1)) is None  # 2 of 3 are below 3 of 4
+    assert made.add(_result(0, 1)) is None  # the accuracy is 2/3, below the threshold of 3/4
     assert made.length == 3
-    assert made.add(_result(2, 3)) is None  # measured anew
+    assert made.add(_result(2, 3)) is None  # a new measurement of the accuracy begins
     assert "75.0%" in made.add(_result(1, 1))
     assert made.length == 5
     for _ in range(2):

@@ -78,7 +78,7 @@ def preprocess_example_common(example: dict[str, Any], mode: str, hparams: Any) 
 
 
 class RequiredAttribute:
-    """An attribute that a subclass must define. Reading it otherwise raises DataError."""
+    """An attribute that a subclass must define. If it does not, reading it raises DataError."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name

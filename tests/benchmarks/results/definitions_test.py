@@ -1,4 +1,4 @@
-"""The tables of docs/results.md: their commands can be run, bAbI's numbers are the paper's."""
+"""The tables of docs/results.md have valid commands, and the paper's numbers for bAbI."""
 
 import dataclasses
 import statistics
@@ -15,7 +15,7 @@ from ut_keras.errors import DataError
 
 @pytest.mark.parametrize("name", definitions.names())
 def test_every_cell_can_be_run(name, tmp_path):
-    """The trainer takes the commands, the validation split and the test split are two."""
+    """The trainer accepts all commands. Validation and test use different splits."""
     table = definitions.load(name)
     assert len({cell.name for cell in table.cells}) == len(table.cells)
     folders = [f"--data_dir={tmp_path}", f"--output_dir={tmp_path / 'run'}"]
@@ -24,7 +24,8 @@ def test_every_cell_can_be_run(name, tmp_path):
         splits = []
         for arguments in (cell.training(seed=1), cell.testing()):
             if arguments == cell.testing():
-                arguments = [*arguments, f"--hparams_set={cell.hparams_set}"]  # the run's own
+                # A real test reads the hparams set from the folder of the run.
+                arguments = [*arguments, f"--hparams_set={cell.hparams_set}"]
             args = command_line.parse(flags.TRAINER, [*arguments, *folders], "trainer.py", "")
             splits.append(trainer_setup.check(args).eval_split)
         assert splits == ["dev", "test"]
