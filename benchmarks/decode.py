@@ -8,9 +8,10 @@
 
 All models have hidden size 256, filter size 1024, 4 heads, 6 steps (or layers), a vocabulary of
 8000 and random weights. They decode 8 sentences of 32 tokens. Every model writes 32 + 32 positions,
-the maximum of T2T's search. To prevent EOS before this maximum, EOS gets a low score: its vector in
-the tied embedding is zero (in Marian, its bias is minus infinity). The best of the 8000 other
-tokens scores about 3. The benchmark stops with an error if a model writes fewer positions.
+the maximum of T2T's search. To prevent EOS before this maximum, EOS gets a low score. Its vector in
+the tied embedding is zero, so its logit is 0, while the largest logit of the other tokens is about
+3. (In Marian, the bias of EOS is minus infinity.) The benchmark stops with an error if a model
+writes fewer positions.
 
 Every model uses 2 cores, with the thread settings that are fastest for this model. ut_keras and
 T2T's cached Transformer run two operations at a time, with one thread per operation. The others use
@@ -287,8 +288,8 @@ def print_memory(batch=64, length=256):
 def expected_memory(batch, length, beams):
     """Return the expected bytes of the cached keys and values: (prefix, source).
 
-    The cache has keys and values of the prefix for every step and beam. It has those of the source
-    for every beam, but only once for all steps.
+    The cache has keys and values of the prefix for every step and beam. It has keys and values of
+    the source for every beam, but only once for all steps.
     """
     one = 2 * batch * SHAPE["hidden"] * 4
     return SHAPE["steps"] * beams * length * one, beams * SHAPE["source"] * one

@@ -47,12 +47,12 @@ class ListOps(generated_classes.GeneratedClasses):
 
 
 def _fewest_words(depth):
-    """Return the smallest number of words of a list of a depth (1 for a list of digits)."""
+    """Return the smallest number of words of a list. A list of digits has depth 1."""
     return 3 * depth + 1
 
 
 def _list(rng, depth, spare):
-    """Sample (words, value) of a list of a depth, with up to `spare` additional words."""
+    """Sample (words, value) of a list. It has at most `spare` words more than `_fewest_words`."""
     operation = list(_OPERATIONS)[rng.integers(len(_OPERATIONS))]
     more = min(int(rng.integers(_MOST_VALUES - 1)), spare)
     spare -= more

@@ -20,7 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DOCS = os.path.join(ROOT, "docs")
 sys.path.insert(0, ROOT)
 
-from ut_keras import hparams, problems  # noqa: E402, F401  packages may use their names
+from ut_keras import hparams, problems  # noqa: E402, F401  registers what packages may derive from
 from ut_keras.files import whole_file  # noqa: E402
 from ut_keras.t2t import imports, modules  # noqa: E402
 from ut_keras.t2t.missing import Absent  # noqa: E402
@@ -34,8 +34,9 @@ This page lists all {total} public names of `{folders}` in
 tensor2tensor 1.15.7, and what a [package](t2t_package.md) gets when it imports them.
 
 - {works} names work.
-- {unsupported} names can be imported, named and derived from. Using them raises an error, with the
-  text before them on this page. Names that are not listed raise an error too.
+- {unsupported} names can be imported and used as base classes, but any other use raises an error.
+  On this page, the text of the error is before the names. Names that are not listed raise an error
+  too.
 
 A package can also reach a module through another module of T2T that imports it. The lines
 "imports" list these modules.

@@ -54,7 +54,8 @@ VARIANTS |= {
     ),
     "coupled": (
         *BASIC,
-        # Only the largest of 2 keys stays: rounding would decide between nearly equal ones.
+        # With hard_attention_k=2, only one key would remain. Rounding would then decide between two
+        # keys with nearly equal weights.
         STEPS + ",pos=coupled,add_position_timing_signal=False,recurrence_type=skip"
         ",hard_attention_k=3",
     ),
@@ -130,8 +131,8 @@ def _model(name, set_name, overrides, seed=0, language_model=False):
         if "seed_generator" in variable.path:
             continue
         random = np.random.RandomState([seed, number])
-        # An SRU before the first norm amplifies rounding: with the last bit of weights of 0.15,
-        # logits change by 0.004.
+        # An SRU before the first norm amplifies rounding errors. With weights of the scale 0.15, a
+        # change of the last bit of the weights changes logits by 0.004.
         scale = 0.03 if getattr(hp, "add_sru", False) else 0.15
         if "pondering" in variable.path and variable.ndim == 2:
             scale = 2.0  # positions halt after different numbers of steps
@@ -167,7 +168,7 @@ def test_cached_beams_match_full_forward(variant):
     _check_symbol_by_symbol(variant, beams=3)
 
 
-@pytest.mark.slow  # layers do not know how many rows are beams
+@pytest.mark.slow  # the test of three beams covers the same code of the layers
 @pytest.mark.parametrize("variant", ["gru", "act_copy"])
 def test_cached_single_beam_matches_full_forward(variant):
     _check_symbol_by_symbol(variant, beams=1)
@@ -311,7 +312,7 @@ def test_rows_narrow_to_the_smallest_grid():
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", ["act", "act_sepconv", "act_copy", "act_copy_two_inner_layers"])
 def test_cache_with_any_halting_pattern(variant):
-    """In several models, some tokens take more steps than all earlier ones."""
+    """The cache works for many halting patterns. Some tokens take more steps than earlier ones."""
     patterns = set()
     for seed in range(3):
         model = _model(*VARIANTS[variant], seed=400 + seed)

@@ -70,7 +70,8 @@ def test_generate_maximum_length_does_not_depend_on_the_batch(loaded):
     for text, beam in zip(TEXTS, together, strict=True):
         [alone] = written([text])
         assert alone == (beam[0], pytest.approx(beam[1], rel=1e-4))
-    assert written(TEXTS, per_example_length=False) != together  # as in T2T
+    # As in T2T, the outputs then depend on the other texts of the batch.
+    assert written(TEXTS, per_example_length=False) != together
     with pytest.warns(DeprecationWarning, match="own_room.*per_example_length") as caught:
         old = written(TEXTS, own_room=False)
     assert old == written(TEXTS, per_example_length=False)
@@ -202,7 +203,7 @@ def test_one_text_gives_one_result(loaded):
 
 @pytest.mark.parametrize("name", ["classes", "encoder_classes", "adaptive"])
 def test_texts_are_encoded_once(name, monkeypatch):
-    """Python encodes them, not the graph."""
+    """The texts are encoded in Python. The graph does not encode them again."""
     model, encoders = export_models.build(name)
     run = saved_run.SavedRun(model, encoders)
     texts = ["where is Mary ?", "", "so_ cool \\ 1 2 3"]

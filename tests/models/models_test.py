@@ -1,4 +1,4 @@
-"""The models by name."""
+"""`models.get` creates a model by its name."""
 
 import subprocess
 import sys

@@ -35,7 +35,7 @@ def test_yelp_stars_are_classes(kind, most, tmp_path):
         (f'They say ""{i}"", \\nor more.', str(i)) for i in range(1, most + 1)
     ]
     (path,) = tfrecords.find(tmp_path / "data", problem.filename, "dev")
-    # T2T's ids.
+    # The class ids are the same as in T2T.
     assert {record["targets"][0] for record in tfrecords.read(path)} == set(range(1, most + 1))
 
 

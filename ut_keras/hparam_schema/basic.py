@@ -142,9 +142,10 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
     # Added: a curriculum of lengths in ut-trainer. Training starts with examples up to this length,
     # and uses longer ones when it predicts enough sequences of the newest lengths. 0: none.
     curriculum_start_length: int = training(0, NON_NEGATIVE)
-    curriculum_length_step: int = training(1, POSITIVE)  # the increase
-    curriculum_accuracy: float = training(0.95, "(0, 1]")  # the fraction that suffices
-    curriculum_updates: int = training(100, POSITIVE)  # updates over which it is measured
+    curriculum_length_step: int = training(1, POSITIVE)  # how much the length increases
+    # The length increases if this fraction of the sequences is correct.
+    curriculum_accuracy: float = training(0.95, "(0, 1]")
+    curriculum_updates: int = training(100, POSITIVE)  # updates over which accuracy is measured
 
     # --- Size -----------------------------------------------------------------------------------
     hidden_size: int = field(512, POSITIVE, architecture=True)
