@@ -77,14 +77,16 @@ def test_exported_cell_becomes_a_run(in_jax, monkeypatch, tmp_path):
     assert (plan["last"], update["size"]) == (4, 8)
     module = (folder / "update-0.mlir").read_text()
     assert "stablehlo.while" in module and "mhlo.copy" not in module
-    assert not re.search(r'dense<"0x[^>]*> : tensor<[0-9x]*i1>', module)  # the causal mask
+    # The causal mask is computed: the module does not hold its values.
+    assert not re.search(r'dense<"0x[^>]*> : tensor<[0-9x]*i1>', module)
     values, step, _ = in_jax._state(folder)
     assert (step, sorted(update["order"])) == (0, list(range(len(values))))
 
     back = ["read", *argv, f"--runs_dir={tmp_path}/runs", "--where=a GPU"]
     with pytest.raises(SystemExit, match="4 updates. Received: 0"):
         in_jax.main(back)
-    values = [value + 4 if value.shape == () else value for value in values]  # the updates
+    # The scalar variables count the updates.
+    values = [value + 4 if value.shape == () else value for value in values]
     in_jax._save(folder, values, step=4, seconds=2.5)
     with pytest.raises(SystemExit, match="'seed': 2, .*Received: {'seed': 1}"):
         in_jax.main([*back, "--seed=2"])

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from tests.bin import decoder_problems  # noqa: F401 (they register)
+from tests.bin import decoder_problems  # noqa: F401  registers problems
 from tests.bin.decoder_run import ENCODER, PROBLEM, Run, lines_of, search
 from ut_keras.bin import datagen, decoder
 
@@ -55,7 +55,7 @@ def test_split_of_packed_examples_is_unpacked(tmp_path):
     inputs, targets = (lines_of(tmp_path / f"{base}.{kind}") for kind in ("inputs", "targets"))
     assert sorted(inputs) == [" ".join(str(number)) for number in range(10, 30)]
     assert targets == [line[::-1] for line in inputs]
-    # The unpacked problem has the same model.
+    # The model of the packed problem also decodes lines of the unpacked problem.
     (tmp_path / "source").write_text("1 2\n")
     run.decode(
         "--problem=decoder_test_digits",

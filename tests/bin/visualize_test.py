@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from tests.bin import decoder_problems, small_run  # noqa: F401  registers
+from tests.bin import decoder_problems, small_run  # noqa: F401  registers problems
 from ut_keras import models, problems
 from ut_keras.bin import visualize as command
 from ut_keras.data.features import FeatureSpec

@@ -54,7 +54,8 @@ def test_diagonal_stack_returns_first_or_last_state(final_state):
             new = state
             for unit in layer.cells:
                 new, cost = reference.diagonal_conv_gru(new, unit.get_weights(), "length")
-            costs.append(cost)  # of the last unit, also of a step at padding
+            # The last unit's cost counts, also that of a step at padding.
+            costs.append(cost)
             state = new if step < length else state
             states.append(state)
         want = states[0 if final_state == "first" else -1]
@@ -86,7 +87,8 @@ def test_padding_has_no_effect_if_masked(make):
         for got, want in zip(result.auxiliary_loss_stats, alone.auxiliary_loss_stats, strict=True):
             np.testing.assert_allclose(got[row], want[0], atol=1e-6)
     unmasked = _forward(_built(make(**changed)))
-    assert np.abs(unmasked.output[1, :3] - result.output[1, :3]).max() > 1e-3  # as in T2T
+    # Without a mask, padding changes the outputs, as in T2T.
+    assert np.abs(unmasked.output[1, :3] - result.output[1, :3]).max() > 1e-3
 
 
 @pytest.mark.parametrize("make", [_plain, _diagonal])

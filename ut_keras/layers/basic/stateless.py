@@ -64,8 +64,9 @@ def check_repeatable(
             must not read variables. None: the function may use all tensors and variables.
 
     Raises:
-        UserError: if the function creates variables. In a graph also if the function samples random
-            numbers that do not depend on a Keras seed, or uses a tensor that is not allowed.
+        UserError: if the function creates variables. In a graph, the error is also raised if the
+            function samples random numbers that do not depend on a Keras seed, or uses a tensor
+            that is not allowed.
     """
     before = {id(variable) for variable in layer.variables}
     if tf.executing_eagerly():
