@@ -281,9 +281,9 @@ class BabiQaPermuted(BabiQaSentence):
     """Task 16, with copies of each training story in which names, animals and colors differ.
 
     The names, animals and colors of a story are permuted. Without the copies, a model memorizes the
-    9,000 original stories before it learns how to find an answer. (The steps are: the kind of
-    animal of a name, the last other animal of this kind, the color of that animal.) The paper does
-    not have this problem.
+    9,000 original stories before it learns how to find an answer. (An answer takes three steps:
+    find the kind of animal of a name, find the last other animal of this kind, and find the color
+    of that animal.) The paper does not have this problem.
     """
 
     copies = 20

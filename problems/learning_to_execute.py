@@ -109,8 +109,8 @@ def _operate(rng, op, text, value, length):
 class PythonProgram:
     """Samples a Python program with Zaremba & Sutskever's mix strategy.
 
-    Lines are joined by "#". For each literal, the program first samples a length in 1..max_length.
-    It then samples the literal in 1..10^length.
+    Lines are joined by "#". For each literal, this class first samples a length in 1..max_length,
+    and then the literal in 1..10^length.
     """
 
     def __init__(self, rng: random.Random, max_length: int) -> None:

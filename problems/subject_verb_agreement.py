@@ -19,9 +19,9 @@ A record of `sva_language_modeling`, which also reads the verb:
 
 Names, splits, vocabulary and ids are the same as in T2T. T2T's records can be read too, although
 they have no `attractors` and `wrong_verb`. The train split has 9 % of the rows and the dev split
-has 1 %. The test split has those of the remaining rows in which all nouns between subject and verb
-are attractors. The rows are shuffled by Python 3's generator. The vocabulary has the words of all
-splits. agreement_files.py reads the raw table from tmp_dir.
+has 1 %. Of the remaining rows, the test split has only rows in which all nouns between subject and
+verb are attractors. The rows are shuffled by Python 3's generator. The vocabulary has the words of
+all splits. agreement_files.py reads the raw table from tmp_dir.
 
 Metrics:
 
@@ -167,8 +167,8 @@ class _Words:
         found = self._find(word) or self._find(_tag_of_unknown_word(word))
         if found is None:
             raise DataError(
-                f"The vocabulary must have the word, or parts of speech such as NN as the one of "
-                f"Linzen's table has. Received: {word!r}."
+                f"The vocabulary must contain the word, or parts of speech such as NN, as the "
+                f"vocabulary of Linzen's table does. Received: {word!r}."
             )
         (index,) = self._encoder.encode(found)
         return index

@@ -101,8 +101,8 @@ def hparams_table():
         "- **Not supported**: any other value raises an error that names the field.",
         "- **Added**: T2T does not have the field or value.",
         "",
-        "Each section lists the hparams that the section before does not have, or has with another",
-        "default or other values. `scripts/t2t_tables.py` writes this page from the declarations.",
+        "A section lists an hparam only if the section before does not have it, or if its default",
+        "or its values change. `scripts/t2t_tables.py` writes this page from the declarations.",
     ]
     for title, fields in sections:
         lines += ["", f"## {title}", "", "| hparam | default | in ut_keras |", "|---|---|---|"]

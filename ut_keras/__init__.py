@@ -1,7 +1,7 @@
 """The Transformer and the (Adaptive) Universal Transformer for TensorFlow and Keras.
 
-Importing this package loads neither TensorFlow nor Keras. Its modules import them when they are
-used.
+Importing this package loads neither TensorFlow nor Keras. Modules of the package that need
+TensorFlow or Keras import it.
 
 If Keras was imported before, this package registers its model classes, so that
 `keras.models.load_model` finds them. If not, this package selects TensorFlow as the backend of
@@ -77,7 +77,10 @@ def load(
 
 
 def _find(path):
-    """Return (folder, file or address to load, whether Keras wrote it), without TensorFlow."""
+    """Return (what to load, whether Keras wrote it), without TensorFlow.
+
+    The first value is a folder, a file or an address.
+    """
     from ut_keras import pretrained
     from ut_keras.errors import DataError
     from ut_keras.inference import hub, run_directory

@@ -77,7 +77,8 @@ class FreeDecoder:
         with live_line.ProgressLine("free decoding, examples", total) as line:
             for features, targets, *_ in readable.batches(self._batches(dataset)):
                 inputs = features["inputs"].numpy()
-                # Each example has a number, so no two batches sample with the same seed.
+                # The seed of a batch contains the number of examples before the batch, so no two
+                # batches have the same seed.
                 search = options.of_batch(len(texts))
                 found = self._predictor.outputs(batch_plan.trim(inputs), search)
                 decoded = [beams.ids[0] for beams in found]

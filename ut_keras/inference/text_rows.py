@@ -70,7 +70,7 @@ def _rows(values):
     if isinstance(values, tf.data.Dataset):
         yield from _rows_of_dataset(values)
         return
-    # The items of a dict, in order; Python regards them as a `Set`.
+    # `dict.items()` is allowed, because it has an order, although Python regards it as a `Set`.
     if isinstance(values, ItemsView):
         yield from values
         return

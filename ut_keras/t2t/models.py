@@ -67,7 +67,10 @@ def update_hparams_for_tpu(hparams: hparam.HParams) -> hparam.HParams:
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    """Return the function of a hparams set, which returns an `HParams`, or of a range."""
+    """Return the function with the name of a hparams set or of a range.
+
+    The function of a set returns an `HParams`.
+    """
     if name in RANGES:
         return RANGES.get(name)
     if name not in hparams_lib.names():

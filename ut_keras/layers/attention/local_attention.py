@@ -151,7 +151,8 @@ class LocalAttention(attention.MultiHeadAttention):
         keys = tf.clip_by_value(positions, 0, shape[3] - 1)
         if mask.shape[2] == 1:
             return tf.gather(mask[:, :, 0], keys, axis=2)[:, :, :, tf.newaxis]
-        # A single gather avoids a transpose of booleans, which some CPUs would run in oneDNN.
+        # Two gathers would need a transpose of booleans, which runs in oneDNN on some CPUs. A
+        # single gather does not need it.
         blocks = tf.pad(mask, [[0, 0], [0, 0], [0, -shape[2] % self.block_length], [0, 0]])
         queries = self._window_positions(shape[2])[:, self.left : self.left + self.block_length]
         indices = queries[..., tf.newaxis] * shape[3] + keys[:, tf.newaxis]  # [n, b, w]
@@ -184,7 +185,7 @@ def _make(hp, side):
         left=hp.block_length,
         right=0 if masked else hp.block_length,
         causal=masked,
-        hard_attention_k=0,  # as in T2T
+        hard_attention_k=0,  # in T2T, these types have no hard attention either
     )
 
 

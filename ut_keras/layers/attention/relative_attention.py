@@ -92,8 +92,9 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
 
     The layer is meant for decoders, where a mask hides all keys after the query. T2T also allows
     this layer in encoders. In an encoder without `mask_future`, the logits of later keys contain
-    values that the shift in figure 1 of the paper leaves there. These values belong to the next
-    query, and to distances that depend on the padded length of the sequence.
+    wrong values, because the shift in figure 1 of the paper is valid only for keys up to the query.
+    The wrong values belong to the next query, and to distances that depend on the padded length of
+    the sequence.
 
     Args:
         max_relative_position: int m.
@@ -238,5 +239,5 @@ def _make_causal(hp, side):
         heads_share_relative_embedding=hp.heads_share_relative_embedding,
         add_relative_to_values=hp.add_relative_to_values,
         mask_future=hp.relative_mask_future,
-        hard_attention_k=0,  # as in T2T, which has hard attention only to the encoder
+        hard_attention_k=0,  # in T2T, this type has no hard attention either
     )
