@@ -15,7 +15,7 @@ from tests.inference import export_models
 from ut_keras import export
 
 NUMBER = int(os.environ.get("UT_KERAS_FUZZ_INPUTS", "200"))
-LONGEST = 24  # ids of a source; the search has as many steps
+LONGEST = 24  # the largest number of ids of a source
 MEBIBYTE = 2**20
 
 
@@ -31,7 +31,7 @@ def _long(rng):
 
 
 def _characters(*ranges):
-    """Return a function that makes texts of characters in these ranges and spaces."""
+    """Return a function that makes texts of spaces and of characters in the given ranges."""
 
     def make(rng):
         text = ""

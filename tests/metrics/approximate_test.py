@@ -31,7 +31,7 @@ def _value(name, predictions, targets):
 
 
 def _lcs(a, b):
-    """Compute the length from the definition."""
+    """Compute the length of the longest common subsequence from its definition."""
     if not a or not b:
         return 0
     if a[-1] == b[-1]:
@@ -53,8 +53,9 @@ def test_bleu_of_a_batch():
 
 
 def test_rouge_2_counts_each_pair_once():
-    # Sequence 0: 4 of 6 pairs on both sides. Sequence 1: targets 52 26 62 25 21, predictions 56 62
-    # 25 52 21 17, of which 62 25 52 21 are in both.
+    # In sequence 0, 4 of the 6 pairs of the targets are also among the 6 pairs of the predictions.
+    # In sequence 1, the targets have the pairs 52 26 62 25 21, and the predictions 56 62 25 52 21
+    # 17. Four of these are in both: 62 25 52 21.
     precision, recall = 4 / 6, 4 / 5
     expected = (4 / 6 + 2 * precision * recall / (precision + recall)) / 2
     value = _value("rouge_2_fscore", _PREDICTIONS, _TARGETS)
@@ -62,7 +63,8 @@ def test_rouge_2_counts_each_pair_once():
 
 
 def test_rouge_l():
-    # 6 of 7 in both sequences: 3 4 5 6 1 0 and 5 6 2 5 2 1.
+    # In both sequences, the longest common subsequence has 6 of the 7 ids: 3 4 5 6 1 0 and 5 6 2 5
+    # 2 1.
     assert _value("rouge_L_fscore", _PREDICTIONS, _TARGETS) == pytest.approx(6 / 7, rel=1e-6)
 
 

@@ -10,7 +10,8 @@ from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.problems import babi_files, raw_text
 
-# For every file in problems/ that reads raw files, one problem per way of reading them.
+# For every module in problems/ that reads raw files, this list has one problem for each way of
+# reading.
 NAMES = [
     "algorithmic_math_deepmind_all",
     "algorithmic_math_two_variables",
@@ -86,7 +87,7 @@ def test_generate_data_names_empty_file(name, raw, tmp_path):
 
 
 def test_generate_data_names_empty_babi_file(raw, tmp_path):
-    """Blank lines are not valid in bAbI. An empty file once raised an unclear error of `max`."""
+    """In bAbI, blank lines are not valid either."""
     with pytest.raises(DataError, match="tasks_1-20_v1-2/en/qa1_.*_train.txt") as error:
         problems.get(BABI).generate_data(str(tmp_path / "data"), raw)
     assert "\n" not in str(error.value)

@@ -57,7 +57,7 @@ def test_unused_context_is_dropped_with_note(make, capsys):
         ("example['inputs'] = tf.concat([example['inputs'], example['context']], 0)", False),
         ("example['inputs'] = tf.concat([example[n] for n in ('context', 'inputs')], 0)", False),
         ("example = {**example, 'inputs': example.pop('context')}", False),
-        ("example = dict(example)", False),  # the use of the copy is unknown
+        ("example = dict(example)", False),  # the copy may be used, so there is no note
         ("example['inputs'] = example['inputs'][:3]", True),
         ("pass", True),
     ],
@@ -117,8 +117,9 @@ class Mine(text_problems.ChoppedTextProblem):
         sorted(text[at : at + 10] for at in range(0, len(text), 10)) for text in (*texts, dev)
     ]
     records = make.records(problem, "train")
-    assert {len(record["targets"]) for record in records} == {10}  # the last ones are padded
-    hp = hparams.get("transformer_tiny", "batch_size=40,max_length=8")  # passed to the problem
+    assert {len(record["targets"]) for record in records} == {10}  # short records are padded
+    # Although max_length is 8, the problem keeps its length of 10.
+    hp = hparams.get("transformer_tiny", "batch_size=40,max_length=8")
     features, targets = next(iter(problem.dataset("train", make.data_dir, hp)))
     assert targets.shape[1] == 10 and "inputs" not in features
 

@@ -24,7 +24,7 @@ def _runs(replicas):
 
 @pytest.mark.parametrize(("replicas", "name"), RUNS)
 def test_fit_on_several_replicas_equals_one(replicas, name):
-    """Replicas have different numbers of tokens and examples, and different weights."""
+    """Replicas have different numbers of tokens and examples, and different sample weights."""
     one, several = _runs(replicas)[name]
     assert (one["replicas"], several["replicas"]) == (1, replicas)
     for key in ("loss", "metric"):

@@ -94,7 +94,7 @@ def trainer_of(
     score=lambda *texts: {},
     names=("accuracy", "accuracy_per_sequence"),
 ):
-    """Return a trainer with these metrics."""
+    """Return a trainer of a model, with the metrics `names`."""
     return trainer_lib.Trainer(
         model,
         optimizer,

@@ -118,5 +118,6 @@ def test_workers_end_with_the_caller(tmp_path):
     assert len(_children(caller.pid)) == 2
     caller.kill()
     caller.wait()
-    with os.fdopen(read, "rb") as stderr:  # it ends when all processes with it have ended
+    # The pipe ends only when all processes that write to it have ended.
+    with os.fdopen(read, "rb") as stderr:
         stderr.read()

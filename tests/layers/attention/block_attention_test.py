@@ -55,7 +55,7 @@ def _dense(q, key, value, mask=None, factors=None):
 
 
 def _with_gradients(function, *inputs):
-    """Return the output of a function, and its gradients for an upstream that is never zero."""
+    """Return the output of a function, and gradients of a sum of outputs with nonzero weights."""
     with tf.GradientTape() as tape:
         tape.watch(inputs)
         output = function(*inputs)
@@ -359,7 +359,7 @@ def test_float16_with_padding_equals_dense_form():
 
 @pytest.mark.parametrize("length", [46341, 65536])
 def test_open_lengths_above_46340_use_blocks(length):
-    """Their product is not an int32."""
+    """The product of two such lengths does not fit into an int32."""
     assert block_attention.use_blocks(tf.constant(length), tf.constant(length))
     assert block_attention.use_blocks(tf.constant(length), length, max_length=1024)
 

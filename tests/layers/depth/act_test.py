@@ -29,9 +29,10 @@ def _transformer(dtype="float32", **arguments):
 
 
 def _with_given_p(p, **arguments):
-    """A layer without signals, whose block is the identity, and a state that halts with p [...].
+    """Return (layer, state) with given halting probabilities p, which are the same at every step.
 
-    Each step has the same p; the state is 1 in its second channel.
+    The layer has no signals, and its block is the identity. The state has two channels: the first
+    one determines p, and the second one is 1.
     """
     layer = _adaptive(layer_checks.StubBlock(lambda x, training: x), signals=False, **arguments)
     _set_halting(layer, [1.0, 0.0], 0.0)
@@ -81,8 +82,8 @@ def test_layer_behaviors(act_type, paper):
     )
 
 
-# p of each step -> steps, remainder, and output for a state of 1 under "basic" and "accumulated".
-# max_steps is 5.
+# Each row is (p of each step, number of steps, remainder, output of "basic", output of
+# "accumulated"). The state is 1, and max_steps is 5.
 _BY_HAND = [
     (0.995, 1, 1.0, 1.0, 1.0),  # above 1 - epsilon in the first step
     (0.3, 4, 0.1, 1 - 0.7**3 * 0.9, 1.0),
@@ -272,7 +273,7 @@ def test_is_causal(act_type, halted_state):
 
 @pytest.mark.parametrize("graph", [False, True])
 def test_random_halting_has_expected_mean(graph):
-    """The number of uniform p until their sum exceeds t has the mean e^t."""
+    """Every p is uniform in [0, 1]. The mean number of steps until the sum exceeds t is e^t."""
     block = layer_checks.StubBlock(lambda x, training: x)
     layer = _adaptive(block, max_steps=20, signals=False, act_type="random")
     call = tf.function(layer.forward, autograph=False) if graph else layer.forward

@@ -1,3 +1,3 @@
-"""In the manner of a poetry trainer: the folder is called as our own command."""
+"""A package like a poetry trainer. Its folder has the name of a command of ut_keras, `trainer`."""
 
 from . import verse  # noqa: F401
