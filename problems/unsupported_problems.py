@@ -3,7 +3,7 @@
 from ut_keras.problems.problem import REGISTRY
 
 _WIKIPEDIA = (
-    "its vocabulary is the one of languagemodel_en_wiki64k, which a problem of your own can use"
+    "it uses the vocabulary of languagemodel_en_wiki64k, which your own problem can also use"
 )
 _CLEANED = "cleaning of sentences and TMX files are not supported"
 

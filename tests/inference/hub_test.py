@@ -154,7 +154,7 @@ def test_load_names_revision_with_missing_file(server, revision, name):
     with pytest.raises(DataError, match=f"hf://user/name{revision} must .*{name}") as raised:
         ut_keras.load("hf://user/name" + revision)
     said = str(raised.value)
-    assert f"Received: revision {revision[1:] or f'main ({COMMIT})'} without" in said
+    assert f"Received: revision {revision[1:] or f'main ({COMMIT})'}, which lacks" in said
     assert "--data_dir" not in said and "\n" not in said
 
 
@@ -198,7 +198,7 @@ def test_push_makes_one_commit_with_card(run, monkeypatch):
 def test_push_rejects_revision_and_reports_hub_error(run, server):
     with pytest.raises(UsageError, match="push .* Received: .*'v1'"):
         run.push("hf://user/name@v1")
-    with pytest.raises(DataError, match="the token is that of"):
+    with pytest.raises(DataError, match="gives the token"):
         run.push("hf://user/name")
 
 

@@ -197,7 +197,7 @@ _CALLED_LATER = {"eval_metrics()", "example_reading_spec()"}
 _VOCABULARY_FILE_FIELDS = {
     "use_vocab_from_other_problem": _or_none(
         Requirement(
-            "a problem that has its own vocabulary or takes it from such a problem",
+            "a problem that has a vocabulary, its own or one from another problem",
             _leads_to_own_vocab,
         )
     ),

@@ -74,7 +74,7 @@ def fetch(address: str) -> str:
         received = commit if revision == commit else f"{revision or 'main'} ({commit})"
         raise DataError(
             f"{address} must contain {', '.join(missing)}, as its {portable.CONFIG} says. "
-            f"Received: revision {received} without."
+            f"Received: revision {received}, which lacks these files."
         )
     return folder
 
@@ -119,7 +119,7 @@ def push(address: str, run: Any, private: bool | None = None, card: str = "") ->
             commit = api.upload_folder(repo_id=repository, folder_path=folder)
         except Exception as error:
             raise _hub_error(
-                address, error, "the token is that of `hf auth login` or HF_TOKEN"
+                address, error, "`hf auth login` or HF_TOKEN gives the token"
             ) from error
     return str(commit)
 
