@@ -172,7 +172,7 @@ def get_or_generate_vocab(
 def generate_lines_for_vocab(
     tmp_dir: str, sources: list[Any], file_byte_budget: float = _VOCAB_BUDGET
 ) -> Iterator[str]:
-    """Yield evenly spaced lines of each file, about `file_byte_budget` characters in total.
+    """Yield evenly spaced lines of each file, about `file_byte_budget` characters per file.
 
     Args:
         tmp_dir: str. Folder of the raw files.
@@ -240,8 +240,8 @@ def archived(tmp_dir: str, url: str, name: str) -> str:
 
     Args:
         tmp_dir: str. Folder of the raw files.
-        url: str. The archive or file: a URL, from which it is downloaded if it is missing, a path,
-            from which it is copied, or its name in tmp_dir.
+        url: str. The archive or file: a URL, a path, or a name in tmp_dir. If tmp_dir does not
+            contain it, it is downloaded from the URL or copied from the path.
         name: str. Name of the file in the archive or in tmp_dir.
 
     Raises:

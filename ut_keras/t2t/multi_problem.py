@@ -275,7 +275,7 @@ class JointExampleParser:
 
 
 def _cut(rows, most):
-    """Cut each row of the ragged tensor [n, (length)] to at most `most` ids, int [n]."""
+    """Cut the rows of a ragged tensor [n, (length)] to the lengths `most`, int [n]."""
     import tensorflow as tf
 
     places = tf.ragged.range(tf.cast(rows.row_lengths(), tf.int32)).flat_values

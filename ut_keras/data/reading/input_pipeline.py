@@ -63,8 +63,8 @@ class InputSettings:
     # T2T does not have this field. If it is positive, training starts with shorter examples: see
     # `training.curriculum`.
     curriculum_start_length: int = 0
-    # Unless this is "none", the length of an example is the length of its inputs, a 0 and its
-    # targets, joined: see `models.prepended`.
+    # Unless this is "none", the model joins inputs, a 0 and targets to one sequence, whose length
+    # is then the length of the example: see `models.prepended`.
     prepend_mode: str = "none"
 
     @classmethod
@@ -118,7 +118,7 @@ def make_batches(
         training: bool. If True, examples are shuffled and long examples are dropped.
         num_replicas: int. The factor by which the batches are enlarged.
         seed: int, or a function from the number of an epoch to an int. Makes shuffling in training
-            reproducible. With an int, every epoch also has another order. None: a random seed.
+            reproducible. Even with an int, each epoch has a different order. None: a random seed.
         preprocess: function from the features of n records to the features of n examples. Both are
             dicts of int32 tensors: ragged [n, (length)] or [n, (length), ...], or [n, ...] if the
             shape is fixed. The key "weights", float [n, 1] or ragged like the targets, holds the
