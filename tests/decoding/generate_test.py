@@ -1,4 +1,4 @@
-"""`model.generate`, compared with the original T2T (tests/testdata/t2t/README.md) and alone."""
+"""`model.generate`. Some tests compare it with the original T2T (tests/testdata/t2t/README.md)."""
 
 import dataclasses
 import functools
@@ -27,7 +27,7 @@ BEAM_RUNS = ("beam4_alpha0.6_top4", "beam4_alpha1_top4")
 
 @functools.cache
 def _golden(name):
-    """Return (model, its golden arrays, decode_length), with the golden weights."""
+    """Return (model with T2T's weights, golden arrays of T2T, decode_length)."""
     with open(os.path.join(t2t.FOLDER, "decode", name + ".json"), encoding="utf-8") as file:
         decode_length = json.load(file)["decode_length"]
     setting, arrays = t2t._load("model", name)
@@ -111,7 +111,7 @@ def _log_probs(model, features):
 
 @pytest.mark.parametrize("beam_size", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_generate_scores_match_forward(beam_size):
-    """Outputs have the score of given targets; greedy search chooses the best tokens."""
+    """The model gives the outputs, as targets, the same score. Greedy search takes the best ids."""
     model = _small("universal_transformer")
     got = model.generate({"inputs": INPUTS}, beam_size, alpha=0.6, decode_length=3)
     assert got.ids.shape[:2] == (3, beam_size)
@@ -198,7 +198,7 @@ def test_generate_ignores_source_padding():
     "options",
     [
         {"beam_size": 3},
-        # The penalty raises the scores, so no score is an upper bound.
+        # A negative penalty raises scores at EOS, so the search has no bound to stop early.
         pytest.param({"beam_size": 2, "eos_penalty": -0.5}, marks=pytest.mark.slow),
         pytest.param({"beam_size": 1}, marks=pytest.mark.slow),
         pytest.param({"beam_size": 3, "cache": False}, marks=pytest.mark.slow),
@@ -217,9 +217,8 @@ def test_generate_per_example_length_ignores_other_examples(kind, options):
     # Samples depend on the index in the batch, so only the first example can be compared.
     for row in range(1 if "seed" in options else 3):
         alone = np.trim_zeros(INPUTS[row], "b")[np.newaxis]
-        alone = model.generate(
-            {"inputs": alone}, **options
-        )  # then T2T's limit is that of the example
+        # For a single example, T2T's limit equals the limit of the example.
+        alone = model.generate({"inputs": alone}, **options)
         for beam in range(options.get("beam_size", 1)):
             assert _without_padding(alone.ids[0, beam]) == _without_padding(together.ids[row, beam])
         np.testing.assert_allclose(alone.scores[0], together.scores[row], rtol=1e-4)
@@ -256,7 +255,7 @@ def test_return_steps_matches_steps_of_each_position(act_type):
         ):
             times = np.broadcast_to(np.reshape(times, [3, -1]), seen.shape)
             np.testing.assert_allclose(steps, np.where(seen, times, 0.0))
-    if act_type == "basic":  # 0 at padding, and different elsewhere
+    if act_type == "basic":  # the number of steps is 0 at padding and varies at other positions
         assert len({0.0, *np.ravel(found.source_steps), *np.ravel(found.target_steps)}) > 2
     one = model.generate({"inputs": INPUTS}, decode_length=3, num_steps=1, return_steps=True)
     assert np.max(one.target_steps) == np.max(one.source_steps) == 1
@@ -395,7 +394,7 @@ def test_generate_rejects_traced_prompt_with_padding():
 
 
 def test_generate_sources_of_different_lengths_match_single_sources():
-    """This holds with per_example_length=True; otherwise padding counts, as in T2T."""
+    """Without per_example_length=True, padding would change the outputs, as in T2T."""
     model = examples.shared("lstm_attention")
     assert model.why_source_padding_matters
     options = {"per_example_length": True, "decode_length": 3, "min_length": 3, "beam_size": 2}
@@ -608,7 +607,7 @@ def test_generate_obeys_constraints():
     ],
 )
 def test_generate_forced_prefix_overrides_other_constraints(options):
-    """It overrides min_length and no_repeat_ngram_size; EOS in it ends an output."""
+    """A prefix overrides min_length and no_repeat_ngram_size. EOS in a prefix ends the output."""
     model = _small("universal_transformer")
     prefix = np.array([[2, EOS, 0], [3, 3, 3], [7, 7, EOS]])
     options = {"min_length": 5, "no_repeat_ngram_size": 1, "decode_length": 4, **options}
@@ -676,7 +675,7 @@ def test_generate_rejects_options(options, message):
 
 
 def test_generate_works_after_rejected_features():
-    """Features of another rank, such as T2T's, leave no trace of the compiled function."""
+    """A call with features of the wrong rank, such as T2T's, does not affect later calls."""
     model = _small("universal_transformer")
     targets = np.full([3, 2], 5)
     with pytest.raises(ValueError, match="inputs must"):

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("no_checksums")
 
 
 def _pair(stem, one, other, endings=None):
-    """Return two sides with three lines each."""
+    """Return {file name: text} of the two sides, with three lines each."""
     names = endings or (f".{one}", f".{other}")
     texts = ("".join(f"{stem} {side} {i}\n" for i in range(3)) for side in (one, other))
     return {stem + end: text for end, text in zip(names, texts, strict=True)}
@@ -43,7 +43,8 @@ def _enid(stem):
 
 
 _PARACRAWL = "paracrawl-release1.en-{0}.zipporah0-dedup-clean.tgz"
-# Problem: {archive: its members}, numbers of train and dev examples, and one pair of each split.
+# Maps a problem to ({archive: its members}, (number of train examples, number of dev examples), a
+# train pair, a dev pair).
 PROBLEMS = {
     "translate_encs_wmt_characters": (
         {
@@ -189,7 +190,7 @@ VOCABULARIES = {
 
 
 def test_missing_files_are_listed_with_sizes(tmp_path, capsys, monkeypatch):
-    """Without a network, one error names all files; before it, a list has their addresses."""
+    """Without a network, a list of all files with their addresses is printed before the error."""
     monkeypatch.setattr(download, "_RETRY_SECONDS", ())
 
     def no_network(*arguments, **options):

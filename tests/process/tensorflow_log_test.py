@@ -6,7 +6,7 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# A package in TensorFlow's place, which writes what TensorFlow's own parts write.
+# A fake package `tensorflow`, which writes the same kinds of lines as TensorFlow.
 FAKE = r"""
 import logging, os, sys
 os.write(2, b"WARNING: All log messages before absl::InitializeLog() is called are on STDERR\n")
@@ -52,7 +52,7 @@ def test_load_is_silent():
 
 @pytest.mark.parametrize("level, shown", [(None, 0), ("3", 0), ("2", 1), ("1", 2), ("0", 4)])
 def test_load_shows_lines_by_level(level, shown, tmp_path):
-    """Shows what the level lets through, and what is not TensorFlow's."""
+    """`load` shows the lines that the level allows, and the lines of other programs."""
     (tmp_path / "tensorflow.py").write_text(FAKE)
     lines = _stderr(LOAD, tmp_path, level).splitlines()
     assert lines.pop() == "another program's line"
@@ -86,7 +86,7 @@ def test_child_processes_inherit_the_level(tmp_path):
 
 
 def test_importing_the_package_changes_no_log(tmp_path):
-    """A program that imports TensorFlow itself sees the lines as without ut_keras."""
+    """If a program imports TensorFlow itself, ut_keras does not change the lines."""
     (tmp_path / "tensorflow.py").write_text(FAKE)
     plain = _stderr("import tensorflow", tmp_path)
     assert _stderr("import ut_keras, tensorflow", tmp_path) == plain

@@ -105,7 +105,7 @@ def test_incomplete_vocabulary_encodes_without_batch_encoder():
 
 
 def test_vocabulary_with_long_subtoken_encodes_without_batch_encoder(monkeypatch):
-    """Encoding many texts once ended in a stack trace."""
+    """The batch encoder allows at most 256 bytes in a subtoken, so it is not used here."""
     monkeypatch.setattr(subword_text_encoder, "_LONG_TEXT", 300)
     long = "=" * 257
     subtokens = ["<pad>", "<EOS>", long, *sorted(ESCAPE_CHARACTERS | set("=ab"))]

@@ -47,7 +47,7 @@ def _inputs(path):
 
 @pytest.fixture
 def few_in_memory(monkeypatch):
-    """Write buckets to files, as for many samples."""
+    """Limit the memory, so that buckets are written to files although there are few samples."""
     monkeypatch.setattr(
         external_shuffle, "Buckets", functools.partial(external_shuffle.Buckets, memory=2000)
     )
