@@ -223,7 +223,7 @@ def _metrics(problem):
 
 
 def _joined(names):
-    """Return the names of a table row; numbers that alone differ are in braces."""
+    """Return the names of a table row. If names differ only in a number, it is in braces."""
     if len(names) == 1:
         return f"`{names[0]}`"
     names = sorted(names, key=_in_order)

@@ -10,8 +10,9 @@ Ctrl-C, SIGTERM and the end of --hours stop the trainer, which saves a checkpoin
 resumes the run. Several processes may run the same command: a lock prevents two of them from
 training the same run. Each finished run adds a line to docs/results/TABLE.jsonl.
 
-To try a setting that is not the cell's, give --tried=WHY with --hparams, --hparams_set, --flags or
---updates. Such a run does not read the test split. Its line goes to docs/results/tried.jsonl.
+To try a setting that differs from a cell's setting, give --tried=WHY with --hparams, --hparams_set,
+--flags or --updates. Such a run does not read the test split. Its line goes to
+docs/results/tried.jsonl.
 """
 
 import argparse

@@ -47,8 +47,9 @@ def zeros(shape: Sequence[Any], dtype: tf.DType | str) -> tf.Tensor:
 def lookup(table: Any, ids: tf.Tensor) -> tf.Tensor:
     """Return rows of a table [V, D], like `tf.gather`.
 
-    For LiteRT, this is its embedding lookup, which reads 8-bit weights with a scale per row. A
-    gather has a single scale for all rows, so the file would contain the table a second time.
+    In a LiteRT model, the function becomes LiteRT's operation for embeddings, which reads 8-bit
+    weights with a scale per row. A gather has a single scale for all rows, so the file would
+    contain the table a second time.
 
     Args:
         table: float [V, D].

@@ -16,7 +16,7 @@ from ut_keras.errors import DataError
 from ut_keras.problems.problem import Encoders, Samples
 from ut_keras.t2t import generator_utils, hparam, problem, text_encoder, text_files
 from ut_keras.t2t.naming import Metrics, ModalityType
-from ut_keras.t2t.text_files import *  # noqa: F403, which T2T defines in this module
+from ut_keras.t2t.text_files import *  # noqa: F403 (names of T2T's module)
 from ut_keras.text.text_encoder import TextEncoder, store_new
 
 

@@ -43,9 +43,9 @@ class Summaries:
         """Remove the records of steps after `last_step` from metrics.jsonl.
 
         A run that was killed may have recorded evaluations after its newest checkpoint, and may
-        left an incomplete line. After resuming, the run evaluates these steps again. This method
-        makes the file equal to the file of an uninterrupted run. TensorBoard's files need no such
-        correction, because TensorBoard discards later steps when a step is repeated.
+        have left an incomplete line. After resuming, the run evaluates these steps again. This
+        method makes the file equal to the file of an uninterrupted run. TensorBoard's files need no
+        such correction, because TensorBoard discards later steps when a step is repeated.
 
         Args:
             last_step: int, the step of the checkpoint from which training resumes.
