@@ -141,7 +141,8 @@ def test_full_standard_output_is_an_error_in_a_calling_program(monkeypatch, caps
         monkeypatch.setattr(sys, "stdout", full)
         assert command.run(lambda argv: print("short"), []) == 2
         assert f"{os.strerror(errno.ENOSPC)}: standard output" in capsys.readouterr().err
-        assert os.path.samestat(os.fstat(full.fileno()), os.stat("/dev/full"))  # it is left
+        # The command has not replaced the stream of the calling program.
+        assert os.path.samestat(os.fstat(full.fileno()), os.stat("/dev/full"))
 
 
 def test_command_runs_with_closed_streams(tmp_path):

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import trainer
 import ut_keras
-from tests.bin import decoder_problems, full_disk, small_run  # noqa: F401  registers
+from tests.bin import decoder_problems, full_disk, small_run  # noqa: F401  registers problems
 from ut_keras import pretrained, problems
 from ut_keras.bin import avg_checkpoints, datagen, exporter
 from ut_keras.files import path_lock
@@ -117,9 +117,10 @@ def writes(monkeypatch):
         ([], 1_000_000),
         (["999999", "notes"], 1_000_000),
         (["1000000"], 1_000_001),
-        # From a machine whose clock is ahead. Another program is still writing the second export.
+        # The clock of the machine that wrote the export was ahead.
         (["2000000000", "7"], 2_000_000_001),
         (["0002000000"], 2_000_001),
+        # Another program is still writing the export.
         ([".3000000.ut_keras-8f3a0c1d"], 3_000_001),
     ],
 )
@@ -154,7 +155,7 @@ def test_exporter_removes_leftovers_of_killed_processes(run, tmp_path, writes):
     assert sorted(os.listdir(served)) == [alive, "1000000"]
 
 
-@pytest.mark.slow  # the default tests cover it without the command
+@pytest.mark.slow  # the default tests cover this export without the command
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
 def test_exporter_writes_litert_model_and_vocabulary(run, tmp_path):
     """The folder contains the model and the vocabulary, and nothing else."""

@@ -79,7 +79,7 @@ def test_try_lock_ignores_file_removed_while_opening(tmp_path, monkeypatch):
 
     def slow(file, operation):
         if not calls:
-            lock.unlink()  # as by the process that held the lock
+            lock.unlink()  # the process that held the lock removes its file
         calls.append(operation)
         return flock(file, operation)
 

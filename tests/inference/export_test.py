@@ -72,7 +72,7 @@ def _load(directory):
 
 
 def _batches(name):
-    """Return lists of texts: several, one, an empty one, none, invalid ones."""
+    """Return lists with several texts, one text, an empty text, no text and invalid texts."""
     texts = export_models.TEXTS
     if name == "story":
         texts = [
@@ -100,7 +100,7 @@ def test_export_works_without_ut_keras(exports, tmp_path):
     ]
     (tmp_path / "jobs.json").write_text(json.dumps(jobs))
     (tmp_path / "client.py").write_text(_CLIENT)
-    # Outside of the checkout, where ut_keras cannot be imported by accident.
+    # The client runs outside of the checkout, so it cannot import ut_keras by accident.
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     subprocess.run(
         [sys.executable, "-P", "client.py", "jobs.json", "answers.json"],

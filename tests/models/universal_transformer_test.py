@@ -40,7 +40,7 @@ def test_act_loss_is_mean_of_steps_and_remainders():
     ],
 )
 def test_pos_has_no_effect_with_step_signals(kind, pos):
-    """T2T sets pos=None then. Without step signals, and in a Transformer, pos has an effect."""
+    """With step signals, T2T sets pos=None. Otherwise, and in a Transformer, pos has an effect."""
     model, plain = examples.make(kind, f"pos={pos}"), examples.shared(kind)
     paths = [[variable.path for variable in each.trainable_variables] for each in (model, plain)]
     assert paths[0] == paths[1]
@@ -71,10 +71,11 @@ def test_act_loss_skips_masked_padding():
 @pytest.mark.parametrize("act_type", ["basic", "global"])
 @pytest.mark.parametrize(
     "kind",
-    ["adaptive", pytest.param("adaptive_language_model", marks=pytest.mark.slow)],  # the decoder
+    # The language model tests the decoder alone.
+    ["adaptive", pytest.param("adaptive_language_model", marks=pytest.mark.slow)],
 )
 def test_ponder_cost_matches_single_examples(kind, act_type):
-    """This holds for padded batches, with segments, and with an example of only padding."""
+    """The batches have padding, segments, or an example that consists only of padding."""
     overrides = f"act_mask_padding=True,act_type={act_type},act_halting_bias_init=-1"
     model = examples.make(kind, overrides)
     features = examples.features(kind)
@@ -110,7 +111,7 @@ def test_masked_padding_may_be_attended_to():
 
 
 def test_padding_does_not_extend_the_loop():
-    """No position halts early; the example of padding would take the most steps."""
+    """All examples consist of masked padding, so the loop takes no step."""
     model = examples.make("adaptive", "act_mask_padding=True,act_halting_bias_init=20.0")
     features = {name: 0 * ids for name, ids in examples.features("adaptive").items()}
     out = model.inspect(features)
@@ -121,7 +122,7 @@ def test_padding_does_not_extend_the_loop():
 
 @pytest.mark.parametrize("start", ["step", "random"])
 def test_halted_positions_are_skipped_for_any_start(start):
-    """This holds at inference; `inspect` computes all positions."""
+    """At inference, `forward` skips halted positions. `inspect` computes all positions."""
     overrides = f"act_halted_state=copy,position_start_index={start},act_max_steps=5"
     model = examples.make("adaptive", overrides)
     features = examples.features("adaptive")
@@ -199,7 +200,7 @@ def test_act_loss_weight_zero():
 
 
 def test_dwa_decodes_in_bfloat16():
-    """The embedding of the steps is used outside of a Keras call."""
+    """The embedding of the steps is used outside of a Keras call, so Keras does not cast it."""
     model = examples.make("universal", "recurrence_type=dwa,activation_dtype=bfloat16")
     inputs = {"inputs": examples.INPUTS}
     cached, whole = (model.generate(inputs, decode_length=2, cache=use) for use in (True, False))
@@ -303,7 +304,7 @@ _PONDER_NET = "act_type=ponder_net,act_halting_bias_init=-1,act_loss_weight=0.1"
 
 
 def test_ponder_net_loss_is_expected_loss_over_steps():
-    """The losses are those of models with 1, 2 and 3 steps, weighted by halting probabilities."""
+    """The reference is the sum of the losses of models with 1, 2 and 3 steps, with weights."""
     kind = "adaptive_language_model"
     common = f"{_NO_DROPOUT},step_timing_signal_type=sinusoid,label_smoothing=0.1"
     model = examples.make(kind, f"{common},{_PONDER_NET}")
@@ -329,7 +330,7 @@ def test_ponder_net_loss_is_expected_loss_over_steps():
     (cost,) = terms["act_loss"]
     by_row = 0.1 * output.decoder.ponder_cost.numpy().sum(1)
     np.testing.assert_allclose(cost.numerator, np.sum(rows * by_row), rtol=1e-5)
-    # In T2T's EVAL mode there is one loss, that of the prediction.
+    # In evaluation, there is only the loss of the prediction, as in T2T.
     output = model.forward(features, training=False)
     (term,) = model.loss_terms(output, targets, False)["training"]
     want = losses.target_term(output.logits, targets, 0.0, False)
@@ -342,7 +343,7 @@ def _but_pondering(model):
 
 @pytest.mark.parametrize("kind", ["adaptive", "classes"])
 def test_ponder_net_in_fit_matches_trainer(kind):
-    """Both have the same loss for an encoder with a decoder; a class is one position."""
+    """The model has an encoder and a decoder. For a class, the decoder has one position."""
     overrides = f"{_NO_DROPOUT},{_PONDER_NET}"
     features = examples.features("adaptive")
     model = examples.make("adaptive", overrides)
@@ -366,7 +367,7 @@ def test_ponder_net_in_fit_matches_trainer(kind):
 
 @pytest.mark.parametrize("kind", ["encoder", "tagger"])
 def test_ponder_net_without_decoder(kind):
-    """A class depends on all positions, and the mean of their probabilities weighs its steps."""
+    """The weight of a step for a class is the mean of the probabilities of all positions."""
     settings = f"recurrence_type=act,act_max_steps=3,{_NO_DROPOUT},{_PONDER_NET},act_mask_padding=1"
     model, features = examples.make(kind, settings), examples.features(kind)
     targets = features["targets"]
@@ -390,7 +391,7 @@ def test_ponder_net_without_decoder(kind):
 
 
 def test_class_loss_matches_prediction():
-    """The mean is over all positions; masked padding has no state at any step."""
+    """The class is computed from the mean of all positions. Masked padding has the state 0."""
     settings = f"{_NO_DROPOUT},act_type=ponder_net,act_mask_padding=1,act_halting_bias_init=20"
     model, features = examples.make("encoder", settings), examples.features("encoder")
     trained, answered = (  # one step
@@ -402,7 +403,7 @@ def test_class_loss_matches_prediction():
 
 @pytest.mark.parametrize("kind", ["encoder", "tagger"])
 def test_q_halt_trains_all_steps_and_confidence(kind):
-    """All steps and their confidence are trained; an example halts, or a position."""
+    """All steps and their confidence are trained. With a class, an example halts as a whole."""
     settings = "recurrence_type=act,act_max_steps=3,act_mask_padding=1,act_loss_weight=0.1"
     settings += f",{_NO_DROPOUT},label_smoothing=0,act_type=q_halt,act_epsilon=0.5"
     of_rows = kind == "encoder"
@@ -428,7 +429,7 @@ def test_q_halt_trains_all_steps_and_confidence(kind):
     np.testing.assert_allclose(term.numerator, 0.1 * np.sum(counted * missed) / 3, rtol=1e-5)
     np.testing.assert_allclose(term.denominator, counted.sum())
 
-    # The prediction at inference is that of one of the trained steps.
+    # At inference, the model predicts from one of the trained steps.
     answer = model.forward(features)
     taken = np.int64(answer.encoder.ponder_times)
     units = np.ones(examples.B, bool) if of_rows else real
@@ -444,7 +445,7 @@ def test_q_halt_trains_all_steps_and_confidence(kind):
 
 
 def test_losses_of_steps_require_recurrence_at_the_end(monkeypatch):
-    monkeypatch.setattr(halting.ACTHalting, "expected_loss", True)  # as in a user's rule
+    monkeypatch.setattr(halting.ACTHalting, "expected_loss", True)  # a user's rule may set it
     for kind, more in (
         ("adaptive", "act_type=ponder_net"),
         ("encoder", "act_type=ponder_net"),

@@ -15,7 +15,7 @@ def values(seed):
 
 
 def gradients():
-    """Return one dict for each step."""
+    """Return a list with the gradients of each step, {name: array}."""
     return [values(1 + step) for step in range(STEPS)]
 
 

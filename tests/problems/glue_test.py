@@ -25,7 +25,7 @@ def _both(text):
     return text.format("train"), text.format("dev")
 
 
-# Problem: archive, members of the archive, vocabulary, samples of the dev split.
+# Maps a problem to (archive, members of the archive, vocabulary, samples of the dev split).
 PROBLEMS = {
     "cola": (
         "CoLA.zip",

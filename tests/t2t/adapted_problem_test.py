@@ -119,7 +119,7 @@ class Mine(Base, text_problems.Text2ClassProblem):
     assert labels == [[0], [1], [0], [1]]
     problem.t2t.feature_encoders = lambda data_dir: {"inputs": text_encoder.ByteTextEncoder()}
     problem._cache.clear()
-    # T2T does not require this entry.
+    # As in T2T, the package's encoders need no entry "targets".
     assert problem.feature_encoders(make.data_dir)["targets"].decode([1]) == "1"
     assert problem.eval_metrics == ("accuracy",)
     lines = capsys.readouterr().out.splitlines()
@@ -261,8 +261,8 @@ class Mine(Base):
     hp = hparams.get("transformer_tiny", "batch_size=64,max_length=12")
     features, _ = next(iter(problem.dataset("dev", make.data_dir, hp)))
     assert features["inputs"].shape[1] == 3
-    turned = problems.get("mine_rev")  # uses the mode of the base problem
-    # "train 0", its EOS and the added EOS.
+    turned = problems.get("mine_rev")  # preprocesses with the mode of `mine`
+    # "train 0" has 9 ids: 7 letters, EOS, and the EOS that the package adds.
     for split, length in (("train", 9), ("dev", 3)):
         for _, targets in turned.dataset(split, make.data_dir, hp):
             assert targets.shape[1] == length and np.all(targets.numpy()[:, -1] == 1)

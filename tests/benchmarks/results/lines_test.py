@@ -1,4 +1,4 @@
-"""Lines of runs: garbage is one line of an error, a torn line is written anew."""
+"""An invalid line of a run gives an error of one line. An incomplete line is written again."""
 
 import dataclasses
 import json

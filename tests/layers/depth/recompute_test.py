@@ -52,7 +52,7 @@ def test_loop_keeps_only_the_state_of_each_step():
 
 
 def test_adaptive_loop_keeps_only_its_state():
-    """The state and the output [B, S, D], and four halting values per position."""
+    """The loop keeps the state and the output, [B, S, D], and four halting values per position."""
     layer = _recurrence(adaptive=True)
     layer.build((None, None, D))
     kept = _kept_shapes(layer)
@@ -83,7 +83,7 @@ def test_recomputation_runs_each_step_twice_in_training():
 
 
 def test_layers_are_recomputed_after_the_gradient_arrives():
-    """Otherwise TensorFlow would keep the tensors of all layers."""
+    """If layers were recomputed earlier, TensorFlow would keep the tensors of all layers."""
     block = layer_checks.make_block(D, num_layers=3, dropout_rate=0.2)
     layer = stack.LayeredDepth(block, recompute_grad=True)
     layer.build((None, None, D))
@@ -104,7 +104,8 @@ def test_xla_computes_layers_again():
         return text.count(" dot(")
 
     plain, recomputed = count_products(False), count_products(True)
-    assert recomputed >= plain + 2 * 6  # of 8 products in a layer, the last ones are not needed
+    # A layer has 8 products. The gradient does not need the results of the last products.
+    assert recomputed >= plain + 2 * 6
 
 
 def test_gradients_are_summed_in_float32_in_a_call_under_bfloat16():
