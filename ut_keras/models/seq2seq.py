@@ -349,8 +349,9 @@ class Seq2Seq(keras_model.KerasModel):
 
         Raises:
             ValueError: if the model has no recurrence in depth, or if the model has learned weights
-                for each step and these do not allow `num_steps` steps. Also if `exit_threshold` is
-                set and the model has no adaptive halting, or the value is not in (0, 1].
+                for each step and these do not allow `num_steps` steps. The error is also raised if
+                `exit_threshold` is set and the model has no adaptive halting, or if the threshold
+                is not in (0, 1].
         """
         arguments = {"num_steps": num_steps, "exit_threshold": exit_threshold}
         for name, value in arguments.items():
@@ -499,7 +500,7 @@ class Seq2Seq(keras_model.KerasModel):
         return "class_label_pooling=mean includes padding" if is_mean else ""
 
     # Subclasses override these attributes, some as properties. Each `why_` attribute is a reason in
-    # words. If the statement in its comment does not apply, it is "".
+    # words. The attribute is "" if the statement in its comment is not true for the model.
     why_not_cached: Any = ""  # why decoding cannot cache earlier positions exactly
     why_source_padding_matters: Any = ""  # why padding after a source changes the output
     why_target_padding_matters: Any = ""  # why padding after targets changes the output

@@ -34,7 +34,7 @@ def check(title: str, named: Iterable[tuple[str, Any]]) -> None:
         named: iterable of (name, tensor).
 
     Raises:
-        DataError: otherwise.
+        DataError: if a weight is not finite.
     """
     if name := first_non_finite(named):
         raise DataError(f"{title} must hold finite weights. Received: {name}, with NaN or inf.")
@@ -44,6 +44,6 @@ def check_model(model: Any) -> None:
     """Check that all weights of a Keras model are finite.
 
     Raises:
-        DataError: otherwise.
+        DataError: if a weight is not finite.
     """
     check("model", ((weight.path, weight.value) for weight in model.weights))

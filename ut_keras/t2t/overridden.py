@@ -59,7 +59,8 @@ _T2T_ARGUMENTS = {
     "update_task_ids": "encoder_vocab_size",
     "vocab_data_files": "",
 }
-INIT_ARGUMENTS = {"was_reversed": False, "was_copy": False}  # with which T2T calls a problem class
+# T2T calls a problem class with these arguments.
+INIT_ARGUMENTS = {"was_reversed": False, "was_copy": False}
 
 
 def check(t2t: problem.Problem) -> None:

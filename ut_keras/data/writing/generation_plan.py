@@ -8,10 +8,11 @@
                             {"random_seed": 1, "shards": 10, "samples": …, "checksum": …}
 
 The JSON file is called the origin of a split (see `own_files`). It is written before the first file
-of the split, and it is kept. From its seed and its checksum of all samples, a later run determines
-whether it can resume. The origin also contains the number of skipped samples for each reason. After
-the files are written, the number of records of each file is added. `check_counts` compares these
-numbers with the records that training reads.
+of the split, and it is kept. The origin contains the seed and a checksum of all samples. A later
+run compares these values with its own values to determine whether it can resume. The origin also
+contains the number of skipped samples for each reason. After the files are written, the number of
+records of each file is added. `check_counts` compares these numbers with the records that training
+reads.
 """
 
 import contextlib
@@ -158,7 +159,7 @@ def _origin_name(filename, split):
 
 
 def missing_shards(split: Split, shards: Sequence[int] | None = None) -> list[int]:
-    """Return those of `shards` (None: of all shards) that must be written.
+    """Return the shards that must be written, out of `shards`. None means all shards.
 
     If all shards are requested, existing shards with another seed or another number of shards are
     written again. If only some are requested, other machines may make shards at the same time, so
