@@ -1,4 +1,4 @@
-"""`pip install -e`: what a reader imports who works in the folder that contains the clone."""
+"""After `pip install -e`, the package can be imported in the folder that contains the clone."""
 
 import pathlib
 import shutil
@@ -25,7 +25,7 @@ def _run(program, cwd, *options):
 
 
 def test_package_is_found_in_the_folder_that_contains_the_clone(tmp_path):
-    """A clone called ut_keras hid the package in it: `import ut_keras` gave an empty namespace."""
+    """A clone called `ut_keras` must not hide the package of this name, which is in the clone."""
     clone, wheels, installed = (tmp_path / name for name in ("ut_keras", "wheels", "installed"))
     shutil.copytree(_ROOT / "ut_keras", clone / "ut_keras")
     for name in _FILES:

@@ -115,7 +115,7 @@ def test_load_rejects_other_files(saved, tmp_path):
 
 
 def test_keras_runs_on_tensorflow(monkeypatch):
-    """Another backend in KERAS_BACKEND causes a warning. An imported one raises an error."""
+    """If KERAS_BACKEND names another backend, there is a warning. If Keras uses it, an error."""
     monkeypatch.setenv("KERAS_BACKEND", "jax")
 
     def run(before):

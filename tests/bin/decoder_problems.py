@@ -41,7 +41,7 @@ class Stories(Classes):
 
 @problem.register("decoder_test_decimal")
 class Decimal(problem.Problem):
-    """Reverses binary numbers, with another vocabulary."""
+    """Reverses binary numbers that are encoded with the vocabulary of decimal numbers."""
 
     def feature_encoders(self, data_dir):
         return problems.get("algorithmic_reverse_decimal40").feature_encoders(data_dir)

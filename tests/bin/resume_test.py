@@ -81,7 +81,7 @@ def _in_another_order(world):
 
 
 def _of_an_older_version(world):
-    """Remove features.json; then only the shapes of variables show another vocabulary."""
+    """Remove features.json, so that only shapes of variables show that the vocabulary changed."""
     (world / "run" / "features.json").unlink()
     _with_another_entry(world)
 

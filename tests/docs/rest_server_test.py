@@ -26,7 +26,7 @@ def run():
 
 @pytest.fixture(scope="module")
 def address(run, tmp_path_factory):
-    """ "host:port" of a server with an export of `reverse40`."""
+    """Start a server with an export of `reverse40`, and return its address as "host:port"."""
     folder = tmp_path_factory.mktemp("served")
     export.export_saved_model(
         run.model, run.encoders, str(folder / "9"), beam_size=2, decode_length=2
@@ -90,7 +90,8 @@ def test_server_takes_other_signatures_and_encodings(address):
         ([], "AttributeError"),
         ({}, "instances"),
         ({"instances": [1.5]}, "TypeError"),
-        ({"instances": "2 7"}, "instances must be a list"),  # not one text for each character
+        # A str is not read as a list of characters.
+        ({"instances": "2 7"}, "instances must be a list"),
         ({"instances": ["2 7"], "signature_name": "score"}, "inputs, targets"),
         ({"instances": ["2"], "signature_name": "typo"}, "typo"),
     ],

@@ -1,8 +1,9 @@
 """The commands in the `sh` blocks of the pages work as they are written.
 
-Each page is run in an empty folder, all of its commands in their order, with less training. A page
-that continues with the run of another page gets a small run. `NOT_RUN` lists the commands that
-cannot run here, each with the reason. `code_blocks_test.py` checks the flags of those as well.
+The test runs all commands of a page in their order, in an empty folder. It trains for fewer steps
+than the page says. A page that continues with the run of another page gets a small run. `NOT_RUN`
+lists the commands that cannot run here, each with the reason. `code_blocks_test.py` checks the
+flags of all commands.
 """
 
 import os
@@ -19,7 +20,7 @@ from ut_keras import problems
 from ut_keras.inference import feature_record
 
 _ROOT = code_blocks_test.ROOT
-# The beginning of a command, or a flag of it -> why it is not run.
+# Maps the beginning or a flag of a command to the reason why the command is not run.
 NOT_RUN = {
     "curl": "needs the server that Docker runs",
     "docker": "needs Docker",
@@ -51,7 +52,7 @@ SHORTER = (
     (r'--decode_hparams="beam_size=1,extra_length=2"', ""),
     (r"--hparams=batch_size=512", ""),  # each hparam may be given only once
 )
-# The algorithmic problems have 100,000 examples, of which the commands generate fewer.
+# The algorithmic problems have 100,000 examples. In the test, the commands generate only 200.
 _SITE_CUSTOMIZE = """
 from ut_keras.problems import algorithmic
 
@@ -104,7 +105,7 @@ def test_commands_of_page_work(page, tmp_path):
 
 
 def test_reasons_are_needed():
-    """Each reason excuses a command, so that none stays after its command is gone."""
+    """Every entry of `NOT_RUN` is for a command on a page. Otherwise it can be removed."""
     commands = [command for page in code_blocks_test.PAGES for command in _commands(page)]
     for part in NOT_RUN:
         assert any(_is_of(command, part) for command in commands), part
@@ -129,7 +130,7 @@ def _environment(folder):
     }
 
 
-# What a page takes over from the reader or from another page.
+# Files that a page expects from the reader or from another page.
 
 
 def _write_run(folder, run, data, name="algorithmic_reverse_binary40_test", **options):

@@ -23,7 +23,8 @@ ENCODERS = {"inputs": ENCODER, "targets": ENCODER}
 def _model(changes="", name="transformer", hparams_set="transformer_tiny", targets=SYMBOLS):
     hp = hparams.get(hparams_set, f"hidden_size=32,filter_size=64,num_heads=4{changes}")
     keras.utils.set_random_seed(1)
-    model = models.from_specs(name, hp, {"targets": targets, "inputs": SYMBOLS})  # in any order
+    # The order of the features in `specs` has no effect.
+    model = models.from_specs(name, hp, {"targets": targets, "inputs": SYMBOLS})
     rng = np.random.RandomState(1)
     for variable in model.trainable_variables:
         variable.assign(variable + rng.normal(size=variable.shape, scale=0.4))
@@ -163,7 +164,7 @@ def _random_model(vocab_size, scale, seed):
 
 
 def test_serving_page_snippet_truncates_nothing(tmp_path, monkeypatch):
-    """With the lines of docs/serving.md, texts of over 1,024 tokens score as in the model."""
+    """With the code of docs/serving.md, long texts have the same score as in the model."""
     encoder = golden.load(golden.VOCABS[0])
     model = _random_model(encoder.vocab_size, 0.1, seed=1)
     export.export_ctranslate2(
@@ -198,7 +199,7 @@ def test_serving_page_snippet_truncates_nothing(tmp_path, monkeypatch):
 
 
 def test_options_give_the_scores_of_the_model(tmp_path):
-    """The statements of docs/serving.md about the defaults: first step and length penalty."""
+    """docs/serving.md describes the default first step and the default length penalty."""
     model = _random_model(24, 0.3, seed=14)
     export.export_ctranslate2(model, ENCODERS, str(tmp_path / "served"))
     translator = ctranslate2.Translator(str(tmp_path / "served"))

@@ -150,7 +150,7 @@ def test_lstm_rejects_packed_examples_and_missing_source():
 
 
 # The caches of the other models are the same. tests/decoding/generate_test.py compares searches of
-# "lstm" with T2T, and those of a language model with and without a cache.
+# "lstm" with T2T, and searches of a language model with and without a cache.
 @pytest.mark.parametrize("beam_size", [pytest.param(1, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize(
     "kind",

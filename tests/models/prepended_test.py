@@ -69,7 +69,7 @@ def _log_probs(mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_prepend_mode_matches_reference(mode):
-    """Logits and losses match a model without the mode that reads the joined sequences.
+    """The reference is a model without `prepend_mode` that reads the joined sequences.
 
     In training with a causal mask, the loss includes the inputs.
     """

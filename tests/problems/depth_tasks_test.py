@@ -123,7 +123,7 @@ def _farthest_carry(columns):
 
 
 def _evaluate(words):
-    """Evaluate ListOps with a stack, independently of the product."""
+    """Evaluate ListOps with a stack, without the code in problems/."""
     stack = [[]]
     for word in words:
         if word == "]":
@@ -223,7 +223,7 @@ def _solutions(cells):
 
 
 def _steps(cells):
-    """Return the number of steps, independently of the product."""
+    """Return the number of steps, without the code in problems/."""
     steps = 0
     while "." in cells:
         left = {place: _numbers_left(cells, place) for place in range(36) if cells[place] == "."}

@@ -47,7 +47,7 @@ def _truncated_model():
 
 
 def _batches():
-    """Return batches whose second half has fewer tokens, or none in the last batch."""
+    """Return batches whose second half has fewer tokens. Near the end, it has no tokens at all."""
     random = np.random.RandomState(0)
     for long, short in ((6, 1), (5, 2), (7, 1), (4, 0)):
         ids = np.zeros((4, 8), "int32")

@@ -1,4 +1,4 @@
-"""docs/results.md and docs/depth.md: they say what the lines say."""
+"""docs/results.md and docs/depth.md contain the values of the result lines."""
 
 import dataclasses
 import json

@@ -63,7 +63,7 @@ def test_attention_override_of_old_method_name_is_used():
 
 
 class _OldPositionSignal(keras.layers.Layer):
-    """A position signal for both sides of a model that is written for the old names."""
+    """A user's position signal that has the old names. It is for both sides of a model."""
 
     def draw_places(self, rows):
         return tf.ones([rows, 1], tf.int32)

@@ -85,7 +85,7 @@ def test_matches_reference(kind, halted_state, masked):
     epsilon, weights = EPSILON[kind], layer.halting.get_weights()
     shares_of = None
     if kind == "q_halt":
-        shares_of = halting_reference.ponder_net(weights)  # the same sigmoid
+        shares_of = halting_reference.ponder_net(weights)  # q_halt has the sigmoid of PonderNet
     elif kind != "convergence":
         make = getattr(halting_reference, kind.removesuffix("_mean"))
         shares_of = make(weights)
