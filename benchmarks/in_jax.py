@@ -6,9 +6,9 @@
     python benchmarks/results/run.py --table=… --only=…   evaluates the run and adds its result
 
 A cell is one line of a table in docs/results.md: a model that is trained on a problem. `write`
-exports the trainer's own update, including dropout, optimizer and learning rate schedule, as the
-program that TensorFlow compiles with XLA for each shape of a batch. `train` runs this program with
-JAX. `read` makes a run of the trained weights.
+exports the trainer's own update, including dropout, optimizer and learning rate schedule. For each
+shape of a batch, it writes one program, which TensorFlow would compile with XLA. `train` runs these
+programs with JAX. `read` makes a run of the trained weights.
 
 Training differs from the trainer in three points:
 
@@ -247,7 +247,8 @@ def _make_cell(args):
     if args.only not in cells:
         sys.exit(unknown_name_message("cell", args.only, list(cells)))
     cell = cells[args.only]
-    if others := set(cell.flags) - {"--eval_early_stopping_metric=step"}:  # uses the last weights
+    # The flag --eval_early_stopping_metric=step selects the last weights, as this module does.
+    if others := set(cell.flags) - {"--eval_early_stopping_metric=step"}:
         sys.exit(
             f"The cell must not have flags that change training. Received: {' '.join(others)}."
         )

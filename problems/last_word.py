@@ -80,4 +80,4 @@ def _nats(logits, words, features):
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=words, logits=logits), True
 
 
-cross_entropy = mean(_nats)  # of the last word
+cross_entropy = mean(_nats)  # the cross-entropy of the last word

@@ -87,7 +87,8 @@ def _inspect(problem, data_dir, count):
     from ut_keras.data.reading import inspection
     from ut_keras.data.writing import generation_plan
 
-    # Without hparams, which this command does not have, such a problem cannot preprocess records.
+    # This command has no hparams. If a problem needs them to preprocess records, the records are
+    # shown as they are stored.
     is_stored = problem.preprocess_needs_hparams
     if is_stored:
         print(f"note: the records are shown before preprocess_example of {problem.name}")

@@ -11,7 +11,8 @@ def pad_to_same_length(logits: tf.Tensor, targets: tf.Tensor, *weights: Any) -> 
     Args:
         logits: [B, S, V].
         targets: int [B, T].
-        weights: none, or one: float [B], [B, 1] or [B, T], weights of the targets, or None.
+        weights: at most one argument, the weights of the targets: float [B], [B, 1] or [B, T], or
+            None.
 
     Returns:
         (logits [B, L, V], targets [B, L], *weights); weights [B, T] become [B, L].

@@ -65,7 +65,7 @@ def assign(
     unknown = sorted(name for name in expected if not _DERIVED.fullmatch(name.removeprefix(_SCOPE)))
     if unknown:
         raise ValueError(
-            f"The optimizer must be the one of the T2T run. Received: {type(optimizer).__name__}, "
+            f"The optimizer must be the T2T run's optimizer. Received: {type(optimizer).__name__}, "
             f"which cannot hold {len(unknown)} variables, such as {unknown[0]}."
         )
     for slot, value in values:

@@ -369,7 +369,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
     def weights_from_logits(self, logits: tf.Tensor, attention_mask: tf.Tensor | None) -> tf.Tensor:
         """Apply the mask, softmax and, if hard_attention_k > 0, `harden` to the logits."""
         if attention_mask is not None:
-            # `tf.where` instead of an added bias: TensorFlow would fuse the addition into the
+            # The mask is not added as a bias, because TensorFlow would fuse the addition into the
             # matrix product, and that is 60 times slower.
             logits = tf.where(attention_mask, logits, MASKED_LOGIT)
         weights = _softmax(logits)
