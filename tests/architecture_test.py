@@ -180,7 +180,7 @@ def test_module_imports_only_allowed_parts(module):
 
 
 def test_only_commands_import_t2t_stand_ins():
-    """Only the code that loads a user's package imports the stand-ins for T2T, by name."""
+    """The code that loads a user's package imports the stand-ins by name. No other part does."""
     outside = [name for name in MODULES if not name.startswith(("ut_keras.t2t.", "ut_keras.bin"))]
     for module in outside:
         wrong = [name for name in _imports(MODULES[module]) if name.startswith("ut_keras.t2t.")]
@@ -235,7 +235,7 @@ def _lines_of_code(path):
 
 
 def test_files_are_short():
-    """A file of more than about 300 lines, without docstrings, may contain two concepts."""
+    """A file with more than 400 lines of code may contain two concepts."""
     lengths = {module: _lines_of_code(path) for module, path in MODULES.items()}
     assert {module: length for module, length in lengths.items() if length > 400} == {}
 

@@ -159,10 +159,9 @@ def test_decode_hparams_set_search_options(run, source, tmp_path):
     lengths = [
         len(line.split()) for line in _options(run, source, tmp_path, "min_length=6") if line
     ]
-    assert (
-        len(lengths) == 36 and min(lengths) == 6
-    )  # the maximum output length of the shortest line
-    # No token occurs twice. There are two tokens, and rarely <pad>.
+    # An output for the shortest line has at most 6 tokens.
+    assert len(lengths) == 36 and min(lengths) == 6
+    # No token occurs twice in a line. A line has at most two different tokens, and rarely <pad>.
     lines = _options(run, source, tmp_path, "no_repeat_ngram_size=1")
     assert all(len(set(line.split())) == len(line.split()) for line in lines)
 

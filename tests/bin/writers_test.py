@@ -176,7 +176,7 @@ WRITERS = [_import, _generate, _decode, _score, _average, _export, _draw]
 
 @pytest.mark.parametrize("writer", [*WRITERS, pytest.param(_train_shortly, marks=pytest.mark.slow)])
 def test_writers_keep_foreign_files(writer, run, tmp_path, monkeypatch):
-    # A few samples, which are sorted on disk as many samples are.
+    # There are few samples, but they are sorted on disk, as if there were many.
     monkeypatch.setattr(algorithmic.AlgorithmicProblem, "train_size", 1000)
     buckets = functools.partial(external_shuffle.Buckets, memory=2000)
     monkeypatch.setattr(external_shuffle, "Buckets", buckets)
@@ -254,7 +254,8 @@ def test_run_in_best_folder_is_kept(run, tmp_path, capsys):
     refused("without a checkpoint of its run")
     argv = ("--train_steps=0", "--schedule=train", f"--hparams={small}")
     assert _train(tmp_path, run, *argv) == 0
-    refused("OUTPUT_DIR/best must contain only")  # also in the folder of a run
+    # In the folder of a run, another run in `best` is rejected, too.
+    refused("OUTPUT_DIR/best must contain only")
 
 
 def _put(path, kind="file"):

@@ -103,15 +103,16 @@ def test_indexed_batches_cover_all_epochs(static_shapes, digest):
     expected = [_bytes(_epoch_of_files(number, static_shapes)) for number in range(3)]
     count = len(expected[0])
     expected = sum(expected, [])
-    # These are the batches of versions that made one dataset per epoch. Runs with older checkpoints
-    # must resume with the same batches.
+    # Earlier versions of ut_keras made one dataset per epoch and had these batches. Runs with older
+    # checkpoints must resume with the same batches.
     assert hashlib.sha256(b"".join(expected)).hexdigest()[:12] == digest
     made = _epochs_of_files(static_shapes)
     assert made.element_spec == _epoch_of_files(0, static_shapes).element_spec
     assert _bytes(next(made) for _ in expected) == expected
     made.write_position()
     assert [int(made.position[name]) for name in ("epoch", "batch")] == [2, count]
-    # Positions in an epoch, at its end, and after its end (if its batches were smaller before).
+    # The positions are in an epoch, at its end, and after its end. A position is after the end if
+    # the batches were smaller when the checkpoint was saved.
     for position, first in (((1, 4), count + 4), ((0, count), count), ((1, count + 9), 2 * count)):
         resumed = _epochs_of_files(static_shapes, position)
         assert _bytes(next(resumed) for _ in range(2)) == expected[first : first + 2]

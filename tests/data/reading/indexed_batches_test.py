@@ -140,7 +140,8 @@ class _Adder:
         return self._number + number
 
     def dataset(self):
-        @tf.autograph.experimental.do_not_convert  # in Python 3.13 it fails, and keeps the object
+        # AutoGraph fails in Python 3.13, and then keeps a reference to the object.
+        @tf.autograph.experimental.do_not_convert
         def add(number):
             return tf.numpy_function(indexed_batches.weak_call(self.add), [number], tf.int64)
 
