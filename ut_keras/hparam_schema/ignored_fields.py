@@ -20,7 +20,7 @@ from ut_keras.hparam_schema.field import (
     unsupported,
 )
 
-OTHER_MODELS = "only T2T models that ut_keras does not have read it"
+OTHER_MODELS = "it belongs to T2T models that ut_keras does not have"
 _OF_CONVOLUTIONS = "only the Neural GPUs read it"
 _OF_BASELINES = "only the LSTMs and the Neural GPUs read it"
 NO_EXPERTS = "the only mixture of experts is ffn_layer=sigma_moe, which has its own arguments"
