@@ -39,7 +39,7 @@ def main():
     parser.add_argument("--size", choices=("1k", "10k"), default="1k")
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument(
-        "--threads", type=int, default=0, help="threads of TensorFlow (default: its own)"
+        "--threads", type=int, default=0, help="threads of TensorFlow (0: TensorFlow's default)"
     )
     parser.add_argument("--jit_compile", action="store_true", help="compile this version with XLA")
     parser.add_argument("--worker", help=argparse.SUPPRESS)

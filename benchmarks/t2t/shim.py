@@ -100,8 +100,10 @@ except Exception:
         setattr(_tf, "estimator", _est)
     except Exception:
         pass
-_ = _tf.keras.layers  # load Keras before the fakes below exist, the standalone one too:
-import keras as _keras  # tf_keras leaves it to tensorflow_addons, for which it is too late then
+# Load Keras before the fake modules below exist. With tf_keras, the first line does not load the
+# separate package `keras`, and tensorflow_addons would load it too late.
+_ = _tf.keras.layers
+import keras as _keras
 
 fake("PIL", "PIL.Image", "matplotlib", "matplotlib.pyplot", "pandas")
 _spec = importlib.util.find_spec("tensor2tensor")

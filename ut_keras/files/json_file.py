@@ -23,7 +23,7 @@ def read(path: str, error_class: type[UserError] = UserError) -> dict[str, Any]:
         error_class: the class of the error if the file does not contain a JSON object.
 
     Raises:
-        UserError: of class `error_class`.
+        UserError: if the file does not contain a JSON object. The class is `error_class`.
         OSError: if the file cannot be read.
     """
     file_error.check_is_file(path)

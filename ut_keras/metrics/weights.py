@@ -1,9 +1,10 @@
 """The weights of targets in the loss and in the metrics.
 
 If the data have no weights, the weight of every token is 1 and the weight of padding is 0. The
-weight of every class label is 1, because 0 is a class. If the data have weights of examples ([B] or
-[B, 1]) or of targets ([B, T]), these weights are multiplied by the data's weights. Metrics of
-entire sequences use the largest weight among the targets of a sequence.
+weight of every class label is 1, because 0 is a class. The data may also contain weights, of
+examples ([B] or [B, 1]) or of targets ([B, T]). The weights above are then multiplied by the
+weights in the data. Metrics of entire sequences use the largest weight among the targets of a
+sequence.
 """
 
 import tensorflow as tf

@@ -146,8 +146,8 @@ class Epochs:
     def _remaining_batches(self):
         """Return the batches after the current position.
 
-        With `IndexedBatches`, these include all later epochs. Otherwise they are those of this
-        epoch.
+        With `IndexedBatches`, the result includes all later epochs. Otherwise it has only the
+        remaining batches of this epoch.
         """
         if self._indexed_batches is not None:
             make = functools.partial(self._indexed_batches.batches_from, self._epoch, self._batch)

@@ -14,8 +14,8 @@ from ut_keras.ops.product import product
 
 # The mask replaces logits by this number, as in the module `attention`.
 MASKED_LOGIT = -1e9
-# A tile contains all examples of a batch if the tile has at most this many weights in this case.
-# Otherwise a tile contains a single example.
+# A tile contains all examples of a batch, unless it would then have more weights than this number.
+# In that case a tile contains a single example.
 _MAX_TILE = 2**21
 _SMALLEST = -3e38  # the largest logit before the first tile
 # Sizes of blocks are multiples of this number, so that products are fast.
