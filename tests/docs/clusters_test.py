@@ -41,7 +41,7 @@ def _program(folder, name, text):
 
 
 def test_slurm_script_starts_trainer(tmp_path):
-    """Fake programs replace Slurm, which starts the second task, and ut-trainer, which prints."""
+    """A fake Slurm starts the second task, and a fake ut-trainer prints its arguments."""
     [script] = _blocks("Slurm", "text")
     assert script.startswith("#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 ")
     _program(tmp_path, "scontrol", '[ "$*" = "show hostnames" ] && printf "node9\\nnode10\\n"')
@@ -94,7 +94,7 @@ def test_kubeflow_job_starts_trainer(tmp_path):
 
 @pytest.mark.parametrize("code", [0, 75])
 def test_ray_program_starts_trainer(code, monkeypatch):
-    """Fake modules replace Ray, which calls the function, and the trainer, which checks flags."""
+    """A fake Ray calls the function, and a fake trainer checks the flags."""
     [program] = _blocks("Ray", "text")
     made = []
 

@@ -437,7 +437,7 @@ def test_from_dict_reads_all_golden_models(path):
 
 
 def test_from_dict_reads_backprop_steps_of_earlier_versions():
-    """0 meant that the gradient passes through all steps, which is None now."""
+    """In earlier versions, 0 had the meaning that None has now: no truncation."""
     values = {"recurrence_type": "basic", "recurrence_backprop_steps": 0}
     assert hparam_schema.from_dict(values) == UniversalTransformerHParams(recurrence_type="basic")
 

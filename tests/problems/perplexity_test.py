@@ -40,7 +40,8 @@ def test_per_word_perplexity_matches_reference():
     total = words = reference = 0
     for texts in ([TEXT, "so"], ["cool that", "so long", ""]):
         rows = [encoder.encode(text) + [1] for text in texts]
-        targets = np.zeros((len(rows) + 1, 2 + max(map(len, rows))), np.int32)  # one of padding
+        # One more row consists only of padding.
+        targets = np.zeros((len(rows) + 1, 2 + max(map(len, rows))), np.int32)
         for row, ids in enumerate(rows):
             targets[row, : len(ids)] = ids
         logits = rng.normal(size=(*targets.shape, encoder.vocab_size)).astype(np.float32)

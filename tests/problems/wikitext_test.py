@@ -41,7 +41,7 @@ def test_wikitext2_matches_worked_record(tmp_path):
     assert encoder.decode(test) == "Robert is <unk> . <EOS>"
     lines = text_encoder.read_lines(str(tmp_path / "data" / "vocab.languagemodel_wikitext2.tokens"))
     assert lines[:5] == ["<pad>", "<EOS>", "<unk>", "=", "Robert"]
-    # For any max_length of the hparams.
+    # The dataset is the same for every max_length of the hparams.
     assert sum(t.shape[0] for _, t in problem.dataset("train", tmp_path / "data", HPARAMS)) == 1
 
 

@@ -77,7 +77,7 @@ def test_stack_rejects_a_block():
 
 
 def _model(layer):
-    """Return a model from a time series, in which zeros are padding, to states."""
+    """Return a model that maps a time series to states. Zeros in the series are padding."""
     return keras.Sequential(
         [
             keras.Input((None, C)),
@@ -117,7 +117,7 @@ def test_padding_has_no_effect_in_a_keras_model(name, tmp_path):
     ],
 )
 def test_training_call_rejects_losses_of_several_steps(kind, given):
-    """Otherwise, training would silently ignore these losses."""
+    """Without the error, training would silently ignore the losses of several steps."""
     model = _model(stack.Stack(kind(layer_checks.make_block(D), _timing(), **given)))
     model(SERIES)
     with pytest.raises(ValueError, match="losses of several steps.*Received: a call of stack"):
@@ -188,7 +188,7 @@ def test_fit_trains_the_ponder_loss():
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_call_rejects_state_of_other_width(name):
-    """The check runs when a model is made and when it runs, also before there are weights."""
+    """A layer checks the width of its state at every call, before and after it has weights."""
     layer, wide = LAYERS[name](), layer_checks.normal(B, S, D + 1)
     expected = rf"state must be \[batch, length, {D}\]. Received: \(.*\)\.$"
     for x in (wide, wide[0, :, :D], wide.tolist(), keras.Input((None, D + 1)), keras.Input((D,))):
