@@ -75,10 +75,10 @@ class TranslateProblem(text_problems.Text2TextProblem):
         super().prepare(data_dir, tmp_dir)
 
     def _find_files(self, tmp_dir):
-        """Download the missing files, after a list of all of them.
+        """Print a list of all missing files, and download them.
 
         Raises:
-            DataError: if files are missing and one cannot be downloaded. The message names all.
+            DataError: if a missing file cannot be downloaded. The message names all missing files.
         """
         splits = self.splits_to_generate(tmp_dir)
         corpora = [files for split in splits for files in self.files[split]]

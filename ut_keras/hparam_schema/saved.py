@@ -68,8 +68,9 @@ RETIRED_IN_UT_KERAS = {
     "recurrence_backprop_steps": (0,),
 }
 
-# T2T's hparams of these models have no field that only their class has. The beginning of a model's
-# name -> an added field with its default, by which `from_dict` finds the class.
+# `from_dict` finds the class of hparams by their field names. For these models, T2T's field names
+# are not sufficient, so a field with its default value is added. The keys are the beginnings of the
+# models' names.
 _MARKERS: dict[str, dict[str, Any]] = {
     "lstm_": {"attention_mask_padding": False},
     "neural_gpu": {"conv_mask_padding": False},
@@ -113,9 +114,8 @@ def from_dict(values: Mapping[str, Any]) -> BasicHParams:
     Raises:
         HParamError: if a name is unknown, or a value has the wrong type or is out of range.
     """
-    cls = max(
-        _CLASSES, key=lambda cls: len(specs(cls).keys() & values.keys())
-    )  # if several classes have equally many names, the first one
+    # If several classes have equally many of the names, `max` returns the first of these classes.
+    cls = max(_CLASSES, key=lambda cls: len(specs(cls).keys() & values.keys()))
     for name in T2T_FUNCTION_TABLES & values.keys():
         if values[name] not in ({}, "{}"):
             raise HParamError(

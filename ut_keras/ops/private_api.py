@@ -110,7 +110,7 @@ def compile_arguments(model: keras.Model) -> dict[str, Any]:
 
 
 def set_loss_tracker(model: keras.Model, tracker: keras.metrics.Metric) -> None:
-    """Make a metric the one that `fit` resets and shows as "loss".
+    """Set the metric that `fit` resets and shows as "loss".
 
     Promise: `fit` shows a loss in which batches are weighted by their number of tokens. Public
     alternative: a metric with another name, but Keras would still show its own mean over batches.

@@ -46,7 +46,7 @@ def held_back() -> Iterator[None]:
         yield
         return
     os.environ.setdefault(_LEVEL, "3")
-    # Standard error does not exist or is closed.
+    # The errors occur if standard error does not exist or is closed.
     with contextlib.suppress(AttributeError, ValueError):
         sys.stderr.flush()
     logger = logging.getLogger("tensorflow")

@@ -100,9 +100,8 @@ class Adapted(problem.Problem):
         if not isinstance(self.t2t, text_problems.Text2ClassProblem):
             return names
         others = [name for name in names if name not in _CLASS_METRICS]
-        if others and not overridden.is_unchanged(
-            self.t2t, "eval_metrics"
-        ):  # this default of T2T is for text targets
+        # T2T's default has metrics of text targets. They are skipped without a note.
+        if others and not overridden.is_unchanged(self.t2t, "eval_metrics"):
             missing.print_once(
                 f"note: {self.name}, whose targets are classes, skips the metrics "
                 f"{', '.join(others)}"
@@ -137,7 +136,7 @@ class Adapted(problem.Problem):
             if kind == ModalityType.IDENTITY:  # packing adds such features
                 continue
             if name not in ("inputs", "targets"):
-                # Otherwise `preprocess_example` may read the feature.
+                # If the package overrides `preprocess_example`, this method may read the feature.
                 if not self.preprocess_needs_hparams:
                     self._note_unused_feature(name)
                 continue
@@ -449,7 +448,10 @@ class Adapted(problem.Problem):
 
     @property
     def preprocess_key(self) -> str:
-        """A key of the code of `preprocess_example`, without its helpers, and of its hparams."""
+        """A text that changes if `preprocess_example` or the hparams change.
+
+        It does not depend on functions that `preprocess_example` calls.
+        """
         if not self.preprocess_needs_hparams:
             return ""
         code = type(self.t2t).preprocess_example.__code__
