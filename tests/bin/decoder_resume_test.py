@@ -83,7 +83,7 @@ def test_resume_restarts_after_a_change(
         argv.append(f"--checkpoint_path={run.folder}/model.ckpt-1")
     elif change == "input":
         source[0].write_text(source[0].read_text().replace("0", "1", 1))
-    else:  # with the same name and time
+    else:  # other weights in a file with the same name and time
         folder = tmp_path / "other"
         shutil.copytree(run.folder, folder)
         for ending in ("index", "data-00000-of-00001"):

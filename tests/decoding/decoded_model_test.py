@@ -79,7 +79,7 @@ def test_decoding_reads_exactly_the_members_of_the_protocols():
 
 
 def test_decoding_annotates_models_as_protocols():
-    """So mypy finds a member that a protocol lacks. Keras' own classes accept any name."""
+    """With a protocol, mypy finds members that it lacks. Keras' own classes accept any name."""
     names = {protocol.__name__ for protocol in PROTOCOLS}
     for file, tree in _trees():
         imported = {alias.name for node in ast.walk(tree) for alias in getattr(node, "names", ())}

@@ -128,7 +128,8 @@ def _kernel(initializer):
 @pytest.mark.parametrize(
     ("initializer", "deviations", "bound"),
     [
-        # (0.5 / ((64 + 128) / 2))^0.5, (0.5 / ((32 + 64) / 2))^0.5; bound of the kernel
+        # The deviations are (0.5 / ((64 + 128) / 2))^0.5 and (0.5 / ((32 + 64) / 2))^0.5. The bound
+        # is the largest absolute value in the kernel.
         ("uniform_unit_scaling", (0.0722, 0.1021), 0.0722 * 3**0.5),
         ("normal_unit_scaling", (0.0722, 0.1021), 0.0722 / 0.8796 * 2),
         ("uniform", (0.0289, 0.0289), 0.05),

@@ -43,7 +43,7 @@ def _run():
 
 @pytest.mark.slow
 def test_model_with_one_head_trains():
-    """Run in a separate process, which may crash."""
+    """The models run in a separate process, because the process may crash."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     done = subprocess.run(
         [sys.executable, "-m", "tests.models.one_head_test"],

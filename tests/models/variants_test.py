@@ -1,4 +1,4 @@
-"""Every variant as a complete model; `tests/t2t_golden_test.py` compares them with T2T."""
+"""Tests of every variant as a complete model. `t2t_golden_test.py` compares them with T2T."""
 
 import functools
 
@@ -127,7 +127,7 @@ def test_variant_trains_with_xla():
 
 
 def test_gates_carry_padding():
-    """Coupled gates are 0 at padding and carry it through; separate gates are not."""
+    """Coupled gates are 0 at padding, so its state does not change. Separate gates are not 0."""
     for overrides, zero in (("", True), (",couple_carry_transform_gates=0", False)):
         model = examples.make("universal", "recurrence_type=highway" + overrides)
         assert model.encoder.depth.transform_gate.zero_at_padding is zero
@@ -144,7 +144,7 @@ def test_gates_start_by_carrying():
 
 
 def test_hard_attention_layers_match_t2t():
-    """Causal relative self-attention has none, but the attention to the encoder does."""
+    """Only the attention to the encoder is hard, not the causal relative self-attention."""
     overrides = "self_attention_type=dot_product_relative_v2,max_relative_position=2"
     model = examples.make("transformer", overrides + ",hard_attention_k=3")
     out = model.inspect(examples.features("transformer"))
