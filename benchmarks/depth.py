@@ -10,9 +10,9 @@ The model is a Universal Transformer language model. The sides are:
 - 1,024 steps with `recurrence_backprop_steps=8`, measured in one round.
 
 Each side is a process with one thread. The sides take turns. A process builds the model and traces
-the training step. Its memory at this point is its rest. The memory of a side is its peak minus its
-rest. The CPU time of a side is the median over the rounds, without the first step. The benchmark
-prints ratios, each with its target.
+the training step. The memory of the process at this point is the "rest". The memory of a side is
+the peak of its process minus the rest. The CPU time of a side is the median over the rounds,
+without the first step. The benchmark prints ratios, each with its target.
 """
 
 import argparse
@@ -149,7 +149,7 @@ def work(args):
 
 
 def _memory(name):
-    """Return the memory of this process in MB; "VmRSS" is its present, "VmHWM" its peak value."""
+    """Return the memory of this process in MB: now ("VmRSS") or at its peak ("VmHWM")."""
     with open("/proc/self/status", encoding="ascii") as file:
         for line in file:
             if line.startswith(f"{name}:"):

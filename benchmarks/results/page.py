@@ -191,7 +191,10 @@ def _not_run(cell):
 
 
 def _average_rows(table, found):
-    """Yield a row of means over all tasks and, if some are not finished, over the finished ones."""
+    """Yield the row of the mean over all tasks.
+
+    If some tasks are not finished, also yield the row of the mean over the finished tasks.
+    """
     for model, paper in table.averages.items():
         mean = means.over_cells(table, model, found)
         yield [f"**mean of all 20 tasks, {model}**", paper, *(mean[1:3] if mean.is_whole else [])]

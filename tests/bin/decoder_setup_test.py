@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from tests.bin import decoder_problems, small_run  # noqa: F401  registers
+from tests.bin import decoder_problems, small_run  # noqa: F401  registers problems
 from ut_keras import models, problems
 from ut_keras.bin import command_line, decoder, decoder_setup
 from ut_keras.bin import flags as flags_lib
@@ -49,7 +49,10 @@ def _argv(flags):
 
 @pytest.fixture
 def error(flags, capsys, monkeypatch, tmp_path):
-    """Return a function from changed flags to the error; it must not build a model."""
+    """Return a function that runs the decoder with changed flags and returns the error.
+
+    The decoder must not build a model before the error.
+    """
 
     def refuse(*args, **kwargs):
         raise AssertionError("a model was made")
@@ -215,7 +218,7 @@ def test_check_rejects_lines_for_stories(error, runs, tmp_path):
     assert "--model is required" in line and "run.json" in line
 
 
-# Only the shapes of the weights show this.
+# Without run.json, only the shapes of the weights show that the vocabulary is another one.
 
 
 def test_checkpoint_of_another_vocabulary_is_rejected(flags, runs, tmp_path, capsys):

@@ -191,7 +191,7 @@ def test_run_without_hash_is_compared_with_its_vocabulary(world, capsys):
     capsys.readouterr()
     vocabulary = world / "data" / VOCABULARY
     _write(vocabulary, _spoilt_vocabularies()["reversed"](vocabulary.read_text().splitlines()))
-    _refused(capsys, exporter.main, _argv("exporter", world), "must be that of the run in")
+    _refused(capsys, exporter.main, _argv("exporter", world), "must match the run in")
 
 
 @pytest.mark.parametrize(

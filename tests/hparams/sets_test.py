@@ -63,7 +63,7 @@ OURS = [name for name in hparams.names() if SETS.get(name).__module__ == "ut_ker
 
 
 def _t2t_values(name):
-    if name == "neural_gpu":  # T2T's source has these three values; the file has a small model's
+    if name == "neural_gpu":  # the file is of a small model; T2T's source has these three values
         golden = json.loads((ROOT / "tests/testdata/t2t/hparams/neural_gpu.json").read_text())
         return golden | {"hidden_size": 256, "num_hidden_layers": 1, "dropout": 0.1}
     golden = GOLDEN["sets"][name]

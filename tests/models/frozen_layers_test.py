@@ -15,7 +15,10 @@ def _trained(model):
 
 @pytest.mark.parametrize("kind", ["adaptive", "lstm"])
 def test_frozen_parts_stay_frozen(kind, tmp_path):
-    """They stay frozen in a loaded model, whose optimizer continues, and in a clone."""
+    """Frozen parts stay frozen in a loaded model and in a clone.
+
+    The optimizer of the loaded model continues from its saved state.
+    """
     model = examples.make(kind)
     everything = _trained(model)
     model.encoder.trainable = False
@@ -34,7 +37,7 @@ def test_frozen_parts_stay_frozen(kind, tmp_path):
 
 
 def test_part_of_a_frozen_part_is_trained():
-    """A frozen model also stays frozen."""
+    """A clone trains the same part, and the clone of a frozen model is frozen."""
     model = examples.make("adaptive")
     model.encoder.trainable = False
     model.encoder.depth.block.trainable = True

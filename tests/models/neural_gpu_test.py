@@ -178,7 +178,8 @@ def test_score_of_output_is_its_score():
 
 def test_masked_model_scores_do_not_depend_on_the_batch():
     model = examples.make("neural_gpu", "conv_mask_padding=True")
-    targets = np.int32([[5, 6, 1, 0], [3, 4, 5, 1], [3, 4, 5, 1]])  # also longer than the source
+    # The last row is longer than its source.
+    targets = np.int32([[5, 6, 1, 0], [3, 4, 5, 1], [3, 4, 5, 1]])
     together = model.score({"inputs": examples.INPUTS, "targets": targets})
     for row, ids in enumerate(examples.INPUTS):
         alone = {"inputs": ids[np.newaxis, ids != 0], "targets": targets[row : row + 1]}

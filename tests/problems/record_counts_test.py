@@ -117,7 +117,7 @@ def test_dataset_rejects_additional_file(tmp_path):
 
 
 def test_dataset_reads_files_without_record_of_generation(tmp_path):
-    """T2T's folders have no such origin."""
+    """T2T's data folders contain no record of generation."""
     files = _generate(Numbers(), tmp_path)
     os.remove(generation_plan.origin_path(str(tmp_path), "numbers", "dev"))
     _keep_records(files["dev"][0], 77)

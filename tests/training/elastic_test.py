@@ -19,7 +19,7 @@ _ROOT = pathlib.Path(__file__).parents[2]
 
 @pytest.mark.slow
 def test_run_resumes_with_another_number_of_devices(tmp_path):
-    """The run uses one device, two, and one again.
+    """The run uses one device, then two devices, then one device again.
 
     The examples and their order are the same, and the weights are equal up to rounding.
     """

@@ -6,8 +6,8 @@
     daisy_chain_variables: bool = ignored(True, "tf.distribute places the variables")
 
 The annotation gives the type: int, float, bool, str or a Literal of strings, each optionally with
-`| None`. The arguments of `field` give all other properties. To allow another
-value of a hyperparameter, change only its declaration in this package.
+`| None`. The arguments of `field` give all other properties. To allow another value of a
+hyperparameter, change only its declaration in this package.
 """
 
 import contextlib
@@ -60,7 +60,7 @@ class Facts:
     architecture: bool = False  # trained weights require the value that they were trained with
     supported: tuple | None = None  # implemented values other than the default; None: all
     instead: str = ""  # the alternative to an unsupported value
-    ignored: str = ""  # why the field has no effect; "" if it has one
+    ignored: str = ""  # why the field has no effect; "" if the field has an effect
     comma_separated: bool = False  # a string such as "0,1", which may also be given as [0,1]
     # If True, the value does not change the function that a trained model computes. Either only
     # training reads the value, or it only affects how examples are batched.

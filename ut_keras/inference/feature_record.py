@@ -154,7 +154,7 @@ def check_same_encoders(directory: str, record: FeatureRecord) -> None:
         if differing:
             what = "vocabulary" if differing == ["sha256"] else f"encoder's {differing[0]}"
             raise DataError(
-                f"The {what} of {name!r} must be that of the run in {directory}: "
+                f"The {what} of {name!r} must match the run in {directory}: "
                 f"{_short(saved.get(differing[0]))}. "
                 f"Received: {_short(current.get(differing[0]))}."
             )

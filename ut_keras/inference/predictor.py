@@ -8,9 +8,9 @@
 
 A model with a decoder generates its outputs by a search. A classifier predicts the most likely
 class. An encoder predicts the most likely token at each position, and a Neural GPU predicts these
-tokens up to the first EOS. `batch_plan`
-decides which sequences share a batch. The maximum output length of a sequence does not depend on
-its batch, unless per_example_length=False, which is T2T's behavior.
+tokens up to the first EOS. `batch_plan` decides which sequences share a batch. The maximum output
+length of a sequence does not depend on its batch, unless per_example_length=False, which is T2T's
+behavior.
 """
 
 import itertools
@@ -78,7 +78,7 @@ class Predictor:
 
     def outputs(self, rows: Sequence[Any], options: Options) -> list[Decoded]:
         """Return the outputs for sequences of any length, according to checked `Options`."""
-        numbers = itertools.count()  # of the batches
+        numbers = itertools.count()  # the numbers of the batches
 
         def predict(indices):
             ids = batch_plan.pad([rows[index] for index in indices])

@@ -32,7 +32,7 @@ def alias(name: str) -> None:
 
 
 def alias_missing() -> None:
-    """Make each short name importable for which no module exists on the path."""
+    """Make each short name importable, unless a module of this name exists on the path."""
     for name in NAMES:
         if name not in sys.modules and importlib.util.find_spec(name) is None:
             alias(name)

@@ -98,7 +98,7 @@ def write(
                     whole_file.remove_leftovers(path)
                 raise
             finally:
-                is_all = len(shards) == split.num_shards  # then no other machine makes files
+                is_all = len(shards) == split.num_shards  # if True, no other machine makes files
                 if is_all and not any(map(os.path.exists, split.paths)):
                     generation_plan.remove_origin(split)
     return sum(counts)

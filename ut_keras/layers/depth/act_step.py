@@ -35,8 +35,8 @@ class ACTLoopState(NamedTuple):
 class StepContext(NamedTuple):
     """The inputs of a step that are not part of the loop state.
 
-    They are the same at every step. A loop over a subset of the positions selects the entries of
-    that subset from them.
+    These inputs are the same at every step. A loop over a subset of the positions selects the
+    entries of that subset from these inputs.
     """
 
     inputs: StepInputs  # `inputs.cache` is the cache of the block
