@@ -16,7 +16,7 @@ def fill(page, texts):
         parts = re.split(f"{re.escape(begin)}.*?{re.escape(end)}", page, flags=re.DOTALL)
         if len(parts) != 2:
             raise UserError(
-                f"The page must have the block {name!r} once. Received: {len(parts) - 1} of it."
+                f"The page must have the block {name!r} once. Received: {len(parts) - 1} blocks."
             )
         page = f"{begin}{text}\n{end}".join(parts)
     return page

@@ -10,7 +10,7 @@ def set_seed(seed):
 
     Keras' initializers and dropout sample their seeds from Python's random numbers.
     `keras.utils.set_random_seed` is not used, because it also makes TensorFlow discard all kernels.
-    Creating those of a model again takes 0.1 s.
+    Creating the kernels of a model again takes 0.1 s.
     """
     random.seed(seed)
     np.random.seed(seed)

@@ -40,7 +40,7 @@ def test_save_removes_the_oldest(tmp_path, end):
     _save(f"{tmp_path}{end}", 5, 10, 15, 20, keep=2)
     assert _steps(checkpoint_files.newest_first(str(tmp_path))) == [20, 15]
     assert len(full_disk.all_files(tmp_path)) == 5
-    _save(tmp_path, 20, keep=1, value=7.0)  # again
+    _save(tmp_path, 20, keep=1, value=7.0)  # overwrites the checkpoint of step 20
     assert [_value(path) for path in checkpoint_files.newest_first(str(tmp_path))] == [7]
 
 

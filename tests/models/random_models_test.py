@@ -118,7 +118,8 @@ class RandomModel:
 
     def _attention(self, heads):
         chosen = self._pick(*_ATTENTIONS)
-        if "dot_product_relative," not in chosen:  # its keys and values have equal sizes
+        # The keys and values of dot_product_relative must have the same size.
+        if "dot_product_relative," not in chosen:
             chosen += f",attention_key_channels={self._pick(0, 4 * heads)}"
         if "relative_v2" in chosen:
             values = self._pick(True, False)
@@ -156,7 +157,7 @@ def _check_graph(drawn):
     signature = [{name: tf.TensorSpec([None, None], tf.int32) for name in drawn.features}]
     graph = tf.function(drawn.logits, input_signature=signature, autograph=False)
     _assert_close(graph(drawn.features), drawn.logits(drawn.features))
-    # Recording attention computes every position at every step.
+    # `inspect` records attention, so it computes every position at every step.
     _assert_close(drawn.model.inspect(drawn.features).logits, drawn.logits(drawn.features))
 
 
@@ -191,7 +192,7 @@ def _check_gradients(drawn):
 
 
 def _check_cache(drawn):
-    """Compare two beams of three tokens, which are reordered."""
+    """Compare decoding of two beams, reordered after each of three tokens, with full passes."""
     model, beams, room = drawn.model, 2, 3
     if model.class_labels or model.decoder is None or model.why_not_cached:
         return

@@ -145,7 +145,7 @@ def _trainer(output_dir):
 
 
 def _fill_disk(first, stop):
-    """Limit the size of files at these steps.
+    """Limit the size of files from step `first` until step `stop`, exclusive.
 
     Checkpoints may have 1,000 bytes, and metrics.jsonl may grow by 30 bytes.
     """
@@ -217,7 +217,7 @@ def _within_a_line():
 
 
 def _while_rewinding():
-    # The kill before this one left an incomplete line, which is about to be removed.
+    # An earlier kill left an incomplete line. This kill happens just before that line is removed.
     plain = whole_file.move_into_place
 
     def put(pairs):
@@ -229,7 +229,10 @@ def _while_rewinding():
 
 
 def beside_the_steps():
-    """Kill the process two updates after the second save started, before it is listed."""
+    """Kill the process two updates after the start of the second save.
+
+    The file `checkpoint` does not list the second checkpoint at this time.
+    """
     writing = threading.Event()
     plain = train_loop.TrainLoop._report
 

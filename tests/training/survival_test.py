@@ -1,7 +1,7 @@
 """A run that is killed and started again is bit-equal to an uninterrupted run.
 
-Processes fork from one that has imported TensorFlow. With UT_KERAS_KILLS=20, the run is killed at
-20 random moments instead of three.
+The processes are forks of one process that has imported TensorFlow. With UT_KERAS_KILLS=20, the run
+is killed at 20 random moments instead of three.
 """
 
 import json

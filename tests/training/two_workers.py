@@ -79,8 +79,8 @@ def _train_from_files(make_model, make_optimizer, strategy, data_dir):
 def _rows(strategy, data_dir):
     """Return the (inputs, targets) of this worker in the batches of an epoch.
 
-    "own" has the examples if each worker reads only its own examples, and "read" has the number of
-    records of each read. "cut" has the examples if each worker reads all examples.
+    For "own", each worker reads only its own examples; "read" lists the number of records of each
+    read. For "cut", each worker reads all examples and takes its own from them.
     """
     passes = _epoch(data_dir, 0)
     counted = []

@@ -128,7 +128,7 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
     recompute_grad: bool = training(False)
 
     # --- Classification with an encoder ---------------------------------------------------------
-    # Added: how positions are pooled. In T2T, the modality defines this. It does not mask padding.
+    # Added: how positions are pooled. In T2T, the modality takes the mean and includes padding.
     class_label_pooling: Literal["mean", "masked_mean", "last"] = field("mean", architecture=True)
 
     # --- Transition -----------------------------------------------------------------------------
@@ -169,7 +169,8 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
     pos: _Position | None = _position("timing")
     pos_randomized_range: int = field(2048, POSITIVE, read_if=_RANDOMIZED)  # not in T2T
     use_target_space_embedding: bool = field(True, architecture=True)
-    embedding_dropout: float | None = training(None, RATE)  # not in T2T; None: as between layers
+    # Not in T2T. None: layer_prepostprocess_dropout.
+    embedding_dropout: float | None = training(None, RATE)
 
     def __post_init__(self) -> None:
         super().__post_init__()

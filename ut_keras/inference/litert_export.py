@@ -110,7 +110,8 @@ def _source_shape(model, source_length):
         if model.why_not_cached or not hasattr(model.decoder, "start_cache"):
             raise ValueError(
                 "A language model must support a decode cache to read its prompt step by step. "
-                f"Received: a model without: {model.why_not_cached or type(model).__name__}."
+                "Received: a model without a decode cache: "
+                f"{model.why_not_cached or type(model).__name__}."
             )
         return None
     if model.decoder is None and not model.class_labels:
@@ -123,7 +124,7 @@ def _source_shape(model, source_length):
     if reason and not (is_story and not model.hparams.trim_stories):
         raise ValueError(
             "Padding must not change the output of a LiteRT model, because its sources have one "
-            f"length. Received: a model in which it does: {reason}."
+            f"length. Received: a model in which padding changes the output: {reason}."
         )
     if is_story:
         return [1, *model.specs["inputs"].shape]

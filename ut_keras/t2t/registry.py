@@ -4,7 +4,7 @@
     @registry.register_hparams("other_name")
 
 If a built-in entry has the same name, the package's entry replaces it and a note is printed. This
-is not an error, because ut_keras has names that are free in T2T.
+is not an error, because the package may use a name of ut_keras that does not exist in T2T.
 
 References: tensor2tensor/utils/registry.py.
 """
@@ -110,7 +110,7 @@ def _ignored_registration(kind, instead):
 
 
 register_optimizer = _ignored_registration(
-    "optimizer", "--hparams=optimizer=… accepts those of docs/t2t_hparams.md"
+    "optimizer", "--hparams=optimizer=… accepts the optimizers of docs/t2t_hparams.md"
 )
 register_attack = register_attack_params = _ignored_registration(
     "attack", "attacks are not supported"
@@ -129,14 +129,14 @@ def problem(problem_name: str, **kwargs: Any) -> Any:
 def hparams(name: str) -> hparam.HParams:
     """Return the values of a set as an `HParams`, including fields that a package adds."""
     function = SETS.get(name)
-    function = getattr(function, "__wrapped__", function)  # the package's function, unconverted
+    function = getattr(function, "__wrapped__", function)  # the package's own function
     overridden.check_call(function, f"hparams set {name}", (), f"{function.__name__}()")
     values = function()
     return values if isinstance(values, hparam.HParams) else hparam.from_dataclass(values)
 
 
 list_models = models.names
-list_problems = available = problems_lib.names  # `available` as `tensor2tensor.problems` has it
+list_problems = available = problems_lib.names  # `tensor2tensor.problems` has `available`
 
 
 def list_hparams(prefix: str | None = None) -> list[str]:

@@ -152,5 +152,5 @@ def test_the_time_of_another_machine_is_named_and_not_counted():
 
 
 def test_a_page_without_a_block_is_refused():
-    with pytest.raises(UserError, match="Received: 0 of it"):
+    with pytest.raises(UserError, match="Received: 0 blocks"):
         blocks.fill("", {"hours": "3"})

@@ -84,7 +84,7 @@ def test_matches_reference(window, masked):
         results.append((result.output.numpy()[some], weights, gradients))
     for got, want in zip(*results, strict=True):
         for value, wanted in zip(got, want, strict=True):
-            # A gradient is a sum over all positions, so its rounding error does not shrink with it.
+            # A gradient is a sum over all positions, so small values also have rounding errors.
             rounding = np.finfo("float32").eps * B * S * np.abs(wanted).max()
             np.testing.assert_allclose(value, wanted, rtol=0, atol=1e-6 + rounding)
 

@@ -84,9 +84,10 @@ def test_basic_equals_stop_gradient_before_the_last_steps(mode, recompute_grad):
 @pytest.mark.parametrize(("mode", "recompute_grad"), [("graph", False), ("xla", True)])
 @pytest.mark.parametrize("backprop_steps", [1, 2, N])
 def test_adaptive_equals_stop_gradient_before_the_last_steps(mode, recompute_grad, backprop_steps):
-    """All tensors of the loop state are constants: state, output, halting probability, ponder cost.
+    """The reference makes the loop state before the last steps a constant.
 
-    The number of steps N' is what the batch takes, which is less than the largest number.
+    The loop state consists of the state, output, halting probability and ponder cost. The last
+    steps are the last ones that the batch takes. The batch takes fewer steps than the maximum.
     """
     layer = _recurrence(backprop_steps, adaptive=True, recompute_grad=recompute_grad)
     taken = int(np.max(layer.forward(X, TRAINING).ponder_times))
