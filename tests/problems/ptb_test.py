@@ -47,7 +47,7 @@ def test_ptb10k_has_words(raw_dir):
     problem, counts = generate("languagemodel_ptb10k", raw_dir)
     assert counts == {"train": 2, "dev": 1, "test": 1}
     lines = text_encoder.read_lines(str(raw_dir / "data" / "vocab.lmptb.10000"))
-    # In the training text, "<unk>" and "the" occur three times each, more often than the other words.
+    # In the training text, "<unk>" and "the" occur three times each, and other words less often.
     assert lines[:4] == ["<pad>", "<EOS>", "<unk>", "the"]
     assert len(lines) == 2 + 9
     encoder = problem.feature_encoders(str(raw_dir / "data"))["targets"]
