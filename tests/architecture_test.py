@@ -91,7 +91,8 @@ ALLOWED = {
         "ut_keras.layers.attention.cache",
     ),
     "ut_keras.export": tuple(
-        f"ut_keras.inference.{n}" for n in ("ctranslate2_export", "export", "litert_export")
+        f"ut_keras.inference.{n}"
+        for n in ("ctranslate2_export", "export", "litert_export", "onnx_export")
     ),
     "ut_keras.keras_file": (
         "ut_keras.text",

@@ -15,6 +15,8 @@ from ut_keras.bin import avg_checkpoints, datagen, exporter
 from ut_keras.files import path_lock
 from ut_keras.text import text_encoder
 
+_NO_ONNX = "no tf2onnx and onnxruntime: pip install 'ut_keras[onnx]'"
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
@@ -170,14 +172,53 @@ def test_exporter_writes_litert_model_and_vocabulary(run, tmp_path):
     assert generate(inputs=np.zeros([1, 9], np.int32))["outputs"].shape == (1, 1, 12)
 
 
+@pytest.mark.slow
+def test_exporter_writes_onnx_model_and_vocabulary(run, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime", reason=_NO_ONNX)
+    pytest.importorskip("tf2onnx", reason=_NO_ONNX)
+    argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]
+    how = "beam_size=1,extra_length=3,max_input_size=9"
+    assert exporter.main([*argv, "--format=onnx", f"--decode_hparams={how}"]) == 0
+    [number] = _exports(tmp_path / "served")
+    folder = tmp_path / "served" / number
+    assert sorted(os.listdir(folder)) == ["features.json", "model.onnx"]
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"))
+    outputs, _ = session.run(None, {"inputs": np.zeros([1, 9], np.int32)})
+    assert outputs.shape == (1, 1, 12)
+
+
+def test_exporter_rejects_search_that_onnx_lacks(run, tmp_path, capsys, monkeypatch):
+    """The errors come before TensorFlow loads the model, and one of them names the extra."""
+    monkeypatch.setattr(exporter, "_export", None)
+    monkeypatch.setattr(exporter.extras, "require", lambda *_: None)
+    known = [f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served", "--format=onnx"]
+    ours = [f"--output_dir={run}", *known]
+    assert "beam_size=1: only greedy search is supported. Received: 4" in _error(capsys, *ours)
+    greedy = "--decode_hparams=beam_size=1"
+    line = _error(capsys, *ours, greedy)
+    assert "--format=onnx requires the decode hparam max_input_size" in line
+    line = _error(capsys, *ours, f"{greedy},max_input_size=9,sampling_temp=0.5")
+    assert "sampling_temp=0: " in line and "Received: 0.5." in line
+    line = _error(capsys, *ours, "--export_quantize=int8")
+    assert "--export_quantize requires" in line and "Received: --format=onnx." in line
+    small_run.write(tmp_path, problem="decoder_test_language_model")
+    line = _error(capsys, f"--output_dir={tmp_path}", *known)
+    assert "requires a model with inputs. Received: a language model." in line
+    monkeypatch.undo()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "pip install 'ut_keras[onnx]'" in _error(capsys, *ours, greedy)
+    line = _error(capsys, *ours[:-1], "--format=ctranslate2")
+    assert "pip install 'ut_keras[ctranslate2]'" in line
+    assert not os.path.exists(tmp_path / "served")
+
+
 def test_user_errors_are_one_line(run, tmp_path, capsys):
     known = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]
     assert "--output_dir or --checkpoint_path" in _error(capsys)
     assert "--data_dir is required" in _error(capsys, f"--output_dir={run}")
     assert "must be one of float16, int8" in _error(capsys, *known, "--export_quantize=int4")
-    assert "saved_model, litert, safetensors, ctranslate2" in _error(
-        capsys, *known, "--format=onnx"
-    )
+    line = _error(capsys, *known, "--format=pb")
+    assert "saved_model, litert, onnx, safetensors, ctranslate2" in line
     line = _error(
         capsys, *known, "--format=ctranslate2", "--decode_hparams=beam_size=1,num_steps=0"
     )

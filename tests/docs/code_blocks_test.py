@@ -151,13 +151,16 @@ def _prepare_docs_on_device(text, folder):
     from ut_keras import export
     from ut_keras.inference import feature_record
 
-    phone = folder / "phone" / "1790000000"  # as ut-exporter writes it
     encoders, specs = export_models.features("subwords")
     model = export_models.variant_model("transformer", specs)
-    phone.mkdir(parents=True)
-    feature_record.save(str(phone), feature_record.FeatureRecord(specs, encoders))
-    path = str(phone / "model.tflite")
-    export.export_litert(model, path, source_length=16, decode_length=2, min_length=4)
+    for name, write, file in (
+        ("phone", export.export_litert, "model.tflite"),
+        ("onnx", export.export_onnx, "model.onnx"),
+    ):
+        made = folder / name / "1790000000"  # as ut-exporter writes it
+        made.mkdir(parents=True)
+        feature_record.save(str(made), feature_record.FeatureRecord(specs, encoders))
+        write(model, str(made / file), source_length=16, decode_length=2, min_length=4)
 
 
 def _check_docs_on_device(names, folder):

@@ -178,5 +178,8 @@ PREPARE = {
 }
 CHECK = {
     "README.md": lambda folder: list((folder / "served").iterdir())[0],
-    "docs/on_device.md": lambda folder: next(folder.glob("phone/*/model.tflite")),
+    "docs/on_device.md": lambda folder: (
+        next(folder.glob("phone/*/model.tflite")),
+        next(folder.glob("onnx/*/model.onnx")),
+    ),
 }

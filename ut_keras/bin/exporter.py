@@ -10,6 +10,7 @@ This writes EXPORT_DIR/TIME, the layout of TensorFlow Serving; see docs/serving.
       --decode_hparams="beam_size=1,extra_length=10,max_input_size=32"
 
 This writes EXPORT_DIR/TIME with model.tflite and the vocabularies; see docs/on_device.md.
+--format=onnx writes model.onnx instead, with greedy search.
 
 --format=safetensors writes a folder for `ut_keras.load` and for other programs that read
 safetensors. --format=ctranslate2 writes a `transformer` model for CTranslate2.
@@ -26,20 +27,28 @@ from ut_keras.errors import UsageError
 from ut_keras.files import file_error, path_lock, whole_file
 from ut_keras.hparam_schema import overrides
 from ut_keras.inference import decode_hparams, feature_record
+from ut_keras.process import extras
+
+# Formats of fixed length -> the file of the model.
+_MODEL_FILES = {"litert": "model.tflite", "onnx": "model.onnx"}
+# Formats that require an extra -> the packages of the extra.
+_PACKAGES = {"ctranslate2": ("ctranslate2",), "onnx": ("tf2onnx", "onnxruntime")}
 
 
 @command.from_flags(flags.EXPORTER, "ut-exporter", __doc__)
 def main(args: command.Args) -> None:
     """Run ut-exporter with parsed flags."""
-    if args.export_quantize and args.format in ("saved_model", "safetensors"):
+    if args.export_quantize and args.format in ("saved_model", "safetensors", "onnx"):
         raise UsageError(
             "--export_quantize requires --format=litert or ctranslate2. "
             f"Received: --format={args.format}."
         )
+    if args.format in _PACKAGES:
+        extras.require(f"--format={args.format}", args.format, *_PACKAGES[args.format])
     run = decoder_setup.check_run(args)
     search, values = _search_options(args, run)
-    if args.format == "litert":
-        _check_source_length(run, values)
+    if args.format in _MODEL_FILES:
+        _check_source_length(args.format, run, values)
     base = args.export_dir or os.path.join(run.run_dir, "export")
     os.makedirs(base, exist_ok=True)
     with path_lock.held(os.path.join(base, "export"), "--export_dir must be written", base):
@@ -58,7 +67,9 @@ def _export(args, run, search, values, directory):
         with file_error.user_error_context(directory):
             if args.format == "litert":
                 quantized = {**search, "quantize": args.export_quantize}
-                _write_litert(run, model, directory, length or None, quantized)
+                _write_fixed(export.export_litert, run, model, directory, length, quantized)
+            elif args.format == "onnx":
+                _write_fixed(export.export_onnx, run, model, directory, length, search)
             elif args.format == "safetensors":
                 from ut_keras.inference import portable
 
@@ -80,7 +91,7 @@ def _export(args, run, search, values, directory):
         print(ctranslate2_export.ADVICE)
 
 
-def _check_source_length(run, values):
+def _check_source_length(name, run, values):
     """Raise `UsageError` if max_input_size is required but not set.
 
     Inputs of variable length require max_input_size.
@@ -88,20 +99,42 @@ def _check_source_length(run, values):
     is_needed = "inputs" in run.specs and run.specs["inputs"].modality == "symbol"
     if is_needed and values["max_input_size"] < 1:
         raise UsageError(
-            "--format=litert requires the decode hparam max_input_size: the fixed length of the "
+            f"--format={name} requires the decode hparam max_input_size: the fixed length of the "
             f"inputs, including EOS. Received: {values['max_input_size']}."
         )
 
 
-def _write_litert(run, model, directory, length, search):
-    """Write a folder that contains the LiteRT model and the vocabularies."""
-    from ut_keras import export
+def _check_greedy(run, values):
+    """Raise `UsageError` if an ONNX file cannot hold the search."""
+    if run.is_language_model:
+        raise UsageError(
+            "--format=onnx requires a model with inputs. Received: a language model. Use "
+            "--format=litert or saved_model."
+        )
+    for name, greedy in (("beam_size", 1), ("sampling_temp", 0)):
+        if values[name] != greedy:
+            raise UsageError(
+                f"--format=onnx requires the decode hparam {name}={greedy}: only greedy search is "
+                f"supported. Received: {values[name]}."
+            )
 
+
+def _write_fixed(export, run, model, directory, length, search):
+    """Write a folder that contains a model of fixed length and the vocabularies.
+
+    Args:
+        export: `export_litert` or `export_onnx`.
+        run: the run of the model.
+        model: the model.
+        directory: str, the folder.
+        length: int, the length of the inputs, or 0 if it follows from the model.
+        search: keyword arguments of `export`.
+    """
     with whole_file.writing_folder(directory) as written:
         record = feature_record.FeatureRecord(run.specs, run.encoders, model.target_space_id)
         feature_record.save(written, record)
-        path = os.path.join(written, "model.tflite")
-        export.export_litert(model, path, length, **search)
+        path = os.path.join(written, _MODEL_FILES[export.__name__.removeprefix("export_")])
+        export(model, path, length or None, **search)
 
 
 def _search_options(args, run):
@@ -124,6 +157,8 @@ def _search_options(args, run):
         )
     if run.class_labels:  # as in T2T, a classifier does not need a search
         values["beam_size"] = 1
+    if args.format == "onnx":
+        _check_greedy(run, values)
     decode_hparams.check_fits(values, run.specs["targets"].vocab_size)
     return decode_hparams.search_options(values), values
 

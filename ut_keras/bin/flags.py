@@ -345,8 +345,8 @@ EXPORTER_OWN = (
     Flag(
         "format",
         "saved_model",
-        "saved_model, litert (a .tflite file for small devices), safetensors or ctranslate2.",
-        choices=("saved_model", "litert", "safetensors", "ctranslate2"),
+        "saved_model, litert (a .tflite file for small devices), onnx, safetensors or ctranslate2.",
+        choices=("saved_model", "litert", "onnx", "safetensors", "ctranslate2"),
     ),
     Flag(
         "export_quantize",

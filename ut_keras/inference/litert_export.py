@@ -21,8 +21,6 @@ returns the empty cache. The caller then passes the prompt to `step` token by to
 docs/on_device.md has examples.
 """
 
-import contextlib
-import os
 import re
 import tempfile
 from typing import Any
@@ -30,14 +28,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ut_keras.decoding import batch_plan, traces
-from ut_keras.decoding import generate as generate_lib
-from ut_keras.decoding.options import Options, from_keywords
 from ut_keras.files import file_error, whole_file
-from ut_keras.hparam_schema import limits
-from ut_keras.inference.predictor import Predictor
+from ut_keras.inference import fixed_shapes
 from ut_keras.layers.attention import cache as cache_lib
-from ut_keras.ops import custom_gradient, finite, litert
+from ut_keras.ops import finite
 
 QUANTIZATIONS = ("", "float16", "int8")
 
@@ -73,20 +67,12 @@ def export_litert(
         raise ValueError(f"quantize must be one of {QUANTIZATIONS}. Received: {quantize!r}.")
     path = file_error.checked_path(path, "path")
     named = {"beam_size": beam_size, "decode_length": decode_length}
-    search = from_keywords({**named, **options}, per_example_length=True)
-    for name in ("forced_prefix", "exit_threshold", "return_steps"):
-        if getattr(search, name) is not getattr(Options, name):
-            raise ValueError(f"{name} is not supported by LiteRT exports. Received: {name}.")
+    search = fixed_shapes.search_options({**named, **options}, "LiteRT")
     finite.check_model(model)
     shape = _source_shape(model, source_length)
     if search.num_steps is not None:
         model = model.with_steps(search.num_steps)
-    with (
-        traces.fresh(model),
-        custom_gradient.disabled(),
-        litert.tracing(),
-        tempfile.TemporaryDirectory() as folder,
-    ):
+    with fixed_shapes.tracing(model), tempfile.TemporaryDirectory() as folder:
         signatures = {
             name: tf.function(function, autograph=False).get_concrete_function(**specs)
             for name, function, specs in _functions(model, shape, search)
@@ -100,58 +86,31 @@ def export_litert(
 
 
 def _source_shape(model, source_length):
-    """Return the shape of a source, [1, S] or [1, sentences, words], or None without sources."""
-    if model.encoder is None:
-        if source_length is not None:
-            raise ValueError(
-                "source_length must be None for a language model, which reads its prompt by steps. "
-                f"Received: {source_length}."
-            )
-        if model.why_not_cached or not hasattr(model.decoder, "start_cache"):
-            raise ValueError(
-                "A language model must support a decode cache to read its prompt step by step. "
-                "Received: a model without a decode cache: "
-                f"{model.why_not_cached or type(model).__name__}."
-            )
-        return None
-    if model.decoder is None and not model.class_labels:
+    """Return the shape of a source, or None without sources."""
+    if model.encoder is not None:
+        return fixed_shapes.source_shape(model, source_length, "LiteRT")
+    if source_length is not None:
         raise ValueError(
-            "model must have a decoder or class labels for a LiteRT export. "
-            f"Received: a {type(model).__name__} without either."
+            "source_length must be None for a language model, which reads its prompt by steps. "
+            f"Received: {source_length}."
         )
-    is_story = model.specs["inputs"].modality == "sentences"
-    reason = batch_plan.why_equal_lengths(model)
-    if reason and not (is_story and not model.hparams.trim_stories):
+    if model.why_not_cached or not hasattr(model.decoder, "start_cache"):
         raise ValueError(
-            "Padding must not change the output of a LiteRT model, because its sources have one "
-            f"length. Received: a model in which padding changes the output: {reason}."
+            "A language model must support a decode cache to read its prompt step by step. "
+            "Received: a model without a decode cache: "
+            f"{model.why_not_cached or type(model).__name__}."
         )
-    if is_story:
-        return [1, *model.specs["inputs"].shape]
-    if source_length is None:
-        raise ValueError("source_length must be given. Received: None.")
-    if expected := limits.why_no_int(source_length, 1, limits.MOST_POSITIONS):
-        raise ValueError(f"source_length must be {expected}. Received: {source_length!r}.")
-    return [1, source_length]
+    return None
 
 
 def _functions(model, shape, search):
     """Yield (name, function with keyword arguments, specs of the arguments) per signature."""
-    predictor = Predictor(model)
     source = None if shape is None else tf.TensorSpec(shape, tf.int32, name="inputs")
-
-    def generate(inputs):
-        found = generate_lib.fixed_search(model, {"inputs": inputs}, search)
-        return {"outputs": found.ids, "scores": found.scores}
-
-    def classify(inputs):
-        return {"scores": predictor.log_probs(inputs)}
-
-    if not predictor.searches:
-        yield "classify", classify, {"inputs": source}
-        return
     if source is not None:
-        yield "generate", generate, {"inputs": source}
+        name, function = fixed_shapes.whole_search(model, search)
+        yield name, function, {"inputs": source}
+        if name == "classify":
+            return
     if not model.why_not_cached and hasattr(model.decoder, "start_cache"):
         max_length = search.decode_length + (0 if shape is None else shape[1])
         yield from _step_signatures(
@@ -215,7 +174,7 @@ def _convert(folder, signatures, quantize):
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if quantize == "float16":
         converter.target_spec.supported_types = [tf.float16]
-    with _silent():
+    with fixed_shapes.silent_stderr():
         try:
             return converter.convert()
         except Exception as error:  # the type of the error depends on the version of the converter
@@ -226,14 +185,3 @@ def _convert(folder, signatures, quantize):
             raise ValueError(
                 f"LiteRT must have operations for the model. Received: {what.strip()}."
             ) from error
-
-
-@contextlib.contextmanager
-def _silent():
-    """Context that hides the converter's output on stderr, which is many pages long."""
-    with open(os.devnull, "wb") as nowhere, os.fdopen(os.dup(2), "wb") as stderr:
-        os.dup2(nowhere.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(stderr.fileno(), 2)

@@ -1,4 +1,4 @@
-"""Alternatives to operations that LiteRT does not support.
+"""Alternatives to operations that LiteRT and ONNX do not support.
 
 Usage:
 

@@ -1,0 +1,108 @@
+"""Exports a model as an ONNX file, which needs neither TensorFlow nor ut_keras.
+
+    export.export_onnx(model, "model.onnx", source_length=32, decode_length=8)
+    session = onnxruntime.InferenceSession("model.onnx")
+    ids, scores = session.run(["outputs", "scores"], {"inputs": source})
+
+The graph takes one example. A source has EOS at its end and is padded with 0 to length S:
+
+    inputs int32 [1, S] -> outputs int32 [1, 1, T], scores [1, 1]: greedy search
+    inputs int32 [1, S] -> scores [1, C]: log probabilities of the classes
+
+docs/on_device.md has examples.
+"""
+
+import contextlib
+import importlib
+import logging
+import re
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ut_keras.files import file_error, whole_file
+from ut_keras.inference import fixed_shapes
+from ut_keras.ops import finite
+from ut_keras.process import extras
+
+PACKAGES = ("tf2onnx", "onnxruntime")
+_OPSET = 15  # the version of ONNX's operations
+
+
+def export_onnx(
+    model: keras.Model,
+    path: str,
+    source_length: int | None = None,
+    decode_length: int = 50,
+    beam_size: int = 1,
+    **options: Any,
+) -> None:
+    """Write an ONNX file.
+
+    If the export fails, no file is written.
+
+    Args:
+        model: a model such as a `Transformer`. It must have an encoder.
+        path: str, the path of the file.
+        source_length: int S, EOS included. It must be None for stories, whose size is fixed.
+        decode_length, beam_size, options: options of the search, see `model.generate`. Only greedy
+            search is supported.
+
+    Raises:
+        ValueError: if an argument is invalid, a package is missing, or ONNX does not support an
+            operation of the model. The message names the operation.
+    """
+    extras.require("An ONNX export", "onnx", *PACKAGES)
+    path = file_error.checked_path(path, "path")
+    named = {"beam_size": beam_size, "decode_length": decode_length}
+    search = fixed_shapes.search_options({**named, **options}, "ONNX")
+    for name, greedy in (("beam_size", 1), ("temperature", 0)):
+        if (value := getattr(search, name)) != greedy:
+            raise ValueError(f"{name} must be {greedy} for an ONNX export. Received: {value}.")
+    if model.encoder is None:
+        raise ValueError("model must have an encoder for an ONNX export. Received: without one.")
+    finite.check_model(model)
+    shape = fixed_shapes.source_shape(model, source_length, "ONNX")
+    if search.num_steps is not None:
+        model = model.with_steps(search.num_steps)
+    _, function = fixed_shapes.whole_search(model, search)
+    with fixed_shapes.tracing(model), fixed_shapes.silent_stderr(), _quiet_converter() as tf2onnx:
+        proto, _ = tf2onnx.convert.from_function(
+            tf.function(function, autograph=False),
+            [tf.TensorSpec(shape, tf.int32, name="inputs")],
+            opset=_OPSET,
+        )
+        content = proto.SerializeToString()
+        _check_runs(content, shape)
+    with whole_file.writing(path, binary=True) as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def _quiet_converter():
+    """Context that returns tf2onnx without its log lines."""
+    tf2onnx = importlib.import_module("tf2onnx")
+    log = logging.getLogger("tf2onnx")
+    before = log.disabled
+    log.disabled = True
+    try:
+        yield tf2onnx
+    finally:
+        log.disabled = before
+
+
+def _check_runs(content, shape):
+    """Raise `ValueError` if onnxruntime cannot run the graph.
+
+    The converter copies an operation without an equivalent in ONNX, and only logs its name.
+    """
+    onnxruntime = importlib.import_module("onnxruntime")
+    try:
+        session = onnxruntime.InferenceSession(content)
+        session.run(None, {"inputs": np.ones(shape, np.int32)})
+    except Exception as error:  # onnxruntime has no common class for its errors
+        found = re.search(r"No Op registered for (\w+)", str(error))
+        what = found[1] if found else str(error).strip().partition("\n")[0]
+        raise ValueError(f"ONNX must have operations for the model. Received: {what}.") from error

@@ -1,0 +1,21 @@
+"""Checks that the packages of an extra are installed, without importing them."""
+
+import importlib.util
+
+from ut_keras.errors import UsageError
+
+
+def require(purpose: str, extra: str, *packages: str) -> None:
+    """Raise `UsageError` if a package is missing.
+
+    Args:
+        purpose: str, what requires the packages.
+        extra: str, the extra in setup.cfg that installs the packages.
+        packages: the names under which Python imports the packages.
+    """
+    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"{purpose} requires {' and '.join(packages)}: pip install 'ut_keras[{extra}]'. "
+            f"Received: no {' and no '.join(missing)}."
+        )
