@@ -335,7 +335,7 @@ def test_files_of_reader_are_ignored_by_git(page):
     assert "runs" in found and found <= ignored
 
 
-def test_there_are_commands():
+def test_pages_contain_commands():
     programs = [words[0] for _, words in COMMANDS]
     assert programs.count("python") >= 5
     assert sum(program.startswith("ut-") for program in programs) >= 5

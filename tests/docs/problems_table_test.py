@@ -46,7 +46,7 @@ def _names(cell):
         yield from (match[1] + number + match[3] for number in numbers)
 
 
-def test_every_problem_is_in_the_table_once():
+def test_table_contains_every_problem_once():
     cells = [line.split(" | ")[0] for line in _read().splitlines() if line.startswith("| `")]
     names = [name for cell in cells for name in _names(cell)]
     assert sorted(names) == TABLE.problem_names()

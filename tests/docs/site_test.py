@@ -28,14 +28,14 @@ def pages(site):
     return site["pages"].pages()
 
 
-def test_the_picture_of_depth_is_up_to_date(monkeypatch):
+def test_picture_of_depth_is_up_to_date(monkeypatch):
     monkeypatch.syspath_prepend(os.path.join(ROOT, "scripts"))
     depth_curves = importlib.import_module("depth_curves")
     with open(depth_curves.PICTURE, encoding="utf-8") as file:
         assert file.read() == depth_curves.draw(), "run: python scripts/depth_curves.py"
 
 
-def test_every_page_is_in_the_navigation_once(pages):
+def test_navigation_has_every_page_once(pages):
     with open(os.path.join(ROOT, "mkdocs.yml"), encoding="utf-8") as file:
         nav = file.read().partition("\nnav:")[2]
     listed = re.findall(r"[\w/]+\.md", nav)
@@ -53,7 +53,7 @@ def test_links_lead_somewhere(pages):
                 assert full in pages, f"{path} links to {target}"
 
 
-def test_every_module_is_on_a_page(site, pages):
+def test_pages_contain_every_module(site, pages):
     shown = {
         name
         for path, content in pages.items()
@@ -87,6 +87,6 @@ def test_excerpt_omits_docstrings(site):
 @pytest.mark.parametrize(
     "block", ["ut_keras/layers/depth/act.py: NoSuchName", "ut_keras/layers/depth/act.py", "nothing"]
 )
-def test_wrong_excerpt_is_an_error(site, block):
+def test_excerpt_rejects_unknown_names(site, block):
     with pytest.raises(ValueError):
         site["excerpts"].fill(f"```source\n{block}\n```")

@@ -44,7 +44,7 @@ def test_reasons_and_our_own_fields_are_real():
     assert set(TABLES.OURS) <= set(fields)
 
 
-def test_the_page_names_our_commands_and_no_others():
+def test_page_names_commands_of_ut_keras_only():
     setup = configparser.ConfigParser()
     setup.read(os.path.join(ROOT, "setup.cfg"))
     scripts = setup["options.entry_points"]["console_scripts"].split("\n")
@@ -52,7 +52,7 @@ def test_the_page_names_our_commands_and_no_others():
     assert set(re.findall(r"\but-[a-z0-9-]+", _read("t2t.md"))) == commands
 
 
-def test_the_page_names_existing_hparams_and_flags_only():
+def test_page_names_existing_hparams_and_flags_only():
     from ut_keras.bin import flags
 
     page = _read("t2t.md")

@@ -8,7 +8,7 @@ IDS = np.array([[0, 4, 2], [1, 1, 3]], "int32")
 
 
 @pytest.mark.parametrize("spread", [1.0, 30.0, 300.0])
-def test_of_ids_matches_definition(spread):
+def test_log_softmax_of_ids_matches_definition(spread):
     """The results are accurate even if the softmax of a token is 0 or 1 in float32."""
     logits = spread * np.random.RandomState(1).normal(size=(2, 3, 5)).astype("float32")
     exact = logits.astype("float64")
@@ -21,7 +21,7 @@ def test_of_ids_matches_definition(spread):
 
 @pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize("wrong", [-1, 5])
-def test_of_ids_rejects_ids_out_of_range(wrong, jit_compile):
+def test_log_softmax_of_ids_rejects_ids_out_of_range(wrong, jit_compile):
     logits = tf.zeros([1, 2, 5])
     of_ids = tf.function(log_softmax.of_ids, jit_compile=jit_compile)
     if not jit_compile:

@@ -185,7 +185,7 @@ def run_python(text):
     return answer
 
 
-def test_readers():
+def test_readers_evaluate_known_samples():
     """The evaluators of this file give the right results for known samples."""
     assert ChainReader("x=(x=19156for[2]x+=41544)for[2]x+=17747").value() == 137738
     assert ChainReader("619if319>138else188").value() == 619

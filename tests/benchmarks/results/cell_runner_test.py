@@ -46,7 +46,7 @@ def _run(folders):
         return cell_runner.Runner(folders, stop).run(TABLE, CELL, 1)
 
 
-def test_a_line_has_the_curve_of_the_validation(folders, directory):
+def test_runner_writes_line_with_validation_curve(folders, directory):
     line = _run(folders)
     assert lines.read(folders.results_dir).of(CELL) == [line]
     assert (line["seconds"], line["best_at"], line["commit"]) == (2, 90, cell_runner.commit())
@@ -81,7 +81,7 @@ def test_a_line_has_the_curve_of_the_validation(folders, directory):
         ("best/metrics.jsonl", [[]], "Every line must be a JSON object with a step"),
     ],
 )
-def test_a_folder_that_is_none_of_this_run_is_refused(name, records, message, folders, directory):
+def test_runner_rejects_folder_of_another_run(name, records, message, folders, directory):
     _write(directory, name, *records)
     before = {
         path: os.stat(os.path.join(directory, path)).st_mtime_ns for path in os.listdir(directory)
@@ -95,7 +95,7 @@ def test_a_folder_that_is_none_of_this_run_is_refused(name, records, message, fo
     }
 
 
-def test_a_run_has_one_runner(folders, directory):
+def test_runner_rejects_folder_of_running_command(folders, directory):
     with (
         path_lock.held(os.path.join(directory, "paper.json"), "", ""),
         pytest.raises(path_lock.LockedError, match="by one command at a time. Received: .*seed-1"),
@@ -105,7 +105,7 @@ def test_a_run_has_one_runner(folders, directory):
     assert _run(folders)["seed"] == 1
 
 
-def test_best_weights_must_be_there(folders, directory):
+def test_runner_requires_best_weights(folders, directory):
     os.remove(os.path.join(directory, "best", "model.ckpt-90.index"))
     with pytest.raises(UserError, match="The best weights must be in"):
         _run(folders)

@@ -14,7 +14,7 @@ from ut_keras.errors import DataError
 
 
 @pytest.mark.parametrize("name", definitions.names())
-def test_every_cell_can_be_run(name, tmp_path):
+def test_cell_has_valid_flags(name, tmp_path):
     """The trainer accepts all commands. Validation and test use different splits."""
     table = definitions.load(name)
     assert len({cell.name for cell in table.cells}) == len(table.cells)
@@ -37,7 +37,7 @@ def test_every_cell_can_be_run(name, tmp_path):
             assert {score.metric for score in cell.scores} <= set(known)
 
 
-def test_a_recipe_is_what_is_run_and_not_its_name():
+def test_recipe_contains_settings_without_names():
     """Two tables with the same cell share its runs."""
     same = f"batch_size={CELL.set_values['batch_size']}"
     by_hand = dataclasses.replace(CELL, name="a/b", hparams=same, scores=())
@@ -54,7 +54,7 @@ def test_a_recipe_is_what_is_run_and_not_its_name():
         ("1k_joint", 7.85, 11.21, 6.62),
     ],
 )
-def test_the_papers_numbers_add_up_to_its_averages(kind, best, mean, deviation):
+def test_numbers_of_paper_match_its_averages(kind, best, mean, deviation):
     numbers = {babi.BEST[kind]: best, babi.MEAN[kind]: mean, babi.DEVIATION[kind]: deviation}
     for listed, average in numbers.items():
         values = [float(number) for number in listed.split()]
@@ -62,7 +62,7 @@ def test_the_papers_numbers_add_up_to_its_averages(kind, best, mean, deviation):
         assert statistics.mean(values) == pytest.approx(average, abs=0.006)
 
 
-def test_the_public_numbers_add_up_to_their_average():
+def test_public_numbers_match_their_average():
     assert statistics.mean(map(float, babi.PUBLIC.split())) == pytest.approx(6.98)
 
 
@@ -81,10 +81,10 @@ def test_the_public_numbers_add_up_to_their_average():
         (False, 245.0, "245.0"),
     ],
 )
-def test_what_is_not_all_or_nothing_does_not_look_so(percent, value, text):
+def test_score_shows_limits_only_for_exact_values(percent, value, text):
     assert Score("accuracy", percent=percent).show(value) == text
 
 
-def test_a_line_without_the_number_is_named():
+def test_value_names_line_without_number():
     with pytest.raises(DataError, match=r"must have 'accuracy'. Received: loss\."):
         Score("accuracy").of({"loss": 1.0})

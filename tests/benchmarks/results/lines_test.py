@@ -18,7 +18,7 @@ def _write(folder, *texts, name="t.jsonl"):
 
 @pytest.mark.parametrize("text", ["", "5", "{", '{"a": ', "[]", json.dumps({"cell": "a/b"})])
 @pytest.mark.parametrize("name", ["t.jsonl", "tried.jsonl", "steps.jsonl"])
-def test_a_garbage_line_is_named(text, name, tmp_path):
+def test_read_names_invalid_line(text, name, tmp_path):
     _write(tmp_path, text, name=name)
     with pytest.raises(DataError, match=f"{name}, line 1, .*'.*Received: "):
         lines.read(str(tmp_path))
@@ -26,13 +26,13 @@ def test_a_garbage_line_is_named(text, name, tmp_path):
 
 @pytest.mark.parametrize("valid", [{}, {"mean_error": "low"}, 0.5])
 @pytest.mark.parametrize("name", ["t.jsonl", "tried.jsonl"])
-def test_a_line_without_its_number_is_named(valid, name, tmp_path):
+def test_read_names_line_without_number(valid, name, tmp_path):
     _write(tmp_path, json.dumps({**LINE, "setting": "much", "valid": valid}), name=name)
     with pytest.raises(DataError, match=f"{name}, line 1, .*'valid'. Received: "):
         lines.read(str(tmp_path))
 
 
-def test_a_torn_last_line_is_left_out_and_written_anew(tmp_path):
+def test_read_skips_incomplete_last_line(tmp_path):
     (tmp_path / "t.jsonl").write_text(json.dumps(LINE) + '\n{"table": "t", "ce')
     assert lines.read(str(tmp_path)).of(made_up.CELL) == [LINE]
     second = made_up.line(2, 0.5, 0.25)
@@ -43,13 +43,13 @@ def test_a_torn_last_line_is_left_out_and_written_anew(tmp_path):
 
 
 @pytest.mark.parametrize("wrong", [{"cell": "task2/adaptive"}, {"updates": 5}, {"set": {}}])
-def test_a_line_of_another_recipe_is_named(wrong):
+def test_check_names_lines_of_another_recipe(wrong):
     with pytest.raises(DataError, match=r"recipe \w{8} must .* t/task1/adaptive. Received: "):
         lines.check(made_up.lines({**LINE, **wrong}), [made_up.TABLE])
     lines.check(made_up.lines(LINE), [made_up.TABLE])
 
 
-def test_a_line_of_an_earlier_recipe_is_none_of_the_cells():
+def test_lines_of_cell_exclude_earlier_recipes():
     earlier = dataclasses.replace(made_up.CELL, updates=3)
     found = made_up.lines(made_up.line(1, 0.5, 0.25, earlier))
     lines.check(found, [made_up.TABLE])

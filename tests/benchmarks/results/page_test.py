@@ -20,7 +20,7 @@ def test_pages_and_pictures_are_up_to_date():
             assert file.read() == text, "run: python benchmarks/results/run.py --write"
 
 
-def test_a_garbage_line_changes_nothing(tmp_path):
+def test_page_is_unchanged_after_invalid_line(tmp_path):
     shutil.copytree(f"{ROOT}/docs", tmp_path / "docs", ignore=shutil.ignore_patterns("site"))
     with open(tmp_path / "docs" / "results" / "scan.jsonl", "a") as file:
         file.write(json.dumps({"table": "scan"}) + "\n")
@@ -33,12 +33,12 @@ def _page(*finished, table=TABLE, tried=()):
     return "\n".join(texts.values()).splitlines()
 
 
-def test_the_best_seed_is_chosen_by_validation():
+def test_best_seed_is_chosen_by_validation():
     rows = _page(line(1, 0.2, 0.01), line(2, 0.1, 0.03), line(3, 0.3, 0.08))
     assert "| task1, adaptive | 0.0; 0.2 ± 0.3 | 3.0 | 4.0 ± 3.6 | 3 | 4 | 60 s | 2.50 |" in rows
 
 
-def test_a_mean_stands_beside_the_papers_of_the_same_tasks():
+def test_mean_is_compared_with_paper_on_same_tasks():
     second = dataclasses.replace(
         CELL,
         name="task2/adaptive",
@@ -67,12 +67,12 @@ _NOT_RUN = (
 )
 
 
-def test_what_was_not_run_stands_below_the_table_with_the_papers_number():
+def test_cells_without_runs_are_listed_with_number_of_paper():
     assert _NOT_RUN in _page()
     assert _NOT_RUN not in _page(line(1, 0.2, 0.1))
 
 
-def test_what_was_only_tried_is_a_row_with_its_number():
+def test_tried_setting_has_row_with_its_number():
     tried = [line(1, valid, 1, setting="much") for valid in (0.53, 0.5, 0.52)]
     row = (
         "| task1, adaptive | 0.0; 0.2 ± 0.3 | only tried: mean_error 0.5 on validation | [details]"
@@ -93,7 +93,7 @@ def test_runs_of_an_earlier_recipe_are_listed_as_tried():
     assert not any("50.0" in text for text in rows)
 
 
-def test_a_run_of_another_model_is_no_try_of_the_cell():
+def test_tried_settings_exclude_other_models():
     other = line(1, 0.25, 0.5, dataclasses.replace(CELL, updates=3), command="--model=transformer")
     rows = _page(other)
     assert _NOT_RUN in rows
@@ -144,13 +144,13 @@ def test_runs_that_were_stopped_after_other_steps():
     ) in text
 
 
-def test_the_time_of_another_machine_is_named_and_not_counted():
+def test_time_of_another_machine_is_named_and_not_counted():
     there = line(2, 0.2, 0.1, seconds=7200, where="a GPU")
     texts = page.texts_of([TABLE], made_up.lines(line(1, 0.2, 0.1, seconds=3600), there))
     assert "| 90 min, a GPU |" in texts["results", "tables"]
     assert "took 1.0 hours on one core" in texts["results", "hours"]
 
 
-def test_a_page_without_a_block_is_refused():
+def test_page_without_block_is_rejected():
     with pytest.raises(UserError, match="Received: 0 blocks"):
         blocks.fill("", {"hours": "3"})

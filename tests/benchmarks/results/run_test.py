@@ -26,12 +26,12 @@ from tests.problems import babi_qa_test
         (["--table=scan", "--tried=why", "--steps=2"], "can only be used with --hparams"),
     ],
 )
-def test_what_is_refused(argv, message, capsys):
+def test_run_rejects_arguments(argv, message, capsys):
     assert run.main(argv) == 2
     assert message in capsys.readouterr().err
 
 
-def test_only(capsys):
+def test_only_selects_cells(capsys):
     def listed(only):
         assert run.main(["--table=lte", f"--only={only}", "--list"]) == 0
         lines = capsys.readouterr().out.splitlines()
@@ -42,7 +42,7 @@ def test_only(capsys):
     assert listed("double/lstm") == ["double/lstm"]
 
 
-def test_a_tried_setting_has_flags_of_its_own(capsys):
+def test_tried_setting_adds_its_flags(capsys):
     flags = "--flags=--moving_average_decay=0.9 --keep_checkpoint_max=1"
     words = ["--table=scan", "--only=simple/adaptive", "--tried=why", flags, "--list"]
     assert run.main(words) == 0
@@ -52,7 +52,7 @@ def test_a_tried_setting_has_flags_of_its_own(capsys):
     assert "--eval_early_stopping_metric=step" in listed  # from the flags of the cell
 
 
-def test_nothing_starts_when_the_time_is_over(tmp_path, capsys):
+def test_run_starts_nothing_after_its_time(tmp_path, capsys):
     folders = [f"--{name}_dir={tmp_path}" for name in ("runs", "data", "tmp", "results")]
     assert run.main(["--table=scan", "--hours=0", *folders]) == 0
     assert "is over. Run the same command again" in capsys.readouterr().out
@@ -81,7 +81,7 @@ sys.exit(run.main(sys.argv[3:]))
 
 
 @pytest.mark.slow
-def test_a_run_that_is_stopped_goes_on_and_ends_in_a_line(tmp_path):
+def test_stopped_run_resumes_and_writes_a_line(tmp_path):
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "tiny.py").write_text(TINY)
     (tmp_path / "raw" / "somewhere").mkdir(parents=True)

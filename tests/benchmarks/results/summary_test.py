@@ -16,14 +16,14 @@ def _lines(tasks):
     )
 
 
-def test_a_line_without_runs_has_the_papers_numbers_and_a_dash():
+def test_row_without_runs_has_numbers_of_paper_and_dash():
     rows = summary.rows(EVERY, made_up.lines())
     assert len(rows) == 13
     assert all(row.ours == "—" and not row.seeds and not row.points["ut_keras"] for row in rows)
     assert rows[1].paper == "0.21 (0/20); 0.73 ± 0.89" and rows[1].other.startswith("6.98, ")
 
 
-def test_means_are_of_the_same_tasks():
+def test_means_use_the_same_tasks():
     row = summary.rows(EVERY, _lines(range(11, 21)))[1]
     assert row.what == "bAbI 10k, single task† (10 of 20 tasks)"
     assert row.paper == "0.38 (0/10); 1.15 ± 1.40"
@@ -42,7 +42,7 @@ def test_table_has_one_direction_per_part():
     assert "| bAbI 1k, single task | 4.56 (3/20) | 6.39 ± 3.22 | — | — |  |" in errors
 
 
-def test_the_picture_has_a_mark_for_each_of_our_numbers():
+def test_picture_has_mark_for_each_number_of_ut_keras():
     without, one = (
         pictures.overview(summary.rows(EVERY, found)).count("<rect")
         for found in (made_up.lines(), _lines(range(11, 21)))

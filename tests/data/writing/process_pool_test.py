@@ -46,7 +46,7 @@ def test_results_are_ordered(num_processes):
     assert (pids == {os.getpid()}) == (num_processes == 1)
 
 
-def test_no_items():
+def test_pool_accepts_no_items():
     assert process_pool.run(_square, [], 4) == []
 
 
