@@ -85,12 +85,12 @@ def _quiet_converter():
     """Context that returns tf2onnx without its log lines."""
     tf2onnx = importlib.import_module("tf2onnx")
     log = logging.getLogger("tf2onnx")
-    before = log.disabled
-    log.disabled = True
+    before = log.level
+    log.setLevel(logging.CRITICAL)
     try:
         yield tf2onnx
     finally:
-        log.disabled = before
+        log.setLevel(before)
 
 
 def _check_runs(content, shape):
