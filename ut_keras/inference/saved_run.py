@@ -119,7 +119,9 @@ class SavedRun:
 
         Raises:
             DataError: if the vocabulary is missing, or if the features of the model and of
-                `problem` differ.
+                `problem` have other names, modalities or vocabulary sizes. The model contains no
+                vocabulary, so another vocabulary of the same size is not detected. It gives wrong
+                texts.
         """
         run_directory.check_arguments(None, problem, data_dir)
         found = getattr(model, "specs", None)
