@@ -45,9 +45,11 @@ quick: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(PY) -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not slow" --durations=20
 
-# Slow tests: notebooks, runs that are killed repeatedly, and tests in separate processes.
+# Slow tests: notebooks, runs that are killed repeatedly, and tests in separate processes. Each file
+# runs in one process, so an expensive fixture is computed once. `tests/conftest.py` starts the
+# longest files first, so that all processes end at about the same time.
 test-slow: $(VENV)/.installed
-	$(PY) -m pytest -n auto --dist worksteal -m slow --durations=20
+	$(PY) -m pytest -n auto --dist loadfile --no-loadscope-reorder -m slow --durations=20
 
 # The default tests with the oldest supported TensorFlow, in an environment of its own. Python 3.11
 # or 3.12 is required. The TensorBoard of TensorFlow 2.19 needs a setuptools before 82.

@@ -7,9 +7,36 @@ import pytest
 
 _CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
+# The files whose slow tests take longest, in this order. With `--dist loadfile`, each file runs
+# in one process. If a long file started last, the other processes would wait for its end.
+LONGEST_FILES = (
+    "docs/shell_blocks_test.py",
+    "training/fit_two_replicas_test.py",
+    "training/two_workers_test.py",
+    "notebooks_test.py",
+    "training/survival_test.py",
+    "trainer_test.py",
+    "layers/attention/block_attention_test.py",
+    "docs/code_blocks_test.py",
+    "training/train_step_test.py",
+    "models/recompute_test.py",
+    "training/curriculum_test.py",
+    "t2t/five_packages_test.py",
+    "bin/tune_test.py",
+    "inference/onnx_export_test.py",
+    "inference/litert_export_test.py",
+)
+
 # A graph has about 10,000 objects, and most tests trace several graphs. With Python's default
 # threshold of 700, garbage collection takes up to a tenth of the time.
 gc.set_threshold(20_000, 10, 10)
+
+
+def pytest_collection_modifyitems(items):
+    """Move the tests of the longest files to the start, in the order of `LONGEST_FILES`."""
+    folder = os.path.dirname(__file__)
+    ranks = {os.path.join(folder, name): rank for rank, name in enumerate(LONGEST_FILES)}
+    items.sort(key=lambda item: ranks.get(str(item.path), len(ranks)))
 
 
 def pytest_collection_finish():

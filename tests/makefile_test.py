@@ -1,9 +1,11 @@
-"""The Makefile stops where an installation fails."""
+"""The Makefile stops where an installation fails, and starts the longest tests first."""
 
 import os
 import subprocess
 
 import pytest
+
+from tests import conftest
 
 ROOT = os.path.join(os.path.dirname(__file__), "..")
 
@@ -20,3 +22,11 @@ def test_make_installs_the_library_or_fails(pip_works, tmp_path):
     result = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
     assert (result.returncode == 0) == stamp.exists() == pip_works
     assert sorted(os.listdir(tmp_path)) == sorted([".library"] * pip_works + ["bin"])
+
+
+def test_longest_files_exist():
+    """A file that was renamed would start late, and no other test would fail."""
+    folder = os.path.dirname(conftest.__file__)
+    assert len(conftest.LONGEST_FILES) == len(set(conftest.LONGEST_FILES))
+    for name in conftest.LONGEST_FILES:
+        assert os.path.exists(os.path.join(folder, name)), name
