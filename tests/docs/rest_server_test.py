@@ -1,11 +1,13 @@
-"""The server in docs/examples, with curl's requests and with `ut-query-server`'s client."""
+"""The servers in docs/examples, with curl's requests and with `ut-query-server`'s client."""
 
 import contextlib
+import importlib.util
 import json
 import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -15,7 +17,7 @@ import pytest
 from ut_keras import export, load
 from ut_keras.bin import query_server
 
-SCRIPT = os.path.join(os.path.dirname(__file__), "../../docs/examples/rest_server.py")
+EXAMPLES = os.path.join(os.path.dirname(__file__), "../../docs/examples")
 TEXTS = ["3 1 4 1 5", "2 7", ""]
 
 
@@ -25,31 +27,47 @@ def run():
 
 
 @pytest.fixture(scope="module")
-def address(run, tmp_path_factory):
-    """Start a server with an export of `reverse40`, and return its address as "host:port"."""
+def folder(run, tmp_path_factory):
+    """Return a folder with an export of `reverse40`."""
     folder = tmp_path_factory.mktemp("served")
     export.export_saved_model(
         run.model, run.encoders, str(folder / "9"), beam_size=2, decode_length=2
     )
     (folder / "10.tmp").mkdir()  # not a version
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(folder):
+    """ "host:port" of a server with the export."""
+    with _serving("rest_server.py", folder) as address:
+        yield address
+
+
+@contextlib.contextmanager
+def _serving(script, folder, *arguments):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, SCRIPT, str(folder), "reverse", f"--port={port}"]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    try:
-        _wait(server, port)
-        yield f"127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.communicate(timeout=60)
+    command = [sys.executable, os.path.join(EXAMPLES, script), str(folder), "reverse"]
+    command += [f"--port={port}", *arguments]
+    with tempfile.TemporaryFile() as log:
+        server = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            _wait(server, port, log)
+            yield f"127.0.0.1:{port}"
+        finally:
+            server.terminate()
+            server.wait(timeout=60)
 
 
-def _wait(server, port):
+def _wait(server, port, log):
     for _ in range(600):
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
             return
-        assert server.poll() is None, server.stderr.read().decode()
+        if server.poll() is not None:
+            log.seek(0)
+            pytest.fail(log.read().decode())
         time.sleep(0.2)
     raise TimeoutError
 
@@ -71,6 +89,21 @@ def test_server_gives_the_outputs_of_the_run(address, run):
     expected = run.translate(TEXTS, beam_size=2, decode_length=2)
     assert [row["outputs"][0] for row in predictions] == expected
     assert expected[0] == "5 1 4 1 3"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not importlib.util.find_spec("ray"), reason="no ray: pip install 'ray[serve]'")
+def test_ray_server_gives_the_outputs_of_the_run(folder, run):
+    with _serving("ray_server.py", folder, "--replicas=2") as address:
+        for _ in range(300):  # the port is open before the replicas have loaded the model
+            with contextlib.suppress(OSError, ValueError):
+                predictions = query_server.predict(address, "reverse", TEXTS, timeout_secs=60)
+                break
+            time.sleep(1)
+        expected = run.translate(TEXTS, beam_size=2, decode_length=2)
+        assert [row["outputs"][0] for row in predictions] == expected
+        status, answer = _post(address, {"instances": "2 7"})
+        assert status == 400 and "instances must be a list" in answer["error"]
 
 
 @pytest.mark.slow

@@ -1,0 +1,40 @@
+"""Serve an export on several machines with Ray Serve, in the form of TensorFlow Serving's REST API.
+
+python docs/examples/ray_server.py served/reverse reverse --replicas=4 --port=8501
+"""
+
+import argparse
+import os
+
+import ray
+from ray import serve
+
+
+def make_application(folder, name, replicas):
+    """Return the application of Ray Serve; each replica loads the export in its own process."""
+
+    path = os.path.abspath(folder)  # a replica has another working directory
+
+    def make_server():
+        from rest_server import make_app  # in the replica, so this process loads no TensorFlow
+
+        return make_app(path, name)
+
+    @serve.deployment(name=name, num_replicas=replicas)
+    @serve.ingress(make_server)
+    class Model: ...
+
+    return Model.bind()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", help="folder that contains the versions of an export")
+    parser.add_argument("name", help="name of the model in the address")
+    parser.add_argument("--replicas", type=int, default=2, help="processes, on all machines")
+    parser.add_argument("--host", default="127.0.0.1", help="0.0.0.0 for other machines")
+    parser.add_argument("--port", type=int, default=8501)
+    args = parser.parse_args()
+    ray.init(runtime_env={"working_dir": os.path.dirname(os.path.abspath(__file__))})
+    serve.start(http_options={"host": args.host, "port": args.port, "location": "EveryNode"})
+    serve.run(make_application(args.folder, args.name, args.replicas), blocking=True)
