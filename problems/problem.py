@@ -451,6 +451,7 @@ class Problem:
         seed_of_epoch: Callable[[int], int],
         num_replicas: int = 1,
         static_shapes: bool = False,
+        most_shapes: int = 0,
     ) -> "indexed_batches.IndexedBatches":
         """Return the batches of all epochs of the train split, for the trainer.
 
@@ -464,12 +465,21 @@ class Problem:
                 int.
             num_replicas: int. The factor by which the batches are enlarged.
             static_shapes: bool. Whether to pad to the end of each bucket, see `InputSettings`.
+            most_shapes: int. If positive, the largest number of static shapes, see
+                `InputSettings`.
 
         Raises:
             DataError: if data are missing or no example remains.
         """
         return _batches(
-            self, "train", data_dir, hparams, num_replicas, seed_of_epoch, static_shapes
+            self,
+            "train",
+            data_dir,
+            hparams,
+            num_replicas,
+            seed_of_epoch,
+            static_shapes,
+            most_shapes,
         )
 
     @property
@@ -524,7 +534,7 @@ class Problem:
         return ""
 
 
-def _batches(problem, split, data_dir, hparams, num_replicas, seed, static_shapes):
+def _batches(problem, split, data_dir, hparams, num_replicas, seed, static_shapes, most_shapes=0):
     """Return the `IndexedBatches` of a split; `seed` is None, an int or a function of the epoch."""
     # These calls can raise errors. The import of TensorFlow takes seconds, so it comes after them.
     reader = problem.with_hparams(hparams, split)
@@ -539,7 +549,12 @@ def _batches(problem, split, data_dir, hparams, num_replicas, seed, static_shape
     return input_pipeline.make_batches(
         files,
         specs,
-        dataclasses.replace(settings, max_length=max_length, static_shapes=static_shapes),
+        dataclasses.replace(
+            settings,
+            max_length=max_length,
+            static_shapes=static_shapes,
+            most_shapes=most_shapes,
+        ),
         training=split == "train",
         num_replicas=num_replicas,
         seed=seed,

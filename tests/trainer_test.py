@@ -215,6 +215,7 @@ def test_resume_rejects_another_vocabulary(data_dir, finished_run, capsys, tmp_p
         ({"--hparams_set": ""}, "--hparams_set is required"),
         ({"--worker_gpu": "64"}, "worker_gpu must be at most the number of GPUs"),
         ({"--worker_gpu": "2", "--xla_compile": "True"}, "--xla_compile requires one device"),
+        ({"--xla_compile": "atuo"}, "expected auto, True or False. Received: 'atuo'"),
         ({"--eval_use_test_set": "True"}, "must have the split 'test'"),
         ({"--t2t_usr_dir": "/nowhere"}, "--t2t_usr_dir must be a folder"),
         ({"--schedule": "run_std_server"}, "--schedule=run_std_server is not supported"),
@@ -230,6 +231,26 @@ def test_user_errors_are_one_line(data_dir, tmp_path, capsys, change, message):
     given = dict(word.split("=", 1) for word in argv)
     given.update(change)
     assert message in _error(capsys, [f"{name}={value}" for name, value in given.items()])
+
+
+@pytest.mark.slow  # XLA compiles the update
+def test_auto_compiles_few_shapes_on_gpu(data_dir, tmp_path, capsys, monkeypatch):
+    from ut_keras.bin import xla_choice
+    from ut_keras.ops import devices
+
+    monkeypatch.setattr(devices, "has_gpu", lambda: True)
+    monkeypatch.setattr(xla_choice, "LEAST_STEPS", 4)
+    monkeypatch.setattr(xla_choice, "MOST_SHAPES", 2)
+    assert trainer.main(_argv(data_dir, tmp_path / "run", "--train_steps=8")) == 0
+    out = capsys.readouterr().out
+    assert re.search(
+        r"^XLA compiles 2 batch shapes, with \d+ % padding \(\d+ % with one shape for each of "
+        r"\d+ buckets\)\.$",
+        out,
+        re.MULTILINE,
+    )
+    assert "step 8/8" in out
+    assert len(re.findall(r"^Compiled the update for batches of \d+ × \d+ in", out, re.M)) == 1
 
 
 def test_one_command_at_a_time_trains_into_a_folder(data_dir, tmp_path, capsys, monkeypatch):

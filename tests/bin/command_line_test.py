@@ -28,6 +28,34 @@ def test_parse_turns_switches_off():
     assert _parse("--generate_data", "--generate_data=False").generate_data is False
 
 
+@pytest.mark.parametrize(
+    "argv, value",
+    [
+        ([], "auto"),
+        (["--xla_compile=auto"], "auto"),
+        (["--xla_compile"], True),
+        (["--xla_compile=True"], True),
+        (["--xla_compile", "1"], True),
+        (["--noxla_compile"], False),
+        (["--xla_compile=False"], False),
+    ],
+)
+def test_xla_compile_is_auto_or_switch(argv, value):
+    assert _parse(*argv).xla_compile is value
+
+
+def test_xla_compile_rejects_other_words():
+    with pytest.raises(UsageError, match="--xla_compile.* auto, True or False.*'atuo'"):
+        _parse("--xla_compile=atuo")
+
+
+def test_decoder_accepts_default_of_t2t_for_xla_compile():
+    for argv in ([], ["--noxla_compile"]):
+        assert command_line.parse(flags.DECODER, argv, "", "").xla_compile is False
+    with pytest.raises(UsageError, match="--xla_compile is not supported"):
+        command_line.parse(flags.DECODER, ["--xla_compile"], "", "")
+
+
 def test_parse_accepts_negative_and_empty_values():
     values = _parse("--eval_steps", "-1", "--hparams", "", "--output_dir=")
     assert (values.eval_steps, values.hparams, values.output_dir) == (-1, "", "")

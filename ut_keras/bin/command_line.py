@@ -111,6 +111,16 @@ def path(text: str) -> str:
     return os.path.expanduser(text)
 
 
+AUTO = "auto"
+
+
+def auto_or_boolean(text: str) -> bool | str:
+    """Return "auto", or the value of a switch."""
+    if text.lower() == AUTO:
+        return AUTO
+    return _boolean(text, f"{AUTO}, True or False")
+
+
 REGISTERED_NAME = "a name, as listed by --registry_help"
 
 
@@ -138,9 +148,10 @@ def _add(parser, flag):
     default = "" if flag.default in (None, "", False, -1) else f" Default: {flag.default}."
     text = argparse.SUPPRESS if flag.unsupported else (flag.help + default).replace("%", "%%")
     options = {"default": flag.default, "help": text, "dest": flag.name.replace("-", "_")}
-    if flag.value_type is bool:
+    if flag.value_type in (bool, auto_or_boolean):
+        convert = _boolean if flag.value_type is bool else auto_or_boolean
         parser.add_argument(
-            f"--{flag.name}", nargs="?", const=True, type=_boolean, metavar="BOOL", **options
+            f"--{flag.name}", nargs="?", const=True, type=convert, metavar="BOOL", **options
         )
         options["help"] = argparse.SUPPRESS
         parser.add_argument(f"--no{flag.name}", action="store_false", **options)
@@ -148,10 +159,10 @@ def _add(parser, flag):
         parser.add_argument(f"--{flag.name}", type=flag.value_type, metavar="VALUE", **options)
 
 
-def _boolean(text):
+def _boolean(text, expected="True or False"):
     words = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
     if text.lower() not in words:
-        raise argparse.ArgumentTypeError(f"expected True or False. Received: {text!r}")
+        raise argparse.ArgumentTypeError(f"expected {expected}. Received: {text!r}")
     return words[text.lower()]
 
 

@@ -8,7 +8,7 @@ import dataclasses
 import os
 from typing import Any
 
-from ut_keras.bin.command_line import Flag, path
+from ut_keras.bin.command_line import AUTO, Flag, auto_or_boolean, path
 from ut_keras.hparam_schema import limits
 from ut_keras.text import sacre_bleu
 
@@ -231,7 +231,12 @@ TRAINER = (
     ),
     Flag("profile", None, "First and last update to profile for TensorBoard: A-B.", str),
     Flag("log_step_count_steps", 100, "Write a TensorBoard point every N updates.", least=1),
-    Flag("xla_compile", False, "Compile the update with XLA."),
+    Flag(
+        "xla_compile",
+        AUTO,
+        "Compile the update with XLA; auto: on one GPU, if XLA can compile it (T2T: False).",
+        auto_or_boolean,
+    ),
     Flag("intra_op_parallelism_threads", 0, "Threads per operation; 0: all cores.", **_THREADS),
     Flag("inter_op_parallelism_threads", 0, "Parallel operations; 0: one per core.", **_THREADS),
     Flag("log_device_placement", False, "Print where each operation runs."),
@@ -323,10 +328,17 @@ _RUNTIME = (
     "optionally_use_dist_strat",
     "worker_gpu_memory_fraction",
 )
+
+
+def _for_training_only(flag):
+    """Return a flag of the trainer for a command that accepts only T2T's default of it."""
+    if flag.name == "xla_compile":
+        flag = dataclasses.replace(flag, default=False, type=None)
+    return dataclasses.replace(flag, help="", unsupported="it affects only training")
+
+
 _TRAINER_FLAGS = tuple(
-    flag
-    if flag.name in _RUNTIME or flag.unsupported
-    else dataclasses.replace(flag, help="", unsupported="it affects only training")
+    flag if flag.name in _RUNTIME or flag.unsupported else _for_training_only(flag)
     for flag in TRAINER
 )
 DECODER = _merged(DECODER_OWN, _TRAINER_FLAGS)

@@ -20,7 +20,7 @@ import sys
 from typing import Any
 
 from ut_keras import models
-from ut_keras.bin import command, flags, trainer_setup, training_conditions
+from ut_keras.bin import command, flags, trainer_setup, training_conditions, xla_choice
 from ut_keras.bin.trainer_setup import Setup
 from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
@@ -77,11 +77,10 @@ def make_trainer(setup: Setup) -> tuple[Any, Any, Any]:
     # Without --random_seed, each worker has sampled a seed. All workers use the chief's seed.
     setup = dataclasses.replace(setup, seed=distribution.from_chief(strategy, setup.seed))
     keras.utils.set_random_seed(setup.seed % 2**32)
-    # XLA and TPUs compile once for each shape, so batches must have only a few different shapes.
-    static_shapes = setup.args.xla_compile or setup.args.use_tpu
-    datasets = _datasets(setup, strategy, static_shapes)
-    _check_data(setup, *datasets)
-    return _trainer(setup, strategy, static_shapes), *datasets
+    compilation = xla_choice.choose(setup, strategy.num_replicas_in_sync)
+    datasets = _datasets(setup, strategy, compilation)
+    _check_data(setup, *datasets, compilation)
+    return _trainer(setup, strategy, compilation), *datasets
 
 
 def _strategy(setup):
@@ -92,7 +91,7 @@ def _strategy(setup):
 
     args = setup.args
     on_cpus = setup.cluster is not None and not tf.config.list_physical_devices("GPU")
-    if args.xla_compile and (args.worker_gpu > 1 or on_cpus):
+    if args.xla_compile is True and (args.worker_gpu > 1 or on_cpus):
         raise UsageError(
             "--xla_compile requires one device, or one GPU per worker. Received: "
             f"--worker_gpu={args.worker_gpu}{', workers on CPUs' if on_cpus else ''}."
@@ -105,7 +104,7 @@ def _strategy(setup):
     return distribution.get_strategy(args.worker_gpu, cluster=setup.cluster, tpu=tpu)
 
 
-def _datasets(setup, strategy, static_shapes):
+def _datasets(setup, strategy, compilation):
     """Return (make_epoch, make_eval_dataset).
 
     The results of both are cached, because tracing a dataset takes longer than reading a small one.
@@ -114,7 +113,11 @@ def _datasets(setup, strategy, static_shapes):
     num_replicas = 1 if is_global else strategy.num_replicas_in_sync
 
     problem = setup.problem
-    reading = {"num_replicas": num_replicas, "static_shapes": static_shapes}
+    reading = {"num_replicas": num_replicas, "static_shapes": compilation.static_shapes}
+    training, evaluation = dict(reading), dict(reading)
+    if compilation.most_shapes:
+        training["most_shapes"] = compilation.most_shapes
+        evaluation["static_shapes"] = False  # XLA does not compile the evaluation
 
     def seed_of_epoch(number):
         return (setup.seed * 1000003 + number) % 2**31
@@ -125,17 +128,17 @@ def _datasets(setup, strategy, static_shapes):
         if problem.has_own_dataset:
             return problem.dataset("train", *where, seed=seed_of_epoch(number), **reading)
         return problem.training_batches(
-            *where, lambda passed: seed_of_epoch(number + passed), **reading
+            *where, lambda passed: seed_of_epoch(number + passed), **training
         )
 
     @functools.lru_cache(maxsize=1)
     def make_eval_dataset():
-        return problem.dataset(setup.eval_split, setup.args.data_dir, setup.hp, **reading)
+        return problem.dataset(setup.eval_split, setup.args.data_dir, setup.hp, **evaluation)
 
     return make_epoch, make_eval_dataset
 
 
-def _check_data(setup, make_epoch, make_eval_dataset):
+def _check_data(setup, make_epoch, make_eval_dataset, compilation):
     """Check the data before the model is built.
 
     Raises:
@@ -145,6 +148,8 @@ def _check_data(setup, make_epoch, make_eval_dataset):
         from ut_keras.training import curriculum
 
         epoch = make_epoch(0)
+        if compilation.most_shapes:
+            print(f"XLA compiles {epoch.merged}.", flush=True)
         if settings := _curriculum(setup.hp):
             curriculum.check(settings, epoch)
     if setup.schedule != "train":
@@ -154,7 +159,7 @@ def _check_data(setup, make_epoch, make_eval_dataset):
         feature_record.check_same_encoders(setup.args.output_dir, features)
 
 
-def _trainer(setup, strategy, static_shapes):
+def _trainer(setup, strategy, compilation):
     from ut_keras import optimizers
     from ut_keras.inference import free_decoding
     from ut_keras.training import evaluation, train_settings
@@ -179,8 +184,9 @@ def _trainer(setup, strategy, static_shapes):
             save_every_seconds=args.save_checkpoints_secs,
             keep_checkpoints=args.keep_checkpoint_max,
             log_every_steps=args.log_step_count_steps,
-            jit_compile=args.xla_compile,
-            static_shapes=static_shapes,
+            jit_compile=compilation.jit_compile,
+            jit_fallback=compilation.jit_fallback,
+            static_shapes=compilation.static_shapes,
             eval_split=setup.eval_split,
             early_stopping=setup.early_stopping,
             moving_average_decay=args.moving_average_decay,

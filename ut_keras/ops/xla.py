@@ -1,6 +1,33 @@
-"""Operations in a form that is fast under XLA."""
+"""Operations in a form that is fast under XLA, and the errors of XLA's compiler."""
+
+import re
 
 import tensorflow as tf
+
+# The errors of a function with `jit_compile=True` that XLA cannot compile. TensorFlow raises them
+# before the function changes a variable.
+NOT_COMPILED = (
+    tf.errors.InvalidArgumentError,
+    tf.errors.UnimplementedError,
+    tf.errors.NotFoundError,
+    tf.errors.InternalError,
+    NotImplementedError,
+    ValueError,
+)
+_LONGEST_REASON = 200
+
+
+def why_not_compiled(error: BaseException) -> str:
+    """Return one line that says why XLA could not compile a function.
+
+    Args:
+        error: one of `NOT_COMPILED`.
+    """
+    found = re.search(r"unsupported operations .*? on XLA_\w+: (\w+)", f"{error}", re.DOTALL)
+    if found:
+        return f"the operation {found[1]} is not supported"
+    lines = [line.strip() for line in f"{error}".splitlines() if line.strip()]
+    return (lines or [type(error).__name__])[0][:_LONGEST_REASON]
 
 
 def depthwise_conv1d(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:

@@ -24,7 +24,14 @@ import tensorflow as tf
 
 from ut_keras.checkpoints import checkpoint, checkpoint_files
 from ut_keras.process import interruption, live_line
-from ut_keras.training import curriculum, distribution, progress, saving, train_step
+from ut_keras.training import (
+    curriculum,
+    distribution,
+    progress,
+    saving,
+    shape_update,
+    train_step,
+)
 from ut_keras.training import epochs as epochs_lib
 from ut_keras.training.train_settings import TrainSettings
 from ut_keras.training.train_step import StepResult
@@ -129,20 +136,43 @@ class TrainLoop:
         self.seconds += time.monotonic() - started
 
     def _updated(self, batch):
-        """Perform one update. The first call compiles the update."""
-        if self._update is not None:
+        """Perform one update. The first call compiles the update.
+
+        With static shapes, the first call of every shape compiles the update.
+        """
+        if self._update is None:
+            with live_line.Stopwatch("Compiling the first step…", "Compiled the first step"):
+                self._update = self._make_update()
+                return self._update(batch)
+        if not self.settings.static_shapes or self._update.is_compiled_for(batch):
             return self._update(batch)
-        with live_line.Stopwatch("Compiling the first step…", "Compiled the first step"):
-            self._update = train_step.make_train_step(
+        self._progress.end_line()
+        result = self._update(batch)
+        self._progress.restart_clock()  # the compilation does not count as time of updates
+        return result
+
+    def _make_update(self):
+        settings = self.settings
+
+        def make(element_spec, jit_compile):
+            return train_step.make_train_step(
                 self.model,
                 self.optimizer,
                 self.strategy,
-                None if self.settings.static_shapes else self._epochs.element_spec,
-                self.settings.jit_compile,
+                element_spec,
+                jit_compile,
                 self.average,
                 self._curriculum,
             )
-            return self._update(batch)
+
+        element_spec = self._epochs.element_spec
+        if not settings.static_shapes:
+            return make(element_spec, settings.jit_compile)
+        return shape_update.ShapeUpdate(
+            make(None, settings.jit_compile),
+            (lambda: make(element_spec, False)) if settings.jit_fallback else None,
+            self._progress.print_line,
+        )
 
     def _advance_curriculum(self, result):
         if self._curriculum and (message := self._curriculum.add(result)):

@@ -20,6 +20,7 @@ class TrainSettings:
     keep_checkpoints: int = 20  # number of newest checkpoints to keep; 0 means all checkpoints
     log_every_steps: int = 100  # updates between two points of TensorBoard's training curves
     jit_compile: bool = False  # whether XLA compiles the update
+    jit_fallback: bool = False  # whether training continues without XLA if XLA cannot compile it
     # Whether the update is traced for every batch shape. If False, one trace serves all shapes.
     static_shapes: bool = False
     eval_split: str = "dev"  # name of the evaluated split, which is recorded with the results

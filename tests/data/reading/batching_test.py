@@ -1,3 +1,6 @@
+import itertools
+
+import numpy as np
 import pytest
 
 from ut_keras.data.reading import batching
@@ -29,3 +32,48 @@ def test_extended_covers_longer_examples():
     assert len(longer.batch_sizes) == len(longer.boundaries) + 1
     for length, size in zip(longer.boundaries, longer.batch_sizes[:-1], strict=True):
         assert size == 1 or (length - 1) * size <= 4096
+
+
+def _cost(buckets, lengths, ends):
+    """Return the number of ids with padding if each merged bucket ends with one of `ends`."""
+    total, before = 0, -1
+    for end in ends:
+        chosen = (buckets > before) & (buckets <= end)
+        total += chosen.sum() * lengths[chosen].max(axis=0).sum()
+        before = end
+    return total
+
+
+@pytest.mark.parametrize("most_shapes", [1, 2, 3, 4])
+def test_merged_buckets_have_least_padding(most_shapes):
+    random = np.random.default_rng(most_shapes)
+    lengths = random.integers(1, 31, (200, 2))
+    scheme = batching.extended(batching.batching_scheme(256, 30, 8, 1.3), 256, 30, 30)
+    buckets = np.searchsorted(scheme.boundaries, lengths.max(axis=1), side="right")
+    used = np.unique(buckets)
+    least = min(
+        _cost(buckets, lengths, [*ends, used[-1]])
+        for count in range(most_shapes)
+        for ends in itertools.combinations(used[:-1], count)
+    )
+    merged = batching.merged(scheme, lengths.max(axis=1), lengths, most_shapes)
+    ends = [scheme.boundaries.index(boundary) for boundary in merged.scheme.boundaries]
+    assert merged.num_shapes == len(ends) <= most_shapes
+    cost = _cost(buckets, lengths, ends)
+    assert least <= cost <= 1.02 * least
+    assert merged.padding == pytest.approx(1 - lengths.sum() / cost)
+    assert merged.num_shapes_before == len(used)
+    assert merged.padding_before == pytest.approx(1 - lengths.sum() / _cost(buckets, lengths, used))
+    assert merged.scheme.batch_sizes[:-1] == [scheme.batch_sizes[end] for end in ends]
+    number = np.searchsorted(merged.scheme.boundaries, lengths.max(axis=1), side="right")
+    for bucket, longest in enumerate(merged.lengths[:-1]):
+        assert longest.tolist() == lengths[number == bucket].max(axis=0).tolist()
+
+
+def test_merged_needs_no_more_shapes_than_gain():
+    """Equal lengths need one shape."""
+    scheme = batching.extended(batching.batching_scheme(64, 32, 8, 1.1), 64, 32, 32)
+    merged = batching.merged(scheme, np.full(9, 20), np.full((9, 1), 20), most_shapes=8)
+    assert (merged.num_shapes, merged.padding) == (1, 0)
+    assert merged.lengths[0] == [20]
+    assert "1 batch shape" in str(merged)

@@ -7,6 +7,7 @@ import tensorflow as tf
 from tests.data.reading.small_files import (
     LENGTHS,
     SYMBOLS,
+    arrays,
     assert_data_error,
     batches,
     example,
@@ -135,6 +136,25 @@ def test_static_shapes_pad_to_bucket_boundaries(tmp_path):
             assert {tuple(row) for row in rows(found)} == expected
         else:
             assert sorted(map(len, rows(found))) == [*lengths, 100]
+
+
+def test_merged_buckets_have_few_shapes(tmp_path):
+    """Each feature is padded to its own greatest length in a bucket, and no example is lost."""
+    lengths = [n for n in range(1, 33) for _ in range(3)]
+    files = write(tmp_path, [example(n, 1 + n // 2) for n in lengths])
+    chosen = settings(static_shapes=True, most_shapes=3)
+    made = input_pipeline.make_batches(files, SYMBOLS, chosen, training=True, seed=1)
+    found = arrays(made.one_pass())
+    shapes = {(f["inputs"].shape, targets.shape) for f, targets in found}
+    assert len(shapes) == made.merged.num_shapes == 3
+    assert max(shape[1] for shape, _ in shapes) == 32
+    for (size, length), (other_size, target_length) in shapes:
+        assert size == other_size and target_length == 1 + length // 2
+        assert size * length <= 64
+    assert {len(row) for row in rows(found)} == set(lengths)
+    # Evaluation and datasets without static shapes have all buckets.
+    for training, unused in ((False, chosen), (True, settings(most_shapes=3))):
+        assert not input_pipeline.make_batches(files, SYMBOLS, unused, training).merged
 
 
 def test_shapes_of_class_labels_and_sentences(tmp_path):

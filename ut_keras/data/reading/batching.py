@@ -7,10 +7,16 @@ batch holds about `batch_size` tokens, including padding:
     boundaries  [8, 9, 10, ..., 215, 236]      length < 8, 8 <= length < 9, ..., 236 <= length
     batch_sizes [420, 420, 315, ..., 15, 15]
 
+XLA compiles each batch shape separately, so `merged` joins buckets until few shapes remain.
+
 This module does not import TensorFlow.
 """
 
 from typing import NamedTuple
+
+import numpy as np
+
+from ut_keras.process.live_line import counted
 
 # T2T rounds every batch size down to a divisor of one of these numbers, because an early version of
 # tf.data required this. T2T's hparams were chosen for the rounded sizes, so ut_keras also rounds.
@@ -71,4 +77,84 @@ def extended(
     sizes = [max(1, batch_size // (length - 1)) for length in extra[1:]] + [1]
     return BatchingScheme(
         scheme.boundaries + extra, scheme.batch_sizes[: len(scheme.boundaries) + 1] + sizes
+    )
+
+
+class MergedBuckets(NamedTuple):
+    """A few buckets, each with one batch shape, and what they cost."""
+
+    scheme: BatchingScheme
+    # int32 [buckets, features]: the length to which each feature of a bucket is padded.
+    lengths: np.ndarray
+    num_shapes: int  # the number of buckets with examples
+    padding: float  # the share of padding in all ids of an epoch
+    num_shapes_before: int  # the same two numbers if no buckets were merged
+    padding_before: float
+
+    def __str__(self) -> str:
+        return (
+            f"{counted(self.num_shapes, 'batch shape')}, with {self.padding:.0%} padding "
+            f"({self.padding_before:.0%} with one shape for each of {self.num_shapes_before} "
+            "buckets)"
+        ).replace("%", " %")
+
+
+# A further shape must reduce the number of ids by this share, because its compilation takes long.
+_LEAST_GAIN = 0.02
+
+
+def merged(
+    scheme: BatchingScheme, key_lengths: np.ndarray, lengths: np.ndarray, most_shapes: int
+) -> MergedBuckets:
+    """Merge neighboring buckets so that at most `most_shapes` contain examples.
+
+    The merged buckets are those with the least padding. A merged bucket has the batch size of its
+    last bucket, so a batch still holds about `batch_size` tokens. Each feature is padded to the
+    greatest length that it has in the bucket.
+
+    Args:
+        scheme: the buckets to merge.
+        key_lengths: int array [n], the length that decides the bucket of each example. All lengths
+            must be below the last boundary.
+        lengths: int array [n, features], the lengths of the features of each example.
+        most_shapes: int > 0.
+    """
+    buckets, numbers = np.unique(
+        np.searchsorted(scheme.boundaries, key_lengths, side="right"), return_inverse=True
+    )
+    counts = np.bincount(numbers)
+    longest = np.zeros((len(buckets), lengths.shape[1]), np.int64)
+    np.maximum.at(longest, numbers, lengths)
+    # cost[i, j]: the number of ids, with padding, if the buckets i to j are merged.
+    cost = np.full((len(buckets), len(buckets)), np.inf)
+    for first in range(len(buckets)):
+        widths = np.maximum.accumulate(longest[first:], axis=0).sum(axis=1)
+        cost[first, first:] = widths * np.cumsum(counts[first:])
+    # best[j]: the least cost of the buckets 0 to j in k merged buckets.
+    best, starts = cost[0], [np.zeros(len(buckets), int)]
+    totals = [best[-1]]
+    for _ in range(1, min(most_shapes, len(buckets))):
+        through = best[:-1, np.newaxis] + cost[1:]  # the last merged bucket starts at i + 1
+        starts.append(np.append(0, 1 + through.argmin(axis=0)[1:]))
+        best = np.append(np.inf, through.min(axis=0)[1:])
+        totals.append(best[-1])
+    k = next(k for k, total in enumerate(totals) if total <= totals[-1] * (1 + _LEAST_GAIN))
+    ends, end = [], len(buckets) - 1
+    for start_of in reversed(starts[: k + 1]):
+        ends.append(end)
+        end = start_of[end] - 1
+    ends.reverse()
+    firsts = [0, *(e + 1 for e in ends[:-1])]
+    of_groups = [longest[a : b + 1].max(axis=0) for a, b in zip(firsts, ends, strict=True)]
+    used = float(lengths.sum())
+    return MergedBuckets(
+        BatchingScheme(
+            [scheme.boundaries[buckets[end]] for end in ends],
+            [*(scheme.batch_sizes[buckets[end]] for end in ends), 1],
+        ),
+        np.array([*of_groups, of_groups[-1]], np.int32),
+        len(ends),
+        1 - used / totals[k],
+        len(buckets),
+        1 - used / float(cost.diagonal().sum()),
     )

@@ -27,6 +27,7 @@ import tensorflow as tf
 from ut_keras.errors import DataError
 
 if TYPE_CHECKING:
+    from ut_keras.data.reading.batching import MergedBuckets
     from ut_keras.data.reading.example_order import ExampleOrder
     from ut_keras.data.reading.record_index import RecordIndex
 
@@ -92,6 +93,8 @@ class IndexedBatches:
     # - the greatest lengths in the complete batch, int32 [features]
     # - the bucket of the batch, int64 scalar
     parse: Callable[..., Any]
+    # The `batching.MergedBuckets` if buckets were merged so that there are only few batch shapes.
+    merged: "MergedBuckets | None" = None
 
     def __post_init__(self) -> None:
         order, seed_of = self.order, self.seed_of

@@ -60,6 +60,9 @@ class InputSettings:
     # bucket, so there are only as many shapes as buckets. This is for TPUs and XLA, and avoids
     # retracing. In training, repeated examples fill up the last batch of a bucket.
     static_shapes: bool = False
+    # T2T does not have this field. If it is positive and static_shapes is True, training merges
+    # neighboring buckets until at most so many shapes remain, see `batching.merged`.
+    most_shapes: int = 0
     # T2T does not have this field. If it is positive, training starts with shorter examples: see
     # `training.curriculum`.
     curriculum_start_length: int = 0
@@ -173,6 +176,14 @@ def make_batches(
     lengths = index.lengths.max(axis=1) if len(index.lengths) else index.lengths
     if len(lengths) and settings.prepend_mode != "none":
         lengths = index.lengths[:, :2].sum(axis=1) + 1  # the lengths of inputs and targets
+    merged = None
+    if training and settings.static_shapes and settings.most_shapes and len(lengths):
+        kept = (lengths >= settings.min_length) & (lengths <= longest)
+        if kept.any():
+            merged = batching.merged(
+                scheme, lengths[kept], index.lengths[kept], settings.most_shapes
+            )
+            scheme = merged.scheme
     order = make_order(
         lengths,
         scheme.boundaries,
@@ -185,9 +196,14 @@ def make_batches(
         raise _no_examples(len(index), files, settings.min_length, longest, drop_long)
     fill_to = scheme.batch_sizes if training and settings.static_shapes else None
     lengths_vary = lengths_vary and not settings.static_shapes
-    to_batch = _parser(index, to_examples, scheme, settings, lengths_vary)
+    padded_lengths = None
+    if merged:
+        padded_lengths = merged.lengths
+    elif settings.static_shapes:
+        padded_lengths = np.array(scheme.boundaries, np.int64)[:, np.newaxis] - 1
+    to_batch = _parser(index, to_examples, padded_lengths, lengths_vary)
     seeds = _seed_of(seed, training)
-    return indexed_batches.IndexedBatches(index, order, seeds, fill_to, to_batch)
+    return indexed_batches.IndexedBatches(index, order, seeds, fill_to, to_batch, merged)
 
 
 def _seed_of(seed, training):
@@ -219,8 +235,16 @@ def in_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (name not in ("inputs", "targets"), name))
 
 
-def _parser(index, to_examples, scheme, settings, lengths_vary):
-    """Return a function from records to (features, targets) or (features, targets, weights)."""
+def _parser(index, to_examples, padded_lengths, lengths_vary):
+    """Return a function from records to (features, targets) or (features, targets, weights).
+
+    Args:
+        index: the index of the records.
+        to_examples: function from files and records to features.
+        padded_lengths: int array [buckets, features] or [buckets, 1], the length of each feature in
+            a bucket. None: each feature is padded to its greatest length in the batch.
+        lengths_vary: bool, as for `make_batches`.
+    """
 
     def parse(files, records, lengths, longest, bucket):
         features = to_examples(files, records)
@@ -228,9 +252,9 @@ def _parser(index, to_examples, scheme, settings, lengths_vary):
         if lengths_vary:
             lengths, longest = found, tf.maximum(longest, tf.reduce_max(found, axis=0))
         check = record_parser.check_lengths(found, lengths, index.path)
-        if settings.static_shapes:
-            boundary = tf.cast(tf.constant(scheme.boundaries, tf.int64)[bucket], tf.int32)
-            longest = tf.fill(tf.shape(longest), boundary - 1)
+        if padded_lengths is not None:
+            fixed = tf.constant(padded_lengths, tf.int32)[bucket]
+            longest = tf.broadcast_to(fixed, tf.shape(longest))
         with tf.control_dependencies([check]):
             batch = {
                 name: _padded(features[name], longest[number])

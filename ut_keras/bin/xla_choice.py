@@ -1,0 +1,63 @@
+"""Decides whether XLA compiles the update of ut-trainer: the flag --xla_compile.
+
+This module imports TensorFlow only when it decides.
+"""
+
+from typing import Any, NamedTuple
+
+from ut_keras.bin.command_line import AUTO
+
+# With --xla_compile=auto, all batches together have at most so many shapes.
+MOST_SHAPES = 6
+# A compilation takes tens of seconds per shape, and an update becomes tens of milliseconds faster.
+# On an H200, six compilations pay off after 3,000 to 6,000 updates: see docs/performance.md.
+LEAST_STEPS = 5000
+
+
+class Compilation(NamedTuple):
+    """How the update is compiled."""
+
+    jit_compile: bool  # whether XLA compiles the update
+    jit_fallback: bool  # whether training continues without XLA if XLA cannot compile the update
+    static_shapes: bool  # whether the update is traced for every batch shape
+    most_shapes: int  # the largest number of batch shapes; 0: one for each bucket
+
+
+def choose(setup: Any, num_replicas: int) -> Compilation:
+    """Return the `Compilation` for the flags and the devices.
+
+    If the value is "auto" and there is a GPU, a printed line says why XLA is not used.
+
+    Args:
+        setup: `trainer_setup.Setup`.
+        num_replicas: int. The number of replicas of all workers.
+    """
+    from ut_keras.ops import devices
+
+    args = setup.args
+    if args.xla_compile != AUTO:
+        return Compilation(args.xla_compile, False, args.xla_compile or args.use_tpu, 0)
+    if args.use_tpu:
+        return Compilation(False, False, True, 0)
+    off = Compilation(False, False, False, 0)
+    if not (devices.has_gpu() and args.worker_gpu and setup.trains):
+        return off
+    if reason := _why_not(setup, num_replicas):
+        print(f"note: --xla_compile=auto does not use XLA: {reason}.", flush=True)
+        return off
+    return Compilation(True, True, True, MOST_SHAPES)
+
+
+def _why_not(setup, num_replicas):
+    """Return why XLA must not or should not compile the update, or ""."""
+    problem = setup.problem
+    if num_replicas > 1:
+        return f"XLA compiles the update for one device, and there are {num_replicas}"
+    if setup.args.train_steps < LEAST_STEPS:
+        return (
+            f"the compilation pays off after about {LEAST_STEPS:,} updates, and --train_steps is "
+            f"{setup.args.train_steps}"
+        )
+    if problem.has_own_dataset or problem.with_hparams(setup.hp, "train").preprocess_needs_hparams:
+        return "the problem may change the lengths of its examples, so the batch shapes vary"
+    return ""

@@ -1,0 +1,78 @@
+"""The update of a model, compiled once for every batch shape.
+
+    update = ShapeUpdate(step, fallback=lambda: step_without_xla)
+    result = update((features, targets))
+
+XLA compiles the update for each shape of a batch. A compilation takes between seconds and minutes,
+so a line shows that it runs.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from ut_keras.ops import xla
+from ut_keras.process import live_line
+from ut_keras.training.train_step import StepResult
+
+Step = Callable[[Any], StepResult]
+
+
+@dataclasses.dataclass(eq=False)
+class ShapeUpdate:
+    """An update that is compiled for every batch shape.
+
+    Args:
+        step: function from `train_step.make_train_step`, which is compiled for each shape.
+        fallback: function that returns the update without XLA. It is used if XLA cannot compile
+            `step`. None: the error of XLA is raised.
+        print_line: function that prints a line, and ends the progress line before.
+    """
+
+    step: Step
+    fallback: Callable[[], Step] | None = None
+    print_line: Callable[[str], Any] = print
+
+    def __post_init__(self) -> None:
+        self._shapes: set[Any] = set()
+        self._is_replaced = False  # whether `step` is the fallback
+
+    def is_compiled_for(self, batch: Any) -> bool:
+        """Return whether a call with this batch compiles nothing."""
+        return self._is_replaced or _shapes(batch) in self._shapes
+
+    def __call__(self, batch: Any) -> StepResult:
+        if self.is_compiled_for(batch):
+            return self.step(batch)
+        shapes = _shapes(batch)
+        # The caller shows the compilation of the first shape.
+        with self._stopwatch(shapes) if self._shapes else contextlib.nullcontext():
+            result = self._compile(batch)
+        self._shapes.add(shapes)
+        return result
+
+    def _stopwatch(self, shapes):
+        largest = max(shapes, key=len)
+        what = f"the update for batches of {' × '.join(map(str, largest))}"
+        return live_line.Stopwatch(f"Compiling {what}…", f"Compiled {what}")
+
+    def _compile(self, batch):
+        if self.fallback is None:
+            return self.step(batch)
+        try:
+            return self.step(batch)
+        except xla.NOT_COMPILED as error:
+            self.print_line(
+                "note: --xla_compile=auto: training without XLA, because XLA cannot compile the "
+                f"update: {xla.why_not_compiled(error)}"
+            )
+        self.step, self._is_replaced = self.fallback(), True
+        return self.step(batch)
+
+
+def _shapes(batch):
+    parts = tf.nest.flatten(batch, expand_composites=True)
+    return tuple(tuple(part.shape) for part in parts)
