@@ -55,3 +55,14 @@ def test_compile_arguments_have_order_of_keras():
         if each.kind is each.POSITIONAL_OR_KEYWORD
     ]
     assert ours == list(inspect.signature(keras.Model.compile).parameters)[: len(ours)]
+
+
+def test_compile_jit_compile_is_auto_by_default():
+    model = examples.make("adaptive")
+    model.compile()
+    assert model.get_compile_config()["jit_compile"] == "auto" and not model.jit_compile
+    for value in (True, False):
+        model.compile(jit_compile=value)
+        assert model.get_compile_config()["jit_compile"] is value is model.jit_compile
+    with pytest.raises(ValueError, match="jit_compile must be True, False or 'auto'.*'atuo'"):
+        model.compile(jit_compile="atuo")

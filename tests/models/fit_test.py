@@ -13,6 +13,7 @@ from tests.models import examples
 from ut_keras import hparams, models, optimizers, problems
 from ut_keras.metrics import losses
 from ut_keras.models import universal_transformer
+from ut_keras.ops import devices, private_api
 from ut_keras.training import train_step
 
 SIZES = {"inputs": 12, "targets": 12}
@@ -126,6 +127,63 @@ def test_fit_of_problem_dataset_ends_without_warning():
     model.fit(train, epochs=2, shuffle=False, verbose=0)
     assert int(model.optimizer.iterations) == 2 * int(train.cardinality())
     model.evaluate(problem.dataset("dev", T2T_DATA_DIR, hp), verbose=0)
+
+
+class _NumpyModel(universal_transformer.UniversalTransformer):
+    """A model with an operation that XLA does not compile."""
+
+    def forward(self, features, training=None):
+        out = super().forward(features, training)
+        zeros = tf.numpy_function(lambda x: 0 * x, [out.logits], tf.float32)
+        zeros.set_shape(out.logits.shape)
+        return out._replace(logits=out.logits + tf.stop_gradient(zeros))
+
+
+@pytest.mark.slow  # the update is traced three times
+def test_fit_falls_back_to_form_without_xla(dataset, monkeypatch, caplog):
+    """No batch is lost, and the training is the same as with `jit_compile=False`."""
+    monkeypatch.setattr(devices, "has_gpu", lambda: True)
+    fitted, messages = [], []
+    for jit_compile in (False, "auto"):
+        made = _make("universal_transformer_tiny")
+        model = _NumpyModel.from_hparams(made.hparams, made.specs)
+        model.set_weights(made.get_weights())
+        model.compile(jit_compile=jit_compile)
+        caplog.clear()
+        model.fit(dataset, epochs=2, shuffle=False, verbose=0)
+        assert int(model.optimizer.iterations) == 12
+        messages.append([record.getMessage() for record in caplog.records])
+        fitted.append(model)
+    assert not messages[0]
+    (message,) = messages[1]
+    assert "jit_compile='auto'" in message and "PyFunc is not supported" in message
+    assert not fitted[1].jit_compile
+    for a, b in zip(*(model.trainable_variables for model in fitted), strict=True):
+        np.testing.assert_array_equal(a, b, err_msg=a.path)
+
+
+@pytest.mark.slow  # XLA takes its time
+def test_fit_compiles_only_batches_of_one_length_on_gpu(dataset, monkeypatch):
+    monkeypatch.setattr(devices, "has_gpu", lambda: True)
+    model, seen = _make("universal_transformer_tiny"), []
+    step = model.train_step
+
+    def train_step(data):
+        seen.append(private_api.is_compiled_by_xla())
+        return step(data)
+
+    monkeypatch.setattr(model, "train_step", train_step)
+    model.compile()
+    model.fit(dataset, shuffle=False, verbose=0, validation_data=dataset.take(1))
+    assert seen == [True]
+    model.fit(dataset, shuffle=False, verbose=0)
+    assert seen == [True]  # the compiled update is used again
+    spec = tf.TensorSpec([4, None], tf.int32)
+    open_lengths = tf.data.Dataset.from_generator(
+        _batches, output_signature=({"inputs": spec, "targets": spec}, spec)
+    )
+    model.fit(open_lengths.repeat(), steps_per_epoch=2, shuffle=False, verbose=0)
+    assert seen == [True, False]
 
 
 @pytest.mark.slow  # XLA takes its time

@@ -17,6 +17,7 @@ class CompiledModel(private_api.ReplicaModel):
     hparams: Any
     specs: Any
     class_labels: bool
+    jit_is_auto = False  # whether `fit` decides if XLA compiles the update
 
     def forward(self, features: Mapping[str, Any], training: bool | None = None) -> ModelOutput:
         """Run the forward pass. Subclasses define it."""
@@ -38,7 +39,7 @@ class CompiledModel(private_api.ReplicaModel):
         metrics: Any = None,
         weighted_metrics: Any = None,
         *,
-        jit_compile: Any = False,
+        jit_compile: Any = "auto",
         **kwargs: Any,
     ) -> None:
         """Configure the model for training, as Keras' `compile`.
@@ -58,13 +59,20 @@ class CompiledModel(private_api.ReplicaModel):
                 apply to the ponder cost.
             metrics: by default accuracy and accuracy per sequence. These two use the data weights,
                 like Keras' `weighted_metrics` and unlike Keras' `metrics`.
-            jit_compile: bool. Compile with XLA. Default False, because XLA is slower on CPUs.
+            jit_compile: bool or "auto". Compile with XLA. "auto": `fit` compiles the update on a
+                GPU, if all batches have one length and XLA can compile the update. On CPUs, XLA is
+                slower.
             steps_per_execution: as in Keras. It must be 1 for training on several replicas.
             weighted_metrics and others: as in Keras.
 
         Raises:
-            ValueError: if `loss_weights` has several numbers.
+            ValueError: if `loss_weights` has several numbers, or `jit_compile` is another word.
         """
+        is_auto = isinstance(jit_compile, str)
+        if is_auto and jit_compile != "auto":
+            raise ValueError(
+                f"jit_compile must be True, False or 'auto'. Received: {jit_compile!r}."
+            )
         if optimizer is None:
             optimizer = optimizers.get(self.hparams)
         if loss is None:
@@ -79,9 +87,12 @@ class CompiledModel(private_api.ReplicaModel):
             loss_weights=loss_weights,
             metrics=metrics,
             weighted_metrics=weighted_metrics,
-            jit_compile=jit_compile,
+            jit_compile=False if is_auto else jit_compile,
             **kwargs,
         )
+        self.jit_is_auto = is_auto
+        if is_auto:  # a saved or copied model decides again
+            private_api.compile_arguments(self)["jit_compile"] = "auto"
         if self.has_default_loss:
             private_api.set_loss_tracker(self, keras_metrics.LossOfParts())
             weights = [1.0] if loss_weights is None else keras.tree.flatten(loss_weights)

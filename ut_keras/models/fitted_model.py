@@ -16,7 +16,7 @@ from ut_keras import optimizers
 from ut_keras.layers.basic import embedding
 from ut_keras.metrics import losses
 from ut_keras.metrics import weights as weights_lib
-from ut_keras.models import compiled_model, end_of_data
+from ut_keras.models import auto_xla, compiled_model, end_of_data
 from ut_keras.models import losses as model_losses
 from ut_keras.ops import int32, private_api
 from ut_keras.ops.loss_term import LossTerm
@@ -32,6 +32,7 @@ class FittedModel(compiled_model.CompiledModel):
     """
 
     trains_by_steps: Any = False  # True if the loss uses the states of several steps
+    _tries_xla = False  # whether `jit_compile="auto"` compiles `train_function` with XLA
     _class_weights = None  # float32 [V], the weight of each id while `fit` runs with class_weight
 
     @functools.wraps(keras.Model.fit)
@@ -59,7 +60,11 @@ class FittedModel(compiled_model.CompiledModel):
             self._class_weights = self._weight_of_each_id(class_weight)
             self.train_function = None  # Keras traces a new function with these weights
         try:
-            with self._complete_functions(), end_of_data.expected(given.get("steps_per_epoch")):
+            with (
+                self._complete_functions(),
+                self._xla_on_gpu(given.get("x")),
+                end_of_data.expected(given.get("steps_per_epoch")),
+            ):
                 history = super().fit(**given)
         finally:
             if class_weight is not None:
@@ -126,6 +131,34 @@ class FittedModel(compiled_model.CompiledModel):
             self.train_function = None  # Keras would reuse it, and reject even valid data
             raise
 
+    @contextlib.contextmanager
+    def _xla_on_gpu(self, x):
+        """Return a context in which XLA compiles the update, if `jit_compile="auto"` decides so."""
+        uses_xla = self.jit_is_auto and auto_xla.decides(self, x)
+        if self.jit_is_auto and uses_xla != self._tries_xla:
+            self.train_function = None
+        self._tries_xla = uses_xla
+        if not uses_xla:
+            yield
+            return
+        self.jit_compile = True
+        try:
+            yield
+        finally:
+            self.jit_compile = False
+
+    def make_test_function(self, force: bool = False) -> None:
+        """Make the test function. Keras calls this method.
+
+        `jit_compile="auto"` compiles only the update, because validation data may have any shapes.
+        """
+        before = self.jit_compile
+        self.jit_compile = before and not self.jit_is_auto
+        try:
+            super().make_test_function(force)
+        finally:
+            self.jit_compile = before
+
     def make_train_function(self, force: bool = False) -> None:
         """Build the optimizer, then make the train function. Keras calls this method.
 
@@ -138,7 +171,16 @@ class FittedModel(compiled_model.CompiledModel):
         if is_built and not self.optimizer.built:
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
+        is_made = self.train_function is not None and not force
         super().make_train_function(force)
+        if self.jit_is_auto and self.jit_compile and not is_made:
+            self.train_function = auto_xla.with_fallback(self.train_function, self._without_xla)
+
+    def _without_xla(self):
+        """Return a new train function that XLA does not compile."""
+        self.jit_is_auto = self._tries_xla = self.jit_compile = False
+        self.make_train_function(force=True)
+        return self.train_function
 
     def _check_workers(self, method):
         """Raise ValueError for several workers, because Keras 3 cannot combine their results."""

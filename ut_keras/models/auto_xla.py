@@ -1,0 +1,93 @@
+"""Decides whether `fit` compiles the update with XLA: `compile(jit_compile="auto")`."""
+
+import logging
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ut_keras.ops import devices, xla
+
+_LOG = logging.getLogger("ut_keras")
+
+
+def decides(model: Any, x: Any) -> bool:
+    """Return whether XLA compiles the update of a model for the data of `fit`.
+
+    XLA compiles the update for every shape of a batch. So all batches must have the same lengths.
+    If there is a GPU and the data do not allow XLA, a log line says why.
+
+    Args:
+        model: a compiled `keras.Model`.
+        x: the data: arrays, tensors, a `tf.data.Dataset` or others, as for `fit`.
+    """
+    if not devices.has_gpu() or model.run_eagerly:
+        return False
+    if reason := _why_not(model, x):
+        _LOG.info("jit_compile='auto' does not use XLA: %s.", reason)
+        return False
+    with warnings.catch_warnings():  # Keras warns if it does not support XLA for this model
+        warnings.simplefilter("ignore")
+        before, model.jit_compile = model.jit_compile, True
+    is_supported, model.jit_compile = model.jit_compile, before
+    return is_supported
+
+
+def _why_not(model, x):
+    replicas = model.distribute_strategy.num_replicas_in_sync
+    if replicas > 1:
+        return f"XLA compiles the update for one device, and there are {replicas}"
+    if model.steps_per_execution > 1:
+        return f"steps_per_execution is {model.steps_per_execution}"
+    if isinstance(x, tf.data.Dataset):
+        specs = tf.nest.flatten(x.element_spec)
+        if all(isinstance(spec, tf.TensorSpec) and _has_length(spec.shape) for spec in specs):
+            return ""
+        return "the batches of the dataset have no fixed shapes"
+    if all(isinstance(part, np.ndarray | tf.Tensor) for part in keras.tree.flatten(x)):
+        return ""
+    return "the data are neither arrays nor a tf.data.Dataset"
+
+
+def _has_length(shape):
+    """Return whether all sizes except the number of examples are known."""
+    return shape.rank is not None and shape[1:].is_fully_defined()
+
+
+def with_fallback(
+    compiled: Callable[[Any], Any], without_xla: Callable[[], Callable[[Any], Any]]
+) -> Callable[[Any], Any]:
+    """Return a train function that continues without XLA if XLA cannot compile the update.
+
+    Args:
+        compiled: Keras' train function: from an iterator over batches to logs.
+        without_xla: function that returns such a function, which XLA does not compile.
+    """
+    is_tried = False
+
+    def train(iterator: Any) -> Any:
+        nonlocal is_tried
+        if is_tried:
+            return compiled(iterator)
+        # The first batch is kept, because a failed attempt must not skip it.
+        batch = next(iterator)
+        is_tried = True
+        try:
+            return compiled(_iterator_of(batch, iterator.element_spec))
+        except xla.NOT_COMPILED as error:
+            _LOG.warning(
+                "jit_compile='auto': training without XLA, because XLA cannot compile the "
+                "update: %s",
+                xla.why_not_compiled(error),
+            )
+        return without_xla()(_iterator_of(batch, iterator.element_spec))
+
+    return train
+
+
+def _iterator_of(batch, element_spec):
+    """Return an iterator over one batch, of the same type as the iterator that gave the batch."""
+    return iter(tf.data.Dataset.from_generator(lambda: [batch], output_signature=element_spec))
