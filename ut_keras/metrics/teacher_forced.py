@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from ut_keras import registry
 from ut_keras.metrics import weights as weights_lib
-from ut_keras.ops import log_softmax
+from ut_keras.ops import log_softmax, maximum
 
 METRICS = registry.Registry("metric")
 Weights: TypeAlias = tf.Tensor | None
@@ -104,8 +104,7 @@ def _are_classes(logits):
 def _correct(logits, targets, weights=None):
     """Return whether each target is predicted, float32 [B, T], and the weights [B, T]."""
     logits, targets, weights = flatten(logits, targets, weights)
-    predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
-    return tf.cast(predictions == targets, tf.float32), weights
+    return tf.cast(maximum.is_argmax(logits, targets), tf.float32), weights
 
 
 def _sparse(ids):

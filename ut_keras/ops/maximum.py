@@ -1,0 +1,33 @@
+"""The index of the largest logit, in a form for CPUs and one for GPUs.
+
+TensorFlow's ArgMax is slow on GPUs for large vocabularies: one call for 64 × 128 targets and 32,768
+ids took 17 of the 118 ms of an update on an H200. Maxima, comparisons and sums are fast there. On a
+CPU, ArgMax is faster. Both forms give the same results: if several logits are the largest, the
+first one counts.
+"""
+
+import tensorflow as tf
+
+from ut_keras.ops import devices
+
+
+def is_argmax(logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+    """Return whether each id is the index of the largest logit.
+
+    Args:
+        logits: float [..., V] without NaN.
+        ids: int [...].
+
+    Returns:
+        bool [...], False for ids outside [0, V).
+    """
+    if not devices.has_gpu():
+        return tf.argmax(logits, axis=-1, output_type=ids.dtype) == ids
+    size = tf.shape(logits, out_type=ids.dtype)[-1]
+    largest = tf.reduce_max(logits, axis=-1, keepdims=True)
+    inside = (ids >= 0) & (ids < size)
+    safe_ids = tf.where(inside, ids, 0)
+    of_ids = tf.gather(logits, safe_ids, axis=-1, batch_dims=len(ids.shape))
+    before = tf.range(size) < safe_ids[..., tf.newaxis]
+    is_later = tf.reduce_any((logits == largest) & before, axis=-1)
+    return inside & (of_ids == largest[..., 0]) & ~is_later
