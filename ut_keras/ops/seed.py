@@ -1,18 +1,81 @@
-"""Seeds for random numbers per example or per position."""
+"""Seeds for random numbers per example or per position, and random numbers from seeds."""
+
+from typing import Any
 
 import keras
 import tensorflow as tf
 
+from ut_keras.ops import devices, private_api
+
+_PHILOX = 1  # TensorFlow's number of the random number generator
+_SEED_KEY = 0x02461E293EC8F720  # the key with which TensorFlow scrambles seeds
+
 
 def per_replica(generator: keras.random.SeedGenerator) -> tf.Tensor:
-    """Return the next seed, int32 [2], which is different in each replica.
+    """Return the next seed, which is different in each replica.
 
     Replicas have different examples. If all replicas had the same seed, as in Keras' own layers,
     the examples of two replicas would get the same random numbers. Random numbers for a complete
     batch, such as the number of steps or the first position, must be equal in all replicas. They
     are not sampled with this seed.
+
+    Returns:
+        int32 [2]. On a GPU, the same numbers as int64, because TensorFlow copies int32 tensors from
+        the GPU to the host.
     """
-    seed, replica = tf.cast(generator.next(), tf.int32), tf.distribute.get_replica_context()
-    if replica is None or replica.num_replicas_in_sync == 1:
+    state, replica = generator.next(), tf.distribute.get_replica_context()
+    is_single = replica is None or replica.num_replicas_in_sync == 1
+    if stays_on_gpu():
+        if not is_single:
+            number = tf.cast(replica.replica_id_in_sync_group, tf.int64)
+            state += tf.stack([number, tf.zeros_like(number)])
+        # As in a cast to int32, only the lower 32 bits count.
+        return tf.bitwise.right_shift(tf.bitwise.left_shift(state, 32), 32)
+    seed = tf.cast(state, tf.int32)
+    if is_single:
         return seed
     return seed + tf.stack([tf.cast(replica.replica_id_in_sync_group, tf.int32), 0])
+
+
+def random_int64(shape: Any, seed: tf.Tensor) -> tf.Tensor:
+    """Return random numbers from the complete range of int64.
+
+    The result is that of `tf.random.stateless_uniform(shape, seed, None, None, tf.int64)`. On a
+    GPU, that function first copies the seed to the host, where it computes the key of the numbers,
+    and the host waits for the GPU. So on a GPU, this function computes the key there.
+
+    Args:
+        shape: ints or int32 tensor.
+        seed: int32 or int64 [2].
+    """
+    if not stays_on_gpu():
+        return tf.random.stateless_uniform(shape, seed, None, None, tf.int64)
+    key, counter = _key_and_counter(tf.cast(seed, tf.int64))
+    return tf.raw_ops.StatelessRandomUniformFullIntV2(
+        shape=shape, key=key, counter=counter, alg=_PHILOX, dtype=tf.int64
+    )
+
+
+def stays_on_gpu() -> bool:
+    """Return whether seeds and keys are computed on the GPU. XLA computes them there itself."""
+    return devices.has_gpu() and not private_api.is_compiled_by_xla()
+
+
+def _key_and_counter(seed):
+    """Return the key, uint64 [1], and the counter, uint64 [2], that belong to a seed.
+
+    TensorFlow's operation StatelessRandomGetKeyCounter, which runs on the host, returns the same.
+    Both are made of the first random numbers with a fixed key and the seed as counter.
+
+    Args:
+        seed: int64 [2].
+    """
+    mixed = tf.raw_ops.StatelessRandomUniformFullIntV2(
+        shape=[2],
+        key=tf.constant([_SEED_KEY], tf.uint64),
+        counter=tf.bitcast(seed, tf.uint64),
+        alg=_PHILOX,
+        dtype=tf.int64,
+    )
+    counter = mixed * tf.constant([0, 1], tf.int64)
+    return tf.bitcast(mixed[:1], tf.uint64), tf.bitcast(counter, tf.uint64)

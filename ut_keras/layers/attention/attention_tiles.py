@@ -26,7 +26,7 @@ class WeightsDropout(NamedTuple):
     """The settings of the dropout of attention weights."""
 
     rate: float
-    seed: tf.Tensor  # int32 [2]
+    seed: tf.Tensor  # int32 or int64 [2]
     # Axes of [B, H, T, S] along which all weights share one dropout decision.
     shared_axes: tuple[int, ...] = ()
 

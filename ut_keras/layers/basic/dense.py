@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from ut_keras.layers.basic.layer import Layer, PositionWise, check_choice
 from ut_keras.layers.basic.signature import Initializer, Shape
+from ut_keras.ops import bias as bias_lib
 
 # If an example has at most this number of rows, as in decoding, another code path is faster.
 FEW_ROWS = 8
@@ -94,7 +95,7 @@ class Dense(WithKernels, PositionWise):
         if few_rows:  # separate operations for product and bias are faster
             y = tf.reshape(y, [-1, *x.shape[1:-1], self.units])
         if self.use_bias:
-            y = y + self.bias if few_rows else tf.nn.bias_add(y, self.bias)
+            y = y + self.bias if few_rows else bias_lib.add(y, self.bias)
         if self.activation == "relu":
             y = tf.nn.relu(y)
         if not few_rows:

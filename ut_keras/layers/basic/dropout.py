@@ -77,14 +77,14 @@ def sample_kept(shape: Any, seed: tf.Tensor, rate: float) -> tf.Tensor:
 
     Args:
         shape: ints or int32 tensor.
-        seed: int32 [2].
+        seed: int32 or int64 [2].
         rate: float in (0, 1).
 
     Returns:
         bool tensor of the given shape, False where an element becomes zero.
     """
     count = tf.reduce_prod(shape)
-    bits = tf.random.stateless_uniform([(count + 3) // 4], seed, None, None, tf.int64)
+    bits = seed_lib.random_int64([(count + 3) // 4], seed)
     numbers = tf.reshape(tf.reshape(tf.bitcast(bits, tf.int16), [-1])[:count], shape)
     return numbers >= _threshold(rate) - RESOLUTION // 2
 

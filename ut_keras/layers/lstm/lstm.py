@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from ut_keras.layers.basic import dense, dropout, empty_safe_scan
 from ut_keras.layers.basic.signature import Shape
+from ut_keras.ops import bias as bias_lib
 
 
 class LSTMState(NamedTuple):
@@ -76,8 +77,7 @@ class LSTMCell(dense.WithKernels):
         """
         num_features = x.shape[-1]
         kernel = tf.cast(tf.convert_to_tensor(self.kernel)[:num_features], x.dtype)
-        bias = tf.cast(tf.convert_to_tensor(self.bias), x.dtype)
-        flat = tf.nn.bias_add(tf.matmul(tf.reshape(x, [-1, num_features]), kernel), bias)
+        flat = bias_lib.add(tf.matmul(tf.reshape(x, [-1, num_features]), kernel), self.bias)
         return tf.reshape(flat, tf.concat([tf.shape(x)[:-1], [4 * self.hidden_size]], axis=0))
 
     def step(

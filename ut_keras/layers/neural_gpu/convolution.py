@@ -8,6 +8,7 @@ import tensorflow as tf
 from ut_keras.layers.basic import dense
 from ut_keras.layers.basic.layer import check_least
 from ut_keras.layers.basic.signature import Initializer, Shape
+from ut_keras.ops import bias as bias_lib
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -66,7 +67,7 @@ class Convolution(dense.WithKernels):
     def call(self, x: tf.Tensor) -> tf.Tensor:
         kernel = tf.cast(tf.convert_to_tensor(self.kernel), x.dtype)
         y = tf.nn.conv2d(tf.expand_dims(x, 2), kernel, strides=1, padding="SAME")
-        return tf.nn.bias_add(tf.squeeze(y, 2), tf.cast(tf.convert_to_tensor(self.bias), x.dtype))
+        return bias_lib.add(tf.squeeze(y, 2), self.bias)
 
     def compute_output_shape(self, x_shape: Shape) -> Shape:
         return (*x_shape[:-1], self.units)

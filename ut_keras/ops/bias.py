@@ -1,0 +1,33 @@
+"""The sum of a tensor and a bias vector, with a gradient for CPUs and one for GPUs."""
+
+import tensorflow as tf
+
+from ut_keras.ops import custom_gradient, devices, private_api
+
+
+def add(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+    """Return `x + bias`.
+
+    The gradient of the bias is the sum of the upstream gradient over all vectors. TensorFlow's
+    operation BiasAddGrad is slow in bfloat16 on GPUs: 24 calls took 9 of the 118 ms of an update on
+    an H200. There, the sum is a matrix product with ones, which sums in float32. XLA fuses the
+    operations itself.
+
+    Args:
+        x: float [..., D].
+        bias: float [D], a tensor or variable. It is cast to the dtype of `x`.
+    """
+    bias = tf.cast(tf.convert_to_tensor(bias), x.dtype)
+    is_slow = x.dtype == tf.bfloat16 and devices.has_gpu()
+    if is_slow and not private_api.is_compiled_by_xla():
+        return _add(x, bias)
+    return tf.nn.bias_add(x, bias)
+
+
+@custom_gradient.wrap
+def _add(x, bias):
+    def gradient(upstream):
+        rows = tf.reshape(upstream, [-1, bias.shape[0]])
+        return upstream, tf.matmul(tf.ones([1, tf.shape(rows)[0]], rows.dtype), rows)[0]
+
+    return tf.nn.bias_add(x, bias), gradient
