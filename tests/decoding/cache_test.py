@@ -25,6 +25,10 @@ COPY = ACT + ",act_halted_state=copy"
 UNIT = STEPS + ",add_step_timing_signal=False"
 RELATIVE = ",self_attention_type=dot_product_relative,max_relative_position=2"
 RELATIVE_V2 = ",self_attention_type=dot_product_relative_v2,max_relative_position=3"
+RANDOM_START = (
+    ",recurrence_input_injection=concat,recurrence_initial_state=normal"
+    ",recurrence_residual_scale=0.5"
+)
 LOCAL = ",self_attention_type=local_mask_right,block_length=2"
 VARIANTS = {
     "transformer": ("transformer", "transformer_tiny", ""),
@@ -35,11 +39,13 @@ VARIANTS = {
     "sru": (*BASIC, STEPS + ",add_sru=True"),
     "modern": (*BASIC, STEPS + ",norm_type=rms,ffn_layer=swiglu"),
     "injection": (*BASIC, STEPS + ",recurrence_input_injection=add"),
+    "random_start": (*BASIC, STEPS + RANDOM_START + ",layer_postprocess_sequence=dan"),
     "relative_v2": (*BASIC, STEPS + RELATIVE_V2 + ",add_relative_to_values=True"),
     "rotary": (*BASIC, STEPS + ",pos=rotary,add_position_timing_signal=False"),
     "local": (*BASIC, STEPS + LOCAL),
     "mixed": (*BASIC, STEPS + ",mix_with_transformer='before_ut,after_ut',num_mixedin_layers=1"),
     "act": (*ADAPTIVE, ACT),
+    "act_random_start": (*ADAPTIVE, ACT + RANDOM_START),
     "act_copy": (*ADAPTIVE, COPY),
     "act_copy_masked": (*ADAPTIVE, COPY + ",act_mask_padding=True"),
     "stick_breaking_copy": (*ADAPTIVE, COPY + ",act_type=stick_breaking,act_epsilon=0.4"),
@@ -92,6 +98,7 @@ VARIANTS |= {
         *ADAPTIVE,
         COPY + ",act_type=accumulated,num_inrecurrence_layers=2" + RELATIVE,
     ),
+    "act_copy_random_start": (*ADAPTIVE, COPY + RANDOM_START),
     "act_copy_sepconv": (*ADAPTIVE, COPY + ",transformer_ffn_type=sepconv,add_sru=True"),
     "act_copy_gate": (
         *ADAPTIVE,

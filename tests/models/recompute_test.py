@@ -35,7 +35,13 @@ _UNIVERSAL = {
     "mixed": "mix_with_transformer='before_ut,after_ut',num_mixedin_layers=1",
     "supervised": "recurrence_supervised_every=2",
     "sampled": "num_rec_steps_sampling=uniform,position_start_index=random",
+    "sampled_act": "recurrence_type=act,num_rec_steps_sampling='lognormal_poisson(mean=2)'",
+    "by_length": "num_rec_steps_sampling='by_length(factor=0.7)'",
     "injection": "recurrence_input_injection=add",
+    "random_start": (
+        "recurrence_input_injection=concat,recurrence_initial_state=normal,"
+        "recurrence_residual_scale=0.5,recurrence_fixed_point_loss_weight=0.5"
+    ),
     "experts": "ffn_layer='sigma_moe(num_experts=4, k=2)',copy_gate=1",
     "sru": "add_sru=1",
     "bfloat16": "activation_dtype=bfloat16",

@@ -45,6 +45,14 @@ VARIANTS = {
     "parameters": ("transformer", "ffn_layer=parameter_attention"),
     "sru_transition": ("language_model", "ffn_layer=sru"),
     "injection": ("adaptive", "recurrence_input_injection=add,act_halted_state=copy"),
+    "random_start": (
+        "adaptive",
+        "recurrence_input_injection=concat,recurrence_initial_state='normal(sigma=0.5)',"
+        "recurrence_residual_scale=1/sqrt(N),layer_postprocess_sequence=dan,"
+        "recurrence_fixed_point_loss_weight=0.1,act_halted_state=copy,"
+        "num_rec_steps_sampling='lognormal_poisson(mean=2, sigma=0.5)'",
+    ),
+    "steps_by_length": ("adaptive", "num_rec_steps_sampling='by_length(factor=0.5)'"),
     "randomized_position": ("transformer", "pos=randomized,max_length=30"),
     "coupled": ("adaptive", "pos=coupled,add_position_timing_signal=0"),
     "rotary": ("universal", "pos=rotary,add_position_timing_signal=0"),

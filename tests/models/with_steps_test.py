@@ -132,12 +132,6 @@ def test_sampled_steps_only_in_training():
     assert 1 <= deep <= 2
 
 
-def test_sampled_steps_rejects_hparams():
-    message = "not recurrence_type='act'.*Received: num_rec_steps_sampling="
-    with pytest.raises(hparam_schema.HParamError, match=message):
-        examples.make("adaptive", "num_rec_steps_sampling=uniform")
-
-
 @pytest.mark.parametrize(
     "kind", [pytest.param("universal", marks=pytest.mark.slow), "encoder", "tagger"]
 )

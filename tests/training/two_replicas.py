@@ -37,12 +37,16 @@ def _universal_model(hparams_set, settings):
 
 
 def _recomputed_model():
-    settings = f"{HPARAMS},recompute_grad=True"
+    sampling = "num_rec_steps_sampling='by_length(factor=0.4)'"
+    settings = f"{HPARAMS},recompute_grad=True,{sampling},recurrence_fixed_point_loss_weight=0.3"
     return _universal_model("adaptive_universal_transformer_tiny", settings)
 
 
 def _truncated_model():
-    settings = "num_rec_steps=3,recurrence_backprop_steps=2,recurrence_input_injection=add"
+    settings = (
+        "num_rec_steps=3,recurrence_backprop_steps=2,recurrence_input_injection=concat,"
+        "recurrence_residual_scale=0.5,num_rec_steps_sampling='lognormal_poisson(mean=2)'"
+    )
     return _universal_model("universal_transformer_tiny", f"{HPARAMS},{settings}")
 
 

@@ -62,6 +62,7 @@ class Facts:
     instead: str = ""  # the alternative to an unsupported value
     ignored: str = ""  # why the field has no effect; "" if the field has an effect
     comma_separated: bool = False  # a string such as "0,1", which may also be given as [0,1]
+    number_as_text: bool = False  # a string such as "0.5", which may also be given as a number
     # If True, the value does not change the function that a trained model computes. Either only
     # training reads the value, or it only affects how examples are batched.
     training: bool = False
@@ -149,6 +150,8 @@ class FieldSpec:
     def _converted(self, value):
         if self.facts.comma_separated and isinstance(value, (list, tuple)):
             return ",".join(map(str, value))
+        if self.facts.number_as_text and type(value) in (int, float):
+            return repr(value)
         if self.optional and self.choices and value == "":  # T2T writes "" for None
             return None
         if isinstance(value, UnquotedWord):

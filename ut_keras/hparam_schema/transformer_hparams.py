@@ -8,6 +8,7 @@ and `update_hparams_for_universal_transformer`.
 
 import dataclasses
 import functools
+import math
 from typing import Any, Literal, get_args
 
 from ut_keras import parts
@@ -63,6 +64,18 @@ _GATES = Check(
     "letters from s (state), t (transformed state) and i (inputs)",
     lambda text: text != "" and set(text) <= set("sti"),
 )
+
+RESIDUAL_BY_STEPS = "1/sqrt(N)"
+
+
+def _is_residual_scale(text):
+    try:
+        return text == RESIDUAL_BY_STEPS or 0 < float(text) < math.inf
+    except ValueError:
+        return False
+
+
+_SCALE = Check(f"a finite number above 0 or {RESIDUAL_BY_STEPS!r}", _is_residual_scale)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -203,8 +216,23 @@ class UniversalTransformerHParams(
     # --- Recurrence -----------------------------------------------------------------------------
     recurrence_type: _Recurrence = field("basic", architecture=True, parts=parts.recurrences)
     num_rec_steps: int = field(6, STEPS, architecture=True, read_if=_NOT_ACT)
-    num_rec_steps_sampling: Literal["uniform"] | None = training(None)
-    recurrence_input_injection: Literal["none", "add"] = field("none", architecture=True)
+    # Added: how the number of steps is sampled in training, or computed from the length.
+    num_rec_steps_sampling: Literal["uniform", "lognormal_poisson", "by_length"] | None = field(
+        None, parts=parts.step_samplings
+    )
+    recurrence_input_injection: Literal["none", "add", "concat"] = field(
+        "none", architecture=True, parts=parts.injections
+    )
+    # Added: the state before the first step. "normal" requires input injection.
+    recurrence_initial_state: Literal["embedding", "normal"] = field(
+        "embedding", architecture=True, parts=parts.initial_states
+    )
+    # Added: the factor of what each sublayer adds to the state. N is the number of steps.
+    recurrence_residual_scale: str = field(
+        "1", check=_SCALE, architecture=True, number_as_text=True, read_if=_LAYERS
+    )
+    # Added: the weight of the relative change of the last step, as a loss. 0: no such loss.
+    recurrence_fixed_point_loss_weight: float = training(0.0, NON_NEGATIVE)
     recurrence_supervised_every: int = training(0, STEPS_OR_NONE)  # 0: loss of the last step only
     # Added: the gradient passes through the last steps only. None: through all steps.
     recurrence_backprop_steps: int | None = training(None, STEPS)
@@ -296,6 +324,14 @@ class UniversalTransformerHParams(
                 f"recurrence_supervised_every={self.recurrence_supervised_every}."
             )
 
+    @property
+    def residual_scale(self) -> float:
+        """The value of `recurrence_residual_scale` as a number."""
+        if self.recurrence_residual_scale != RESIDUAL_BY_STEPS:
+            return float(self.recurrence_residual_scale)
+        is_adaptive = self.recurrence_type == "act"
+        return (self.act_max_steps if is_adaptive else self.num_rec_steps) ** -0.5
+
     def ignored_reason(self, name: str) -> str:
         if name == "pos" and self.add_position_timing_signal and self.pos in ("timing", "emb"):
             return "add_position_timing_signal=True adds the position in every step instead"
@@ -312,8 +348,9 @@ class UniversalTransformerHParams(
             else:
                 fields["act_type"] = rule
         # The number of steps may change after training, unless an embedding table has a row per
-        # step.
+        # step, or the number of steps defines the scale of the residuals.
         table = self.add_step_timing_signal and self.step_timing_signal_type == "learned"
-        if table or (self.recurrence_type == "dwa" and self.depth_embedding):
+        by_steps = self.recurrence_residual_scale == RESIDUAL_BY_STEPS
+        if table or by_steps or (self.recurrence_type == "dwa" and self.depth_embedding):
             fields["num_rec_steps or act_max_steps"] = steps
         return fields

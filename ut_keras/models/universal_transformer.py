@@ -42,7 +42,8 @@ class UniversalTransformer(transformer.Transformer):
         mask = super().target_padding_mask(features)
         hp = self.hparams
         ponders = hp.recurrence_type == "act" and hp.act_mask_padding
-        if mask is not None or not ponders or self.class_labels:  # 0 is a class, not padding
+        reads_mask = ponders or hp.recurrence_fixed_point_loss_weight > 0
+        if mask is not None or not reads_mask or self.class_labels:  # 0 is a class, not padding
             return mask
         # A 0 that is followed by other ids is a generated token, not padding.
         is_real = tf.cast(self._ids(features, "targets") != 0, tf.int32)
@@ -124,6 +125,7 @@ def _check_gradient_settings(hp, depth):
 _GRADIENT_SETTINGS = {
     "recompute_grad": "recompute_grad",
     "recurrence_backprop_steps": "backprop_steps",
+    "recurrence_fixed_point_loss_weight": "fixed_point_loss_weight",
 }
 
 

@@ -160,17 +160,3 @@ def test_steps_sampling_samples_steps_only_in_training():
     assert layer.from_config(layer.get_config()).steps_sampling.num_steps == 3
     with pytest.raises(ValueError, match="steps_sampling must be one of .*Received: 'normal'"):
         recurrence.BasicRecurrence(block, timing, 3, steps_sampling="normal")
-
-
-@pytest.mark.parametrize("mode", ["graph", "xla"])
-def test_sampled_steps_are_uniform(mode):
-    layer, count = recurrence.StepSampling(6), 4000
-
-    @tf.function(jit_compile=mode == "xla", autograph=False)
-    def sample():
-        none = tf.zeros([count], tf.int32)
-        return tf.map_fn(lambda _: layer.sample(), none, parallel_iterations=1)
-
-    shares = np.bincount(sample().numpy(), minlength=7) / count
-    assert shares[0] == 0 and len(shares) == 7
-    np.testing.assert_allclose(shares[1:], 1 / 6, atol=5 * (1 / 6 / count) ** 0.5)

@@ -17,7 +17,14 @@ LAYER_WEIGHTS = 12
 DECODER_WEIGHTS = LAYER_WEIGHTS + 6
 
 
-def _layer(dtype="float32", decoder=False, preprocess="n", postprocess="da", dropout_rate=0.0):
+def _layer(
+    dtype="float32",
+    decoder=False,
+    preprocess="n",
+    postprocess="da",
+    dropout_rate=0.0,
+    residual_scale=1.0,
+):
     def make_attention():
         return attention.MultiHeadAttention(2, D, dtype=dtype)
 
@@ -28,6 +35,7 @@ def _layer(dtype="float32", decoder=False, preprocess="n", postprocess="da", dro
         preprocess,
         postprocess,
         dropout_rate=dropout_rate,
+        residual_scale=residual_scale,
         dtype=dtype,
     )
 
@@ -61,12 +69,23 @@ def test_decoder_layer_behaviors():
 
 
 @pytest.mark.parametrize(
-    ("preprocess", "postprocess"), [("n", "da"), ("none", "dan"), ("none", "a"), ("n", "nda")]
+    ("preprocess", "postprocess", "scale"),
+    [
+        ("n", "da", 1.0),
+        ("none", "dan", 1.0),
+        ("none", "a", 0.5),
+        ("n", "nda", 1.0),
+        ("n", "dan", 0.5),
+    ],
 )
 @pytest.mark.parametrize("decoder", [False, True])
-def test_matches_reference(preprocess, postprocess, decoder):
-    """Pre-norm: x + f(norm(x)). Post-norm: norm(x + f(x)). Peri-norm: x + norm(f(norm(x)))."""
-    layer = _layer(decoder=decoder, preprocess=preprocess, postprocess=postprocess)
+def test_matches_reference(preprocess, postprocess, scale, decoder):
+    """Compare with x + f(norm(x)), norm(x + f(x)), x + norm(f(norm(x))), norm(x + f(norm(x))).
+
+    These are pre-norm, post-norm, peri-norm and sandwich norm.
+    """
+    norms = {"preprocess": preprocess, "postprocess": postprocess}
+    layer = _layer(decoder=decoder, residual_scale=scale, **norms)
     layer.build((None, None, D))
     layer_checks.shake(layer)
     state = layer_checks.normal(B, T, D)
@@ -80,7 +99,7 @@ def test_matches_reference(preprocess, postprocess, decoder):
             return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6) * scale + bias
 
         y = sublayer(norm(block.preprocess, x) if preprocess == "n" else x)
-        y = x + (norm(block.postprocess, y) if postprocess == "nda" else y)
+        y = x + scale * (norm(block.postprocess, y) if postprocess == "nda" else y)
         return norm(block.postprocess, y) if postprocess == "dan" else y
 
     x = wrapped(

@@ -146,9 +146,11 @@ class Processing(Layer):
         names = ("dropout_rate", "dropout_broadcast_dims", "epsilon", "norm_type")
         return {"dtype": self.dtype_policy, **{name: getattr(self, name) for name in names}}
 
-    def process(self, sequence: str, name: str = "layer_prepostprocess") -> "PrePostProcess":
+    def process(
+        self, sequence: str, name: str = "layer_prepostprocess", **arguments: Any
+    ) -> "PrePostProcess":
         """Return a `PrePostProcess` with these settings."""
-        return PrePostProcess(sequence, name=name, **self.settings)
+        return PrePostProcess(sequence, name=name, **self.settings, **arguments)
 
     def processes(self, sequence: str, count: int) -> tuple["PrePostProcess", ...]:
         """Return `count` layers with the names that T2T uses in a variable scope."""
@@ -171,6 +173,7 @@ class PrePostProcess(Processing, PositionWise):
     Args:
         sequence: str of the letters above, or "none".
         *args, **kwargs: as for `Processing`.
+        residual_scale: float. The factor of the sublayer's output when the residual is added to it.
 
     Call arguments:
         x: float tensor [B, S, D].
@@ -185,7 +188,9 @@ class PrePostProcess(Processing, PositionWise):
     References: T2T `common_layers.layer_prepostprocess`.
     """
 
-    def __init__(self, sequence: str, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self, sequence: str, *args: Any, residual_scale: float = 1.0, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         letters = "" if sequence == "none" else sequence
         if set(letters) - set("nda"):
@@ -194,6 +199,7 @@ class PrePostProcess(Processing, PositionWise):
             )
         check_choice("norm_type", self.norm_type, NORMS)
         self.sequence = sequence
+        self.residual_scale = residual_scale
         self.operations = tuple((letter, self._operation(letter)) for letter in letters)
 
     def build(self, input_shape: Shape) -> None:
@@ -204,7 +210,7 @@ class PrePostProcess(Processing, PositionWise):
     ) -> tf.Tensor:
         for letter, operation in self.operations:
             if letter == "a":
-                x = x + residual
+                x = (x if self.residual_scale == 1 else self.residual_scale * x) + residual
             elif letter == "d":
                 x = operation(x, training=training)
             else:

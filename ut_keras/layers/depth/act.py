@@ -33,12 +33,15 @@ from ut_keras.layers.depth import (
     act_skipping,
     act_step,
     depth,
+    fixed_point,
     recompute,
     recurrence,
     stack,
     state_layer,
+    step_sampling,
     truncation,
 )
+from ut_keras.layers.depth import initial_state as initial_state_lib
 from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.layers.halting import halting as halting_lib
 from ut_keras.ops import litert, private_api
@@ -54,6 +57,7 @@ class RecordingLoopState(NamedTuple):
     attention_record: tuple  # `AttentionRecord`. Empty if attention weights are not recorded.
     step_record: tuple  # `StepRecord`. Empty if the loss uses only the output.
     auxiliary_loss_stats: tuple  # In training, one entry per layer. Empty at inference.
+    fixed_point_record: fixed_point.Record
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -79,20 +83,28 @@ class AdaptiveComputationTime(depth.Depth):
             position, and other positions attend to the new states. Only the output of the halted
             position stays the same. "copy" (paper): a halted position keeps its state. Inference
             then skips halted positions (`act_skipping`). This fast path has no gradient.
-        injection: an `InputInjection`, which adds the input of the first step to every step. With
-            None, only the first step reads the input.
+        injection: an `InputInjection` or a `ConcatInjection`, by which every step reads the input
+            of the first step. With None, only the first step reads the input.
         act_loss_weight: float. Weight of the mean ponder cost in the loss.
         recompute_grad: bool. Whether training keeps only the loop state before each step, and
             recomputes the step in the gradient, see `recompute`.
         backprop_steps: int k. In training, the gradient passes through the last k steps of the
             batch only, see `truncation`. With None, it passes through all steps.
+        steps_sampling: a `StepSampling`, which sets an upper limit for the number of steps, or
+            "uniform" for `UniformSteps`. All positions halt when they reach the limit. With None,
+            the limit is `halting.max_steps`.
+        initial_state: a `NormalInitialState`, which returns the state before the first step. With
+            None, this state is the input.
+        fixed_point_loss_weight: float. The weight of the relative change of the last step of each
+            position, as a loss, see `fixed_point`.
 
     Call arguments and returns: as for `StateLayer`.
 
     Raises:
         ValueError: if `halted_state` is unknown, if `backprop_steps` is not in [1, N], where N is
-            the largest number of steps, or if `backprop_steps` is combined with a halting rule that
-            computes a loss for every step.
+            the largest number of steps. Also if `backprop_steps` or `steps_sampling` is combined
+            with a halting rule that computes a loss for every step, or if `backprop_steps` is
+            combined with `StepsByLength`. Also if there is an `initial_state` without `injection`.
 
     References: T2T `universal_transformer_util.universal_transformer_act`.
 
@@ -118,18 +130,26 @@ class AdaptiveComputationTime(depth.Depth):
         injection: keras.layers.Layer | None = None,
         recompute_grad: bool = False,
         backprop_steps: int | None = None,
+        steps_sampling: step_sampling.StepSampling | str | None = None,
+        initial_state: keras.layers.Layer | None = None,
+        fixed_point_loss_weight: float = 0.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         check_choice("halted_state", halted_state, HALTED_STATES)
         truncation.check(backprop_steps, halting.max_steps)
-        if backprop_steps and halting.expected_loss:
-            raise ValueError(
-                "backprop_steps requires a halting rule without a loss for every step. "
-                f"Received: backprop_steps={backprop_steps} with {type(halting).__name__}."
-            )
+        settings = {"backprop_steps": backprop_steps, "steps_sampling": steps_sampling}
+        for name, value in settings.items():
+            if value is not None and halting.expected_loss:
+                raise ValueError(
+                    f"{name} requires a halting rule without a loss for every step. "
+                    f"Received: {name}={value} with {type(halting).__name__}."
+                )
+        initial_state_lib.check(initial_state, injection)
         self.block = block
         self.timing = timing
+        self.initial_state = initial_state
+        self.fixed_point_loss_weight = fixed_point_loss_weight
         self.halting = halting
         self.halted_state = halted_state
         self.act_loss_weight = act_loss_weight
@@ -137,6 +157,8 @@ class AdaptiveComputationTime(depth.Depth):
         self.recompute_grad = recompute_grad
         self.backprop_steps = backprop_steps
         self.trains_by_steps = halting.expected_loss
+        self.steps_sampling = step_sampling.from_argument(steps_sampling, halting.max_steps)
+        step_sampling.check_gradient(self.steps_sampling, backprop_steps)
 
     def build(self, state_shape: Shape) -> None:
         super().build(state_shape)
@@ -157,6 +179,11 @@ class AdaptiveComputationTime(depth.Depth):
             a loss for every step (`expected_loss`), `steps` contains the states of all steps.
         """
         context = self._step_context(state, inputs)
+        state = initial_state_lib.start(self.initial_state, state, inputs.training)
+        limit = self._sampled_limit(state, inputs, context.max_steps)
+        if limit is not None:
+            start = act_step.start(self, state, inputs.padding_mask)
+            return self._loop_over_all_positions(start, context._replace(limit=limit))
         if self._can_skip_halted_positions(state, inputs):
             halting, output = act_skipping.forward_running_positions(self, state, context)
             return _stack_output(output, halting)
@@ -165,6 +192,20 @@ class AdaptiveComputationTime(depth.Depth):
             last = act_skipping.forward_running_examples(self, start, context)
             return _stack_output(last.output, last.halting)
         return self._loop_over_all_positions(start, context)
+
+    def _sampled_limit(self, state, inputs, max_steps):
+        """Return the largest number of steps that `steps_sampling` allows.
+
+        Returns:
+            int32 scalar, or int32 that broadcasts to U. None if the limit is `max_steps`.
+        """
+        sampling = self.steps_sampling
+        limit = step_sampling.example_steps(sampling, state, inputs.padding_mask, max_steps)
+        if limit is not None:
+            return limit if self.halting.per_example else limit[:, tf.newaxis]
+        if inputs.training and sampling is not None and inputs.num_steps is None:
+            return sampling.sample()
+        return None
 
     def _loop_over_all_positions(self, start, context):
         """Run the loop in which every step computes all positions."""
@@ -177,7 +218,12 @@ class AdaptiveComputationTime(depth.Depth):
             step_record = depth.start_step_record(start.state, context.max_steps)
         if inputs.training:
             auxiliary_loss_stats = self.block.start_auxiliary_loss_stats(start.state)
-        first = RecordingLoopState(start, attention_record, step_record, auxiliary_loss_stats)
+        has_fixed_point_loss = bool(inputs.training and self.fixed_point_loss_weight)
+        fixed_point_record = fixed_point.start(
+            start.state, inputs.record_attention, has_fixed_point_loss
+        )
+        records = (attention_record, step_record, auxiliary_loss_stats, fixed_point_record)
+        first = RecordingLoopState(start, *records)
         max_steps, apply_step = context.max_steps, self._apply_step
         if self.backprop_steps is not None and inputs.training:
             truncation.check(self.backprop_steps, max_steps)
@@ -204,12 +250,18 @@ class AdaptiveComputationTime(depth.Depth):
             steps = steps._replace(confidence=confidence)
         weights = depth.stack_attention_record(last.attention_record)
         output = _stack_output(last.loop_state.output, last.loop_state.halting, *weights, steps)
-        return output._replace(auxiliary_loss_stats=last.auxiliary_loss_stats)
+        return output._replace(
+            auxiliary_loss_stats=last.auxiliary_loss_stats,
+            **fixed_point.finish(last.fixed_point_record),
+        )
 
     def _loop_condition(self, loop, context):
         """Return whether any position still runs: bool scalar."""
         halting = loop.loop_state.halting
-        return self.halting.should_continue(halting, context.max_steps, context.epsilon)
+        limit: Any = context.max_steps
+        if context.limit is not None:
+            limit = tf.cast(context.limit, tf.float32)
+        return self.halting.should_continue(halting, limit, context.epsilon)
 
     def _apply_step(self, loop_state, context):
         result = act_step.apply_step(self, loop_state, context)
@@ -228,6 +280,13 @@ class AdaptiveComputationTime(depth.Depth):
             depth.add_to_attention_record(loop.attention_record, step, block_output),
             step_record,
             stack.add_auxiliary_loss_stats(loop.auxiliary_loss_stats, block_output),
+            fixed_point.add(
+                loop.fixed_point_record,
+                step,
+                loop.loop_state.state,
+                result.loop_state.state,
+                self.halting.expand_to_state(loop.loop_state.halting.running),
+            ),
         )
 
     def ponder_terms(
@@ -272,10 +331,13 @@ class AdaptiveComputationTime(depth.Depth):
 
         `act_decoding` explains how the cache treats positions that have halted.
         """
+        if self.steps_sampling is not None and self.steps_sampling.per_example:
+            raise ValueError("StepsByLength requires an encoder. Received: a decoding cache.")
         size = window.size
         inputs = StepInputs(window.attention_mask, memory=memory, training=False)
         inputs = inputs._replace(num_steps=size.num_steps, exit_threshold=size.exit_threshold)
         context = self._step_context(state, inputs, window.positions)
+        state = initial_state_lib.start(self.initial_state, state, training=False)
         if not self.halted_positions_are_constant:
             return act_decoding.extend_lazily(self, state, cache, window, context)
         _, output, stores = act_skipping.loop_over_running_positions(
@@ -333,6 +395,12 @@ class AdaptiveComputationTime(depth.Depth):
         weights = tf.broadcast_to(weights, tf.shape(state)[:2])
         return depth.add_to_step_record(step_record, step, state, weights)
 
+    def get_config(self) -> Config:
+        config = super().get_config()
+        if isinstance(self.steps_sampling, step_sampling.UniformSteps):
+            config["steps_sampling"] = "uniform"
+        return config
+
     @classmethod
     def from_config(cls, config: Config) -> Self:
         if "halting" not in config:  # ut_keras 0.1.0 wrote this config
@@ -374,12 +442,13 @@ _HALTING_ARGUMENTS_OF_0_1_0 = {
 @parts.recurrences.register("act")
 def _make(hp, side):
     arguments, halting = recurrence.arguments(hp, side), parts.haltings.get(hp.act_type)(hp, side)
-    if hp.recurrence_backprop_steps is not None and halting.expected_loss:
-        raise HParamError(
-            "recurrence_backprop_steps requires an act_type without a loss for every step. "
-            f"Received: recurrence_backprop_steps={hp.recurrence_backprop_steps} with "
-            f"act_type={hp.act_type!r}."
-        )
+    for name in ("recurrence_backprop_steps", "num_rec_steps_sampling"):
+        value = getattr(hp, name)
+        if value is not None and halting.expected_loss:
+            raise HParamError(
+                f"{name} requires an act_type without a loss for every step. "
+                f"Received: {name}={value} with act_type={hp.act_type!r}."
+            )
     return AdaptiveComputationTime(
         **arguments,
         halting=halting,

@@ -31,7 +31,7 @@ class LazyDepthCache(NamedTuple):
     stores: tuple  # as in `Recurrence.start_cache`
     depth: tf.Tensor  # int32 [C], number of computed steps of each column; -1 in empty columns
     # Stores [B · C, D]. The store "state" has the state of each column after these steps. With an
-    # input injection, the store "inputs" has the state before the first step.
+    # input injection, the store "inputs" has the input of the recurrence.
     last_states: dict
     ancestors: tf.Tensor  # int32 [C, B, L], the ancestors of each column. With one beam, ().
 
@@ -76,7 +76,7 @@ def extend_lazily(
 
     Args and returns: as `Depth.extend`.
     """
-    cache = _add_window(act_layer, cache, state, window)
+    cache = _add_window(act_layer, cache, state, window, context.initial_state)
     all_widths = (*act_layer.block.cache_widths(), act_layer.timing.cache_widths())
 
     def body(loop_state, cache):
@@ -140,11 +140,12 @@ def _state_cache(act_layer, cache, window):
     return cache_lib.LayerCache(cache.last_states, 0, layout)
 
 
-def _add_window(act_layer, cache, state, window):
+def _add_window(act_layer, cache, state, window, inputs):
     """Add the columns of a window to the cache, at depth 0."""
     last_states = _state_cache(act_layer, cache, window)
+    first = {"state": state, "inputs": inputs}
     for name in _state_widths(act_layer):
-        last_states.write(name, state)
+        last_states.write(name, first[name])
     depth = tf.tensor_scatter_nd_update(
         cache.depth, window.columns[:, tf.newaxis], tf.zeros_like(window.columns)
     )

@@ -40,7 +40,7 @@ class StepContext(NamedTuple):
     """
 
     inputs: StepInputs  # `inputs.cache` is the cache of the block
-    # [B, S, D], the state before step 0. None without input injection.
+    # [B, S, D], the input of the recurrence, which is injected. None without input injection.
     initial_state: tf.Tensor | None
     signals: Any  # `StepSignals`
     max_steps: int
@@ -54,6 +54,9 @@ class StepContext(NamedTuple):
     # decoded. The step computes the states of these positions. It computes no halting and no output
     # for them. None: there are no such positions.
     num_earlier: tf.Tensor | None = None
+    # An upper limit for the number of steps, at most `max_steps`: int32 scalar, or int32 that
+    # broadcasts to the shape U of the halting state. None: `max_steps`.
+    limit: tf.Tensor | None = None
 
 
 class StepResult(NamedTuple):
@@ -114,7 +117,12 @@ def apply_step(act_layer: Any, loop_state: ACTLoopState, context: StepContext) -
 
     limits = (context.max_steps, read_epsilon)
     step = Step(loop_state.step, *limits, inputs.padding_mask, inputs.training, *step_states)
+    step = step._replace(limit=context.limit)
     halting, update_weights = rule.halt(step, loop_state.halting)
+    if context.limit is not None:  # without this, T2T's rule would never halt these positions
+        reached = halting.n_updates >= tf.cast(context.limit, tf.float32)
+        probability = tf.where(reached, 1.0, halting.halting_probability)
+        halting = halting._replace(halting_probability=probability)
     if inputs.exit_threshold is not None and not epsilon_reads and not inputs.training:
         raise ValueError(
             "exit_threshold requires a halting rule whose `halt` reads `step.epsilon`. "

@@ -43,6 +43,12 @@ class StackOutput(NamedTuple):
     auxiliary_loss_stats: tuple = ()
     # Set in training if the loss uses the states of several steps.
     steps: SupervisedSteps | None = None
+    # [N, B, S] float32, the relative change of the state in every step, if attention weights are
+    # recorded. See `fixed_point`.
+    residuals: tf.Tensor | None = None
+    # float32 [B, S], the relative change in the last step of each position. Set in training if
+    # there is a fixed-point loss.
+    last_residual: tf.Tensor | None = None
 
 
 class Depth(state_layer.StateLayer):
@@ -62,6 +68,7 @@ class Depth(state_layer.StateLayer):
     layer_attributes: tuple[str, ...] = ("block",)
     num_steps = 1  # how many times the block is applied
     timing: Any = None  # a `StepTimingSignal`, if steps have signals
+    fixed_point_loss_weight = 0.0
 
     def build(self, state_shape: Shape) -> None:
         build_all(self._present_layers(), state_shape)
@@ -78,6 +85,17 @@ class Depth(state_layer.StateLayer):
         self, auxiliary_loss_stats: Any, example_weights: tf.Tensor | None = None
     ) -> list[LossTerm]:
         return self.inner.auxiliary_losses(auxiliary_loss_stats, example_weights)
+
+    def fixed_point_terms(
+        self,
+        result: Any,
+        padding_mask: tf.Tensor | None,
+        example_weights: tf.Tensor | None = None,
+    ) -> list[LossTerm]:
+        if result.last_residual is None:
+            return []
+        weight, cost = self.fixed_point_loss_weight, result.last_residual
+        return [state_layer.ponder_term(cost, weight, padding_mask, example_weights)]
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
         """Compute all positions. See `StateLayer.forward`.
@@ -188,6 +206,14 @@ class DepthWrapper(Depth):
         example_weights: tf.Tensor | None = None,
     ) -> list[LossTerm]:
         return self.inner.ponder_terms(result, padding_mask, example_weights)
+
+    def fixed_point_terms(
+        self,
+        result: Any,
+        padding_mask: tf.Tensor | None,
+        example_weights: tf.Tensor | None = None,
+    ) -> list[LossTerm]:
+        return self.inner.fixed_point_terms(result, padding_mask, example_weights)
 
     def check_steps(self, num_steps: int | None) -> None:
         self.inner.check_steps(num_steps)

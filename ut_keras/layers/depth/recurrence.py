@@ -10,9 +10,17 @@ from ut_keras import parts
 from ut_keras.hparam_schema import HParamError, UniversalTransformerHParams
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import from_hparams
-from ut_keras.layers.basic.layer import Layer, check_choice, check_least
+from ut_keras.layers.basic.layer import Layer, check_least
 from ut_keras.layers.basic.signature import PLAIN, Config, StepInputs
-from ut_keras.layers.depth import depth, recompute, stack, truncation
+from ut_keras.layers.depth import (
+    depth,
+    fixed_point,
+    recompute,
+    stack,
+    step_sampling,
+    truncation,
+)
+from ut_keras.layers.depth import initial_state as initial_state_lib
 from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.layers.depth.stack import BlockOutput
 from ut_keras.layers.position import timing_signal
@@ -31,6 +39,7 @@ class RecurrenceState(NamedTuple):
     attention_record: tuple  # `AttentionRecord`. Empty if attention weights are not recorded.
     auxiliary_loss_stats: tuple = ()  # In training, one entry per layer. Empty at inference.
     step_record: tuple = ()  # `StepRecord`. Empty if the loss uses only the last state.
+    fixed_point_record: tuple = ()  # `fixed_point.Record`. Empty in decoding with a cache.
 
 
 class Constants(NamedTuple):
@@ -38,7 +47,7 @@ class Constants(NamedTuple):
 
     # Function (x [B, S, D], step) -> `BlockOutput` that applies injection, signals and block.
     transform: Callable
-    inputs: tf.Tensor  # [B, S, D], H_0
+    inputs: tf.Tensor  # [B, S, D], the input of the recurrence, by default H_0
     padding_mask: tf.Tensor | None  # bool [B, S], True at real tokens
     training: bool | None
 
@@ -71,32 +80,11 @@ class InputInjection(Layer):
         float tensor [B, S, D].
 
     References: Geiping et al. 2025, Scaling up Test-Time Compute with Latent Reasoning. That paper
-        combines H_{t-1} and H_0 by a learned linear map instead.
+        combines H_{t-1} and H_0 by a learned linear map instead, see `ConcatInjection`.
     """
 
     def call(self, state: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
         return 0.5**0.5 * (state + inputs)
-
-
-class StepSampling(Layer):
-    """Samples a number of steps n uniformly from 1 .. N, once per batch.
-
-    Args:
-        num_steps: int N.
-    """
-
-    def __init__(self, num_steps: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.num_steps = num_steps
-        self.seed_generator = keras.random.SeedGenerator()
-
-    def sample(self) -> tf.Tensor:
-        """Return n, an int32 scalar.
-
-        It is not named `call`, because Keras requires an input for `call`.
-        """
-        seed = tf.cast(self.seed_generator.next(), tf.int32)
-        return tf.random.stateless_uniform([], seed, 1, self.num_steps + 1, tf.int32)
 
 
 class Recurrence(depth.Depth):
@@ -109,10 +97,10 @@ class Recurrence(depth.Depth):
         block: a `TransformerBlock`. Every step applies the same block.
         timing: a `StepTimingSignal`. It adds the position and step signal P_t.
         num_steps: int N.
-        injection: an `InputInjection`, which adds the input of the first step to every step. With
-            None, only the first step reads the input.
-        steps_sampling: "uniform" or None. With "uniform", training samples the number of steps, see
-            `StepSampling`. With None, training takes N steps, as inference does.
+        injection: an `InputInjection` or a `ConcatInjection`, by which every step reads the input
+            of the first step. With None, only the first step reads the input.
+        steps_sampling: a `StepSampling`, which determines the number of steps, or "uniform" for
+            `UniformSteps`. With None, training takes N steps, as inference does.
         supervised_every: int k. If k = 0, the training loss is L(H_N), where L(H) is the loss of
             the predictions from the state H. Otherwise the training loss is the mean of the losses
             after every k-th step and after the last step (deep supervision):
@@ -124,12 +112,17 @@ class Recurrence(depth.Depth):
             the step in the gradient, see `recompute`.
         backprop_steps: int k. In training, the gradient passes through the last k steps only, see
             `truncation`. With None, it passes through all steps.
+        initial_state: a `NormalInitialState`, which returns the state before the first step. With
+            None, this state is the input.
+        fixed_point_loss_weight: float. The weight of the relative change of the last step, as a
+            loss, see `fixed_point`.
 
     Call arguments and returns: as `StateLayer`.
 
     Raises:
         ValueError: if num_steps < 1, `steps_sampling` is unknown, supervised_every < 0, or
-            `backprop_steps` is not in [1, num_steps] or is combined with `supervised_every`.
+            `backprop_steps` is not in [1, num_steps] or is combined with `supervised_every` or with
+            `StepsByLength`. Also if there is an `initial_state` without `injection`.
 
     References: T2T `universal_transformer_util.universal_transformer_layer`. For
         `supervised_every`: Lee et al. 2015, Deeply-Supervised Nets. In that paper each layer has
@@ -144,15 +137,16 @@ class Recurrence(depth.Depth):
         timing: keras.layers.Layer,
         num_steps: int,
         injection: keras.layers.Layer | None = None,
-        steps_sampling: str | None = None,
+        steps_sampling: step_sampling.StepSampling | str | None = None,
         supervised_every: int = 0,
         recompute_grad: bool = False,
         backprop_steps: int | None = None,
+        initial_state: keras.layers.Layer | None = None,
+        fixed_point_loss_weight: float = 0.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         check_least("num_steps", num_steps, 1)
-        check_choice("steps_sampling", steps_sampling, (None, "uniform"))
         check_least("supervised_every", supervised_every, 0)
         truncation.check(backprop_steps, num_steps)
         if backprop_steps and supervised_every:
@@ -161,15 +155,19 @@ class Recurrence(depth.Depth):
                 "steps need a gradient. "
                 f"Received: backprop_steps={backprop_steps}, supervised_every={supervised_every}."
             )
+        initial_state_lib.check(initial_state, injection)
         self.block = block
         self.timing = timing
+        self.initial_state = initial_state
+        self.fixed_point_loss_weight = fixed_point_loss_weight
         self.num_steps = num_steps
         self.injection = injection
         self.supervised_every = supervised_every
         self.recompute_grad = recompute_grad
         self.backprop_steps = backprop_steps
         self.trains_by_steps = supervised_every > 0
-        self.steps_sampling = None if steps_sampling is None else StepSampling(num_steps)
+        self.steps_sampling = step_sampling.from_argument(steps_sampling, num_steps)
+        step_sampling.check_gradient(self.steps_sampling, backprop_steps)
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> StackOutput:
         """Apply all steps. See `Depth.forward`.
@@ -182,25 +180,39 @@ class Recurrence(depth.Depth):
         self.check_steps(inputs.num_steps)
         max_steps = inputs.num_steps or self.num_steps
         num_steps: Any = max_steps
-        if training and self.steps_sampling is not None and inputs.num_steps is None:
-            num_steps, max_steps = self.steps_sampling.sample(), self.num_steps
+        sampling, mask = self.steps_sampling, inputs.padding_mask
+        example_steps = step_sampling.example_steps(sampling, state, mask, max_steps)
+        if example_steps is not None:
+            num_steps = tf.reduce_max(example_steps)
+        elif training and sampling is not None and inputs.num_steps is None:
+            num_steps = sampling.sample()
         signals = self.timing.prepare(tf.range(tf.shape(state)[1]), max_steps)
         every = self.supervised_every if training else 0
+        has_fixed_point_loss = bool(training and self.fixed_point_loss_weight)
+        start = initial_state_lib.start(self.initial_state, state, training)
         first = RecurrenceState(
             tf.constant(0),
-            state,
-            self.start(state, max_steps),
+            start,
+            self.start(start, max_steps),
             (),
             depth.start_attention_record(inputs.record_attention, inputs.memory),
             self.block.start_auxiliary_loss_stats(state) if training else (),
             depth.start_step_record(state, -(-max_steps // every)) if every else (),
+            fixed_point.start(state, inputs.record_attention, has_fixed_point_loss),
         )
         if training and self.backprop_steps is not None:
             first = self._take_early_steps(first, state, inputs, signals, num_steps, max_steps)
             max_steps = self.backprop_steps
         recomputed = recompute.Recomputation(self) if training and self.recompute_grad else None
         last = self._loop(
-            first, state, inputs, signals, num_steps, max_steps, recomputed=recomputed
+            first,
+            state,
+            inputs,
+            signals,
+            num_steps,
+            max_steps,
+            recomputed=recomputed,
+            example_steps=example_steps,
         )
         weights = depth.stack_attention_record(last.attention_record)
         return StackOutput(
@@ -210,6 +222,7 @@ class Recurrence(depth.Depth):
             *weights,
             auxiliary_loss_stats=last.auxiliary_loss_stats,
             steps=depth.stack_step_record(last.step_record),
+            **fixed_point.finish(last.fixed_point_record),
         )
 
     def _take_early_steps(self, first, initial_state, inputs, signals, num_steps, max_steps):
@@ -230,11 +243,14 @@ class Recurrence(depth.Depth):
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
+        if self.steps_sampling is not None and self.steps_sampling.per_example:
+            raise ValueError("StepsByLength requires an encoder. Received: a decoding cache.")
         num_steps = window.size.num_steps or self.num_steps
         signals = self.timing.prepare(window.positions, num_steps)
         inputs = StepInputs(window.attention_mask, memory=memory, training=False)
         layouts = [cache_lib.Layout(widths, window) for widths in self._cache_widths()]
-        first = RecurrenceState(tf.constant(0), state, self.start(state, num_steps), cache, ())
+        start = initial_state_lib.start(self.initial_state, state, training=False)
+        first = RecurrenceState(tf.constant(0), start, self.start(start, num_steps), cache, ())
         last = self._loop(first, state, inputs, signals, num_steps, num_steps, layouts)
         return self.finish(last), last.stores
 
@@ -248,15 +264,18 @@ class Recurrence(depth.Depth):
         max_steps,
         layouts=(),
         recomputed=None,
+        example_steps=None,
     ):
         """Take steps until their number is `num_steps`, and return the last `RecurrenceState`.
 
         Args:
-            initial_state: [B, S, D], H_0.
+            initial_state: [B, S, D], the input of the recurrence, which is injected.
             num_steps: int, or int32 scalar.
             max_steps: int, the largest possible number of iterations.
             layouts: one layout for each store of the cache. Empty without a cache.
             recomputed: `recompute.Recomputation`. Optional.
+            example_steps: int32 [B], the number of steps of each example. An example keeps its
+                state after these steps. None: all examples take `num_steps` steps.
         """
 
         def take_step(loop, initial_state, signals, inputs, caches=()):
@@ -287,19 +306,31 @@ class Recurrence(depth.Depth):
                 result = recomputed(
                     take_step_without_records, plain, initial_state, signals, inputs
                 )
-            result.state.set_shape(loop.state.shape)
-            for new, old in zip(result.carried, loop.carried, strict=True):
+            state, stats = result.state, loop.auxiliary_loss_stats
+            stats = stack.add_auxiliary_loss_stats(stats, result.block_output)
+            carried, running = result.carried, None
+            if example_steps is not None:
+                is_running = loop.step < example_steps
+                running = is_running[:, tf.newaxis, tf.newaxis]
+                state, carried, stats = step_sampling.where_running(
+                    is_running,
+                    (state, carried, stats),
+                    (loop.state, loop.carried, loop.auxiliary_loss_stats),
+                )
+            state.set_shape(loop.state.shape)
+            for new, old in zip(carried, loop.carried, strict=True):
                 new.set_shape(old.shape)
             block_output = result.block_output
             return (
                 RecurrenceState(
                     loop.step + 1,
-                    result.state,
-                    result.carried,
+                    state,
+                    carried,
                     tuple(cache.stores for cache in caches),
                     depth.add_to_attention_record(loop.attention_record, loop.step, block_output),
-                    stack.add_auxiliary_loss_stats(loop.auxiliary_loss_stats, block_output),
-                    loop.step_record and self._record_step(loop, result.state, num_steps),
+                    stats,
+                    loop.step_record and self._record_step(loop, state, num_steps, example_steps),
+                    fixed_point.add(loop.fixed_point_record, loop.step, loop.state, state, running),
                 ),
             )
 
@@ -308,16 +339,19 @@ class Recurrence(depth.Depth):
         )
         return last
 
-    def _record_step(self, loop, state, num_steps):
+    def _record_step(self, loop, state, num_steps, example_steps):
         """Write this step to the record.
 
         Steps 1 .. k share one entry of the record, steps k + 1 .. 2k share the next entry, and so
         on. Each step overwrites the previous step in its entry. So the record contains every k-th
         step and the last step.
         """
-        every = self.supervised_every
-        weight = 1.0 / tf.cast(-(-num_steps // every), tf.float32)
-        weights = tf.fill(tf.shape(state)[:2], weight)
+        every, shape = self.supervised_every, tf.shape(state)[:2]
+        steps = num_steps if example_steps is None else example_steps[:, tf.newaxis]
+        count = -(-steps // every)  # of the entries that have a loss, a scalar or [B, 1]
+        weights = tf.fill(shape, 1.0) / tf.cast(count, tf.float32)
+        if example_steps is not None:
+            weights = tf.where(loop.step // every < count, weights, 0.0)
         return depth.add_to_step_record(loop.step_record, loop.step // every, state, weights)
 
     def start(self, state: tf.Tensor, num_steps: int) -> tuple:
@@ -338,8 +372,10 @@ class Recurrence(depth.Depth):
         return last.state
 
     def get_config(self) -> Config:
-        kind = None if self.steps_sampling is None else "uniform"
-        return {**super().get_config(), "steps_sampling": kind}
+        config = super().get_config()
+        if isinstance(self.steps_sampling, step_sampling.UniformSteps):
+            config["steps_sampling"] = "uniform"
+        return config
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -358,6 +394,16 @@ class BasicRecurrence(Recurrence):
         return StepOutput(result.output, (), result)
 
 
+@parts.injections.register("none")
+def _make_no_injection(hp, side):
+    """Return None, because only the first step reads the input."""
+
+
+@parts.injections.register("add")
+def _make_injection(hp, side):
+    return InputInjection(name="injection", dtype=from_hparams.dtype_policy(hp))
+
+
 @parts.recurrences.register("basic")
 def _make_basic(hp, side):
     return BasicRecurrence(**arguments(hp, side), num_steps=hp.num_rec_steps)
@@ -368,7 +414,7 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
 
     Raises:
         HParamError: if `num_rec_steps_sampling`, `recurrence_input_injection` or
-            `recurrence_supervised_every` is not supported for this `recurrence_type`.
+            `recurrence_supervised_every` is not supported for this `recurrence_type` or side.
     """
     steps = hp.act_max_steps if hp.recurrence_type == "act" else hp.num_rec_steps
     timing = timing_signal.make(hp, steps)
@@ -376,7 +422,9 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
         dtype = from_hparams.dtype_policy(hp)
         timing = sru.TimingAndSRU(timing, sru.make(hp, side), name="signals", dtype=dtype)
     kwargs: dict[str, Any] = {
-        "block": stack.make_block(hp, side, hp.num_inrecurrence_layers, "rec_layer"),
+        "block": stack.make_block(
+            hp, side, hp.num_inrecurrence_layers, "rec_layer", hp.residual_scale
+        ),
         "timing": timing,
         "name": "depth",
         "dtype": from_hparams.dtype_policy(hp),
@@ -388,14 +436,13 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
                 "recurrence_input_injection requires recurrence_type='basic' or 'act'. "
                 f"Received: {hp.recurrence_input_injection!r} with {hp.recurrence_type!r}."
             )
-        kwargs["injection"] = InputInjection(name="injection", dtype=kwargs["dtype"])
+        kwargs["injection"] = parts.injections.get(hp.recurrence_input_injection)(hp, side)
+    if hp.recurrence_initial_state != "embedding":
+        kwargs["initial_state"] = parts.initial_states.get(hp.recurrence_initial_state)(hp, side)
     if hp.num_rec_steps_sampling is not None:
-        if hp.recurrence_type == "act":
-            raise HParamError(
-                "num_rec_steps_sampling needs a fixed number of steps, not recurrence_type='act'. "
-                f"Received: num_rec_steps_sampling={hp.num_rec_steps_sampling!r}."
-            )
-        kwargs["steps_sampling"] = hp.num_rec_steps_sampling
+        sampling = parts.step_samplings.get(hp.num_rec_steps_sampling)(hp, side)
+        if sampling is not None:
+            kwargs["steps_sampling"] = sampling
     if hp.recurrence_supervised_every:
         if hp.recurrence_type != "basic":
             raise HParamError(
@@ -409,4 +456,6 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
         kwargs["recompute_grad"] = True
     if hp.recurrence_backprop_steps is not None:
         kwargs["backprop_steps"] = hp.recurrence_backprop_steps
+    if hp.recurrence_fixed_point_loss_weight:
+        kwargs["fixed_point_loss_weight"] = hp.recurrence_fixed_point_loss_weight
     return kwargs

@@ -231,10 +231,17 @@ class Stack(depth.DepthWrapper, prepostprocess.Processing):
         return self.postprocess(output, training=False), cache
 
 
-def make_block(hp: TransformerHParams, side: str, num_layers: int, prefix: str) -> TransformerBlock:
+def make_block(
+    hp: TransformerHParams,
+    side: str,
+    num_layers: int,
+    prefix: str,
+    residual_scale: float = 1.0,
+) -> TransformerBlock:
     """Return a block of `num_layers` layers; layer i is named `<prefix>_<i>`."""
     layers = [
-        transformer_layer.make(hp, side, make_transition(hp, side)) for _ in range(num_layers)
+        transformer_layer.make(hp, side, make_transition(hp, side), residual_scale)
+        for _ in range(num_layers)
     ]
     return TransformerBlock(layers, prefix, name="block", dtype=from_hparams.dtype_policy(hp))
 

@@ -152,14 +152,20 @@ class StateLayer(Layer):
 
         Returns:
             dict from T2T's name of a loss to a list of `LossTerm`. "act_loss" is the ponder cost.
-            "extra" are the auxiliary losses of sublayers, in training. The dict has no key for a
-            loss without terms.
+            "extra" are the auxiliary losses of sublayers, in training. "fixed_point_loss" is the
+            fixed-point loss, in training. It does not exist in T2T. The dict has no key for a loss
+            without terms.
         """
         ponder_terms = self.ponder_terms(result, padding_mask, example_weights)
         auxiliary_losses = []
         if tf.nest.flatten(result.auxiliary_loss_stats):
             auxiliary_losses = self.auxiliary_losses(result.auxiliary_loss_stats, example_weights)
-        terms = {"act_loss": ponder_terms, "extra": auxiliary_losses}
+        fixed_point_terms = self.fixed_point_terms(result, padding_mask, example_weights)
+        terms = {
+            "act_loss": ponder_terms,
+            "extra": auxiliary_losses,
+            "fixed_point_loss": fixed_point_terms,
+        }
         return {name: terms[name] for name in terms if terms[name]}
 
     def ponder_terms(
@@ -169,6 +175,18 @@ class StateLayer(Layer):
         example_weights: tf.Tensor | None = None,
     ) -> list[LossTerm]:
         """Return the ponder cost as a list of loss terms. See `ponder_term`.
+
+        Args: as `cost_terms`.
+        """
+        return []
+
+    def fixed_point_terms(
+        self,
+        result: Any,
+        padding_mask: tf.Tensor | None,
+        example_weights: tf.Tensor | None = None,
+    ) -> list[LossTerm]:
+        """Return the fixed-point loss as a list of loss terms. See `fixed_point`.
 
         Args: as `cost_terms`.
         """

@@ -62,6 +62,8 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
         transition_postprocess_sequence: str, the postprocess sequence of the transition. With None,
             it is `postprocess_sequence`. The Neural Data Router uses "n", which means
             LayerNorm(Transition(A)), together with a copy gate.
+        residual_scale: float. The factor of what each sublayer adds to the state, as in
+            H + residual_scale · Sublayer(H).
         **kwargs: the arguments of `Processing`.
 
     Call arguments and returns: as `StateLayer`.
@@ -83,6 +85,7 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
         *,
         copy_gate: copy_gate_lib.CopyGate | None = None,
         transition_postprocess_sequence: str | None = None,
+        residual_scale: float = 1.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -93,6 +96,7 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
         self.preprocess_sequence = preprocess_sequence
         self.postprocess_sequence = postprocess_sequence
         self.transition_postprocess_sequence = transition_postprocess_sequence
+        self.residual_scale = residual_scale
         self.self_attention_block = self._wrap(self_attention, "self_attention")
         self.memory_attention_block = self._wrap(memory_attention, "encdec_attention")
         self.transition_block = self._wrap(transition, "ffn", transition_postprocess_sequence)
@@ -212,7 +216,8 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
         if sublayer is None:
             return None
         sequences = (self.preprocess_sequence, postprocess_sequence or self.postprocess_sequence)
-        return Sublayer(sublayer, *sequences, name=name, **self.settings)
+        scale = self.residual_scale
+        return Sublayer(sublayer, *sequences, scale, name=name, **self.settings)
 
 
 class SublayerOutput(NamedTuple):
@@ -229,6 +234,7 @@ class Sublayer(prepostprocess.Processing):
     Args:
         sublayer: a layer that returns a tensor [B, S, D], or a NamedTuple with such an `output`.
         preprocess_sequence, postprocess_sequence: str, see `PrePostProcess`.
+        residual_scale: float, see `PrePostProcess`.
         **kwargs: the arguments of `Processing`.
 
     Call arguments:
@@ -248,6 +254,7 @@ class Sublayer(prepostprocess.Processing):
         sublayer: keras.layers.Layer,
         preprocess_sequence: str = "n",
         postprocess_sequence: str = "da",
+        residual_scale: float = 1.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -255,7 +262,10 @@ class Sublayer(prepostprocess.Processing):
         self.preprocess_sequence = preprocess_sequence
         self.postprocess_sequence = postprocess_sequence
         self.preprocess = self.process(preprocess_sequence)
-        self.postprocess = self.process(postprocess_sequence, "layer_postprocess")
+        self.residual_scale = residual_scale
+        self.postprocess = self.process(
+            postprocess_sequence, "layer_postprocess", residual_scale=residual_scale
+        )
 
     def build(self, x_shape: Shape) -> None:
         build_all((self.preprocess, self.sublayer, self.postprocess), x_shape)
@@ -295,7 +305,12 @@ def _where_running(running, new, old):
     return new if running is None else tf.where(tf.expand_dims(running, axis=-1), new, old)
 
 
-def make(hp: TransformerHParams, side: str, transition: keras.layers.Layer) -> TransformerLayer:
+def make(
+    hp: TransformerHParams,
+    side: str,
+    transition: keras.layers.Layer,
+    residual_scale: float = 1.0,
+) -> TransformerLayer:
     """Return one layer. If `transition` is None, the layer consists only of attention."""
     if hp.pos == "rotary":
         self_attention = attention.make(hp, side, rotary_attention.RotaryAttention)
@@ -310,5 +325,6 @@ def make(hp: TransformerHParams, side: str, transition: keras.layers.Layer) -> T
         **from_hparams.processing(hp),
         copy_gate=copy_gate_lib.make(hp),
         transition_postprocess_sequence=hp.ffn_postprocess_sequence,
+        residual_scale=residual_scale,
         dtype=from_hparams.dtype_policy(hp),
     )

@@ -46,6 +46,9 @@ class Step(NamedTuple):
     before: tf.Tensor  # [B, S, D], the state s^{n-1}
     x: tf.Tensor  # [B, S, D], x^n, the state with its signals
     after: tf.Tensor  # [B, S, D], s^n, the output of the block
+    # An upper limit for the number of steps: int32 scalar, or int32 that broadcasts to U. None:
+    # `max_steps`.
+    limit: tf.Tensor | None = None
 
     @property
     def epsilon(self) -> float:
@@ -54,8 +57,9 @@ class Step(NamedTuple):
 
     @property
     def is_last(self) -> tf.Tensor:
-        """Whether this is step number `max_steps`: bool scalar."""
-        return self.number == self.max_steps - 1
+        """Whether this is the last possible step: bool scalar, or bool that broadcasts to U."""
+        limit = self.max_steps if self.limit is None else self.limit
+        return self.number == limit - 1
 
 
 class Rule(renamed.RenamedAttributes, Layer):

@@ -1,0 +1,41 @@
+"""A run with random steps and random initial states resumes exactly."""
+
+import keras
+import numpy as np
+
+from tests.training import toy
+from ut_keras import hparams, models, optimizers
+from ut_keras.training import distribution
+
+_SETTINGS = (
+    "hidden_size=8,filter_size=8,num_heads=2,num_rec_steps=4,recurrence_input_injection=concat,"
+    "recurrence_initial_state=normal,recurrence_fixed_point_loss_weight=0.1,"
+    "num_rec_steps_sampling='lognormal_poisson(mean=2, sigma=0.5)'"
+)
+
+
+def _train(output_dir, train_steps, seed):
+    """Train to step `train_steps`, and return the values of all variables by path."""
+    keras.utils.set_random_seed(seed)
+    strategy = distribution.get_strategy(devices=["CPU:0"])
+    sizes = {"inputs": toy.VOCAB_SIZE, "targets": toy.VOCAB_SIZE}
+    with strategy.scope():
+        hp = hparams.get("universal_transformer_tiny", _SETTINGS)
+        model = models.get("universal_transformer", hp, vocab_sizes=sizes)
+        optimizer = optimizers.Adam(0.01)
+    settings = {"train_steps": train_steps, "eval_every_steps": 100, "log_every_steps": 100}
+    toy.trainer_of(model, optimizer, strategy, output_dir, settings).train(toy.epoch)
+    return {variable.path: variable.numpy() for variable in model.variables}
+
+
+def test_resumed_run_equals_uninterrupted_run(tmp_path):
+    for name in ("at_once", "resumed"):
+        (tmp_path / name).mkdir()
+    wanted = _train(tmp_path / "at_once", 6, seed=1)
+    _train(tmp_path / "resumed", 3, seed=1)
+    found = _train(tmp_path / "resumed", 6, seed=2)
+    seeds = [path for path in wanted if "depth/" in path and path.endswith("seed_generator_state")]
+    assert any("initial_state" in path for path in seeds)
+    assert any("step_sampling" in path for path in seeds)
+    for path, value in wanted.items():
+        np.testing.assert_array_equal(found[path], value, err_msg=path)

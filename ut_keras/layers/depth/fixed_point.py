@@ -1,0 +1,99 @@
+"""Fixed points of a recurrence: how much each step changes the state, and a loss of this change.
+
+    |H_t - H_{t-1}| / |H_t|          the residual of step t, for each position
+
+If a recurrence converges to a fixed point, the residual approaches 0, and further steps do not
+change the output. `model.inspect` returns the residuals of all steps. The halting rule
+`ConvergenceHalting` halts a position when its residual is less than epsilon.
+
+The fixed-point loss is the mean residual of the last step that each position takes. Its gradient
+treats |H_t| as a constant. So training cannot reduce the loss by larger states.
+
+We know of no paper that defines the loss in this form. We could not verify its relation to
+published terminal fixed-point losses.
+"""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+_TINY = 1e-24  # the square of the least length of a vector
+
+
+class Record(NamedTuple):
+    """A part of a loop state: what the loop records about its steps."""
+
+    residuals: Any  # TensorArray of float32 [B, S]. () if residuals are not recorded.
+    # (state before, state after) the last step of each position, [B, S, D]. () without a loss.
+    last: Any
+
+
+def residual(before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
+    """Return |after - before| / |after| for each position, float32 [B, S].
+
+    Args:
+        before, after: float tensors [B, S, D].
+    """
+    before, after = (tf.cast(x, tf.float32) for x in (before, after))
+    change = tf.reduce_sum(tf.square(after - before), axis=-1)
+    size = tf.stop_gradient(tf.reduce_sum(tf.square(after), axis=-1))
+    # The gradient of a square root is infinite at 0. With the maximum, it is 0 there.
+    change = tf.where(change > _TINY, tf.sqrt(tf.maximum(change, _TINY)), 0.0)
+    return change / tf.sqrt(tf.maximum(size, _TINY))
+
+
+def start(state: tf.Tensor, records: bool | None, has_loss: bool) -> Record:
+    """Return an empty record.
+
+    Args:
+        state: float tensor [B, S, D].
+        records: bool. Whether the loop records the residual of every step.
+        has_loss: bool. Whether the loop has a fixed-point loss.
+    """
+    residuals: Any = ()
+    if records:
+        residuals = tf.TensorArray(tf.float32, size=0, dynamic_size=True, clear_after_read=False)
+    last = (tf.zeros_like(state), tf.zeros_like(state)) if has_loss else ()
+    return Record(residuals, last)
+
+
+def add(
+    record: Record,
+    step: tf.Tensor,
+    before: tf.Tensor,
+    after: tf.Tensor,
+    running: tf.Tensor | None = None,
+) -> Record:
+    """Return the record with one more step.
+
+    Args:
+        record: `Record`, or () if nothing is recorded.
+        step: int32 scalar, from 0.
+        before, after: float tensors [B, S, D], the state before and after the step.
+        running: bool that broadcasts to [B, S, 1], the positions that take the step. None: all
+            positions take it.
+    """
+    if not record:
+        return record
+    residuals, last = record.residuals, record.last
+    if not isinstance(residuals, tuple):
+        residuals = residuals.write(step, residual(before, after))
+    if last:
+        pair = tuple(tf.convert_to_tensor(x) for x in (before, after))
+        if running is not None:
+            pair = tuple(tf.where(running, new, old) for new, old in zip(pair, last, strict=True))
+        for new, old in zip(pair, last, strict=True):
+            new.set_shape(old.shape)
+        last = pair
+    return Record(residuals, last)
+
+
+def finish(record: Record) -> dict[str, tf.Tensor | None]:
+    """Return the fields `residuals` and `last_residual` of a `StackOutput`."""
+    if not record:
+        return {}
+    residuals = None if isinstance(record.residuals, tuple) else record.residuals.stack()
+    return {
+        "residuals": residuals,
+        "last_residual": residual(*record.last) if record.last else None,
+    }

@@ -1,0 +1,105 @@
+"""The state from which a recurrence starts: the embeddings, or random numbers."""
+
+import math
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ut_keras import parts
+from ut_keras.hparam_schema import HParamError
+from ut_keras.layers.basic import from_hparams
+from ut_keras.layers.basic.layer import PositionWise
+from ut_keras.ops import seed as seed_lib
+
+
+@keras.saving.register_keras_serializable(package="ut_keras")
+class NormalInitialState(PositionWise):
+    """Starts a recurrence from normally distributed random numbers.
+
+        H_0 ~ Normal(0, sigma²) in training,   H_0 = 0 at inference
+
+    Every step must read the embeddings by input injection, because the state does not contain them.
+    A model that is trained from random states learns to reach the same result from different states
+    (path independence).
+
+    At inference, the state starts at 0, the mean of the distribution. So the output does not depend
+    on a seed, on the other examples of the batch, or on the positions that are computed together,
+    and decoding with a cache is exact. We believe that the authors sample the state also at
+    inference, and use 0 if a deterministic output is requested. We wrote this from memory, and
+    could not verify it against the paper or its code.
+
+    Args:
+        sigma: float > 0. The standard deviation.
+
+    Call arguments:
+        inputs: float tensor [B, S, D], the embeddings. Only the shape and the dtype are used.
+        training: bool.
+
+    Returns:
+        Tensor like `inputs`.
+
+    Raises:
+        ValueError: if `sigma` is out of range.
+
+    References: Geiping et al. 2025, Scaling up Test-Time Compute with Latent Reasoning.
+    """
+
+    def __init__(self, sigma: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if not 0 < sigma < math.inf:
+            raise ValueError(f"sigma must be a finite number above 0. Received: {sigma}.")
+        self.sigma = sigma
+        self.seed_generator = keras.random.SeedGenerator()
+        self.built = True
+
+    def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+        if not training:
+            return tf.zeros_like(inputs)
+        seed = seed_lib.per_replica(self.seed_generator)
+        state = self.sigma * tf.random.stateless_normal(tf.shape(inputs), seed)
+        return tf.ensure_shape(tf.cast(state, inputs.dtype), inputs.shape)
+
+
+def start(initial_state: Any, inputs: tf.Tensor, training: bool | None) -> tf.Tensor:
+    """Return the state before the first step.
+
+    Args:
+        initial_state: a `NormalInitialState`, or None for the embeddings.
+        inputs: float tensor [B, S, D], the embeddings.
+    """
+    return inputs if initial_state is None else initial_state(inputs, training=training)
+
+
+def check(initial_state: Any, injection: Any) -> None:
+    """Check that the recurrence reads its input.
+
+    Raises:
+        ValueError: if there is an initial state, but no input injection.
+    """
+    if initial_state is not None and injection is None:
+        raise ValueError(
+            "initial_state requires an injection, because the random state does not contain the "
+            f"input. Received: injection=None with {type(initial_state).__name__}."
+        )
+
+
+@parts.initial_states.register("embedding")
+def _make_embedding(hp, side):
+    """Return None, because the recurrence starts from its input."""
+
+
+@parts.initial_states.register("normal")
+def _make_normal(hp, side, sigma=1.0):
+    if not 0 < sigma < math.inf:
+        raise HParamError(
+            "recurrence_initial_state must have a finite sigma above 0. "
+            f"Received: {hp.recurrence_initial_state}."
+        )
+    if hp.recurrence_input_injection == "none":
+        raise HParamError(
+            "recurrence_initial_state='normal' requires recurrence_input_injection='add' or "
+            "'concat', because the random state does not contain the input. "
+            "Received: recurrence_input_injection='none'."
+        )
+    return NormalInitialState(sigma, name="initial_state", dtype=from_hparams.dtype_policy(hp))
