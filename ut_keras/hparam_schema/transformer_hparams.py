@@ -227,10 +227,6 @@ class UniversalTransformerHParams(
     recurrence_initial_state: Literal["embedding", "normal"] = field(
         "embedding", architecture=True, parts=parts.initial_states
     )
-    # Added: the factor of what each sublayer adds to the state. N is the number of steps.
-    recurrence_residual_scale: str = field(
-        "1", check=_SCALE, architecture=True, number_as_text=True, read_if=_LAYERS
-    )
     # Added: the weight of the relative change of the last step, as a loss. 0: no such loss.
     recurrence_fixed_point_loss_weight: float = training(0.0, NON_NEGATIVE)
     recurrence_supervised_every: int = training(0, STEPS_OR_NONE)  # 0: loss of the last step only
@@ -243,6 +239,10 @@ class UniversalTransformerHParams(
         "gelu", architecture=True, read_if=_COPY_GATE
     )
     num_inrecurrence_layers: int = field(1, STEPS, architecture=True, read_if=_LAYERS)  # per step
+    # Added: the factor of what each sublayer adds to the state. N is the number of steps.
+    recurrence_residual_scale: str = field(
+        "1", check=_SCALE, architecture=True, number_as_text=True, read_if=_LAYERS
+    )
     transformer_ffn_type: Literal["fc", "sepconv"] = field(
         "fc", architecture=True, parts=parts.transitions
     )

@@ -280,13 +280,7 @@ class AdaptiveComputationTime(depth.Depth):
             depth.add_to_attention_record(loop.attention_record, step, block_output),
             step_record,
             stack.add_auxiliary_loss_stats(loop.auxiliary_loss_stats, block_output),
-            fixed_point.add(
-                loop.fixed_point_record,
-                step,
-                loop.loop_state.state,
-                result.loop_state.state,
-                self.halting.expand_to_state(loop.loop_state.halting.running),
-            ),
+            self._record_residual(loop, result),
         )
 
     def ponder_terms(
@@ -380,6 +374,13 @@ class AdaptiveComputationTime(depth.Depth):
         """Return whether this forward pass can skip examples that have halted."""
         can_skip = self.halting.per_example and inputs.memory is None
         return can_skip and _can_skip(state, inputs)
+
+    def _record_residual(self, loop, result):
+        record, before = loop.fixed_point_record, loop.loop_state
+        running = None
+        if record.last:
+            running = self.halting.expand_to_state(before.halting.running)
+        return fixed_point.add(record, before.step, before.state, result.loop_state.state, running)
 
     def _record_step(self, step_record, step, result, padding_mask):
         """Return the record with one more step.
