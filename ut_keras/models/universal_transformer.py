@@ -9,9 +9,11 @@ import tensorflow as tf
 from ut_keras import parts
 from ut_keras.decoding.options import Options
 from ut_keras.hparam_schema import HParamError, UniversalTransformerHParams
+from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth import mixed_depth
 from ut_keras.layers.halting import halting
 from ut_keras.models import transformer
+from ut_keras.models.output import Encoded
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -33,6 +35,21 @@ class UniversalTransformer(transformer.Transformer):
         depth = parts.recurrences.get(hp.recurrence_type)(hp, side)
         _check_gradient_settings(hp, depth)
         return mixed_depth.make(hp, side, depth) if hp.mix_with_transformer else depth
+
+    def encode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> Encoded:
+        if "inputs_segmentation" in features and self._steps_by_length:
+            raise ValueError(
+                "num_rec_steps_sampling='by_length' does not support packed examples, because all "
+                "segments of an example take the same number of steps. "
+                "Received: inputs_segmentation."
+            )
+        return super().encode(features, inputs)
+
+    @property
+    def _steps_by_length(self):
+        depth = getattr(self.encoder.depth, "recurrence", self.encoder.depth)
+        sampling = getattr(depth, "steps_sampling", None)
+        return sampling is not None and sampling.per_example
 
     def _position(self, side, name):
         in_step_signals = bool(self.hparams.ignored_reason("pos"))  # then T2T sets pos=None

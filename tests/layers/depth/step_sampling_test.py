@@ -255,6 +255,16 @@ def test_model_with_steps_by_length(kind, tmp_path):
     assert np.isfinite(history.history["loss"][0])
 
 
+def test_steps_by_length_reject_packed_examples():
+    model = examples.make(
+        "tagger", "num_rec_steps_sampling=by_length,mix_with_transformer=after_ut"
+    )
+    ids = np.ones([1, 4], np.int32)
+    packed = {"inputs": ids, "targets": ids, "inputs_segmentation": ids, "inputs_position": ids}
+    with pytest.raises(ValueError, match="by_length.*Received: inputs_segmentation"):
+        model.forward(packed)
+
+
 def test_lognormal_poisson_model_trains():
     settings = "num_rec_steps_sampling='lognormal_poisson(mean=2, sigma=0.5)'"
     for kind in ("universal", "adaptive"):

@@ -349,7 +349,7 @@ class Recurrence(depth.Depth):
         every, shape = self.supervised_every, tf.shape(state)[:2]
         steps = num_steps if example_steps is None else example_steps[:, tf.newaxis]
         count = -(-steps // every)  # number of entries with a loss, [B, 1] or scalar
-        weights = tf.fill(shape, 1.0) / tf.cast(count, tf.float32)
+        weights = tf.broadcast_to(1.0 / tf.cast(count, tf.float32), shape)
         if example_steps is not None:
             weights = tf.where(loop.step // every < count, weights, 0.0)
         return depth.add_to_step_record(loop.step_record, loop.step // every, state, weights)
