@@ -203,6 +203,8 @@ def test_sampling_rejects_arguments():
         step_sampling.StepsByLength(2, factor=math.inf)
     with pytest.raises(ValueError, match="StepsByLength.*Received: backprop_steps=2"):
         _recurrence(step_sampling.StepsByLength(N, factor=1.0), backprop_steps=2)
+    with pytest.raises(ValueError, match=f"at most {N}, .*Received: {N + 1}"):
+        _recurrence(step_sampling.UniformSteps(N + 1))
     rule = ponder_net.PonderNetHalting(N, expected_loss=True)
     with pytest.raises(ValueError, match="steps_sampling requires .*with PonderNetHalting"):
         act.AdaptiveComputationTime(None, None, rule, steps_sampling="uniform")

@@ -159,12 +159,19 @@ def from_argument(steps_sampling: Any, num_steps: int) -> StepSampling | None:
 
     Args:
         steps_sampling: a `StepSampling`, "uniform" or None.
-        num_steps: int N, for "uniform".
+        num_steps: int N, the largest number of steps of the recurrence.
 
     Raises:
-        ValueError: for any other value.
+        ValueError: for any other value, or if `steps_sampling` has a larger N.
     """
-    if steps_sampling is None or isinstance(steps_sampling, StepSampling):
+    if steps_sampling is None:
+        return None
+    if isinstance(steps_sampling, StepSampling):
+        if steps_sampling.num_steps > num_steps:
+            raise ValueError(
+                f"num_steps of steps_sampling must be at most {num_steps}, as in the recurrence. "
+                f"Received: {steps_sampling.num_steps}."
+            )
         return steps_sampling
     if steps_sampling != "uniform":
         raise ValueError(
