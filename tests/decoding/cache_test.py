@@ -39,7 +39,11 @@ VARIANTS = {
     "sru": (*BASIC, STEPS + ",add_sru=True"),
     "modern": (*BASIC, STEPS + ",norm_type=rms,ffn_layer=swiglu"),
     "injection": (*BASIC, STEPS + ",recurrence_input_injection=add"),
-    "random_start": (*BASIC, STEPS + RANDOM_START + ",layer_postprocess_sequence=dan"),
+    "random_start": (
+        *BASIC,
+        STEPS + RANDOM_START + ",layer_postprocess_sequence=dan"
+        ",num_rec_steps_sampling='by_length(factor=0.4)'",
+    ),
     "relative_v2": (*BASIC, STEPS + RELATIVE_V2 + ",add_relative_to_values=True"),
     "rotary": (*BASIC, STEPS + ",pos=rotary,add_position_timing_signal=False"),
     "local": (*BASIC, STEPS + LOCAL),

@@ -32,7 +32,17 @@ def _padded(source):
     return np.pad(np.array([source], np.int32), [(0, 0), (0, LENGTH - len(source))])
 
 
-_SLOW = ("act", "act_copy", "basic", "transformer", "relative", "sepconv", "modern", "local")
+_SLOW = (
+    "act",
+    "act_copy",
+    "basic",
+    "transformer",
+    "relative",
+    "sepconv",
+    "modern",
+    "local",
+    "random_start",
+)
 
 
 @pytest.mark.parametrize(
