@@ -28,7 +28,7 @@ from ut_keras.files import metrics_file, whole_file
 from ut_keras.hparam_schema import limits
 
 RUN_FLAGS = (
-    *(flag for flag in flags.VISUALIZE if flag.name != "input"),
+    *(flag for flag in flags.VISUALIZE if flag.name not in ("input", "steps")),
     *(flag for flag in flags.DECODER_OWN if flag.name == "eval_use_test_set"),
 )
 FLAGS = (

@@ -94,6 +94,20 @@ def test_pictures_show_input_and_output(runs, see, tmp_path, capsys):
     assert f"Weights: {runs['reverse']}/model.ckpt-1" in out
 
 
+def test_steps_are_drawn_if_asked(runs, see, tmp_path, capsys):
+    seen = see(runs["reverse"], input="0 1 1", steps=True)
+    assert len(seen.steps["decoder"].logits) == seen.ponder["decoder"].times.max()
+    assert (tmp_path / "out" / "steps_decoder.png").exists()
+    assert not see(runs["reverse"], input="0 1 1").steps
+    assert not (tmp_path / "out" / "steps_decoder.png").exists()
+
+
+def test_steps_of_model_without_recurrence_are_rejected(runs, tmp_path, capsys):
+    argv = _argv(runs["language_model"], tmp_path / "out", input="a", steps=True)
+    line = small_run.error(capsys, command.main, argv)
+    assert re.search("--steps requires .*recurrence.* Received: transformer", line), line
+
+
 def test_story_is_split_into_sentences(runs, see, tmp_path):
     seen = see(runs["stories"], input="Mary moved to the garden . | John moved | Where is Mary ?")
     assert seen.is_story
@@ -153,7 +167,7 @@ def test_user_errors_are_reported_before_the_model_is_built(
 
 
 def test_model_without_attention_is_rejected(tmp_path, capsys, runs, monkeypatch):
-    nothing = types.SimpleNamespace(maps={}, ponder={})
+    nothing = types.SimpleNamespace(maps={}, ponder={}, steps={})
     monkeypatch.setattr(observer, "observe", lambda *args, **options: nothing)
     argv = _argv(runs["reverse"], tmp_path / "out", input="0 1")
     assert "requires a model with attention or ponder times" in small_run.error(

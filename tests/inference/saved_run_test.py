@@ -258,6 +258,16 @@ def test_observe_shows_inputs_and_outputs(loaded):
     assert seen.outputs == loaded.translate([TEXTS[0]], beam_size=1, decode_length=50)[0]
     without = loaded.observe(TEXTS[0], attention=False)
     assert not without.maps and without.outputs == seen.outputs
+    assert not seen.steps  # a Transformer has no recurrence
+
+
+def test_observe_shows_predictions_after_each_step():
+    run = ut_keras.load("reverse40")
+    seen = run.observe("1 2 3")
+    found = seen.steps["decoder"]
+    assert " ".join(tokens[0] for tokens in found.top_tokens[-1]).startswith(seen.outputs)
+    again = run.observe("1 2 3", replace={1: found.states[0]})
+    np.testing.assert_array_equal(again.steps["decoder"].logits, found.logits)
 
 
 def test_load_accepts_names_of_included_runs(loaded, monkeypatch, run):
@@ -474,6 +484,10 @@ def test_saved_run_rejects_paths_and_flags_of_another_type(loaded, tmp_path):
     for value in (None, 1, "x"):
         with pytest.raises(ValueError, match="attention must be True or False"):
             loaded.observe("0", attention=value)
+    with pytest.raises(ValueError, match="steps must be True, False or None. Received: 1"):
+        loaded.observe("0", steps=1)
+    with pytest.raises(ValueError, match="replace must be a dict or None. Received: 1"):
+        loaded.observe("0", replace=1)
     for name, value in (("private", "x"), ("card", None)):
         with pytest.raises(UsageError, match=f"{name} must be .*Received: {value!r}"):
             loaded.push("hf://user/name", **{name: value})

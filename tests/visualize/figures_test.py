@@ -6,6 +6,7 @@ import pytest
 
 from ut_keras.errors import UsageError
 from ut_keras.visualize.observer import DepthPosition, Map, Observation, PonderTimes
+from ut_keras.visualize.step_lens import Steps
 
 pytest.importorskip("matplotlib", reason="no matplotlib: pip install 'ut_keras[plot]'")
 from ut_keras.visualize import figures
@@ -109,6 +110,64 @@ def test_ponder_shows_bars_of_steps():
         figures.ponder(_seen(), "decoder")
 
 
+def _with_steps(outputs=("d", "$e"), probabilities=((0.2, 0.9), (0.7, 0.8), (0.7, 0.95)), halts=1):
+    """Return an observation of a decoder. Its first position halts after `halts` steps."""
+    values = np.array(probabilities)
+    tokens = [[[f"{name}{step}", "other"] for name in outputs] for step in range(len(values))]
+    top = np.stack([values, 0 * values], axis=-1).tolist()
+    logits = np.log([[[value, 1 - value] for value in step] for step in values])
+    running = np.ones(values.shape, bool)
+    running[halts:, 0] = False
+    found = Steps(
+        "decoder",
+        list(outputs),
+        np.zeros([*values.shape, 4]),
+        np.zeros(values.shape),
+        running,
+        1.0 - running,
+        list(outputs),
+        logits,
+        tokens,
+        top,
+    )
+    return _seen(is_story=False)._replace(steps={"decoder": found})
+
+
+def test_steps_show_the_most_likely_tokens():
+    seen = _with_steps()
+    figure = figures.steps(seen)
+    axes, _ = figure.axes  # and a colour bar
+    np.testing.assert_array_equal(axes.images[0].get_array(), [[0.2, 0.9], [0.7, 0.8], [0.7, 0.95]])
+    words = [text.get_text() for text in axes.texts]
+    assert words == ["d0", "$e0", "d1", "$e1", "d2", "$e2"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["d", "$e"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["step 1", "step 2", "step 3"]
+    [line] = axes.collections[-1].get_segments()  # only the first position halts early
+    np.testing.assert_allclose(line, [[-0.5, 0.5], [0.5, 0.5]])
+
+
+def test_steps_of_one_prediction_show_its_most_likely_values():
+    seen = _with_steps(["prediction"], ((0.2,), (0.9,)))
+    seen.steps["decoder"].top_tokens[:] = [[["no", "yes"]], [["yes", "no"]]]
+    axes, _ = figures.steps(seen).axes
+    np.testing.assert_allclose(axes.images[0].get_array(), [[0.2, 0.8], [0.9, 0.1]])
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["yes", "no"]
+    assert [text.get_text() for text in axes.texts] == ["0.20", "0.80", "0.90", "0.10"]
+
+
+def test_steps_of_long_sequences_have_limited_size():
+    labels = [f"word{i}" for i in range(600)]
+    figure = figures.steps(_with_steps(labels, np.full([3, 600], 0.5)))
+    assert max(figure.get_size_inches()) <= 40 and not figure.axes[0].texts
+
+
+def test_steps_rejects_observation_without_predictions():
+    with pytest.raises(ValueError, match=r"steps=True, and stack .*\(\). Received: None"):
+        figures.steps(_seen())
+    with pytest.raises(ValueError, match=r"\('decoder',\). Received: 'encoder'"):
+        figures.steps(_with_steps(), "encoder")
+
+
 def test_save_all_writes_png_files(tmp_path):
     """Labels may contain "$" and characters that the font lacks."""
     one = _map("memory", ["answer"], FACTS)
@@ -120,6 +179,9 @@ def test_save_all_writes_png_files(tmp_path):
         "attention_memory_bars.png",
         "ponder_encoder.png",
     ]
+    assert f"{tmp_path}/steps_decoder.png" in figures.save_all(_with_steps(), str(tmp_path))
+    paths = figures.save_all(_seen(encoder=_map(), memory=one), str(tmp_path))
+    assert not (tmp_path / "steps_decoder.png").exists()  # it belonged to another example
     for path in paths:
         with open(path, "rb") as file:
             assert file.read(4) == b"\x89PNG"

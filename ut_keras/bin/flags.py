@@ -387,4 +387,5 @@ VISUALIZE = (
     *RUN,
     Flag("input", "", 'Input of the model; for a story: "sentence | sentence | question".'),
     Flag("visualize_dir", None, "Folder to write the pictures to.", path),
+    Flag("steps", False, "Also draw what the model would predict after each step."),
 )

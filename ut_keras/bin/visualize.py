@@ -1,10 +1,11 @@
-"""ut-visualize: plot a model's attention weights and ponder times for one input.
+"""ut-visualize: plot a model's attention, ponder times and steps for one input.
 
     ut-visualize --output_dir=run --data_dir=data --input="Zwei Hunde spielen." --visualize_dir=out
 
 This writes PNG files with the attention weights of every step and type, and with the ponder times.
-The model decodes the input greedily, and the pictures show this decoding. Separate the sentences
-of a story by "|", with the question last.
+With --steps, another file shows what the model would predict if it stopped after each step. The
+model decodes the input greedily, and the pictures show this decoding. Separate the sentences of a
+story by "|", with the question last.
 """
 
 import importlib.util
@@ -27,6 +28,11 @@ def main(args: command.Args) -> None:
     # The input is encoded once before the model is loaded, so that errors appear early.
     line_encoding.sources("--input", args.input.split("|"), encoder)
     command_line.require(args, "visualize_dir", what="the folder to write to")
+    if args.steps and not hasattr(run.hp, "recurrence_type"):
+        raise UsageError(
+            "--steps requires a model with a recurrence in depth, such as universal_transformer. "
+            f"Received: {run.model_name}."
+        )
     directory = args.visualize_dir
     if os.path.exists(directory) and not os.path.isdir(directory):
         raise UsageError(f"--visualize_dir must be a folder. Received: {directory!r}, a file.")
@@ -45,11 +51,16 @@ def main(args: command.Args) -> None:
         saved = saved_run.SavedRun(model, run.encoders)
     except ValueError as error:  # an encoder of the user's package may have no TensorFlow version
         raise UsageError(f"{run.problem.name} cannot be visualized: {error}") from error
-    seen = saved.observe(args.input)
+    seen = saved.observe(args.input, steps=args.steps)
     if not seen.maps and not seen.ponder:
         raise UsageError(
             "ut-visualize requires a model with attention or ponder times. "
             f"Received: {run.model_name}, which has neither."
+        )
+    if args.steps and not seen.steps:
+        raise UsageError(
+            "--steps requires a recurrence in depth that records its steps. "
+            f"Received: {run.model_name}, which records none."
         )
     print(f"Output: {seen.outputs}")
     print(f"Wrote {', '.join(figures.save_all(seen, directory))}", flush=True)

@@ -41,7 +41,7 @@ from ut_keras.inference import (
 from ut_keras.ops import compiled
 from ut_keras.text import text_encoder_base
 from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder
-from ut_keras.visualize import observer
+from ut_keras.visualize import observer, step_lens
 
 # The limits of a batch of texts: examples, ids and characters.
 _ROWS, _IDS, _CHARACTERS = 64, 8192, 32768
@@ -356,22 +356,47 @@ class SavedRun:
         batches = batch_plan.plan(list(map(len, texts)), _CHARACTERS, _ROWS)
         return batch_plan.map_batches(batches, classify)
 
-    def observe(self, text: str, attention: bool = True) -> observer.Observation:
-        """Return the attention, the ponder times and the output of the model for a text.
+    def observe(
+        self,
+        text: str,
+        attention: bool = True,
+        steps: bool | None = None,
+        replace: step_lens.Replacement | None = None,
+    ) -> observer.Observation:
+        """Return the attention, the ponder times, the steps and the output for a text.
 
         Args:
             text: str.
             attention: bool. Whether to record attention. Its size is quadratic in the length of the
                 text: see `observer.observe`.
+            steps: bool. Whether to record what the model would predict after each step. None: the
+                same as `attention`.
+            replace: dict from a step, from 1, to the state [S, D] that replaces the state after
+                this step, such as a state of another observation. Optional.
 
         Returns:
-            `Observation` with `.maps` (attention), `.ponder` and `.outputs`. `.ponder` is a dict
-            with the keys "encoder" and "decoder". Each value has `labels` and `times`, in steps.
+            `Observation` with `.maps` (attention), `.ponder`, `.steps` and `.outputs`. `.ponder`
+            and `.steps` are dicts with the keys "encoder" and "decoder". Each value of `.ponder`
+            has `labels` and `times`, in steps. Each value of `.steps` is a `step_lens.Steps`.
+
+        Raises:
+            ValueError: if an argument is not as described, or if `replace` does not fit the text.
         """
         if not isinstance(attention, bool):
             raise ValueError(f"attention must be True or False. Received: {attention!r}.")
+        if not (steps is None or isinstance(steps, bool)):
+            raise ValueError(f"steps must be True, False or None. Received: {steps!r}.")
+        if not (replace is None or isinstance(replace, Mapping)):
+            raise ValueError(f"replace must be a dict or None. Received: {replace!r}.")
         features = {"inputs": tf.constant(batch_plan.pad(self._rows([text])))}
-        return observer.observe(self.model, features, self.encoders, attention=attention)
+        return observer.observe(
+            self.model,
+            features,
+            self.encoders,
+            attention=attention,
+            steps=steps,
+            replace=replace,
+        )
 
     def _rows(self, texts):
         """Return a list with the ids of each text, [S] or [sentences, words]."""

@@ -23,6 +23,7 @@ from ut_keras.hparam_schema import BasicHParams
 from ut_keras.layers.basic import embedding, from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth.depth import StackOutput
+from ut_keras.layers.depth.step_recording import StatePatch
 from ut_keras.metrics.losses import LossTerm
 from ut_keras.models import embedding_tables, keras_model, losses
 from ut_keras.models.output import Encoded, Inspection, ModelOutput
@@ -191,6 +192,8 @@ class Seq2Seq(keras_model.KerasModel):
         record_attention: bool = False,
         num_steps: int | None = None,
         exit_threshold: float | None = None,
+        record_steps: bool = False,
+        patches: Mapping[str, Mapping[int, StatePatch]] | None = None,
     ) -> ModelOutput:
         """Run a forward pass.
 
@@ -199,26 +202,45 @@ class Seq2Seq(keras_model.KerasModel):
             record_attention: bool. Whether to return the attention weights.
             exit_threshold: float in (0, 1]. A position halts when the value of its halting rule
                 exceeds the threshold. See `decoding.options`.
+            record_steps: bool. Whether `recorded` of the encoder's and the decoder's output
+                contains the state after every step. Only for inference and recurrences in depth.
+            patches: dict from "encoder" and "decoder" to a dict from the number of a step, from 1,
+                to the `StatePatch` that replaces the state after this step. Only for inference.
 
         Returns:
             `ModelOutput`.
 
         Raises:
-            ValueError: if a feature is missing, or in the cases of `check_steps`.
+            ValueError: if a feature is missing, in the cases of `check_steps`, or if training is
+                combined with `record_steps` or `patches`.
         """
         self._check_features(features)
         self.check_steps(num_steps, exit_threshold)
+        if training and (record_steps or patches):
+            raise ValueError(
+                "training must be False with record_steps or patches. Received: training=True."
+            )
         inputs = StepInputs(
             num_steps=num_steps,
             exit_threshold=exit_threshold,
             record_attention=record_attention,
             training=training,
+            record_steps=record_steps,
+            patches=patches,
         )
         return self._forward(features, inputs)
 
     def _forward(self, features, inputs):
-        """Run a forward pass on checked features; `inputs` are `StepInputs`."""
-        encoded = None if self.encoder is None else self.encode(features, inputs)
+        """Run a forward pass on checked features.
+
+        Args:
+            inputs: `StepInputs`. Its `patches` are a dict from "encoder" and "decoder" to patches.
+        """
+        encoder_patches, decoder_patches = map((inputs.patches or {}).get, ("encoder", "decoder"))
+        encoded = None
+        if self.encoder is not None:
+            encoded = self.encode(features, inputs._replace(patches=encoder_patches))
+        inputs = inputs._replace(patches=decoder_patches)
         if encoded is not None and not self.has_decoder:
             logits = self.logits(encoded.stack.output, padding_mask=encoded.padding_mask)
             return ModelOutput(logits, encoded.stack, None, encoded.padding_mask)

@@ -1,8 +1,9 @@
-"""Plot observations with matplotlib: heat maps, bars per sentence, ponder times.
+"""Plot observations with matplotlib: heat maps, bars per sentence, ponder times, steps.
 
 attention(seen)             heat maps for all steps, layers and heads
 attention(seen, query=-1)   bars: the attention of one position, as in the paper's figures 5-8
 ponder(seen)                bars: the steps of each position, as in the paper's figure 3
+steps(seen)                 grid: what the model would predict after each step
 """
 
 import io
@@ -25,9 +26,13 @@ _TITLES = {"encoder": "encoder", "decoder": "decoder", "memory": "decoder to enc
 COLOURS = matplotlib.colormaps["tab10"].colors
 _PONDER_COLOUR = "tab:orange"
 # The names of the files that `save_all` writes. Files with other names are never removed.
-_NAME = re.compile(r"attention_[a-z]+_(bars|step_([0-9]+|before|after))\.png|ponder_[a-z]+\.png")
+_NAME = re.compile(
+    r"attention_[a-z]+_(bars|step_([0-9]+|before|after))\.png|(ponder|steps)_[a-z]+\.png"
+)
 _MAX_LABEL_LENGTH = 40  # characters
 _MAX_LABELS = 100  # on one axis
+_MAX_WORDS = 60  # columns of a grid with words in its cells
+_MAX_CLASSES = 8  # columns of a grid for one class
 _MAX_INCHES = 40.0  # inches
 _SOFTWARE = "ut_keras"  # in the metadata of the files, by which they are recognized later
 
@@ -127,8 +132,72 @@ def ponder(seen: "Observation", stack: str | None = None) -> "Figure":
     return figure
 
 
+def steps(seen: "Observation", stack: str | None = None) -> "Figure":
+    """Plot what the model would predict if it stopped after each step.
+
+    A row is a step, and a column is a position. The cell has the most likely token, and the colour
+    is its probability. A line below a cell marks the step at which the position halts. For a
+    single prediction, such as a class, the columns are its most likely values, and a cell has a
+    probability.
+
+    Args:
+        seen: `Observation`.
+        stack: "encoder" or "decoder". Default: the stack that predicts.
+
+    Returns:
+        `Figure`.
+
+    Raises:
+        ValueError: if the observation has no predictions after each step of this stack.
+    """
+    predicts = [name for name, found in seen.steps.items() if found.outputs]
+    stack = predicts[0] if stack is None and predicts else stack
+    if stack not in predicts:
+        raise ValueError(
+            "Predictions after each step require a recurrence in depth and an observation with "
+            f"steps=True, and stack must be one of {tuple(predicts)}. Received: {stack!r}."
+        )
+    found = seen.steps[stack]
+    if len(found.outputs) == 1:
+        labels, values = found.likely_values(_MAX_CLASSES)
+        words = [[f"{value:.2f}" for value in step] for step in values]
+    else:
+        labels, values = found.outputs, np.array(found.top_probabilities)[..., 0]
+        words = [[tokens[0] for tokens in step] for step in found.top_tokens]
+    number, columns = values.shape
+    written = columns <= _MAX_WORDS
+    lengths = [len(_short(word)) for step in words for word in step]
+    cell = 0.15 + 0.08 * max(2, *lengths) if written else 0.12  # inches
+    height = 0.3 * number + 1.2 + _label_inches(labels)
+    figure = Figure(
+        figsize=(_inches(cell * columns + 2.5), max(2.0, _inches(height))), layout="constrained"
+    )
+    axes = figure.subplots()
+    image = axes.imshow(values, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    for row, column in np.ndindex(values.shape) if written else ():
+        axes.text(
+            column,
+            row,
+            _short(words[row][column]),
+            ha="center",
+            va="center",
+            fontsize=8,
+            color="white" if values[row, column] > 0.6 else "black",
+            parse_math=False,
+        )
+    if found.halting_probability is not None and found.running.shape == values.shape:
+        last = found.running.sum(axis=0) - 0.5
+        halts = np.flatnonzero(last < number - 1)
+        axes.hlines(last[halts], halts - 0.5, halts + 0.5, color=_PONDER_COLOUR, linewidth=2)
+    _label_axis(axes.xaxis, labels, rotation=90)
+    _label_axis(axes.yaxis, [f"step {step + 1}" for step in range(number)])
+    figure.colorbar(image, ax=axes, label="probability")
+    axes.set_title(f"predictions after each step of the {stack}", fontsize=10)
+    return figure
+
+
 def save_all(seen: "Observation", directory: str) -> list[str]:
-    """Write PNG files: a heat map per step, bars for all steps, and ponder times.
+    """Write PNG files: a heat map per step, bars for all steps, ponder times, and predictions.
 
     Existing picture files of ut_keras that belong to another example are removed.
 
@@ -153,6 +222,9 @@ def save_all(seen: "Observation", directory: str) -> list[str]:
             figures[f"attention_{kind}_bars.png"] = attention(seen, kind, style="bars")
     for stack in seen.ponder:
         figures[f"ponder_{stack}.png"] = ponder(seen, stack)
+    for stack, found in seen.steps.items():
+        if found.outputs and len(found.states):
+            figures[f"steps_{stack}.png"] = steps(seen, stack)
     for name, figure in figures.items():
         with whole_file.writing(os.path.join(directory, name), binary=True) as file:
             _save(figure, file)

@@ -1,8 +1,9 @@
-"""Run a model on one example and record attention and ponder times.
+"""Run a model on one example and record attention, ponder times and steps.
 
     seen = observer.observe(model, features, encoders)      an `Observation`
     seen.maps["encoder"].weights        [N, H, S, S]
     seen.ponder["encoder"].times        [S]
+    seen.steps["decoder"].logits        [N, T, V], see `step_lens`
 
 Padding is omitted, including the empty sentences before the question of a bAbI story.
 
@@ -15,6 +16,7 @@ from ut_keras.process import silent_tensorflow  # noqa: F401  (before the import
 
 # isort: split
 import itertools
+import types
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -27,6 +29,7 @@ from ut_keras.layers.depth import mixed_depth
 from ut_keras.layers.depth import stack as stack_lib
 from ut_keras.text import text_encoder
 from ut_keras.text.text_encoder_base import TextEncoder
+from ut_keras.visualize import step_lens
 
 START = "<start>"
 
@@ -78,6 +81,8 @@ class Observation(NamedTuple):
     inputs: str  # "" for a language model
     outputs: str  # the targets (given or generated), or the predicted class of a classifier
     is_story: bool  # True if the source's positions are sentences
+    # From "encoder" and "decoder" to `step_lens.Steps`. Empty without a recurrence in depth.
+    steps: Mapping[str, step_lens.Steps] = types.MappingProxyType({})
 
     def __repr__(self) -> str:
         """Return a summary of a few lines for notebooks, without the arrays."""
@@ -92,8 +97,10 @@ def observe(
     encoders: Mapping[str, TextEncoder] | None = None,
     example: int = 0,
     attention: bool = True,
+    steps: bool | None = None,
+    replace: step_lens.Replacement | None = None,
 ) -> Observation:
-    """Run the model on one example and record its attention and ponder times.
+    """Run the model on one example and record its attention, ponder times and steps.
 
     Args:
         model: a model with `forward`, such as `ut_keras.models.get` returns.
@@ -105,12 +112,18 @@ def observe(
         attention: bool. Whether to record attention weights. They need 4 N H S^2 bytes for N steps
             and layers, H heads and a source of S positions, and twice as much while they are
             collected. Ponder times need little memory.
+        steps: bool. Whether to record the steps of the recurrences in depth. The logits of N steps
+            need 4 N T V bytes for T predictions and V tokens. None: the same as `attention`.
+        replace: dict from a step, from 1, to the state [S, D] that replaces the state after this
+            step, see `step_lens.patches`. If there are no targets, the model generates them without
+            the replacement. Optional.
 
     Returns:
         `Observation`.
 
     Raises:
-        ValueError: if `example` is not an index of the batch.
+        ValueError: if `example` is not an index of the batch, or `replace` does not fit the model
+            and the example.
         UsageError: if prepend_mode is not "none", so that the decoder also reads the inputs.
     """
     mode = getattr(model.hparams, "prepend_mode", "none")
@@ -122,10 +135,15 @@ def observe(
     features = _one_example(model, features, example)
     if "targets" not in features:
         features = _with_targets(model, features)
-    output = model.forward(features, training=False, record_attention=attention)
     source = _source_positions(model, features, encoders)
     target, read = _target_positions(model, features, encoders)
-    maps, ponder = {}, {}
+    stacks = {"encoder": source, "decoder": target}
+    kept = {stack: found.kept for stack, found in stacks.items() if found is not None}
+    patches = step_lens.patches(replace or {}, kept, model.hparams.hidden_size)
+    steps = attention if steps is None else steps
+    recording = {"record_steps": True, "patches": patches} if steps or patches else {}
+    output = model.forward(features, training=False, record_attention=attention, **recording)
+    maps, ponder, recorded = {}, {}, {}
     for stack, layer, positions, keys in (
         ("encoder", model.encoder, source, source),
         ("decoder", model.decoder, target, read),
@@ -139,16 +157,26 @@ def observe(
                 np.asarray(found.ponder_times, "float32")[0], positions.kept.shape
             )
             ponder[stack] = PonderTimes(positions.labels, times[positions.kept])
+        if found.recorded is not None:
+            is_last = stack == [*kept][-1]
+            predictions = step_lens.NO_PREDICTIONS
+            if is_last:
+                predictions = _predictions(model, output, found.recorded, positions, encoders)
+            recorded[stack] = step_lens.steps(
+                stack, found.recorded, positions.labels, positions.kept, predictions
+            )
         maps[stack] = _map(stack, layer, found.attention_weights, positions, keys)
         if stack == "decoder":
             weights = found.memory_attention_weights
             maps["memory"] = _map("memory", layer, weights, positions, source)
+    step_lens.check_were_taken(patches, recorded)
     return Observation(
         {kind: found for kind, found in maps.items() if found is not None},
         ponder,
         _inputs(features, source, encoders),
         _outputs(model, output, features, source, encoders.get("targets")),
         source is not None and source.is_story,
+        recorded,
     )
 
 
@@ -256,8 +284,27 @@ def _outputs(model, output, features, source, encoder):
         return text_label(encoder, features["targets"][0])
     best = np.asarray(output.logits, "float32")[0].argmax(axis=-1)
     if model.class_labels:
-        return str(best) if encoder is None else printable(encoder.decode([int(best)]))
+        return _class_label(encoder, best)
     return text_label(encoder, best[source.kept])
+
+
+def _predictions(model, output, recorded, positions, encoders):
+    """Return the `step_lens.Predictions` of the last stack."""
+    encoder, mask = encoders.get("targets"), None
+    if model.decoder is None:
+        mask = output.encoder_mask
+    logits = step_lens.logits_by_step(model, recorded, mask, positions.kept)
+    if not model.class_labels:
+        return step_lens.predictions(
+            logits, positions.labels, lambda ids: token_labels(encoder, ids)
+        )
+    return step_lens.predictions(
+        logits, ["prediction"], lambda ids: [_class_label(encoder, i) for i in ids]
+    )
+
+
+def _class_label(encoder, number):
+    return str(number) if encoder is None else printable(encoder.decode([int(number)]))
 
 
 def token_labels(encoder: TextEncoder | None, ids: Iterable[int]) -> list[str]:

@@ -37,6 +37,11 @@ class StepInputs(NamedTuple):
             all positions run. Only for a single step.
         cache: `LayerCache` of a layer. For a block, a sequence with one `LayerCache` per layer.
             None: no cache. Only for a single step, and only in causal layers.
+        record_steps: bool. True: a recurrence returns the state after every step, see
+            `step_recording`. Only at inference.
+        patches: dict from the number of a step, from 1, to the `StatePatch` that replaces the state
+            after this step. None: the recurrence keeps every state that it computes. Only at
+            inference.
     """
 
     attention_mask: Any = None
@@ -48,6 +53,8 @@ class StepInputs(NamedTuple):
     training: bool | None = None
     running: tf.Tensor | None = None
     cache: Any = None
+    record_steps: bool = False
+    patches: Any = None
 
 
 PLAIN = StepInputs()

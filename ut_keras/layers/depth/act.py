@@ -38,6 +38,7 @@ from ut_keras.layers.depth import (
     recurrence,
     stack,
     state_layer,
+    step_recording,
     step_sampling,
     truncation,
 )
@@ -58,6 +59,7 @@ class RecordingLoopState(NamedTuple):
     step_record: tuple  # `StepRecord`. Empty if the loss uses only the output.
     auxiliary_loss_stats: tuple  # In training, one entry per layer. Empty at inference.
     fixed_point_record: fixed_point.Record
+    recorded: tuple = ()  # the record of `step_recording`. Empty without `record_steps`.
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -222,9 +224,10 @@ class AdaptiveComputationTime(depth.Depth):
         fixed_point_record = fixed_point.start(
             start.state, inputs.record_attention, has_fixed_point_loss
         )
-        records = (attention_record, step_record, auxiliary_loss_stats, fixed_point_record)
-        first = RecordingLoopState(start, *records)
         max_steps, apply_step = context.max_steps, self._apply_step
+        recorded = step_recording.start(inputs, start.state, start.output, max_steps, start.halting)
+        records = (attention_record, step_record, auxiliary_loss_stats, fixed_point_record)
+        first = RecordingLoopState(start, *records, recorded)
         if self.backprop_steps is not None and inputs.training:
             truncation.check(self.backprop_steps, max_steps)
             first = truncation.start_of_last_steps(
@@ -250,8 +253,10 @@ class AdaptiveComputationTime(depth.Depth):
             steps = steps._replace(confidence=confidence)
         weights = depth.stack_attention_record(last.attention_record)
         output = _stack_output(last.loop_state.output, last.loop_state.halting, *weights, steps)
+        recorded = step_recording.stack(last.recorded, last.loop_state.step)
         return output._replace(
             auxiliary_loss_stats=last.auxiliary_loss_stats,
+            recorded=recorded,
             **fixed_point.finish(last.fixed_point_record),
         )
 
@@ -281,6 +286,13 @@ class AdaptiveComputationTime(depth.Depth):
             step_record,
             stack.add_auxiliary_loss_stats(loop.auxiliary_loss_stats, block_output),
             self._record_residual(loop, result),
+            step_recording.add(
+                loop.recorded,
+                result.loop_state.step,
+                result.loop_state.state,
+                result.loop_state.output,
+                result.loop_state.halting,
+            ),
         )
 
     def ponder_terms(
@@ -424,7 +436,8 @@ def _can_skip(state, inputs):
     dynamic = tf.executing_eagerly() or not (
         private_api.is_compiled_by_xla() or state.shape[:2].is_fully_defined()
     )
-    return dynamic and not (inputs.training or inputs.record_attention or litert.is_traced())
+    records = inputs.record_attention or inputs.record_steps or inputs.patches
+    return dynamic and not (inputs.training or records or litert.is_traced())
 
 
 # ut_keras 0.1.0 saved the arguments of the halting rule in the config of `AdaptiveComputationTime`.

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from ut_keras.layers.basic.signature import StepInputs
+from ut_keras.layers.depth import step_recording
 from ut_keras.layers.depth.stack import BlockOutput
 from ut_keras.layers.halting.halting import HaltingState, Step
 
@@ -104,7 +105,7 @@ def apply_step(act_layer: Any, loop_state: ACTLoopState, context: StepContext) -
         x = tf.where(tf.expand_dims(running, -1), x, before)
         inputs = inputs._replace(running=running)
     block_output = act_layer.block.forward(x, inputs)
-    state = block_output.output
+    state = step_recording.patch(block_output.output, loop_state.step + 1, inputs.patches)
     state.set_shape(before.shape)
 
     num_earlier, output = context.num_earlier, loop_state.output

@@ -8,6 +8,7 @@ from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs
 from ut_keras.layers.depth import state_layer
+from ut_keras.layers.depth.step_recording import RecordedSteps
 from ut_keras.layers.halting import halting
 from ut_keras.ops.loss_term import LossTerm
 
@@ -49,6 +50,7 @@ class StackOutput(NamedTuple):
     # float32 [B, S], the relative change in the last step of each position. Set in training if
     # there is a fixed-point loss.
     last_residual: tf.Tensor | None = None
+    recorded: RecordedSteps | None = None  # set if the call has `record_steps`
 
 
 class Depth(state_layer.StateLayer):

@@ -10,7 +10,7 @@ from ut_keras.hparam_schema import HParamError, UniversalTransformerHParams
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import from_hparams
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
-from ut_keras.layers.depth import depth, stack
+from ut_keras.layers.depth import depth, stack, step_recording
 from ut_keras.layers.depth.depth import StackOutput
 from ut_keras.layers.position import timing_signal
 from ut_keras.ops.loss_term import LossTerm
@@ -68,19 +68,24 @@ class MixedDepth(depth.DepthWrapper):
 
         Returns:
             `StackOutput`. It has the attention weights of all layers, in the order in which the
-            layers are applied. Ponder times, remainders and steps come from the recurrence.
+            layers are applied. Ponder times, remainders and steps come from the recurrence. The
+            recorded outputs are those of the layers after the recurrence.
         """
-        results = []
+        results, recorded = [], None
         for part, memory in self._parts_with(inputs.memory):
             part_inputs = inputs._replace(memory=memory)
             if part is not self.recurrence:
                 state = self._with_position(state)
                 part_inputs = part_inputs._replace(num_steps=None)
+                recorded = self._outputs_after(part, recorded, part_inputs)
             result = part.forward(state, part_inputs)
             results.append(result)
             state = result.output
+            if part is self.recurrence:
+                recorded = result.recorded
         return results[self._present_layers().index(self.recurrence)]._replace(
             output=state,
+            recorded=recorded,
             attention_weights=_concatenated(result.attention_weights for result in results),
             memory_attention_weights=_concatenated(
                 result.memory_attention_weights for result in results
@@ -121,6 +126,14 @@ class MixedDepth(depth.DepthWrapper):
             state, stores = part.extend(state, stores, window, part_memory)
             extended.append(stores)
         return state, tuple(extended)
+
+    def _outputs_after(self, part, recorded, inputs):
+        """Return the recorded steps with the output of `part` after each step."""
+        # One step at a time, because the masks and the memory in `inputs` belong to one step.
+        inputs = inputs._replace(record_attention=False, record_steps=False)
+        return step_recording.map_outputs(
+            recorded, lambda x: part.forward(self._with_position(x), inputs).output
+        )
 
     def _parts_with(self, layer_values):
         """Split a tuple with one entry per layer into a list of (part, entries of its layers)."""

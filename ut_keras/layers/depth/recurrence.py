@@ -17,6 +17,7 @@ from ut_keras.layers.depth import (
     fixed_point,
     recompute,
     stack,
+    step_recording,
     step_sampling,
     truncation,
 )
@@ -40,6 +41,7 @@ class RecurrenceState(NamedTuple):
     auxiliary_loss_stats: tuple = ()  # In training, one entry per layer. Empty at inference.
     step_record: tuple = ()  # `StepRecord`. Empty if the loss uses only the last state.
     fixed_point_record: tuple = ()  # `fixed_point.Record`. Empty in decoding with a cache.
+    recorded: tuple = ()  # the record of `step_recording`. Empty without `record_steps`.
 
 
 class Constants(NamedTuple):
@@ -200,6 +202,8 @@ class Recurrence(depth.Depth):
             depth.start_step_record(state, -(-max_steps // every)) if every else (),
             fixed_point.start(state, inputs.record_attention, has_fixed_point_loss),
         )
+        recorded = step_recording.start(inputs, start, self.finish(first), max_steps)
+        first = first._replace(recorded=recorded)
         if training and self.backprop_steps is not None:
             first = self._take_early_steps(first, state, inputs, signals, num_steps, max_steps)
             max_steps = self.backprop_steps
@@ -223,6 +227,7 @@ class Recurrence(depth.Depth):
             auxiliary_loss_stats=last.auxiliary_loss_stats,
             steps=depth.stack_step_record(last.step_record),
             **fixed_point.finish(last.fixed_point_record),
+            recorded=step_recording.stack(last.recorded, last.step),
         )
 
     def _take_early_steps(self, first, initial_state, inputs, signals, num_steps, max_steps):
@@ -306,8 +311,8 @@ class Recurrence(depth.Depth):
                 result = recomputed(
                     take_step_without_records, plain, initial_state, signals, inputs
                 )
-            state, stats = result.state, loop.auxiliary_loss_stats
-            stats = stack.add_auxiliary_loss_stats(stats, result.block_output)
+            state = step_recording.patch(result.state, loop.step + 1, inputs.patches)
+            stats = stack.add_auxiliary_loss_stats(loop.auxiliary_loss_stats, result.block_output)
             carried, running = result.carried, None
             if example_steps is not None:
                 is_running = loop.step < example_steps
@@ -318,21 +323,23 @@ class Recurrence(depth.Depth):
                     (loop.state, loop.carried, loop.auxiliary_loss_stats),
                 )
             state.set_shape(loop.state.shape)
-            for new, old in zip(carried, loop.carried, strict=True):
-                new.set_shape(old.shape)
+            for changed, old in zip(carried, loop.carried, strict=True):
+                changed.set_shape(old.shape)
             block_output = result.block_output
-            return (
-                RecurrenceState(
-                    loop.step + 1,
-                    state,
-                    carried,
-                    tuple(cache.stores for cache in caches),
-                    depth.add_to_attention_record(loop.attention_record, loop.step, block_output),
-                    stats,
-                    loop.step_record and self._record_step(loop, state, num_steps, example_steps),
-                    fixed_point.add(loop.fixed_point_record, loop.step, loop.state, state, running),
-                ),
+            new = RecurrenceState(
+                loop.step + 1,
+                state,
+                carried,
+                tuple(cache.stores for cache in caches),
+                depth.add_to_attention_record(loop.attention_record, loop.step, block_output),
+                stats,
+                loop.step_record and self._record_step(loop, state, num_steps, example_steps),
+                fixed_point.add(loop.fixed_point_record, loop.step, loop.state, state, running),
             )
+            recorded = loop.recorded
+            if recorded:
+                recorded = step_recording.add(recorded, new.step, new.state, self.finish(new))
+            return (new._replace(recorded=recorded),)
 
         (last,) = tf.while_loop(
             lambda loop: loop.step < num_steps, body, (first,), maximum_iterations=max_steps

@@ -12,7 +12,13 @@ from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic import from_hparams, prepostprocess
 from ut_keras.layers.basic.layer import build_all
 from ut_keras.layers.basic.signature import PLAIN, Shape, StepInputs, Widths
-from ut_keras.layers.depth import depth, recompute, state_layer, transformer_layer
+from ut_keras.layers.depth import (
+    depth,
+    recompute,
+    state_layer,
+    step_recording,
+    transformer_layer,
+)
 from ut_keras.layers.depth.depth import Depth, StackOutput
 from ut_keras.ops.loss_term import LossTerm
 
@@ -222,7 +228,10 @@ class Stack(depth.DepthWrapper, prepostprocess.Processing):
             states = self.postprocess(states, training=training)
             steps = steps._replace(states=tf.reshape(states, shape))
         output = self.postprocess(result.output, training=training)
-        return result._replace(output=output, steps=steps)
+        recorded = step_recording.map_outputs(
+            result.recorded, lambda x: self.postprocess(x, training=training)
+        )
+        return result._replace(output=output, steps=steps, recorded=recorded)
 
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
