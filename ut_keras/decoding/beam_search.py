@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ut_keras.ops import log_softmax
+from ut_keras.ops import log_softmax, private_api
 
 EOS = 1
 # T2T's value. The score of an empty beam is -INFINITY, which is valid JSON, unlike -inf.
@@ -314,6 +314,9 @@ def top_k(x: tf.Tensor, k: Any) -> tuple[tf.Tensor, tf.Tensor]:
     Returns:
         (values, indices), [..., k].
     """
+    if private_api.is_compiled_by_xla():  # XLA compiles both branches, even with few blocks
+        values, indices = tf.math.top_k(x, k)
+        return values, indices
     size = tf.shape(x)[-1]
     is_small = size < 4 * k * _BLOCK
     return tf.cond(

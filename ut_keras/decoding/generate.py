@@ -25,7 +25,7 @@ from ut_keras.decoding.decoded_model import DecodedModel
 from ut_keras.decoding.options import NUMBERS, Options
 from ut_keras.layers.basic import embedding
 from ut_keras.layers.basic.signature import Shape, StepInputs
-from ut_keras.ops import compiled
+from ut_keras.ops import compiled, private_api
 
 # If such an option is 0, the graph has no input for it.
 _OMITTED_AT_ZERO = ("eos_penalty", "temperature", "min_length")
@@ -52,6 +52,8 @@ def generate(
     prefix = _forced_prefix(options.forced_prefix, source, vocab_size)
     seed = _seed(options.seed)
     if not tf.executing_eagerly():
+        if private_api.is_compiled_by_xla():
+            return _search_under_xla(model, source_features, prefix, seed, options)
         source = batch_plan.require_equal_lengths(model, source, options.per_example_length)
         return _search_group(model, {name: source}, prefix, seed, options)
     groups = batch_plan.split(model, source, options.per_example_length)
@@ -71,6 +73,27 @@ def generate(
         return decoded
     order = np.argsort(np.concatenate([group.indices for group in groups]))
     return tf.nest.map_structure(lambda x: None if x is None else tf.gather(x, order), decoded)
+
+
+def _search_under_xla(model, source_features, prefix, seed, options):
+    """Return `Decoded` for static shapes, with ids of the maximum length, 0 after the output.
+
+    XLA has no assertions. So models for which padding matters must get sources of one length.
+    """
+    (source,) = source_features.values()
+    if "prompt" in source_features:
+        raise ValueError("generate with jit_compile=True requires a model with an encoder.")
+    if not source.shape.is_fully_defined() or not isinstance(options.decode_length, int):
+        raise ValueError(
+            "generate with jit_compile=True requires inputs of a static shape and an int as "
+            f"decode_length. Received: {source.shape}, {options.decode_length!r}."
+        )
+    seed = tf.stack([tf.cast(seed, tf.int32), 0])
+    decoded = fixed_search(model, source_features, options, seed, prefix)
+    if options.return_steps:
+        source_steps, target_steps = score.steps(model, source_features, decoded.ids, options)
+        decoded = decoded._replace(source_steps=source_steps, target_steps=target_steps)
+    return decoded
 
 
 def _seed(seed):
@@ -167,21 +190,28 @@ def compiled_search(model: DecodedModel, source_shape: Shape, graph: Options) ->
 
 
 def fixed_search(
-    model: DecodedModel, source_features: Mapping[str, tf.Tensor], options: Options
+    model: DecodedModel,
+    source_features: Mapping[str, tf.Tensor],
+    options: Options,
+    seed: Any = None,
+    forced_prefix: tf.Tensor | None = None,
 ) -> beam_search.Decoded:
-    """Return the outputs of a search with only static shapes, for runtimes such as LiteRT.
+    """Return the outputs of a search with only static shapes, for LiteRT and XLA.
 
     Args:
         model: a `DecodedModel` that is not a language model.
         source_features: {"inputs": int32 [B, S] or [B, sentences, words]}, of static shape.
         options: `Options` whose numbers are Python numbers.
+        seed: int32 [2]. Default: the seed of the options.
+        forced_prefix: int32 [B, P]. Required if the options have one.
 
     Returns:
         `Decoded`. The shape of its ids is [B, beams, S + decode_length].
     """
     (source,) = source_features.values()
     values = {name: getattr(options, name) for name in NUMBERS}
-    values["seed"] = [options.seed or 0, 0]
+    values["seed"] = [options.seed or 0, 0] if seed is None else seed
+    values["forced_prefix"] = forced_prefix
     decoded = _search(model, source_features, _graph_options(options), values)
     shape = [source.shape[0], options.beam_size, source.shape[1] + options.decode_length]
     ids = tf.pad(decoded.ids, [[0, 0], [0, 0], [0, shape[2] - tf.shape(decoded.ids)[2]]])

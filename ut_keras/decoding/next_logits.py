@@ -9,6 +9,7 @@ import tensorflow as tf
 from ut_keras.decoding import prefix as prefix_lib
 from ut_keras.decoding.decoded_model import CachedModel, DecodedModel, RecurrentModel
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
+from ut_keras.ops import private_api
 
 _LOG = logging.getLogger("ut_keras")
 _WARNED = "_warned_not_cached"  # attribute of a model; True after its warning was logged
@@ -112,7 +113,11 @@ def _uncached(
         if not model.decoder_is_causal:
             ids = ids[:, : position + 1]
         decoded = model.decode({"targets": ids}, inputs._replace(memory=memory))
-        logits = model.logits(decoded.output[:, position : position + 1])
+        if private_api.is_compiled_by_xla():  # XLA does not know the size of the slice
+            last = tf.gather(decoded.output, [position], axis=1)
+        else:
+            last = decoded.output[:, position : position + 1]
+        logits = model.logits(last)
         return tf.reshape(logits, [shape[0], beams, logits.shape[-1]]), cache
 
     return next_logits

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from ut_keras.layers.basic.signature import Stores, Widths
-from ut_keras.ops import litert
+from ut_keras.ops import litert, private_api
 
 
 class CacheSize(NamedTuple):
@@ -319,7 +319,8 @@ def write_in_place(x: tf.Tensor, indices: tf.Tensor, values: tf.Tensor) -> tf.Te
         values: tensor [n, ...].
     """
     values = tf.cast(values, x.dtype)
-    if litert.is_traced():
+    # LiteRT and XLA have no in-place operation. XLA makes a functional update in place.
+    if litert.is_traced() or private_api.is_compiled_by_xla():
         updated = tf.tensor_scatter_nd_update(x, indices[:, tf.newaxis], values)
     else:
         updated = tf.raw_ops.InplaceUpdate(x=x, i=indices, v=values)

@@ -339,6 +339,11 @@ class AdaptiveComputationTime(depth.Depth):
         """
         if self.steps_sampling is not None and self.steps_sampling.per_example:
             raise ValueError("StepsByLength requires an encoder. Received: a decoding cache.")
+        if private_api.is_compiled_by_xla():
+            raise ValueError(
+                "Decoding with a cache under jit_compile=True requires a fixed number of steps. "
+                "Use cache=False. Received: adaptive depth, where the running positions vary."
+            )
         size = window.size
         inputs = StepInputs(window.attention_mask, memory=memory, training=False)
         inputs = inputs._replace(num_steps=size.num_steps, exit_threshold=size.exit_threshold)
