@@ -79,7 +79,7 @@ def make_trainer(setup: Setup) -> tuple[Any, Any, Any]:
     keras.utils.set_random_seed(setup.seed % 2**32)
     compilation = xla_choice.choose(setup, strategy.num_replicas_in_sync)
     datasets = _datasets(setup, strategy, compilation)
-    _check_data(setup, *datasets, compilation)
+    _check_data(setup, compilation, *datasets)
     return _trainer(setup, strategy, compilation), *datasets
 
 
@@ -138,7 +138,7 @@ def _datasets(setup, strategy, compilation):
     return make_epoch, make_eval_dataset
 
 
-def _check_data(setup, make_epoch, make_eval_dataset, compilation):
+def _check_data(setup, compilation, make_epoch, make_eval_dataset):
     """Check the data before the model is built.
 
     Raises:

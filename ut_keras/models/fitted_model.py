@@ -174,7 +174,9 @@ class FittedModel(compiled_model.CompiledModel):
         is_made = self.train_function is not None and not force
         super().make_train_function(force)
         if self.jit_is_auto and self.jit_compile and not is_made:
-            self.train_function = auto_xla.with_fallback(self.train_function, self._without_xla)
+            compiled: Any = self.train_function
+            safe: Any = auto_xla.with_fallback(compiled, self._without_xla)
+            self.train_function = safe
 
     def _without_xla(self):
         """Return a new train function that XLA does not compile."""
