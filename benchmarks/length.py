@@ -1,18 +1,21 @@
 """Measure the CPU time and the peak memory of a training step for several sequence lengths.
 
     python benchmarks/length.py
+    python benchmarks/length.py --with_torch=peers_env/bin/python     # see peers/requirements.txt
     python benchmarks/length.py --against=old_checkout
-    python benchmarks/length.py --models=lm --lengths=16384 --rounds=1
+    python benchmarks/length.py --models=lm --lengths=16384 --rounds=2
 
 The models are a language model ("lm") and an encoder-decoder with sources and targets of the same
 length ("encdec"). Both are Universal Transformers with hidden size 256, filter size 1024, 4 heads,
 6 steps, a vocabulary of 2000 and a batch size of 1.
 
 For each model, length and rate of attention dropout, a new process with one thread measures this
-version of ut_keras. With `--against`, a second process measures the other version, and the two
-processes take turns, one step each. The script prints the median CPU seconds of a step, the peak
-memory of the process, and as "rest" its memory before the first step, with the weights and the
-libraries. The ratios of CPU seconds are medians over the turns.
+version of ut_keras. With `--against`, another process measures the other version. With
+`--with_torch`, another process measures x-transformers, which uses PyTorch's fused attention, and
+no `torch.compile` without `--torch_compile`. The processes take turns, one step each. The script
+prints the median CPU seconds of a step, the peak memory of the process, and as "rest" its memory
+before the first step, with the weights and the libraries. The ratios of CPU seconds are medians
+over the turns.
 """
 
 import argparse
@@ -32,13 +35,15 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from worker import Worker, rounds
 
-SHAPE = "hidden_size=256,filter_size=1024,num_heads=4,num_rec_steps=6"
+SHAPE = {"hidden_size": 256, "filter_size": 1024, "num_heads": 4, "num_rec_steps": 6}
 VOCAB = 2000
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--against", metavar="CHECKOUT", help="another version to compare with")
+    parser.add_argument("--with_torch", metavar="PYTHON", help="Python of PyTorch's environment")
+    parser.add_argument("--torch_compile", action="store_true", help="compile x-transformers")
     parser.add_argument("--models", default="lm,encdec", help="lm, encdec or both")
     parser.add_argument("--lengths", default="512,2048,4096", help="numbers of tokens")
     parser.add_argument("--dropout", default="0,0.1", help="rates of attention dropout")
@@ -69,19 +74,21 @@ def main():
                 name: start({**case, "checkout": path, "hparams": args.hparams * (path == ROOT)})
                 for name, path in checkouts.items()
             }
+            if args.with_torch:
+                sides["x-t"] = start_torch({**case, "compile": args.torch_compile}, args.with_torch)
             cpu[length] = compare(f"{model} {length:6} dropout {rate}", sides, args.rounds)
-        if len(lengths) > 1:
+        for name in cpu[lengths[0]] if len(lengths) > 1 else ():
             first, *_, last = lengths
-            exponent = math.log(cpu[last] / cpu[first]) / math.log(last / first)
-            print(f"{model} dropout {rate}: CPU grows with exponent {exponent:.2f}", flush=True)
+            exponent = math.log(cpu[last][name] / cpu[first][name]) / math.log(last / first)
+            print(f"{model} dropout {rate}: {name}'s CPU grows with exponent {exponent:.2f}")
 
 
 def compare(title, sides, number_of_rounds):
-    """Let the processes take turns, print their results, and return ut_keras' CPU seconds."""
+    """Let the processes take turns, print their results, and return the CPU seconds of each."""
     turns = {name: [] for name in sides}
     for number in range(number_of_rounds + 1):
         for name, side in sides.items():
-            found = side.ask("")
+            found = side.request("")
             if number:  # the first round traces the step
                 turns[name].append(found)
     middle = {name: statistics.median(turn["cpu"] for turn in turns[name]) for name in sides}
@@ -93,12 +100,12 @@ def compare(title, sides, number_of_rounds):
             flush=True,
         )
         side.close()
-    if "before" in sides:
-        pairs = zip(turns["ut_keras"], turns["before"], strict=True)
-        cpu = statistics.median(now["cpu"] / before["cpu"] for now, before in pairs)
-        peak = turns["ut_keras"][-1]["peak"] / turns["before"][-1]["peak"]
-        print(f"{title}  ut_keras / before: CPU {cpu:.2f}, peak {peak:.2f}", flush=True)
-    return middle["ut_keras"]
+    for other in list(sides)[1:]:
+        pairs = zip(turns["ut_keras"], turns[other], strict=True)
+        cpu = statistics.median(one["cpu"] / two["cpu"] for one, two in pairs)
+        peak = turns["ut_keras"][-1]["peak"] / turns[other][-1]["peak"]
+        print(f"{title}  ut_keras / {other}: CPU {cpu:.2f}, peak {peak:.2f}", flush=True)
+    return middle
 
 
 def start(case):
@@ -110,6 +117,12 @@ def start(case):
     return Worker(["env", *variables, *command])
 
 
+def start_torch(case, python):
+    """Return the process of x-transformers, see `start`."""
+    command = [python, os.path.join(HERE, "peers", "length_worker.py")]
+    return Worker([*command, json.dumps({**SHAPE, **case, "vocab": VOCAB})])
+
+
 def work(case):
     """Take one training step for each line of the standard input."""
     import numpy as np
@@ -119,7 +132,8 @@ def work(case):
     from ut_keras.training import train_step
 
     tf.keras.utils.set_random_seed(1)
-    overrides = f"{SHAPE},attention_dropout={case['rate']},activation_dtype={case['dtype']},"
+    shape = ",".join(f"{name}={value}" for name, value in SHAPE.items())
+    overrides = f"{shape},attention_dropout={case['rate']},activation_dtype={case['dtype']},"
     overrides += "relu_dropout=0.0,layer_prepostprocess_dropout=0.0," + case["hparams"]
     names = ["targets"] if case["model"] == "lm" else ["inputs", "targets"]
     strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
