@@ -104,6 +104,8 @@ class Tiles:
         if self.tensor is not None and self.tensor.shape[3] in (1, None):
             shape = [*_shape(self.tensor)[:2], self.queries.length, self.keys.length]
             self.tensor = tf.broadcast_to(self.tensor, shape)
+        if self.causal:
+            self.on_diagonal = self._causal(0, 0)  # the same for all blocks i = j
         self.alive_blocks = None
         if self.alive is not None and self.masks_tiles:
             self.alive_blocks = self._split(self._per_query(self.alive), self.queries)
@@ -202,23 +204,29 @@ class Tiles:
         """Return the mask of a tile, broadcastable to [G, H, b, b'], or None."""
         group, i, j = at
         mask = None
-        if diagonal:
-            query, key = (
-                number * blocks.size + tf.range(blocks.size)
-                for number, blocks in ((i, self.queries), (j, self.keys))
-            )
-            mask = query[:, tf.newaxis] >= key
+        if diagonal and self.alive_blocks is None:
+            mask = self.on_diagonal
+        elif diagonal:
+            mask = self._causal(i, j)
         if self.segments is not None:
-            query = tf.gather(self.segment_blocks[0], group * self.queries.count + i)
-            key = tf.gather(self.segment_blocks[1], group * self.keys.count + j)
+            query = self.segment_blocks[0][group * self.queries.count + i]
+            key = self.segment_blocks[1][group * self.keys.count + j]
             same = query == tf.linalg.matrix_transpose(key)
             mask = same if mask is None else same & mask
         if self.tensor is not None:
             mask = self._slice(group, i, j)
         if mask is not None and self.alive_blocks is not None:
-            alive = tf.gather(self.alive_blocks, group * self.queries.count + i)
+            alive = self.alive_blocks[group * self.queries.count + i]
             mask |= ~alive
         return mask
+
+    def _causal(self, i, j):
+        """Return the causal mask of a tile, bool [b, b']."""
+        query, key = (
+            number * blocks.size + tf.range(blocks.size)
+            for number, blocks in ((i, self.queries), (j, self.keys))
+        )
+        return query[:, tf.newaxis] >= key
 
     def _slice(self, group, i, j):
         """Return a tile of the mask tensor."""
@@ -255,19 +263,25 @@ class Tiles:
 
         def attend_row(row, outputs, normalizers):
             group, i = row // self.queries.count, row % self.queries.count
-            q_block = tf.gather(q_blocks, row)
+            q_block = q_blocks[row]
 
             def tile(j, softmax, diagonal):
                 column = group * self.keys.count + j
                 at = group, i, j
-                logits = self._logits(q_block, tf.gather(key_blocks, column), at, diagonal)
-                largest = tf.maximum(softmax.largest, tf.reduce_max(logits, axis=-1, keepdims=True))
-                weights, keep = tf.exp(logits - largest), self._keep(at)
+                logits = self._logits(q_block, key_blocks[column], at, diagonal)
+                # The softmax of the tile, because TensorFlow's softmax takes less time than an
+                # exponential function and its sum. The largest weight is e^0 / total.
+                weights = tf.nn.softmax(logits)
+                of_tile = tf.reduce_max(logits, axis=-1, keepdims=True)
+                largest = tf.maximum(softmax.largest, of_tile)
                 factor = tf.exp(softmax.largest - largest)
-                total = softmax.total * factor + tf.reduce_sum(weights, axis=-1, keepdims=True)
+                tile_factor = tf.exp(of_tile - largest)
+                tile_factor /= tf.reduce_max(weights, axis=-1, keepdims=True)
+                keep = self._keep(at)
                 kept = weights if keep is None else weights * keep
-                mixed = product(tf.cast(kept, self.dtype), tf.gather(value_blocks, column))
-                mixed = softmax.mixed * factor + tf.cast(mixed, self.accumulator)
+                mixed = product(tf.cast(kept, self.dtype), value_blocks[column])
+                mixed = softmax.mixed * factor + tf.cast(mixed, self.accumulator) * tile_factor
+                total = softmax.total * factor + tile_factor
                 return _Softmax(largest, total, mixed)
 
             shape = [self.examples, self.heads, self.queries.size]
@@ -327,23 +341,23 @@ class Tiles:
 
         def column_of_tiles(column, q_gradients, key_gradients, value_gradients):
             group, j = column // self.keys.count, column % self.keys.count
-            key_block, value_block = tf.gather(key_blocks, column), tf.gather(value_blocks, column)
+            key_block, value_block = key_blocks[column], value_blocks[column]
             key_columns = key_block[..., :key_width]
 
             def tile(i, gradients, diagonal):
                 q_gradients, key_gradient, value_gradient = gradients
                 row, at = group * self.queries.count + i, (group, i, j)
-                q_block = tf.gather(q_blocks, row)
+                q_block = q_blocks[row]
                 logits = self._logits(q_block, key_block, at, diagonal)
                 if normalizer_blocks is not None:
-                    logits -= tf.gather(normalizer_blocks, row)
+                    logits -= normalizer_blocks[row]
                 weights, keep = tf.exp(logits), self._keep(at)
                 kept = weights if keep is None else weights * keep
-                up = tf.gather(upstream_blocks, row)
+                up = upstream_blocks[row]
                 d_weights = tf.cast(product(up, value_block, transpose=True), self.accumulator)
                 d_logits = kept * d_weights
                 if mean_blocks is not None:
-                    d_logits -= weights * tf.gather(mean_blocks, row)
+                    d_logits -= weights * mean_blocks[row]
                 d_logits = tf.cast(d_logits, self.dtype)
                 q_gradient = tf.cast(product(d_logits, key_columns), self.accumulator)
                 q_gradients = q_gradients.write(row, q_gradients.read(row) + q_gradient)
@@ -411,7 +425,7 @@ class Tiles:
         """
         if self.alive_blocks is None:
             return False
-        alive = tf.gather(self.alive_blocks, group * self.queries.count + i)
+        alive = self.alive_blocks[group * self.queries.count + i]
         return ~tf.reduce_all(alive)
 
     def _first_that_attends_to_all(self, group):
