@@ -320,11 +320,12 @@ def test_layer_uses_dense_form_where_weights_are_needed(monkeypatch):
         raise AssertionError("The layer used blocks.")
 
     monkeypatch.setattr(block_attention, "attend", fail)
+    monkeypatch.setattr(block_attention, "use_blocks", lambda *_: True)
     x = layer_checks.normal(B, 6, 8)
     assert _layer(block_size=2)(x).weights is not None
-    hard = _layer(block_size=2, hard_attention_k=2)
+    hard = _layer(hard_attention_k=2)
     hard(x, return_weights=False)
-    relative = relative_attention.RelativeAttention(H, 8, block_size=2, max_relative_position=3)
+    relative = relative_attention.RelativeAttention(H, 8, max_relative_position=3)
     relative(x, return_weights=False)
     with pytest.raises(AssertionError, match="used blocks"):
         _layer(block_size=2)(x, return_weights=False)
@@ -385,6 +386,37 @@ def test_layer_rejects_block_size_below_1(block_size):
         attention.MultiHeadAttention(H, 8, block_size=block_size)
     with pytest.raises(HParamError, match=rf"attention_block_size.*Received.*={block_size}\.$"):
         hparams.get("universal_transformer_tiny", f"attention_block_size={block_size}")
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        *(
+            (f"self_attention_type={kind}", f"self_attention_type='{kind}'")
+            for kind in (
+                "dot_product_relative",
+                "dot_product_relative_v2",
+                "dot_product_relative_xl",
+                "geometric",
+                "local_mask_right",
+                "local_unmasked",
+            )
+        ),
+        ("hard_attention_k=2", "hard_attention_k=2"),
+    ],
+)
+def test_block_size_is_rejected_by_attention_without_blocks(settings, reason):
+    hp = f"{settings},max_relative_position=4"
+    _model("language_model", hp)
+    with pytest.raises(HParamError, match=rf"attention_block_size .*{reason}.* Received: 8\.$"):
+        _model("language_model", f"{hp},attention_block_size=8")
+
+
+def test_layer_without_blocks_rejects_block_size():
+    with pytest.raises(ValueError, match=r"block_size .*hard_attention_k=2.* Received: 8\.$"):
+        attention.MultiHeadAttention(H, 8, hard_attention_k=2, block_size=8)
+    with pytest.raises(ValueError, match=r"block_size .*RelativeAttention.* Received: 8\.$"):
+        relative_attention.RelativeAttention(H, 8, max_relative_position=3, block_size=8)
 
 
 # Models.

@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras import parts
-from ut_keras.hparam_schema import TransformerHParams
+from ut_keras.hparam_schema import HParamError, TransformerHParams
 from ut_keras.layers.attention import block_attention
 from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.attention.attention_mask import AttentionMask
@@ -155,7 +155,9 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
 
     Raises:
         ValueError: if key_channels or value_channels is not divisible by num_heads, if
-            block_size < 1, or if `attention_mask` does not have rank 4.
+            block_size < 1, or if `attention_mask` does not have rank 4. Also if block_size is set
+            although the layer cannot compute attention by blocks: a subclass that overrides
+            `attend`, or a layer with hard_attention_k.
 
     References: T2T `common_attention.multihead_attention`, `dot_product_attention`.
     """
@@ -193,6 +195,12 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         self.hard_attention_k = hard_attention_k
         if block_size is not None:
             check_least("block_size", block_size, 1)
+            if hard_attention_k or not self.has_block_form():
+                raise ValueError(
+                    f"block_size must be None for {type(self).__name__} with "
+                    f"hard_attention_k={hard_attention_k}, because it does not compute attention "
+                    f"by `block_attention`. Received: {block_size}."
+                )
         self.block_size = block_size
         self.max_length = max_length
 
@@ -281,22 +289,29 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
             mixed = active.gather(mixed)
         return AttentionOutput(self.output_projection(mixed), weights if return_weights else None)
 
+    @classmethod
+    def has_block_form(cls) -> bool:
+        """Return whether `block_attention` computes the same result as `attend` of this class.
+
+        The result is False if the class overrides a method that `attend` consists of.
+        """
+        return all(
+            getattr(cls, name) is getattr(MultiHeadAttention, name)
+            for name in ("attend", "logits", "weights_from_logits", "mix")
+        )
+
     def _is_plain(self, cache):
         """Return whether a call may use `block_attention` instead of `attend`.
 
         The result is False in these cases:
 
-        - The class overrides a method that `attend` consists of, or `hard_attention_k` is set.
-          `block_attention` would then compute a different result.
+        - The class has no block form, or `hard_attention_k` is set.
         - The call decodes with a cache, so there are only a few queries.
         - TensorFlow traces the model for LiteRT, which needs the dense form.
         """
-        overridden = any(
-            getattr(type(self), name) is not getattr(MultiHeadAttention, name)
-            for name in ("attend", "logits", "weights_from_logits", "mix")
-        )
         decodes = cache is not None and not cache.window.covers_all
-        return not (overridden or decodes or self.hard_attention_k or litert.is_traced())
+        dense = self.hard_attention_k or decodes or litert.is_traced()
+        return self.has_block_form() and not dense
 
     def _attend_without_weights(self, q, key_value, attention_mask, training):
         """Return the output of `attend` [B, H, T, V / H], by blocks if the sequences are long.
@@ -506,7 +521,23 @@ def make(
         side: `parts.Side`, not used.
         layer_class: class to instantiate.
         arguments: further arguments of the class.
+
+    Raises:
+        HParamError: if `attention_block_size` is set, but the layer cannot compute attention by
+            blocks.
     """
+    arguments = {"hard_attention_k": hp.hard_attention_k, **arguments}
+    if hp.attention_block_size is not None:
+        reason = ""
+        if not layer_class.has_block_form():
+            reason = f"self_attention_type={hp.self_attention_type!r}"
+        elif arguments["hard_attention_k"]:
+            reason = f"hard_attention_k={hp.hard_attention_k}"
+        if reason:
+            raise HParamError(
+                f"attention_block_size must be None with {reason}, which does not compute "
+                f"attention by blocks. Received: {hp.attention_block_size}."
+            )
     return layer_class(
         hp.num_heads,
         hp.hidden_size,
@@ -517,6 +548,6 @@ def make(
         block_size=hp.attention_block_size,
         max_length=hp.max_length,
         name="multihead_attention",
-        **{"hard_attention_k": hp.hard_attention_k, **arguments},
+        **arguments,
         **from_hparams.common(hp),
     )
