@@ -245,3 +245,24 @@ def test_restore_accepts_new_dropout(tmp_path):
     assert len(now.variables) > len(model.variables)  # the additional one is dropout's random state
     assert checkpoints.restore_newest()
     np.testing.assert_array_equal(now.table.numpy(), model.table.numpy())
+
+
+def _memory(name):
+    """Return the memory of this process in bytes: "VmRSS" now, "VmHWM" at its peak."""
+    with open("/proc/self/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(f"{name}:")) * 1024
+
+
+def test_restore_needs_memory_for_one_copy_of_the_values(tmp_path):
+    layer = keras.layers.Dense(4096, use_bias=False)
+    model = keras.Sequential([keras.layers.Input([2048]), layer])
+    optimizer = optimizers.Adam(0.1)
+    optimizer.build(model.trainable_variables)
+    # The object keeps the copies that it saved, so that restoring cannot reuse their memory.
+    checkpoints = checkpoint.Checkpoints(str(tmp_path), model, optimizer)
+    size = os.path.getsize(f"{checkpoints.save()}.data-00000-of-00001")
+    with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+        file.write("5")  # the peak is measured from here
+    before = _memory("VmRSS")
+    assert checkpoints.restore_newest()
+    assert _memory("VmHWM") - before < 1.5 * size

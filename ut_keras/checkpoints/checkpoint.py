@@ -234,13 +234,22 @@ class Checkpoints:
         _check_shapes(path, shapes, variables)
         # `tf.train.Checkpoint.restore` is not used, because when the process ends it would print a
         # line for each variable that was not read. All values are read before any variable is
-        # changed. They are cast, because the checkpoint may hold float16.
-        read = [(key, v, reader.get_tensor(key)) for key, v in variables.items()]
+        # changed. They are cast, because the checkpoint may hold float16. A value that the reader
+        # returns is a NumPy array, and TensorFlow would copy it. So `RestoreV2` reads the values.
+        dtypes = reader.get_variable_to_dtype_map()
+        with tf.device("CPU:0"):
+            values = tf.raw_ops.RestoreV2(
+                prefix=path,
+                tensor_names=list(variables),
+                shape_and_slices=[""] * len(variables),
+                dtypes=[dtypes[key] for key in variables],
+            )
+            named = zip(variables.items(), values, strict=True)
+            read = [(key, v, tf.cast(value, v.dtype)) for (key, v), value in named]
         if _OBJECT_GRAPH in shapes:  # This value is read only to detect damage.
             reader.get_tensor(_OBJECT_GRAPH)
-        cast = [(key, v, tf.cast(value, v.dtype)) for key, v, value in read]
-        _check_finite(path, ((key, value) for key, _, value in cast))
-        for _, variable, value in cast:
+        _check_finite(path, ((key, value) for key, _, value in read))
+        for _, variable, value in read:
             variable.assign(value)
 
 
