@@ -9,6 +9,7 @@ split(["so cool.", "", "yes"])
 
 import functools
 import itertools
+import re
 import sys
 import typing
 from collections.abc import Iterable, Sequence
@@ -96,8 +97,13 @@ def ranges(starts: np.ndarray, lengths: np.ndarray, ends: np.ndarray) -> np.ndar
 @functools.cache
 def is_word() -> np.ndarray:
     """Return uint8 [0x110000]: 1 for code points that are letters or digits."""
-    count = sys.maxunicode + 1
-    return np.fromiter((chr(code).isalnum() for code in range(count)), np.uint8, count)
+    codes = np.arange(sys.maxunicode + 1, dtype="<u4")
+    text = codes.tobytes().decode("utf-32-le", "surrogatepass")
+    words = np.zeros(len(text), np.uint8)
+    # A regular expression finds the intervals 20 times faster than `isalnum` for each character.
+    for interval in re.finditer(r"[^\W_]+", text):
+        words[interval.start() : interval.end()] = 1
+    return words
 
 
 def _set_kinds(data, kinds):
