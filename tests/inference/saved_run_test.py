@@ -195,6 +195,22 @@ def test_model_of_keras_translates_with_its_problem(loaded, problem, tmp_path):
         saved_run.SavedRun.of(keras.Sequential([]), problem)
 
 
+def test_load_makes_no_encoders_of_the_graph(run, loaded, monkeypatch):
+    """They take longer to make than the rest of a run, and only classes and stories need them."""
+
+    def make(encoder):
+        raise AssertionError("Only classes and stories need encoders in the graph.")
+
+    monkeypatch.setattr(text_model.text_encoder_op, "make", make)
+    assert ut_keras.load(str(run)).translate(TEXTS) == loaded.translate(TEXTS)
+
+
+def test_run_rejects_an_encoder_of_another_size(loaded):
+    other = text_encoder.IntegerTextEncoder(loaded.encoders["targets"].vocab_size + 1)
+    with pytest.raises(ValueError, match=f"Received: {other.vocab_size}"):
+        saved_run.SavedRun(loaded.model, {**loaded.encoders, "targets": other})
+
+
 def test_one_text_gives_one_result(loaded):
     assert loaded.translate(TEXTS[0]) == loaded.translate(TEXTS[:1])[0]
     assert loaded.generate(TEXTS[0], beam_size=2) == loaded.generate(TEXTS[:1], beam_size=2)[0]

@@ -34,6 +34,7 @@ from ut_keras.inference import (
     feature_record,
     hub,
     portable,
+    predictor,
     run_directory,
     text_model,
     text_rows,
@@ -92,17 +93,32 @@ class SavedRun:
     """
 
     def __init__(self, model: keras.Model, encoders: Mapping[str, TextEncoder]) -> None:
+        text_model.check_encoders(model, encoders)
         self.model = model
         self.encoders = encoders
-        self._text_model = text_model.TextModel(model, encoders)
+        self._predictor = predictor.Predictor(model)
         self._has_stories = (
             "inputs" in model.specs and model.specs["inputs"].modality == "sentences"
         )
+
+    @functools.cached_property
+    def _text_model(self):
+        """The functions of texts in TensorFlow operations.
+
+        Only classes and stories need them. For a large vocabulary, they take longer to make than
+        the rest of the object.
+        """
+        with tf.init_scope():  # the first use may be in the graph of a dataset
+            return text_model.TextModel(self.model, self.encoders)
+
+    @functools.cached_property
+    def _classify(self):
+        """The compiled function from sources to `DecodedTexts`."""
         classify: Any = self._text_model.classify_ids
         sources: Any = tf.RaggedTensorSpec([None, None], tf.int32)
         if self._has_stories:
             classify, sources = self._text_model.classify, tf.TensorSpec([None], tf.string)
-        self._classify = compiled.function(classify, [sources])
+        return compiled.function(classify, [sources])
 
     @classmethod
     def of(cls, model: keras.Model, problem: Any, data_dir: str | None = None) -> "SavedRun":
@@ -190,7 +206,7 @@ class SavedRun:
             raise ValueError("dataset requires a model with inputs. Received: a language model.")
         _check_batches(batch_size, seed)
         sources, targets = text_rows.pairs(pairs, source, target)
-        encoder, is_class = self.encoders["targets"], self._text_model.predictor.classifies
+        encoder, is_class = self.encoders["targets"], self._predictor.classifies
         ids = [encoder.encode(text) for text in targets]
         ids = tf.ragged.constant([i if is_class else [*i, EOS] for i in ids], tf.int32)
         found = tf.data.Dataset.from_tensor_slices((self._sources(sources), ids))
@@ -243,7 +259,7 @@ class SavedRun:
             ValueError: if the model has no inputs, or an option is out of range.
             DataError: if a word is not in the vocabulary.
         """
-        if self._text_model.predictor.is_language_model:
+        if self._predictor.is_language_model:
             raise ValueError(
                 "translate requires a model with inputs. Received: a language model. Use generate "
                 "to continue a prompt."
@@ -285,7 +301,7 @@ class SavedRun:
         return self._generate(texts, search)
 
     def _generate(self, texts: Any, options: Options) -> list[list[tuple[str, float]]]:
-        rows, predictor = self._rows(texts), self._text_model.predictor
+        rows = self._rows(texts)
         encoder, is_class = self.encoders["targets"], self.model.class_labels
         to_text = functools.partial(text_encoder_base.to_text, encoder, is_class=is_class)
         numbers = itertools.count()
@@ -297,7 +313,7 @@ class SavedRun:
                     (to_text(ids), float(score))
                     for ids, score in zip(decoded.ids, decoded.scores, strict=True)
                 ]
-                for decoded in predictor.outputs([rows[i] for i in batch], search)
+                for decoded in self._predictor.outputs([rows[i] for i in batch], search)
             ]
 
         same_length = bool(batch_plan.why_equal_lengths(self.model))
@@ -339,7 +355,7 @@ class SavedRun:
         """
         if isinstance(texts, str):
             return self.class_scores([texts])[0]
-        if not self._text_model.predictor.classifies:
+        if not self._predictor.classifies:
             raise ValueError(
                 "classify requires a model of class labels. Received: a model of symbols."
             )
@@ -401,7 +417,7 @@ class SavedRun:
     def _rows(self, texts):
         """Return a list with the ids of each text, [S] or [sentences, words]."""
         texts = text_rows.texts(texts)
-        if self._text_model.predictor.is_language_model:
+        if self._predictor.is_language_model:
             rows = (self.encoders["targets"].encode(text) for text in texts)
             return [[i for i in row if i != PAD] for row in rows]  # a text may contain "<pad>"
         if self._has_stories:

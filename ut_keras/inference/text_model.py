@@ -25,6 +25,21 @@ from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder, cut_at_eos_in
 _BETWEEN_SENTENCES = r"[|\r\n]+"
 
 
+def check_encoders(model: keras.Model, encoders: Mapping[str, TextEncoder]) -> None:
+    """Check that each feature of a model has an encoder with its vocabulary size.
+
+    Raises:
+        ValueError: if an encoder is missing or has another vocabulary size.
+    """
+    for name, spec in model.specs.items():
+        size = encoders[name].vocab_size if name in encoders else "no encoder"
+        if size != spec.vocab_size:
+            raise ValueError(
+                f"The encoder of {name} must have the vocabulary size of the model, "
+                f"{spec.vocab_size}. Received: {size}."
+            )
+
+
 class DecodedTexts(NamedTuple):
     """The output texts of each example, sorted from best to worst: beams or all classes."""
 
@@ -56,13 +71,7 @@ class TextModel:
     def __init__(
         self, model: keras.Model, encoders: Mapping[str, TextEncoder], max_input_length: int = 0
     ) -> None:
-        for name, spec in model.specs.items():
-            size = encoders[name].vocab_size if name in encoders else "no encoder"
-            if size != spec.vocab_size:
-                raise ValueError(
-                    f"The encoder of {name} must have the vocabulary size of the model, "
-                    f"{spec.vocab_size}. Received: {size}."
-                )
+        check_encoders(model, encoders)
         if expected := limits.why_no_int(max_input_length, 0):
             raise ValueError(
                 f"max_input_length must be {expected}. Received: {max_input_length!r}."
