@@ -74,3 +74,15 @@ def test_prefix_cache_prunes_dead_beams():
         query = beam_search.Query(tf.constant(position), None, ancestors)
         _, kept = prefixes.next_window(kept, query)
         assert kept.columns <= position + beams * prefix.POSITIONS
+
+
+@pytest.mark.parametrize("beams", [1, 4])
+def test_prefix_cache_copies_are_linear_in_the_length(beams):
+    length, copied, position = 6000, 0, 0
+    prefixes = prefix.PrefixCache(_Model(True), 1, beams, 0, tf.constant(length))
+    kept = prefixes.start()
+    while (position := int(kept.columns) // beams) < length:
+        copied += position
+        kept = prefixes._grow(kept._replace(used=kept.columns), tf.constant(position))
+    # Blocks of a fixed size copy 80 to 400 times as many columns as there are positions.
+    assert copied < 2 * prefix.BLOCK_PART * length

@@ -22,6 +22,9 @@ from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 
 COLUMNS, POSITIONS = 32, 8  # minimum number of columns and of positions in a block
+# A block has at least this part of the positions before it, so that the work of all copies is
+# linear in the length of the output. Larger blocks have more free columns, which attention reads.
+BLOCK_PART = 16
 
 
 class Prefix(NamedTuple):
@@ -132,7 +135,9 @@ class PrefixCache:
         """Return the number of positions of the next block."""
         if not self.grows:
             return self.max_length
-        return tf.minimum(max(COLUMNS // self.beams, POSITIONS), self.max_length - position)
+        smallest = max(COLUMNS // self.beams, POSITIONS)
+        length = tf.maximum(smallest, (self.prompt_length + position) // BLOCK_PART)
+        return tf.minimum(length, self.max_length - position)
 
     def _size(self, columns):
         """Return the `CacheSize` for a number of columns.
