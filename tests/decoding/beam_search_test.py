@@ -458,10 +458,18 @@ def test_top_k_matches_tensorflow(shape, k):
         np.where(random.uniform(size=shape) < 2 / shape[-1], 1.0, -np.inf),  # few allowed tokens
     ):
         x = tf.constant(x, tf.float32)
-        values, indices = beam_search.top_k(x, tf.constant(k))
         expected = tf.math.top_k(x, k)
-        np.testing.assert_array_equal(values, expected.values)
-        np.testing.assert_array_equal(indices, expected.indices)
+        for count in (k, tf.constant(k)):
+            values, indices = beam_search.top_k(x, count)
+            np.testing.assert_array_equal(values, expected.values)
+            np.testing.assert_array_equal(indices, expected.indices)
+
+
+def test_top_k_with_known_sizes_has_no_branch_in_its_graph():
+    spec = [tf.TensorSpec([None, 4, 7000])]
+    graph = tf.function(lambda x: beam_search.top_k(x, 4), input_signature=spec)
+    operations = graph.get_concrete_function().graph.get_operations()
+    assert not [op.type for op in operations if op.type in ("If", "StatelessIf")]
 
 
 def test_top_k_traces_with_unknown_sizes():

@@ -184,7 +184,7 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
     def take_step(state):
         query = Query(state.position, state.alive_ids, state.ancestors)
         logits, cache = task.next_logits(query, state.cache)
-        vocab_size = tf.shape(logits)[-1]
+        vocab_size = logits.shape[-1] or tf.shape(logits)[-1]
         # At most K of the 2 K candidates end with EOS, because each beam has only one candidate
         # with EOS. So at least K candidates remain unfinished.
         log_probs, beam_and_token = _best_continuations(
@@ -267,7 +267,11 @@ def _best_continuations(logits, query, task, alive_log_probs, count):
         logits = _constrained(tf.nn.log_softmax(logits), query, task)
     # Select the best tokens of each beam, and then the best of these over all beams.
     batch_size, beams, vocab_size = tf.unstack(tf.shape(logits))
-    count_of_beam = tf.minimum(count, vocab_size)
+    if logits.shape[-1]:  # known, so the graph need not choose between two forms of `top_k`
+        vocab_size = logits.shape[-1]
+        count_of_beam = min(count, vocab_size)
+    else:
+        count_of_beam = tf.minimum(count, vocab_size)
     best, tokens = top_k(logits, count_of_beam)  # [B, K, count]
     log_probs = best + alive_log_probs[:, :, tf.newaxis]
     if task.constrain is None:
@@ -309,19 +313,22 @@ def top_k(x: tf.Tensor, k: Any) -> tuple[tf.Tensor, tf.Tensor]:
 
     Args:
         x: float tensor [..., V].
-        k: int32 scalar, at most V.
+        k: int or int32 scalar, at most V.
 
     Returns:
         (values, indices), [..., k].
     """
+    size = x.shape[-1] or tf.shape(x)[-1]
+
+    def plain():
+        return tuple(tf.math.top_k(x, k))
+
     if private_api.is_compiled_by_xla():  # XLA compiles both branches, even with few blocks
-        values, indices = tf.math.top_k(x, k)
-        return values, indices
-    size = tf.shape(x)[-1]
+        return plain()
     is_small = size < 4 * k * _BLOCK
-    return tf.cond(
-        is_small, lambda: tuple(tf.math.top_k(x, k)), lambda: _top_k_by_blocks(x, k, size)
-    )
+    if isinstance(is_small, bool):  # V and k are known
+        return plain() if is_small else _top_k_by_blocks(x, k, size)
+    return tf.cond(is_small, plain, lambda: _top_k_by_blocks(x, k, size))
 
 
 def _top_k_by_blocks(x, k, size):
