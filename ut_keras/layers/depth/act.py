@@ -253,10 +253,9 @@ class AdaptiveComputationTime(depth.Depth):
             steps = steps._replace(confidence=confidence)
         weights = depth.stack_attention_record(last.attention_record)
         output = _stack_output(last.loop_state.output, last.loop_state.halting, *weights, steps)
-        recorded = step_recording.stack(last.recorded, last.loop_state.step)
         return output._replace(
             auxiliary_loss_stats=last.auxiliary_loss_stats,
-            recorded=recorded,
+            recorded=step_recording.stack(last.recorded, last.loop_state.step),
             **fixed_point.finish(last.fixed_point_record),
         )
 
