@@ -1,6 +1,7 @@
-"""The Makefile stops where an installation fails, and starts the longest tests first."""
+"""The Makefile installs, starts the longest tests first, and runs the demo of the pages."""
 
 import os
+import re
 import subprocess
 
 import pytest
@@ -30,3 +31,19 @@ def test_longest_files_exist():
     assert len(conftest.LONGEST_FILES) == len(set(conftest.LONGEST_FILES))
     for name in conftest.LONGEST_FILES:
         assert os.path.exists(os.path.join(folder, name)), name
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
+def test_demo_is_the_run_that_the_page_shows(page):
+    shown = _first_command_of_the_trainer(page)
+    demo = _first_command_of_the_trainer("Makefile")
+    flags = ("problem", "model", "hparams_set", "train_steps", "local_eval_frequency")
+    for flag in (*flags, "random_seed", "schedule"):
+        assert shown[flag] == demo[flag]
+
+
+def _first_command_of_the_trainer(path):
+    """Return the flags of the first command in a file, as a dict {name: value}."""
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        command = re.search(r"trainer\.py(.*\\\n)+.*", file.read())[0]
+    return dict(re.findall(r"--(\w+)=(\S+)", command))
