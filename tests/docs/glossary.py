@@ -48,6 +48,7 @@ CHECKED: list[str] = [
     "benchmarks/results",
     "benchmarks/peers",
     "benchmarks/ponder.py",
+    "benchmarks/ponder_by_carry.py",
     "benchmarks/small_model.py",
     "benchmarks/steps.py",
     "benchmarks/t2t",
