@@ -118,9 +118,9 @@ def preprocess(
     made = tf.map_fn(process, records, fn_output_signature=specs)
     checks = []
     for name, ids in made.items():
-        if vocab_sizes.get(name):
+        if vocab_size := vocab_sizes.get(name):
             rows = ids if name not in fixed else tf.RaggedTensor.from_tensor(ids)
             origin = tf.fill([rows.nrows()], f"preprocess_example of {t2t.name}")
-            checks.append(record_parser.check_ids(rows, name, vocab_sizes[name], origin))
+            checks.append(record_parser.check_ids(rows, name, vocab_size, origin))
     with tf.control_dependencies(checks):
         return tf.nest.map_structure(tf.identity, made, expand_composites=True)
