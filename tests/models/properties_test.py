@@ -57,7 +57,10 @@ MORE_VALUES = {
     "multiply_embedding_mode": ("sqrt_depth", "none"),
     "norm_type": ("layer", "rms"),
     "num_inrecurrence_layers": (1, 2),
+    "num_rec_steps_sampling": (None, "by_length", "uniform", "lognormal_poisson(mean=2)"),
     "recompute_grad": (False, True),
+    "recurrence_fixed_point_loss_weight": (0.0, 0.5),
+    "recurrence_residual_scale": ("1", "0.5", "1/sqrt(N)"),
     "recurrence_supervised_every": (0, 2),
     "relative_mask_future": (False, True),
     "shared_embedding_and_softmax_weights": (True, False),
@@ -68,7 +71,8 @@ MORE_VALUES = {
 RANDOM = {"act_type": ("random",), "position_start_index": ("random",)}
 # Values with random numbers in training only, so only the gradient excludes them.
 RANDOM_IN_TRAINING = {
-    "num_rec_steps_sampling": ("uniform",),
+    "num_rec_steps_sampling": ("uniform", "lognormal_poisson(mean=2)"),
+    "recurrence_initial_state": ("normal",),
     "pos": ("randomized", "coupled"),
 }
 
