@@ -52,14 +52,15 @@ test-slow: $(VENV)/.installed
 	$(PY) -m pytest -n auto --dist loadfile --no-loadscope-reorder -m slow --durations=20
 
 # The default tests with the oldest supported TensorFlow, in an environment of its own. Python 3.11
-# or 3.12 is required. The TensorBoard of TensorFlow 2.19 needs a setuptools before 82.
+# or 3.12 is required. The TensorBoard of TensorFlow 2.19 needs a setuptools before 82, and its protobuf
+# a tensorflow-metadata before 1.18 (findings/tensorflow_metadata_protobuf.sh).
 test-oldest: $(OLDEST_VENV)/.installed
 	$(OLDEST_PY) -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not slow" --durations=20
 
 $(OLDEST_VENV)/.installed: setup.cfg pyproject.toml
 	test -e $(OLDEST_PY) || { $(PYTHON) -m venv $(OLDEST_VENV) && touch $(OLDEST_VENV)/.made; }
 	$(OLDEST_PY) -m pip install --quiet --disable-pip-version-check --editable ".[test]" \
-	  "tensorflow==2.19.*" "setuptools<82"
+	  "tensorflow==2.19.*" "setuptools<82" "tensorflow-metadata<1.18"
 	touch $@
 
 lint: $(VENV)/.installed
