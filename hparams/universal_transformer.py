@@ -15,7 +15,8 @@ def make_universal(hp: TransformerHParams) -> UniversalTransformerHParams:
     It has as many steps as `hp` has layers.
     """
     values = hp.to_dict()
-    del values["pos"], values["daisy_chain_variables"]  # the two defaults that differ
+    # `UniversalTransformerHParams` has other defaults for these two hparams.
+    del values["pos"], values["daisy_chain_variables"]
     return UniversalTransformerHParams(
         **values, num_rec_steps=hp.num_hidden_layers, act_max_steps=2 * hp.num_hidden_layers
     )

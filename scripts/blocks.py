@@ -6,7 +6,11 @@ from ut_keras.errors import UserError
 
 
 def fill(page, texts):
-    """Return the page with the texts of a dict {name of the block: text} in its blocks.
+    """Return the page with new texts in its blocks.
+
+    Args:
+        page: str, the page.
+        texts: dict from the name of a block to its new text.
 
     Raises:
         UserError: if a block does not occur exactly once on the page.

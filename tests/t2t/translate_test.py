@@ -1,4 +1,4 @@
-"""A `TranslateProblem` of a package reads the files that it names."""
+"""A package's `TranslateProblem` reads the files that its `source_data_files` names."""
 
 import gzip
 import re
@@ -110,7 +110,10 @@ def test_unknown_label_raises(tmp_path, labels, classes, message):
 
 
 def test_sgm_entities_stay_as_in_t2t(tmp_path):
-    """docs/t2t.md lists this difference: the built-in problems decode entities."""
+    """Unlike the built-in problems, `compile_data` does not decode entities.
+
+    docs/t2t.md lists this difference.
+    """
     for name in ("a.sgm", "b.sgm"):
         (tmp_path / name).write_text('<doc>\n<seg id="1"> one &amp; two &lt;3 </seg>\n</doc>\n')
     base = translate.compile_data(str(tmp_path), [["", ("a.sgm", "b.sgm")]], "out")
