@@ -4,7 +4,7 @@
     ids ─ embed ─ shift right ─ LSTMs (+ attention) ─ logits
 
 If the target is a class label, the decoder has one position, and its output depends only on the
-source. A model without attention and without a source is a language model. A bidirectional encoder
+source. A model without a source is a language model, and has no attention. A bidirectional encoder
 also reads the source forwards.
 """
 

@@ -2,10 +2,12 @@
 
     from tensor2tensor.data_generators import imdb
 
-    class MyReviews(imdb.SentimentIMDB): …      samples, labels and vocabulary of "sentiment_imdb"
+    class MyReviews(imdb.SentimentIMDB): …
 
-The classes use the built-in problems of ut_keras. As in T2T, the name of a class is the registered
-name of the built-in problem in CamelCase.
+`MyReviews` has the samples, labels and vocabulary of the built-in problem "sentiment_imdb".
+
+The base classes use the built-in problems of ut_keras. As in T2T, the name of a class is the
+registered name of the built-in problem in CamelCase.
 """
 
 import functools

@@ -34,8 +34,8 @@ def make(encoder: text_encoder.TextEncoder) -> tf.Module:
         `decode(ids [B, (ids)]) -> texts [B]`, for ids without padding and EOS.
 
     Raises:
-        ValueError: if the encoder has no graph version, or if a subword vocabulary lacks
-            characters.
+        ValueError: if the encoder has no graph version, or if a subword vocabulary lacks a
+            character of its alphabet.
     """
     for kind, op in _OPS.items():
         if isinstance(encoder, kind):

@@ -7,8 +7,8 @@
     inputs_position      [0, 1, 2, 0, 1, 2, 3]        targets_position      [0, 1, 0, 1, 2]
 
 The segmentation numbers the examples of a row from 1. Attention uses these numbers to separate the
-examples. The rows and the ids are the same as in T2T (`generator_utils.pack_examples` without
-spacing, which all of T2T's problems use).
+examples. The rows and the ids are the same as those of T2T's `generator_utils.pack_examples`
+without spacing. All of T2T's problems pack without spacing.
 """
 
 from collections.abc import Iterable, Iterator

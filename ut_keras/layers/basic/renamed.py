@@ -38,7 +38,10 @@ class RenamedAttributes:
 
 
 def warn(old: str, new: str) -> None:
-    """Warn that code uses an old name. The warning points to the caller of the caller."""
+    """Warn that code uses an old name.
+
+    The warning shows the line that uses the old name. This line is two calls above `warn`.
+    """
     message = f"{old} has been renamed to {new}. The old name will be removed in the next version."
     warnings.warn(message, DeprecationWarning, stacklevel=3)
 

@@ -5,14 +5,15 @@ position may have halted before step n, so the cache must define the state of th
 n. The definition depends on `halted_state`:
 
 - `halted_state="transform"`: the block transforms a halted position further at every step. The
-  cache computes these states lazily: it computes the state of a column at step n only when a later
-  position reaches step n for the first time. For this purpose, the cache stores the last computed
-  state and the number of computed steps of each column (`LazyDepthCache`).
+  cache computes these states lazily: it computes the state of a position at step n only when a
+  later position reaches step n for the first time. In the cache, a position is a column. With beam
+  search, there is one column per position and beam. The cache stores the last computed state of
+  each column, and the number of steps computed so far (`LazyDepthCache`).
 - `halted_state="copy"`: a halted position keeps its state, so its keys and values are the same at
   all deeper steps. `act_skipping.loop_over_running_positions` writes them for all deeper steps when
-  the position halts. There is one exception: if the block or the timing layer contains a
-  convolution or an SRU, which mixes neighboring positions, the output of this sublayer at a halted
-  position still changes. Such models also use the lazy cache.
+  the position halts. There is one exception: a convolution or an SRU mixes neighboring positions,
+  so its output at a halted position still changes. If the block or the timing layer contains such
+  a sublayer, the model also uses the lazy cache.
 """
 
 from typing import Any, NamedTuple
@@ -48,7 +49,7 @@ def start_cache(act_layer: Any, stores: tuple, size: cache_lib.CacheSize) -> Laz
 def move_columns(
     act_layer: Any, cache: LazyDepthCache, size: cache_lib.CacheSize, order: tf.Tensor
 ) -> LazyDepthCache:
-    """Return the cache with other columns; see `Depth.move_columns`.
+    """Return a cache with columns copied from `cache`; see `Depth.move_columns`.
 
     The caller must have moved the columns of `cache.stores` before.
     """
@@ -70,9 +71,10 @@ def extend_lazily(
 ) -> tuple[tf.Tensor, LazyDepthCache]:
     """Compute new columns, and the deeper steps of older columns that the new ones attend to.
 
-    Step n computes every column that has been computed for exactly n steps. These are the columns
-    of the window, and the older columns that were never computed at step n. With
-    `halted_state="copy"`, a halted column keeps its state, but its cached values are still written.
+    In iteration n of the loop, the columns that have taken exactly n steps take one more step.
+    These are the columns of the window, and the older columns that were never computed at step n.
+    With `halted_state="copy"`, a halted column keeps its state, but its cached values are still
+    written.
 
     Args and returns: as `Depth.extend`.
     """

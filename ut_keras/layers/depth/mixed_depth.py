@@ -23,8 +23,8 @@ class MixedDepth(depth.DepthWrapper):
     Args:
         recurrence: a `Recurrence` or `AdaptiveComputationTime`.
         before, after: `LayeredDepth`s or None.
-        position: bool. Whether the sinusoidal position signal is added again before `before` and
-            before `after`.
+        position: bool. Whether the sinusoidal position signal is also added to the inputs of
+            `before` and `after`.
 
     Call arguments and returns: as `StateLayer`.
 
@@ -128,8 +128,9 @@ class MixedDepth(depth.DepthWrapper):
         return state, tuple(extended)
 
     def _outputs_after(self, part, recorded, inputs):
-        """Return the recorded steps with the output of `part` after each step."""
-        # One step at a time, because the masks and the memory in `inputs` belong to one step.
+        """Apply `part` to the recorded output of each step, and return the new record."""
+        # The masks and the memory in `inputs` have no axis of steps, so `part` reads one step at a
+        # time.
         inputs = inputs._replace(record_attention=False, record_steps=False)
         return step_recording.map_outputs(
             recorded, lambda x: part.forward(self._with_position(x), inputs).output
