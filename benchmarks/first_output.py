@@ -6,8 +6,8 @@
 Each measurement is a new process with one thread. It imports TensorFlow, loads a run with
 `ut_keras.load`, and translates one sentence twice with 4 beams. The second translation shows how
 long the search itself takes. The default run is `pretrained/multi30k_ende`. The sides take turns.
-The numbers are medians of CPU seconds. The import of TensorFlow has its own column, and the ratio
-does not contain it, because ut_keras cannot make it shorter.
+The numbers are medians of CPU seconds. The time for importing TensorFlow has its own column. The
+ratio does not include this time, because ut_keras cannot change it.
 """
 
 import argparse
@@ -43,7 +43,9 @@ def main():
     if args.worker:
         work(args.run, args.text)
         return
-    from train_step import cpu_name  # not in a worker: it makes this checkout importable
+    # This import puts the current checkout first in sys.path. A worker process does not import the
+    # module, because the worker may measure another version of ut_keras.
+    from train_step import cpu_name
 
     print(f"machine: {cpu_name()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     checkouts = {"ut_keras": ROOT}

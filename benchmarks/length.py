@@ -11,11 +11,11 @@ length ("encdec"). Both are Universal Transformers with hidden size 256, filter 
 
 For each model, length and rate of attention dropout, a new process with one thread measures this
 version of ut_keras. With `--against`, another process measures the other version. With
-`--with_torch`, another process measures x-transformers, which uses PyTorch's fused attention, and
-no `torch.compile` without `--torch_compile`. The processes take turns, one step each. The script
-prints the median CPU seconds of a step, the peak memory of the process, and as "rest" its memory
-before the first step, with the weights and the libraries. The ratios of CPU seconds are medians
-over the turns.
+`--with_torch`, another process measures x-transformers with PyTorch's fused attention. This process
+uses `torch.compile` only if `--torch_compile` is set. The processes take turns, one step each. The
+script prints the median CPU seconds of a step and the peak memory of the process. The number "rest"
+is the memory of the process before the first step, including the weights and the libraries. The
+ratios of CPU seconds are medians over the turns.
 """
 
 import argparse

@@ -8,8 +8,8 @@ and random weights. It decodes 2 sentences of 32 tokens with one thread. To prev
 of EOS in the tied embedding is zero. The benchmark stops with an error if a side writes fewer
 tokens than the requested length.
 
-Each side is a process. The sides take turns of one search each. Two searches of each side before
-this do not count, because they trace the graph. The exponent says how the CPU time grows: if
+Each side is a process. The sides take turns of one search each. The first two searches of each
+side are not measured, because they trace the graph. The exponent says how the CPU time grows: if
 the output has n times as many tokens, the search takes n^exponent times as long.
 """
 
@@ -53,7 +53,9 @@ def main():
     if args.worker:
         work(**json.loads(args.worker))
         return
-    from train_step import cpu_name  # not in a worker: it makes this checkout importable
+    # This import puts the current checkout first in sys.path. A worker process does not import the
+    # module, because the worker may measure another version of ut_keras.
+    from train_step import cpu_name
 
     print(f"machine: {cpu_name()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     print(f"{args.model}, one thread, median of {args.rounds} turns")

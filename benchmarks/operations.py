@@ -10,9 +10,10 @@ functions that have one form for GPUs and one for CPUs use the form for GPUs.
 
 The models are Universal Transformers with 6 steps. A batch of size a has 16 x (32 source + 32
 target) tokens, with hidden size 256 and a vocabulary of 8000. A batch of size b has 64 x (128 +
-128) tokens, with hidden size 1024 and a vocabulary of 32,768. `once` counts the operations outside
-of loops, and `loop` those in the bodies of all loops, each counted once. TensorFlow's own
-optimizations of the graph are not included.
+128) tokens, with hidden size 1024 and a vocabulary of 32,768. The column "once" is the number of
+operations outside of loops. The column "loop" is the number of operations in the bodies of all
+loops. An operation in a loop counts once, not once per iteration. TensorFlow's own optimizations of
+the graph are not included.
 
 Some operations copy data between the GPU and the host. StatelessRandomGetKeyCounter reads the seed
 of a random mask on the host, and the host waits for the GPU until it has the seed.

@@ -133,9 +133,9 @@ def _gflop(args, ponder):
     """Return the GFLOP of the matrix products for the ponder times [B, S].
 
     In a step, each position that has not halted needs four projections and the transition.
-    Attention computes the same number of queries for every example. This number is the maximum,
-    over the examples, of the number of such positions. The keys and values of a halted position are
-    projected once more if other positions of its example continue.
+    Attention computes the same number of queries for every example. This number is the number of
+    running positions in the example that has the most of them. The keys and values of a halted
+    position are projected once more if other positions of its example continue.
     """
     size = args.hidden_size
     running = ponder[..., np.newaxis] > np.arange(args.steps)  # [B, S, N]

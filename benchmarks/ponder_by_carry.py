@@ -3,11 +3,11 @@
     python benchmarks/ponder_by_carry.py
     python benchmarks/ponder_by_carry.py --output_dir=runs/addition --sums=2000
 
-The digit of a column depends on the nearest column to its right whose digits do not sum to nine.
-The distance is the number of columns from there to the digit. The last column needs no carry, so
-its distance is 0. The benchmark samples sums as in the dev split, and prints a row for each
-distance: the number of columns, their mean ponder time in the encoder, and the share of correct
-digits.
+A column whose digits sum to nine passes on the carry that it gets. So the digit of a column depends
+on the nearest column to its right whose digits do not sum to nine. The distance is the number of
+columns from there to the digit. The last column needs no carry, so its distance is 0. The benchmark
+samples sums as in the dev split, and prints a row for each distance: the number of columns, their
+mean ponder time in the encoder, and the share of correct digits.
 """
 
 import argparse

@@ -11,9 +11,9 @@ are measured in turn, two steps each, so that other load on the machine affects 
 printed ratio is the median over the rounds.
 
 "of matmul" compares the operations per second of the step with those of a 2048 x 2048 float32
-matrix product in the same run. The operations are counted for the textbook model, with the depth
-that the models really compute. The Universal Transformer of ut_keras needs slightly fewer
-operations, because it projects the encoder's output only once for all steps in depth.
+matrix product in the same run. The number of operations is that of the textbook formulas, for the
+number of steps that a model really takes. The Universal Transformer of ut_keras needs slightly
+fewer operations, because it projects the encoder's output only once for all steps in depth.
 """
 
 import argparse

@@ -9,8 +9,8 @@
     generated.tab                   410 English pairs of a right and a wrong form, by the same
                                     authors. Half of the sentences are nonsense. An example:
                                     prefix "The thing to keep in mind", form is/are, n_attr 0
-    wiki-dev.txt, wiki-test.txt     Linzen-style sentences with both forms of the verb, as prepared
-                                    for a course at Edinburgh; without the number of attractors.
+    wiki-dev.txt, wiki-test.txt     Linzen-style sentences with both forms of the verb, from a
+                                    course at Edinburgh. The number of attractors is missing.
 
 The readers yield `Example`s. If a file does not contain the number of attractors or the part of
 speech, the value is None.

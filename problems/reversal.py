@@ -13,8 +13,8 @@ from ut_keras.errors import DataError
 from ut_keras.problems.problem import Encoders, Metrics, Problem, Specs
 from ut_keras.text import sacre_bleu
 
-# `Derived` calls this method with itself as `self`. The type is `Any`, because `Derived` has the
-# attributes of `Problem`, but is not a subclass.
+# `Derived` calls this method and passes a `Derived` object as `self`. The type is `Any`, because
+# `Derived` has the attributes of `Problem`, but is not a subclass.
 _reading: Any = Problem.reading
 _PARTS = ("", "_segmentation", "_position")  # the last two are in packed problems
 

@@ -100,8 +100,8 @@ except Exception:
         setattr(_tf, "estimator", _est)
     except Exception:
         pass
-# Load Keras before the fake modules below exist. With tf_keras, the first line does not load the
-# separate package `keras`, and tensorflow_addons would load it too late.
+# Load Keras before the fake modules below exist. With tf_keras, `_tf.keras` does not load the
+# separate package `keras`. Without this import, tensorflow_addons would load `keras` too late.
 _ = _tf.keras.layers
 import keras as _keras
 
