@@ -84,14 +84,16 @@ def load_all() -> None:
 
 # Makers of a `layers.depth.Depth`, for the hparam `recurrence_type`.
 recurrences = PartRegistry("recurrence_type")
-# Makers of a layer ([B, S, D] state, [B, S, D] input) -> [B, S, D] that a recurrence applies before
-# every step, or of None for no injection, for the hparam `recurrence_input_injection`.
+# Makers of an input injection, for the hparam `recurrence_input_injection`. An injection is a layer
+# ([B, S, D] state, [B, S, D] input) -> [B, S, D] that a recurrence applies before every step. A
+# maker returns None for no injection.
 injections = PartRegistry("recurrence_input_injection")
-# Makers of a layer [B, S, D] input -> [B, S, D] that is called with `training` and returns the
-# state before the first step, or of None for the input, for the hparam `recurrence_initial_state`.
+# Makers of an initial state, for the hparam `recurrence_initial_state`. An initial state is a layer
+# [B, S, D] input -> [B, S, D] with the argument `training`. It returns the state before the first
+# step. A maker returns None if this state is the input.
 initial_states = PartRegistry("recurrence_initial_state")
-# Makers of a `layers.depth.step_sampling.StepSampling`, or of None for a fixed number of steps, for
-# the hparam `num_rec_steps_sampling`.
+# Makers of a `layers.depth.step_sampling.StepSampling`, for the hparam `num_rec_steps_sampling`. A
+# maker returns None for a fixed number of steps.
 step_samplings = PartRegistry("num_rec_steps_sampling")
 # Makers of a `layers.halting.Rule`, for the hparam `act_type`. In a recurrence of the type "act",
 # the rule decides when a position halts.

@@ -293,7 +293,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
     def has_block_form(cls) -> bool:
         """Return whether `block_attention` computes the same result as `attend` of this class.
 
-        The result is False if the class overrides a method that `attend` consists of.
+        The result is False if the class overrides `attend` or a method that `attend` calls.
         """
         return all(
             getattr(cls, name) is getattr(MultiHeadAttention, name)

@@ -151,8 +151,8 @@ class LocalAttention(attention.MultiHeadAttention):
         keys = tf.clip_by_value(positions, 0, shape[3] - 1)
         if mask.shape[2] == 1:
             return tf.gather(mask[:, :, 0], keys, axis=2)[:, :, :, tf.newaxis]
-        # Two gathers would need a transpose of booleans, which runs in oneDNN on some CPUs. A
-        # single gather does not need it.
+        # A single gather needs no transpose. After two gathers, the booleans would have to be
+        # transposed, and on some CPUs TensorFlow uses oneDNN for this.
         blocks = tf.pad(mask, [[0, 0], [0, 0], [0, -shape[2] % self.block_length], [0, 0]])
         queries = self._window_positions(shape[2])[:, self.left : self.left + self.block_length]
         indices = queries[..., tf.newaxis] * shape[3] + keys[:, tf.newaxis]  # [n, b, w]

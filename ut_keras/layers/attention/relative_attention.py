@@ -93,8 +93,8 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
     The layer is meant for decoders, where a mask hides all keys after the query. T2T also allows
     this layer in encoders. In an encoder without `mask_future`, the logits of later keys contain
     wrong values, because the shift in figure 1 of the paper is valid only for keys up to the query.
-    The wrong values belong to the next query, and to distances that depend on the padded length of
-    the sequence.
+    Such a value is the product of the next query and the vector of another distance. This distance
+    depends on the padded length of the sequence.
 
     Args:
         max_relative_position: int m.

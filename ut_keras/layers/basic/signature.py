@@ -39,9 +39,9 @@ class StepInputs(NamedTuple):
             None: no cache. Only for a single step, and only in causal layers.
         record_steps: bool. True: a recurrence returns the state after every step, see
             `step_recording`. Only at inference.
-        patches: dict from the number of a step, from 1, to the `StatePatch` that replaces the state
-            after this step. None: the recurrence keeps every state that it computes. Only at
-            inference.
+        patches: dict. A key is the number of a step; the first step is 1. The value is a
+            `StatePatch`, which replaces the state after this step. None: the recurrence keeps every
+            state that it computes. Only at inference.
     """
 
     attention_mask: Any = None

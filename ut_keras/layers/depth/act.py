@@ -103,10 +103,13 @@ class AdaptiveComputationTime(depth.Depth):
     Call arguments and returns: as for `StateLayer`.
 
     Raises:
-        ValueError: if `halted_state` is unknown, if `backprop_steps` is not in [1, N], where N is
-            the largest number of steps. Also if `backprop_steps` or `steps_sampling` is combined
-            with a halting rule that computes a loss for every step, or if `backprop_steps` is
-            combined with `StepsByLength`. Also if there is an `initial_state` without `injection`.
+        ValueError: in these cases. N is the largest number of steps.
+
+            - `halted_state` is unknown.
+            - `backprop_steps` is not in [1, N], or is combined with `StepsByLength`.
+            - The halting rule computes a loss for every step, and `backprop_steps` or
+              `steps_sampling` is set.
+            - There is an `initial_state` without `injection`.
 
     References: T2T `universal_transformer_util.universal_transformer_act`.
 
@@ -199,7 +202,8 @@ class AdaptiveComputationTime(depth.Depth):
         """Return the largest number of steps that `steps_sampling` allows.
 
         Returns:
-            int32 scalar, or int32 that broadcasts to U. None if the limit is `max_steps`.
+            int32 scalar, or int32 that broadcasts to the shape U of the halting state (see
+            `forward`). None if the limit is `max_steps`.
         """
         sampling = self.steps_sampling
         limit = step_sampling.example_steps(sampling, state, inputs.padding_mask, max_steps)

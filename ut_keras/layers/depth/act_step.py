@@ -120,7 +120,8 @@ def apply_step(act_layer: Any, loop_state: ACTLoopState, context: StepContext) -
     step = Step(loop_state.step, *limits, inputs.padding_mask, inputs.training, *step_states)
     step = step._replace(limit=context.limit)
     halting, update_weights = rule.halt(step, loop_state.halting)
-    if context.limit is not None:  # without this, T2T's rule would never halt these positions
+    # T2T's rule does not know the limit, and would never halt the positions that reach it.
+    if context.limit is not None:
         reached = halting.n_updates >= tf.cast(context.limit, tf.float32)
         probability = tf.where(reached, 1.0, halting.halting_probability)
         halting = halting._replace(halting_probability=probability)

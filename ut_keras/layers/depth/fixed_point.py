@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-_TINY = 1e-24  # the square of the least length of a vector
+_TINY = 1e-24  # a smaller squared norm is treated as this value, so no division is by 0
 
 
 class Record(NamedTuple):

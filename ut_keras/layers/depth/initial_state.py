@@ -23,11 +23,11 @@ class NormalInitialState(PositionWise):
     A model that is trained from random states learns to reach the same result from different states
     (path independence).
 
-    At inference, the state starts at 0, the mean of the distribution. So the output does not depend
-    on a seed, on the other examples of the batch, or on the positions that are computed together,
-    and decoding with a cache is exact. We believe that the authors sample the state also at
-    inference, and use 0 if a deterministic output is requested. We wrote this from memory, and
-    could not verify it against the paper or its code.
+    At inference, the state starts at 0, the mean of the distribution. So the output depends neither
+    on a seed nor on the other examples of the batch. Decoding with a cache is exact, because every
+    position starts from the same state. We believe that the code of the paper also samples the
+    state at inference, and starts from 0 only if a deterministic output is requested. We wrote this
+    from memory, and could not verify it against the paper or its code.
 
     Args:
         sigma: float > 0. The standard deviation.

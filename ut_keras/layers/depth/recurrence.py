@@ -122,9 +122,13 @@ class Recurrence(depth.Depth):
     Call arguments and returns: as `StateLayer`.
 
     Raises:
-        ValueError: if num_steps < 1, `steps_sampling` is unknown, supervised_every < 0, or
-            `backprop_steps` is not in [1, num_steps] or is combined with `supervised_every` or with
-            `StepsByLength`. Also if there is an `initial_state` without `injection`.
+        ValueError: in these cases.
+
+            - num_steps < 1, or supervised_every < 0.
+            - `steps_sampling` is unknown.
+            - `backprop_steps` is not in [1, num_steps], or is combined with `supervised_every` or
+              `StepsByLength`.
+            - There is an `initial_state` without `injection`.
 
     References: T2T `universal_transformer_util.universal_transformer_layer`. For
         `supervised_every`: Lee et al. 2015, Deeply-Supervised Nets. In that paper each layer has

@@ -5,8 +5,8 @@
     record = step_recording.add(record, number, state, output)            after every step
     recorded = step_recording.stack(record, num_steps)                    after the loop
 
-A loop carries the record in its state. Without `StepInputs.record_steps`, the record is () and the
-loop computes what it computes without this module.
+A loop carries the record in its state. Without `StepInputs.record_steps`, the record is (), and
+recording adds no operations to the loop.
 """
 
 from collections.abc import Mapping

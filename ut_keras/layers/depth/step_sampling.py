@@ -276,7 +276,7 @@ def _make_by_length(hp, side, factor=1.0):
 
 
 def _positive(name, value, hp):
-    """Return a part's argument as a float, and check that it is finite and above 0."""
+    """Check that an argument is finite and above 0, and return it as a float."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
         raise HParamError(
             f"num_rec_steps_sampling must have a finite {name} above 0. "

@@ -146,8 +146,8 @@ class StepTimingSignal(dense.WithKernels):
         float tensor [B, S, D].
 
     Raises:
-        ValueError: if position_start_index, step or combine has another value, or if
-            combine="concat" is used with a step signal but without a position signal.
+        ValueError: if position_start_index, step or combine has a value that is not listed above,
+            or if combine="concat" is used with a step signal but without a position signal.
 
     References: T2T `universal_transformer_util.step_preprocess`.
     """
