@@ -29,7 +29,7 @@ from ut_keras.hparam_schema import overrides
 from ut_keras.inference import decode_hparams, feature_record
 from ut_keras.process import extras
 
-# Formats of fixed length -> the file of the model.
+# Formats whose inputs have a fixed length -> the file of the model.
 _MODEL_FILES = {"litert": "model.tflite", "onnx": "model.onnx"}
 # Formats that require an extra -> the packages of the extra.
 _PACKAGES = {"ctranslate2": ("ctranslate2",), "onnx": ("tf2onnx", "onnxruntime")}

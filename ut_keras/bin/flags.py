@@ -331,7 +331,7 @@ _RUNTIME = (
 
 
 def _for_training_only(flag):
-    """Return a flag of the trainer for a command that accepts only T2T's default of it."""
+    """Return a trainer flag for another command, which accepts only T2T's default value."""
     if flag.name == "xla_compile":
         flag = dataclasses.replace(flag, default=False, type=None)
     return dataclasses.replace(flag, help="", unsupported="it affects only training")

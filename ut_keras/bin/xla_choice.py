@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ut_keras.bin.command_line import AUTO
 
-# With --xla_compile=auto, all batches together have at most so many shapes.
+# The largest number of batch shapes with --xla_compile=auto.
 MOST_SHAPES = 6
 # A compilation takes tens of seconds per shape, and an update becomes tens of milliseconds faster.
 # On an H200, six compilations pay off after 3,000 to 6,000 updates: see docs/performance.md.

@@ -267,7 +267,8 @@ def _best_continuations(logits, query, task, alive_log_probs, count):
         logits = _constrained(tf.nn.log_softmax(logits), query, task)
     # Select the best tokens of each beam, and then the best of these over all beams.
     batch_size, beams, vocab_size = tf.unstack(tf.shape(logits))
-    if logits.shape[-1]:  # known, so the graph need not choose between two forms of `top_k`
+    # If the vocabulary size is a Python number, `top_k` adds one of its two forms to the graph.
+    if logits.shape[-1]:
         vocab_size = logits.shape[-1]
         count_of_beam = min(count, vocab_size)
     else:
@@ -323,7 +324,8 @@ def top_k(x: tf.Tensor, k: Any) -> tuple[tf.Tensor, tf.Tensor]:
     def plain():
         return tuple(tf.math.top_k(x, k))
 
-    if private_api.is_compiled_by_xla():  # XLA compiles both branches, even with few blocks
+    # XLA would compile both branches of `tf.cond`, even if there are too few blocks for the second.
+    if private_api.is_compiled_by_xla():
         return plain()
     is_small = size < 4 * k * _BLOCK
     if isinstance(is_small, bool):  # V and k are known

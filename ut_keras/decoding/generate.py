@@ -254,7 +254,7 @@ def _max_output_length(source_features, per_example_length, decode_length):
         length = 0
     elif per_example_length and source.shape.rank == 2:  # the size of stories is fixed
         ends = tf.where(source != 0, tf.range(1, length + 1), 0)
-        # The largest number of no columns is the least integer, so the length is at least 0.
+        # Without columns, `reduce_max` returns the least integer. `tf.maximum` changes it to 0.
         return tf.maximum(tf.reduce_max(ends, axis=1), 0) + decode_length
     return tf.fill([batch_size], length + decode_length)
 

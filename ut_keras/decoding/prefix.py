@@ -22,7 +22,7 @@ from ut_keras.layers.attention import cache as cache_lib
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 
 COLUMNS, POSITIONS = 32, 8  # minimum number of columns and of positions in a block
-# A block has at least this part of the positions before it, so that the work of all copies is
+# A block after n positions has at least n / BLOCK_PART positions, so that the work of all copies is
 # linear in the length of the output. Larger blocks have more free columns, which attention reads.
 BLOCK_PART = 16
 

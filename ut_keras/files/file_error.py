@@ -29,7 +29,7 @@ _ERROR_NUMBERS = {os.strerror(number): number for number in errno.errorcode}
 
 @contextlib.contextmanager
 def named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Add the file name `path` to an `OSError` of the `with` block that has no file name."""
+    """Name the file `path` in an `OSError` of the `with` block, if the error names no file."""
     try:
         yield
     except OSError as error:

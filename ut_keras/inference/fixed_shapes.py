@@ -73,11 +73,11 @@ def source_shape(model: keras.Model, source_length: int | None, runtime: str) ->
 
 
 def whole_search(model: keras.Model, search: Options) -> tuple[str, Callable[..., Any]]:
-    """Return the name and the function of a model that reads a source.
+    """Return a function that computes the outputs for a source, and the name of the function.
 
     The name is "generate", or "classify" for a model that predicts classes. The function takes
-    `inputs`, a tensor of static shape, and returns a dict. Its keys are "outputs" and "scores", or
-    only "scores" for classes.
+    `inputs`, a tensor of static shape, and returns a dict. The keys of the dict are "outputs" and
+    "scores", or only "scores" for classes.
     """
     predictor = Predictor(model)
 

@@ -96,7 +96,8 @@ def _quiet_converter():
 def _check_runs(content, shape):
     """Raise `ValueError` if onnxruntime cannot run the graph.
 
-    The converter copies an operation without an equivalent in ONNX, and only logs its name.
+    If an operation has no equivalent in ONNX, the converter copies the operation into the graph
+    unchanged, and only logs its name.
     """
     onnxruntime = importlib.import_module("onnxruntime")
     try:

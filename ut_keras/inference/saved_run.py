@@ -103,9 +103,9 @@ class SavedRun:
 
     @functools.cached_property
     def _text_model(self):
-        """The functions of texts in TensorFlow operations.
+        """The `TextModel`, whose functions from texts to texts are TensorFlow graphs.
 
-        Only classes and stories need them. For a large vocabulary, they take longer to make than
+        Only classes and stories need it. For a large vocabulary, making it takes longer than making
         the rest of the object.
         """
         with tf.init_scope():  # the first use may be in the graph of a dataset
@@ -387,8 +387,9 @@ class SavedRun:
                 text: see `observer.observe`.
             steps: bool. Whether to record what the model would predict after each step. None: the
                 same as `attention`.
-            replace: dict from a step, from 1, to the state [S, D] that replaces the state after
-                this step, such as a state of another observation. Optional.
+            replace: dict. A key is the number of a step; the first step is 1. The value is a state
+                [S, D], such as a state of another observation. It replaces the state after this
+                step. Optional.
 
         Returns:
             `Observation` with `.maps` (attention), `.ponder`, `.steps` and `.outputs`. `.ponder`

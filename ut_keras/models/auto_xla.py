@@ -64,7 +64,8 @@ def with_fallback(
 
     Args:
         compiled: Keras' train function: from an iterator over batches to logs.
-        without_xla: function that returns such a function, which XLA does not compile.
+        without_xla: function without arguments. It returns a train function like `compiled`, but
+            one that XLA does not compile.
     """
     is_tried = False
 

@@ -66,7 +66,8 @@ class CompiledModel(private_api.ReplicaModel):
             weighted_metrics and others: as in Keras.
 
         Raises:
-            ValueError: if `loss_weights` has several numbers, or `jit_compile` is another word.
+            ValueError: if `loss_weights` has several numbers, or `jit_compile` is neither a bool
+                nor "auto".
         """
         is_auto = isinstance(jit_compile, str)
         if is_auto and jit_compile != "auto":

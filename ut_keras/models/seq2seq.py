@@ -204,14 +204,15 @@ class Seq2Seq(keras_model.KerasModel):
                 exceeds the threshold. See `decoding.options`.
             record_steps: bool. Whether `recorded` of the encoder's and the decoder's output
                 contains the state after every step. Only for inference and recurrences in depth.
-            patches: dict from "encoder" and "decoder" to a dict from the number of a step, from 1,
-                to the `StatePatch` that replaces the state after this step. Only for inference.
+            patches: dict with the keys "encoder" and "decoder". Each value is a dict for this stack.
+                Its keys are numbers of steps, from 1. Its values are `StatePatch`es, which replace
+                the states after these steps. Only for inference.
 
         Returns:
             `ModelOutput`.
 
         Raises:
-            ValueError: if a feature is missing, in the cases of `check_steps`, or if training is
+            ValueError: if a feature is missing, if `check_steps` raises an error, or if training is
                 combined with `record_steps` or `patches`.
         """
         self._check_features(features)
@@ -522,7 +523,8 @@ class Seq2Seq(keras_model.KerasModel):
         return "class_label_pooling=mean includes padding" if is_mean else ""
 
     # Subclasses override these attributes, some as properties. Each `why_` attribute is a reason in
-    # words. The attribute is "" if the statement in its comment is not true for the model.
+    # words, or "" if there is no reason. For example, `why_not_cached` is "" if decoding can cache
+    # earlier positions exactly.
     why_not_cached: Any = ""  # why decoding cannot cache earlier positions exactly
     why_source_padding_matters: Any = ""  # why padding after a source changes the output
     why_target_padding_matters: Any = ""  # why padding after targets changes the output

@@ -1,4 +1,4 @@
-"""Conversion of ids to int32 that keeps an id out of range.
+"""Conversion of ids to int32 in which an invalid id stays invalid.
 
     int32.cast(ids)   # int32, as `ids`
 

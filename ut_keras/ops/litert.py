@@ -48,8 +48,8 @@ def lookup(table: Any, ids: tf.Tensor) -> tf.Tensor:
     """Return rows of a table [V, D], like `tf.gather`.
 
     In a LiteRT model, the function becomes LiteRT's operation for embeddings, which reads 8-bit
-    weights with a scale per row. A gather has a single scale for all rows, so the file would
-    contain the table a second time.
+    weights with a scale per row. LiteRT's gather supports only a single scale for all rows. With a
+    gather, the file would contain a second copy of the table with this scale.
 
     Args:
         table: float [V, D].

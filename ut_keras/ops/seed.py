@@ -65,7 +65,8 @@ def _key_and_counter(seed):
     """Return the key, uint64 [1], and the counter, uint64 [2], that belong to a seed.
 
     TensorFlow's operation StatelessRandomGetKeyCounter, which runs on the host, returns the same.
-    Both are made of the first random numbers with a fixed key and the seed as counter.
+    The key and the counter are two random numbers from a generator. This generator has a fixed key,
+    and its counter is the seed.
 
     Args:
         seed: int64 [2].

@@ -148,7 +148,8 @@ def steps(seen: "Observation", stack: str | None = None) -> "Figure":
         `Figure`.
 
     Raises:
-        ValueError: if the observation has no predictions after each step of this stack.
+        ValueError: if the observation does not contain the predictions of this stack after each
+            step.
     """
     predicts = [name for name, found in seen.steps.items() if found.outputs]
     stack = predicts[0] if stack is None and predicts else stack

@@ -114,9 +114,9 @@ def observe(
             collected. Ponder times need little memory.
         steps: bool. Whether to record the steps of the recurrences in depth. The logits of N steps
             need 4 N T V bytes for T predictions and V tokens. None: the same as `attention`.
-        replace: dict from a step, from 1, to the state [S, D] that replaces the state after this
-            step, see `step_lens.patches`. If there are no targets, the model generates them without
-            the replacement. Optional.
+        replace: dict. A key is the number of a step; the first step is 1. The value is a state
+            [S, D], which replaces the state after this step. See `step_lens.patches`. If
+            there are no targets, the model generates them without the replacement. Optional.
 
     Returns:
         `Observation`.

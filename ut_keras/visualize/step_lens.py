@@ -4,8 +4,9 @@
     seen.steps["decoder"].logits            [N, T, V]
     seen.steps["decoder"].residuals         [N, S]
 
-After step t, the lens applies the last norm and the head of the model to the output that the stack
-would return if it stopped after step t. The lens adds no weights and needs no training.
+The output after step t is what the stack would return if it stopped after step t. This module
+applies the last norm and the head of the model to this output. It adds no weights and needs no
+training.
 
 - A fixed number of steps: the output after step t is the state H_t.
 - Adaptive halting: the output after step t combines the states of steps 1 .. t with the weights of

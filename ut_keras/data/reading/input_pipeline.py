@@ -61,7 +61,7 @@ class InputSettings:
     # retracing. In training, repeated examples fill up the last batch of a bucket.
     static_shapes: bool = False
     # T2T does not have this field. If it is positive and static_shapes is True, training merges
-    # neighboring buckets until at most so many shapes remain, see `batching.merged`.
+    # neighboring buckets until at most this number of shapes remains, see `batching.merged`.
     most_shapes: int = 0
     # T2T does not have this field. If it is positive, training starts with shorter examples: see
     # `training.curriculum`.

@@ -80,7 +80,7 @@ def check_ids(
         vocab_size: int.
         files: string tensor [n], the origin of each row, for the error.
     """
-    # `tf.reduce_min` and `tf.reduce_max` would each recompute the row of every id.
+    # `tf.reduce_min` and `tf.reduce_max` would each call `value_rowids` again.
     ids_and_rows = (rows.flat_values, rows.value_rowids(), rows.nrows())
     low = tf.math.unsorted_segment_min(*ids_and_rows)
     high = tf.math.unsorted_segment_max(*ids_and_rows)
