@@ -167,8 +167,8 @@ class _Words:
         found = self._find(word) or self._find(_tag_of_unknown_word(word))
         if found is None:
             raise DataError(
-                f"The vocabulary must contain the word, or parts of speech such as NN, as the "
-                f"vocabulary of Linzen's table does. Received: {word!r}."
+                f"The vocabulary must contain the word, or parts of speech such as NN. Received: "
+                f"{word!r}. The vocabulary of Linzen's table contains parts of speech."
             )
         (index,) = self._encoder.encode(found)
         return index

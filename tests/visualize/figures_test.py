@@ -162,7 +162,7 @@ def test_steps_of_long_sequences_have_limited_size():
 
 
 def test_steps_rejects_observation_without_predictions():
-    with pytest.raises(ValueError, match=r"steps=True, and stack .*\(\). Received: None"):
+    with pytest.raises(ValueError, match=r"stack must .*\(\). Received: None.*steps=True"):
         figures.steps(_seen())
     with pytest.raises(ValueError, match=r"\('decoder',\). Received: 'encoder'"):
         figures.steps(_with_steps(), "encoder")

@@ -294,8 +294,8 @@ def test_models_without_recurrence_have_no_steps():
 @pytest.mark.parametrize(
     "replace, message",
     [
-        ({0: np.zeros([3, 16])}, "keys of replace must be steps.* Received: 0"),
-        ({"2": np.zeros([3, 16])}, "keys of replace must be steps.* Received: '2'"),
+        ({0: np.zeros([3, 16])}, "key of replace must be .* Received: 0"),
+        ({"2": np.zeros([3, 16])}, "key of replace must be .* Received: '2'"),
         ({("memory", 1): np.zeros([3, 16])}, r"Received: \('memory', 1\)"),
         ({1: np.zeros([4, 16])}, r"replace\[1\] must be .*\(3, 16\).* Received: shape \(4, 16\)"),
         ({1: [["a"]]}, r"Received: shape \(1, 1\) and dtype <U1"),

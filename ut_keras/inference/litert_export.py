@@ -183,5 +183,5 @@ def _convert(folder, signatures, quantize):
             found = found or re.search(r"'(tf\.\w+)'", text)
             what = found[1] if found else text.strip().partition("\n")[0]
             raise ValueError(
-                f"LiteRT must have operations for the model. Received: {what.strip()}."
+                f"LiteRT must support all operations of the model. Received: {what.strip()}."
             ) from error

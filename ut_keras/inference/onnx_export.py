@@ -62,7 +62,9 @@ def export_onnx(
         if (value := getattr(search, name)) != greedy:
             raise ValueError(f"{name} must be {greedy} for an ONNX export. Received: {value}.")
     if model.encoder is None:
-        raise ValueError("model must have an encoder for an ONNX export. Received: without one.")
+        raise ValueError(
+            "model must have an encoder for an ONNX export. Received: a model without an encoder."
+        )
     finite.check_model(model)
     shape = fixed_shapes.source_shape(model, source_length, "ONNX")
     if search.num_steps is not None:
@@ -106,4 +108,6 @@ def _check_runs(content, shape):
     except Exception as error:  # onnxruntime has no common class for its errors
         found = re.search(r"No Op registered for (\w+)", str(error))
         what = found[1] if found else str(error).strip().partition("\n")[0]
-        raise ValueError(f"ONNX must have operations for the model. Received: {what}.") from error
+        raise ValueError(
+            f"ONNX must support all operations of the model. Received: {what}."
+        ) from error

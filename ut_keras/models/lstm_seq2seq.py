@@ -57,7 +57,8 @@ class LSTMSeq2seq(seq2seq.Seq2Seq):
         size, hidden_size = cls._softmax_size(hp), hp.hidden_size
         if size != hidden_size and embedding_tables.shares_softmax(hparams, specs):
             raise HParamError(
-                "The decoder's output size must be hidden_size if one table embeds and scores. "
+                "The decoder's output size must be hidden_size if the embedding and the softmax "
+                "share a table. "
                 f"Received: {size} for "
                 f"attention_layer_size={hp.attention_layer_size}, hidden_size={hidden_size}, "
                 f"shared_embedding_and_softmax_weights=True of {cls.__name__}."

@@ -204,7 +204,7 @@ class Seq2Seq(keras_model.KerasModel):
                 exceeds the threshold. See `decoding.options`.
             record_steps: bool. Whether `recorded` of the encoder's and the decoder's output
                 contains the state after every step. Only for inference and recurrences in depth.
-            patches: dict with the keys "encoder" and "decoder". Each value is a dict for this stack.
+            patches: dict with the keys "encoder" and "decoder". Each value is a dict for a stack.
                 Its keys are numbers of steps, from 1. Its values are `StatePatch`es, which replace
                 the states after these steps. Only for inference.
 

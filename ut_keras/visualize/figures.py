@@ -155,8 +155,8 @@ def steps(seen: "Observation", stack: str | None = None) -> "Figure":
     stack = predicts[0] if stack is None and predicts else stack
     if stack not in predicts:
         raise ValueError(
-            "Predictions after each step require a recurrence in depth and an observation with "
-            f"steps=True, and stack must be one of {tuple(predicts)}. Received: {stack!r}."
+            f"stack must be one of {tuple(predicts)}. Received: {stack!r}. Predictions after each "
+            "step require a recurrence in depth and an observation with steps=True."
         )
     found = seen.steps[stack]
     if len(found.outputs) == 1:

@@ -200,8 +200,8 @@ def patches(
         stack, step = key if isinstance(key, tuple) and len(key) == 2 else ([*kept][-1], key)
         if stack not in kept or limits.why_no_int(step, 1):
             raise ValueError(
-                f"The keys of replace must be steps from 1, or pairs of one of {tuple(kept)} and a "
-                f"step. Received: {key!r}."
+                "A key of replace must be a step from 1, or a pair (stack, step) with a stack of "
+                f"{tuple(kept)}. Received: {key!r}."
             )
         where = kept[stack]
         shape = (int(where.sum()), hidden_size)

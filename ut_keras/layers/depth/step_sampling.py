@@ -231,9 +231,9 @@ def check_gradient(sampling: StepSampling | None, backprop_steps: int | None) ->
     """
     if backprop_steps is not None and sampling is not None and sampling.per_example:
         raise ValueError(
-            "backprop_steps requires the same number of steps for all examples, so it cannot be "
-            "combined with StepsByLength: the last steps of the batch are not those of a short "
-            f"example. Received: backprop_steps={backprop_steps}."
+            "backprop_steps cannot be combined with StepsByLength, because a short example may not "
+            "take the last steps of the batch. "
+            f"Received: backprop_steps={backprop_steps}."
         )
 
 
@@ -269,7 +269,7 @@ def _make_by_length(hp, side, factor=1.0):
     if hp.recurrence_backprop_steps is not None:
         raise HParamError(
             "num_rec_steps_sampling='by_length' cannot be combined with recurrence_backprop_steps, "
-            "because the last steps of the batch are not those of a short example. "
+            "because a short example may not take the last steps of the batch. "
             f"Received: recurrence_backprop_steps={hp.recurrence_backprop_steps}."
         )
     return None if side == "decoder" else StepsByLength(_max_steps(hp), factor)
