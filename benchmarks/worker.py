@@ -10,7 +10,10 @@ import subprocess
 
 
 def rounds(text):
-    """Parse the number of rounds of a command line. Quartiles require at least two rounds."""
+    """Parse the flag `--rounds`: how often a benchmark measures each side.
+
+    Quartiles require at least two rounds.
+    """
     if not text.isdecimal() or int(text) < 2:
         raise argparse.ArgumentTypeError(f"must be an integer of at least 2. Received: {text}.")
     return int(text)

@@ -71,7 +71,7 @@ def find(tmp_dir: str | None, archive: download.RawFile, *names: str) -> str:
 
 
 def find_all(tmp_dir: str | None, archive: download.RawFile, *patterns: str) -> list[str]:
-    """Return the paths of `find_local`, after a download if necessary.
+    """Download the archive if necessary, and return the paths that `find_local` finds.
 
     Raises:
         DataError: if no file is found, or the archive cannot be downloaded.
@@ -88,7 +88,10 @@ def find_all(tmp_dir: str | None, archive: download.RawFile, *patterns: str) -> 
 
 
 def find_local(tmp_dir: str | None, archive: download.RawFile, *patterns: str) -> list[str]:
-    """Return the sorted paths of the unpacked files that match the first matching pattern."""
+    """Return the sorted paths of the unpacked files that match a pattern.
+
+    The patterns are tried in their order. Only the first one that matches a file is used.
+    """
     for folder in (tmp_dir or "", _target(tmp_dir, archive)):
         for pattern in patterns:
             if found := glob.glob(os.path.join(glob.escape(folder), pattern), recursive=True):

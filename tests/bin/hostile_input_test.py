@@ -1,6 +1,6 @@
-"""Invalid input to any command gives one line and exit code 2, quickly.
+"""Every command reports invalid input quickly, in one line and with exit code 2.
 
-Each table row has the damaged input, the commands that read it, and a part of the message.
+Each test case names the damaged input, the commands that read it, and a part of the error message.
 """
 
 import io
@@ -372,7 +372,7 @@ def test_broken_user_package_is_one_line(world, capsys, name, source, said):
 def test_out_of_range_number_is_one_line(world, capsys, name, flag, said):
     argv = _argv(name, world)
     if name == "trainer":
-        shutil.rmtree(world / "run")  # otherwise, the error is about the sizes of the run
+        shutil.rmtree(world / "run")  # a run whose hparams differ from the flags is another error
     _refused(capsys, MAIN[name], [*argv, f"--{flag}"], said)
 
 

@@ -53,7 +53,7 @@ def page():
 
 
 def _pair(page, folder, pieces):
-    """Return (encoder of ut_keras, encoder of the page) for a vocabulary of an export."""
+    """Store a vocabulary as an export does, and return the encoders of ut_keras and of the page."""
     reserved = [f"{name}_" for name in text_encoder.RESERVED_TOKENS]
     path = str(folder / "vocabulary")
     text_encoder.SubwordTextEncoder(subtokens=[*reserved, *pieces]).store_to_file(path)

@@ -1,4 +1,4 @@
-"""A run with random steps and random initial states resumes exactly."""
+"""A resumed run samples the same numbers of steps and initial states as an uninterrupted run."""
 
 import keras
 import numpy as np

@@ -8,7 +8,8 @@ it with `ut-decoder --checkpoint_path=averaged/averaged.ckpt-0`, or with `--outp
 any command that evaluates or decodes. The average has no optimizer state, so it cannot be used to
 resume training. If --output_path is in the folder of a run, the files of the run do not change.
 
-`--weights_dtype=float16` stores the weights in 16 bits, which halves the size of a run to share.
+`--weights_dtype=float16` stores the weights in 16 bits instead of 32. The file is then half as large
+and easier to share.
 With a single checkpoint, the command only converts its weights.
 """
 
@@ -70,8 +71,8 @@ def _average(paths, output_path, dtype):
             "--output_path must not overwrite a checkpoint of another model. Received: "
             f"{output_path!r}, but {written!r} exists."
         )
-    # This check comes before a ut_keras checkpoint is written. Once the folder has such a
-    # checkpoint, every record in the folder would seem to be written by ut_keras.
+    # This check must come before the checkpoint is written. In a folder with a checkpoint,
+    # `foreign_record` assumes that ut_keras has written all files, and returns None.
     foreign = output_folder.foreign_record(os.path.dirname(written))
     weights = average(paths)
     if dtype:
@@ -191,9 +192,9 @@ def cast_weight(dtype: Any, name: str, value: Any) -> Any:
 def make_output_dir(source: str, path: str) -> bool:
     """Make the folder of an averaged checkpoint usable as --output_dir, if possible.
 
-    The function copies the records of the run and writes the file `checkpoint`. If the folder
-    already has a run, nothing changes: the file `checkpoint` would name the average as the newest
-    checkpoint of that run.
+    The function copies the records of the run and writes the file `checkpoint`. It does nothing if
+    the folder already contains a run. Otherwise the file `checkpoint` would name the average as the
+    newest checkpoint of that run.
 
     Args:
         source: str. Folder of the run.

@@ -92,7 +92,7 @@ class FreeDecoder:
                 if should_stop():
                     return None
         right, rows, right_ids, ids = counts
-        if not ids:  # all references are empty, so the examples are counted
+        if not ids:  # all targets are empty: use the accuracy per sequence
             right_ids, ids = right, rows
         results: dict[str, Any] = {
             "decode/accuracy_per_sequence": right / max(1, rows),
@@ -131,11 +131,12 @@ class FreeDecoder:
 
 
 def _count(sample):
-    """Return an array: 1 if the example is correct, 1, number of correct ids, number of target ids.
+    """Return the counts of one example, as an array of four numbers.
 
-    The ratio of the first two entries is seq-acc of Dehghani et al. 2019, and the ratio of the last
-    two is char-acc. Output after the end of the target makes the example wrong, and has no effect
-    on the other counts.
+    The numbers are: correct examples (1 or 0), examples (always 1), correct ids, and target ids.
+    After summation over the examples, the first number divided by the second is seq-acc of Dehghani
+    et al. 2019, and the third divided by the fourth is char-acc. Output after the end of the target
+    makes the example wrong, and has no effect on the other numbers.
     """
     overlap = min(len(sample.target), len(sample.decoded))
     right_ids = np.sum(sample.target[:overlap] == sample.decoded[:overlap])

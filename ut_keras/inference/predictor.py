@@ -72,7 +72,8 @@ class Predictor:
                 default. Without a search, only num_steps and exit_threshold have an effect.
 
         Returns:
-            list with a `Decoded` of arrays for each sequence: ids [beams, T] and scores [beams].
+            list with one `Decoded` per sequence. It contains arrays: ids [beams, T] and scores
+            [beams].
         """
         return self.outputs(rows, from_keywords(options, per_example_length=True))
 
@@ -114,7 +115,7 @@ class Predictor:
         return self._in_batches([*lengths], score, scores=True)
 
     def _in_batches(self, lengths, function, scores=False):
-        """Return the results of a function that gets the indices of the sequences of a batch."""
+        """Call `function` with the indices of each batch, and return the results in input order."""
         same_length = bool(batch_plan.why_equal_lengths(self.model, scores))
         return batch_plan.map_batches(batch_plan.plan(lengths, same_length=same_length), function)
 
@@ -130,7 +131,7 @@ class Predictor:
     def _compiled_batch(self, options):
         key = tuple(options.depth.values())
         if key not in self._compiled:
-            # The last axis is the number of words in a sentence, which is fixed.
+            # Ids of sentences have a third axis: the words of a sentence. Its size is fixed.
             ids = tf.TensorSpec([None, None, *self.model.specs["inputs"].shape[1:]], tf.int32)
             self._compiled[key] = compiled.function(lambda ids: self.batch(ids, options), [ids])
         return self._compiled[key]
@@ -165,7 +166,11 @@ class Predictor:
         return Decoded(best[:, tf.newaxis], tf.reduce_sum(scores, axis=1, keepdims=True))
 
     def log_probs(self, ids: tf.Tensor, **depth: Any) -> tf.Tensor:
-        """Return log probabilities: of classes, [B, C], or of an encoder's tokens, [B, S, V]."""
+        """Return the log probabilities of the classes, or of the tokens that an encoder predicts.
+
+        Returns:
+            float tensor: [B, C] for classes, or [B, S, V] for tokens.
+        """
         features = {"inputs": ids, "targets": tf.zeros([tf.shape(ids)[0], 1], tf.int32)}
         output = self.model.forward(features, training=False, **depth)
         return tf.nn.log_softmax(output.logits)

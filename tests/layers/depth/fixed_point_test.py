@@ -95,7 +95,7 @@ def test_loss_with_steps_by_length():
 
 @pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
 def test_gradient_matches_the_definition(mode):
-    """The reference computes the loss from the last two states; |H_N| is a constant."""
+    """The reference divides |H_N - H_{N-1}| by |H_N|, and the gradient ignores the divisor."""
 
     def train(recorded):
         layer = _recurrence(fixed_point_loss_weight=1.0)
@@ -132,7 +132,7 @@ def test_residual_of_equal_states_has_a_finite_gradient():
 
 @pytest.mark.parametrize("kind", ["universal", "adaptive", "tagger"])
 def test_model_with_fixed_point_loss(kind):
-    """The trainer's loss and the loss of `fit` contain it; inference does not change."""
+    """The loss is part of the losses of the trainer and of `fit`. It does not affect inference."""
     model, features = examples.make(kind, WEIGHT), examples.features(kind)
     plain = examples.make(kind)
     for to, source in zip(plain.trainable_variables, model.trainable_variables, strict=True):
