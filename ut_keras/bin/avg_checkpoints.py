@@ -8,8 +8,8 @@ it with `ut-decoder --checkpoint_path=averaged/averaged.ckpt-0`, or with `--outp
 any command that evaluates or decodes. The average has no optimizer state, so it cannot be used to
 resume training. If --output_path is in the folder of a run, the files of the run do not change.
 
-`--weights_dtype=float16` stores the weights in 16 bits instead of 32. The file is then half as large
-and easier to share.
+`--weights_dtype=float16` stores the weights in 16 bits instead of 32. The file is then half as
+large and easier to share.
 With a single checkpoint, the command only converts its weights.
 """
 

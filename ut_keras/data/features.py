@@ -20,8 +20,8 @@ class FeatureSpec(NamedTuple):
         vocab_size: int. Ids are in [0, vocab_size).
         modality: "symbol": [B, length] ids; "sentences": [B, sentences, words] ids, where each
             sentence becomes one position (bAbI); "class_label": [B, 1], one class id, no padding.
-        shape: tuple of int. The sizes of the axes after the batch axis, if these sizes are fixed, as
-            for "sentences". Otherwise ().
+        shape: tuple of int. The sizes of the axes after the batch axis, if these sizes are fixed,
+            as for "sentences". Otherwise ().
         default: int. The value of the feature in records that lack it, for example records that T2T
             wrote. None means that every record must have the feature.
     """

@@ -95,8 +95,8 @@ def export_ctranslate2(
             spec.validate()
             spec.optimize(quantization=bits or None)
             spec.save(folder)
-            # With float32, this check covers the stored weights and not the 8-bit products of
-            # this CPU.
+            # This check computes in float32, so it tests only the stored weights. The check below
+            # tests the computation on this CPU, which may use 8 bits.
 
             translator = ctranslate2.Translator(folder, compute_type="float32")
             if why := _score_difference(translator, model, _TOLERANCES[bits]):

@@ -140,12 +140,12 @@ def check_depth(values: Mapping[str, Any], model: Any) -> None:
 
 
 def to_options(values: Mapping[str, Any], batch: int = 0) -> Options:
-    """Return the checked `Options` of a search, with the arguments of `search_options`."""
+    """Convert decode hparams to checked `Options`. The arguments are as for `search_options`."""
     return from_keywords(search_options(values, batch), per_example_length=True)
 
 
 def search_options(values: Mapping[str, Any], batch: int = 0) -> dict[str, Any]:
-    """Return the keyword arguments of a search or an exporter, without most default values.
+    """Convert decode hparams to the keyword arguments of a search or an exporter.
 
     Args:
         values: dict from `parse(text, DECODER)`.
@@ -153,7 +153,8 @@ def search_options(values: Mapping[str, Any], batch: int = 0) -> dict[str, Any]:
             differently.
 
     Returns:
-        dict from argument to value.
+        dict from argument to value. It always contains beam_size, alpha and decode_length. It
+            contains another argument only if its value is not the default.
     """
     options = {name: values[spec.hparam] for name, spec in SPECS.items() if name != "num_steps"}
     if options["seed"] >= 0:

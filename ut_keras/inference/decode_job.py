@@ -162,7 +162,8 @@ def _plan(setup, predictor, lengths, num_beams):
 
     most = setup.values["batch_size"]
     same_length = bool(batch_plan.why_equal_lengths(predictor.model, scores=not num_beams))
-    # For scores, both the sources and the targets of a batch would need equal lengths.
+    # A batch of pairs would need equal lengths of the sources, and of the targets. So each batch
+    # contains only one pair.
     if same_length and not num_beams:
         most = 1
     tokens = 0 if most else max(1, _MAX_POSITIONS // max(1, num_beams))

@@ -2,7 +2,7 @@
 
     export.export_saved_model(model, encoders, "served/1", beam_size=4)
 
-These are all signatures. A model has those that fit its kind:
+The list shows all signatures. A SavedModel has only the signatures that fit the kind of its model:
 
     serving_default  inputs string [B]               -> outputs string [B, beams], scores [B, beams]
     classify         inputs string [B]               -> classes string [B, C], scores [B, C]

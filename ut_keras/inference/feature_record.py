@@ -161,7 +161,10 @@ def check_same_encoders(directory: str, record: FeatureRecord) -> None:
 
 
 def description(record: FeatureRecord) -> dict[str, str]:
-    """Return a text for each feature; records that give the same ids have equal texts."""
+    """Return a short description of each feature.
+
+    Two records have equal descriptions if they give the same ids.
+    """
     texts = {}
     for name, spec in record.specs.items():
         values = _describe(record.encoders.get(name)) or {}

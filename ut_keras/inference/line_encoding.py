@@ -41,8 +41,9 @@ def prompts(
     """Return the ids of prompts of a language model, without EOS.
 
     The arguments and errors are the same as for `sources`. As in T2T, a space is added after a
-    punctuation mark at the end of a prompt. In the middle of a text, a space follows the mark, and
-    the vocabulary has one subword for both.
+    punctuation mark at the end of a prompt. In the texts of training, a space usually follows such
+    a mark, and one subword of the vocabulary contains both. With the space, the prompt gets this
+    subword.
     """
     lines = [line + " " if line and line[-1] in string.punctuation else line for line in lines]
     return [
@@ -54,7 +55,9 @@ def prompts(
 def pairs(
     path: str, lines: Sequence[str], encoders: Mapping[str, TextEncoder]
 ) -> tuple[list[list[int]] | None, list[list[int]]]:
-    """Return ids of lines "source<TAB>target", or of lines with targets of a language model.
+    """Return the ids of the sources and targets in lines "source<TAB>target".
+
+    For a language model, each line contains only a target.
 
     Args:
         path: str, the path of the file, for errors.

@@ -2,8 +2,8 @@
 
     export.export_litert(model, "model.tflite", source_length=32, decode_length=8)
 
-The file has the signatures of this list that fit the kind of the model. Each signature takes one
-example (B = 1):
+The list shows all signatures. A file has only the signatures that fit the kind of its model. Each
+signature takes one example (B = 1):
 
     generate  inputs int32 [B, S]             -> outputs int32 [B, beams, T], scores [B, beams]
     classify  inputs int32 [B, S]             -> scores [B, C]: log probabilities

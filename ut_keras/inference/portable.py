@@ -31,7 +31,7 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
 def exists(directory: str) -> bool:
-    """Return whether a folder was written by `save`. The folder of a run was not."""
+    """Return whether `save` wrote a folder. The output folder of the trainer does not count."""
     is_run = os.path.exists(os.path.join(directory, run_json.FILENAME))
     return os.path.isfile(os.path.join(directory, CONFIG)) and not is_run
 

@@ -105,8 +105,8 @@ class SavedRun:
     def _text_model(self):
         """The `TextModel`, whose functions from texts to texts are TensorFlow graphs.
 
-        Only classes and stories need it. For a large vocabulary, making it takes longer than making
-        the rest of the object.
+        Only classifiers and models of stories use it. It is created at its first use, because for a
+        large vocabulary this takes longer than creating the rest of the object.
         """
         with tf.init_scope():  # the first use may be in the graph of a dataset
             return text_model.TextModel(self.model, self.encoders)
@@ -136,8 +136,8 @@ class SavedRun:
         Raises:
             DataError: if the vocabulary is missing, or if the features of the model and of
                 `problem` have other names, modalities or vocabulary sizes. The model contains no
-                vocabulary, so another vocabulary of the same size is not detected. It gives wrong
-                texts.
+                vocabulary. So a wrong vocabulary of the same size is not detected, and the output
+                texts are then wrong.
         """
         run_directory.check_arguments(None, problem, data_dir)
         found = getattr(model, "specs", None)
@@ -439,8 +439,8 @@ class SavedRun:
     def _check_stories(self, texts):
         """Raise `DataError` for a word that is not in the vocabulary.
 
-        The graph skips such words silently, so this method encodes the stories a second time. Other
-        texts are encoded only once. Only the graph can arrange the sentences of a story.
+        The graph that encodes stories skips such words without an error. So this method also
+        encodes the stories in Python, where an unknown word raises an error.
         """
         for text in texts:
             self.encoders["inputs"].encode(text.replace("|", " "))

@@ -1,4 +1,4 @@
-"""Maps texts to texts in TensorFlow operations, by a model and its text encoders.
+"""Maps texts to texts with a model and its text encoders, in TensorFlow operations.
 
     texts ─ encode, EOS, pad ─ ids ─ search ─ ids ─ cut at EOS, decode ─ texts
 
@@ -192,7 +192,7 @@ class TextModel:
     # Helper functions.
 
     def _sources(self, texts):
-        """Return ids as a `RaggedTensor` int32 [B, (S)], or stories as a tensor if possible."""
+        """Return ids as a `RaggedTensor` int32 [B, (S)], or stories as `_sentences` does."""
         if self.predictor.is_language_model:
             ids = self.encoder_ops["targets"].encode(texts)
             ids = tf.ragged.boolean_mask(ids, ids != PAD)  # a text may contain "<pad>"
@@ -233,7 +233,7 @@ class TextModel:
         return tf.concat([story, question], axis=1)
 
     def _map_groups(self, rows, function, beams):
-        """Call a function of ids [n, S] and indices [n] that returns `DecodedTexts`.
+        """Call a function (ids [n, S], indices [n]) -> `DecodedTexts` on groups of examples.
 
         If `batch_plan` requires equal lengths within a batch, the function is called once per
         length. Otherwise it is called once.

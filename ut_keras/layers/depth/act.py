@@ -97,8 +97,8 @@ class AdaptiveComputationTime(depth.Depth):
             the limit is `halting.max_steps`.
         initial_state: a `NormalInitialState`, which returns the state before the first step. With
             None, this state is the input.
-        fixed_point_loss_weight: float. The weight of the relative change of the last step of each
-            position, as a loss, see `fixed_point`.
+        fixed_point_loss_weight: float. Weight of the fixed-point loss: the relative change of the
+            state in the last step of each position, see `fixed_point`.
 
     Call arguments and returns: as for `StateLayer`.
 

@@ -31,14 +31,14 @@ class LazyDepthCache(NamedTuple):
 
     stores: tuple  # as in `Recurrence.start_cache`
     depth: tf.Tensor  # int32 [C], number of computed steps of each column; -1 in empty columns
-    # Stores [B · C, D]. The store "state" has the state of each column after these steps. With an
-    # input injection, the store "inputs" has the input of the recurrence.
+    # dict of stores [B · C, D]. The store "state" contains the last computed state of each column.
+    # With an input injection, the store "inputs" contains the input of the recurrence.
     last_states: dict
     ancestors: tf.Tensor  # int32 [C, B, L], the ancestors of each column. With one beam, ().
 
 
 def start_cache(act_layer: Any, stores: tuple, size: cache_lib.CacheSize) -> LazyDepthCache:
-    """Return the cache for `extend_lazily` before the first token; `stores` are empty."""
+    """Return the cache with which `extend_lazily` starts. `stores` must be empty."""
     ancestors = ()
     if size.beams > 1:
         ancestors = cache_lib.writable_zeros([size.columns, size.batch, size.length], tf.int32)
@@ -51,7 +51,7 @@ def move_columns(
 ) -> LazyDepthCache:
     """Return a cache with columns copied from `cache`; see `Depth.move_columns`.
 
-    The caller must have moved the columns of `cache.stores` before.
+    The caller must move the columns of `cache.stores` first.
     """
     num_new = tf.maximum(tf.shape(order)[1] - size.columns, 0)
     last_states = cache_lib.gather_columns(cache.last_states, _state_widths(act_layer), size, order)

@@ -6,8 +6,8 @@
   deeper steps, and removes the position from the tensor.
 - Examples. If all positions of an example halt together, the loop removes the complete example.
 
-In both cases, a loop of N steps in which a position takes p steps on average costs about as much as
-p steps of all positions.
+In both cases, the cost depends on the average number of steps p that a position takes, not on the
+number of steps of the loop. It is about the cost of applying p steps to all positions.
 """
 
 from collections.abc import Callable
@@ -126,7 +126,8 @@ def loop_over_running_positions(
     index = tf.cast(tf.where(start_mask), tf.int32)
     loop_state = act_step.start(act_layer, tf.gather_nd(state, index)[tf.newaxis])  # [1, R, D]
     num_positions = shape[0] * shape[1]
-    results = (  # of all positions: [B · Q, fields of `HaltingState`] and output [B · Q, D]
+    # For all B · Q positions: the fields of `HaltingState` as columns, and the output [B · Q, D].
+    results = (
         cache_lib.writable_zeros([num_positions, len(HaltingState._fields)], tf.float32),
         cache_lib.writable_zeros([num_positions, state.shape[-1]], state.dtype),
     )

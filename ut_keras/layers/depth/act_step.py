@@ -51,9 +51,9 @@ class StepContext(NamedTuple):
     signal_index: tf.Tensor | None = None
     signal_cache: Any = None  # `LayerCache` of the `timing` layer
     copy_halted: bool = False  # whether halted positions among the [B, S] keep their state
-    # int32 scalar. The number of positions at the start of the state that halted when they were
-    # decoded. The step computes the states of these positions. It computes no halting and no output
-    # for them. None: there are no such positions.
+    # int32 scalar, only in decoding. The first `num_earlier` positions of the state are earlier
+    # tokens, which have already halted. The step computes new states for these positions, but no
+    # halting and no output. None: there are no such positions.
     num_earlier: tf.Tensor | None = None
     # An upper limit for the number of steps, at most `max_steps`: int32 scalar, or int32 that
     # broadcasts to the shape U of the halting state. None: `max_steps`.

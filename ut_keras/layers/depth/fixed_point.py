@@ -7,7 +7,7 @@ change the output. `model.inspect` returns the residuals of all steps. The halti
 `ConvergenceHalting` halts a position when its residual is less than epsilon.
 
 The fixed-point loss is the mean residual of the last step that each position takes. Its gradient
-treats |H_t| as a constant. So training cannot reduce the loss by larger states.
+treats |H_t| as a constant. So training cannot reduce the loss by making the states larger.
 
 We know of no paper that defines the loss in this form. We could not verify its relation to
 published terminal fixed-point losses.

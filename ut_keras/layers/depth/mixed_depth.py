@@ -68,8 +68,8 @@ class MixedDepth(depth.DepthWrapper):
 
         Returns:
             `StackOutput`. It has the attention weights of all layers, in the order in which the
-            layers are applied. Ponder times, remainders and steps come from the recurrence. The
-            recorded outputs are those of the layers after the recurrence.
+            layers are applied. Ponder times, remainders and steps come from the recurrence. For
+            each recorded step, the record contains the output of the layers after the recurrence.
         """
         results, recorded = [], None
         for part, memory in self._parts_with(inputs.memory):
@@ -156,7 +156,7 @@ def _concatenated(weights):
 
 
 def make(hp: UniversalTransformerHParams, side: parts.Side, recurrence: depth.Depth) -> MixedDepth:
-    """Return the recurrence between the layers that `mix_with_transformer` selects.
+    """Return the recurrence with the other layers that `mix_with_transformer` selects.
 
     Raises:
         HParamError: if the training loss uses the states of several steps, and there are layers

@@ -139,8 +139,8 @@ def _with_tensors(nest, tensors):
 def _copies_after(upstream, values):
     """Return copies of `values` that TensorFlow computes only after the upstream gradients.
 
-    With the values themselves, TensorFlow would merge both calls of the function into one, and keep
-    the intermediate tensors.
+    If the second call used `values` instead of copies, TensorFlow would merge both calls of the
+    function into one, and keep the intermediate tensors.
     """
     if tf.executing_eagerly():
         return [tf.identity(value) for value in values]

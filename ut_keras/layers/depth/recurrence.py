@@ -116,8 +116,8 @@ class Recurrence(depth.Depth):
             `truncation`. With None, it passes through all steps.
         initial_state: a `NormalInitialState`, which returns the state before the first step. With
             None, this state is the input.
-        fixed_point_loss_weight: float. The weight of the relative change of the last step, as a
-            loss, see `fixed_point`.
+        fixed_point_loss_weight: float. Weight of the fixed-point loss: the relative change of the
+            state in the last step, see `fixed_point`.
 
     Call arguments and returns: as `StateLayer`.
 
@@ -275,11 +275,11 @@ class Recurrence(depth.Depth):
         recomputed=None,
         example_steps=None,
     ):
-        """Take steps until their number is `num_steps`, and return the last `RecurrenceState`.
+        """Run the loop over the steps, and return the last `RecurrenceState`.
 
         Args:
             initial_state: [B, S, D], the input of the recurrence, which is injected.
-            num_steps: int, or int32 scalar.
+            num_steps: int, or int32 scalar. The loop stops after this step.
             max_steps: int, the largest possible number of iterations.
             layouts: one layout for each store of the cache. Empty without a cache.
             recomputed: `recompute.Recomputation`. Optional.

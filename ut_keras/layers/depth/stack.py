@@ -256,7 +256,7 @@ def make_block(
 
 
 def make_layered_depth(hp: TransformerHParams, block: TransformerBlock, name: str) -> LayeredDepth:
-    """Return the depth of a Transformer, or of the layers around a recurrence."""
+    """Return the layers of a Transformer, or those before or after a recurrence."""
     dtype = from_hparams.dtype_policy(hp)
     return LayeredDepth(block, recompute_grad=hp.recompute_grad, name=name, dtype=dtype)
 

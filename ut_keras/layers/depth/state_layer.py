@@ -27,8 +27,8 @@ class StateLayer(Layer):
     Call arguments:
         state: float tensor [B, S, D].
         memory: float tensor [B, M, D], the sequence that a decoder attends to. Only for decoders.
-        mask: bool [B, S], True at real positions. Attention ignores all other positions. By default
-            the mask that `Masking` or `Embedding(mask_zero=True)` attached to `state`.
+        mask: bool [B, S], True at real positions. Attention ignores all other positions. The
+            default is the mask that `Masking` or `Embedding(mask_zero=True)` attached to `state`.
         state_mask: another name of `mask`. Keras uses this name if the call has two tensors.
         memory_mask: bool [B, M], the mask of `memory`.
         attention_mask: bool [B, H, S, S], where B and H may be 1. True means that the query may

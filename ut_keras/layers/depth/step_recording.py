@@ -89,7 +89,7 @@ def stack(record: tuple, num_steps: tf.Tensor) -> RecordedSteps | None:
 def patch(
     state: tf.Tensor, number: tf.Tensor, patches: Mapping[int, StatePatch] | None
 ) -> tf.Tensor:
-    """Return the state after a step, with the new values of this step.
+    """Return the state after a step, with the values that `patches` replaces.
 
     Args:
         state: float [B, S, D], the state that the step has computed.

@@ -39,7 +39,7 @@ class Memory(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
-    """Self-attention, then in a decoder attention to the encoder, then a transition.
+    """A layer of self-attention, attention to the encoder (in decoders) and a transition.
 
         A = LayerNorm(H + MultiHeadSelfAttention(H))
         H' = LayerNorm(A + Transition(A))               (Dehghani et al. 2019, eq. 4 and 5)
@@ -62,8 +62,8 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
         transition_postprocess_sequence: str, the postprocess sequence of the transition. With None,
             it is `postprocess_sequence`. The Neural Data Router uses "n", which means
             LayerNorm(Transition(A)), together with a copy gate.
-        residual_scale: float. The factor of what each sublayer adds to the state, as in
-            H + residual_scale · Sublayer(H).
+        residual_scale: float. Factor of the output of each sublayer in the residual connection, as
+            in H + residual_scale · Sublayer(H).
         **kwargs: the arguments of `Processing`.
 
     Call arguments and returns: as `StateLayer`.
