@@ -166,7 +166,7 @@ def test_user_errors_are_one_line(run, tmp_path, capsys):
     assert "twice" in _error(capsys, output, prefix, "--checkpoints=1,1")
     assert "must name a checkpoint" in _error(capsys, output, "--checkpoints=,")
     line = _error(capsys, output, f"--prefix={run}", "--num_last_checkpoints=9")
-    assert "at most the number of checkpoints" in line and ", 3. Received: 9." in line
+    assert "--num_last_checkpoints must be at most 3," in line and "Received: 9." in line
     line = _error(capsys, output, f"--prefix={tmp_path}/none/", "--num_last_checkpoints=1")
     assert "--num_last_checkpoints requires" in line
     line = _error(capsys, f"--output_path={tmp_path}", prefix, "--checkpoints=1")

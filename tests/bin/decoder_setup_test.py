@@ -95,7 +95,7 @@ def error(flags, capsys, monkeypatch, tmp_path):
             "without --hparams_set and.*hidden_size=512 instead of 16",
         ),
         ({"hparams": "hidden_size=32"}, "hidden_size=32 instead of 16"),
-        ({"decode_hparams": "beam_size=5"}, "at most the size of the targets' vocabulary, 4. .*5"),
+        ({"decode_hparams": "beam_size=5"}, "beam_size must be at most 4,.*Received: 5"),
         ({"decode_hparams": "alpha=-1"}, "alpha must be at least 0. Received: -1.0"),
         ({"decode_hparams": "beams=1"}, "beam_size"),
         (

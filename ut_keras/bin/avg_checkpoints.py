@@ -83,10 +83,13 @@ def _average(paths, output_path, dtype):
     for path in paths:
         print(f"  {path}")
     print(
-        f"Wrote {written}, weights without the optimizer's state: use --checkpoint_path={written}"
+        f"Wrote {written} without the state of the optimizer. "
+        f"To use it: --checkpoint_path={written}"
     )
     if not foreign and make_output_dir(os.path.dirname(paths[-1]), written):
-        print(f"Copied the records of the run: use --output_dir={os.path.dirname(written)}")
+        print(
+            f"Copied the records of the run. To use them: --output_dir={os.path.dirname(written)}"
+        )
 
 
 def named_checkpoints(names: str, prefix: str) -> list[str]:
@@ -134,8 +137,8 @@ def last_checkpoints(number: int, prefix: str) -> list[str]:
     paths = [path for path in oldest_first if os.path.lexists(f"{path}.index")]
     if len(paths) < number:
         raise UsageError(
-            f"--num_last_checkpoints must be at most the number of checkpoints in {folder!r}, "
-            f"{len(paths)}. Received: {number}."
+            f"--num_last_checkpoints must be at most {len(paths)}, the number of checkpoints in "
+            f"{folder!r}. Received: {number}."
         )
     return paths[-number:]
 

@@ -36,7 +36,8 @@ OPTIONS = {"max_input_length": 0, "min_decoding_length": 0, "length_penalty": 0}
 # Printed after an export.
 ADVICE = (
     f"Call translate_batch with {', '.join(f'{name}={value}' for name, value in OPTIONS.items())} "
-    "and max_decoding_length=<source length + extra_length>, score_batch with max_input_length=0. "
+    "and max_decoding_length=<source length + extra_length>. Call score_batch with "
+    "max_input_length=0. "
     "By default CTranslate2 cuts sources and targets at 1,024 tokens, scores a cut target as if "
     "it ended there, stops writing at 256 tokens, and forbids an empty output. The export holds "
     f"{_POSITIONS:,} positions."

@@ -85,7 +85,7 @@ _FIXED = {
     "mlperf_success": False,
 }
 _ALTERNATIVES = {
-    "min_length_ratio": "T2T's search does not read it either; set min_length",
+    "min_length_ratio": "T2T's search ignores it, too; set min_length",
     "force_decode_length": "nothing is written after EOS; set min_length",
     "decode_to_file": "use the flag --decode_to_file",
     "decode_reference": "use the flag --decode_reference",
@@ -126,8 +126,8 @@ def check_fits(values: Mapping[str, Any], vocab_size: int) -> None:
     """Raise `UsageError` if there are more beams than tokens in the vocabulary."""
     if values["beam_size"] > vocab_size:
         raise UsageError(
-            "The decode hparam beam_size must be at most the size of the targets' vocabulary, "
-            f"{vocab_size}. Received: {values['beam_size']}."
+            f"The decode hparam beam_size must be at most {vocab_size}, the size of the targets' "
+            f"vocabulary. Received: {values['beam_size']}."
         )
 
 

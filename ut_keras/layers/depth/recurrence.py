@@ -157,8 +157,8 @@ class Recurrence(depth.Depth):
         truncation.check(backprop_steps, num_steps)
         if backprop_steps and supervised_every:
             raise ValueError(
-                "backprop_steps cannot be combined with supervised_every, whose losses of earlier "
-                "steps need a gradient. "
+                "backprop_steps cannot be combined with supervised_every, because the losses of "
+                "earlier steps need a gradient. "
                 f"Received: backprop_steps={backprop_steps}, supervised_every={supervised_every}."
             )
         initial_state_lib.check(initial_state, injection)

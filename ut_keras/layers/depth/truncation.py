@@ -47,7 +47,7 @@ def check(backprop_steps: int | None, num_steps: int) -> None:
     check_least("backprop_steps", backprop_steps, 1)
     if backprop_steps > num_steps:
         raise ValueError(
-            f"backprop_steps must be at most the number of steps, {num_steps}. "
+            f"backprop_steps must be at most {num_steps}, the number of steps. "
             f"Received: {backprop_steps}."
         )
 
