@@ -372,7 +372,7 @@ def test_broken_user_package_is_one_line(world, capsys, name, source, said):
 def test_out_of_range_number_is_one_line(world, capsys, name, flag, said):
     argv = _argv(name, world)
     if name == "trainer":
-        shutil.rmtree(world / "run")  # a run whose hparams differ from the flags is another error
+        shutil.rmtree(world / "run")  # otherwise the trainer rejects changed hparams first
     _refused(capsys, MAIN[name], [*argv, f"--{flag}"], said)
 
 

@@ -162,8 +162,8 @@ def _plan(setup, predictor, lengths, num_beams):
 
     most = setup.values["batch_size"]
     same_length = bool(batch_plan.why_equal_lengths(predictor.model, scores=not num_beams))
-    # A batch of pairs would need equal lengths of the sources, and of the targets. So each batch
-    # contains only one pair.
+    # Scoring a batch would need sources of equal length and also targets of equal length. So each
+    # batch contains only one pair.
     if same_length and not num_beams:
         most = 1
     tokens = 0 if most else max(1, _MAX_POSITIONS // max(1, num_beams))

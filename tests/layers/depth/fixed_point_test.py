@@ -95,7 +95,7 @@ def test_loss_with_steps_by_length():
 
 @pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
 def test_gradient_matches_the_definition(mode):
-    """The reference divides |H_N - H_{N-1}| by |H_N|, and the gradient ignores the divisor."""
+    """The reference divides |H_N - H_{N-1}| by |H_N|. The divisor is constant in the gradient."""
 
     def train(recorded):
         layer = _recurrence(fixed_point_loss_weight=1.0)
