@@ -468,16 +468,13 @@ class Adapted(problem.Problem):
                 "preprocess_example. Received: other hparams."
             )
         encoders, of_package = next(iter(self._cache.values()))
-        names = feature_modalities.by_feature(of_package)
+        sizes = {
+            name: of_package.vocab_size.get(name) or getattr(encoders.get(name), "vocab_size", None)
+            for name in feature_modalities.by_feature(of_package)
+        }
         hp = t2t_hparam.from_dataclass(self._run_hparams)
         return example_features.preprocess(
-            self.t2t,
-            records,
-            names,
-            self._mode,
-            hp,
-            self._note_unused_feature,
-            {n: of_package.vocab_size.get(n) or e.vocab_size for n, e in encoders.items()},
+            self.t2t, records, sizes, self._mode, hp, self._note_unused_feature
         )
 
 

@@ -3,7 +3,7 @@
 example["context"]      example.read == {"context"}
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ut_keras.data import contract
@@ -48,23 +48,22 @@ class Example(dict[str, Any]):
 def preprocess(
     t2t: problem.Problem,
     records: dict[str, Any],
-    known: Collection[str],
+    known: Mapping[str, int | None],
     mode: str,
     hparams: hparam.HParams,
     note_unused: Callable[[str], None],
-    vocab_sizes: Mapping[str, int | None],
 ) -> dict[str, Any]:
     """Apply `preprocess_example` of a package to n records.
 
     Args:
         t2t: `problem.Problem`, the problem of the package.
         records: dict of int32 tensors, ragged [n, (length)] or [n, 1].
-        known: the features that the method `hparams` of the problem declares.
+        known: dict from each feature that the method `hparams` of the problem declares to its
+            vocabulary size, if the size is known.
         mode: str. T2T's mode, "train" or "eval".
         hparams: `HParams` of the run.
         note_unused: function that is called with each known feature that neither the package nor a
             model reads.
-        vocab_sizes: dict from the name of a feature to its vocabulary size, if it is known.
 
     Returns:
         dict of int32 tensors "inputs" and "targets", as in `records`.
@@ -118,7 +117,7 @@ def preprocess(
     made = tf.map_fn(process, records, fn_output_signature=specs)
     checks = []
     for name, ids in made.items():
-        if vocab_size := vocab_sizes.get(name):
+        if vocab_size := known[name]:
             rows = ids if name not in fixed else tf.RaggedTensor.from_tensor(ids)
             origin = tf.fill([rows.nrows()], f"preprocess_example of {t2t.name}")
             checks.append(record_parser.check_ids(rows, name, vocab_size, origin))

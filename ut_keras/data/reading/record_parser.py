@@ -69,9 +69,7 @@ def parse_records(
     return features
 
 
-def check_ids(
-    rows: tf.RaggedTensor, name: str, vocab_size: int, files: tf.Tensor
-) -> tf.Operation:
+def check_ids(rows: tf.RaggedTensor, name: str, vocab_size: int, files: tf.Tensor) -> tf.Operation:
     """Return an operation that fails if an id is not in [0, vocab_size).
 
     Args:
