@@ -358,6 +358,28 @@ def test_float16_with_padding_equals_dense_form():
     _assert_close(call(False), call(True), 1e-2)
 
 
+def test_float16_tile_of_masked_keys_with_negative_logits():
+    """The sum of the mask and a logit is finite, also if all keys of a tile are masked."""
+    q = tf.fill([2, H, T, 8], tf.constant(2.0, tf.float16))
+    key = tf.where(tf.range(T)[:, tf.newaxis] < 3, _random(2, H, T, 8, dtype="float32"), -3.0)
+    key, value = tf.cast(key, tf.float16), _random(2, H, T, 8, dtype="float16")
+    mask = tf.reshape(tf.range(T) < 3, [1, 1, 1, T])
+
+    def call(function):
+        with tf.GradientTape() as tape:
+            tape.watch([q, key, value])
+            output = function(q, key, value)
+        return [tf.cast(y, tf.float32) for y in (output, *tape.gradient(output, [q, key, value]))]
+
+    def dense(q, key, value):
+        q, key, value = (tf.cast(x, tf.float32) for x in (q, key, value))
+        logits = tf.where(mask, tf.matmul(q, key, transpose_b=True), -1e9)
+        return tf.matmul(tf.nn.softmax(logits), value)
+
+    blocks = functools.partial(block_attention.attend, mask=mask, block_size=BLOCK)
+    _assert_close(call(blocks), call(dense), 2e-2)
+
+
 @pytest.mark.parametrize("length", [46341, 65536])
 def test_open_lengths_above_46340_use_blocks(length):
     """The product of two such lengths does not fit into an int32."""

@@ -156,8 +156,9 @@ class Tiles:
         """
         key = _pad(self.key, self.keys)
         ones = tf.ones_like(key[..., :1])
-        # In float16, `MASKED_LOGIT` would be infinite, and its product with 0 is not a number.
-        masked = max(MASKED_LOGIT, float(self.dtype.min))
+        # In float16, `MASKED_LOGIT` would be infinite, and its product with 0 is not a number. The
+        # sum with a logit must be finite too: the softmax of a tile of -inf is not a number.
+        masked = max(MASKED_LOGIT, float(self.dtype.min) / 2)
         columns = []
         if self.key_mask is not None:
             bias = tf.where(self.key_mask, 0.0, masked)[..., tf.newaxis]
