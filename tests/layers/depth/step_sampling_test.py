@@ -147,6 +147,14 @@ def test_steps_by_length_follow_num_steps_of_a_call():
         layer.extend(X, None, None)
 
 
+@pytest.mark.parametrize("kind", ["basic", "convergence"])
+def test_steps_by_length_have_their_own_largest_number(kind):
+    """It may be smaller than the number of steps of the recurrence."""
+    layer = _recurrence(step_sampling.StepsByLength(2, factor=1.0), kind=kind)
+    shallow = _recurrence(kind=kind).forward(X, StepInputs(num_steps=2)).output
+    np.testing.assert_allclose(layer.forward(X).output, shallow, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("kind", "mode", "backprop_steps"),
     [("act", "graph", None), ("act", "xla", None), ("act", "graph", 2), ("convergence", "xla", 2)],

@@ -185,7 +185,7 @@ class AdaptiveComputationTime(depth.Depth):
         """
         context = self._step_context(state, inputs)
         state = initial_state_lib.start(self.initial_state, state, inputs.training)
-        limit = self._sampled_limit(state, inputs, context.max_steps)
+        limit = self._sampled_limit(state, inputs)
         if limit is not None:
             start = act_step.start(self, state, inputs.padding_mask)
             return self._loop_over_all_positions(start, context._replace(limit=limit))
@@ -198,15 +198,16 @@ class AdaptiveComputationTime(depth.Depth):
             return _stack_output(last.output, last.halting)
         return self._loop_over_all_positions(start, context)
 
-    def _sampled_limit(self, state, inputs, max_steps):
+    def _sampled_limit(self, state, inputs):
         """Return the largest number of steps that `steps_sampling` allows.
 
         Returns:
             int32 scalar, or int32 that broadcasts to the shape U of the halting state (see
-            `forward`). None if the limit is `max_steps`.
+            `forward`). None if the limit is `context.max_steps`.
         """
         sampling = self.steps_sampling
-        limit = step_sampling.example_steps(sampling, state, inputs.padding_mask, max_steps)
+        mask, num_steps = inputs.padding_mask, inputs.num_steps
+        limit = step_sampling.example_steps(sampling, state, mask, num_steps)
         if limit is not None:
             return limit if self.halting.per_example else limit[:, tf.newaxis]
         if inputs.training and sampling is not None and inputs.num_steps is None:

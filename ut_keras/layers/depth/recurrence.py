@@ -187,7 +187,7 @@ class Recurrence(depth.Depth):
         max_steps = inputs.num_steps or self.num_steps
         num_steps: Any = max_steps
         sampling, mask = self.steps_sampling, inputs.padding_mask
-        example_steps = step_sampling.example_steps(sampling, state, mask, max_steps)
+        example_steps = step_sampling.example_steps(sampling, state, mask, inputs.num_steps)
         if example_steps is not None:
             num_steps = tf.reduce_max(example_steps)
         elif training and sampling is not None and inputs.num_steps is None:

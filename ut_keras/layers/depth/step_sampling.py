@@ -185,7 +185,7 @@ def example_steps(
     sampling: StepSampling | None,
     state: tf.Tensor,
     padding_mask: tf.Tensor | None,
-    max_steps: int,
+    num_steps: int | None,
 ) -> tf.Tensor | None:
     """Return the number of steps of each example, int32 [B].
 
@@ -193,7 +193,8 @@ def example_steps(
         sampling: `StepSampling`, or None.
         state: float tensor [B, S, D].
         padding_mask: bool [B, S], True at real tokens. None: all positions are real.
-        max_steps: int, the largest number of steps in this forward pass.
+        num_steps: int, the number of steps that the call sets. It replaces the largest number of
+            steps of `sampling`. Optional.
 
     Returns:
         None if the number of steps is the same for all examples.
@@ -205,7 +206,7 @@ def example_steps(
         lengths = tf.fill(shape[:1], shape[1])
     else:
         lengths = tf.reduce_sum(tf.cast(padding_mask, tf.int32), axis=1)
-    return sampling.steps_by_length(lengths, max_steps)
+    return sampling.steps_by_length(lengths, num_steps or sampling.num_steps)
 
 
 def where_running(running: tf.Tensor, new: Any, old: Any) -> Any:
