@@ -191,6 +191,7 @@ def test_sampled_steps_limit_adaptive_halting(kind, mode, backprop_steps):
     [
         step_sampling.LognormalPoissonSteps(N, mean=2.0, sigma=0.25),
         step_sampling.StepsByLength(N, factor=0.5),
+        step_sampling.UniformSteps(N - 1),
     ],
 )
 @pytest.mark.parametrize("kind", ["basic", "act"])

@@ -384,7 +384,7 @@ class Recurrence(depth.Depth):
 
     def get_config(self) -> Config:
         config = super().get_config()
-        if isinstance(self.steps_sampling, step_sampling.UniformSteps):
+        if step_sampling.is_default_uniform(self.steps_sampling, self.num_steps):
             config["steps_sampling"] = "uniform"
         return config
 

@@ -181,6 +181,11 @@ def from_argument(steps_sampling: Any, num_steps: int) -> StepSampling | None:
     return UniformSteps(num_steps)
 
 
+def is_default_uniform(sampling: StepSampling | None, num_steps: int) -> bool:
+    """Return whether `from_argument("uniform", num_steps)` would return the same as `sampling`."""
+    return isinstance(sampling, UniformSteps) and sampling.num_steps == num_steps
+
+
 def example_steps(
     sampling: StepSampling | None,
     state: tf.Tensor,
