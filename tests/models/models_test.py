@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.models import examples
 from ut_keras import errors, hparams, models, problems, registry
@@ -105,6 +106,18 @@ def test_models_reject_ids_out_of_range():
         model.score({"inputs": good, "targets": bad})
     with pytest.raises(ValueError, match=r"inputs must be ids in \[0, 8\). Received: 9"):
         model({"inputs": np.array(bad), "targets": np.array(good)})
+
+
+@pytest.mark.parametrize("name", ["inputs", "targets"])
+def test_score_in_a_graph_rejects_ids_above_int32(name):
+    """The lower 32 bits of the id are a valid id."""
+    hp = hparams.get("transformer_tiny", "hidden_size=8,filter_size=8,num_heads=2")
+    model = models.get("transformer", hp, vocab_sizes={"inputs": 8, "targets": 9})
+    features = dict.fromkeys(["inputs", "targets"], tf.constant([[2, 1]], tf.int64))
+    score = tf.function(model.score, autograph=False)
+    assert np.isfinite(score(features))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=str(2**31 - 1)):
+        score({**features, name: tf.constant([[2**32 + 5, 1]], tf.int64)})
 
 
 @pytest.mark.parametrize("kind", ["universal", "encoder", "tagger"])

@@ -159,6 +159,16 @@ def test_observe_selects_example_of_batch():
         observer.observe(model, batch, ENCODERS, example=2)
 
 
+@pytest.mark.parametrize(
+    ("word", "received"), [(2**32 + 5, f"{2**32 + 5}"), (-1, "-1"), (99, "99"), (2.7, "float64")]
+)
+def test_observe_rejects_ids(word, received):
+    """A cast to int32 would change the first and the last id to valid ones."""
+    model = small_models.build("universal_transformer")
+    with pytest.raises(ValueError, match=f"inputs must .*Received: {received}"):
+        observer.observe(model, {**FEATURES, "inputs": [[word, 1]]}, ENCODERS)
+
+
 def test_observe_without_encoders_labels_with_ids():
     model = small_models.build("universal_transformer")
     assert observer.observe(model, FEATURES).maps["encoder"].keys == ["2", "3", "4", "<EOS>"]

@@ -8,6 +8,7 @@ import tensorflow as tf
 from ut_keras.decoding import parallel_batch, traces
 from ut_keras.decoding.decoded_model import DecodedModel, ForwardOutput
 from ut_keras.decoding.options import Options
+from ut_keras.layers.basic import embedding
 from ut_keras.ops import compiled, log_softmax
 
 
@@ -23,7 +24,9 @@ def score(
     """
     if "targets" not in features:
         raise ValueError(f"features must hold 'targets'. Received: {sorted(features)}.")
-    features = {name: tf.cast(features[name], tf.int32) for name in model.specs if name in features}
+    features = {
+        name: embedding.as_ids(features[name], name) for name in model.specs if name in features
+    }
     rows = features["targets"].shape[:1]
     for name, ids in features.items():
         if not rows.is_compatible_with(ids.shape[:1]):

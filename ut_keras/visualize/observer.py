@@ -25,6 +25,7 @@ import keras
 import numpy as np
 
 from ut_keras.errors import UsageError
+from ut_keras.layers.basic import embedding
 from ut_keras.layers.depth import mixed_depth
 from ut_keras.layers.depth import stack as stack_lib
 from ut_keras.text import text_encoder
@@ -122,8 +123,8 @@ def observe(
         `Observation`.
 
     Raises:
-        ValueError: if `example` is not an index of the batch, or `replace` does not fit the model
-            and the example.
+        ValueError: if `example` is not an index of the batch, an id is out of range, or `replace`
+            does not fit the model and the example.
         UsageError: if prepend_mode is not "none", so that the decoder also reads the inputs.
     """
     mode = getattr(model.hparams, "prepend_mode", "none")
@@ -195,7 +196,10 @@ def _one_example(model, features, example):
         value = np.asarray(value)
         if not 0 <= example < len(value):
             raise ValueError(f"example must be in [0, {len(value)}). Received: {example}.")
-        row[name] = value[example : example + 1].astype("int32")
+        # The prompt of a language model is the feature "inputs", which has no spec.
+        spec = model.specs.get(name, model.specs["targets"])
+        size = spec.vocab_size if name in ("inputs", "targets") else None
+        row[name] = np.asarray(embedding.as_ids(value[example : example + 1], name, size))
     for name in ("inputs", "targets"):
         if name not in row or row[name].ndim != 2:
             continue
