@@ -300,6 +300,10 @@ def test_models_without_recurrence_have_no_steps():
         ({1: np.zeros([4, 16])}, r"replace\[1\] must be .*\(3, 16\).* Received: shape \(4, 16\)"),
         ({1: [["a"]]}, r"Received: shape \(1, 1\) and dtype <U1"),
         ({4: np.zeros([3, 16])}, "up to 3.* Received: step 4"),
+        (
+            dict.fromkeys([1, ("decoder", 1)], np.zeros([3, 16])),
+            r"Received: \[1, \('decoder', 1\)\]",
+        ),
     ],
 )
 def test_unsuitable_replacement_is_rejected(replace, message):

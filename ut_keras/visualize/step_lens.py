@@ -203,6 +203,11 @@ def patches(
                 "A key of replace must be a step from 1, or a pair (stack, step) with a stack of "
                 f"{tuple(kept)}. Received: {key!r}."
             )
+        if step in found.get(stack, {}):
+            raise ValueError(
+                f"The keys of replace must be different steps. Received: {[*replace]!r}, with step "
+                f"{step} of the {stack} twice."
+            )
         where = kept[stack]
         shape = (int(where.sum()), hidden_size)
         new = np.asarray(value)
