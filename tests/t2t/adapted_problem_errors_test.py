@@ -369,3 +369,5 @@ class Mine(Base):
     )
     with pytest.raises((DataError, tf.errors.OpError), match=message):
         next(iter(problem.dataset("train", make.data_dir, hparams.get("transformer_tiny"))))
+    with tf.distribute.OneDeviceStrategy("/cpu:0").scope():  # the error left nothing behind
+        pass

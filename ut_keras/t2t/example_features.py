@@ -114,7 +114,15 @@ def preprocess(
         }
 
     specs = {name: tf.TensorSpec([1], tf.int32) if name in fixed else ragged for name in names}
-    made = tf.map_fn(process, records, fn_output_signature=specs)
+    scope = tf.compat.v1.get_variable_scope()
+    caching_device = scope.caching_device
+    try:
+        made = tf.map_fn(process, records, fn_output_signature=specs)
+    finally:
+        # `tf.map_fn` changes the caching device, and does not restore it after an error. Later
+        # calls of `strategy.scope()` in the same process would then fail.
+        if scope.caching_device is not caching_device:
+            scope.set_caching_device(caching_device)
     checks = []
     for name, ids in made.items():
         if vocab_size := known[name]:
