@@ -17,7 +17,6 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder"
-pip() { "$folder/bin/pip" --disable-pip-version-check "$@"; }
 
 import_result() {
   "$folder/bin/python" - <<'END'
@@ -30,14 +29,16 @@ else:
 END
 }
 
-pip install --quiet --no-compile tensorflow-metadata==1.21.0 protobuf==5.29.6
-checked=$(pip check)
+"$folder/bin/pip" install --quiet --no-compile --disable-pip-version-check \
+  tensorflow-metadata==1.21.0 protobuf==5.29.6
+checked=$("$folder/bin/pip" check)
 echo "pip check: $checked"
 test "$checked" = "No broken requirements found."
 seen=$(import_result)
 echo "tensorflow-metadata 1.21.0: $seen"
 test "$seen" = VersionError
-pip install --quiet --no-compile tensorflow-metadata==1.17.3 protobuf==5.29.6
+"$folder/bin/pip" install --quiet --no-compile --disable-pip-version-check \
+  tensorflow-metadata==1.17.3 protobuf==5.29.6
 seen=$(import_result)
 echo "tensorflow-metadata 1.17.3: $seen"
 test "$seen" = imported
