@@ -22,14 +22,19 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from worker import Worker, rounds
+from worker import Worker, checkout_path, rounds
 
 PARTS = ("import", "load", "first", "second")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--with_before", metavar="CHECKOUT", help="older version to compare with")
+    parser.add_argument(
+        "--with_before",
+        metavar="CHECKOUT",
+        type=checkout_path,
+        help="older version to compare with",
+    )
     parser.add_argument(
         "--run",
         metavar="FOLDER",

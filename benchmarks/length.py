@@ -33,7 +33,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from worker import Worker, rounds
+from worker import Worker, checkout_path, rounds
 
 SHAPE = {"hidden_size": 256, "filter_size": 1024, "num_heads": 4, "num_rec_steps": 6}
 VOCAB = 2000
@@ -41,7 +41,9 @@ VOCAB = 2000
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--against", metavar="CHECKOUT", help="another version to compare with")
+    parser.add_argument(
+        "--against", metavar="CHECKOUT", type=checkout_path, help="another version to compare with"
+    )
     parser.add_argument("--with_torch", metavar="PYTHON", help="Python of PyTorch's environment")
     parser.add_argument("--torch_compile", action="store_true", help="compile x-transformers")
     parser.add_argument("--models", default="lm,encdec", help="lm, encdec or both")

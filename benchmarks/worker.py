@@ -6,6 +6,7 @@ line that begins with `RESULT `, followed by JSON.
 
 import argparse
 import json
+import os
 import subprocess
 
 
@@ -17,6 +18,17 @@ def rounds(text):
     if not text.isdecimal() or int(text) < 2:
         raise argparse.ArgumentTypeError(f"must be an integer of at least 2. Received: {text}.")
     return int(text)
+
+
+def checkout_path(path):
+    """Return the path of a checkout of a command line.
+
+    Without a checkout there, Python would import the installed ut_keras, and a benchmark would
+    compare this version with itself.
+    """
+    if not os.path.isfile(os.path.join(path, "ut_keras", "__init__.py")):
+        raise argparse.ArgumentTypeError(f"must be a checkout of ut_keras. Received: {path}.")
+    return path
 
 
 class Worker:

@@ -1,0 +1,35 @@
+import argparse
+import glob
+import os
+import re
+
+import pytest
+
+FOLDER = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "benchmarks"))
+
+
+@pytest.fixture
+def worker(benchmark_module):
+    return benchmark_module("worker")
+
+
+def test_path_of_a_checkout_is_accepted(worker):
+    checkout = os.path.dirname(FOLDER)
+    assert worker.checkout_path(checkout) == checkout
+
+
+def test_folder_without_ut_keras_is_rejected(worker, tmp_path):
+    """Python would import the installed ut_keras, and compare it with itself."""
+    with pytest.raises(argparse.ArgumentTypeError, match=f"Received: {re.escape(str(tmp_path))}"):
+        worker.checkout_path(str(tmp_path))
+
+
+def test_every_option_for_a_checkout_checks_it():
+    found = []
+    for path in glob.glob(os.path.join(FOLDER, "*.py")):
+        with open(path, encoding="utf-8") as file:
+            source = file.read()
+        found += re.findall(r"add_argument\(([^()]*metavar=\"CHECKOUT\"[^()]*)\)", source)
+    assert len(found) > 7
+    for option in found:
+        assert "type=checkout_path" in option or "SUPPRESS" in option, option
