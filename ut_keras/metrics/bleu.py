@@ -3,8 +3,8 @@
     bleu_wrapper("ref.txt", "hyp.txt")                          ->  0.2731      lower case
     bleu_wrapper("ref.txt", "hyp.txt", case_sensitive=True)     ->  0.2654
 
-sacreBLEU, which is common in papers, splits text into words differently. For the same files it
-gives 0.2648 (case-sensitive).
+sacreBLEU, which is common in papers, splits text into words differently. For the same files,
+sacreBLEU returns 0.2648 (case-sensitive).
 
 References: Papineni et al. 2002; tensor2tensor/utils/bleu_hook.py; Post 2018 (sacreBLEU).
 """
@@ -30,9 +30,9 @@ def compute_bleu(
         BLEU = min(1, exp(1 - r / h)) * (p_1 p_2 … p_max_order)^(1 / max_order)
 
     r and h are the numbers of tokens in the references and the hypotheses. p_n is the fraction of
-    the hypotheses' n-grams that occur in their references. If no n-gram of an order matches, half a
-    match is counted for this order. For the next order without matches, a quarter of a match is
-    counted, and so on. p_n is 1 for an order without n-grams.
+    the hypotheses' n-grams that occur in their references. If no n-gram of an order matches, the
+    function counts half a match for this order. For the next order without matches, it counts a
+    quarter of a match, and so on. p_n is 1 for an order without n-grams.
 
     Args:
         references, hypotheses: lists of lists of tokens (or ids), one list for each segment.

@@ -9,9 +9,9 @@ numerator and the denominator are weighted, so the loss is
 
     sum(weights * losses) / sum(weights)          over real targets
 
-as with T2T's `weights_fn`. Padding has weight 0. Weights of 1 have no effect, and doubling all
-weights has no effect. An example with weight 0 does not contribute to the loss, and neither does
-its ponder cost. See `metrics.weights`.
+as with T2T's `weights_fn`. Padding has weight 0. If all weights are equal, they have no effect. An
+example with weight 0 does not contribute to the loss, and its ponder cost does not contribute
+either. See `metrics.weights`.
 """
 
 from collections.abc import Mapping
@@ -28,8 +28,8 @@ from ut_keras.ops.loss_term import LossTerm
 def of_all_replicas(terms: Mapping[str, list[LossTerm]]) -> dict[str, list[LossTerm]]:
     """Return the terms with denominators that are summed over the replicas.
 
-    A numerator divided by its summed denominator is this replica's share of the loss. The sum of
-    the replicas' gradients is the gradient of the complete batch.
+    If a numerator is divided by its summed denominator, the quotient is this replica's share of the
+    loss. The sum of the replicas' gradients is the gradient of the complete batch.
     """
     denominators = sum_over_replicas(
         {name: [tf.stop_gradient(term.denominator) for term in terms[name]] for name in terms}
@@ -44,7 +44,7 @@ def of_all_replicas(terms: Mapping[str, list[LossTerm]]) -> dict[str, list[LossT
 
 
 def sum_over_replicas(nest: Any) -> Any:
-    """Sum every float32 scalar of a nest over the replicas, in one message."""
+    """Sum every float32 scalar of a nest over the replicas, with a single all-reduce."""
     context = tf.distribute.get_replica_context()
     if context is None or context.num_replicas_in_sync == 1:
         return nest
@@ -63,12 +63,13 @@ def cross_entropy(
 ) -> LossTerm:
     """Compute softmax cross-entropy with T2T's label smoothing.
 
-    The target has probability 1 - s, and every other token s / (V - 1). The entropy of this
-    distribution is subtracted, so that the best loss is 0. With q = softmax(logits) this is
+    The target has the probability 1 - s, and every other token has the probability s / (V - 1). The
+    function subtracts the entropy of this distribution, so that the best loss is 0. With
+    q = softmax(logits), the loss is
 
         -log q_target + s V / (V - 1) · (logit_target - mean(logits)) - entropy
 
-    This form does not need the [.., V] tensor of smoothed labels.
+    This form does not need the [..., V] tensor of smoothed labels.
 
     Args:
         logits: float tensor [..., V].
@@ -77,7 +78,7 @@ def cross_entropy(
         weights: float tensor [...], usually 1 at real targets and 0 at padding.
 
     Returns:
-        `LossTerm`: weighted sum of the losses, sum of the weights.
+        `LossTerm` of the weighted sum of the losses and the sum of the weights.
 
     References: T2T `common_layers.padded_cross_entropy`, `smoothing_cross_entropy`.
     """
@@ -89,7 +90,7 @@ def cross_entropy(
 def _smoothed_cross_entropy(logits, targets, label_smoothing):
     """Return the losses [...] of logits [..., V].
 
-    The gradient is implemented explicitly, with a single computation over [.., V]:
+    The function implements the gradient explicitly, with a single computation over [..., V]:
 
         d loss / d logits = softmax(logits) - onehot + s V / (V - 1) (onehot - 1 / V)
     """
@@ -128,11 +129,11 @@ class PaddedCrossEntropy(keras.losses.Loss):
     Args:
         label_smoothing: float in [0, 1).
         class_labels: bool. If True, the targets are classes [B] or [B, 1], and 0 is a class. If
-            False, they are tokens [B, T], and 0 is padding.
+            False, the targets are tokens [B, T], and 0 is padding.
 
     Call arguments:
-        y_true: int [B, T]; [B] or [B, 1] for classes.
-        y_pred: logits [B, T, V]; [B, C] for classes.
+        y_true: int [B, T]. For classes, int [B] or [B, 1].
+        y_pred: logits [B, T, V]. For classes, logits [B, C].
         sample_weight: float [B], [B, 1] or [B, T]. The loss is the sum of the weighted losses of
             the real targets, divided by the sum of their weights. Optional.
     """
@@ -151,8 +152,8 @@ class PaddedCrossEntropy(keras.losses.Loss):
     def __call__(
         self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
     ) -> tf.Tensor:
-        # `call` is not used, because Keras would multiply the scalar that it returns by every
-        # weight.
+        # This method overrides `__call__` and not only `call`, because Keras would multiply the
+        # scalar that `call` returns by every weight.
         logits = tf.convert_to_tensor(y_pred)
         smoothing = self.label_smoothing
         return target_term(logits, y_true, smoothing, self.class_labels, sample_weight).value()
@@ -182,8 +183,8 @@ def target_term(
     steps, weighted by `probabilities`.
 
     Args:
-        logits: [B, T, V], or [B, C] for classes. With N steps, the first axis is N * B.
-        targets: int [B, T]; [B] or [B, 1] for classes.
+        logits: [B, T, V], or [B, C] for classes. With N steps, the first axis has size N * B.
+        targets: int [B, T]. For classes, int [B] or [B, 1].
         label_smoothing: float in [0, 1).
         class_labels: bool. Whether the targets are classes.
         weights: float [B], [B, 1] or [B, T], the weights of the targets. Optional.
@@ -222,7 +223,7 @@ def confidence_term(
         -log sigmoid(q) where argmax(logits) = target, else -log(1 - sigmoid(q))
 
     Args:
-        confidence: float32 [N, B, T], q; [N, B] for classes.
+        confidence: the logits q, float32 [N, B, T]. For classes, [N, B].
         logits, probabilities, targets, class_labels, weights: as in `target_term`.
 
     References: Wang et al. 2025, Hierarchical Reasoning Model.

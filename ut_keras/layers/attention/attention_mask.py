@@ -21,15 +21,16 @@ class AttentionMask:
     Args:
         queries: int or int32 scalar T.
         keys: int or int32 scalar S.
-        causal: bool. Whether a query attends only to itself and earlier positions. Requires T = S.
+        causal: bool. Whether a query attends only to its own and earlier positions. If True, T and
+            S must be equal.
         key_mask: bool [B, S], True at the keys that all queries may attend to. Optional.
         segments: (int [B, T], int [B, S]). A query attends only to the keys of its own segment.
             Optional.
-        if_short: bool tensor, the result of `dense()`; empty if the sequences are long. Only
-            `with_dense_if` sets it.
+        if_short: bool tensor, the result of `dense()`, or an empty tensor if the sequences are
+            long. Only `with_dense_if` sets this field.
 
     Raises:
-        ValueError: if the mask is causal and T and S are known and differ.
+        ValueError: if the mask is causal, and T and S are ints that differ.
     """
 
     queries: Any
@@ -50,8 +51,8 @@ class AttentionMask:
     def with_dense_if(self, is_short: tf.Tensor) -> "AttentionMask":
         """Return a mask that stores the result of `dense()` if `is_short` is True.
 
-        So a loop over steps computes the dense mask only once. The attribute `if_short` has the
-        dense mask. If the sequences are long, `if_short` is empty.
+        With the stored tensor, a loop over steps computes the dense mask only once. The attribute
+        `if_short` stores it. If the sequences are long, `if_short` is empty.
         """
         queries, keys = (tf.where(is_short, n, 0) for n in (self.queries, self.keys))
         key_mask, segments = self.key_mask, self.segments
@@ -70,7 +71,7 @@ class AttentionMask:
         return tf.TensorShape([batch, 1, *map(tf.get_static_value, (self.queries, self.keys))])
 
     def dense(self) -> tf.Tensor:
-        """Return the mask as a tensor, bool [B, 1, T, S]; B may be 1."""
+        """Return the mask as a bool tensor [B, 1, T, S], where B may be 1."""
         allowed = []
         if self.causal:
             query, key = tf.range(self.queries), tf.range(self.keys)
@@ -99,11 +100,11 @@ class AttentionMask:
 
 
 class Conditions(NamedTuple):
-    """The conditions of a mask, for an attention that never needs the complete mask at once."""
+    """The conditions of a mask, for attention that never needs the complete mask at once."""
 
     causal: bool = False
     key_mask: tf.Tensor | None = None  # bool [B or 1, H or 1, S]
-    segments: Any = None  # as in `AttentionMask`
+    segments: Any = None  # has the meaning of `AttentionMask.segments`
     tensor: tf.Tensor | None = None  # bool [B or 1, H or 1, T, S]
     # bool [B or 1, H or 1, T or 1], True for queries that may attend to at least one key. None if
     # every query may attend to at least one key.

@@ -1,16 +1,16 @@
-"""Decoding caches store the values of earlier positions, which decoding need not compute again.
+"""Decoding caches, which store the values of earlier positions for later decoding steps.
 
 A cache has columns. With K beams, column c belongs to position c // K of beam c % K. When the
 search reorders beams, it does not copy their columns. Instead, the search stores the ancestors of
 each beam: for every earlier position, the beam from which this beam descends. A beam attends only
-to the columns of its ancestors. So one matrix product of queries and keys serves all beams of an
-example.
+to the columns of its ancestors. Therefore one matrix product of queries and keys serves all beams
+of an example.
 
 The search makes a cache longer with `gather_columns`. If no layer depends on the order of the
 columns, `decoding.prefix` prunes the columns that are not an ancestor of any beam.
 
-    stores        {"key": [N · B · H · C, K / H], "value": …} for each layer; N recurrence steps
-    `Window`      the columns that a forward pass computes, and the columns that they may attend to
+    stores        {"key": [N · B · G · C, W], "value": …} for each layer, for N steps
+    `Window`      the columns that a forward pass computes, and the columns they may attend to
     `Layout`      the rows of these columns in the stores of a layer
     `LayerCache`  the stores of one layer at one step, with methods for its sublayers
 """
@@ -30,8 +30,8 @@ class CacheSize(NamedTuple):
     batch: tf.Tensor  # int32 scalar B
     beams: int  # K
     length: tf.Tensor  # int32 scalar L
-    num_steps: int | None = None  # this and `exit_threshold`: as in `StepInputs`
-    exit_threshold: float | None = None
+    num_steps: int | None = None  # has the meaning of `StepInputs.num_steps`
+    exit_threshold: float | None = None  # has the meaning of `StepInputs.exit_threshold`
 
     @property
     def columns(self) -> tf.Tensor:
@@ -49,7 +49,7 @@ class Window(NamedTuple):
     ancestors: tf.Tensor | None
     # bool, broadcastable to [B, H, Q, C]. True means that the query may attend to the column.
     attention_mask: tf.Tensor | None
-    covers_all: bool = False  # whether the window has all columns of the cache, in order
+    covers_all: bool = False  # whether the window has all columns of the cache in their order
     in_order: bool = True  # whether the columns of the cache are in the order of their positions
 
     def single(self, index: int) -> "Window":
@@ -136,8 +136,8 @@ class ActiveColumns(NamedTuple):
     [1, R, D] instead of [B, Q, D].
     """
 
-    index: tf.Tensor  # int32 [R, 2]: example, index of the column in the window
-    grid: tf.Tensor  # int32 [2]: B, Q
+    index: tf.Tensor  # int32 [R, 2]: the example, and the index of the column in the window
+    grid: tf.Tensor  # int32 [2]: the sizes B and Q
 
     def compact(self) -> "ActiveColumns":
         """Return the same columns on the narrowest grid.
@@ -187,7 +187,7 @@ class ActiveColumns(NamedTuple):
 class Layout:
     """The rows of a window's columns in the stores of one layer.
 
-    A layout is the same at all steps. So create it outside of the loop over steps.
+    A layout is the same at all steps. The caller creates it once, before the loop over steps.
 
     Args:
         widths: as in `start`.
@@ -226,7 +226,7 @@ class LayerCache:
     """The stores of one layer at one step.
 
     The sublayers read and write this object during a step. After the step, the attribute `stores`
-    has the new tensors.
+    contains the updated tensors.
 
     Args:
         stores: dict from name to tensor [N · B · G · C, W].
@@ -248,7 +248,7 @@ class LayerCache:
         """Write values of the window's columns.
 
         Args:
-            name: str, the store.
+            name: str, the name of the store.
             values: float tensor [B, Q, G · W], or [1, R, G · W] with `ActiveColumns`.
             deeper: bool. Whether to write the same values also at all deeper steps.
         """

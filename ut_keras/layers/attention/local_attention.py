@@ -21,11 +21,13 @@ _WINDOW_AXES = {0: (0,), 1: (1,), 2: (2, 3), 3: (4,)}
 class LocalAttention(attention.MultiHeadAttention):
     """Self-attention from each block of positions to a window around the block.
 
-    Positions are divided into blocks of `block_length`. The queries of a block attend to the `left`
-    positions before the block, the block itself, and the `right` positions after it, if
-    `attention_mask` allows it. T2T's `local_mask_right` attends to one block before, with a causal
-    mask. T2T's `local_unmasked` attends to one block before and one block after. The window of a
-    position does not depend on the length of the sequence.
+    The layer divides the positions into blocks of `block_length`. The window of a block consists of
+    the `left` positions before the block, the block itself, and the `right` positions after the
+    block. The queries of a block attend to the keys in the window that `attention_mask` allows. The
+    window of a position does not depend on the length of the sequence.
+
+    T2T's `local_mask_right` attends to the block itself and to one block before it, with a causal
+    mask. T2T's `local_unmasked` also attends to one block after it.
 
     T2T differs in two ways. First, T2T ignores `attention_mask`. Therefore, encoders attend to
     padding, packed examples attend to each other, and a decoder with `local_unmasked` attends to
@@ -41,7 +43,7 @@ class LocalAttention(attention.MultiHeadAttention):
     Call arguments and returns: as `MultiHeadAttention`, for self-attention only.
 
     Raises:
-        ValueError: if block_length < 1, or left or right < 0.
+        ValueError: if block_length < 1, left < 0 or right < 0.
 
     References: Vaswani et al. 2017, section 4; T2T `common_attention.masked_local_attention_1d`,
         `local_attention_1d`.
@@ -84,7 +86,7 @@ class LocalAttention(attention.MultiHeadAttention):
             in_window = self._in_window(positions)
             mask = in_window if attention_mask is None else in_window & attention_mask
             return super().attend(q, key_value, mask, positions, training)
-        # n blocks of b positions, each with a window of w = left + b + right keys.
+        # There are n blocks of b positions. Each block has a window of w = left + b + right keys.
         length = tf.shape(q)[2]
         positions = self._window_positions(length)  # [n, w]
         key, value = (self._windows(x, positions) for x in key_value)  # [B, H, n, w, ...]
@@ -107,7 +109,7 @@ class LocalAttention(attention.MultiHeadAttention):
     def _window_positions(self, length):
         """Return the position of each key in each window, int32 [n, w].
 
-        Positions before the first or after the last position are included.
+        The result includes positions before the start and after the end of the sequence.
         """
         starts = tf.range(0, length, self.block_length)
         return starts[:, tf.newaxis] + tf.range(-self.left, self.block_length + self.right)
@@ -151,8 +153,8 @@ class LocalAttention(attention.MultiHeadAttention):
         keys = tf.clip_by_value(positions, 0, shape[3] - 1)
         if mask.shape[2] == 1:
             return tf.gather(mask[:, :, 0], keys, axis=2)[:, :, :, tf.newaxis]
-        # A single gather needs no transpose. After two gathers, the booleans would have to be
-        # transposed, and on some CPUs TensorFlow uses oneDNN for this.
+        # A single gather needs no transpose. Two gathers would require a transpose of booleans. On
+        # some CPUs, TensorFlow uses oneDNN for this transpose.
         blocks = tf.pad(mask, [[0, 0], [0, 0], [0, -shape[2] % self.block_length], [0, 0]])
         queries = self._window_positions(shape[2])[:, self.left : self.left + self.block_length]
         indices = queries[..., tf.newaxis] * shape[3] + keys[:, tf.newaxis]  # [n, b, w]
@@ -163,7 +165,7 @@ class LocalAttention(attention.MultiHeadAttention):
         shape = tf.shape(weights)
         query, window = tf.range(length)[:, tf.newaxis], shape[4]
         start = query // self.block_length * self.block_length - self.left
-        window_index = tf.range(length) - start  # [T, S], index of the key in the query's window
+        window_index = tf.range(length) - start  # [T, S], the index of the key in the window
         inside = tf.clip_by_value(window_index, 0, window - 1)
         rows = tf.reshape(weights, [shape[0], shape[1], -1])
         dense = tf.where(
@@ -185,7 +187,7 @@ def _make(hp, side):
         left=hp.block_length,
         right=0 if masked else hp.block_length,
         causal=masked,
-        hard_attention_k=0,  # in T2T, these types have no hard attention either
+        hard_attention_k=0,  # as in T2T, these types have no hard attention
     )
 
 

@@ -21,8 +21,8 @@ class RotaryAttention(attention.MultiHeadAttention):
         e_ij = (R_i q_i) (R_j k_j) / sqrt(d) = q_i R_{j-i} k_j / sqrt(d)    (Su et al. 2021)
 
     R_p rotates the plane of the channels c and c + d/2 by the angle p / 10000^(2c / d). The paper
-    pairs the channels 2c and 2c + 1 instead, so only the order of the channels differs. A cache
-    stores rotated keys, so the order of its columns does not matter.
+    pairs the channels 2c and 2c + 1 instead. This difference affects only the order of the
+    channels. A cache stores rotated keys, so the order of the cache's columns does not matter.
 
     Arguments, call arguments and returns: as `MultiHeadAttention`, for self-attention only.
 
@@ -57,7 +57,7 @@ class RotaryAttention(attention.MultiHeadAttention):
             for function in (tf.cos, tf.sin)
         )
         heads = tf.reshape(projected, [shape[0], shape[1], self.num_heads, 2 * half])
-        first, second = tf.split(heads, 2, axis=-1)  # faster gradient than slices
+        first, second = tf.split(heads, 2, axis=-1)  # its gradient is faster than a slice's
         rotated = tf.concat([first * cos - second * sin, second * cos + first * sin], axis=-1)
         rotated = tf.reshape(rotated, shape)
         rotated.set_shape(projected.shape)

@@ -24,7 +24,7 @@ class ClassLabelHead(dense.WithKernels):
     Call arguments:
         x: float tensor [B, S, D].
         padding_mask: bool tensor [B, S], True at real tokens. Default: no padding.
-        mask: another name of `padding_mask`. By default the mask that `Masking` or
+        mask: another name of `padding_mask`. Keras fills it with the mask that `Masking` or
             `Embedding(mask_zero=True)` attached to `x`.
 
     Returns:
@@ -35,8 +35,7 @@ class ClassLabelHead(dense.WithKernels):
 
     References: T2T `modalities.class_label_top` for "mean". "masked_mean" and "last" follow
         `softmax_average_pooling_class_label_top` and `softmax_last_timestep_class_label_top`.
-        T2T's `softmax_last_timestep_class_label_top` reads the last position even if the last
-        position is padding.
+        T2T's `softmax_last_timestep_class_label_top` reads the last position even if it is padding.
     """
 
     def __init__(self, num_classes: int, pooling: Pooling = "mean", **kwargs: Any) -> None:

@@ -16,14 +16,14 @@ RESOLUTION = 2**16  # rates are multiples of 1 / RESOLUTION
 class Dropout(PositionWise):
     """Sets random elements to zero and scales up the others.
 
-    Every call samples a new mask, also in a loop over recurrence steps. One variable,
-    `seed_generator_state`, has the state of the random numbers.
+    Every call samples a new mask, also in a loop over recurrence steps. The variable
+    `seed_generator_state` stores the state of the random number generator.
 
     Args:
         rate: float in [0, 1). Probability that an element becomes zero.
-        broadcast_dims: ints. Axes along which all elements share one dropout decision. This saves
-            memory. T2T's name is `*_dropout_broadcast_dims`.
-        seed: int. Optional.
+        broadcast_dims: ints. Axes along which all elements share one dropout decision. Sharing
+            saves memory. T2T's name is `*_dropout_broadcast_dims`.
+        seed: int, the seed of the random number generator. Optional.
 
     Call arguments:
         x: float tensor of any shape.
@@ -73,7 +73,8 @@ class Dropout(PositionWise):
 def sample_kept(shape: Any, seed: tf.Tensor, rate: float) -> tf.Tensor:
     """Sample a mask of the elements that dropout keeps.
 
-    Sampling dominates the cost of dropout. So each random int64 yields four int16 numbers.
+    Sampling dominates the cost of dropout. To reduce this cost, the function splits each random
+    int64 into four int16 numbers.
 
     Args:
         shape: ints or int32 tensor.
@@ -98,7 +99,7 @@ def scale(rate: float) -> float:
 
 
 def _threshold(rate):
-    """Return the rate in units of 1 / RESOLUTION, less than 1."""
+    """Return the rate as a multiple of 1 / RESOLUTION, an int less than RESOLUTION."""
     return min(round(rate * RESOLUTION), RESOLUTION - 1)
 
 
@@ -106,7 +107,7 @@ def sublayer(layer: Any, broadcast_dims: Sequence[int] = ()) -> Dropout:
     """Return a `Dropout` with the `dropout_rate` and dtype policy of a layer.
 
     Args:
-        layer: layer that will contain the `Dropout`.
+        layer: the layer that will contain the `Dropout`.
         broadcast_dims: as for `Dropout`.
     """
     return Dropout(layer.dropout_rate, broadcast_dims, name="dropout", dtype=layer.dtype_policy)

@@ -20,7 +20,7 @@ def with_global_policy(hp: BasicHParams) -> BasicHParams:
     If `activation_dtype` is not its default "float32", the hparams remain unchanged.
 
     Raises:
-        HParamError: if the global policy is another policy than float32 or mixed_bfloat16.
+        HParamError: if the global policy is neither float32 nor mixed_bfloat16.
     """
     policy = keras.config.dtype_policy().name
     if hp.activation_dtype != "float32" or policy == "float32":
@@ -47,7 +47,7 @@ def kernel_initializer(hp: BasicHParams) -> keras.initializers.Initializer:
         return keras.initializers.RandomUniform(-0.1 * gain, 0.1 * gain)
     if hp.initializer == "xavier":  # as in T2T, "xavier" ignores the gain
         return keras.initializers.GlorotUniform()
-    # TensorFlow 1 truncates a "normal" at two standard deviations.
+    # TensorFlow 1 truncates the distribution "normal" at two standard deviations.
     distribution = "truncated_normal" if hp.initializer == "normal_unit_scaling" else "uniform"
     return keras.initializers.VarianceScaling(gain, "fan_avg", distribution)
 

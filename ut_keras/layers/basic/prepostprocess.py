@@ -49,7 +49,7 @@ class LayerNormalization(PositionWise):
 def _normalize(x, scale, bias, epsilon):
     """Compute layer normalization, with an explicit gradient.
 
-    The explicit gradient reads x half as often as TensorFlow's automatic gradient.
+    The explicit gradient reads x half as often as TensorFlow's automatic gradient does.
 
     dx = (dz - mean(dz) - z mean(dz z)) / sqrt(variance + epsilon),   z = normalized x,
     dz = scale dy,   d scale = sum(dy z),   d bias = sum(dy)
@@ -122,7 +122,7 @@ class Processing(Layer):
     Args:
         dropout_rate: float in [0, 1).
         dropout_broadcast_dims: ints. Axes along which all elements share one dropout decision.
-        epsilon: float, of the normalization.
+        epsilon: float. The epsilon of the normalization.
         norm_type: "layer" or "rms".
     """
 
@@ -153,7 +153,7 @@ class Processing(Layer):
         return PrePostProcess(sequence, name=name, **self.settings, **arguments)
 
     def processes(self, sequence: str, count: int) -> tuple["PrePostProcess", ...]:
-        """Return `count` layers with the names that T2T uses in a variable scope."""
+        """Return `count` layers, named and numbered as in a variable scope of T2T."""
         numbers = ("", *(f"_{number}" for number in range(1, count)))
         return tuple(self.process(sequence, f"layer_prepostprocess{number}") for number in numbers)
 
@@ -162,9 +162,9 @@ class Processing(Layer):
 class PrePostProcess(Processing, PositionWise):
     """Applies a sequence of small operations to the input or the output of a sublayer.
 
-    There is a `PrePostProcess` before and another after each sublayer (attention or transition).
-    T2T's default, pre-norm, has the sequence "n" before and "da" after the sublayer. Post-norm, as
-    in "Attention Is All You Need", has "none" before and "dan" after the sublayer.
+    Each sublayer (attention or transition) has one `PrePostProcess` before it and one after it.
+    T2T's default is pre-norm, with the sequence "n" before the sublayer and "da" after it.
+    "Attention Is All You Need" uses post-norm, with "none" before the sublayer and "dan" after it.
 
         n   normalization
         d   dropout
@@ -173,17 +173,19 @@ class PrePostProcess(Processing, PositionWise):
     Args:
         sequence: str of the letters above, or "none".
         *args, **kwargs: as for `Processing`.
-        residual_scale: float. The factor of the sublayer's output when the residual is added to it.
+        residual_scale: float. Operation "a" multiplies `x` by this factor before it adds the
+            residual.
 
     Call arguments:
         x: float tensor [B, S, D].
-        residual: float tensor [B, S, D], the input of the sublayer. Only for "a".
+        residual: float tensor [B, S, D], the input of the sublayer. Only operation "a" requires it.
 
     Returns:
         float tensor [B, S, D].
 
     Raises:
-        ValueError: if the sequence contains another letter, or for an unknown norm_type.
+        ValueError: if the sequence contains a letter that is not listed above, or if norm_type is
+            unknown.
 
     References: T2T `common_layers.layer_prepostprocess`.
     """

@@ -2,9 +2,9 @@
 
     seeds = stateless.seeds(layer)
     call = stateless.call(lambda: layer(x, training=True), [(seed, value) for ...])
-    call.result, call.values       # the seeds have not changed; `values` are their next values
+    call.result, call.values       # the call does not change the seeds; `values` is their next state
 
-If two calls of a layer get the same values, both calls sample the same random numbers.
+If two calls of a layer get the same seed values, both calls sample the same random numbers.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,7 +26,7 @@ class Call(NamedTuple):
 
 
 def seeds(layer: keras.layers.Layer) -> list[keras.Variable]:
-    """Return the states of the random numbers of a layer and its sublayers."""
+    """Return the states of the random number generators of a layer and its sublayers."""
     states = layer.non_trainable_variables
     return [variable for variable in states if not _is_float(variable)]
 
@@ -64,9 +64,9 @@ def check_repeatable(
             must not read variables. None: the function may use all tensors and variables.
 
     Raises:
-        UserError: if the function creates variables. In a graph, the error is also raised if the
-            function samples random numbers that do not depend on a Keras seed, or uses a tensor
-            that is not allowed.
+        UserError: if the function creates variables. In a graph, also if the function samples
+            random numbers that do not depend on a Keras seed. With `inputs`, also if the function
+            uses a tensor that is not allowed.
     """
     before = {id(variable) for variable in layer.variables}
     if tf.executing_eagerly():
@@ -107,14 +107,15 @@ def _check_inputs(operations, known):
         # A new placeholder stands for a tensor outside of the loop.
         used = operation.outputs if operation.type == "Placeholder" else operation.inputs
         for tensor in (tensor for tensor in used if id(tensor) not in known):
-            if tensor.dtype == tf.resource:  # the gradient of a loop cannot use further resources
+            if tensor.dtype == tf.resource:  # the gradient of a loop cannot use other resources
                 raise _error("layers whose variables are Keras variables", tensor.name)
             if tensor.dtype.is_floating and tensor.op.type != "Const":
                 raise _error("layers that use only the arguments of their call", tensor.name)
         known.update(id(tensor) for tensor in operation.outputs)
 
 
-_GENERATOR_OPERATIONS = ("RngReadAndSkip", "RngSkip", "StatefulUniform")  # of tf.random.Generator
+# The operations of `tf.random.Generator`.
+_GENERATOR_OPERATIONS = ("RngReadAndSkip", "RngSkip", "StatefulUniform")
 
 
 def _error(expected, received):

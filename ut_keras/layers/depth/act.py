@@ -2,8 +2,8 @@
 
 At every step, each position gets a halting probability. A position halts at the step at which the
 sum of its halting probabilities exceeds 1 - epsilon. The remainder of a position is 1 minus the sum
-before that step, and replaces the halting probability of the last step. The output combines the
-states of all steps, with these probabilities as weights. The ponder cost is the mean of (number of
+before that step. It replaces the halting probability of the last step. The output combines the
+states of all steps, with the probabilities as weights. The ponder cost is the mean of (number of
 steps + remainder). The loss includes the ponder cost, so the model learns to take only the steps
 that it needs (Graves 2016; Dehghani et al. 2019, section 2.2).
 
@@ -85,20 +85,20 @@ class AdaptiveComputationTime(depth.Depth):
             position, and other positions attend to the new states. Only the output of the halted
             position stays the same. "copy" (paper): a halted position keeps its state. Inference
             then skips halted positions (`act_skipping`). This fast path has no gradient.
-        injection: an `InputInjection` or a `ConcatInjection`, by which every step reads the input
+        injection: an `InputInjection` or a `ConcatInjection`. With it, every step reads the input
             of the first step. With None, only the first step reads the input.
         act_loss_weight: float. Weight of the mean ponder cost in the loss.
         recompute_grad: bool. Whether training keeps only the loop state before each step, and
-            recomputes the step in the gradient, see `recompute`.
-        backprop_steps: int k. In training, the gradient passes through the last k steps of the
-            batch only, see `truncation`. With None, it passes through all steps.
-        steps_sampling: a `StepSampling`, which sets an upper limit for the number of steps, or
-            "uniform" for `UniformSteps`. All positions halt when they reach the limit. With None,
-            the limit is `halting.max_steps`.
-        initial_state: a `NormalInitialState`, which returns the state before the first step. With
-            None, this state is the input.
-        fixed_point_loss_weight: float. Weight of the fixed-point loss: the relative change of the
-            state in the last step of each position, see `fixed_point`.
+            recomputes the step in the gradient. See `recompute`.
+        backprop_steps: int k. In training, the gradient passes only through the last k steps of the
+            batch. See `truncation`. With None, the gradient passes through all steps.
+        steps_sampling: a `StepSampling`, or "uniform" for `UniformSteps`. It sets an upper limit
+            for the number of steps. All positions halt when they reach the limit. With None, the
+            limit is `halting.max_steps`.
+        initial_state: a `NormalInitialState`. It returns the state before the first step. With
+            None, the state before the first step is the input.
+        fixed_point_loss_weight: float. Weight of the fixed-point loss, which is the relative change
+            of the state in the last step of each position. See `fixed_point`.
 
     Call arguments and returns: as for `StateLayer`.
 
@@ -109,7 +109,7 @@ class AdaptiveComputationTime(depth.Depth):
             - `backprop_steps` is not in [1, N], or is combined with `StepsByLength`.
             - The halting rule computes a loss for every step, and `backprop_steps` or
               `steps_sampling` is set.
-            - There is an `initial_state` without `injection`.
+            - `initial_state` is set, and `injection` is None.
 
     References: T2T `universal_transformer_util.universal_transformer_act`.
 
@@ -179,7 +179,7 @@ class AdaptiveComputationTime(depth.Depth):
         The shape U is [B, S], or [B] if all positions of an example halt together.
 
         Returns:
-            `StackOutput`: output [B, S, D]; ponder_times, in steps; remainders, in [0, 1];
+            `StackOutput` with output [B, S, D], ponder_times (in steps), remainders (in [0, 1]) and
             ponder_cost. The last three have the shape U. In training, if the halting rule computes
             a loss for every step (`expected_loss`), `steps` contains the states of all steps.
         """
@@ -377,8 +377,8 @@ class AdaptiveComputationTime(depth.Depth):
     def halted_positions_are_constant(self) -> bool:
         """Whether the keys and values of a halted position are the same at all steps.
 
-        For this, every step must copy the state of a halted position, and only attention may mix
-        positions.
+        This requires that every step copies the state of a halted position, and that only attention
+        mixes positions.
         """
         only_attention = self.block.mixes_by_attention_alone and not self.timing.cache_widths()
         # A loop that skips halted positions has shapes that change from step to step. The LiteRT
@@ -438,10 +438,10 @@ def _stack_output(output, halting, attention=None, memory_attention=None, steps=
 
 
 def _can_skip(state, inputs):
-    """Return whether a forward pass may use dynamic shapes and needs no records or gradients."""
+    """Return whether a forward pass can use dynamic shapes and needs no records or gradients."""
     # XLA, TPUs and LiteRT need static shapes. By default, Keras traces a model with an unknown
-    # batch size. So if the shape is fully static, the caller probably compiles for XLA, a TPU or
-    # LiteRT.
+    # batch size. Therefore, if the shape is fully static, the caller probably compiles the model
+    # for XLA, a TPU or LiteRT.
     dynamic = tf.executing_eagerly() or not (
         private_api.is_compiled_by_xla() or state.shape[:2].is_fully_defined()
     )

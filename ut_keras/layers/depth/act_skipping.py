@@ -1,13 +1,13 @@
 """Adaptive Computation Time at inference that skips halted positions and examples.
 
-- Positions. With `halted_state="copy"` a halted position keeps its state, and other positions
-  attend to this state at all deeper steps. So the loop carries only the R running positions, in one
-  tensor [1, R, D]. When a position halts, the loop writes its keys and values to the cache for all
-  deeper steps, and removes the position from the tensor.
+- Positions. With `halted_state="copy"`, a halted position keeps its state, and other positions
+  attend to this state at all deeper steps. Therefore the loop state contains only the R running
+  positions, in one tensor [1, R, D]. When a position halts, the loop writes the keys and values of
+  the position to the cache for all deeper steps, and removes the position from the tensor.
 - Examples. If all positions of an example halt together, the loop removes the complete example.
 
 In both cases, the cost depends on the average number of steps p that a position takes, not on the
-number of steps of the loop. It is about the cost of applying p steps to all positions.
+number of steps of the loop. The cost is about that of applying p steps to all positions.
 """
 
 from collections.abc import Callable
@@ -60,18 +60,18 @@ def loop_over_running_positions(
     """Apply steps to the running positions until all positions have halted.
 
     Args:
-        context: `StepContext`; its signals belong to the Q positions of the window.
+        context: `StepContext`, with signals for the Q positions of the window.
         state: float tensor [B, Q, D].
         stores: tuple of cache stores, one dict per layer.
         window: `Window` of the Q positions.
         store_index: function from a step to its index in the stores.
         start_mask: bool [B, Q], True at the positions that take the first step. None: all positions
-            take it.
+            take the first step.
 
     Returns:
         (`HaltingState` [B, Q], output [B, Q, D], stores).
     """
-    # Every step computes only running positions, so it need not copy the states of halted ones.
+    # Every step computes only running positions, so it need not copy the states of halted positions.
     shape, context = tf.shape(state), context._replace(copy_halted=False)
     grid, all_widths = shape[:2], act_layer.block.cache_widths()
 
@@ -103,7 +103,7 @@ def loop_over_running_positions(
         if window.covers_all:
             # Deeper steps attend to a halted position only if its example still has a running
             # position. In decoding (`covers_all` is False), later tokens attend to every halted
-            # position, so all halted positions are written.
+            # position, so the loop writes all halted positions to the cache.
             is_running_int = tf.cast(is_running, tf.int32)
             num_running = tf.math.unsorted_segment_sum(is_running_int, index[:, 0], grid[0])
             attended_index, attended = _select(
@@ -122,7 +122,7 @@ def loop_over_running_positions(
         caches = caches_at(0, idle, stores)
         act_layer.block.write_cache(tf.gather_nd(state, idle)[tf.newaxis], caches)
         stores = tuple(cache.stores for cache in caches)
-    # int32 [R, 2], (example, position) of each running position
+    # int32 [R, 2], the pair (example, position) of each running position
     index = tf.cast(tf.where(start_mask), tf.int32)
     loop_state = act_step.start(act_layer, tf.gather_nd(state, index)[tf.newaxis])  # [1, R, D]
     num_positions = shape[0] * shape[1]
@@ -165,8 +165,8 @@ def forward_running_examples(
         context: `StepContext` of an encoder.
 
     Returns:
-        `ACTLoopState`. Its fields `halting` and `output` are valid for all B examples. The other
-        fields are not.
+        `ACTLoopState`. Its fields `halting` and `output` are valid for all B examples. Its other
+        fields are not valid.
     """
     num_examples = tf.shape(start.state)[0]
     inputs = context.inputs

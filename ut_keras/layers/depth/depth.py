@@ -14,7 +14,7 @@ from ut_keras.ops.loss_term import LossTerm
 
 
 class SupervisedSteps(NamedTuple):
-    """The steps of a recurrence that have a loss; N is their maximum number."""
+    """The steps of a recurrence that have a loss, at most N steps."""
 
     states: tf.Tensor  # [N, B, S, D]. A step that was not taken has the state 0.
     # float32 [N, B, S], the weight w^n of the loss after each step. The N weights of a position sum
@@ -33,19 +33,19 @@ class StackOutput(NamedTuple):
     """
 
     output: tf.Tensor  # [B, S, D]
-    # float32 [B, S], in steps; [B] if all positions of an example halt together.
+    # float32 [B, S], or [B] if all positions of an example halt together. The unit is steps.
     ponder_times: tf.Tensor | None = None
-    remainders: tf.Tensor | None = None  # shape of ponder_times, values in [0, 1]
+    remainders: tf.Tensor | None = None  # like ponder_times, with values in [0, 1]
     attention_weights: tf.Tensor | None = None  # [N, B, H, S, S] float32, if recorded
     memory_attention_weights: tf.Tensor | None = None  # [N, B, H, T, S] float32, if recorded
-    ponder_cost: tf.Tensor | None = None  # shape of ponder_times
+    ponder_cost: tf.Tensor | None = None  # has the shape of ponder_times
     # In training, this tuple has one entry per layer: float32 [B, W], or () if the layer has no
     # auxiliary loss. See `TransformerLayer`.
     auxiliary_loss_stats: tuple = ()
     # Set in training if the loss uses the states of several steps.
     steps: SupervisedSteps | None = None
-    # [N, B, S] float32, the relative change of the state in every step, if attention weights are
-    # recorded. See `fixed_point`.
+    # float32 [N, B, S], the relative change of the state in every step. Set if attention weights
+    # are recorded. See `fixed_point`.
     residuals: tf.Tensor | None = None
     # float32 [B, S], the relative change in the last step of each position. Set in training if
     # there is a fixed-point loss.
@@ -58,7 +58,7 @@ class Depth(state_layer.StateLayer):
 
     - `forward` computes all positions at once.
     - Decoding computes a few positions at a time: `start_cache` returns an empty cache, and
-      `extend` takes the next positions through all steps. The new positions attend to earlier
+      `extend` computes all steps of the next positions. The new positions attend to earlier
       positions through the cache. `forward` and `extend` give a position the same output.
     - `move_columns` enlarges a cache, or removes columns from it.
 
@@ -69,7 +69,7 @@ class Depth(state_layer.StateLayer):
     # the shape of the state.
     layer_attributes: tuple[str, ...] = ("block",)
     num_steps = 1  # how many times the block is applied
-    timing: Any = None  # a `StepTimingSignal`, if steps have signals
+    timing: Any = None  # a `StepTimingSignal`, or None if the steps have no signals
     fixed_point_loss_weight = 0.0
 
     def build(self, state_shape: Shape) -> None:
@@ -77,7 +77,7 @@ class Depth(state_layer.StateLayer):
 
     @property
     def inner(self) -> Any:
-        """The layer to which methods delegate by default: the block."""
+        """The layer to which methods delegate. By default, this is the block."""
         return self.block
 
     def project_memory(self, memory: tf.Tensor, attention_mask: tf.Tensor | None) -> Any:
@@ -106,7 +106,7 @@ class Depth(state_layer.StateLayer):
             `StackOutput`.
 
         Raises:
-            ValueError: if the layer does not support `inputs.num_steps`, see `check_steps`.
+            ValueError: if the layer does not support `inputs.num_steps`. See `check_steps`.
         """
         raise NotImplementedError
 
@@ -116,7 +116,7 @@ class Depth(state_layer.StateLayer):
         return None
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
-        """Return an empty cache for `extend`; `size` also gives the number of steps."""
+        """Return an empty cache for `extend`. `size` also specifies the number of steps."""
         steps = size.num_steps or self.num_steps
         widths = self._cache_widths()
         return tuple(cache_lib.start(part, size, steps, self.compute_dtype) for part in widths)
@@ -149,7 +149,7 @@ class Depth(state_layer.StateLayer):
     def extend(
         self, state: tf.Tensor, cache: Any, window: cache_lib.Window, memory: Any = None
     ) -> tuple[tf.Tensor, Any]:
-        """Compute the columns of a window. They attend to earlier columns in the cache.
+        """Compute the columns of a window, which attend to earlier columns in the cache.
 
         Args:
             state: float tensor [B, Q, D], the state of the window's columns before the first step.
@@ -166,12 +166,12 @@ class Depth(state_layer.StateLayer):
         """Check the number of steps of a forward pass.
 
         Args:
-            num_steps: int, the number of steps; in adaptive models, the maximum number. None
+            num_steps: int, the number of steps. In adaptive models, it is the maximum number. None
                 selects the number for which the model was made, which is always valid.
 
         Raises:
-            ValueError: if the depth layer has no recurrence, or if the layer has learned weights
-                for each step and these weights do not allow `num_steps` steps.
+            ValueError: if the depth layer has no recurrence. Also if the layer has learned weights
+                for each step, and these weights do not allow `num_steps` steps.
         """
         if self.timing is not None:
             self.timing.check_steps(num_steps)
@@ -227,13 +227,13 @@ class DepthWrapper(Depth):
         return self.inner.move_columns(cache, size, order)
 
 
-# Records. A loop can record the states of its steps, for a loss that uses all of these states. It
-# can also record the attention weights, for inspection. The loop state contains the records. If
-# nothing is recorded, it contains () instead, which costs nothing.
+# Records. A loop can record the states of its steps, for a loss that uses all of these states. The
+# loop can also record the attention weights, for inspection. The loop state contains the records.
+# If a record is disabled, the loop state contains () in its place, which costs nothing.
 
 
 class StepRecord(NamedTuple):
-    """The states and weights of the steps that a loop has taken; entry 0 is unused."""
+    """The states and weights of the steps that a loop has taken. Entry 0 is not used."""
 
     states: tf.TensorArray
     weights: tf.TensorArray
@@ -241,7 +241,7 @@ class StepRecord(NamedTuple):
 
 def start_step_record(state: tf.Tensor, max_steps: int) -> StepRecord:
     """Return an empty record for states like `state` [B, S, D]."""
-    # Stacking a TensorArray that was never written fails, so entry 0 is always written.
+    # TensorFlow cannot stack a TensorArray that was never written, so this function writes entry 0.
     no_weight = tf.zeros(tf.shape(state)[:2])
     return StepRecord(
         _tensor_array(tf.zeros_like(state), max_steps), _tensor_array(no_weight, max_steps)
@@ -254,7 +254,7 @@ def add_to_step_record(
     """Return the record with one more step.
 
     Args:
-        step: int32 scalar, from 0.
+        step: int32 scalar, the number of earlier steps.
         state: float tensor [B, S, D].
         weights: float32 tensor [B, S].
     """
@@ -274,9 +274,9 @@ def _tensor_array(first, max_steps):
     ).write(0, first)
 
 
-# The recorded attention weights, as part of a loop state. An encoder has one array, with one entry
-# [B, H, S, S] float32 per step and layer. A decoder has a second array for the attention to the
-# memory, with entries [B, H, T, S]. If nothing is recorded, the tuple is empty.
+# The part of a loop state that contains the recorded attention weights. An encoder has one array,
+# with one float32 entry [B, H, S, S] per step and layer. A decoder has a second array for the
+# attention to the memory, with entries [B, H, T, S]. If nothing is recorded, the tuple is empty.
 AttentionRecord = tuple[tf.TensorArray, ...]
 
 
@@ -293,7 +293,7 @@ def add_to_attention_record(
     """Return the record with the weights of one more step.
 
     Args:
-        step: int32 scalar, from 0.
+        step: int32 scalar, the number of earlier steps.
         block_output: the `BlockOutput` of the step.
     """
     weights = (block_output.attention_weights, block_output.memory_attention_weights)

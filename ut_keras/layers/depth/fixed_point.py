@@ -6,10 +6,10 @@ If a recurrence converges to a fixed point, the residual approaches 0, and furth
 change the output. `model.inspect` returns the residuals of all steps. The halting rule
 `ConvergenceHalting` halts a position when its residual is less than epsilon.
 
-The fixed-point loss is the mean residual of the last step that each position takes. Its gradient
-treats |H_t| as a constant. So training cannot reduce the loss by making the states larger.
+The fixed-point loss is the mean residual of the last step that each position takes. The gradient of
+the loss treats |H_t| as a constant, so training cannot reduce the loss by making the states larger.
 
-We know of no paper that defines the loss in this form. We could not verify its relation to
+We know of no paper that defines the loss in this form. We could not verify how the loss relates to
 published terminal fixed-point losses.
 """
 
@@ -24,7 +24,8 @@ class Record(NamedTuple):
     """A part of a loop state: what the loop records about its steps."""
 
     residuals: Any  # TensorArray of float32 [B, S]. () if residuals are not recorded.
-    # (state before, state after) the last step of each position, [B, S, D]. () without a loss.
+    # The pair (state before, state after) of the last step of each position, two tensors [B, S, D].
+    # () if there is no fixed-point loss.
     last: Any
 
 
@@ -37,7 +38,8 @@ def residual(before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
     before, after = (tf.cast(x, tf.float32) for x in (before, after))
     change = tf.reduce_sum(tf.square(after - before), axis=-1)
     size = tf.stop_gradient(tf.reduce_sum(tf.square(after), axis=-1))
-    # The gradient of a square root is infinite at 0. With the maximum, it is 0 there.
+    # The gradient of a square root is infinite at 0. With `tf.where` and `tf.maximum`, the gradient
+    # at 0 is 0.
     change = tf.where(change > _TINY, tf.sqrt(tf.maximum(change, _TINY)), 0.0)
     return change / tf.sqrt(tf.maximum(size, _TINY))
 
@@ -68,10 +70,10 @@ def add(
 
     Args:
         record: `Record`, or () if nothing is recorded.
-        step: int32 scalar, from 0.
+        step: int32 scalar, the number of earlier steps.
         before, after: float tensors [B, S, D], the state before and after the step.
-        running: bool that broadcasts to [B, S, 1], the positions that take the step. None: all
-            positions take it.
+        running: bool tensor that broadcasts to [B, S, 1], True at the positions that take the step.
+            None: all positions take the step.
     """
     if not record:
         return record

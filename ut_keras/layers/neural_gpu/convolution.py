@@ -58,7 +58,7 @@ class Convolution(dense.WithKernels):
         self.kernel = self.add_weight(
             name="kernel",
             shape=(self.kernel_height, self.kernel_width, x_shape[-1], self.units),
-            initializer=self.kernel_initializer.clone(),  # as in `Dense`
+            initializer=self.kernel_initializer.clone(),  # `Dense.build` gives the reason
         )
         self.bias = self.add_weight(
             name="bias", shape=(self.units,), initializer=self.bias_initializer

@@ -24,9 +24,9 @@ class DiagonalNeuralGPUStack(gated_stack.UnitStack):
             `mask_padding`, the loss excludes padding, and the steps after the last token of an
             example.
         dropout_rate: float in [0, 1). Dropout of the candidates of the units.
-        final_state: "first" or "last". T2T takes the wrong element of its results and returns the
-            state after the first step. "last" returns the state after the last step, as in the
-            paper.
+        final_state: "first" or "last". "first" returns the state after the first step, as T2T does.
+            T2T selects this state by mistake. "last" returns the state after the last step, as in
+            the paper.
         shift_axis: "width" or "length", see `DiagonalConvGRU`.
         **kwargs: the arguments of `UnitStack`.
 
@@ -37,7 +37,7 @@ class DiagonalNeuralGPUStack(gated_stack.UnitStack):
         mean saturation of each example, float32 [B].
 
     Raises:
-        ValueError: if `final_state` or `shift_axis` has another value.
+        ValueError: if the value of `final_state` or `shift_axis` is not listed above.
 
     References: Freivalds & Liepins 2017, Improving the Neural GPU Architecture for Algorithm
         Learning; T2T `models/neural_gpu.py`, `diagonal_neural_gpu`.

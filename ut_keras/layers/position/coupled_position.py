@@ -12,7 +12,7 @@ from ut_keras.layers.basic.signature import Shape
 from ut_keras.layers.position import randomized_position
 from ut_keras.ops import seed as seed_lib
 
-_EOS = 1  # as in T2T
+_EOS = 1  # the EOS id of T2T
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -27,36 +27,39 @@ class CoupledPosition(PositionWise):
                    last token is the number of tokens before it in the segment.
 
     Therefore, if the task copies or reverses the source, each source token has the id of its target
-    position. In a sum, digits of the same place value have the same id in both numbers.
+    position. If the source is a sum, digits of the same place value have the same id in both
+    numbers.
 
         training:  pi(p), where pi is a random permutation of 0 .. L-1 per example, for both sides
         inference: p
 
-    Cho et al. sample only the first id, and the other ids are consecutive. Then two distant ids
-    never occur in the same training string, because training strings are too short. A longer test
-    string contains both ids, and the model confuses some of them. With permuted ids, any two ids
-    can occur in the same training string. The permutation is an addition of ut_keras.
+    Cho et al. sample only the first id, and the other ids are consecutive. With consecutive ids,
+    two distant ids never occur in the same training string, because training strings are too
+    short. A longer test string contains pairs of distant ids, and the model confuses some of them.
+    With permuted ids, any two ids can occur in the same training string. The permutation is an
+    addition of ut_keras.
 
     Args:
         places: int L, the number of position ids. It must be at least the length of the longest
             segment and of the longest targets, also at inference. Otherwise ids repeat, and the
             model cannot distinguish positions with the same id.
         order: "same" or "reversed".
-        separator: int. Id of a token that ends a segment, as EOS does. 0 means that there is no
-            such token.
+        separator: int. Id of a token that ends a segment, as EOS does. 0 means that only EOS ends a
+            segment.
 
     Call arguments:
         x: float tensor [B, S, D].
-        positions: int tensor, the positions of `x`. Only used for targets. Default: 0, …, S - 1.
-        position_ids: int32 [B, L], permutations from `sample_position_ids`. Only used in training.
-            By default, the layer samples new permutations.
+        positions: int tensor, the positions of `x`. The layer uses them only for targets. Default:
+            0, …, S - 1.
+        position_ids: int32 [B, L], permutations from `sample_position_ids`. The layer uses them
+            only in training. By default, the layer samples new permutations.
         ids: int32 [B, S], the token ids of a source. None for targets.
 
     Returns:
         Tensor like `x`.
 
     Raises:
-        ValueError: if places < 1 or separator < 0, if order is neither "same" nor "reversed", or if
+        ValueError: if an argument of the constructor has a value that is not allowed above. Also if
             `ids` does not have rank 2.
 
     References: Cho et al. 2024, Position Coupling; Ruoss et al. 2023, Randomized Positional

@@ -64,7 +64,7 @@ class SinusoidPosition(PositionWise):
 class LearnedPosition(PositionWise):
     """Adds a learned vector per position (`pos="emb"`).
 
-    The layer leaves `x` unchanged at positions from max_length on.
+    The layer does not change `x` at the positions max_length, max_length + 1, ….
 
     Args:
         max_length: int. Number of positions that have a vector.
@@ -107,8 +107,10 @@ class StepSignals(NamedTuple):
     """The result of `StepTimingSignal.prepare`, computed once for all steps."""
 
     length: tf.Tensor  # int32 scalar S
-    position: tf.Tensor | None  # [S, D] float32. None unless positions always start at 0.
-    # [N, D], or [N, 2 D] if combine="concat". None without a step signal.
+    # float32 [S, D]. None if there is no position signal, or if the step changes its start.
+    position: tf.Tensor | None
+    # [N, D], or [N, 2 D] if combine="concat" and there is a position signal. None if there is no
+    # step signal.
     step: tf.Tensor | None
     num_steps: tf.Tensor  # int32 scalar N
 
@@ -120,17 +122,17 @@ class StepTimingSignal(dense.WithKernels):
         x = H_{t-1} + P_t,   P_t[i] = sinusoid(i) + step embedding(t)
                                                             (Dehghani et al. 2019, eq. 6)
 
-    With combine="concat", the signals are concatenated to the state instead, and one matrix for all
-    steps projects the result back to D channels. The learned step embedding is the default of T2T.
-    The paper uses a sinusoid of the step instead (step="sinusoid").
+    With combine="concat", the layer concatenates the signals to the state instead of adding them.
+    One matrix, shared by all steps, projects the result back to D channels. T2T's default is a
+    learned step embedding. The paper uses a sinusoid of the step instead (step="sinusoid").
 
     Args:
-        num_steps: int N. Number of steps with a learned embedding.
-        position: bool. Whether there is a position signal.
-        position_start_index: the position of the first token. None: 0. "random": a random number
-            below the length. As in T2T, every step samples a new number, also at inference.
-            "step": length · t / N.
-        step: None, "learned" or "sinusoid", the step signal.
+        num_steps: int N. Number of steps that have a learned embedding.
+        position: bool. Whether the layer adds a position signal.
+        position_start_index: None, "random" or "step". It selects the position of the first token.
+            None: 0. "step": length · t / N. "random": a random number below the length. As in T2T,
+            every step samples a new number, also at inference.
+        step: None, "learned" or "sinusoid", the type of the step signal. None: no step signal.
         combine: "add" or "concat".
         kernel_initializer: Keras initializer, for the projection of "concat".
 
@@ -138,16 +140,16 @@ class StepTimingSignal(dense.WithKernels):
         state: float tensor [B, S, D].
         step: int32 scalar t in [0, N).
         signals: `StepSignals` from `prepare`.
-        signal_index: int32 [S]. For each position of the state, the index of its position in
+        signal_index: int32 [S]. For each position of the state, the index of its signal in
             `signals`. None: position i of the state has index i.
-        cache: not used. `TimingAndSRU` uses it.
+        cache: not used. The subclass `TimingAndSRU` uses it.
 
     Returns:
         float tensor [B, S, D].
 
     Raises:
-        ValueError: if position_start_index, step or combine has a value that is not listed above,
-            or if combine="concat" is used with a step signal but without a position signal.
+        ValueError: if position_start_index, step or combine has a value that is not listed above.
+            Also if combine="concat" has a step signal but no position signal.
 
     References: T2T `universal_transformer_util.step_preprocess`.
     """
@@ -185,8 +187,9 @@ class StepTimingSignal(dense.WithKernels):
                 initializer=keras.initializers.RandomNormal(stddev=self.step_channels**-0.5),
             )
         self.projection = None
-        # If only a step signal is concatenated, T2T does not project the state back. So T2T fails
-        # at the first residual connection, because the widths differ. This `build` raises an error.
+        # If T2T concatenates only a step signal, it does not project the state back to D channels.
+        # T2T then fails at the first residual connection, because the widths differ. ut_keras
+        # raises this error earlier.
         if concat and self.step and not self.position:
             raise ValueError(
                 "combine='concat' with a step signal requires position=True, as in T2T. "
@@ -311,4 +314,4 @@ def _make_learned(hp, side):
 
 @parts.position_signals.register("none")
 def _make_none(hp, side):
-    """Return None, because no signal is added."""
+    """Return None, because the model adds no position signal."""

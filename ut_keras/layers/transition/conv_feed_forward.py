@@ -20,14 +20,14 @@ class ConvFeedForward(Transition):
         o = k - 1 if causal, else (k - 1) / 2
 
     As in T2T, tap 0 (W_0) reads the position i itself. In an ordinary convolution, tap 0 would read
-    position i - o. Therefore the two taps 0 and o read the same position.
+    position i - o. Tap o also reads position i, so the two taps 0 and o read the same position.
 
     Args:
         filter_size: int F, channels of h.
         hidden_size: int D, channels of the output.
         kernel_size: int k. It must be odd if `causal` is False.
         causal: bool. True in a decoder.
-        **kwargs: the arguments of `Transition`. The dropout is after the ReLU.
+        **kwargs: the arguments of `Transition`. The layer applies dropout after the ReLU.
 
     Call arguments and returns: as `Transition`. If k > 1, the layer first sets padding to 0.
 
@@ -82,7 +82,7 @@ class ConvFeedForward(Transition):
         return self.contract(self.relu_dropout(h, training=training))
 
     def _shifted(self, x):
-        """Return a list with x [B, S, D], shifted by each offset of the kernel."""
+        """Return a list of k copies of x [B, S, D], each shifted by one offset of the kernel."""
         length, reach = tf.shape(x)[1], self.kernel_size - 1
         before = reach if self.causal else reach // 2
         padded = tf.pad(x, [[0, 0], [before, reach - before], [0, 0]])

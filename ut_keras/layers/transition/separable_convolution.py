@@ -27,8 +27,8 @@ class SeparableConvolution(dense.WithKernels):
 
     Call arguments:
         x: float tensor [B, S, C].
-        cache: `LayerCache`. The layer writes `x` to the store with the layer's name. Optional.
-            Requires `causal`.
+        cache: `LayerCache`. Optional. The layer writes `x` to the store that has the layer's name.
+            A cache requires `causal`.
 
     Returns:
         float tensor [B, S, units].
@@ -59,7 +59,7 @@ class SeparableConvolution(dense.WithKernels):
         self.depthwise_kernel = self.add_weight(
             name="depthwise_kernel",
             shape=(self.kernel_size, 1, x_shape[-1], 1),
-            initializer=self.kernel_initializer.clone(),  # as in `Dense`
+            initializer=self.kernel_initializer.clone(),  # `Dense.build` gives the reason
         )
         self.pointwise = self._dense(
             self.units, "pointwise", x_shape[-1], activation=self.activation
@@ -100,7 +100,7 @@ class SeparableConvFeedForward(Transition):
         hidden_size: int D, channels of the output.
         causal: bool. True in a decoder.
         kernel_sizes: two odd ints, one per convolution.
-        **kwargs: the arguments of `Transition`. The dropout is after the ReLU.
+        **kwargs: the arguments of `Transition`. The layer applies dropout after the ReLU.
 
     Call arguments and returns: as `Transition`.
 

@@ -27,8 +27,8 @@ class SRU(dense.WithKernels):
         c_i = σ(f_i) · c_{i-1} + (1 - σ(f_i)) · u_i,   c_0 = 0
         h_i = σ(r_i) · c_i + (1 - σ(r_i)) · x_i               (Lei et al. 2018, eq. 1-4)
 
-    This follows the first version of the paper: the gates do not depend on c, and there is no tanh
-    around c_i.
+    These equations follow the first version of the paper. In that version, the gates do not depend
+    on c, and no tanh is applied to c_i.
 
     Args:
         num_layers: int.
@@ -37,7 +37,7 @@ class SRU(dense.WithKernels):
     Call arguments:
         x: float tensor [B, S, D].
         cache: `LayerCache`. Optional.
-        padding_mask, training: not used. `Sublayer` passes these arguments.
+        padding_mask, training: not used. `Sublayer` passes these arguments to every transition.
 
     Returns:
         float tensor [B, S, D]. The output of a position depends only on this position and on
@@ -99,7 +99,7 @@ def _gated_sum(values, decays):
 
 
 def _gated_sum_in_cache(values, decays, cache, name):
-    """Compute `_gated_sum` for the columns of the cache's window, and write it to the cache.
+    """Compute `_gated_sum` for the columns of a window, and write c to the cache.
 
     The function computes one column at a time, because a column may be the predecessor of another
     column.
@@ -176,5 +176,5 @@ class TimingAndSRU(Layer):
 
 @parts.transitions.register("sru")
 def make(hp: TransformerHParams, side: str) -> SRU:
-    """Return an SRU, for use as a transition or after the signals of each step."""
+    """Return an SRU, which serves as a transition or follows the signals of each step."""
     return SRU(name="sru", **from_hparams.common(hp))
