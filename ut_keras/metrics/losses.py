@@ -9,9 +9,9 @@ numerator and the denominator are weighted, so the loss is
 
     sum(weights * losses) / sum(weights)          over real targets
 
-as with T2T's `weights_fn`. Padding has weight 0. If all weights are equal, they have no effect. An
-example with weight 0 does not contribute to the loss, and its ponder cost does not contribute
-either. See `metrics.weights`.
+as with T2T's `weights_fn`. Padding has weight 0. Weights of 1 have no effect, and doubling all
+weights has no effect. If an example has weight 0, neither its targets nor its ponder cost
+contribute to the loss. See `metrics.weights`.
 """
 
 from collections.abc import Mapping

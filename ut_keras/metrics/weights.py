@@ -1,9 +1,9 @@
 """The weights of targets in the loss and in the metrics.
 
-If the data have no weights, the weight of every token is 1 and the weight of padding is 0. The
-weight of every class label is 1, because 0 is a class. The data may also contain weights, of
-examples ([B] or [B, 1]) or of targets ([B, T]). The weights above are then multiplied by the
-weights in the data. Metrics of entire sequences use the largest weight among the targets of a
+If the data contain no weights, the weight of every token is 1 and the weight of padding is 0. The
+weight of every class label is 1, because 0 is a class. The data may contain weights of examples
+([B] or [B, 1]) or of targets ([B, T]). In this case, the module multiplies the default weights by
+the weights in the data. Metrics of entire sequences use the largest weight among the targets of a
 sequence.
 """
 
@@ -18,15 +18,15 @@ def of_targets(
     """Return the targets as a matrix, and the weight of each target.
 
     Args:
-        targets: int [B, T]; [B] or [B, 1] for classes.
+        targets: int [B, T]. For classes, int [B] or [B, 1].
         class_labels: bool. Whether the targets are classes.
         weights: float [B], [B, 1] or [B, T]. Optional.
 
     Returns:
-        (targets int32 [B, T], weights float32 [B, T]); T = 1 for classes.
+        (targets int32 [B, T], weights float32 [B, T]), where T = 1 for classes.
 
     Raises:
-        ValueError: if the targets are floats, which a cast would truncate, or the shape of the
+        ValueError: if the targets are floats, which a cast would truncate. Also if the shape of the
             weights does not match the targets.
     """
     targets = tf.convert_to_tensor(targets)
@@ -71,7 +71,7 @@ def columns(weights: tf.Tensor) -> tf.Tensor:
     weights = tf.cast(weights, tf.float32)
     if weights.shape.rank == 2:
         return weights
-    if weights.shape.rank not in (None, 1):  # None if Keras traces once for several ranks
+    if weights.shape.rank not in (None, 1):  # the rank is None if Keras traces once for several ranks
         raise ValueError(
             "Weights must have the shape [batch] or [batch, target length]. "
             f"Received: {weights.shape}."

@@ -1,8 +1,9 @@
 """A `tf.function` for one object, such as a model.
 
 TensorFlow warns about retracing if functions that share their code are traced repeatedly. Several
-models in one process share the code of their search, but each is traced once. TensorFlow counts the
-calls of a `functools.partial` separately, because such an object has no code of its own.
+models in one process share the code of their search, although each model is traced only once. A
+`functools.partial` has no code object, so TensorFlow counts the traces of each partial separately.
+This prevents the warning.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Tells which kind of device TensorFlow uses, for code with one form for each kind."""
+"""Report which kind of device TensorFlow uses."""
 
 import tensorflow as tf
 
@@ -6,7 +6,7 @@ import tensorflow as tf
 def has_gpu() -> bool:
     """Return whether TensorFlow sees a GPU.
 
-    Functions with one form for GPUs and one for CPUs call this function when they are traced. It
-    does not start TensorFlow's runtime.
+    Functions that have one implementation for GPUs and one for CPUs call this function while
+    TensorFlow traces them. The call does not start TensorFlow's runtime.
     """
     return bool(tf.config.get_visible_devices("GPU"))

@@ -4,7 +4,7 @@ Usage:
 
     with litert.tracing():        # functions traced in this context are converted to LiteRT
         ...
-    if litert.is_traced():        # True while they are traced
+    if litert.is_traced():        # True while TensorFlow traces these functions
         ...
 """
 
@@ -34,11 +34,11 @@ def is_traced() -> bool:
 
 
 def zeros(shape: Sequence[Any], dtype: tf.DType | str) -> tf.Tensor:
-    """Return zeros that are computed at run time.
+    """Return zeros that the model computes at run time.
 
     Constant zeros would be stored in the `.tflite` file. LiteRT's converter replaces every
-    operation by a constant unless the operation depends on an input or is random. Therefore these
-    zeros are computed from a random number.
+    operation by a constant unless the operation depends on an input or is random. Therefore the
+    model computes these zeros from a random number.
     """
     nothing = 0 * tf.random.uniform([1] * len(shape))
     return tf.broadcast_to(tf.cast(nothing, dtype), shape)
@@ -48,8 +48,8 @@ def lookup(table: Any, ids: tf.Tensor) -> tf.Tensor:
     """Return rows of a table [V, D], like `tf.gather`.
 
     In a LiteRT model, the function becomes LiteRT's operation for embeddings, which reads 8-bit
-    weights with a scale per row. LiteRT's gather supports only a single scale for all rows. With a
-    gather, the file would contain a second copy of the table with this scale.
+    weights with a scale per row. LiteRT's gather supports only a single scale for all rows. If the
+    model used a gather, the file would contain a second copy of the table with a single scale.
 
     Args:
         table: float [V, D].

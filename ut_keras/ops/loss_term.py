@@ -8,9 +8,8 @@ import tensorflow as tf
 class LossTerm(NamedTuple):
     """A part of the loss: numerator / denominator, or 0 if the denominator is 0.
 
-    Layers, models, `fit` and the trainer exchange losses in this form. With several replicas, the
-    denominators of all replicas are summed before the division (see
-    `metrics.losses.of_all_replicas`).
+    Layers, models, `fit` and the trainer exchange losses in this form. With several replicas,
+    `metrics.losses.of_all_replicas` sums the denominators of all replicas before the division.
     """
 
     numerator: tf.Tensor  # float32 scalar

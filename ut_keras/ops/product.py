@@ -1,8 +1,9 @@
 """Matrix products of attention over the last two axes, without broadcasting.
 
 On a CPU, TensorFlow 2.21 writes beyond the end of the result if it broadcasts one matrix over a
-batch, such as [B, 1, T, d] with [1, T, d] or [1, 1, T, d] (tensorflow issue 117700). Then the
-result is wrong, or the process crashes. Use `per_head` for tables that all examples share.
+batch, such as [B, 1, T, d] with [1, T, d] or [1, 1, T, d] (tensorflow issue 117700). As a
+consequence, the result is wrong or the process crashes. Use `per_head` for tables that all examples
+share.
 """
 
 import tensorflow as tf
@@ -11,11 +12,12 @@ import tensorflow as tf
 def product(
     a: tf.Tensor, b: tf.Tensor, transpose: bool = False, transpose_a: bool = False
 ) -> tf.Tensor:
-    """Return a b; a b^T if `transpose`; a^T b if `transpose_a`.
+    """Return the product a b, a b^T (`transpose`) or a^T b (`transpose_a`).
 
     Args:
         a: [..., T, d], or [..., d, T] if `transpose_a`.
-        b: [..., d, S], or [..., S, d] if `transpose`. The leading axes are those of `a`.
+        b: [..., d, S], or [..., S, d] if `transpose`. The leading axes equal the leading axes of
+            `a`.
 
     Returns:
         [..., T, S].
@@ -28,8 +30,9 @@ def product(
             "a and b must have equal shapes before the last two axes. "
             f"Received: {a.shape} and {b.shape}."
         )
-    # Decoding computes many products with a single query. For these, oneDNN takes four times as
-    # long. TensorFlow uses oneDNN for `tf.matmul`, but not for `BatchMatMulV3`.
+    # Decoding computes many products with a single query. TensorFlow uses oneDNN for `tf.matmul`,
+    # but not for `BatchMatMulV3`. For a single query, `tf.matmul` with oneDNN takes four times as
+    # long as `BatchMatMulV3`.
     if a.shape[-2] == 1 and not transpose_a:
         return tf.raw_ops.BatchMatMulV3(x=a, y=b, Tout=a.dtype, adj_y=transpose)
     return tf.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose)
@@ -40,7 +43,8 @@ def per_head(x: tf.Tensor, tables: tf.Tensor, transpose: bool = False) -> tf.Ten
 
     Args:
         x: [B, H, T, d].
-        tables: [H, d, S], or [H, S, d] if `transpose`. H may be 1: one table for all heads.
+        tables: [H, d, S], or [H, S, d] if `transpose`. If the first axis has size 1, all heads use
+            the same table.
 
     Returns:
         [B, H, T, S].

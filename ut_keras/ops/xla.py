@@ -1,10 +1,10 @@
-"""Operations in a form that is fast under XLA, and the errors of XLA's compiler."""
+"""Operations that are fast under XLA, and the errors of XLA's compiler."""
 
 import re
 
 import tensorflow as tf
 
-# The errors of a function with `jit_compile=True` that XLA cannot compile. TensorFlow raises them
+# If XLA cannot compile a function with `jit_compile=True`, TensorFlow raises one of these errors
 # before the function changes a variable.
 NOT_COMPILED = (
     tf.errors.InvalidArgumentError,
@@ -39,10 +39,10 @@ def depthwise_conv1d(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
 
     Args:
         x: float [B, S + K - 1, C].
-        kernel: tensor of the same dtype, [K, 1, C, 1].
+        kernel: tensor [K, 1, C, 1] with the dtype of `x`.
 
     Returns:
-        float [B, S, C], as from `tf.nn.depthwise_conv2d` with padding "VALID".
+        float [B, S, C], equal to the result of `tf.nn.depthwise_conv2d` with padding "VALID".
     """
     size = kernel.shape[0]
     length = tf.shape(x)[1] - size + 1

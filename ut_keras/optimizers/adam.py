@@ -14,16 +14,16 @@ class Adam(optimizer.Optimizer):
     """Adam as in TensorFlow 1 and T2T: epsilon is outside the bias correction.
 
         m = b1 m + (1 - b1) g,   v = b2 v + (1 - b2) g^2
-        w -= lr sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + eps)         (t = 1 at first)
+        w -= lr sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + eps)     (t = 1 in the first update)
 
-    `keras.optimizers.Adam` needs a dozen operations per variable. This class needs only one.
+    `keras.optimizers.Adam` executes a dozen operations per variable. This class executes only one.
 
     Args:
         learning_rate: float or `LearningRateSchedule`.
         beta_1: float. Decay of the first moment.
         beta_2: float. Decay of the second moment.
         epsilon: float. Added to the denominator.
-        **kwargs: those of `Optimizer`.
+        **kwargs: the arguments of `Optimizer`.
 
     References: Kingma and Ba 2015, the formulation before section 2.1; `tf.train.AdamOptimizer`.
     """
@@ -71,7 +71,7 @@ class Adam(optimizer.Optimizer):
 class AdamW(Adam):
     """Adam that reduces all weights by a fixed fraction before each update.
 
-        w -= decay * w,   then as Adam
+        w -= decay * w,   then the update of Adam
 
     As in T2T, the decay applies to all weights, including biases, and does not depend on the
     learning rate.
@@ -79,7 +79,7 @@ class AdamW(Adam):
     Args:
         learning_rate: float or `LearningRateSchedule`.
         decay: float. Fraction by which every update reduces the weights.
-        **kwargs: those of `Adam`.
+        **kwargs: the arguments of `Adam`.
 
     References: Loshchilov and Hutter 2019; `tf.contrib.opt.AdamWOptimizer`.
     """
@@ -106,15 +106,16 @@ class AdamW(Adam):
 class MultistepAdam(Adam):
     """Adam that updates at every n-th call, with the mean of the last n gradients.
 
-    `iterations` counts calls. The update equals that of Adam for one large batch, which consists of
-    the n batches, under two conditions. First, the learning rate does not depend on the step.
-    Second, all n batches have the same number of target tokens, so that the loss of the large batch
-    is the mean of the n losses. As in T2T, clipping and noise apply to each of the n gradients.
+    `iterations` counts calls. Under two conditions, the update equals the update of Adam for one
+    large batch that consists of the n batches. First, the learning rate does not depend on the
+    step. Second, all n batches have the same number of target tokens, so that the loss of the large
+    batch is the mean of the n losses. As in T2T, clipping and noise apply to each of the n
+    gradients.
 
     Args:
         learning_rate: float or `LearningRateSchedule`.
         accumulate_steps: int n.
-        **kwargs: those of `Adam`.
+        **kwargs: the arguments of `Adam`.
 
     Raises:
         ValueError: if n < 1.

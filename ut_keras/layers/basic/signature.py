@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-Shape = tuple[Any, ...]  # ints; None for an unknown size
-Config = dict[str, Any]  # argument of `from_config`
-Initializer = str | Mapping[str, Any] | keras.initializers.Initializer  # name, config or object
+Shape = tuple[Any, ...]  # each size is an int, or None if it is unknown
+Config = dict[str, Any]  # the argument of `from_config`
+Initializer = str | Mapping[str, Any] | keras.initializers.Initializer  # a name, config or object
 # Maps the name of a store of a decoding cache to (number of groups G, width W). See `cache.start`.
 Widths = Mapping[str, tuple[int, int]]
 # Maps the name of a store of a decoding cache to its tensor [N · B · G · C, W].
@@ -34,14 +34,14 @@ class StepInputs(NamedTuple):
             returns its weights, and a recurrence does not record the weights.
         training: bool.
         running: bool [B, S]. Where `running` is False, sublayers leave the state unchanged. None:
-            all positions run. Only for a single step.
+            all positions run. Supported only for a single step.
         cache: `LayerCache` of a layer. For a block, a sequence with one `LayerCache` per layer.
-            None: no cache. Only for a single step, and only in causal layers.
-        record_steps: bool. True: a recurrence returns the state after every step, see
-            `step_recording`. Only at inference.
-        patches: dict. A key is the number of a step; the first step is 1. The value is a
-            `StatePatch`, which replaces the state after this step. None: the recurrence keeps every
-            state that it computes. Only at inference.
+            None: no cache. Supported only for a single step, and only in causal layers.
+        record_steps: bool. True: a recurrence returns the state after every step. See
+            `step_recording`. Supported only at inference.
+        patches: dict from the number of a step to a `StatePatch`, which replaces the state after
+            this step. The first step is 1. None: the recurrence keeps every state that it computes.
+            Supported only at inference.
     """
 
     attention_mask: Any = None

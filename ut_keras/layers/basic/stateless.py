@@ -2,7 +2,7 @@
 
     seeds = stateless.seeds(layer)
     call = stateless.call(lambda: layer(x, training=True), [(seed, value) for ...])
-    call.result, call.values       # the call does not change the seeds; `values` is their next state
+    call.result, call.values       # the seeds are unchanged; `values` are their next values
 
 If two calls of a layer get the same seed values, both calls sample the same random numbers.
 """

@@ -71,7 +71,7 @@ def loop_over_running_positions(
     Returns:
         (`HaltingState` [B, Q], output [B, Q, D], stores).
     """
-    # Every step computes only running positions, so it need not copy the states of halted positions.
+    # Every step computes only running positions, so it need not copy states of halted positions.
     shape, context = tf.shape(state), context._replace(copy_halted=False)
     grid, all_widths = shape[:2], act_layer.block.cache_widths()
 

@@ -27,10 +27,10 @@ from ut_keras.layers.halting.halting import HaltingState, Step
 class ACTLoopState(NamedTuple):
     """The state that every ACT loop carries from step to step, for [B, S] positions."""
 
-    step: tf.Tensor  # int32 scalar n, from 0
+    step: tf.Tensor  # int32 scalar n, the number of steps taken
     state: tf.Tensor  # [B, S, D], s^n in the paper
     halting: HaltingState
-    output: tf.Tensor  # [B, S, D], the states combined until now (`previous_state` in T2T)
+    output: tf.Tensor  # [B, S, D], the combination of s^1 .. s^n (`previous_state` in T2T)
 
 
 class StepContext(NamedTuple):
@@ -41,19 +41,19 @@ class StepContext(NamedTuple):
     """
 
     inputs: StepInputs  # `inputs.cache` is the cache of the block
-    # [B, S, D], the input of the recurrence, which is injected. None without input injection.
+    # [B, S, D], the input of the recurrence, for input injection. None without input injection.
     initial_state: tf.Tensor | None
     signals: Any  # `StepSignals`
     max_steps: int
     epsilon: float
-    # int32 [S]: for each position of the state, its index in `signals`. None: position s of the
-    # state has the signal s.
+    # int32 [S]: for each position of the state, the index of its signal in `signals`. None:
+    # position i of the state has the signal i.
     signal_index: tf.Tensor | None = None
     signal_cache: Any = None  # `LayerCache` of the `timing` layer
     copy_halted: bool = False  # whether halted positions among the [B, S] keep their state
     # int32 scalar, only in decoding. The first `num_earlier` positions of the state are earlier
-    # tokens, which have already halted. The step computes new states for these positions, but no
-    # halting and no output. None: there are no such positions.
+    # tokens, which have already halted. The step computes new states for these positions, but it
+    # does not change their halting state or their output. None: the state has no earlier tokens.
     num_earlier: tf.Tensor | None = None
     # An upper limit for the number of steps, at most `max_steps`: int32 scalar, or int32 that
     # broadcasts to the shape U of the halting state. None: `max_steps`.
@@ -78,8 +78,8 @@ def apply_step(act_layer: Any, loop_state: ACTLoopState, context: StepContext) -
     """Apply one step: signals, block, halting rule and output.
 
     Args:
-        loop_state: `ACTLoopState` before the step. If `context.num_earlier` is set, its `halting`
-            and `output` do not contain the earlier positions. Its `state` contains them.
+        loop_state: `ACTLoopState` before the step. If `context.num_earlier` is set, only the field
+            `state` contains the earlier positions. The fields `halting` and `output` do not.
         context: `StepContext`.
 
     Returns:
@@ -110,7 +110,7 @@ def apply_step(act_layer: Any, loop_state: ACTLoopState, context: StepContext) -
 
     num_earlier, output = context.num_earlier, loop_state.output
     step_states = (_without_earlier(part, num_earlier, output) for part in (before, x, state))
-    epsilon_reads = []  # gets an entry when the rule reads `step.epsilon`
+    epsilon_reads = []  # `read_epsilon` appends an entry when the rule reads `step.epsilon`
 
     def read_epsilon():
         epsilon_reads.append(context.epsilon)
@@ -120,7 +120,7 @@ def apply_step(act_layer: Any, loop_state: ACTLoopState, context: StepContext) -
     step = Step(loop_state.step, *limits, inputs.padding_mask, inputs.training, *step_states)
     step = step._replace(limit=context.limit)
     halting, update_weights = rule.halt(step, loop_state.halting)
-    # T2T's rule does not know the limit, and would never halt the positions that reach it.
+    # T2T's rule does not read the limit, so it would not halt the positions that reach the limit.
     if context.limit is not None:
         reached = halting.n_updates >= tf.cast(context.limit, tf.float32)
         probability = tf.where(reached, 1.0, halting.halting_probability)

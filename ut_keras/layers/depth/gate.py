@@ -23,8 +23,8 @@ class Gate(Layer):
         g = activation(map([x_1; x_2; ...]))
 
     Args:
-        map: layer that maps the last axis of the concatenated inputs to D: a `Dense`,
-            `DropConnectDense` or `FeedForward`.
+        map: a `Dense`, `DropConnectDense` or `FeedForward` layer. It maps the last axis of the
+            concatenated inputs to D.
         activation: "sigmoid", "tanh" or None.
         zero_at_padding: bool. Whether the gate is exactly 0 at padding. In T2T, PadRemover
             (`use_pad_remover`) has this effect.
@@ -75,7 +75,8 @@ class Gate(Layer):
 class DropConnectDense(dense.Dense):
     """A dense layer with DropConnect: training drops weights, not activations.
 
-    T2T has an option for DropConnect, `gate_ffn_layer="dense_dropconnect"`, but it always fails.
+    T2T has an option for DropConnect, `gate_ffn_layer="dense_dropconnect"`, but this option always
+    fails.
 
     Args:
         dropconnect_rate: float. Fraction of the kernel's entries that training sets to 0.
@@ -98,7 +99,10 @@ class DropConnectDense(dense.Dense):
 
 
 def make(hp: UniversalTransformerHParams, side: str, name: str, bias: float) -> Gate:
-    """Return a gate of "highway" or "skip", with the layer that `gate_ffn_layer` selects."""
+    """Return a gate for a "highway" or "skip" recurrence.
+
+    The hparam `gate_ffn_layer` selects the layer that computes the gate.
+    """
     common = {"name": "map", **from_hparams.common(hp)}
     biased = {"bias_initializer": keras.initializers.Constant(bias), **common}
     map: keras.layers.Layer
@@ -110,7 +114,7 @@ def make(hp: UniversalTransformerHParams, side: str, name: str, bias: float) -> 
         map = transition.FeedForward(
             hp.filter_size, hp.hidden_size, hp.relu_dropout, zero_at_padding=False, **common
         )
-    # If a separate carry gate were also 0 at padding, the state at padding would become 0.
+    # If transform gate and separate carry gate were 0 at padding, the state there would become 0.
     zero_at_padding = from_hparams.removes_padding(hp, side) and hp.couple_carry_transform_gates
     return Gate(
         map, zero_at_padding=zero_at_padding, name=name, dtype=from_hparams.dtype_policy(hp)

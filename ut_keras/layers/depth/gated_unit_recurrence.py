@@ -44,13 +44,13 @@ class GRUUnit(_GatedUnit):
     both gates start at 1.
 
     Args:
-        zero_at_padding: bool. Whether gates and candidate are 0 at padding (see `Gate`). If so, the
-            output at padding is x.
+        zero_at_padding: bool. Whether gates and candidate are 0 at padding (see `Gate`). If True,
+            the output at padding is x.
         kernel_initializer: Keras initializer.
 
     Call arguments:
         x: float tensor [B, S, D].
-        state: float tensor [B, S, D], h.
+        state: float tensor [B, S, D], the state h.
         padding_mask: bool tensor [B, S], True at real tokens. Optional.
 
     Returns:
@@ -88,11 +88,11 @@ class LSTMUnit(_GatedUnit):
 
     Call arguments:
         x: float tensor [B, S, D].
-        state: `LSTMState`, h and c.
+        state: `LSTMState` of h and c.
         padding_mask: bool tensor [B, S], True at real tokens. Optional.
 
     Returns:
-        `LSTMState`, h' and c'.
+        `LSTMState` of h' and c'.
     """
 
     def __init__(self, forget_bias: float = 1.0, **kwargs: Any) -> None:
@@ -124,16 +124,16 @@ class GatedUnitRecurrence(recurrence.Recurrence, prepostprocess.Processing):
         x = Norm(Block(H_{t-1} + P_t))
         H_t = Norm(Unit(x, H_{t-1}))         input x, state H_{t-1}
 
-    P_t should not contain a step signal: the unit can count steps itself, and T2T raises an error
-    for a step signal.
+    P_t should not contain a step signal, because the unit can count steps itself. T2T raises an
+    error for a step signal.
 
     Args:
-        block: a `TransformerBlock` with one layer. By default the layer has no transition. With
+        block: a `TransformerBlock` with one layer. By default, the layer has no transition. With
             T2T's `add_ffn_unit_to_the_transition_function`, the layer has a transition, and the
-            unit reads its output.
+            unit reads the transition's output.
         timing, num_steps: as in `Recurrence`.
         unit: a `GRUUnit` or `LSTMUnit`.
-        preprocess_sequence: str, the sequence of both norms, see `PrePostProcess`.
+        preprocess_sequence: str, the sequence of both norms. See `PrePostProcess`.
         **kwargs: the arguments of `Recurrence` and `Processing`.
 
     Call arguments and returns: as in `Recurrence`.

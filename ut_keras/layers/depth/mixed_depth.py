@@ -23,7 +23,7 @@ class MixedDepth(depth.DepthWrapper):
     Args:
         recurrence: a `Recurrence` or `AdaptiveComputationTime`.
         before, after: `LayeredDepth`s or None.
-        position: bool. Whether the sinusoidal position signal is also added to the inputs of
+        position: bool. Whether the layer adds a sinusoidal position signal to the inputs of
             `before` and `after`.
 
     Call arguments and returns: as `StateLayer`.
@@ -150,7 +150,10 @@ class MixedDepth(depth.DepthWrapper):
 
 
 def _concatenated(weights):
-    """Concatenate weights [N_1, ...], [N_2, ...], ... to [N, ...]. None if none are recorded."""
+    """Concatenate weights [N_1, ...], [N_2, ...], … to [N, ...].
+
+    Return None if the parts have recorded no weights.
+    """
     weights = list(weights)
     return None if weights[0] is None else tf.concat(weights, axis=0)
 
@@ -159,8 +162,8 @@ def make(hp: UniversalTransformerHParams, side: parts.Side, recurrence: depth.De
     """Return the recurrence with the other layers that `mix_with_transformer` selects.
 
     Raises:
-        HParamError: if the training loss uses the states of several steps, and there are layers
-            after the recurrence. These layers would read only the last state.
+        HParamError: if the training loss uses the states of several steps, and layers follow the
+            recurrence. These layers would read only the last state.
     """
     mixed = hp.mix_with_transformer or ""
     if "after_ut" in mixed and side.answers and recurrence.trains_by_steps:

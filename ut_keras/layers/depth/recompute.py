@@ -8,8 +8,8 @@ among the arguments. The gradient calls the function again, with the same argume
 random seeds, and differentiates the second call.
 
 `tf.recompute_grad` fails in the body of a `tf.while_loop`, because its gradient reads variables.
-This module replaces the variables by tensors (see `stateless`). So TensorFlow can compute the
-gradient of the loop, and keeps only the arguments of every step.
+This module replaces the variables by tensors (see `stateless`). Therefore TensorFlow can compute
+the gradient of the loop, and keeps only the arguments of every step.
 
 References: Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost; T2T
 `common_layers.recompute_grad`.
@@ -31,7 +31,7 @@ from ut_keras.ops import custom_gradient, private_api
 class Recomputation:
     """Calls functions, and calls them again to compute their gradients.
 
-    Create the instance outside of loops: `__init__` reads the weights, once for all steps.
+    Create the instance outside of loops, so that `__init__` reads the weights once for all steps.
 
     Args:
         layer: built layer that owns all variables that the functions use.
@@ -55,8 +55,8 @@ class Recomputation:
             arguments: nests of tensors and other values.
 
         Raises:
-            UserError: if a second call may compute other values, or if the function uses other
-                tensors. See `stateless.check_repeatable`.
+            UserError: if a second call may compute other values. Also if the function uses tensors
+                other than its arguments and the variables. See `stateless.check_repeatable`.
         """
         variables = self._weights + self._seeds
         tensors = _tensors(arguments)
@@ -116,9 +116,9 @@ def forward(layer: state_layer.StateLayer, state: tf.Tensor, inputs: StepInputs)
 
 
 def without_attention_weights(result: Any, inputs: StepInputs) -> Any:
-    """Remove the attention weights from the result of a layer or block, unless they are recorded.
+    """Remove the attention weights from the result of a layer or block.
 
-    The caller requests the attention weights with `inputs.record_attention`.
+    If `inputs.record_attention` is True, return the result unchanged.
     """
     if inputs.record_attention:
         return result
@@ -149,9 +149,9 @@ def _copies_after(upstream, values):
         copies = [tf.identity(value) for value in values]
     if not private_api.is_compiled_by_xla():
         return copies
-    # XLA ignores control dependencies. So the copies are computed by adding `zero`, which depends
-    # on an upstream gradient. XLA cannot remove this addition, because XLA cannot know that the
-    # number is 0.
+    # XLA ignores control dependencies. Therefore each copy is the sum of a value and `zero`, which
+    # depends on an upstream gradient. XLA cannot remove this addition, because XLA cannot know that
+    # `zero` is 0.
     first = next(dy for dy in upstream if dy.dtype.is_floating)
     element = tf.reduce_sum(tf.cast(tf.reshape(first, [-1])[:1], tf.float32))
     zero = tf.bitcast(element, tf.int32) == _UNUSED_NAN

@@ -27,8 +27,8 @@ class BlockOutput(NamedTuple):
     """The result of a `TransformerBlock`."""
 
     output: tf.Tensor  # [B, S, D]
-    attention_weights: tuple  # one tensor [B, H, S, S] float32 per layer
-    # One tensor [B, H, T, S] float32 per layer. Empty in an encoder.
+    attention_weights: tuple  # one float32 tensor [B, H, S, S] per layer
+    # One float32 tensor [B, H, T, S] per layer. Empty in an encoder.
     memory_attention_weights: tuple
     # In training, one entry per layer, as in `LayerOutput`. Empty at inference.
     auxiliary_loss_stats: tuple = ()
@@ -107,11 +107,11 @@ class TransformerBlock(state_layer.StateLayer):
         """Apply the layers. See `StateLayer.forward`.
 
         Args:
-            recompute_grad: bool. Whether the gradient recomputes each layer, see `recompute`.
+            recompute_grad: bool. Whether the gradient recomputes each layer. See `recompute`.
 
         Returns:
-            `BlockOutput`. With `recompute_grad`, it contains attention weights only if
-            `inputs.record_attention` is set.
+            `BlockOutput`. With `recompute_grad`, the `BlockOutput` contains attention weights only
+            if `inputs.record_attention` is True.
         """
         weights, memory_weights, stats = [], [], []
         for number, layer in enumerate(self.layers):
@@ -152,7 +152,7 @@ class LayeredDepth(depth.Depth):
     Args:
         block: a `TransformerBlock`.
         recompute_grad: bool. Whether training keeps only the state before each layer, and
-            recomputes the layer in the gradient, see `recompute`.
+            recomputes the layer in the gradient. See `recompute`.
 
     Call arguments and returns: as `StateLayer`.
 
@@ -189,13 +189,13 @@ class LayeredDepth(depth.Depth):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class Stack(depth.DepthWrapper, prepostprocess.Processing):
-    """An encoder or a decoder: a depth layer, followed by the last norm.
+    """An encoder or a decoder: a depth layer, followed by the final norm.
 
     Args:
         depth: a `LayeredDepth`, `BasicRecurrence` or `AdaptiveComputationTime`.
-        preprocess_sequence: str, the sequence of the last `PrePostProcess`. In a pre-norm stack
-            this sequence normalizes the output, because no layer has normalized it.
-        **kwargs: the arguments of `Processing`, for the last `PrePostProcess`.
+        preprocess_sequence: str, the sequence of the final `PrePostProcess`. In a pre-norm stack,
+            this `PrePostProcess` normalizes the output, because no layer has normalized it.
+        **kwargs: the arguments of `Processing`, for the final `PrePostProcess`.
 
     Call arguments and returns: as `StateLayer`.
 
@@ -247,7 +247,7 @@ def make_block(
     prefix: str,
     residual_scale: float = 1.0,
 ) -> TransformerBlock:
-    """Return a block of `num_layers` layers; layer i is named `<prefix>_<i>`."""
+    """Return a block of `num_layers` layers, where layer i is named `<prefix>_<i>`."""
     layers = [
         transformer_layer.make(hp, side, make_transition(hp, side), residual_scale)
         for _ in range(num_layers)
@@ -256,7 +256,7 @@ def make_block(
 
 
 def make_layered_depth(hp: TransformerHParams, block: TransformerBlock, name: str) -> LayeredDepth:
-    """Return the layers of a Transformer, or those before or after a recurrence."""
+    """Return the layers of a Transformer, or the layers before or after a recurrence."""
     dtype = from_hparams.dtype_policy(hp)
     return LayeredDepth(block, recompute_grad=hp.recompute_grad, name=name, dtype=dtype)
 

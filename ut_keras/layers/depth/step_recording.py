@@ -29,7 +29,7 @@ class RecordedSteps(NamedTuple):
     """The states of a recurrence that has taken N steps. Entry 0 is before the first step."""
 
     states: tf.Tensor  # [N + 1, B, S, D], H_0 .. H_N
-    # [N, B, S, D], what the stack would return if it stopped after 1 .. N steps.
+    # [N, B, S, D], the outputs that the stack would return if it stopped after 1 .. N steps.
     outputs: tf.Tensor
     # `HaltingState` with fields [N + 1, *U]. None for a fixed number of steps.
     halting: HaltingState | None = None
@@ -64,9 +64,9 @@ def add(
 
     Args:
         record: the result of `start` or `add`.
-        number: int32 scalar, the number of the step, from 1.
+        number: int32 scalar, the number of the step. The first step is 1.
         state: float [B, S, D], the state after the step.
-        output: float [B, S, D], what the recurrence would return after this step.
+        output: float [B, S, D], the output that the recurrence would return after this step.
         halting: `HaltingState` after the step, as in `start`.
     """
     values = (state, output, *(halting or ()))
@@ -93,7 +93,7 @@ def patch(
 
     Args:
         state: float [B, S, D], the state that the step has computed.
-        number: int32 scalar, the number of the step, from 1.
+        number: int32 scalar, the number of the step. The first step is 1.
         patches: dict from the number of a step to its `StatePatch`. Optional.
     """
     for step, new in (patches or {}).items():

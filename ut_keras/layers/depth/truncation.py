@@ -1,16 +1,16 @@
-"""Truncated backpropagation: the gradient passes through the last k steps of a recurrence only.
+"""Truncated backpropagation: the gradient passes through only the last k steps of a recurrence.
 
 The gradient treats the loop state before the last k steps as a constant. Earlier steps keep no
-intermediate tensors, so the memory of training depends on k and not on the number of steps. Random
-numbers are sampled as in training without truncation, and the output is the same.
+intermediate tensors, so the memory of training depends on k and not on the number of steps. The
+random numbers and the output are the same as in training without truncation.
 
 - With a fixed number of steps N (`without_gradient`), a first loop runs N - k steps without a
   gradient. A second loop runs the last k steps.
 - With adaptive halting (`start_of_last_steps`), the number N of steps that the batch takes is known
-  only when all positions have halted. So a first loop runs all N steps without a gradient, and
-  remembers the loop state before each of its last k steps. A second loop repeats the last k steps
+  only when all positions have halted. Therefore a first loop runs all N steps without a gradient,
+  and stores the loop state before each of its last k steps. A second loop repeats the last k steps
   with a gradient. The second loop samples the same random numbers, because the first loop also
-  remembers the states of the seeds.
+  stores the states of the seeds.
 
 In each encoder and in each decoder, the following tensors have a gradient:
 
@@ -63,7 +63,7 @@ def start_or_constant(is_start: tf.Tensor, start: Any, constant: Any) -> Any:
     """Return `start`, with its gradient, if `is_start` is True, and otherwise `constant`.
 
     Args:
-        is_start: bool scalar, whether the gradient passes through all steps. If it is True,
+        is_start: bool scalar, whether the gradient passes through all steps. If `is_start` is True,
             `constant` has the same values as `start`.
         start: nest of tensors and TensorArrays, the loop state before the first step.
         constant: nest like `start`, the result of `without_gradient`.
@@ -93,12 +93,12 @@ def start_of_last_steps(
         backprop_steps: int k.
 
     Returns:
-        Nest like `loop`. Its tensors are constants for the gradient. If the loop takes at most k
-        steps, they are instead the tensors of `loop`, with their gradient. The TensorArrays have
-        the values after the last step.
+        Nest like `loop`. If the loop takes at most k steps, its tensors are the tensors of `loop`,
+        with their gradient. Otherwise, its tensors are constants for the gradient. The TensorArrays
+        have the values after the last step.
 
     Raises:
-        UserError: if a step cannot be repeated, see `stateless`.
+        UserError: if a step cannot be repeated. See `stateless`.
     """
     seeds = stateless.seeds(layer)
 

@@ -15,18 +15,19 @@ class ConvergenceHalting(Rule):
         output = s^N
         ponder cost = 0
 
-    The rule has no weights. In training no position halts, and all positions take `max_steps`
+    The rule has no weights. In training, no position halts, and all positions take `max_steps`
     steps, as in `BasicRecurrence`. Therefore the rule saves steps only if the states of the trained
     model converge.
 
-    This is `latent-diff` in the authors' code, which uses epsilon = 0.03. The default in that code
-    is another criterion, the divergence between the token distributions of two steps. ut_keras does
-    not support the divergence, because the loop would have to compute the softmax at every step. We
-    could not check this rule against the paper.
+    The rule is called `latent-diff` in the authors' code, which uses epsilon = 0.03. The default in
+    that code is another criterion, the divergence between the token distributions of two steps.
+    ut_keras does not support the divergence, because the loop would have to compute the softmax at
+    every step. We could not check this rule against the paper.
 
     Args:
         max_steps, mask_padding: as in `Rule`.
-        epsilon: float in (0, 1). The largest relative change at which a position halts.
+        epsilon: float in (0, 1). A position halts if the relative change of its state is less than
+            epsilon.
 
     Raises:
         ValueError: if max_steps < 1 or epsilon is not in (0, 1).

@@ -27,18 +27,24 @@ class QHalting(halting.LinearRule):
     example predicts a class, and halts as a unit. In this case the rule pools q over the positions
     like the class logits, and inference removes halted examples from the loop.
 
-    In training no position halts. The loop takes all M steps, and each step has a loss. Therefore
-    training and inference show the head the same predictions. With `act_halted_state="copy"` these
-    predictions are only approximately the same. At inference, other positions then attend to the
-    last state of a halted position.
+    In training, no position halts. The loop takes all M steps, and each step has a loss. Therefore
+    the head reads the same states in training and at inference. With `act_halted_state="copy"`, the
+    states are only approximately the same, because at inference other positions attend to the last
+    state of a halted position.
 
-    This rule shares several properties with the Hierarchical Reasoning Model and with the tiny
-    model: the target of the head, the head's input (the state after the step), the threshold
-    (epsilon = 0.5), b = -5 and act_loss_weight = 0.5. As in the tiny model, there is no Q-learning
-    term. The two models differ from this rule as follows:
+    This rule shares several properties with the Hierarchical Reasoning Model and with the Tiny
+    Recursive Model (the tiny model):
 
-    - They halt complete examples. The halting decision is q of one position at the start. Training
-      teaches this q whether all tokens are correct.
+    - the target of the head,
+    - the head's input, which is the state after the step,
+    - the threshold (epsilon = 0.5),
+    - b = -5 and act_loss_weight = 0.5.
+
+    As in the tiny model, the loss has no Q-learning term. The two models differ from this rule as
+    follows:
+
+    - They halt complete examples. The halting decision is q of one position at the start of the
+      sequence. Training teaches this q to predict whether all tokens are correct.
     - They also halt in training, except for randomly explored steps. The next example then replaces
       the halted example in the batch.
     - They update the weights after each step, without gradients into earlier steps.
@@ -48,7 +54,7 @@ class QHalting(halting.LinearRule):
 
     Args:
         max_steps, epsilon, mask_padding: as in `Rule`. M is max_steps.
-        pooling: str, the pooling of the class logits over the positions, see
+        pooling: str, the pooling of the class logits over the positions. See
             `class_label_head.pool`. None if every position has a prediction.
         bias_init: float, the initial value of b.
         kernel_initializer: Keras initializer of W.

@@ -21,7 +21,7 @@ class LSTMState(NamedTuple):
 class LSTMOutput(NamedTuple):
     """The result of stacked LSTMs over a sequence."""
 
-    output: tf.Tensor  # [B, S, D], the output of the last layer; 0 at padding
+    output: tf.Tensor  # [B, S, D], the output of the last layer, which is 0 at padding
     states: tuple  # for each layer, the `LSTMState` [B, D] after the last real position
 
 
@@ -44,13 +44,13 @@ class LSTMCell(dense.WithKernels):
 
     Call arguments:
         x: float tensor [B, C].
-        state: `LSTMState` [B, D], h and c.
+        state: `LSTMState` [B, D] of h and c.
 
     Returns:
-        `LSTMState` [B, D], h' and c'.
+        `LSTMState` [B, D] of h' and c'.
 
-    References: Hochreiter & Schmidhuber 1997; TensorFlow 1's `LSTMCell`. This class can load the
-        checkpoints of that class.
+    References: Hochreiter & Schmidhuber 1997; TensorFlow 1's `LSTMCell`. This layer can load
+        checkpoints of TensorFlow 1's `LSTMCell`.
     """
 
     def __init__(self, hidden_size: int, forget_bias: float = 1.0, **kwargs: Any) -> None:
@@ -88,7 +88,8 @@ class LSTMCell(dense.WithKernels):
         Args:
             projected: float tensor [B, 4 D], from `project`.
             state: `LSTMState` [B, D].
-            rest: float tensor [B, C - C'], the features that `project` did not get.
+            rest: float tensor [B, C - C'], the features that `project` did not read. None if
+                `project` read all features.
         """
         recurrent = state.output if rest is None else tf.concat([rest, state.output], axis=-1)
         kernel = tf.convert_to_tensor(self.kernel)[-recurrent.shape[-1] :]
