@@ -7,7 +7,7 @@
     layer = layers.TransformerLayer(attention, transition)
 
 The layers take explicit arguments and do not depend on hparams. This module exports the layers that
-users combine to Keras models. Import all other layers from their own modules:
+users combine into Keras models. Import all other layers from their own modules:
 
 - `basic`: embeddings, dense layers, dropout, normalization;
 - `attention`: multi-head attention, its variants, and the decoding cache;

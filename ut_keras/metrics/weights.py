@@ -71,7 +71,7 @@ def columns(weights: tf.Tensor) -> tf.Tensor:
     weights = tf.cast(weights, tf.float32)
     if weights.shape.rank == 2:
         return weights
-    if weights.shape.rank not in (None, 1):  # the rank is None if Keras traces once for several ranks
+    if weights.shape.rank not in (None, 1):  # None: Keras traces once for several ranks
         raise ValueError(
             "Weights must have the shape [batch] or [batch, target length]. "
             f"Received: {weights.shape}."

@@ -1,11 +1,11 @@
 """The base class of the optimizers, which processes gradients before the update.
 
-It differs from Keras' optimizers in two points:
+The base class differs from Keras' optimizers in two points:
 
-- It processes the gradients *after* they were summed over all replicas. Keras clips the gradients
-  of each replica.
-- It supports T2T's weight decay. This decay is an L2 loss, so its gradient is clipped and enters
-  the moments, like the gradient of the other losses.
+- It processes the gradients *after* they were summed over all replicas. Keras instead clips the
+  gradients of each replica before the sum.
+- It supports T2T's weight decay. This decay is an L2 loss, so the optimizer clips its gradient and
+  adds it to the moments, like the gradient of the other losses.
 
 Other code can use the optimizers like any `keras.Optimizer`.
 """
@@ -30,23 +30,24 @@ class Optimizer(private_api.GradientHook):
 
     Args:
         learning_rate: float or `LearningRateSchedule`.
-        clip_grad_norm: float. Upper bound of the norm of all gradients together; 0 = no bound.
-        l2_rate: float. Weight decay as the gradient of l2_rate/2 * variable^2. As in T2T, 1-D
-            variables whose name ends in "bias" are excluded.
+        clip_grad_norm: float. Upper bound of the norm of all gradients together. 0 means no bound.
+        l2_rate: float. The rate of the weight decay, which is the gradient of
+            l2_rate/2 * variable^2. As in T2T, the decay excludes 1-D variables whose name ends in
+            "bias".
         grad_noise_scale: float. Scale of the noise, which has a normal distribution truncated at
             two standard deviations.
         zero_grads: bool. Whether a variable without a gradient gets the gradient 0, so that its
-            moments decay. Otherwise it is skipped.
-        **kwargs: those of `keras.optimizers.Optimizer`.
+            moments decay. If False, the update skips the variable.
+        **kwargs: the arguments of `keras.optimizers.Optimizer`.
 
     References: T2T `utils/optimize.py`; `tf.contrib.layers.optimize_loss`.
     """
 
-    # The name NAME of the slots in T2T's checkpoints: VARIABLE/NAME, VARIABLE/NAME_1, ...
+    # NAME in the names of the slots in T2T's checkpoints: VARIABLE/NAME, VARIABLE/NAME_1, ...
     t2t_slot_name: str | None = None
-    # The slots (such as moments) that a class stores for every weight, in addition to those of its
-    # base class: dicts from the name of a slot to its initial value. The slots in one dict are
-    # created together for each weight, one weight after the other.
+    # The slots (such as moments) that a class stores for every weight, in addition to the slots of
+    # its base class. Each dict maps the name of a slot to its initial value. `build` creates the
+    # slots in one dict together for each weight, one weight after the other.
     statistics: tuple[dict[str, float], ...] = ()
 
     def __init__(
@@ -78,7 +79,8 @@ class Optimizer(private_api.GradientHook):
                 dtype="int32",
                 name="noise_seed",
             )
-        self._statistics: list[Any] = []  # lists in the order of the variables
+        # One list per slot name. Each list has the order of the variables.
+        self._statistics: list[Any] = []
         for cls in reversed(type(self).__mro__):
             for initial_values in vars(cls).get("statistics", ()):
                 initial = [keras.initializers.Constant(value) for value in initial_values.values()]
@@ -126,8 +128,9 @@ class Optimizer(private_api.GradientHook):
         variables = [variable for _, variable in pairs]
         gradients = [_dense(gradient, variable) for gradient, variable in pairs]
         if tf.distribute.get_strategy().num_replicas_in_sync > 1:
-            # A single replica does not need the sum. Computing it would leak memory, because
-            # TensorFlow permanently stores a gradient function of the sum, and with it the graph.
+            # A single replica does not need the sum. There, computing the sum would leak memory,
+            # because TensorFlow permanently stores a gradient function of the sum, which keeps the
+            # graph in memory.
             pairs = list(zip(gradients, variables, strict=True))
             gradients = [gradient for gradient, _ in self.sum_over_replicas(pairs)]
         for index, variable in enumerate(variables):
@@ -152,12 +155,12 @@ class Optimizer(private_api.GradientHook):
     def _decays(self, variable):
         """Return whether the L2 loss includes a variable.
 
-        `exclude_from_weight_decay` excludes further variables.
+        The method `exclude_from_weight_decay` can exclude further variables.
         """
         if len(variable.shape) == 1 and variable.name.endswith("bias"):
             return False
-        # Keras compares the excluded names with the TensorFlow name of a variable. That name is the
-        # path.
+        # Keras compares the excluded names with the name of the TensorFlow variable, which equals
+        # the path of the Keras variable.
         in_keras = isinstance(variable, keras.Variable)
         return self.decays_weight(variable.value if in_keras else variable)
 
@@ -173,7 +176,10 @@ class Optimizer(private_api.GradientHook):
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Return the config; each argument of `__init__` is an attribute of the same name."""
+        """Return the config, which contains each argument of `__init__`.
+
+        Each argument must be an attribute of the same name.
+        """
         config = super().get_config()
         for cls in type(self).__mro__:
             if issubclass(cls, Optimizer):

@@ -1,4 +1,4 @@
-"""The tiles of an attention by blocks, and the loops over them.
+"""The tiles of attention by blocks, and the loops over these tiles.
 
 See `block_attention` for the equations.
 """
@@ -14,10 +14,10 @@ from ut_keras.ops.product import product
 
 # The mask replaces logits by this number, as in the module `attention`.
 MASKED_LOGIT = -1e9
-# A tile contains all examples of a batch, unless it would then have more weights than this number.
-# In that case a tile contains a single example.
+# A tile contains all examples of a batch, unless such a tile would have more weights than this
+# number. In this case, a tile contains a single example.
 _MAX_TILE = 2**21
-_SMALLEST = -3e38  # the largest logit before the first tile
+_SMALLEST = -3e38  # the initial value of the largest logit, before the first tile
 # Sizes of blocks are multiples of this number, so that products are fast.
 _MULTIPLE = 16
 
@@ -97,7 +97,7 @@ class Tiles:
         self.keys = _Blocks.of(_shape(key)[2], block_size)
         most = _MAX_TILE // (self.heads * self.queries.size * self.keys.size)
         self.examples = _static(tf.where(self.batch <= most, self.batch, 1))
-        # An empty batch has a group, too: TensorFlow cannot stack an empty array.
+        # An empty batch also has one group, because TensorFlow cannot stack an empty array.
         self.groups = _static(tf.maximum(self.batch // tf.maximum(self.examples, 1), 1))
         conditions = attention_mask.read(mask)
         self.causal, self.key_mask, self.segments, self.tensor, self.alive = conditions
@@ -105,7 +105,7 @@ class Tiles:
             shape = [*_shape(self.tensor)[:2], self.queries.length, self.keys.length]
             self.tensor = tf.broadcast_to(self.tensor, shape)
         if self.causal:
-            self.on_diagonal = self._causal(0, 0)  # the same for all blocks i = j
+            self.on_diagonal = self._causal(0, 0)  # all tiles with i = j have this mask
         self.alive_blocks = None
         if self.alive is not None and self.masks_tiles:
             self.alive_blocks = self._split(self._per_query(self.alive), self.queries)
@@ -113,7 +113,7 @@ class Tiles:
             query, key = (x[:, tf.newaxis, :, tf.newaxis] for x in self.segments)
             self.segment_blocks = self._split(query, self.queries), self._split(key, self.keys)
         if dropout is not None:
-            # Each tile adds its number to a seed. The seeds of a generator are consecutive. So if a
+            # Each tile adds its number to a seed. The seeds of a generator are consecutive. If a
             # tile added its number to the seed of the generator, the sum could be equal to the seed
             # of a later call. Therefore each call samples a new seed from the generator's seed.
             self.seed = tf.random.stateless_uniform([2], dropout.seed, None, None, tf.int32)
@@ -150,9 +150,9 @@ class Tiles:
     def _key_blocks(self, subtracts_normalizer=False):
         """Return blocks of keys with additional columns.
 
-        The matrix product multiplies these columns with the additional columns of the queries. This
-        adds the masks of keys and of padding to the logits, and subtracts the normalizers. It costs
-        less than separate operations on the logits.
+        The matrix product multiplies these columns with the additional columns of the queries. The
+        product adds the masks of keys and of padding to the logits, and subtracts the normalizers.
+        The additional columns cost less than separate operations on the logits.
         """
         key = _pad(self.key, self.keys)
         ones = tf.ones_like(key[..., :1])
@@ -175,7 +175,7 @@ class Tiles:
         return self._divide(_pad(x, blocks), blocks)
 
     def _divide(self, x, blocks):
-        """Divide a padded tensor into blocks, see `_split`."""
+        """Divide a padded tensor into blocks. See `_split`."""
         heads, width = _shape(x)[1], x.shape[-1]
         x = tf.reshape(x, [self.groups, self.examples * heads, blocks.count, blocks.size * width])
         x = tf.transpose(x, [0, 2, 1, 3])
@@ -270,8 +270,8 @@ class Tiles:
                 column = group * self.keys.count + j
                 at = group, i, j
                 logits = self._logits(q_block, key_blocks[column], at, diagonal)
-                # The softmax of the tile, because TensorFlow's softmax takes less time than an
-                # exponential function and its sum. The largest weight is e^0 / total.
+                # The loop computes the softmax of the tile, because TensorFlow's softmax takes less
+                # time than an exponential function and its sum. The largest weight is e^0 / total.
                 weights = tf.nn.softmax(logits)
                 of_tile = tf.reduce_max(logits, axis=-1, keepdims=True)
                 largest = tf.maximum(softmax.largest, of_tile)
@@ -318,7 +318,7 @@ class Tiles:
         """Return the gradients of q, key and value."""
         self._pad_tensor()
         normalizer = tf.identity(normalizer)
-        normalizer.set_shape([None, None, None, 1])  # the size is unknown after a `tf.cond`
+        normalizer.set_shape([None, None, None, 1])  # its size is unknown after a `tf.cond`
         folds_mean = self.folds and self.dropout is None
         mean = tf.reduce_sum(
             tf.cast(upstream, self.accumulator) * tf.cast(output, self.accumulator),
@@ -478,17 +478,17 @@ def _pad(x, blocks):
 
 
 def _shape(x):
-    """Return the sizes of a tensor: ints where they are known, otherwise int32 scalars."""
+    """Return the sizes of a tensor: ints for known sizes, int32 scalars for unknown sizes."""
     sizes = tf.shape(x)
     return [sizes[axis] if size is None else size for axis, size in enumerate(x.shape)]
 
 
 def accumulator(dtype: tf.DType) -> tf.DType:
-    """Return the dtype of logits, and of sums over tiles."""
+    """Return the dtype of logits and of sums over tiles."""
     return tf.float64 if dtype == tf.float64 else tf.float32
 
 
 def _static(x):
-    """Return an int if the value of a scalar tensor is known."""
+    """Return the value of a scalar tensor as an int if it is known, otherwise the tensor."""
     value = tf.get_static_value(x)
     return x if value is None else int(value)

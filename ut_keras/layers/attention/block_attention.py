@@ -1,11 +1,11 @@
-"""Exact attention in memory that is linear in the length.
+"""Exact attention by blocks, whose memory is linear in the length of the sequences.
 
     if use_blocks(queries, keys):
         mixed = attend(q, key, value, mask, dropout)
 
-The weights [B, H, T, S] are never stored. Queries and keys are divided into blocks. A tile is the
-pair of a block of queries and a block of keys. A loop computes the weights of one tile at a time.
-Every tile updates the softmax over all keys of a query (online softmax):
+The module never stores the weights [B, H, T, S]. It divides queries and keys into blocks. A tile is
+the pair of a block of queries and a block of keys. A loop computes the weights of one tile at a
+time. Every tile updates the softmax over all keys of a query (online softmax):
 
     m' = max(m, max_j s_j);   l' = l e^(m - m') + sum_j e^(s_j - m')
     o' = o e^(m - m') + sum_j e^(s_j - m') v_j;   output = o / l           (Rabe and Staats 2021)
@@ -17,8 +17,8 @@ samples the same dropout mask again:
     dv_j = sum_i p_ij do_i;   ds_ij = p_ij (do_i v_j - do_i o_i)           (Dao et al. 2022, app. B)
     dq_i = sum_j ds_ij k_j;   dk_j = sum_i ds_ij q_i
 
-Tiles that a causal mask hides completely are skipped. A query that may not attend to any
-key has the same weight for all S keys, as in the dense form.
+The loop skips tiles that a causal mask hides completely. If a query may not attend to any key, all
+S keys have the same weight, as in the dense form.
 
 References: Rabe and Staats 2021, Self-attention Does Not Need O(n^2) Memory; Dao et al. 2022,
     FlashAttention.
@@ -46,26 +46,27 @@ def use_blocks(queries: Any, keys: Any, causal: bool = False, max_length: int = 
     """Return whether attention is computed by blocks.
 
     The gradient of the blocks computes one matrix product more than the gradient of the dense form.
-    In a causal attention, blocks also save half of the arithmetic. So a causal attention uses
-    blocks at shorter lengths.
+    In causal attention, blocks save half of the arithmetic. Therefore causal attention uses blocks
+    at shorter lengths than other attention.
 
     Args:
         queries: int or int32 scalar T.
         keys: int or int32 scalar S.
-        causal: bool. Whether tiles are skipped because of a causal mask.
+        causal: bool. Whether attention skips tiles that a causal mask hides.
         max_length: int, the length of the longest expected sequences. 0 means that this length is
-            unknown. The function reads `max_length` only if a length is a tensor. If `max_length`
-            is short, the graph contains only the dense form.
+            unknown. The function reads `max_length` only if T or S is a tensor. If `max_length` is
+            short, the graph contains only the dense form.
 
     Returns:
-        bool if both lengths are ints or `max_length` is short; otherwise a bool scalar tensor.
+        bool if both lengths are ints or `max_length` is short. Otherwise, a bool scalar tensor.
     """
     least = _LEAST_PAIRS["causal" if causal else "full"]
     is_open = isinstance(queries, tf.Tensor) or isinstance(keys, tf.Tensor)
     if is_open:
         if 0 < max_length**2 < least:
             return False
-        # int64, because the product of two lengths above 46340 is not an int32.
+        # The lengths are cast to int64, because the product of two lengths above 46340 exceeds the
+        # range of int32.
         queries, keys = tf.cast(queries, tf.int64), tf.cast(keys, tf.int64)
     return queries * keys >= least
 
@@ -118,8 +119,8 @@ def attend(
         output, normalizer = make().forward()
 
         def gradient(upstream):
-            # The gradient divides its inputs into blocks again, in a new object. So the forward
-            # pass need not keep the blocks.
+            # The gradient divides its inputs into blocks again, in a new object. Therefore the
+            # forward pass need not keep its blocks.
             return make().backward(output, normalizer, upstream)
 
         return output, gradient
@@ -134,7 +135,9 @@ def attend_by_length(
     mask: AttentionMask | tf.Tensor | None = None,
     dropout: WeightsDropout | None = None,
 ) -> tf.Tensor:
-    """Compute attention densely or by blocks. `use_blocks` decides when the graph runs.
+    """Compute attention densely or by blocks, depending on the lengths at run time.
+
+    The function `use_blocks` selects the form.
 
     Arguments and returns: as for `attend`.
     """
@@ -145,9 +148,9 @@ def attend_by_length(
         dense = functools.partial(_Dense, q, key, value, mask, dropout)
 
         def branch():
-            # In XLA the lengths are constants, so XLA compiles only the branch that runs. The
-            # gradient computes `blocks` again, because a value that comes from the forward pass of
-            # a loop is not a constant.
+            # In XLA, the lengths are constants, so XLA compiles only the branch that runs. The
+            # gradient computes `blocks` again, because XLA does not treat a value from the forward
+            # pass of a loop as a constant.
             blocks = use_blocks(tf.shape(q)[2], tf.shape(key)[2], _is_causal(mask))
             return tf.cast(blocks, tf.int32)
 
@@ -182,7 +185,7 @@ def _is_causal(mask):
 
 
 class _Dense:
-    """The dense form, with its gradient."""
+    """The dense form of attention, with its gradient."""
 
     def __init__(self, q, key, value, mask, dropout):
         self.q, self.key, self.value, self.dropout = q, key, value, dropout

@@ -17,13 +17,13 @@ from ut_keras.ops import product
 class RelativeAttention(attention.MultiHeadAttention):
     """Self-attention with learned vectors per distance (`dot_product_relative`).
 
-    The vectors are added to the keys and to the values.
+    The layer adds the vectors to the keys and to the values.
 
         e_ij = q_i (k_j + a_ij) / sqrt(d);   z_i = sum_j softmax(e)_ij (v_j + b_ij)
         a_ij = A[clip(j - i, -m, m)],   b_ij = B[clip(j - i, -m, m)]   (Shaw et al. 2018, eq. 3-5)
 
-    Distances beyond m use the vector of m, and distances beyond -m the vector of -m. All heads
-    share A and B.
+    Distances above m use the vector of m. Distances below -m use the vector of -m. All heads share
+    A and B.
 
     Args:
         max_relative_position: int m.
@@ -85,22 +85,24 @@ class RelativeAttention(attention.MultiHeadAttention):
 class CausalRelativeAttention(attention.MultiHeadAttention):
     """Causal relative attention with linear memory (`dot_product_relative_v2`).
 
-    Each distance has a learned vector. Memory for the vectors is linear in the length.
+    Each distance has a learned vector. The memory for the vectors is linear in the length of the
+    sequence.
 
         e_ij = q_i (k_j + a_{i-j}) / sqrt(d),   j <= i;   a_n = 0 for n >= m
                                                           (Huang et al. 2018, section 3.4)
 
     The layer is meant for decoders, where a mask hides all keys after the query. T2T also allows
-    this layer in encoders. In an encoder without `mask_future`, the logits of later keys contain
-    wrong values, because the shift in figure 1 of the paper is valid only for keys up to the query.
-    Such a value is the product of the next query and the vector of another distance. This distance
-    depends on the padded length of the sequence.
+    this layer in encoders. In an encoder without `mask_future`, the logits of keys after the query
+    contain wrong values, because the shift in figure 1 of the paper is valid only for keys up to
+    the query. Each wrong value is the product of the next query and the vector of another distance.
+    This other distance depends on the padded length of the sequence.
 
     Args:
         max_relative_position: int m.
         heads_share_relative_embedding: bool. Whether all heads share one table.
         add_relative_to_values: bool. Whether the layer also adds learned vectors to the values.
-        mask_future: bool. Whether a_n = 0 for n < 0, if no mask hides the keys after the query.
+        mask_future: bool. Whether a_n = 0 for n < 0. This has an effect only if no mask hides the
+            keys after the query.
         *args, **kwargs: as for `MultiHeadAttention`.
 
     Call arguments and returns: as `MultiHeadAttention`, for self-attention only.
@@ -160,7 +162,7 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         return mixed
 
     def _without_future(self, x):
-        """Set entries [B, H, T, T] of later keys to 0, if `mask_future`."""
+        """Set the entries of later keys in x [B, H, T, T] to 0, if `mask_future` is True."""
         return tf.linalg.band_part(x, -1, 0) if self.mask_future else x
 
     def _table(self, kind, channels):
@@ -181,11 +183,15 @@ class CausalRelativeAttention(attention.MultiHeadAttention):
         return padded[:, tf.shape(padded)[1] - length :]
 
     def _vectors_of_pairs(self, table, positions):
-        """Return the vector of each pair of query and key, [H, T, S, d]; 0 for later keys."""
+        """Return the vector of each pair of query and key, [H, T, S, d].
+
+        The vector is 0 if the key is after the query, or if the distance is at least m.
+        """
         table = tf.convert_to_tensor(table)
         if self.heads_share_relative_embedding:
             table = tf.repeat(table[tf.newaxis], self.num_heads, axis=0)
-        row = self.max_relative_position - 1 + positions.distances  # the last row is distance 0
+        # The last row of the table belongs to distance 0.
+        row = self.max_relative_position - 1 + positions.distances
         found = tf.gather(table, tf.clip_by_value(row, 0, tf.shape(table)[1] - 1), axis=1)
         known = (row >= 0) & (positions.distances <= 0)
         return tf.where(known[tf.newaxis, :, :, tf.newaxis], found, 0)
@@ -195,8 +201,8 @@ def _by_position(x):
     """Reorder entries by distance to entries by key position.
 
     The result is valid for keys up to the query. The function pads the input to T + 1 columns and
-    reshapes the numbers to rows of T columns. This shifts each row by one more than the previous
-    row.
+    reshapes the numbers to rows of T columns. The new shape shifts each row by one column more than
+    the previous row.
 
     Args:
         x: [B, H, T, T]. In its last axis, a key has index T - 1 - (query - key).
@@ -239,5 +245,5 @@ def _make_causal(hp, side):
         heads_share_relative_embedding=hp.heads_share_relative_embedding,
         add_relative_to_values=hp.add_relative_to_values,
         mask_future=hp.relative_mask_future,
-        hard_attention_k=0,  # in T2T, this type has no hard attention either
+        hard_attention_k=0,  # as in T2T, this type has no hard attention
     )

@@ -17,10 +17,10 @@ class RelativeXLAttention(attention.MultiHeadAttention):
 
         e_ij = ((q_i + u) k_j + (q_i + v) W r_{i-j}) / sqrt(d)       (Dai et al. 2019, section 3.3)
 
-    r_n is the sinusoid of the distance n, of width D. The distance may be negative, and the layer
-    does not clip it. Each head has its own u, v and W. u and v are initialized with 0, as in the
-    code of Csordás et al. The timescales (wavelength / 2π) are the same as in T2T. The largest
-    timescale is exactly 10000.
+    r_n is the sinusoid of the distance n, a vector of width D. The distance may be negative, and the
+    layer does not clip it. Each head has its own u, v and W. The initial value of u and v is 0, as
+    in the code of Csordás et al. The timescales (wavelength / 2π) are the same as in T2T. The
+    largest timescale is exactly 10000.
 
     Arguments, call arguments and returns: as `MultiHeadAttention`, for self-attention only.
 
@@ -46,15 +46,15 @@ class RelativeXLAttention(attention.MultiHeadAttention):
             vectors = self._vectors(tf.range(length - 1, -length, -1))  # [2 S - 1, H, d]
             table = tf.transpose(vectors, [1, 0, 2])
             return by_content + _by_position(product.per_head(q, table, transpose=True))
-        # A layer with a cache is causal, so a key after the query needs no vector.
-        # Without queries, `reduce_max` returns the least integer, and `last` becomes -1.
+        # A layer with a cache is causal, so a key after the query needs no vector. If there are no
+        # queries, `reduce_max` returns the least integer, and `last` becomes -1.
         last = tf.maximum(tf.reduce_max(positions.query), -1)
         table = self._vectors(tf.range(last + 1))
         vectors = tf.gather(table, tf.maximum(-positions.distances, 0))  # [T, S, H, d]
         return by_content + tf.einsum("bhid,ijhd->bhij", q, vectors)
 
     def _vectors(self, distances):
-        """Return W r, [R, H, d], of distances [R]."""
+        """Return the vectors W r of the distances [R], with shape [R, H, d]."""
         signals = timing_signal.sinusoid(distances, self.hidden_size)
         projected = self.relative_projection(tf.cast(signals, self.compute_dtype))
         return tf.reshape(projected, [-1, self.num_heads, self.key_channels // self.num_heads])
@@ -64,8 +64,9 @@ def _by_position(x):
     """Reorder entries by distance to entries by key position.
 
     The function pads the input to 2 S columns and reshapes the numbers to rows of 2 S - 1 columns.
-    This shifts each row by one more than the previous row. The function uses `tf.slice` instead of
-    indexing, because the gradient of `tf.slice` is ten times as fast on a CPU.
+    The new shape shifts each row by one column more than the previous row. The function uses
+    `tf.slice` instead of indexing, because on a CPU the gradient of `tf.slice` is ten times as fast
+    as the gradient of indexing.
 
     Args:
         x: [B, H, S, 2 S - 1]. In its last axis, a key has index S - 1 - (query - key).

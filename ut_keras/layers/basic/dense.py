@@ -9,7 +9,8 @@ from ut_keras.layers.basic.layer import Layer, PositionWise, check_choice
 from ut_keras.layers.basic.signature import Initializer, Shape
 from ut_keras.ops import bias as bias_lib
 
-# If an example has at most this number of rows, as in decoding, another code path is faster.
+# If an example has at most this number of rows, as in decoding, `Dense` uses another code path,
+# which is faster for few rows.
 FEW_ROWS = 8
 
 
@@ -75,7 +76,8 @@ class Dense(WithKernels, PositionWise):
             name="kernel",
             shape=(input_shape[-1], self.units),
             # A Keras initializer returns the same numbers at each call. The q, k and v kernels of
-            # an attention layer share one initializer. Without `clone` they would be equal.
+            # an attention layer share one initializer. Without `clone`, these kernels would be
+            # equal.
             initializer=self.kernel_initializer.clone(),
         )
         self.bias = None
@@ -90,7 +92,7 @@ class Dense(WithKernels, PositionWise):
     def apply_kernel(self, x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
         """Apply the layer with `kernel` instead of its own kernel."""
         y = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), kernel)
-        rows = x.shape[1:-1].num_elements() or 0  # rows per example; 0 if unknown
+        rows = x.shape[1:-1].num_elements() or 0  # the rows per example, or 0 if unknown
         few_rows = 0 < rows <= FEW_ROWS
         if few_rows:  # separate operations for product and bias are faster
             y = tf.reshape(y, [-1, *x.shape[1:-1], self.units])

@@ -17,10 +17,11 @@ from ut_keras.ops import int32, litert
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class SymbolEmbedding(Layer):
-    """A table of token embeddings, also used as softmax matrix.
+    """A table of token embeddings, which also serves as the softmax matrix.
 
-    A call multiplies the embeddings by sqrt(D); `logits` does not. The embedding of id 0, padding,
-    is the zero vector. The layer computes a Keras mask, like `Embedding(mask_zero=True)`.
+    A call multiplies the embeddings by sqrt(D). The method `logits` does not use this factor. The
+    embedding of id 0, which is padding, is the zero vector. The layer computes a Keras mask, like
+    `Embedding(mask_zero=True)`.
 
         embedding = SymbolEmbedding(vocab_size=32, hidden_size=8)
         x = embedding(tf.constant([[5, 3, 1, 0]]))     # [1, 4, 8]
@@ -29,7 +30,7 @@ class SymbolEmbedding(Layer):
     Args:
         vocab_size: int V.
         hidden_size: int D.
-        multiply: bool. Whether to multiply by sqrt(D).
+        multiply: bool. Whether a call multiplies the embeddings by sqrt(D).
 
     Call arguments:
         ids: int tensor of any shape.
@@ -71,8 +72,8 @@ class SymbolEmbedding(Layer):
 
         Args:
             x: float tensor [B, T, D].
-            columns: the result of the method `columns`. It saves time in repeated calls with few
-                positions, as in decoding. Optional.
+            columns: the result of the method `columns`. Optional. This argument saves time in
+                repeated calls with few positions, as in decoding.
 
         Returns:
             float32 tensor [B, T, V].
@@ -103,19 +104,20 @@ class SentenceEmbedding(Layer):
         m_i = sum_j f_j * w_ij      (the bAbI encoding of Dehghani et al. 2019, section 3.1)
 
     w_ij is the embedding of word j in sentence i. f_j is a learned weight vector of word position
-    j. The paper calls f the mask. It encodes the order of the words. There are two masks, one for
-    the sentences of the story and one for the question. The question is the last sentence with
-    words. A sentence without words becomes the zero vector, and Keras' mask is False there.
+    j. The paper calls f the mask. f encodes the order of the words. The layer has two masks, one
+    for the sentences of the story and one for the question. The question is the last sentence with
+    words. A sentence without words becomes the zero vector, and its entry in the Keras mask is
+    False.
 
-    The authors initialize the masks with 1. So an untrained model cannot distinguish "a is east of
-    b" from "b is east of a", and learns this distinction only slowly. On bAbI's tasks 17 and 19,
-    the loss does not improve for thousands of updates. Random initial masks around 1
+    The authors initialize the masks with 1. With these masks, an untrained model cannot distinguish
+    "a is east of b" from "b is east of a", and learns this distinction only slowly. On bAbI's tasks
+    17 and 19, the loss does not improve for thousands of updates. Random initial masks around 1
     (mask_stddev > 0) encode the order from the beginning.
 
     Args:
         vocab_size: int V.
         hidden_size: int D.
-        max_words: int. Words per sentence, including padding.
+        max_words: int. Number of words per sentence, including padding.
         mask_stddev: float >= 0. Standard deviation of the initial masks around 1. The authors use
             0.
         multiply: bool. As in `SymbolEmbedding`.
@@ -127,7 +129,7 @@ class SentenceEmbedding(Layer):
         float tensor [B, sentences, D].
 
     Raises:
-        ValueError: if `ids` does not have this shape.
+        ValueError: if `ids` does not have the shape above.
 
     References: the authors' bAbI-T2T code; see problems/babi_qa.py.
     """
@@ -175,7 +177,7 @@ class SentenceEmbedding(Layer):
         return story + tf.cast(is_question, story.dtype) * question[:, tf.newaxis]
 
     def compute_mask(self, ids: tf.Tensor, previous_mask: tf.Tensor | None) -> tf.Tensor:
-        return keras.ops.any(ids != 0, axis=2)  # also works for symbolic ids
+        return keras.ops.any(ids != 0, axis=2)  # this function also accepts symbolic ids
 
     def _encode_sentences(self, ids, mask):
         """Embed sentences with one of the masks: word ids [..., max_words] -> [..., D]."""
@@ -288,11 +290,12 @@ def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
     Args:
         values: int tensor, array or nested lists of any shape.
         name: str, for the error message.
-        size: int. The ids must be less than `size`. Checked only in eager mode. Optional.
+        size: int. Optional. The ids must be in [0, size). The function checks this only in eager
+            mode.
 
     Raises:
-        ValueError: if `values` are not ints, have sequences of different lengths, or are not in
-            [0, size).
+        ValueError: if `values` are not ints or not in [0, size). Also if `values` have sequences of
+            different lengths.
     """
     try:
         ids = tf.convert_to_tensor(values)

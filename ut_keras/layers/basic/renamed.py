@@ -40,7 +40,8 @@ class RenamedAttributes:
 def warn(old: str, new: str) -> None:
     """Warn that code uses an old name.
 
-    The warning shows the line that uses the old name. This line is two calls above `warn`.
+    The warning shows the line that uses the old name. This line is in the caller of the caller of
+    `warn`.
     """
     message = f"{old} has been renamed to {new}. The old name will be removed in the next version."
     warnings.warn(message, DeprecationWarning, stacklevel=3)

@@ -19,14 +19,14 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence, dense.WithKernels):
         M_0 = H_0, M_t = H_t;   x_t = sum over j < t - 1 of softmax(W (M_j + E_j) + b) · (M_j + E_j)
         H_t = Block(x_t + P_t),   t = 1 .. N
 
-    This follows T2T, and has two surprising properties. First, the softmax is over the channels
-    instead of over the steps. With `per_element=False` there is a single channel, so each weight is
-    1. Second, step t does not read the state H_{t-1} before it. The first step starts from zeros,
-    the second step reads only the input H_0, and no step reads H_{N-1} or H_N.
+    These equations follow T2T, and have two surprising properties. First, the softmax is over the
+    channels instead of over the steps. With `per_element=False`, there is a single channel, so each
+    weight is 1. Second, step t does not read the preceding state H_{t-1}. The first step starts
+    from zeros, the second step reads only the input H_0, and no step reads H_{N-1} or H_N.
 
     Args:
         block, timing, num_steps: as in `Recurrence`.
-        depth_embedding: bool. Whether to add E, a learned vector per step.
+        depth_embedding: bool. Whether the layer adds E, which is a learned vector per step.
         per_element: bool. True: one weight per channel. False: one weight for all channels. T2T's
             name of this option is `dwa_elements`.
         kernel_initializer: Keras initializer of W.
@@ -74,7 +74,7 @@ class DepthwiseAttentionRecurrence(recurrence.Recurrence, dense.WithKernels):
         return StepOutput(result.output, (total,), result)
 
     def _weighted(self, state, step):
-        """Return the weighted state [B, S, D] before step `step`, counted from 0."""
+        """Return the weighted state [B, S, D] before step `step`. The first step is 0."""
         if self.uses_depth_embedding:
             embedding = tf.convert_to_tensor(self.depth_embedding)[step, 0]
             state += tf.cast(embedding, state.dtype) * state.shape[-1] ** 0.5

@@ -27,10 +27,9 @@ class PonderNetHalting(halting.LinearRule):
     The output is w^1 s^1 + ... + w^N s^N ("mean") or s^N ("threshold"). With "threshold" and
     epsilon = 0.5, a position halts at the median of its distribution.
 
-    A loss after every step is only possible if no other part of the model reads the output. This is
-    true for decoders and for encoders without a decoder. If a decoder attends to an encoder, the
-    output of the encoder is the mean. The loss of the encoder is then only the divergence from the
-    prior.
+    A loss after every step is possible only if no other part of the model reads the output. Decoders
+    and encoders without a decoder fulfill this condition. If a decoder attends to an encoder, the
+    output of the encoder is the mean, and its loss is only the divergence from the prior.
 
     Unlike in the paper, inference does not sample the halting step, so that calls are
     deterministic. We could not read the paper itself. The equations follow descriptions of the
@@ -38,7 +37,8 @@ class PonderNetHalting(halting.LinearRule):
 
     Args:
         max_steps, epsilon, mask_padding: as in `Rule`.
-        prior: float P in (0, 1). Distributions with a mean of about 1/P steps have the least cost.
+        prior: float P in (0, 1), the parameter of the geometric prior. Distributions with a mean of
+            about 1/P steps have the least cost.
         output: "threshold" or "mean".
         expected_loss: bool. True: the training loss is the expected loss over all steps. The caller
             must compute this loss from `StackOutput.steps`. False: the training loss is the loss of
@@ -50,10 +50,12 @@ class PonderNetHalting(halting.LinearRule):
         state: float tensor [B, S, D].
 
     Returns:
-        float32 tensor [B, S, 1], W s + b. The loop uses the methods of `Rule`.
+        float32 tensor [B, S, 1], the logits W s + b. The recurrence uses the methods of `Rule`
+        instead of this call.
 
     Raises:
-        ValueError: if max_steps < 1, epsilon or prior is not in (0, 1) or output is unknown.
+        ValueError: if max_steps < 1, or output is unknown. Also if epsilon or prior is not in
+            (0, 1).
 
     References: Banino et al. 2021, PonderNet: Learning to Ponder.
     """

@@ -63,7 +63,8 @@ class QHalting(halting.LinearRule):
         state: float tensor [..., D].
 
     Returns:
-        float32 tensor [..., 1], W s + b. The loop uses the methods of `Rule`.
+        float32 tensor [..., 1], the logits W s + b. The recurrence uses the methods of `Rule`
+        instead of this call.
 
     Raises:
         ValueError: if max_steps < 1 or epsilon is not in (0, 1).

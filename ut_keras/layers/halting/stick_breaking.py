@@ -25,8 +25,8 @@ class StickBreakingHalting(Rule, dense.WithKernels):
     under this distribution. Unlike the number of steps in ACT, this mean has a gradient. With a
     larger epsilon at inference, positions halt earlier.
 
-    This rule follows the authors' code, with epsilon = 0.001, b_2 = 0 and W_2 = 0 at the start of
-    training. There are two differences:
+    This rule follows the authors' code, where epsilon = 0.001, and where b_2 = 0 and W_2 = 0 at the
+    start of training. The rule differs from the code in two ways:
 
     - In the authors' code, a position attends to the outputs of other positions. In ut_keras, a
       position attends to the states of other positions, as with every rule.
@@ -44,7 +44,8 @@ class StickBreakingHalting(Rule, dense.WithKernels):
         state: float tensor [B, S, D].
 
     Returns:
-        float32 tensor [B, S], l. The loop uses the methods of `Rule`.
+        float32 tensor [B, S], the shares l. The recurrence uses the methods of `Rule` instead of
+        this call.
 
     Raises:
         ValueError: if max_steps < 1 or epsilon is not in (0, 1).

@@ -26,7 +26,7 @@ class DiagonalConvGRU(conv_gru.GatedConvolution):
     channels come from the previous position, and the last D // 3 channels from the next position.
     The saturation is
 
-        mean(max(0, |z| - 0.9)) over positions and channels, averaged over the two gates
+        mean over positions and channels of max(0, |z| - 0.9), averaged over the two gates
 
     T2T shifts along the width of the state instead of along the positions. Because the width is 1,
     the shifted channels are 0. `shift_axis="length"` shifts along the positions, as in the paper.
