@@ -1,15 +1,17 @@
 """T2T's BLEU and ROUGE of teacher-forced ids, which are fast to compute.
 
-They are useful to monitor training. As in T2T, the scores are approximate for three reasons:
+These scores are useful to monitor training. As in T2T, the scores are approximate for three
+reasons:
 
 - They compare subword ids instead of words.
-- Every id is predicted from the true ids before it.
-- Padding is compared like any other id.
+- The model predicts every id from the true ids before it.
+- The scores compare padding like any other id.
 
-ROUGE is the mean over the sequences. BLEU is computed for each batch and averaged over the batches,
-as in T2T. With several replicas, the share of a batch on one replica counts as a batch. Sequences
-with weight 0 are ignored. Sequences that consist only of padding, which may fill up a batch, are
-also ignored. Other weights change ROUGE, but not BLEU. For BLEU as papers report it, see `bleu`.
+ROUGE is the mean over the sequences. As in T2T, the module computes BLEU for each batch and
+averages it over the batches. With several replicas, the share of a batch on one replica counts as a
+batch. The module ignores sequences with weight 0. It also ignores sequences that consist only of
+padding, which may fill up a batch. Other weights change ROUGE, but not BLEU. For BLEU as papers
+report it, see `bleu`.
 
 References: tensor2tensor/utils/bleu_hook.py, rouge.py; Lin 2004 (ROUGE).
 """
@@ -26,7 +28,7 @@ _EPSILON_2, _EPSILON_L = 1e-8, 1e-12
 
 @METRICS.register("approx_bleu_score")
 def approx_bleu_score(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> Pair:
-    """Compute BLEU up to 4-grams, with brevity penalty, of the most likely ids."""
+    """Compute BLEU of the most likely ids, up to 4-grams and with brevity penalty."""
     return _score_sequences(bleu.compute_bleu, logits, targets, weights)
 
 
@@ -72,7 +74,7 @@ def common_subsequence_lengths(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
         L[i, j] = max(L[i - 1, j], L[i, j - 1], L[i - 1, j - 1] + 1 if a_i = b_j)
 
-    The table L is computed one row i at a time.
+    The function computes one row i of the table L at a time.
     """
     lengths = np.zeros((len(a), b.shape[1] + 1), np.int64)
     for i in range(a.shape[1]):
@@ -83,10 +85,10 @@ def common_subsequence_lengths(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _score_sequences(score, logits, targets, weights):
-    """Return (sum, count) of a score, computed in numpy on sequences with a positive weight.
+    """Return (sum, count) of a score, computed in numpy on sequences with nonzero weight.
 
-    `score(references, hypotheses)` returns either one value per sequence or one value in total.
-    In the first case, the values are weighted. In the second case, the count is 1.
+    `score(references, hypotheses)` returns either one value per sequence or one value in total. In
+    the first case, this function weights the values. In the second case, the count is 1.
     """
     sequence_weights = teacher_forced.sequence_weights(logits, targets, weights)
     logits, targets, _ = teacher_forced.flatten(logits, targets)

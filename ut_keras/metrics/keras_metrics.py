@@ -8,8 +8,9 @@ import tensorflow as tf
 from ut_keras import metrics
 from ut_keras.files import metrics_file
 
-# The largest number of terms of a loss: one for the targets, one for the ponder cost of each of the
-# two stacks, one for the auxiliary losses of blocks, and one for losses that layers add.
+# The largest number of terms of a loss. There is one term for the targets, one for the ponder cost
+# of each of the two stacks, one for the auxiliary losses of blocks, and one for losses that layers
+# add.
 _MAX_TERMS = 5
 
 
@@ -23,7 +24,7 @@ class SumOverCount(keras.metrics.Metric):
 
     Args:
         name: str, the name of the metric.
-        **kwargs: those of `keras.metrics.Metric`.
+        **kwargs: the arguments of `keras.metrics.Metric`.
     """
 
     def __init__(self, name: str, **kwargs: Any) -> None:
@@ -49,8 +50,8 @@ class SumOverCount(keras.metrics.Metric):
 class LossOfParts(keras.metrics.Metric):
     """The loss over batches, as a sum of terms.
 
-    Numerators and denominators of each term are summed over the batches before they are divided.
-    Therefore every token has the same weight, regardless of its batch.
+    For each term, the metric sums the numerators and the denominators over the batches before the
+    division. Therefore every token has the same weight, regardless of its batch.
     """
 
     def __init__(self, name: str = "loss", **kwargs: Any) -> None:
@@ -72,13 +73,13 @@ class LossOfParts(keras.metrics.Metric):
         self._denominators.assign_add(tf.stack(denominators))
 
     def update_state(self, values: tf.Tensor, sample_weight: tf.Tensor | None = None) -> None:
-        """Do nothing: Keras passes a mean here, but the loss is computed from `add`."""
+        """Do nothing, because the metric reads the terms from `add`, not the mean from Keras."""
 
     def result(self) -> tf.Tensor:
         return keras.ops.sum(keras.ops.divide_no_nan(self._numerators, self._denominators))
 
 
 def default_metrics(class_labels: bool) -> list[keras.metrics.Metric]:
-    """Return the metrics of `compile()` without arguments."""
+    """Return the metrics that `compile()` uses by default."""
     names = ["accuracy"] if class_labels else ["accuracy", "accuracy_per_sequence"]
     return [SumOverCount(name) for name in names]

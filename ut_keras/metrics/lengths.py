@@ -11,11 +11,11 @@ def pad_to_same_length(logits: tf.Tensor, targets: tf.Tensor, *weights: Any) -> 
     Args:
         logits: [B, S, V].
         targets: int [B, T].
-        weights: at most one argument, the weights of the targets: float [B], [B, 1] or [B, T], or
-            None.
+        weights: at most one argument, the weights of the targets. It is float [B], [B, 1] or
+            [B, T], or None.
 
     Returns:
-        (logits [B, L, V], targets [B, L], *weights); weights [B, T] become [B, L].
+        (logits [B, L, V], targets [B, L], *weights). Weights [B, T] become [B, L].
 
     References: T2T `common_layers.pad_with_zeros`.
     """

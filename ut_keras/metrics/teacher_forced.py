@@ -1,12 +1,13 @@
 """Metrics of teacher-forced logits.
 
-With teacher forcing, each target is predicted from the true targets before it. For sequences
-(logits [B, T, V]), all ids except 0 count as targets; 0 is padding. For class labels (logits [B,
-C]), every example counts, because 0 is a class. A sequence that consists only of padding is
-ignored, so that such sequences can fill up a batch. (T2T counts it as correct.)
+With teacher forcing, the model predicts each target from the true targets before it. For sequences
+(logits [B, T, V]), all ids except 0 count as targets, because 0 is padding. For class labels
+(logits [B, C]), every example counts, because 0 is a class. The metrics ignore sequences that
+consist only of padding, so that these sequences can fill up a batch. (T2T counts these sequences as
+correct.)
 
-If the data have weights, the sum and the count are weighted. Targets with weight 0 have no effect.
-See `weights`.
+If the data contain weights, the sum and the count are weighted. Targets with weight 0 have no
+effect. See `weights`.
 
 References: tensor2tensor/utils/metrics.py.
 """
@@ -21,7 +22,7 @@ from ut_keras.ops import log_softmax, maximum
 
 METRICS = registry.Registry("metric")
 Weights: TypeAlias = tf.Tensor | None
-Pair: TypeAlias = tuple[tf.Tensor, tf.Tensor]  # sum and count
+Pair: TypeAlias = tuple[tf.Tensor, tf.Tensor]  # the sum and the count of a metric
 
 
 @METRICS.register("accuracy")
@@ -47,7 +48,7 @@ def accuracy_top5(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None
 def accuracy_per_sequence(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> Pair:
     """Compute the fraction of sequences whose targets are all correct.
 
-    Targets with weight 0 are ignored.
+    The metric ignores targets with weight 0.
     """
     correct, weights = _correct(logits, targets, weights)
     wrong = tf.reduce_sum((1.0 - correct) * weights, axis=1)
@@ -67,8 +68,8 @@ def neg_log_perplexity(logits: tf.Tensor, targets: tf.Tensor, weights: Weights =
 def edit_distance(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None) -> Pair:
     """Compute the number of insertions, deletions and substitutions per target.
 
-    Padding ids are removed from the predictions and the targets. As in T2T, predictions after the
-    end of the targets count as insertions.
+    The metric removes padding ids from the predictions and the targets. As in T2T, predictions
+    after the end of the targets count as insertions.
     """
     per_sequence = sequence_weights(logits, targets, weights)
     logits, targets, _ = flatten(logits, targets)
@@ -108,8 +109,8 @@ def _correct(logits, targets, weights=None):
 
 
 def _sparse(ids):
-    # `tf.edit_distance` fails for an empty batch, which a replica may get. Therefore a sequence
-    # that consists of padding is added.
+    # `tf.edit_distance` fails for an empty batch, which a replica may get. Therefore this function
+    # adds a sequence that consists of padding.
     ids = tf.pad(ids, [[0, 1], [0, 0]])
     indices = tf.where(ids != 0)
     return tf.SparseTensor(indices, tf.gather_nd(ids, indices), tf.shape(ids, out_type=tf.int64))

@@ -10,12 +10,13 @@ def add(x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
 
     The gradient of the bias is the sum of the upstream gradient over all vectors. TensorFlow's
     operation BiasAddGrad is slow in bfloat16 on GPUs: 24 calls took 9 of the 118 ms of an update on
-    an H200. There, the sum is a matrix product with ones, which sums in float32. XLA fuses the
-    operations itself.
+    an H200. Therefore, in bfloat16 on GPUs, this function computes the sum as a matrix product with
+    ones, which sums in float32. Under XLA, the function uses TensorFlow's gradient, because XLA
+    fuses the operations itself.
 
     Args:
         x: float [..., D].
-        bias: float [D], a tensor or variable. It is cast to the dtype of `x`.
+        bias: float [D], a tensor or variable. The function casts it to the dtype of `x`.
     """
     bias = tf.cast(tf.convert_to_tensor(bias), x.dtype)
     is_slow = x.dtype == tf.bfloat16 and devices.has_gpu()

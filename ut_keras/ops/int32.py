@@ -1,6 +1,6 @@
 """Conversion of ids to int32 in which an invalid id stays invalid.
 
-    int32.cast(ids)   # int32, as `ids`
+    int32.cast(ids)   # int32, with the shape of `ids`
 
 `tf.cast` from int64 drops the higher bits: 2**32 + 5 becomes 5, which is a valid id.
 """
@@ -15,8 +15,9 @@ def cast(ids: tf.Tensor) -> tf.Tensor:
         ids: a tensor of any int dtype.
 
     Returns:
-        int32 tensor of the same shape. An id above the range becomes 2**31 - 1, and an id below it
-        becomes -2**31. Both are out of range for every vocabulary, so later checks find them.
+        int32 tensor of the same shape. An id above the range of int32 becomes 2**31 - 1, and an id
+        below the range becomes -2**31. Both values are out of range for every vocabulary, so later
+        checks reject them.
     """
     if ids.dtype.is_integer and ids.dtype.max > tf.int32.max:
         ids = tf.minimum(ids, tf.constant(tf.int32.max, ids.dtype))

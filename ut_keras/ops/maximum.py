@@ -1,9 +1,9 @@
-"""The index of the largest logit, in a form for CPUs and one for GPUs.
+"""The index of the largest logit, with one implementation for CPUs and one for GPUs.
 
 TensorFlow's ArgMax is slow on GPUs for large vocabularies: one call for 64 × 128 targets and 32,768
-ids took 17 of the 118 ms of an update on an H200. Maxima, comparisons and sums are fast there. On a
-CPU, ArgMax is faster. Both forms give the same results: if several logits are the largest, the
-first one counts.
+ids took 17 of the 118 ms of an update on an H200. On GPUs, maxima, comparisons and sums are fast.
+On a CPU, ArgMax is faster. Both implementations give the same results: if several logits are the
+largest, the function uses the first of them.
 """
 
 import tensorflow as tf

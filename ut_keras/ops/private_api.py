@@ -1,9 +1,13 @@
 """All private interfaces of TensorFlow and Keras that this library uses.
 
-Everything else in `ut_keras` uses public interfaces. Each entry here names the promise that needs
-it, the public alternative that was tried, and the test that fails without it. Check this file
-before you allow a new version of TensorFlow or Keras. It was checked with TensorFlow 2.19 to 2.21
-and Keras 3.15.
+Everything else in `ut_keras` uses public interfaces. Each entry here names:
+
+- the promise to users that requires the private interface,
+- the public alternative that we tried,
+- the test that fails without the entry.
+
+Check this file before you allow a new version of TensorFlow or Keras. We checked it with TensorFlow
+2.19 to 2.21 and Keras 3.15.
 """
 
 import contextlib
@@ -24,8 +28,9 @@ def is_compiled_by_xla() -> bool:
     """Return whether XLA will compile the operations that are traced now.
 
     Promise: a depthwise convolution has one form that is fast under XLA, and one that is fast
-    without XLA. Public alternative: no public function reports this. A flag of the model would have
-    to reach every layer, and a caller's own `tf.function(jit_compile=True)` would not set it.
+    without XLA. Public alternative: no public function returns this information. A flag of the
+    model would have to reach every layer, and a caller's own `tf.function(jit_compile=True)` would
+    not set this flag.
     Test: `tests/ops/xla_test.py`.
     """
     return control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
@@ -45,9 +50,9 @@ def may_record_gradients() -> bool:
 def stop_recording() -> contextlib.AbstractContextManager[None]:
     """Return a context in which no gradient tape records operations.
 
-    Promise: in eager mode too, a step that is recomputed or has no gradient keeps no intermediate
-    tensors. Public alternative: `GradientTape.stop_recording` needs the tape, which the caller of
-    the model owns.
+    Promise: a step that is recomputed or has no gradient keeps no intermediate tensors, also in
+    eager mode. Public alternative: `GradientTape.stop_recording` requires the tape, which the
+    caller of the model owns.
     Test: `tests/layers/depth/recompute_test.py`.
     """
     return record.stop_recording()
@@ -56,9 +61,9 @@ def stop_recording() -> contextlib.AbstractContextManager[None]:
 def gradient_registry() -> MutableMapping[str, Any]:
     """Return TensorFlow's table from the name of a custom gradient to its entry.
 
-    Promise: a graph with custom gradients is freed with its model. Public alternative:
+    Promise: a graph with custom gradients is freed with its model. Public alternative: none.
     `tf.custom_gradient` adds an entry to this table on every call in a graph, and no public
-    function removes one. Test: `tests/ops/custom_gradient_test.py`.
+    function removes an entry. Test: `tests/ops/custom_gradient_test.py`.
     """
     return ops.gradient_registry._registry
 
@@ -70,8 +75,8 @@ def uncast_value(variable: keras.Variable) -> Any:
     """Return the value of a variable in the variable's own dtype.
 
     Promise: under the policy mixed_bfloat16, layers that compute in float32 get exact weights when
-    steps are recomputed. Public alternative: `variable.value` is cast in a call of a layer with
-    this policy, and casting it back loses bits.
+    steps are recomputed. Public alternative: Keras casts `variable.value` in a call of a layer with
+    this policy, and a cast back to float32 cannot restore the lost bits.
     Test: `tests/layers/depth/recompute_test.py`.
     """
     with AutocastScope(None):
@@ -81,8 +86,9 @@ def uncast_value(variable: keras.Variable) -> Any:
 def flatten_layers(layer: keras.layers.Layer) -> Iterator[keras.layers.Layer]:
     """Iterate over a layer and all layers inside it.
 
-    Promise: a call checks the width of the attention inside it, and frozen layers stay frozen in
-    files. Public alternative: `Model.layers` has only the first level, and a `Layer` has none.
+    Promise: a call of a layer checks the width of the attention inside the layer, and frozen layers
+    stay frozen in files. Public alternative: `Model.layers` has only the first level of sublayers,
+    and `Layer` has no public list of sublayers.
     Tests: `tests/layers/depth/state_layer_test.py`, `tests/models/frozen_layers_test.py`.
     """
     return layer._flatten_layers()
@@ -92,7 +98,7 @@ def clear_losses(layer: keras.layers.Layer) -> None:
     """Remove the losses that earlier calls of a layer have added.
 
     Promise: a call of a layer before `fit` does not change the loss of `fit`. Public alternative:
-    Keras removes them when a model is called, but our `fit` calls `forward`.
+    Keras removes these losses when a model is called, but the `fit` of ut_keras calls `forward`.
     Test: `tests/models/fit_test.py`.
     """
     layer._clear_losses()
@@ -102,8 +108,8 @@ def compile_arguments(model: keras.Model) -> dict[str, Any]:
     """Return the arguments with which a model was compiled, without copying them.
 
     Promise: `with_steps` returns a model that shares optimizer and metrics with the original.
-    Public alternative: `get_compile_config` returns their configs, and objects made from these have
-    lost their state.
+    Public alternative: `get_compile_config` returns the configs of optimizer and metrics. Objects
+    made from these configs do not have the state of the originals.
     Test: `tests/models/with_steps_test.py`.
     """
     return model._compile_config.config
@@ -143,8 +149,8 @@ class BuildHook(keras.layers.Layer):
     def direct_sublayers(self) -> Sequence[keras.layers.Layer]:
         """Return the layers that are attributes of this layer.
 
-        As a property it would be one of the attributes by which Keras names weights in `.keras`
-        files.
+        This is a method, because Keras would use a property with this value to name weights in
+        `.keras` files.
         """
         return self._layers
 
@@ -152,18 +158,20 @@ class BuildHook(keras.layers.Layer):
 class ReplicaModel(keras.Model):
     """A model that `fit` can build from replicas with unequal numbers of examples.
 
-    Keras concatenates the replicas' parts of the first batch to get its shape. This fails if the
-    parts are unequal, so this class passes only the part of the first replica.
+    Keras concatenates the replicas' parts of the first batch to get its shape. This concatenation
+    fails if the parts are unequal, so this class passes only the part of the first replica.
 
     Promise: `fit` works under `MirroredStrategy` with a last batch of any size. Public
-    alternative: building the model before `fit` does not stop Keras from doing this.
+    alternative: the caller could build the model before `fit`, but Keras would still concatenate
+    the parts.
     Test: `tests/training/fit_two_replicas_test.py`.
     """
 
     def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
         strategy = self.distribute_strategy
         if iterator is not None and strategy.num_replicas_in_sync > 1:
-            *_, batches = next(iter(iterator))  # two elements before Keras 3.15, three since
+            # The tuple has two elements before Keras 3.15, and three elements since Keras 3.15.
+            *_, batches = next(iter(iterator))
             data_batch = keras.tree.map_structure(
                 lambda x: strategy.experimental_local_results(x)[0], next(batches)
             )
@@ -184,11 +192,11 @@ class GradientHook(keras.optimizers.Optimizer):
     """
 
     def _all_reduce_sum_gradients(self, grads_and_vars: Any) -> list[tuple[Any, Any]]:
-        # Keras calls this in each replica's context and passes the result to `update_step`.
+        # Keras calls this method in each replica's context and passes the result to `update_step`.
         return self.process_gradients(list(grads_and_vars))
 
     def process_gradients(self, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        """Sum the gradients over replicas, and change the sums. Subclasses override it.
+        """Sum the gradients over replicas. Subclasses override this method to change the sums.
 
         Args:
             pairs: list of (gradient, variable) of one replica.
@@ -204,9 +212,9 @@ class GradientHook(keras.optimizers.Optimizer):
 
     @property
     def updated_variables(self) -> Sequence[keras.Variable]:
-        """The variables that this optimizer was built for, in order.
+        """The variables for which this optimizer was built, in the order of `build`.
 
-        Public alternative: `optimizer.variables` has only the optimizer's own variables.
+        Public alternative: `optimizer.variables` contains only the optimizer's own variables.
         """
         return self._trainable_variables
 
@@ -225,7 +233,7 @@ class GradientHook(keras.optimizers.Optimizer):
     def rate_or_schedule(self) -> Any:
         """The learning rate that was set: a variable or a schedule.
 
-        Public alternative: `learning_rate` has only the schedule's value at this step.
+        Public alternative: `learning_rate` returns only the schedule's value at the current step.
         """
         return self._learning_rate
 

@@ -16,12 +16,12 @@ def per_replica(generator: keras.random.SeedGenerator) -> tf.Tensor:
 
     Replicas have different examples. If all replicas had the same seed, as in Keras' own layers,
     the examples of two replicas would get the same random numbers. Random numbers for a complete
-    batch, such as the number of steps or the first position, must be equal in all replicas. They
-    are not sampled with this seed.
+    batch, such as the number of steps or the first position, must be equal in all replicas. Layers
+    must not sample those numbers with this seed.
 
     Returns:
-        int32 [2]. On a GPU, the same numbers as int64, because TensorFlow copies int32 tensors from
-        the GPU to the host.
+        int32 [2]. On a GPU, the dtype is int64 instead, with the same numbers, because TensorFlow
+        copies int32 tensors from the GPU to the host.
     """
     state, replica = generator.next(), tf.distribute.get_replica_context()
     is_single = replica is None or replica.num_replicas_in_sync == 1
@@ -29,7 +29,7 @@ def per_replica(generator: keras.random.SeedGenerator) -> tf.Tensor:
         if not is_single:
             number = tf.cast(replica.replica_id_in_sync_group, tf.int64)
             state += tf.stack([number, tf.zeros_like(number)])
-        # As in a cast to int32, only the lower 32 bits count.
+        # As in a cast to int32, only the lower 32 bits have an effect.
         return tf.bitwise.right_shift(tf.bitwise.left_shift(state, 32), 32)
     seed = tf.cast(state, tf.int32)
     if is_single:
@@ -40,9 +40,9 @@ def per_replica(generator: keras.random.SeedGenerator) -> tf.Tensor:
 def random_int64(shape: Any, seed: tf.Tensor) -> tf.Tensor:
     """Return random numbers from the complete range of int64.
 
-    The result is that of `tf.random.stateless_uniform(shape, seed, None, None, tf.int64)`. On a
-    GPU, that function first copies the seed to the host, where it computes the key of the numbers,
-    and the host waits for the GPU. So on a GPU, this function computes the key there.
+    The result equals `tf.random.stateless_uniform(shape, seed, None, None, tf.int64)`. On a GPU,
+    `stateless_uniform` copies the seed to the host and computes the key of the numbers there, and
+    the host waits for the GPU. To avoid this wait, `random_int64` computes the key on the GPU.
 
     Args:
         shape: ints or int32 tensor.
@@ -57,14 +57,18 @@ def random_int64(shape: Any, seed: tf.Tensor) -> tf.Tensor:
 
 
 def stays_on_gpu() -> bool:
-    """Return whether seeds and keys are computed on the GPU. XLA computes them there itself."""
+    """Return whether this module computes seeds and keys on the GPU.
+
+    Under XLA the result is False, because XLA itself computes them on the GPU.
+    """
     return devices.has_gpu() and not private_api.is_compiled_by_xla()
 
 
 def _key_and_counter(seed):
     """Return the key, uint64 [1], and the counter, uint64 [2], that belong to a seed.
 
-    TensorFlow's operation StatelessRandomGetKeyCounter, which runs on the host, returns the same.
+    TensorFlow's operation StatelessRandomGetKeyCounter, which runs on the host, returns the same
+    key and counter.
     The key and the counter are two random numbers from a generator. This generator has a fixed key,
     and its counter is the seed.
 

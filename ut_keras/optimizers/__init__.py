@@ -29,9 +29,10 @@ def get(
 
     Args:
         hp: the hparams.
-        train_steps: int or None. Length of the run, which some learning rate schedules require.
-        learning_rate: float, used instead of the schedule. Callbacks of `fit` may change it.
-            Optional.
+        train_steps: int or None. Number of updates in the run. Some learning rate schedules require
+            it.
+        learning_rate: float. Optional. A constant learning rate, which replaces the schedule of the
+            hparams. Callbacks of `fit` may change it.
 
     Raises:
         HParamError: if the hparams contradict each other or are not supported.
@@ -57,7 +58,7 @@ def get(
     )
 
 
-# For each optimizer class: its arguments and the hparams that set them.
+# Each dict maps the arguments of an optimizer class to the hparams that set these arguments.
 _ADAM = {
     "beta_1": "optimizer_adam_beta1",
     "beta_2": "optimizer_adam_beta2",
@@ -80,10 +81,10 @@ _MOMENTUM = {
     "momentum": "optimizer_momentum_momentum",
     "nesterov": "optimizer_momentum_nesterov",
 }
-# For each name of an optimizer: the class and its arguments. The names are those of T2T, also in
-# CamelCase, as in old hparams sets. T2T's "adam" is LazyAdam, which does not update the moments of
-# unused embedding rows. However, T2T's embedding has gradients for all rows, so LazyAdam and Adam
-# give the same result.
+# The class and the arguments for each name of an optimizer. The names are T2T's names, including
+# the CamelCase names of old hparams sets. T2T's "adam" is LazyAdam, which does not update the
+# moments of unused embedding rows. However, T2T's embedding has gradients for all rows, so LazyAdam
+# and Adam give the same result.
 _OPTIMIZERS: dict[str, Any] = {
     **dict.fromkeys(("adam", "true_adam", "Adam", "TrueAdam"), (Adam, _ADAM)),
     **dict.fromkeys(("adam_w", "AdamW"), (AdamW, _ADAM_W)),

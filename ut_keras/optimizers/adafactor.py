@@ -1,4 +1,4 @@
-"""Adafactor: factors the second moments of a matrix into row and column means."""
+"""Adafactor, which factors the second moments of a matrix into row and column means."""
 
 import math
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ import tensorflow as tf
 from ut_keras.optimizers import optimizer
 from ut_keras.optimizers.optimizer import LearningRate
 
-_EPSILON = 1e-30  # keeps the second moments above 0
-_MIN_SCALE = 1e-3  # lets weights move away from 0
+_EPSILON = 1e-30  # this term keeps the second moments above 0
+_MIN_SCALE = 1e-3  # this lower bound lets weights move away from 0
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -24,26 +24,28 @@ class Adafactor(optimizer.Optimizer):
 
     A variable with two or more dimensions is a collection of matrices, formed by its last two
     dimensions. Variables with one dimension, such as biases and scales, keep their full second
-    moments. `keras.optimizers.Adafactor` is not used, because it always limits the learning rate to
-    1/sqrt(t) and always multiplies it by the scale of the weights.
+    moments. This class does not use `keras.optimizers.Adafactor`, because that optimizer always
+    limits the learning rate to 1/sqrt(t) and always multiplies it by the scale of the weights.
 
     T2T divides an embedding table into shards. Each shard is a variable with its own scale,
-    threshold and column means. In ut_keras the table is one variable; `table_shards` makes the
-    update equal to T2T's.
+    threshold and column means. In ut_keras, the table is one variable. The argument `table_shards`
+    makes the update equal to T2T's update.
 
     Args:
         learning_rate: float or `LearningRateSchedule`.
-        beta_1: float. Decay of the moving mean of the updates. With 0, the updates are used as they
-            are, and no memory is needed for their mean.
-        decay_type: "pow": d = 1 - t^-memory_exponent; "adam": Adam's b2 with its bias correction.
+        beta_1: float. Decay of the moving mean of the updates. With 0, the optimizer applies the
+            updates directly, and needs no memory for their mean.
+        decay_type: "pow" or "adam". "pow": d = 1 - t^-memory_exponent. "adam": d is Adam's b2 with
+            bias correction.
         beta_2: float. b2 of decay_type "adam".
         memory_exponent: float. Exponent of decay_type "pow".
         clipping_threshold: float, or None. Upper bound of the root mean square of a variable's u.
+            None means no bound.
         factored: bool. False keeps the full second moments of all variables.
         multiply_by_parameter_scale: bool. Whether the learning rate is relative to the scale of the
             weights.
         table_shards: int. Number of shards into which T2T divides variables named "weights".
-        **kwargs: those of `Optimizer`.
+        **kwargs: the arguments of `Optimizer`.
 
     Raises:
         ValueError: for an unknown decay_type.
@@ -139,7 +141,7 @@ class Adafactor(optimizer.Optimizer):
         self.assign_sub(variable, update)
 
     def _decay(self):
-        """Return d of this update; it is 0 in the first update."""
+        """Return d of this update. In the first update, d is 0."""
         t = tf.cast(self.iterations + 1, tf.float32)
         if self.decay_type == "pow":
             return 1.0 - tf.pow(t, -self.memory_exponent)
@@ -161,7 +163,7 @@ def _direction(gradient, moments, decay):
 class _Unsharded:
     """The layout of a variable that T2T does not divide into shards."""
 
-    axes = None  # axes of a root mean square
+    axes = None  # the axes over which a root mean square is computed. None: all axes.
 
     def column_axes(self, axes):
         return axes
@@ -184,8 +186,8 @@ class _Sharded:
 
     Args:
         vocab_size: int V.
-        shards: int. If there are more shards than rows, T2T's last shards are empty. They are
-            omitted here.
+        shards: int. If there are more shards than rows, T2T's last shards are empty. This class
+            omits the empty shards.
     """
 
     axes = (1, 2)

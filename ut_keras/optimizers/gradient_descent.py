@@ -31,8 +31,8 @@ class Momentum(optimizer.Optimizer):
     Args:
         learning_rate: float or `LearningRateSchedule`.
         momentum: float.
-        nesterov: bool. Whether to use Nesterov's momentum.
-        **kwargs: those of `Optimizer`.
+        nesterov: bool. Whether the update uses Nesterov's momentum.
+        **kwargs: the arguments of `Optimizer`.
     """
 
     t2t_slot_name = "Momentum"
@@ -63,7 +63,7 @@ class Momentum(optimizer.Optimizer):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class Adagrad(optimizer.Optimizer):
-    """Adagrad: v += g^2, w -= lr g / sqrt(v). v starts at 0.1."""
+    """Adagrad: v += g^2, w -= lr g / sqrt(v). The initial value of v is 0.1."""
 
     t2t_slot_name = "Adagrad"
     statistics = ({"accumulator": 0.1},)
@@ -76,11 +76,11 @@ class Adagrad(optimizer.Optimizer):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class RMSProp(optimizer.Optimizer):
-    """RMSProp: v = 0.9 v + 0.1 g^2, w -= lr g / sqrt(v + 1e-10). v starts at 1."""
+    """RMSProp: v = 0.9 v + 0.1 g^2, w -= lr g / sqrt(v + 1e-10). Initially, v is 1."""
 
     t2t_slot_name = "RMSProp"
-    # The kernel requires a momentum variable. It is also in T2T's checkpoints, although no hparam
-    # can make the momentum differ from 0.
+    # The kernel requires a momentum variable. T2T's checkpoints also contain this variable,
+    # although no hparam sets the momentum coefficient, which is 0.
     statistics = ({"velocity": 1.0}, {"momentum": 0.0})
 
     def _update(self, variable, gradient, learning_rate, slots):

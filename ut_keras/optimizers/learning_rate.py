@@ -34,7 +34,8 @@ _FIELDS = {
     "optimizer": "adam",
     "optimizer_multistep_accumulate_steps": 0,
 }
-_NEEDS_TRAIN_STEPS = {"linear_decay", "single_cycle_cos_decay"}  # These end with the run.
+# The factors that end with the run.
+_NEEDS_TRAIN_STEPS = {"linear_decay", "single_cycle_cos_decay"}
 # Fields in configs that were saved by versions before 0.2.0.
 _REMOVED_FIELDS = {"learning_rate_boundaries", "learning_rate_multiples"}
 
@@ -44,9 +45,9 @@ class HParamsSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """T2T's schedule: the product of the factors in `learning_rate_schedule`.
 
     Args:
-        train_steps: int or None. Length of the run, for the factors that end with it (linear_decay,
-            single_cycle_cos_decay).
-        **fields: the hparams that a factor may read, under T2T's names; see `_FIELDS`.
+        train_steps: int or None. Number of updates in the run. The factors that end with the run
+            (linear_decay, single_cycle_cos_decay) require it.
+        **fields: the hparams that a factor may read, under T2T's names. See `_FIELDS`.
 
     Call arguments:
         step: int tensor, number of finished updates.
@@ -56,7 +57,8 @@ class HParamsSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     Raises:
         UnknownNameError: if a factor or decay scheme does not exist.
-        ValueError: if a factor requires `train_steps` and it is None, or if it is too small.
+        ValueError: if a factor requires `train_steps` and `train_steps` is None. Also if
+            `train_steps` is too small.
     """
 
     def __init__(self, train_steps: int | None = None, **fields: Any) -> None:
@@ -146,7 +148,7 @@ def _exponential(schedule, step, least):
 
 def _legacy(schedule, step):
     """Return the rate of the "v1" and "v2" sets: warm-up, then a decay scheme."""
-    # T2T searches for the substring "adam" in lower case, so "Adam" gets no correction.
+    # T2T searches for the lower-case substring "adam", so the optimizer "Adam" gets no correction.
     correction = 0.002 if "adam" in schedule.optimizer else 1.0
     scheme = schedule.learning_rate_decay_scheme or "none"
     warmup_steps = schedule.learning_rate_warmup_steps
@@ -197,7 +199,7 @@ _FACTORS = {
     "rsqrt_hidden_size": lambda h, s: tf.constant(h.hidden_size**-0.5, tf.float32),
     "legacy": _legacy,
 }
-# The decay schemes of the factor "legacy", with the same arguments.
+# The decay schemes of the factor "legacy". These functions have the same arguments as the factors.
 _DECAY_SCHEMES = {
     "none": lambda h, s: tf.constant(1.0),
     "noam": _noam,

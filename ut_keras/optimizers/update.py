@@ -1,9 +1,9 @@
-"""One update of a model, from a batch to new weights, used by `fit` and by the trainer.
+"""One update of a model, from a batch to new weights, which `fit` and the trainer use.
 
     done = update.update(model, optimizer, lambda: (output, terms))
 
-The loss of a batch is the sum of its `LossTerm`s, each of which is a numerator divided by a
-denominator. First, the denominators (for example, the number of target tokens) are summed over all
+The loss of a batch is the sum of its `LossTerm`s. Each term is a numerator divided by a
+denominator, such as the number of target tokens. First, `update` sums the denominators over all
 replicas. Then each replica divides its own numerators by these sums. Therefore the sum of the
 replicas' gradients is the gradient of the complete batch, even if the replicas have different
 numbers of tokens.
@@ -24,7 +24,7 @@ class Update(NamedTuple):
     """The results of an update in one replica."""
 
     output: Any  # `models.output.ModelOutput` of the forward pass in training mode
-    losses: dict[str, tf.Tensor]  # loss name -> scalar, this replica's share of the loss
+    losses: dict[str, tf.Tensor]  # from the name of a loss to this replica's share, a scalar
 
 
 def update(
@@ -32,11 +32,11 @@ def update(
     optimizer: keras.optimizers.Optimizer,
     forward_and_terms: Callable[[], tuple[Any, Mapping[str, list[LossTerm]]]],
 ) -> Update:
-    """Compute the loss and its gradients, and apply them.
+    """Compute the loss and its gradients, and apply the gradients.
 
     Args:
-        model: keras.Model, whose trainable variables are updated. If the model has no trainable
-            variables, a warning is issued and nothing changes. Keras also warns of variables
+        model: keras.Model, whose trainable variables the optimizer updates. If the model has no
+            trainable variables, the function warns and changes nothing. Keras warns about variables
             without a gradient, except for the model's `unread_weights`.
         optimizer: keras optimizer. It sums the gradients over the replicas.
         forward_and_terms: function that runs the forward pass. It returns the output of the model
@@ -52,7 +52,7 @@ def update(
             for name, parts in losses.of_all_replicas(terms).items()
         }
         loss: Any = optimizer.scale_loss(tf.add_n(list(shares.values())))
-    # The list of variables is read after the forward pass, which may build the user's layers.
+    # This line reads the variables after the forward pass, which may build the user's layers.
     if variables := model.trainable_variables:
         gradients = tape.gradient(loss, variables)
         unread = {variable.path for variable in getattr(model, "unread_weights", ())}
@@ -64,5 +64,5 @@ def update(
         ]
         optimizer.apply(gradients, variables)
     else:
-        warnings.warn("The model does not have any trainable weights.", stacklevel=2)  # as Keras
+        warnings.warn("The model does not have any trainable weights.", stacklevel=2)  # as in Keras
     return Update(output, shares)

@@ -35,7 +35,7 @@ class KeyValue(NamedTuple):
 
 
 class Positions(NamedTuple):
-    """Positions of queries and keys, if queries and keys are not the same consecutive positions."""
+    """Positions of queries and keys, for calls where these positions differ."""
 
     query: tf.Tensor  # int32 [T]
     key: tf.Tensor  # int32 [S]
@@ -57,8 +57,8 @@ class AttentionOutput(NamedTuple):
 def check_mask(attention_mask: AttentionMask | tf.Tensor | None) -> None:
     """Check that an attention mask has rank 4.
 
-    Keras layers use masks [B, T, S]. If B = H, TensorFlow would broadcast such a mask to
-    [1, H, T, S]. The mask would then apply to heads instead of examples.
+    Keras layers use masks [B, T, S]. If B = H, TensorFlow would broadcast a mask [B, T, S] to
+    [1, H, T, S], so that the mask would apply to heads instead of examples.
 
     Raises:
         ValueError: if the mask does not have rank 4.
@@ -111,8 +111,8 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         Attention(Q, K, V) = softmax(Q K^T / sqrt(d)) V      (Vaswani et al. 2017, eq. 1)
 
     The method `project_key_value` computes keys and values. All steps of a recurrence in depth
-    share the same weights. So the recurrence projects the encoder's output only once, and attends
-    to the projections at every step.
+    share the same weights. Therefore a recurrence projects the encoder's output only once, and
+    attends to the projections at every step.
 
         attention = MultiHeadAttention(num_heads=2, hidden_size=8)
         result = attention(x)                               # self-attention: x is [B, T, 8]
@@ -128,11 +128,11 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         dropout_rate: float. Probability with which training drops an attention weight.
         dropout_broadcast_dims: ints. Axes of [B, H, T, S] that share their dropout decisions.
         hard_attention_k: int. If positive, the layer keeps only the largest weights. See `harden`.
-        block_size: int, at least 1. A call that does not return the weights computes blocks of this
-            many positions, see `block_attention`. By default, the lengths of the sequences
+        block_size: int, at least 1. If a call does not return the weights, it computes blocks of
+            `block_size` positions. See `block_attention`. By default, the lengths of the sequences
             determine whether the call uses blocks.
-        max_length: int, the length of the longest expected sequences, see
-            `block_attention.use_blocks`. 0 means that this length is unknown.
+        max_length: int, the length of the longest expected sequences. 0 means that this length is
+            unknown. See `block_attention.use_blocks`.
         kernel_initializer: Keras initializer.
 
     Call arguments:
@@ -143,21 +143,25 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
             means that the query may attend to the key. Optional.
         cache: `LayerCache`. Self-attention writes the keys and values of its queries to the cache,
             and attends to the columns of the cache. Optional.
-        mask: bool [B, T], True at real positions. Self-attention attends only to real positions. By
-            default the mask that `Masking` or `Embedding(mask_zero=True)` attached to `query`.
+        mask: bool [B, T], True at real positions. Self-attention attends only to real positions.
+            The default is the mask that `Masking` or `Embedding(mask_zero=True)` has attached to
+            `query`.
         query_mask: another name of `mask`. Keras uses this name if the call has two tensors.
         return_weights: bool. If False, the layer may compute the output by blocks, without a tensor
-            of all weights. In this case its memory is linear in the length. See `block_attention`.
+            of all weights. The memory of blocks is linear in the length. See `block_attention`.
 
     Returns:
-        `AttentionOutput`: output [B, T, D]; weights [B, H, T, S], float32, or None if
-        `return_weights` is False.
+        `AttentionOutput` with output [B, T, D] and weights [B, H, T, S], float32. The weights are
+        None if `return_weights` is False.
 
     Raises:
-        ValueError: if key_channels or value_channels is not divisible by num_heads, if
-            block_size < 1, or if `attention_mask` does not have rank 4. Also if block_size is set
-            although the layer cannot compute attention by blocks: a subclass that overrides
-            `attend`, or a layer with hard_attention_k.
+        ValueError: in these cases.
+
+            - key_channels or value_channels is not divisible by num_heads.
+            - block_size < 1.
+            - `attention_mask` does not have rank 4.
+            - block_size is set, but the layer cannot compute attention by blocks. This is the case
+              if hard_attention_k is set, or if `has_block_form` returns False.
 
     References: T2T `common_attention.multihead_attention`, `dot_product_attention`.
     """
@@ -168,7 +172,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
     # Whether the output depends on the positions of queries and keys, in addition to their values.
     # If True, the layer needs `Positions` when it attends to a cache.
     cache_order_matters = False
-    # Whether the output of a query is independent of the other queries.
+    # Whether the output of a query does not depend on the other queries.
     queries_are_independent = True
 
     def __init__(
@@ -221,9 +225,9 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
     def encode_positions(
         self, projected: tf.Tensor, cache: cache_lib.LayerCache | None = None
     ) -> tf.Tensor:
-        """Encode the positions of queries or keys [B, T, K] into them.
+        """Encode positions into projected queries or keys [B, T, K].
 
-        This class returns them unchanged. `RotaryAttention` overrides the method.
+        This class returns `projected` unchanged. `RotaryAttention` overrides the method.
         """
         return projected
 
@@ -358,19 +362,19 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
         positions: Positions | None,
         training: bool | None,
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Compute attention from projected queries. Subclasses override this.
+        """Compute attention from projected queries. Subclasses may override this method.
 
         Args:
             q: float tensor [B, H, T, K / H], the queries, scaled by 1 / sqrt(d).
             key_value: `KeyValue`.
-            attention_mask: as in a call.
-            positions: `Positions`. None if queries and keys are the same consecutive positions, or
-                if the keys come from a cache and the order of its columns does not matter.
+            attention_mask: bool tensor that broadcasts to [B, H, T, S]. Optional.
+            positions: `Positions`. None if queries and keys have the same consecutive positions.
+                Also None if the keys come from a cache and the order of its columns has no effect.
             training: bool.
 
         Returns:
-            (weighted sums of the values [B, H, T, V / H]; weights [B, H, T, S] float32, before
-            dropout).
+            (weighted sums of the values [B, H, T, V / H], weights [B, H, T, S] before dropout in
+            float32).
         """
         logits = tf.cast(self.logits(q, key_value.key, positions), tf.float32)  # [B, H, T, S]
         weights = self.weights_from_logits(logits, attention_mask)
@@ -384,8 +388,8 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
     def weights_from_logits(self, logits: tf.Tensor, attention_mask: tf.Tensor | None) -> tf.Tensor:
         """Apply the mask, softmax and, if hard_attention_k > 0, `harden` to the logits."""
         if attention_mask is not None:
-            # The mask is not added as a bias, because TensorFlow would fuse the addition into the
-            # matrix product, and that is 60 times slower.
+            # The layer does not add the mask as a bias, because TensorFlow would fuse the addition
+            # into the matrix product. The fused operation takes 60 times as long.
             logits = tf.where(attention_mask, logits, MASKED_LOGIT)
         weights = _softmax(logits)
         if self.hard_attention_k:
@@ -399,7 +403,7 @@ class MultiHeadAttention(renamed.RenamedAttributes, dense.WithKernels):
     def _split_heads(self, x):
         """Reshape [B, S, C] to [B, H, S, C / H]."""
         length, size = x.shape[1], x.shape[-1] // self.num_heads
-        if not length:  # unknown, or 0
+        if not length:  # the length is unknown or 0
             shape = tf.shape(x)
             heads = tf.reshape(x, [shape[0], shape[1], self.num_heads, size])
             return tf.transpose(heads, [0, 2, 1, 3])
@@ -461,9 +465,9 @@ def harden(weights: tf.Tensor, k: int) -> tf.Tensor:
 
         w' = max(0, w - w_(k));   w'' = w' / sum w'
 
-    So the k - 1 largest weights remain. If fewer than k weights are positive, all positive weights
-    remain. Equal weights count as one weight. No gradient passes through w_(k). If k = 1, w_(k) is
-    the largest weight, so the result is all 0.
+    w_(k) is the k-th largest weight, so the k - 1 largest weights remain. If fewer than k weights
+    are positive, all positive weights remain. Equal weights count as one weight. No gradient passes
+    through w_(k). If k = 1, w_(k) is the largest weight, so all elements of the result are 0.
 
     Args:
         weights: float tensor [..., S], at least 0.
@@ -482,8 +486,8 @@ def harden(weights: tf.Tensor, k: int) -> tf.Tensor:
     return above / tf.maximum(tf.reduce_sum(above, axis=-1, keepdims=True), 1e-6)
 
 
-# Decoding runs many small steps, with one query per step, or a few queries in beam search. For such
-# small tensors, the preparations of the oneDNN library cost more than the arithmetic. So the
+# Decoding runs many small steps, with one query per step, or a few queries in beam search. For
+# small tensors, the preparations of the oneDNN library cost more than the arithmetic. Therefore the
 # functions below avoid the operations that TensorFlow runs in oneDNN.
 
 

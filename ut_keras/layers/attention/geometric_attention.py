@@ -17,31 +17,31 @@ from ut_keras.ops import product as product_lib
 class GeometricAttention(attention.MultiHeadAttention):
     """Self-attention that prefers near keys (`self_attention_type="geometric"`).
 
-    Each key matches a query with probability p. The weight w of a key is the probability that it
-    matches and that no nearer key matches.
+    Each key matches a query with probability p. The weight w of a key is the probability that this
+    key matches and that no nearer key matches.
 
         p_ij = sigmoid((q_i + u) k_j / sqrt(d) + r_ij),   p_ii = 0
         w_ij = p_ij times the product of (1 - p_ik) over the k nearer to i than j;   sum_j w_ij = 1
         r_ij = a_i for j < i, b_i for j > i;   [a_i; b_i] = V x_i + c
 
     If two keys have the same distance from the query, the key after the query (j > i) counts as the
-    nearer key. Each head has its own u and c, which are initialized with 0. V x is part of the
+    nearer key. Each head has its own u and c, whose initial value is 0. V x is part of the
     projection of the queries. If a query may not attend to any key, as at the first position of a
     decoder, all weights w of this query are 0. The authors' code has further learned factors. This
-    layer omits them, because V and the projections can represent these factors.
+    layer omits these factors, because V and the projections can represent them.
 
     Args:
-        normalize_score: bool. Whether to divide the weights w of a query by their sum. If False,
-            the sum of these weights is the probability that at least one key matches.
-        drop_keys: bool. Whether dropout is applied to the channels of the keys, before the product
-            with the queries, instead of to the weights.
+        normalize_score: bool. Whether the layer divides the weights w of a query by their sum. If
+            False, the sum of these weights is the probability that at least one key matches.
+        drop_keys: bool. True: dropout applies to the channels of the keys, before the product with
+            the queries. False: dropout applies to the weights.
         *args, **kwargs: as for `MultiHeadAttention`, except for hard_attention_k.
 
     Call arguments and returns: as `MultiHeadAttention`, for self-attention only.
 
     References: Csordás et al. 2022, The Neural Data Router. The authors' code,
-        github.com/RobertCsordas/ndr, layers/transformer/direction_sensitive_geometric.py, drops
-        keys. The authors' runs on tables do not normalize the weights
+        github.com/RobertCsordas/ndr, layers/transformer/direction_sensitive_geometric.py, applies
+        dropout to the keys. The authors' runs on tables do not normalize the weights
         (sweeps/transformer_control_flow/ctl_ndr_geometric.yaml, `norm_att: 0`).
     """
 
@@ -77,8 +77,8 @@ class GeometricAttention(attention.MultiHeadAttention):
         training: bool | None,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         size = self.key_channels // self.num_heads
-        # `tf.split` has a faster gradient than two slices. The gradients of two slices would be
-        # padded with zeros and added.
+        # `tf.split` has a faster gradient than two slices. TensorFlow would pad the gradients of
+        # two slices with zeros and add them.
         q, direction = tf.split(q, [size, 2], axis=-1)
         keys = key_value.key
         if self.drop_keys:
@@ -106,9 +106,10 @@ class GeometricAttention(attention.MultiHeadAttention):
     def _sum_over_nearer(self, log_no_match, positions, distances):
         """Sum `log_no_match` [B, H, T, S] over all keys that are nearer to the query."""
         if positions is not None:
-            # While decoding, a query attends only to its own and earlier positions, and at each
-            # position to the column of one beam. The other columns are masked, so their entries
-            # are 0. Therefore the sum over nearer keys is the sum over all columns after the key.
+            # In decoding, a query attends only to its own and earlier positions. At each position,
+            # it attends to the column of one beam. The mask hides the other columns, so their
+            # entries are 0. Therefore the sum over nearer keys is the sum over all columns after
+            # the key.
             return tf.cumsum(log_no_match, axis=-1, exclusive=True, reverse=True)
         length = log_no_match.shape[3]
         if length:  # the length is known
@@ -122,9 +123,9 @@ class GeometricAttention(attention.MultiHeadAttention):
         )
 
 
-# If queries and keys are the same positions, there are two ways to sum over nearer keys. A matrix
-# product is faster than cumulative sums and gathers, but the matrix has length³ entries. The layer
-# uses the matrix product up to this length.
+# If queries and keys have the same positions, the layer can sum over nearer keys in two ways. A
+# matrix product is faster than cumulative sums and gathers, but its matrix has length³ entries. The
+# layer uses the matrix product up to the length `_MAX_MATMUL_LENGTH`.
 
 
 _MAX_MATMUL_LENGTH = 128
@@ -144,7 +145,7 @@ def _sum_by_cumsum(log_no_match, distances):
     length = tf.shape(log_no_match)[3]
     query, distance = tf.range(length)[:, tf.newaxis], tf.abs(distances)
     last = tf.minimum(query + distance - tf.cast(distances > 0, tf.int32), length - 1)
-    # The index in `sums`. It is shifted by 1, because `sums` begins with a 0.
+    # An index into `sums`. The index is shifted by 1, because `sums` begins with a 0.
     before = tf.maximum(query - distance + 1, 0)
     sums = tf.pad(tf.cumsum(log_no_match, axis=-1), [[0, 0], [0, 0], [0, 0], [1, 0]])
     by_query = tf.transpose(sums, [2, 3, 0, 1])  # [T, S + 1, B, H]

@@ -17,9 +17,9 @@ class RelativeXLAttention(attention.MultiHeadAttention):
 
         e_ij = ((q_i + u) k_j + (q_i + v) W r_{i-j}) / sqrt(d)       (Dai et al. 2019, section 3.3)
 
-    r_n is the sinusoid of the distance n, a vector of width D. The distance may be negative, and the
-    layer does not clip it. Each head has its own u, v and W. The initial value of u and v is 0, as
-    in the code of Csordás et al. The timescales (wavelength / 2π) are the same as in T2T. The
+    r_n is the sinusoid of the distance n, a vector of width D. The distance may be negative, and
+    the layer does not clip it. Each head has its own u, v and W. The initial value of u and v is 0,
+    as in the code of Csordás et al. The timescales (wavelength / 2π) are the same as in T2T. The
     largest timescale is exactly 10000.
 
     Arguments, call arguments and returns: as `MultiHeadAttention`, for self-attention only.

@@ -14,12 +14,12 @@ class Layer(private_api.BuildHook):
     """Base class of layers with automatic configs.
 
     A subclass stores each argument of `__init__` in an attribute of the same name. The config
-    consists of these attributes, as for scikit-learn's estimators. So most subclasses need not
-    override `get_config`. A subclass overrides `get_config` only if it stores an argument under
-    another name. If `__init__` has `**kwargs`, the config also contains the arguments of the parent
-    class. `get_config` serializes initializers and layers among the arguments.
+    consists of these attributes, as for scikit-learn's estimators. A subclass overrides
+    `get_config` only if it stores an argument under another name. If `__init__` has `**kwargs`, the
+    config also contains the arguments of the parent class. `get_config` serializes initializers and
+    layers among the arguments.
 
-    Frozen layers and sublayers stay frozen: they are not trainable after `from_config` and `build`.
+    Frozen layers and sublayers stay frozen. They are not trainable after `from_config` and `build`.
     """
 
     trainable: bool
@@ -37,7 +37,7 @@ class Layer(private_api.BuildHook):
         made = {name: _deserialized(value) for name, value in config.items()}
         is_trainable = made.pop("trainable", True)
         layer = super().from_config(made)
-        if not is_trainable:  # a trainable layer may contain frozen layers, so leave it unchanged
+        if not is_trainable:  # do not set True, because a trainable layer may have frozen sublayers
             layer.trainable = False
         return layer
 
@@ -51,7 +51,7 @@ class PositionWise(Layer):
     """Base class of layers whose output has the shape and the mask of the input.
 
     The argument of `compute_output_shape` must have the name `input_shape`, as in `build`, because
-    Keras passes it by name.
+    Keras passes the argument by name.
     """
 
     supports_masking = True  # Keras attaches the mask of the input to the output
@@ -63,7 +63,7 @@ class PositionWise(Layer):
 def build_all(layers: Iterable[Any], shape: Any) -> None:
     """Build layers with an input shape, and skip layers that are None or already built.
 
-    For example, Keras builds a layer when it loads the layer from a file.
+    A layer may already be built because Keras has loaded it from a file.
     """
     for layer in layers:
         if layer is not None and not layer.built:

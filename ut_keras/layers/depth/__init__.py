@@ -1,1 +1,1 @@
-"""Transformer layers, stacks of them, and recurrences in depth."""
+"""Transformer layers, stacks of Transformer layers, and recurrences in depth."""

@@ -4,16 +4,16 @@ At step n, a position attends to the states that earlier positions have at step 
 position may have halted before step n, so the cache must define the state of this position at step
 n. The definition depends on `halted_state`:
 
-- `halted_state="transform"`: the block transforms a halted position further at every step. The
-  cache computes these states lazily: it computes the state of a position at step n only when a
-  later position reaches step n for the first time. In the cache, a position is a column. With beam
-  search, there is one column per position and beam. The cache stores the last computed state of
-  each column, and the number of steps computed so far (`LazyDepthCache`).
+- `halted_state="transform"`: the block transforms a halted position further at every step.
+  `extend_lazily` computes the state of a position at step n only when a later position reaches step
+  n for the first time. In the cache, a position is a column. With beam search, the cache has one
+  column per position and beam. The cache stores the last computed state of each column, and the
+  number of steps computed so far (`LazyDepthCache`).
 - `halted_state="copy"`: a halted position keeps its state, so its keys and values are the same at
-  all deeper steps. `act_skipping.loop_over_running_positions` writes them for all deeper steps when
-  the position halts. There is one exception: a convolution or an SRU mixes neighboring positions,
-  so its output at a halted position still changes. If the block or the timing layer contains such
-  a sublayer, the model also uses the lazy cache.
+  all deeper steps. `act_skipping.loop_over_running_positions` writes these keys and values for all
+  deeper steps when the position halts. Convolutions and SRUs are an exception. They mix neighboring
+  positions, so their output at a halted position still changes. If the block or the timing layer
+  contains a convolution or an SRU, the model uses the lazy cache instead.
 """
 
 from typing import Any, NamedTuple
@@ -29,12 +29,12 @@ _NOT_WRITTEN = -1
 class LazyDepthCache(NamedTuple):
     """A decoding cache that computes deeper steps of a column only when needed."""
 
-    stores: tuple  # as in `Recurrence.start_cache`
-    depth: tf.Tensor  # int32 [C], number of computed steps of each column; -1 in empty columns
+    stores: tuple  # the result of `Depth.start_cache`
+    depth: tf.Tensor  # int32 [C], the number of computed steps of each column, or -1 if it is empty
     # dict of stores [B · C, D]. The store "state" contains the last computed state of each column.
     # With an input injection, the store "inputs" contains the input of the recurrence.
     last_states: dict
-    ancestors: tf.Tensor  # int32 [C, B, L], the ancestors of each column. With one beam, ().
+    ancestors: tf.Tensor  # int32 [C, B, L], the ancestors of each column, or () with one beam
 
 
 def start_cache(act_layer: Any, stores: tuple, size: cache_lib.CacheSize) -> LazyDepthCache:
@@ -49,7 +49,7 @@ def start_cache(act_layer: Any, stores: tuple, size: cache_lib.CacheSize) -> Laz
 def move_columns(
     act_layer: Any, cache: LazyDepthCache, size: cache_lib.CacheSize, order: tf.Tensor
 ) -> LazyDepthCache:
-    """Return a cache with columns copied from `cache`; see `Depth.move_columns`.
+    """Return a cache with columns copied from `cache`. See `Depth.move_columns`.
 
     The caller must move the columns of `cache.stores` first.
     """
@@ -69,12 +69,12 @@ def extend_lazily(
     window: cache_lib.Window,
     context: act_step.StepContext,
 ) -> tuple[tf.Tensor, LazyDepthCache]:
-    """Compute new columns, and the deeper steps of older columns that the new ones attend to.
+    """Compute new columns, and the deeper steps of older columns that new columns attend to.
 
     In iteration n of the loop, the columns that have taken exactly n steps take one more step.
     These are the columns of the window, and the older columns that were never computed at step n.
-    With `halted_state="copy"`, a halted column keeps its state, but its cached values are still
-    written.
+    With `halted_state="copy"`, a halted column keeps its state, but the loop still writes its keys
+    and values to the cache.
 
     Args and returns: as `Depth.extend`.
     """
@@ -117,8 +117,8 @@ def extend_lazily(
         )
         stores = tuple(part.stores for part in caches)
         cache = LazyDepthCache(stores, depth, last_states.stores, cache.ancestors)
-        # The cache has the new states. The loop state keeps the initial state, because its shape
-        # must not change.
+        # The cache stores the new states. The loop state contains the initial state instead,
+        # because the shape of a loop variable must not change.
         return loop_state._replace(state=state), cache
 
     loop_state, cache = tf.while_loop(

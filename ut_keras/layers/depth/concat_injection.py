@@ -12,13 +12,13 @@ from ut_keras.layers.basic.signature import Shape
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class ConcatInjection(dense.WithKernels):
-    """Combines the state before every step with the input of the first step by a learned map.
+    """Maps the previous state and the input of the first step to the block's input.
 
         X_t = W [H_{t-1}; H_0]
         H_t = Block(X_t + P_t)
 
-    W has the shape [2 D, D], and there is no bias. `recurrence.InputInjection` is the fixed map
-    W = sqrt(1/2) [I; I].
+    The learned kernel of W has the shape [2 D, D]. The map has no bias. `recurrence.InputInjection`
+    is the fixed map W = sqrt(1/2) [I; I].
 
     We wrote this layer from memory. We could not verify it against the paper or its code.
 
@@ -26,8 +26,8 @@ class ConcatInjection(dense.WithKernels):
         kernel_initializer: Keras initializer of W.
 
     Call arguments:
-        state: float tensor [B, S, D], H_{t-1}.
-        inputs: float tensor [B, S, D], H_0.
+        state: float tensor [B, S, D], the state H_{t-1}.
+        inputs: float tensor [B, S, D], the input H_0.
 
     Returns:
         float tensor [B, S, D].

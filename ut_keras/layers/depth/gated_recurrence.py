@@ -12,7 +12,7 @@ from ut_keras.layers.depth import gate as gate_lib
 from ut_keras.layers.depth import recurrence
 from ut_keras.layers.depth.recurrence import Constants, RecurrenceState, StepOutput
 
-# The letters mean: state before the step, output of the block, input of the first step.
+# "s": state before the step. "t": output of the block. "i": input of the first step.
 GATES_INPUTS = "sti"
 
 
@@ -25,8 +25,9 @@ class GatedRecurrence(recurrence.Recurrence, prepostprocess.Processing):
         T = sigmoid(map_T(g))           the transform gate
         K = 1 - T  or  sigmoid(map_K(g))         the carry gate
 
-    A subclass selects the state `kept` with its attribute `keeps`. The gates read g, the
-    concatenation of the states in `gates_inputs`, each preprocessed by `preprocess_sequence`.
+    A subclass selects the state `kept` with its attribute `keeps`. The gates read g, which is the
+    concatenation of the states in `gates_inputs`. A `PrePostProcess` processes each of these states
+    first.
 
     With a separate carry gate (`carry_gate` is not None):
 
@@ -36,20 +37,20 @@ class GatedRecurrence(recurrence.Recurrence, prepostprocess.Processing):
 
     Args:
         block, timing, num_steps: as in `Recurrence`.
-        transform_gate: a `Gate`, T.
-        carry_gate: a `Gate`, K. If None, K = 1 - T.
+        transform_gate: a `Gate` that computes T.
+        carry_gate: a `Gate` that computes K. If None, K = 1 - T.
         gates_inputs: str of one or more of these letters, in any order: "s" (state before the
             step), "t" (output of the block) and "i" (input of the first step).
-        preprocess_sequence: str, see `PrePostProcess`.
+        preprocess_sequence: str, the sequence of each `PrePostProcess`.
         **kwargs: the arguments of `Recurrence` and `Processing`.
 
     Call arguments and returns: as in `Recurrence`.
 
     Raises:
-        ValueError: if `gates_inputs` is empty or contains another letter.
+        ValueError: if `gates_inputs` is empty or contains a letter that is not listed above.
     """
 
-    keeps = ""  # letter in GATES_INPUTS that selects the state `kept`
+    keeps = ""  # the letter in GATES_INPUTS that selects the state `kept`
 
     def __init__(
         self,

@@ -23,17 +23,19 @@ class NormalInitialState(PositionWise):
     A model that is trained from random states learns to reach the same result from different states
     (path independence).
 
-    At inference, the state starts at 0, the mean of the distribution. So the output depends neither
-    on a seed nor on the other examples of the batch. Decoding with a cache is exact, because every
-    position starts from the same state. We believe that the code of the paper also samples the
-    state at inference, and starts from 0 only if a deterministic output is requested. We wrote this
-    from memory, and could not verify it against the paper or its code.
+    At inference, the state starts at 0, which is the mean of the distribution. Therefore the output
+    depends neither on a seed nor on the other examples of the batch. Decoding with a cache is
+    exact, because every position starts from the same state.
+
+    We believe that the code of the paper also samples the state at inference, and starts from 0
+    only if a deterministic output is requested. We wrote this layer from memory, and could not
+    verify it against the paper or its code.
 
     Args:
         sigma: float > 0. The standard deviation.
 
     Call arguments:
-        inputs: float tensor [B, S, D], the embeddings. Only the shape and the dtype are used.
+        inputs: float tensor [B, S, D], the embeddings. The layer uses only their shape and dtype.
         training: bool.
 
     Returns:
@@ -75,7 +77,7 @@ def check(initial_state: Any, injection: Any) -> None:
     """Check that the recurrence reads its input.
 
     Raises:
-        ValueError: if there is an initial state, but no input injection.
+        ValueError: if `initial_state` is set, and `injection` is None.
     """
     if initial_state is not None and injection is None:
         raise ValueError(

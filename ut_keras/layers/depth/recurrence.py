@@ -31,11 +31,12 @@ from ut_keras.layers.transition import sru
 class RecurrenceState(NamedTuple):
     """The state that the loop carries from step to step."""
 
-    step: tf.Tensor  # int32 scalar t, from 0
+    step: tf.Tensor  # int32 scalar t, the number of steps taken
     state: tf.Tensor  # [B, S, D], H_t in the paper
     # Further tensors that a subclass carries from step to step. Empty in `BasicRecurrence`.
     carried: tuple
-    # The stores of the cache: one dict per layer and one for the signals. Empty without a cache.
+    # The stores of the cache: one dict per layer and one dict for the signals. Empty if there is no
+    # cache.
     stores: tuple
     attention_record: tuple  # `AttentionRecord`. Empty if attention weights are not recorded.
     auxiliary_loss_stats: tuple = ()  # In training, one entry per layer. Empty at inference.
@@ -58,7 +59,7 @@ class StepOutput(NamedTuple):
     """The result of one step."""
 
     state: tf.Tensor  # [B, S, D]
-    carried: tuple  # as in `RecurrenceState`
+    carried: tuple  # the new value of `RecurrenceState.carried`
     block_output: BlockOutput
 
 
@@ -69,20 +70,20 @@ class InputInjection(Layer):
         X_t = g (H_{t-1} + H_0),   g = sqrt(1/2)
         H_t = Block(X_t + P_t)
 
-    The block is residual: it adds to its input. Because g < 1, earlier additions fade. If the size
-    of each addition is bounded, the state is bounded for any number of steps. If H_{t-1} and H_0
-    are independent and have the same variance, X_t also has this variance. With g = 1, H_t would
-    contain t copies of H_0.
+    The block is residual, so it adds values to its input. Because g < 1, earlier additions fade. If
+    the size of each addition is bounded, the state is bounded for any number of steps. If H_{t-1}
+    and H_0 are independent and have the same variance, X_t also has this variance. With g = 1, H_t
+    would contain t copies of H_0.
 
     Call arguments:
-        state: float tensor [B, S, D], H_{t-1}.
-        inputs: float tensor [B, S, D], H_0.
+        state: float tensor [B, S, D], the state H_{t-1}.
+        inputs: float tensor [B, S, D], the input H_0.
 
     Returns:
         float tensor [B, S, D].
 
     References: Geiping et al. 2025, Scaling up Test-Time Compute with Latent Reasoning. That paper
-        combines H_{t-1} and H_0 by a learned linear map instead, see `ConcatInjection`.
+        instead combines H_{t-1} and H_0 by a learned linear map. See `ConcatInjection`.
     """
 
     def call(self, state: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
@@ -92,17 +93,17 @@ class InputInjection(Layer):
 class Recurrence(depth.Depth):
     """Base class of recurrences that apply the same step `num_steps` times.
 
-    A subclass implements `take_step`. If its loop carries more than the state, it also implements
-    `start`.
+    A subclass implements `take_step`. If its loop carries more tensors than the state, the subclass
+    also implements `start`.
 
     Args:
         block: a `TransformerBlock`. Every step applies the same block.
         timing: a `StepTimingSignal`. It adds the position and step signal P_t.
         num_steps: int N.
-        injection: an `InputInjection` or a `ConcatInjection`, by which every step reads the input
+        injection: an `InputInjection` or a `ConcatInjection`. With it, every step reads the input
             of the first step. With None, only the first step reads the input.
-        steps_sampling: a `StepSampling`, which determines the number of steps, or "uniform" for
-            `UniformSteps`. With None, training takes N steps, as inference does.
+        steps_sampling: a `StepSampling`, or "uniform" for `UniformSteps`. It determines the number
+            of steps. With None, training takes N steps, as inference does.
         supervised_every: int k. If k = 0, the training loss is L(H_N), where L(H) is the loss of
             the predictions from the state H. Otherwise the training loss is the mean of the losses
             after every k-th step and after the last step (deep supervision):
@@ -111,13 +112,13 @@ class Recurrence(depth.Depth):
 
             Training computes the logits of these ceil(N / k) steps at once.
         recompute_grad: bool. Whether training keeps only the state before each step, and recomputes
-            the step in the gradient, see `recompute`.
-        backprop_steps: int k. In training, the gradient passes through the last k steps only, see
-            `truncation`. With None, it passes through all steps.
-        initial_state: a `NormalInitialState`, which returns the state before the first step. With
-            None, this state is the input.
-        fixed_point_loss_weight: float. Weight of the fixed-point loss: the relative change of the
-            state in the last step, see `fixed_point`.
+            the step in the gradient. See `recompute`.
+        backprop_steps: int k. In training, the gradient passes through only the last k steps. See
+            `truncation`. With None, the gradient passes through all steps.
+        initial_state: a `NormalInitialState`. It returns the state before the first step. With
+            None, the state before the first step is the input.
+        fixed_point_loss_weight: float. Weight of the fixed-point loss, which is the relative change
+            of the state in the last step. See `fixed_point`.
 
     Call arguments and returns: as `StateLayer`.
 
@@ -128,7 +129,7 @@ class Recurrence(depth.Depth):
             - `steps_sampling` is unknown.
             - `backprop_steps` is not in [1, num_steps], or is combined with `supervised_every` or
               `StepsByLength`.
-            - There is an `initial_state` without `injection`.
+            - `initial_state` is set, and `injection` is None.
 
     References: T2T `universal_transformer_util.universal_transformer_layer`. For
         `supervised_every`: Lee et al. 2015, Deeply-Supervised Nets. In that paper each layer has
@@ -278,7 +279,7 @@ class Recurrence(depth.Depth):
         """Run the loop over the steps, and return the last `RecurrenceState`.
 
         Args:
-            initial_state: [B, S, D], the input of the recurrence, which is injected.
+            initial_state: [B, S, D], the input of the recurrence, for input injection.
             num_steps: int, or int32 scalar. The loop stops after this step.
             max_steps: int, the largest possible number of iterations.
             layouts: one layout for each store of the cache. Empty without a cache.
@@ -354,12 +355,12 @@ class Recurrence(depth.Depth):
         """Write this step to the record.
 
         Steps 1 .. k share one entry of the record, steps k + 1 .. 2k share the next entry, and so
-        on. Each step overwrites the previous step in its entry. So the record contains every k-th
-        step and the last step.
+        on. Each step overwrites the previous step in its entry. Therefore the record contains every
+        k-th step and the last step.
         """
         every, shape = self.supervised_every, tf.shape(state)[:2]
         steps = num_steps if example_steps is None else example_steps[:, tf.newaxis]
-        count = -(-steps // every)  # number of entries with a loss, [B, 1] or scalar
+        count = -(-steps // every)  # the number of entries with a loss, [B, 1] or scalar
         weights = tf.broadcast_to(1.0 / tf.cast(count, tf.float32), shape)
         if example_steps is not None:
             weights = tf.where(loop.step // every < count, weights, 0.0)
@@ -375,7 +376,7 @@ class Recurrence(depth.Depth):
         return ()
 
     def take_step(self, loop: RecurrenceState, constants: Constants) -> StepOutput:
-        """Compute one step. Subclasses implement it."""
+        """Compute one step. Subclasses implement this method."""
         raise NotImplementedError
 
     def finish(self, last: RecurrenceState) -> tf.Tensor:
@@ -441,7 +442,7 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
         "dtype": from_hparams.dtype_policy(hp),
     }
     if hp.recurrence_input_injection != "none":
-        # Each of the other recurrences has its own way to read the input or earlier states.
+        # The other recurrences read the input or earlier states in their own way.
         if hp.recurrence_type not in ("basic", "act"):
             raise HParamError(
                 "recurrence_input_injection requires recurrence_type='basic' or 'act'. "

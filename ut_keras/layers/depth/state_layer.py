@@ -21,27 +21,31 @@ class StateLayer(Layer):
     - A call works as for any Keras layer, in Sequential and functional models. It uses the masks
       that Keras propagates, adds the ponder cost and the auxiliary losses with `add_loss`, and
       returns only the output.
-    - `forward` returns all results in a NamedTuple. The models of `ut_keras.models` use it. Each
-      subclass implements it.
+    - `forward` returns all results in a NamedTuple. The models of `ut_keras.models` use this
+      method. Each subclass implements it.
 
     Call arguments:
         state: float tensor [B, S, D].
         memory: float tensor [B, M, D], the sequence that a decoder attends to. Only for decoders.
         mask: bool [B, S], True at real positions. Attention ignores all other positions. The
-            default is the mask that `Masking` or `Embedding(mask_zero=True)` attached to `state`.
+            default is the mask that `Masking` or `Embedding(mask_zero=True)` has attached to
+            `state`.
         state_mask: another name of `mask`. Keras uses this name if the call has two tensors.
         memory_mask: bool [B, M], the mask of `memory`.
         attention_mask: bool [B, H, S, S], where B and H may be 1. True means that the query may
             attend to the key. Optional.
-        use_causal_mask: bool. Whether a position attends only to itself and earlier positions.
+        use_causal_mask: bool. Whether a position attends only to itself and to earlier positions.
 
     Returns:
         float tensor [B, S, D], with the mask of `state`.
 
     Raises:
-        ValueError: if `state` or `memory` does not have rank 3 or the width of the sublayers, or if
-            `attention_mask` does not have rank 4. In training, a call also raises this error if the
-            loss uses the states of several steps, because a call returns only the last state.
+        ValueError: in these cases.
+
+            - `state` or `memory` does not have rank 3, or does not have the width of the sublayers.
+            - `attention_mask` does not have rank 4.
+            - The call is in training, and the loss uses the states of several steps. A call does
+              not support this loss, because a call returns only the output.
     """
 
     supports_masking = True
@@ -108,8 +112,8 @@ class StateLayer(Layer):
         inputs = StepInputs(
             combined_mask, padding_mask, memory, record_attention=False, training=training
         )
-        # `tf.identity` removes the mask that Keras attached to the state: in `forward`, masks are
-        # explicit arguments.
+        # `tf.identity` removes the mask that Keras attached to the state, because `forward` has
+        # explicit arguments for masks.
         result = self.forward(tf.identity(state), inputs)
         for terms in self.cost_terms(result, padding_mask).values():
             for term in terms:
@@ -152,9 +156,9 @@ class StateLayer(Layer):
 
         Returns:
             dict from T2T's name of a loss to a list of `LossTerm`. "act_loss" is the ponder cost.
-            "extra" are the auxiliary losses of sublayers, in training. "fixed_point_loss" is the
-            fixed-point loss, in training. It does not exist in T2T. The dict has no key for a loss
-            without terms.
+            In training, "extra" contains the auxiliary losses of sublayers, and "fixed_point_loss"
+            is the fixed-point loss, which T2T does not have. The dict has no key for a loss without
+            terms.
         """
         ponder_terms = self.ponder_terms(result, padding_mask, example_weights)
         auxiliary_losses = []
@@ -193,7 +197,7 @@ class StateLayer(Layer):
         return []
 
     def start_auxiliary_loss_stats(self, state: tf.Tensor) -> Any:
-        """Return zeros to which the `auxiliary_loss_stats` of every step are added.
+        """Return zeros, to which a loop adds the `auxiliary_loss_stats` of every step.
 
         Returns:
             Nest of float32 tensors [B, W].
@@ -216,7 +220,7 @@ class StateLayer(Layer):
 
 
 def _padding_mask(name, mask):
-    """Check that a mask is [B, S], and convert it to bool. Keras allows any dtype."""
+    """Check that a mask is [B, S], and convert it to bool, because Keras allows any dtype."""
     mask = _as_bool(mask)
     if mask is not None and mask.shape.rank != 2:
         raise ValueError(f"{name} must be [batch, length]. Received: {mask.shape}.")
@@ -241,10 +245,10 @@ def ponder_term(
     """Return `weight` times the mean of the ponder cost, as a loss term.
 
     Args:
-        cost: float32 tensor [B, S] (or [B]), such as steps + remainder.
-        weight: float, `act_loss_weight`.
-        mask: bool, shape of the cost. The mean does not include entries where the mask is False,
-            such as padding. With None, the mean includes all entries, as in T2T.
+        cost: float32 tensor [B, S] or [B], such as steps + remainder.
+        weight: float, such as `act_loss_weight`.
+        mask: bool tensor with the shape of `cost`. The mean does not include entries where the mask
+            is False, such as padding. With None, the mean includes all entries, as in T2T.
         example_weights: float32 [B], the weight of each example. Optional.
 
     References: Dehghani et al. 2019, appendix C; T2T `UniversalTransformer.body`.

@@ -2,8 +2,9 @@
 
     layer = BasicRecurrence(block, timing, 8, steps_sampling=LognormalPoissonSteps(8, mean=4.0))
 
-Each class has a largest number of steps, N = `num_steps`. A call with its own `num_steps` replaces
-N. With adaptive halting, the number of steps is an upper limit: a position may halt earlier.
+Each layer has a largest number of steps, N = `num_steps`. If a call has its own `num_steps`, that
+number replaces N. With adaptive halting, the number of steps is an upper limit, because a position
+may halt earlier.
 """
 
 import math
@@ -79,8 +80,8 @@ class LognormalPoissonSteps(StepSampling):
         n   = min(1 + Poisson(exp(tau)), N)
 
     The mean of exp(tau) is `mean`, so the mean of n is `mean` + 1 if N is large. Most samples are
-    less than the mean, and a few are much larger. The minimum with N is an addition of ut_keras:
-    the loop needs a largest number of steps.
+    less than the mean, and a few samples are much larger. The minimum with N is an addition of
+    ut_keras, because the loop requires a largest number of steps.
 
     We wrote the formulas from memory. We could not verify them against the paper or its code.
 
@@ -109,8 +110,9 @@ class LognormalPoissonSteps(StepSampling):
         seeds = [tf.cast(self.seed_generator.next(), tf.int32) for _ in range(2)]
         normal = tf.random.stateless_normal([], seeds[0], dtype=tf.float64)
         tau = math.log(self.mean) - self.sigma**2 / 2 + self.sigma * normal
-        # XLA has no operation that samples from a Poisson distribution. So n is the first number
-        # whose cumulative probability reaches a uniform random number.
+        # XLA has no operation that samples from a Poisson distribution. Therefore this method
+        # samples a uniform random number, and returns 1 + the first count whose cumulative
+        # probability reaches this number.
         counts = range(self.num_steps - 1)
         log_factorials = tf.constant([math.lgamma(count + 1) for count in counts], tf.float64)
         counts = tf.constant(list(counts), tf.float64)
@@ -125,8 +127,9 @@ class StepsByLength(StepSampling):
 
         n = min(max(ceil(factor · length), 1), N)
 
-    The length of an example is the number of its real tokens, including EOS. So n does not depend
-    on the other examples of the batch or on padding. An example keeps its state after n steps.
+    The length of an example is the number of its real tokens, including EOS. Therefore n depends
+    neither on the other examples of the batch nor on padding. An example keeps its state after n
+    steps.
 
     The Universal Transformer is computationally universal only if the number of steps can grow with
     the length of the input (Dehghani et al. 2019, section 4). N still limits the number of steps. A
@@ -149,7 +152,8 @@ class StepsByLength(StepSampling):
         self.factor = factor
 
     def steps_by_length(self, lengths: tf.Tensor, max_steps: int) -> tf.Tensor:
-        # Rounding must not add a step: 0.3 · 10 is slightly more than 3 in float32.
+        # The term 1e-3 prevents that rounding adds a step. In float32, 0.3 · 10 is slightly more
+        # than 3.
         steps = tf.math.ceil(self.factor * tf.cast(lengths, tf.float32) - 1e-3)
         return tf.cast(tf.clip_by_value(steps, 1.0, float(max_steps)), tf.int32)
 
@@ -162,7 +166,7 @@ def from_argument(steps_sampling: Any, num_steps: int) -> StepSampling | None:
         num_steps: int N, the largest number of steps of the recurrence.
 
     Raises:
-        ValueError: for any other value, or if `steps_sampling` has a larger N.
+        ValueError: if `steps_sampling` has another value, or if its N is larger than `num_steps`.
     """
     if steps_sampling is None:
         return None
@@ -192,7 +196,7 @@ def example_steps(
     padding_mask: tf.Tensor | None,
     num_steps: int | None,
 ) -> tf.Tensor | None:
-    """Return the number of steps of each example, int32 [B].
+    """Return the number of steps of each example.
 
     Args:
         sampling: `StepSampling`, or None.
@@ -202,7 +206,7 @@ def example_steps(
             steps of `sampling`. Optional.
 
     Returns:
-        None if the number of steps is the same for all examples.
+        int32 [B], or None if the number of steps is the same for all examples.
     """
     if sampling is None or not sampling.per_example:
         return None
@@ -215,7 +219,7 @@ def example_steps(
 
 
 def where_running(running: tf.Tensor, new: Any, old: Any) -> Any:
-    """Return `new` for the examples that take this step, and `old` for the others.
+    """Return `new` for the examples that take this step, and `old` for the other examples.
 
     Args:
         running: bool [B].
@@ -265,7 +269,10 @@ def _make_lognormal_poisson(hp, side, mean, sigma=0.5):
 
 @parts.step_samplings.register("by_length")
 def _make_by_length(hp, side, factor=1.0):
-    """Return a `StepsByLength` in an encoder, and None in a decoder, whose length grows."""
+    """Return a `StepsByLength` for an encoder, and None for a decoder.
+
+    The length of a decoder grows while it generates.
+    """
     factor = _positive("factor", factor, hp)
     if side == "language_model":
         raise HParamError(

@@ -34,7 +34,7 @@ class Memory(NamedTuple):
     """The encoder's output, prepared for the attention of a decoder."""
 
     key_value: KeyValue  # projected keys and values
-    attention_mask: Any  # as in a call of `MultiHeadAttention`
+    attention_mask: Any  # the argument `attention_mask` of a call of `MultiHeadAttention`
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -45,7 +45,7 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
         H' = LayerNorm(A + Transition(A))               (Dehghani et al. 2019, eq. 4 and 5)
 
     The pre- and postprocess sequences determine where the layer applies norm, dropout and residual
-    connection. With T2T's default ("n", "da") the norm comes before each sublayer. The Transformer
+    connection. With T2T's default ("n", "da"), the norm comes before each sublayer. The Transformer
     stacks several of these layers. The Universal Transformer applies the same layer at every step.
 
     Args:
@@ -57,11 +57,11 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
             stats over all steps. The transition's method `auxiliary_loss` computes the loss,
             float32 [B], from the sum.
         memory_attention: a `MultiHeadAttention` to the encoder's output. Only for decoders.
-        preprocess_sequence, postprocess_sequence: str, see `PrePostProcess`.
+        preprocess_sequence, postprocess_sequence: str. See `PrePostProcess`.
         copy_gate: a `CopyGate`, which lets positions keep their states. Optional.
-        transition_postprocess_sequence: str, the postprocess sequence of the transition. With None,
-            it is `postprocess_sequence`. The Neural Data Router uses "n", which means
-            LayerNorm(Transition(A)), together with a copy gate.
+        transition_postprocess_sequence: str, the postprocess sequence of the transition. None: the
+            transition also uses `postprocess_sequence`. The Neural Data Router uses a copy gate and
+            "n", which means LayerNorm(Transition(A)).
         residual_scale: float. Factor of the output of each sublayer in the residual connection, as
             in H + residual_scale · Sublayer(H).
         **kwargs: the arguments of `Processing`.
@@ -69,8 +69,8 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
     Call arguments and returns: as `StateLayer`.
 
     Raises:
-        ValueError: if the call has a memory but the layer has no `memory_attention`, or if the
-            layer has a `memory_attention` but the call has no memory.
+        ValueError: if the call has a memory and the layer has no `memory_attention`. Also if the
+            layer has a `memory_attention` and the call has no memory.
 
     References: T2T `universal_transformer_util.transformer_{encoder,decoder}_{attention,ffn}_unit`.
     """
@@ -124,7 +124,7 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
     def mixes_by_attention_alone(self) -> bool:
         """Whether attention is the only operation that mixes positions.
 
-        It is False if the attention output of a query depends on the other queries.
+        The property is False if the attention output of a query depends on the other queries.
         """
         return not self._transition_cache_widths() and self.self_attention.queries_are_independent
 
@@ -139,7 +139,7 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
         self.self_attention.write_cache(x, cache, deeper=True)
 
     def forward(self, state: tf.Tensor, inputs: StepInputs = PLAIN) -> LayerOutput:
-        """Apply the sublayers. See `StateLayer.forward`; returns `LayerOutput`."""
+        """Apply the sublayers, and return a `LayerOutput`. See `StateLayer.forward`."""
         memory, cache, training = inputs.memory, inputs.cache, inputs.training
         running = inputs.running
         self._check_memory(memory is not None)
@@ -233,16 +233,16 @@ class Sublayer(prepostprocess.Processing):
 
     Args:
         sublayer: a layer that returns a tensor [B, S, D], or a NamedTuple with such an `output`.
-        preprocess_sequence, postprocess_sequence: str, see `PrePostProcess`.
-        residual_scale: float, see `PrePostProcess`.
+        preprocess_sequence, postprocess_sequence: str. See `PrePostProcess`.
+        residual_scale: float. See `PrePostProcess`.
         **kwargs: the arguments of `Processing`.
 
     Call arguments:
         x: float tensor [B, S, D].
-        cache, training: passed to the wrapped layer.
-        attention_mask, return_weights: passed to the wrapped layer if they are not None. They are
-            not part of `**arguments`, because Keras does not allow a mix of tensors and other
-            objects there.
+        cache, training: arguments for the wrapped layer.
+        attention_mask, return_weights: arguments for the wrapped layer, if they are not None. They
+            are not part of `**arguments`, because Keras does not allow a mix of tensors and other
+            objects in `**arguments`.
         arguments: further tensors for the wrapped layer.
 
     Returns:
@@ -291,8 +291,8 @@ class Sublayer(prepostprocess.Processing):
 def _attention_arguments(layer, attention_mask, inputs):
     """Return further arguments of an attention layer.
 
-    A layer whose class overrides `MultiHeadAttention.call` gets the mask as a tensor, and need not
-    have the argument `return_weights`.
+    If the class of a layer overrides `MultiHeadAttention.call`, the layer gets the mask as a
+    tensor. This layer need not have the argument `return_weights`.
     """
     if getattr(type(layer), "call", None) is attention.MultiHeadAttention.call:
         return_weights = inputs.record_attention is not False

@@ -17,7 +17,7 @@ ACT_TYPES = ("basic", "accumulated", "global", "random")
 
 
 class HaltingState(NamedTuple):
-    """The halting state of all positions. The loop over steps updates it.
+    """The halting state of all positions, which the loop over steps updates.
 
     The shape U is [B, S], or [B] if all positions of an example halt together. In a loop over R
     running positions, U is [1, R].
@@ -25,8 +25,8 @@ class HaltingState(NamedTuple):
 
     # U float32: the sum of p^n over the steps taken, or 1 if the position has halted.
     halting_probability: tf.Tensor
-    remainders: tf.Tensor  # U float32: R
-    n_updates: tf.Tensor  # U float32: the number of steps taken; N at the end
+    remainders: tf.Tensor  # U float32: the remainder R, or 0 if the position has none
+    n_updates: tf.Tensor  # U float32: the number of steps taken, which is N at the end
     ponder_cost: tf.Tensor  # U float32: the ponder cost of the steps taken
 
     @property
@@ -38,7 +38,7 @@ class HaltingState(NamedTuple):
 class Step(NamedTuple):
     """The information about one step that a halting rule can use."""
 
-    number: tf.Tensor  # int32 scalar n, from 0
+    number: tf.Tensor  # int32 scalar, the number of the step. The first step is 0.
     max_steps: int  # the largest number of steps of any position
     read_epsilon: Callable[[], float]  # returns the epsilon. Halting rules read `epsilon` instead.
     padding_mask: tf.Tensor | None  # bool [B, S], True at real tokens
@@ -46,8 +46,8 @@ class Step(NamedTuple):
     before: tf.Tensor  # [B, S, D], the state s^{n-1}
     x: tf.Tensor  # [B, S, D], x^n, the state with its signals
     after: tf.Tensor  # [B, S, D], s^n, the output of the block
-    # An upper limit for the number of steps: int32 scalar, or int32 that broadcasts to U. None:
-    # `max_steps`.
+    # An upper limit for the number of steps: int32 scalar, or int32 that broadcasts to U. None: the
+    # limit is `max_steps`.
     limit: tf.Tensor | None = None
 
     @property
@@ -71,11 +71,11 @@ class Rule(renamed.RenamedAttributes, Layer):
         max_steps: int. The largest number of steps. A call can override it with `num_steps`.
         epsilon: float in (0, 1). The halting threshold is 1 - epsilon. A call can override this
             threshold with `exit_threshold`.
-        mask_padding: bool. If True, padding has halted before the first step. So padding has no
-            ponder cost, and the loop stops when all real positions have halted.
-        per_example: bool. Whether all positions of an example halt together. If so, inference
+        mask_padding: bool. If True, padding has halted before the first step. Therefore padding has
+            no ponder cost, and the loop stops when all real positions have halted.
+        per_example: bool. Whether all positions of an example halt together. If True, inference
             removes halted examples from the loop (`act_skipping`).
-        halts_independently: bool. Whether halting is deterministic, and the halting of a position
+        halts_independently: bool. True if halting is deterministic, and the halting of a position
             depends only on the states of this position.
         expected_loss: bool. True: the training loss is the mean of the losses after every step,
             weighted by w^n. False: the training loss is the loss of the output.
@@ -152,7 +152,7 @@ class Rule(renamed.RenamedAttributes, Layer):
         return tf.reduce_any(below & (halting.n_updates < max_steps))
 
     def halt(self, step: Step, halting: HaltingState) -> tuple[HaltingState, tf.Tensor]:
-        """Decide which positions halt at this step. Subclasses implement it.
+        """Decide which positions halt at this step. Subclasses implement this method.
 
         An implementation must use `step.epsilon` instead of `self.epsilon`, because a call may set
         its own threshold.
@@ -162,7 +162,7 @@ class Rule(renamed.RenamedAttributes, Layer):
             halting: `HaltingState` before the step.
 
         Returns:
-            (`HaltingState` after the step; U float32: w^n, the weight of this step's state).
+            (`HaltingState` after the step, the weight w^n of this step's state as U float32).
         """
         raise NotImplementedError
 
@@ -171,7 +171,8 @@ class Rule(renamed.RenamedAttributes, Layer):
     ) -> tuple[HaltingState, tf.Tensor]:
         """Add halting probabilities, and halt positions whose sum exceeds 1 - epsilon.
 
-        The weight of a position's last step is its remainder, 1 minus the sum before that step.
+        The weight of a position's last step is its remainder, which is 1 minus the sum before that
+        step.
 
         Args:
             p: U float32, the halting probability of this step.
@@ -228,12 +229,12 @@ class Rule(renamed.RenamedAttributes, Layer):
         return tf.where(self.expand_to_state(update_weights) > 0, state, output)
 
     def mix(self, state: tf.Tensor, output: tf.Tensor, update_weights: tf.Tensor) -> tf.Tensor:
-        """Return the output after a step, by default the sum of the states weighted by w^n.
+        """Return the output after a step: by default the sum of the states weighted by w^n.
 
         Args:
-            state: float tensor [B, S, D], s^n.
+            state: float tensor [B, S, D], the state s^n.
             output: float tensor [B, S, D], the output before the step.
-            update_weights: float32 U, w^n.
+            update_weights: float32 U, the weights w^n.
         """
         return state * tf.cast(self.expand_to_state(update_weights), state.dtype) + output
 
@@ -244,7 +245,10 @@ class Rule(renamed.RenamedAttributes, Layer):
         return tf.expand_dims(values, -1)
 
     def pondering_mask(self, padding_mask: tf.Tensor | None) -> tf.Tensor | None:
-        """Return a mask of the positions that take steps, bool U. None if all positions do."""
+        """Return a mask of the positions that take steps, bool U.
+
+        The result is None if all positions take steps.
+        """
         if not self.mask_padding or padding_mask is None:
             return None
         return tf.reduce_any(padding_mask, axis=1) if self.per_example else padding_mask
@@ -270,7 +274,8 @@ class LinearRule(Rule, dense.Dense):
             kernel_initializer=kernel_initializer,
             bias_initializer=keras.initializers.Constant(bias_init),
             name=name,
-            # float32 under any policy, because the rule compares sums of p with a threshold.
+            # The dtype is float32 under any policy, because the rule compares sums of p with a
+            # threshold.
             dtype="float32",
         )
         self._set_limits(max_steps, epsilon, mask_padding)
@@ -279,7 +284,7 @@ class LinearRule(Rule, dense.Dense):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class ACTHalting(LinearRule):
-    """The rule of ACT: a position halts when its halting probabilities exceed 1 - epsilon in sum.
+    """The rule of ACT: a position halts when its probabilities sum to more than 1 - epsilon.
 
         p^n = sigmoid(W x^n + b)
         N   = the first n with  p^1 + ... + p^n > 1 - epsilon
@@ -306,7 +311,8 @@ class ACTHalting(LinearRule):
         x: float tensor [B, S, D].
 
     Returns:
-        float32 tensor [B, S, 1], W x + b. The loop uses the methods of `Rule`.
+        float32 tensor [B, S, 1], the logits W x + b. The recurrence uses the methods of `Rule`
+        instead of this call.
 
     Raises:
         ValueError: if max_steps < 1, epsilon is not in (0, 1) or act_type is unknown.

@@ -27,8 +27,8 @@ class PonderNetHalting(halting.LinearRule):
     The output is w^1 s^1 + ... + w^N s^N ("mean") or s^N ("threshold"). With "threshold" and
     epsilon = 0.5, a position halts at the median of its distribution.
 
-    A loss after every step is possible only if no other part of the model reads the output. Decoders
-    and encoders without a decoder fulfill this condition. If a decoder attends to an encoder, the
+    A loss after every step is possible only if no other part of the model reads the output. This is
+    true for decoders, and for encoders without a decoder. If a decoder attends to an encoder, the
     output of the encoder is the mean, and its loss is only the divergence from the prior.
 
     Unlike in the paper, inference does not sample the halting step, so that calls are

@@ -43,8 +43,9 @@ class AttentionLSTM(lstm.StackedCells):
              = k_s · h_t                   ("luong")
         a_t = W_a [h_t; sum_s softmax_s(e_ts) v_s]     for each head
 
-    As in T2T, all heads share keys and query. Therefore with "luong" all heads have the same
-    weights. The output is a_t or h_t. With several heads, a_t is projected to width D.
+    As in T2T, all heads share keys and query. Therefore, with "luong", all heads have the same
+    attention weights. The output is a_t or h_t. With several heads, a dense layer projects a_t to
+    width D.
 
     Args:
         num_layers, hidden_size and others: as `StackedCells`.
@@ -57,8 +58,8 @@ class AttentionLSTM(lstm.StackedCells):
         x: float tensor [B, T, C].
         memory: `AttentionMemory` from `project_memory`.
         initial_states: tuple of `LSTMState`, one per layer.
-        padding_mask: bool tensor [B, T]. Where it is False, a_t or h_t is set to 0 before the
-            projection. Optional.
+        padding_mask: bool tensor [B, T]. Optional. Where it is False, the layer sets a_t or h_t to
+            0 before the projection.
 
     Returns:
         (output [B, T, `output_size`], attention weights, float32 [B, H, T, S]).

@@ -20,26 +20,27 @@ class UnitOutput(NamedTuple):
 
 
 class GatedConvolution(dense.WithKernels):
-    """Base class of gated convolutional units: three convolutions, "reset", "gate", "candidate".
+    """Base class of gated units with three convolutions: "reset", "gate" and "candidate".
 
     A subclass computes the new state in `_update`, and sets the initial biases of the convolutions.
 
     Args:
         hidden_size: int D, channels of the state.
-        kernel_height, kernel_width: int. Size of the kernels, see `Convolution`.
+        kernel_height, kernel_width: int. Size of the kernels. See `Convolution`.
         mask_padding: bool. Whether the state stays 0 at padding, so that padding does not affect
             real positions. As in T2T, the default is False.
         kernel_initializer: Keras initializer.
 
     Call arguments:
         x: float tensor [B, S, D].
-        padding_mask: bool tensor [B, S], True at real tokens. Only used with `mask_padding`.
+        padding_mask: bool tensor [B, S], True at real tokens. It has an effect only if
+            `mask_padding` is True.
 
     Returns:
         `UnitOutput`.
     """
 
-    biases = (0.0, 0.0, 0.0)  # initial biases of reset, gate and candidate
+    biases = (0.0, 0.0, 0.0)  # the initial biases of reset, gate and candidate
 
     def __init__(
         self,
@@ -84,7 +85,10 @@ class GatedConvolution(dense.WithKernels):
         return result if mask is None else result._replace(state=tf.where(mask, result.state, 0))
 
     def _update(self, x, mask, training):
-        """Return the `UnitOutput`; `mask` is bool [B, S, 1], or None if padding is not masked."""
+        """Return the `UnitOutput`.
+
+        `mask` is bool [B, S, 1], or None if the unit does not mask padding.
+        """
         raise NotImplementedError
 
     def compute_output_shape(self, x_shape: Shape, *_: Any) -> UnitOutput:

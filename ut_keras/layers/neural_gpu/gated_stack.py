@@ -15,10 +15,11 @@ from ut_keras.layers.neural_gpu import conv_gru
 class LoopState(NamedTuple):
     """The state of the loop over steps."""
 
-    step: tf.Tensor  # int32 scalar, number of finished steps
+    step: tf.Tensor  # int32 scalar, the number of finished steps
     state: tf.Tensor  # [B, S, D]
     first: Any  # [B, S, D], the state after the first step. Empty unless `keeps_first` is True.
-    # float32 [B], the sum of the saturation over the counted steps. Empty if units return none.
+    # float32 [B], the sum of the saturation over the counted steps. Empty if the units return no
+    # saturation.
     saturation: Any
     num_steps: tf.Tensor  # float32 [B], the number of counted steps
 
@@ -31,10 +32,10 @@ class UnitStack(dense.WithKernels, state_layer.StateLayer):
     Args:
         num_layers: int L. Number of units that one step applies.
         hidden_size: int D.
-        kernel_height, kernel_width: int. Size of the kernels, see `Convolution`.
+        kernel_height, kernel_width: int. Size of the kernels. See `Convolution`.
         mask_padding: bool. Whether the state stays 0 at padding. As in T2T, the default is False.
-            Padding after a sequence then gets a state, and the convolutions of later steps read
-            this state.
+            If False, padding after a sequence gets a state, and the convolutions of later steps
+            read this state.
         dropout_rate: float in [0, 1).
         kernel_initializer: Keras initializer.
 
@@ -126,11 +127,11 @@ class NeuralGPUStack(UnitStack):
         H_0 = x
         H_t = unit_L(… unit_1(dropout(H_{t-1}))),   t = 1 … S
 
-    So the number of steps grows with the length, and information from every position can reach all
-    other positions. As in T2T, step t leaves the state of an example unchanged if token t is
-    padding.
+    The number of steps grows with the length of the sequence, so information from every position
+    can reach all other positions. As in T2T, step t leaves the state of an example unchanged if
+    token t is padding.
 
-    Arguments: as `UnitStack`. The dropout applies to the state before every step.
+    Arguments: as `UnitStack`. The layer applies dropout to the state before every step.
 
     Call arguments: as `UnitStack`.
 

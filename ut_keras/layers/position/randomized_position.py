@@ -23,14 +23,15 @@ class RandomizedPosition(PositionWise):
         training:   p_0 < ... < p_{S-1}, sampled from 0 .. L-1 without replacement, once per batch
         inference:  p_i = i (L // M)
 
-    The authors also sample at inference. In that case, the output differs from call to call, and in
-    decoding each new token would change the positions of earlier tokens. At inference, this layer
-    uses the constant distance L // M between neighbors instead. In training, this is about the
-    average distance in sequences of length M. It also occurs in shorter sequences.
+    The authors also sample at inference. With sampling, the output would differ from call to call,
+    and in decoding each new token would change the positions of earlier tokens. Therefore, at
+    inference, this layer uses the constant distance L // M between neighbors. In training, L // M
+    is about the average distance in sequences of length M, and it also occurs in shorter sequences.
 
     Args:
         positions: int L.
-        max_length: int M, length of the longest sequence. Longer sequences have positions beyond L.
+        max_length: int M, the expected length of the longest sequence. Longer sequences have
+            positions beyond L.
 
     Call arguments:
         x: float tensor [B, S, D].

@@ -22,22 +22,22 @@ class CopyGate(dense.WithKernels, PositionWise):
         g = sigmoid(W_2 f(W_1 a + b_1) + b_2)
         H_t = g U + (1 - g) H_{t-1}
 
-    a is the state after the attention, and U is the state after the transition. b_2 starts at -3,
-    so positions keep their states at the start of training.
+    a is the state after the attention, and U is the state after the transition. By default, the
+    initial value of b_2 is -3, so that positions almost keep their states at the start of training.
 
     Args:
         dropout_rate: float. Fraction of positions that keep their complete state in training.
         bias_init: float, the initial value of b_2.
         kernel_initializer: Keras initializer of W_1 and W_2.
-        activation: "gelu" or "relu", f.
+        activation: "gelu" or "relu", the function f.
         hidden_dropout_rate: float. Rate of the dropout after f.
 
     Call arguments:
-        x: float tensor [B, S, D], a.
+        x: float tensor [B, S, D], the state a.
         cache: not used. `Sublayer` passes this argument.
 
     Returns:
-        float tensor [B, S, D], g.
+        float tensor [B, S, D], the gate g.
 
     Raises:
         ValueError: if the activation is unknown.

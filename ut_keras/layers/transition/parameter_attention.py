@@ -27,8 +27,8 @@ class ParameterAttention(Transition):
         memory_rows: int M. T2T uses `filter_size`.
         hidden_size: int D, width of the output.
         key_channels, value_channels: int. Width over all heads. If None, the width is D.
-        **kwargs: the arguments of `Transition`. The dropout drops complete rows of V, the same rows
-            for all positions.
+        **kwargs: the arguments of `Transition`. Dropout sets complete rows of V to 0. These rows
+            are the same for all positions.
 
     Call arguments and returns: as `Transition`. As in T2T, the layer does not set the output at
     padding to 0.

@@ -15,8 +15,8 @@ class MixtureOutput(NamedTuple):
     """The result of a mixture of experts."""
 
     output: tf.Tensor  # [B, S, D]
-    # In training, float32 [B, E], the router probabilities of each expert, summed over positions.
-    # None at inference.
+    # In training, float32 [B, E], the sum of the router probabilities of each expert over the
+    # positions. None at inference.
     auxiliary_loss_stats: tf.Tensor | None
 
     @property
@@ -28,7 +28,7 @@ class MixtureOutput(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class SigmaMoE(renamed.RenamedAttributes, transition.FeedForward):
-    """Many narrow feed-forward experts. Each position uses the k experts with the highest scores.
+    """Narrow feed-forward experts, of which each position uses the k with the highest scores.
 
         s = W_s x
         FFN(x) = sum of sigmoid(s_e) W_2^e max(0, W_1^e x) over the k largest s_e
@@ -42,8 +42,9 @@ class SigmaMoE(renamed.RenamedAttributes, transition.FeedForward):
     If the call has a `padding_mask`, the mean does not include padding. Most decoders call the
     layer without a mask.
 
-    The layer computes all experts and multiplies the experts that were not selected by 0. This is
-    efficient on devices where few large operations are faster than many small ones, such as a CPU.
+    The layer computes all experts and multiplies the experts that were not selected by 0. This form
+    is efficient on devices where few large operations are faster than many small operations, such
+    as a CPU.
 
     Args:
         filter_size: int F, width of all experts together.

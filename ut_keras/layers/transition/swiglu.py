@@ -11,14 +11,14 @@ from ut_keras.layers.transition import transition
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class SwiGLU(transition.FeedForward):
-    """Two dense layers without biases, with a gate on the output of the first one.
+    """Two dense layers without biases, with a gate on the output of the first layer.
 
         FFN(x) = (silu(x W) * x V) W_2,   silu(z) = z sigmoid(z)       (Shazeer 2020, eq. 6)
 
     SwiGLU has three kernels, and `FeedForward` has two. For the same number of weights, the
     `filter_size` of SwiGLU must be 2/3 of the `filter_size` of `FeedForward`.
 
-    Args, call arguments and returns: as in `FeedForward`. The dropout is after the gate.
+    Args, call arguments and returns: as in `FeedForward`. The layer applies dropout after the gate.
 
     References: Shazeer 2020, GLU Variants Improve Transformer. T2T has no such layer.
     """

@@ -27,7 +27,7 @@ class Transition(dense.WithKernels):
         x: float tensor [B, S, D].
         padding_mask: bool tensor [B, S], True at real tokens. Optional.
         cache: `LayerCache`, for transitions that read other positions. Optional.
-        mask: another name of `padding_mask`. By default the mask that `Masking` or
+        mask: another name of `padding_mask`. Keras fills it with the mask that `Masking` or
             `Embedding(mask_zero=True)` attached to `x`.
 
     Returns:
@@ -73,9 +73,10 @@ class FeedForward(Transition):
 
     Args:
         filter_size: int F, width of the hidden layer.
-        hidden_size, dropout_rate, kernel_initializer: as in `Transition`. The dropout is after the
-            ReLU.
-        dropout_broadcast_dims: ints. Axes of [B, S, F] along which the dropout mask is broadcast.
+        hidden_size, dropout_rate, kernel_initializer: as in `Transition`. The layer applies dropout
+            after the ReLU.
+        dropout_broadcast_dims: ints. Axes of [B, S, F] along which all elements share one dropout
+            decision.
         zero_at_padding: bool. Whether the output is exactly 0 at padding. In T2T, PadRemover
             (`use_pad_remover`) has this effect.
 
@@ -142,7 +143,7 @@ def make(
     )
 
 
-@parts.transitions.register("conv_hidden_relu")  # T2T's older name
+@parts.transitions.register("conv_hidden_relu")  # an older name in T2T
 @parts.transitions.register("dense_relu_dense")
 def _make(hp, side):
     return make(hp, side, "dense_relu_dense")
