@@ -77,9 +77,9 @@ def load(
 
 
 def _find(path):
-    """Return (what to load, whether Keras wrote it), without TensorFlow.
+    """Return (what to load, whether Keras wrote it).
 
-    The first value is a folder, a file or an address.
+    The first value is a folder, a file or an address. The function does not import TensorFlow.
     """
     from ut_keras import pretrained
     from ut_keras.errors import DataError
@@ -89,7 +89,7 @@ def _find(path):
         hub.check(path)
         return path, False
     expanded = os.path.expanduser(path)
-    files_of_keras = ("metadata.json", "model.weights.h5")  # of model.save(…, zipped=False)
+    files_of_keras = ("metadata.json", "model.weights.h5")  # written by model.save(…, zipped=False)
     is_folder = all(os.path.isfile(os.path.join(expanded, name)) for name in files_of_keras)
     if is_folder or path.endswith(".keras") and os.path.exists(expanded):
         return path, True

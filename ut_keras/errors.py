@@ -1,7 +1,7 @@
 """Errors that the user can correct.
 
-A command prints such an error as one line and exits with code 2. Errors in the user's own code are
-also such errors. Their message names the user's file, not a file of ut_keras.
+A command prints such an error as one line and exits with code 2. `from_user_code` converts errors
+in the user's own code to such errors. Their message names the user's file, not a file of ut_keras.
 """
 
 import os

@@ -46,7 +46,8 @@ def plan(
 ) -> list[list[int]]:
     """Group sequences of similar length into batches, the longest first.
 
-    Little padding saves work. If the memory is too small, the first batch already fails.
+    Sequences of similar length need little padding, which saves work. The longest sequences come
+    first, so an out-of-memory error occurs at the beginning.
 
     Args:
         lengths: list of int, the lengths of the sequences. If `tokens` is 0, a length may be a
@@ -55,7 +56,7 @@ def plan(
             may have more. 0: no limit.
         max_examples: int. Maximum number of sequences in a batch. 0: no limit.
         same_length: bool. Whether the sequences of a batch must have equal lengths, so that there
-            is no padding. Callers use the result of `why_equal_lengths`.
+            is no padding. Callers pass True if `why_equal_lengths` gives a reason.
 
     Returns:
         list of lists of indices into `lengths`. Every sequence is in one batch. If there is no

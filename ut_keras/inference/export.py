@@ -2,7 +2,8 @@
 
     export.export_saved_model(model, encoders, "served/1", beam_size=4)
 
-The list shows all signatures. A SavedModel has only the signatures that fit the kind of its model:
+The following list shows all signatures. A SavedModel has only the signatures that fit the kind of
+its model:
 
     serving_default  inputs string [B]               -> outputs string [B, beams], scores [B, beams]
     classify         inputs string [B]               -> classes string [B, C], scores [B, C]

@@ -56,7 +56,7 @@ class FeatureRecord(NamedTuple):
 
 
 def from_problem(problem: Any, data_dir: str | None) -> FeatureRecord:
-    """Return the `FeatureRecord` of a `Problem`, with its vocabulary from data_dir."""
+    """Return the `FeatureRecord` of a `Problem` whose vocabulary is in `data_dir`."""
     specs, encoders = problem.feature_specs(data_dir), problem.feature_encoders(data_dir)
     encoders = {name: encoders.get(name) for name in specs}
     return FeatureRecord(specs, encoders, problem.target_space_id)
@@ -88,8 +88,8 @@ def load(directory: str) -> FeatureRecord | None:
     """Return the `FeatureRecord` of a folder, or None if the folder has no `features.json`.
 
     Raises:
-        DataError: if the content is invalid, a vocabulary is missing, or the digest of a vocabulary
-            differs. The message names the file.
+        DataError: if the content is invalid, a vocabulary is missing, or a vocabulary does not have
+            the stored digest. The message names the file.
     """
     path = os.path.join(directory, FILENAME)
     return restore(json_file.read(path, DataError), path) if os.path.exists(path) else None
@@ -139,8 +139,8 @@ def check_same_encoders(directory: str, record: FeatureRecord) -> None:
         record: `FeatureRecord` with the encoders to check.
 
     Raises:
-        DataError: if the class of an encoder differs, or the entries of its vocabulary or their
-            order differ.
+        DataError: if an encoder differs from the run's encoder in its class, in the entries of its
+            vocabulary, or in the order of the entries.
     """
     described = _read(directory)
     for name, saved in (described.encoders if described else {}).items():

@@ -135,8 +135,8 @@ def _count(sample):
 
     The numbers are: correct examples (1 or 0), examples (always 1), correct ids, and target ids.
     After summation over the examples, the first number divided by the second is seq-acc of Dehghani
-    et al. 2019, and the third divided by the fourth is char-acc. Output after the end of the target
-    makes the example wrong, and has no effect on the other numbers.
+    et al. 2019, and the third divided by the fourth is char-acc. If the output is longer than the
+    target, the example is not correct, but the number of correct ids does not change.
     """
     overlap = min(len(sample.target), len(sample.decoded))
     right_ids = np.sum(sample.target[:overlap] == sample.decoded[:overlap])

@@ -1,9 +1,10 @@
-"""Downloads and uploads models on the Hugging Face hub, in the format of `portable`.
+"""Downloads models from the Hugging Face hub, and uploads models to the hub.
 
     ut_keras.load("hf://user/name")            "hf://user/name@v1" loads a branch, tag or commit
     run.push("hf://user/name")
 
-This requires `pip install "ut_keras[hub]"`. The token comes from `hf auth login` or HF_TOKEN.
+The models have the format of `portable`. This module requires `pip install "ut_keras[hub]"`. The
+access token comes from `hf auth login` or from the environment variable HF_TOKEN.
 huggingface_hub manages the cache and the offline mode (HF_HUB_OFFLINE=1). Only the files that
 `portable` writes are downloaded.
 """
@@ -32,7 +33,9 @@ tags: [universal-transformer, tensorflow, keras]
 
 
 def check(address: str) -> None:
-    """Check an address, and check that huggingface_hub is installed, without TensorFlow.
+    """Check an address, and check that huggingface_hub is installed.
+
+    The function does not import TensorFlow.
 
     Raises:
         UsageError: in the same cases as `fetch`.

@@ -43,7 +43,7 @@ class Journal:
                 file.write(_line({"ut_keras": "journal", "job": job}))
 
     def add(self, batch: int, results: Sequence[Any]) -> None:
-        """Append the results of a batch, which must be a list that JSON can represent."""
+        """Append the results of a batch. `results` must be a list that JSON can represent."""
         with file_error.named(self.path), open(self.path, "ab") as file:
             file.write(_line({"batch": batch, "results": results}))
 

@@ -2,8 +2,8 @@
 
     export.export_litert(model, "model.tflite", source_length=32, decode_length=8)
 
-The list shows all signatures. A file has only the signatures that fit the kind of its model. Each
-signature takes one example (B = 1):
+The following list shows all signatures. A file has only the signatures that fit the kind of its
+model. Each signature takes one example (B = 1):
 
     generate  inputs int32 [B, S]             -> outputs int32 [B, beams, T], scores [B, beams]
     classify  inputs int32 [B, S]             -> scores [B, C]: log probabilities
@@ -15,8 +15,10 @@ A source has EOS at its end and is padded with 0 to length S.
 
 A caller of `step` chooses the tokens itself. The first call of `step` takes token 0, position 0,
 and the memory and the cache from `encode`. Every later call takes the cache that the previous call
-returned. A language model has only `step` and `start`. `start` takes any inputs int32 [1] and
-returns the empty cache. The caller then passes the prompt to `step` token by token.
+returned.
+
+A language model has only `step` and `start`. `start` takes `inputs` int32 [1], whose value does not
+matter, and returns the empty cache. The caller then passes the prompt to `step` token by token.
 
 docs/on_device.md has examples.
 """
@@ -162,7 +164,7 @@ def _named(name, nest):
 
 
 def _unnamed(state, name):
-    """Return the tensors of a state with the names that `_named` gave them, in order."""
+    """Return a list of the tensors that `_named` put into `state` under NAME_0, NAME_1, …."""
     number = sum(key.startswith(f"{name}_") for key in state)
     return [state[f"{name}_{i}"] for i in range(number)]
 

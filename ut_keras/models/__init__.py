@@ -92,7 +92,7 @@ def register(name: str) -> Callable[[M], M]:
     """
 
     def decorator(model_class):
-        import keras  # here, because listing the names must not import Keras
+        import keras  # not at the top, because listing the names must not import Keras
 
         _CLASSES.add(name, model_class)
         return keras.saving.register_keras_serializable("ut_keras.models", name)(model_class)

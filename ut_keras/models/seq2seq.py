@@ -152,7 +152,7 @@ class Seq2Seq(keras_model.KerasModel):
 
     def _share_layers(self, like):
         named = vars(like).items()
-        for layer in like.layers:  # in the order in which they were made
+        for layer in like.layers:  # in the order of their creation
             for name in [name for name, value in named if value is layer]:
                 setattr(self, name, layer)
         for name in [name for name, value in named if value is None and name not in vars(self)]:
@@ -166,7 +166,7 @@ class Seq2Seq(keras_model.KerasModel):
     # The forward pass.
 
     def __call__(self, features: Any, *args: Any, **kwargs: Any) -> Any:
-        self._check_features(features)  # here, because Keras adds long texts to errors of `call`
+        self._check_features(features)  # Keras would add long texts to an error in `call`
         return super().__call__(features, *args, **kwargs)
 
     def call(
@@ -203,10 +203,11 @@ class Seq2Seq(keras_model.KerasModel):
             exit_threshold: float in (0, 1]. A position halts when the value of its halting rule
                 exceeds the threshold. See `decoding.options`.
             record_steps: bool. Whether `recorded` of the encoder's and the decoder's output
-                contains the state after every step. Only for inference and recurrences in depth.
+                contains the state after every step. True requires inference and a recurrence in
+                depth.
             patches: dict with the keys "encoder" and "decoder". Each value is a dict for a stack.
                 Its keys are numbers of steps, from 1. Its values are `StatePatch`es, which replace
-                the states after these steps. Only for inference.
+                the states after these steps. Training does not support patches.
 
         Returns:
             `ModelOutput`.
@@ -276,8 +277,9 @@ class Seq2Seq(keras_model.KerasModel):
 
         Args:
             features: dict, as in a call.
-            inputs: `StepInputs`. The memory comes from `project_memory`. It is None for a language
-                model. The padding mask comes from `target_padding_mask`. It is None in a search.
+            inputs: `StepInputs`. The memory comes from `project_memory`, or is None for a language
+                model. The padding mask comes from `target_padding_mask`. A search has no padding
+                mask.
         """
         raise NotImplementedError
 
@@ -289,7 +291,7 @@ class Seq2Seq(keras_model.KerasModel):
         Args:
             x: float tensor [B, T, D], the output of the last stack.
             columns: `SymbolEmbedding.columns()`, for decoding. Optional.
-            padding_mask: bool tensor [B, T], True at real tokens, used for classes. Optional.
+            padding_mask: bool tensor [B, T], True at real tokens, used only for classes. Optional.
         """
         if self.class_labels:
             return self.class_label_head(x, padding_mask)
@@ -371,10 +373,10 @@ class Seq2Seq(keras_model.KerasModel):
         """Check num_steps and exit_threshold of a forward pass.
 
         Raises:
-            ValueError: if the model has no recurrence in depth, or if the model has learned weights
-                for each step and these do not allow `num_steps` steps. The error is also raised if
-                `exit_threshold` is set and the model has no adaptive halting, or if the threshold
-                is not in (0, 1].
+            ValueError: if the model does not support one of the two values. Both require a
+                recurrence in depth. If the model has learned weights for each step, these weights
+                limit `num_steps`. `exit_threshold` also requires adaptive halting, and it must be
+                in (0, 1].
         """
         arguments = {"num_steps": num_steps, "exit_threshold": exit_threshold}
         for name, value in arguments.items():
@@ -421,7 +423,7 @@ class Seq2Seq(keras_model.KerasModel):
             decoded = model.generate({"inputs": ids}, beam_size=4, decode_length=20)
             decoded.ids[:, 0]  # the best output of each example
 
-        On several cores this is fastest if the program has first called
+        On several cores, generation is fastest if the program has first called
         `tf.config.threading.set_intra_op_parallelism_threads(1)`.
 
         Args:
@@ -431,7 +433,7 @@ class Seq2Seq(keras_model.KerasModel):
             alpha: float. Exponent of the length penalty ((5 + length) / 6)^alpha of beam search.
             decode_length: int. The maximum output length is the length of the source or prompt plus
                 this number. As in T2T, the length of a source includes the padding of the batch.
-                With per_example_length=True, it does not include padding.
+                With per_example_length=True, the length does not include padding.
             options: per_example_length, min_length, eos_penalty, no_repeat_ngram_size,
                 forced_prefix, temperature, top_k, top_p, seed, cache, num_steps, exit_threshold,
                 return_steps: see `decoding.options.Options`.

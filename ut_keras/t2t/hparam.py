@@ -41,7 +41,7 @@ class HParams:
     def __getattr__(self, name: str) -> Any:
         raise NoSuchHParam(f"'HParams' object has no attribute {name!r}")
 
-    if TYPE_CHECKING:  # a field is an attribute
+    if TYPE_CHECKING:  # a type checker then accepts every field as an attribute
 
         def __setattr__(self, name: str, value: Any) -> None: ...
 
@@ -123,7 +123,7 @@ def to_dataclass(hparams: HParams | BasicHParams, title: str) -> BasicHParams:
         title: str, such as "hparams set my_set". It names the set in the note about added fields.
 
     Raises:
-        UserError: if `hparams` is neither.
+        UserError: if `hparams` is neither an `HParams` nor such a dataclass.
         HParamError: if a value has the wrong type or is out of range, or if an hparam replaces a
             function of T2T.
     """

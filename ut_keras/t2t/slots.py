@@ -30,7 +30,7 @@ def load_optimizer(
     Args:
         t2t_output_dir: str. Folder with `model.ckpt-*`.
         model: the result of `t2t_import.load_checkpoint`.
-        optimizer: the result of `optimizers.get`. It is built if necessary.
+        optimizer: the result of `optimizers.get`. If it is not built, the function builds it.
 
     Returns:
         int, the number of updates.
@@ -78,7 +78,7 @@ def _merge_shards(slot, entry, names, variables):
     """Join the shards of one slot of a weight. Empty shards are skipped."""
     shapes = zip(names, entry.shapes, strict=True)
     present = [name for name, shape in shapes if shape[0] > 0]
-    t2t_import.check_finite(present, variables)  # without T2T's empty shards, which contain NaN
+    t2t_import.check_finite(present, variables)  # T2T's empty shards contain NaN
     filled = [np.asarray(variables[name]) for name in present]
     size = sum(part.size for part in filled)
     if size != np.prod(slot.shape):

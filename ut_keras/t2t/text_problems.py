@@ -186,7 +186,7 @@ class ChoppedTextProblem(Text2SelfProblem):
     Subclasses define the two lists of paths, `sequence_length` and `dataset_splits`.
     """
 
-    multiprocess_generate = True  # one task of T2T per data file
+    multiprocess_generate = True  # each data file has its own task of T2T
     remainder_policy = "pad"  # or "drop"
     max_chars_for_vocab = 10**7
     max_dev_chars = 10**7
@@ -407,7 +407,7 @@ class Text2textTmpdir(Text2TextProblem):
 
 
 class Text2textTmpdirTokens(Text2textTmpdir):
-    """The same problem with the words in vocab.txt as its vocabulary."""
+    """A `Text2textTmpdir` whose vocabulary consists of the words in vocab.txt."""
 
     vocab_type = VocabType.TOKEN
     oov_token = "<UNK>"

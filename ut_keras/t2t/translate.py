@@ -76,7 +76,8 @@ def languages(t2t: TranslateProblem) -> dict[str, str]:
 
 
 def _languages_of_files(t2t):
-    with contextlib.suppress(Exception):  # This is the package's code. Training does not need it.
+    # The package's code can raise any error. Training does not need the languages.
+    with contextlib.suppress(Exception):
         for _, files in (dataset[:2] for dataset in t2t.vocab_data_files()):
             if files[0] not in ("tmx", "tsv"):
                 source, target = map(_language_of_file, files)
@@ -125,7 +126,7 @@ def compile_data(
                 sources.write(f"{source}\n")
                 targets.write(f"{target}\n")
                 count += 1
-        if not count:  # after this error no file exists, so that corrected data are read
+        if not count:  # this error leaves no file, so the next call reads the data again
             raise DataError(f"{filename} must have at least one pair of sentences. Received: none.")
     return base
 

@@ -11,8 +11,8 @@ installed module hides the package. The worker processes of data generation load
 - TensorFlow 1's names in `tf`;
 - the package itself, under the name of its folder.
 
-The modules next to the package's folder can import the same. Imports inside functions, which run
-later, also work. No other module of the process sees these names.
+The modules next to the package's folder can import the same names. Imports inside functions, which
+run later, also work. No other module of the process sees these names.
 
 **How.** The loader gives each such module its own `__import__` function, in the `__builtins__` of
 the module. A meta-path finder selects the loader for submodules and for the modules next to the
@@ -24,13 +24,13 @@ folder.
   process: they would hide an installed Tensor2Tensor, and every library would import TensorFlow 1's
   names. This cannot keep the promise, so it was not tried.
 - Rewriting the import statements with `SourceLoader.source_to_code` would still need the loader and
-  the finder. It would also have to bind the right names for each form of `import`. It was not
-  tried.
+  the finder. It would also have to bind the right names for each form of `import`. This rewriting
+  was not tried.
 - Replacing the finder by `importlib.util.spec_from_file_location` was tried. This suffices for the
   package's `__init__.py`, but Python's own loader then loads the other modules.
 - An entry in `sys.path_hooks` selects a loader for all modules of a folder. The folder that
-  contains the package can also contain unrelated modules, such as ut_keras itself. It was not
-  tried.
+  contains the package can also contain unrelated modules, such as ut_keras itself. Therefore this
+  alternative was not tried.
 
 **Tests** in tests/t2t/usr_dir_test.py. Without the finder,
 `test_package_imports_itself_and_its_neighbours` and `test_package_is_found_on_its_own_path` fail.
@@ -73,8 +73,8 @@ def load(
         words: list of str. Words of the command line that may be flags of the package.
 
     Returns:
-        list of str, the words that are not flags of the package. A package that imports argparse
-        parses them itself; then the list is empty.
+        list of str, the words that are not flags of the package. If the package imports argparse,
+        it parses the words itself, and the list is empty.
 
     Raises:
         Exception: any error that the package raises.
@@ -88,7 +88,7 @@ def load(
     _unrelated_names.clear()
     errors.add_user_code_folder(folder)
     parent = os.path.dirname(folder)
-    sys.path.append(parent)  # for modules next to the folder, as in T2T
+    sys.path.append(parent)  # as in T2T, so that Python finds modules next to the folder
     short_names.alias_missing()
     missing.packages_loading += 1
     try:

@@ -27,18 +27,18 @@ _MAX_SUBTOKEN_BYTES = 256  # bytes
 def make_matcher(encoder: Any) -> Any:
     """Make a `tf_text.FastWordpieceTokenizer` from a `SubwordTextEncoder`.
 
-    It matches the longest subtokens in C++ and splits complete escaped texts at once. A match never
-    crosses the end of a token, because every token ends with `_`, and subtokens with `_` before
-    their end are disabled. Only this function needs tensorflow-text: encoders for bytes, words and
-    numbers work on platforms without it.
+    The tokenizer matches the longest subtokens in C++ and splits complete escaped texts at once. A
+    match never crosses the end of a token, because every token ends with `_`, and subtokens with
+    `_` before their end are disabled. Only this function needs tensorflow-text: encoders for bytes,
+    words and numbers work on platforms without it.
 
     Args:
         encoder: `SubwordTextEncoder`.
 
     Raises:
         ValueError: if a subtoken has more than 256 bytes, or if the vocabulary contains the
-            character 0. Also if the vocabulary lacks a character of its alphabet, because it then
-            cannot encode all texts.
+            character 0. The error is also raised if the vocabulary lacks a character of its
+            alphabet, because such a vocabulary cannot encode all texts.
         UsageError: if tensorflow-text is not installed.
     """
     try:
@@ -68,7 +68,7 @@ def make_matcher(encoder: Any) -> Any:
         f"__{i}" if not subtoken or "_" in subtoken[:-1] or ids[subtoken] != i else subtoken
         for i, subtoken in enumerate(encoder.subtokens)
     ]
-    unknown = "__"  # required, but never used
+    unknown = "__"  # the tokenizer requires this token, but no text produces it
     return tf_text.FastWordpieceTokenizer(
         [*names, unknown],
         suffix_indicator="",
@@ -80,7 +80,7 @@ def make_matcher(encoder: Any) -> Any:
 
 
 _CHUNK = 2048  # texts per chunk; the arrays of so many sentences fit into the processor's cache
-_MAX_TOKENS = 2**20  # above these sizes the tables are cleared, to limit memory
+_MAX_TOKENS = 2**20  # a table that exceeds one of these two sizes is cleared
 _MAX_IDS = 2**24
 _TOKEN_END = ord("_")
 

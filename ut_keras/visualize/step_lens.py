@@ -35,7 +35,7 @@ class Steps(NamedTuple):
     stack: str  # "encoder" or "decoder"
     labels: list  # S str, as in `PonderTimes`
     states: np.ndarray  # [N, S, D] float32, the state H_t after each step
-    # [N, S] float32, |H_t - H_{t-1}| / |H_t|. 0 at steps after the step at which a position halts.
+    # [N, S] float32, |H_t - H_{t-1}| / |H_t|. After a position has halted, its residual is 0.
     residuals: np.ndarray
     # [N, S] bool, whether the position had not halted before the step. Without adaptive halting,
     # all values are True.
@@ -43,8 +43,8 @@ class Steps(NamedTuple):
     # [N, S] float32, the sum of the halting probabilities until each step, and 1 after a position
     # has halted. None without adaptive halting.
     halting_probability: np.ndarray | None
-    # T str, the positions that predict: the output tokens of a decoder, the input tokens of an
-    # encoder without a decoder, or "prediction" for a class.
+    # T str, the labels of the positions that predict. They are the output tokens of a decoder, the
+    # input tokens of an encoder without a decoder, or "prediction" for a class.
     outputs: list
     logits: np.ndarray  # [N, T, V] float32
     top_tokens: list  # [N][T] lists of at most `TOP` str, the most likely token first
@@ -62,7 +62,7 @@ class Steps(NamedTuple):
         """Return the most likely values of a single prediction, over all steps.
 
         Args:
-            most: int, the largest number K of values.
+            most: int, the maximum number K of values.
 
         Returns:
             (K labels, float32 [N, K], the probability of each value after each step).
@@ -130,7 +130,7 @@ def steps(
 
 
 def _by_position(values, num_positions):
-    """Return values [N, S]. If all positions halt together, `values` is [N]."""
+    """Return `values` as [N, S]. The argument is [N] if all positions halt together."""
     values = values if values.ndim > 1 else values[:, np.newaxis]
     return np.broadcast_to(values, [len(values), num_positions])
 
@@ -167,8 +167,8 @@ def logits_by_step(
     Args:
         model: a model of `ut_keras.models`.
         recorded: the `RecordedSteps` of the stack that predicts.
-        padding_mask: bool [1, positions], True at real tokens. Only for classes. Optional.
-        kept: bool [positions], True where a position is not padding. Not read for classes.
+        padding_mask: bool [1, positions], True at real tokens. Only classes need it. Optional.
+        kept: bool [positions], True where a position is not padding. Classes do not need it.
     """
     found = []
     for output in recorded.outputs:
@@ -186,8 +186,9 @@ def patches(
     """Return the patches that `Seq2Seq.forward` takes.
 
     Args:
-        replace: dict from a step, from 1, to a state [S, D] of all positions without padding. A
-            step belongs to the last stack. ("encoder", step) is a step of the encoder.
+        replace: dict. A key is the number of a step of the last stack, from 1, or the tuple
+            ("encoder", step) for a step of the encoder. A value is the new state [S, D] of all
+            positions that are not padding.
         kept: dict from the name of a stack to bool [positions], True where a position is not
             padding. The last entry is the last stack.
         hidden_size: int D.
@@ -230,7 +231,7 @@ def check_were_taken(
     """Check that the model has taken every step whose state was replaced.
 
     Raises:
-        ValueError: if it has not.
+        ValueError: if the model has not taken such a step, or if the stack records no steps.
     """
     for stack, by_step in patches.items():
         if stack not in steps:
