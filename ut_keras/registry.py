@@ -63,9 +63,10 @@ class Registry:
         self._entries[name] = entry
 
     def mark_unsupported(self, pattern: str, reason: str) -> None:
-        """Give the reason why a name, or all names matching a pattern, are not supported.
+        """Declare that a name, or every name that matches a pattern, is not supported.
 
-        A pattern is, for example, `a_*`. A registered name stays available even if it matches.
+        A pattern is, for example, `a_*`. A registered name stays available even if it matches
+        the pattern.
         """
         self._unsupported[pattern] = reason
 

@@ -267,7 +267,8 @@ def _best_continuations(logits, query, task, alive_log_probs, count):
         logits = _constrained(tf.nn.log_softmax(logits), query, task)
     # Select the best tokens of each beam, and then the best of these over all beams.
     batch_size, beams, vocab_size = tf.unstack(tf.shape(logits))
-    # If the vocabulary size is a Python number, `top_k` adds one of its two forms to the graph.
+    # If the vocabulary size is a Python number, `top_k` adds only one of its two algorithms to the
+    # graph.
     if logits.shape[-1]:
         vocab_size = logits.shape[-1]
         count_of_beam = min(count, vocab_size)
@@ -287,8 +288,8 @@ def _best_continuations(logits, query, task, alive_log_probs, count):
 def _constrained(log_probs, query, task):
     """Return log probabilities [B, K, V] with -inf for tokens that `task.constrain` forbids.
 
-    If `task.constrain` forbids all tokens of a beam, only EOS is allowed for this beam. Other beams
-    have no influence.
+    If `task.constrain` forbids all tokens of a beam, only EOS is allowed for this beam. The other
+    beams do not affect this decision.
     """
     allowed = task.constrain(log_probs, query)
     is_stuck = tf.reduce_max(allowed, axis=2, keepdims=True) == -float("inf")
@@ -324,7 +325,7 @@ def top_k(x: tf.Tensor, k: Any) -> tuple[tf.Tensor, tf.Tensor]:
     def plain():
         return tuple(tf.math.top_k(x, k))
 
-    # XLA would compile both branches of `tf.cond`, even if there are too few blocks for the second.
+    # XLA would compile both branches of `tf.cond`, even if `x` has too few blocks for the second.
     if private_api.is_compiled_by_xla():
         return plain()
     is_small = size < 4 * k * _BLOCK
@@ -344,7 +345,7 @@ def _top_k_by_blocks(x, k, size):
     blocks = tf.reshape(x, tf.concat([tf.shape(x)[:-1], [-1, length]], axis=0))
     maxima = tf.reduce_max(blocks, axis=-1)
     _, chosen = tf.math.top_k(maxima, k)
-    chosen = tf.sort(chosen, axis=-1)  # then equal values remain in the order of their indices
+    chosen = tf.sort(chosen, axis=-1)  # this keeps equal values in the order of their indices
     candidates = tf.gather(blocks, chosen, batch_dims=rank)
     flat = tf.concat([tf.shape(x)[:-1], [k * length]], axis=0)
     values, index = tf.math.top_k(tf.reshape(candidates, flat), k)

@@ -1,4 +1,4 @@
-"""Protocols that list the members of a model that decoding uses. It uses no other members.
+"""Protocols that list all members of a model that decoding uses.
 
     DecodedModel      encodes a source and decodes complete sequences
     CachedModel       also decodes new positions with a cache of keys and values: Transformers
@@ -35,7 +35,7 @@ class ForwardOutput(Protocol):
 
     @property
     def logits(self) -> tf.Tensor:
-        """Float32 [B, T, V]."""
+        """The logits, float32 [B, T, V]."""
 
     @property
     def encoder(self) -> StackOutput | None:

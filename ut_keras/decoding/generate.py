@@ -27,7 +27,7 @@ from ut_keras.layers.basic import embedding
 from ut_keras.layers.basic.signature import Shape, StepInputs
 from ut_keras.ops import compiled, private_api
 
-# If such an option is 0, the graph has no input for it.
+# If one of these options is 0, the graph has no input for this option.
 _OMITTED_AT_ZERO = ("eos_penalty", "temperature", "min_length")
 
 
@@ -97,10 +97,10 @@ def _search_under_xla(model, source_features, prefix, seed, options):
 
 
 def _seed(seed):
-    """Return a seed in [0, 2^31), a random one for None."""
+    """Return a seed in [0, 2^31). For None, the seed is random."""
     if seed is None:
         return np.random.randint(2**31)
-    # An int32 tensor would take 2^31 as -2^31.
+    # In an int32 tensor, 2^31 would become -2^31.
     return (tf.cast(seed, tf.int64) if tf.is_tensor(seed) else seed) % 2**31
 
 
@@ -203,7 +203,7 @@ def fixed_search(
         source_features: {"inputs": int32 [B, S] or [B, sentences, words]}, of static shape.
         options: `Options` whose numbers are Python numbers.
         seed: int32 [2]. Default: the seed of the options.
-        forced_prefix: int32 [B, P]. Required if the options have one.
+        forced_prefix: int32 [B, P]. Required if the options have a forced prefix.
 
     Returns:
         `Decoded`. The shape of its ids is [B, beams, S + decode_length].
@@ -254,7 +254,7 @@ def _max_output_length(source_features, per_example_length, decode_length):
         length = 0
     elif per_example_length and source.shape.rank == 2:  # the size of stories is fixed
         ends = tf.where(source != 0, tf.range(1, length + 1), 0)
-        # Without columns, `reduce_max` returns the least integer. `tf.maximum` changes it to 0.
+        # If `source` has no columns, `reduce_max` returns the least integer. `maximum` makes it 0.
         return tf.maximum(tf.reduce_max(ends, axis=1), 0) + decode_length
     return tf.fill([batch_size], length + decode_length)
 

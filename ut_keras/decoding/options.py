@@ -47,7 +47,7 @@ class Options:
         min_length: int. Minimum number of tokens before EOS. EOS comes earlier only if the forced
             prefix contains it or if no other token is allowed.
         eos_penalty: float. Subtracted from the log probability of EOS, except where EOS is forced.
-            It is part of the scores of beam search, but not of those of greedy search.
+            The penalty changes the scores of beam search, but not the scores of greedy search.
         no_repeat_ngram_size: int n. An output contains each sequence of n tokens at most once. 0:
             no limit.
         num_steps: int. Number of steps in depth, see `Transformer.with_steps`. None: the number of
@@ -61,8 +61,8 @@ class Options:
             least this probability (Holtzman et al. 2020).
         seed: int, or a scalar tensor in a traced function. Seed of the sampling. None: each call
             samples differently.
-        forced_prefix: int [B, P], 0-padded on the right. Outputs begin with it. It overrides the
-            other options, and its tokens are part of the score.
+        forced_prefix: int [B, P], 0-padded on the right. Outputs begin with this prefix. It
+            overrides the other options, and its tokens are part of the score.
         cache: bool. Whether to cache earlier positions. False: the complete prefix is recomputed
             for every token.
         return_steps: bool. Whether to return the number of steps of each position. This requires
@@ -119,7 +119,7 @@ class Options:
             raise ValueError(problem)
 
     def _expected(self, name):
-        """Return a text that says which values an option may have, or None if it is valid."""
+        """Return which values an option may have, or None if its value is valid."""
         value = getattr(self, name)
         if name in _BOOLS:
             return None if isinstance(value, bool) else "True or False"

@@ -1,14 +1,15 @@
 """A decode cache that grows with the output, one block of positions at a time.
 
-Attention reads all columns of the cache, so the cache should have few columns: those of the
-positions written so far, and some free ones. When the cache is full, its columns are copied to a
+Attention reads all columns of the cache, so the cache should have few columns: the columns of the
+positions written so far, and some free columns. When the cache is full, its columns are copied to a
 larger cache. With several beams, a column is copied only if a current beam descends from it; the
 other columns are pruned. Most beams soon have a common ancestor. So a search with four beams needs
 about one and a half columns per position instead of four.
 
-In two cases, no column is pruned, and the columns have the order of `layers.attention.cache`: if a
-layer depends on the order of the columns (convolutions, relative positions), and if shapes must be
-static.
+In two cases, no column is pruned, and the columns have the order of `layers.attention.cache`:
+
+- A layer depends on the order of the columns, such as a convolution or relative positions.
+- All shapes must be static.
 """
 
 import dataclasses
@@ -142,7 +143,7 @@ class PrefixCache:
     def _size(self, columns):
         """Return the `CacheSize` for a number of columns.
 
-        With pruning, a column may serve several beams, so the size is that of a single beam.
+        With pruning, a column may serve several beams. The size is then the size for a single beam.
         """
         if not self.grows:
             return cache_lib.CacheSize(self.batch_size, self.beams, self.max_length, *self.depth)

@@ -4,9 +4,9 @@
     translator = ctranslate2.Translator("served")
     translator.translate_batch([["17", "4", "1"]], **ctranslate2_export.OPTIONS)
 
-CTranslate2 reads and writes each id, EOS included, as a word such as "17". With its default options
-it truncates long texts and computes other scores. With `OPTIONS` its scores equal those of the
-model (docs/serving.md).
+CTranslate2 reads and writes each id, EOS included, as a word such as "17". By default, CTranslate2
+truncates long texts, and its scores differ from the scores of the model. With
+`OPTIONS`, the scores are equal (docs/serving.md).
 
 CTranslate2 supports the layers of Vaswani et al. 2017 with the norm before each sublayer. It does
 not support the Universal Transformer, which adds the position and step signals at every step.

@@ -32,8 +32,8 @@ def _search_field(spec, default):
     return Field(spec.hparam_default, least, spec.most)
 
 
-# The options of a search. Of these, T2T has beam_size, alpha and extra_length. T2T also accepts
-# eos_penalty, but its search does not use it.
+# The options of a search. T2T has three of them: beam_size, alpha and extra_length. T2T also
+# accepts eos_penalty, but its search ignores this option.
 SEARCH = {spec.hparam: _search_field(spec, getattr(Options, name)) for name, spec in SPECS.items()}
 # The trainer has no num_steps, because it decodes with the number of steps of training.
 TRAINER = {
@@ -101,9 +101,8 @@ def parse(text: str, fields: Mapping[str, Field] | None = None) -> dict[str, Any
 
     Raises:
         HParamError: if `text` is malformed.
-        UsageError: if a field is not supported, a value has the wrong type or is out of range, two
-            values contradict each other, or a name is unknown. In the last case, the message lists
-            the nearest names.
+        UsageError: if a field is unknown or not supported, or if a value is invalid or contradicts
+            another value. For an unknown field, the message lists the nearest names.
     """
     fields = TRAINER if fields is None else fields
     values = {name: field.default for name, field in fields.items()}

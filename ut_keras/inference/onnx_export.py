@@ -51,8 +51,8 @@ def export_onnx(
             search is supported.
 
     Raises:
-        ValueError: if an argument is invalid, a package is missing, or ONNX does not support an
-            operation of the model. The message names the operation.
+        ValueError: if an argument is invalid, a required package is missing, or ONNX does not
+            support an operation of the model. The message names the operation.
     """
     extras.require("An ONNX export", "onnx", *PACKAGES)
     path = file_error.checked_path(path, "path")

@@ -36,7 +36,7 @@ class Predictor:
 
     def __init__(self, model: keras.Model) -> None:
         self.model = model
-        self._compiled: dict = {}  # num_steps, exit_threshold -> function
+        self._compiled: dict = {}  # dict from (num_steps, exit_threshold) to a function
 
     # Properties of the model.
 

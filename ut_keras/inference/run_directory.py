@@ -23,7 +23,7 @@ from ut_keras.inference import decode_hparams, feature_record, run_json
 from ut_keras.text import text_encoder_base
 
 # A folder that contains one of these files is treated as the folder of a run, even if another file
-# is missing. `SavedRun.save` writes the last one.
+# is missing. `SavedRun.save` writes config.json.
 _FILES = (run_json.FILENAME, "hparams.json", feature_record.FILENAME, "config.json")
 _MOST_NAMES = 5  # maximum number of runs in an error message
 
@@ -157,7 +157,8 @@ def check_folder(path: str, name: str) -> None:
         name: str. The name of the argument, for the message.
 
     Raises:
-        DataError: if the path is neither. The message names the runs that the folder contains.
+        DataError: if the path is not such a folder. If it is a folder of runs, the message names
+            the runs.
     """
     if not os.path.isdir(path):
         raise DataError(f"{name} must be the folder of a run. Received: {path!r}.")

@@ -8,8 +8,7 @@
     run.model, run.encoders                              the Keras model, the text encoders
 
 The folder of a run contains `hparams.json`, `run.json` (with the model's name), `features.json`
-with the vocabularies, and a checkpoint. No other file is needed; in particular, the problem and its
-data are not.
+with the vocabularies, and a checkpoint. No other file is needed, not even the problem and its data.
 """
 
 from ut_keras.process import silent_tensorflow  # noqa: F401  (before the imports of TensorFlow)
@@ -105,8 +104,8 @@ class SavedRun:
     def _text_model(self):
         """The `TextModel`, whose functions from texts to texts are TensorFlow graphs.
 
-        Only classifiers and models of stories use it. It is created at its first use, because for a
-        large vocabulary this takes longer than creating the rest of the object.
+        Only classifiers and models of stories use it. The `TextModel` is created when it is first
+        used, because with a large vocabulary its creation takes longer than everything else.
         """
         with tf.init_scope():  # the first use may be in the graph of a dataset
             return text_model.TextModel(self.model, self.encoders)
@@ -189,7 +188,7 @@ class SavedRun:
                 "inputs" and "targets". It may be a list, a generator, a Hugging Face
                 `datasets.Dataset` or a `tf.data.Dataset` of strings.
             batch_size: int >= 1.
-            seed: int >= 0. Each epoch is shuffled differently, and the seed determines how. None:
+            seed: int >= 0. The seed determines the shuffling, which differs in every epoch. None:
                 no shuffling.
             source, target: str. The keys of the source and the target, such as "en" and "de", if
                 the dicts do not have the keys "inputs" and "targets".
@@ -198,8 +197,8 @@ class SavedRun:
             `tf.data.Dataset` of (features, targets), batches of int32 ids.
 
         Raises:
-            ValueError: if there are no pairs, an argument is out of range, the keys of the dicts
-                differ from `source` and `target`, or the model has no inputs.
+            ValueError: if the model has no inputs, or an argument is out of range. `pairs` must
+                contain at least one pair, and dicts must have the keys `source` and `target`.
             DataError: if a word is not in the vocabulary.
         """
         if "inputs" not in self.model.specs:

@@ -192,7 +192,7 @@ class TextModel:
     # Helper functions.
 
     def _sources(self, texts):
-        """Return ids as a `RaggedTensor` int32 [B, (S)], or stories as `_sentences` does."""
+        """Return ids as a `RaggedTensor` int32 [B, (S)], or the `_sentences` of stories."""
         if self.predictor.is_language_model:
             ids = self.encoder_ops["targets"].encode(texts)
             ids = tf.ragged.boolean_mask(ids, ids != PAD)  # a text may contain "<pad>"
@@ -252,7 +252,7 @@ class TextModel:
 
 
 def _options_of_group(options, indices):
-    """Return the options of a group of examples; each group must sample with another seed."""
+    """Return the options of a group of examples, with a seed that differs in every group."""
     if options.seed is None or not options.temperature:
         return options
     seed = tf.cast(options.seed, tf.int64) + tf.cast(indices[0], tf.int64)

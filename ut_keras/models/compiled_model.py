@@ -42,7 +42,7 @@ class CompiledModel(private_api.ReplicaModel):
         jit_compile: Any = "auto",
         **kwargs: Any,
     ) -> None:
-        """Configure the model for training, as Keras' `compile`.
+        """Configure the model for training, like Keras' `compile`.
 
         If the call does not set an argument, its value comes from the hparams.
 
@@ -59,9 +59,9 @@ class CompiledModel(private_api.ReplicaModel):
                 apply to the ponder cost.
             metrics: by default accuracy and accuracy per sequence. These two use the data weights,
                 like Keras' `weighted_metrics` and unlike Keras' `metrics`.
-            jit_compile: bool or "auto". Compile with XLA. "auto": `fit` compiles the update on a
-                GPU, if all batches have one length and XLA can compile the update. On CPUs, XLA is
-                slower.
+            jit_compile: bool or "auto". Whether to compile with XLA. "auto": `fit` compiles the
+                update on a GPU, if all batches have one length and XLA can compile the update. On
+                CPUs, XLA is slower.
             steps_per_execution: as in Keras. It must be 1 for training on several replicas.
             weighted_metrics and others: as in Keras.
 
@@ -92,7 +92,7 @@ class CompiledModel(private_api.ReplicaModel):
             **kwargs,
         )
         self.jit_is_auto = is_auto
-        if is_auto:  # a saved or copied model decides again
+        if is_auto:  # so that a saved or copied model decides again
             private_api.compile_arguments(self)["jit_compile"] = "auto"
         if self.has_default_loss:
             private_api.set_loss_tracker(self, keras_metrics.LossOfParts())

@@ -38,7 +38,7 @@ class FittedModel(compiled_model.CompiledModel):
     @functools.wraps(keras.Model.fit)
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         self._check_workers("fit")
-        if not self.compiled:  # `ut_keras.load` does not compile: an optimizer takes memory
+        if not self.compiled:  # `ut_keras.load` does not compile a model, to save memory
             with self.distribute_strategy.scope():
                 self._compile_without_end()
         given = _FIT.bind(self, *args, **kwargs).arguments
@@ -128,7 +128,7 @@ class FittedModel(compiled_model.CompiledModel):
         try:
             yield
         except Exception:
-            self.train_function = None  # Keras would reuse it, and reject even valid data
+            self.train_function = None  # otherwise Keras would reuse it and reject valid data
             raise
 
     @contextlib.contextmanager
@@ -286,7 +286,7 @@ class FittedModel(compiled_model.CompiledModel):
         if added:
             terms["added"] = [LossTerm(tf.add_n(added), tf.constant(1.0))]
         shown = [tuple(term) for name in terms if name != "extra" for term in terms[name]]
-        if extra := terms.get("extra"):  # one term per layer, all with the same denominator
+        if extra := terms.get("extra"):  # the list has one term per layer, all with one denominator
             shown.append((tf.add_n([term.numerator for term in extra]), extra[0].denominator))
         private_api.loss_tracker(self).add(shown)
         return terms

@@ -63,7 +63,7 @@ class Adapted(problem.Problem):
     other_results = ("per_word_perplexity", "decode/bleu")
 
     def __init__(self, t2t: t2t_problem.Problem) -> None:
-        # Any, because the package may define attributes that the base class lacks.
+        # The type is Any, because the package may define attributes that the base class lacks.
         self.t2t: Any = t2t
         t2t.adapted = self
         self.name = t2t.name
@@ -245,7 +245,7 @@ class Adapted(problem.Problem):
 
     @property
     def _shards(self):
-        """Dict {"train": number of files, …}, in the order of `dataset_splits`."""
+        """The dict {"train": number of files, …}, in the order of `dataset_splits`."""
         splits = getattr(self.t2t, "dataset_splits", ())
         return {t2t_problem.SPLIT_OF_FILES[split["split"]]: split["shards"] for split in splits}
 
@@ -314,7 +314,7 @@ class Adapted(problem.Problem):
             print(f"{self.name}: data found in {data_dir}, nothing to generate")
             return {}
         try:
-            self.feature_specs(data_dir)  # raises `Missing` before the long work
+            self.feature_specs(data_dir)  # raises `Missing` before the long data generation
         except missing.Missing:
             raise
         except Exception:
@@ -358,7 +358,7 @@ class Adapted(problem.Problem):
             # `hparams` may need fields of a run, or files that are written with the samples. Both
             # are missing now. Missing attributes of an encoder are reported later.
             with contextlib.suppress(OSError, NotImplementedError, t2t_hparam.NoSuchHParam):
-                # Raises an error for an unsupported modality before the long work.
+                # For an unsupported modality, this raises an error before the long data generation.
                 self.feature_specs(data_dir)
         if self._pass:
             self._pass.write_record()
@@ -479,7 +479,7 @@ class Adapted(problem.Problem):
 
 
 class AdaptedWithIds(Adapted):
-    """A T2T problem that encodes its samples itself. This happens in one process."""
+    """A T2T problem that encodes its samples itself, in one process."""
 
     def _samples(self, word, data_dir, tmp_dir):
         samples = self.t2t.generate_encoded_samples(data_dir, tmp_dir, word)
@@ -492,7 +492,7 @@ class AdaptedWithIds(Adapted):
 
 
 def _with_first_sample_made(samples):
-    """Return the samples, after computing the first one now, before any data file exists."""
+    """Compute the first sample before any data file exists, and return all samples."""
     samples = iter(samples)
     return itertools.chain(list(itertools.islice(samples, 1)), samples)
 

@@ -82,7 +82,7 @@ def preprocess(
     fixed = [name for name, rows in records.items() if not isinstance(rows, tf.RaggedTensor)]
     ragged = tf.RaggedTensorSpec([None], tf.int32, ragged_rank=0)
 
-    @tf.function  # AutoGraph converts an `if` on a tensor in the package
+    @tf.function  # AutoGraph then converts each `if` on a tensor in the package's code
     def call_package(example):
         example = Example(example)
         made = t2t.preprocess_example(example, mode, hparams)

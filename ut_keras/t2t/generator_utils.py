@@ -120,7 +120,7 @@ def pack_examples(
     chop_long_sequences: bool = False,
 ) -> Samples:
     """Pack several examples into one, without spacing, as in T2T's problems."""
-    del has_inputs, chop_long_sequences  # both are determined from the examples
+    del has_inputs, chop_long_sequences  # the function determines both from the examples
     if spacing:
         raise DataError(f"spacing must be 0. Received: {spacing}.")
     return packing.pack(examples, packed_length, queue_size)
@@ -263,5 +263,5 @@ def archived(tmp_dir: str, url: str, name: str) -> str:
 
 
 def unpacked(path: str) -> str:
-    """Return the folder of an unpacked archive. Unlike in T2T, it is never incomplete."""
+    """Return the folder of an unpacked archive. Unlike in T2T, the folder is never incomplete."""
     return unpacking.unpack(path, f"{path}.unpacked", ("*",), _MOST_UNPACKED)

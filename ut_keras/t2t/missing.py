@@ -28,9 +28,9 @@ class Absent:
 
     A package can import the placeholder, access its attributes and derive classes from it. While
     the package is being imported, the placeholder can also be called (for example, as a decorator)
-    and used in arithmetic. The result is a placeholder again. No object is an instance of it. Any
-    other use raises `Missing`. This includes `==`, because a package could silently take the wrong
-    branch if the placeholder were unequal to everything.
+    and used in arithmetic. The result is a placeholder again. No object is an instance of the
+    placeholder. Any other use raises `Missing`. This includes `==`, because a package could
+    silently take the wrong branch if the placeholder were unequal to everything.
 
     Args:
         name: str. The unsupported name.

@@ -103,7 +103,7 @@ def find(name: str) -> types.ModuleType:
 
 
 def missing(name: str) -> Missing:
-    """Return the error for an unsupported name, given without "tensor2tensor."."""
+    """Return the error for the unsupported name `tensor2tensor.NAME`."""
     registered = naming.camelcase_to_snakecase(name.rpartition(".")[2])
     reasons = (why_not(registered) for why_not in _WHY_NOT.get(name.partition(".")[0], ()))
     fitting = [key for key in _NEAREST if name.startswith(key)]
@@ -151,7 +151,7 @@ class _Module(types.ModuleType):
         return importlib.import_module(f".{STAND_INS[self._name]}", "ut_keras.t2t")
 
     def _public(self) -> list[str]:
-        """Return the names that `import *` imports: those of the stand-in and T2T's imports."""
+        """Return what `import *` imports: the names of the stand-in and the imports of T2T."""
         if self._name in _FOLDERS:
             return []
         carried = [*imports.BY_MODULE.get(self._name, ())]

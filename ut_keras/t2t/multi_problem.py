@@ -5,8 +5,9 @@
             super().__init__(was_reversed, was_copy)
             self.task_list = [Tales(), Reviews(), Titles()]       the first is a language model
 
-One language model learns all problems. Its vocabulary is that of the first problem, followed by one
-id per problem (the task id) and one id per class. The examples are sequences of ids:
+One language model learns all problems. Its vocabulary begins with the vocabulary of the first
+problem, which one id per problem (the task id) and one id per class extend. The examples are
+sequences of ids:
 
     Tales      a text                    [task] text EOS
     Reviews    inputs, class             inputs [task] [class]
@@ -199,7 +200,8 @@ class JointExampleParser:
     Args:
         t2t: `MultiProblem` whose problems have task ids.
         hparams: has T2T's fields `multiproblem_max_input_length` and so on.
-        training: bool. Whether `multiproblem_reweight_label_loss` adds weights to the examples.
+        training: bool. If False, the examples have no weights, even if
+            `multiproblem_reweight_label_loss` is set.
     """
 
     def __init__(self, t2t: MultiProblem, hparams: Any, training: bool = False) -> None:

@@ -22,7 +22,7 @@ _UNSUPPORTED = {
     "_maybe_pack_examples": "packed_length",
     "_pack_fn": "packed_length",
 }
-# Method or attribute that is ignored -> reason. These do not change data or results.
+# Method or attribute that is ignored -> reason. Overriding it would not change data or results.
 _IGNORED = {
     "decode_hooks": "use ut-bleu to score decoded text",
     "eval_hooks": "the trainer writes its own summaries",
@@ -125,7 +125,7 @@ def check_call(
     """
     try:
         signature = inspect.signature(function, follow_wrapped=False)
-    except (TypeError, ValueError):  # a function that is not written in Python
+    except (TypeError, ValueError):  # the function is not written in Python
         return
     try:
         signature.bind(

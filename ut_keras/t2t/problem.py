@@ -25,8 +25,8 @@ class DatasetSplit:
     TEST = "test"
 
 
-# T2T's name of a split in code -> name of the split in file names and in ut_keras. Then the
-# inverse.
+# T2T's name of a split in code -> name of the split in file names and in ut_keras. The second dict
+# is the inverse of the first.
 SPLIT_OF_FILES = {"train": "train", "eval": "dev", "test": "test"}
 SPLIT_OF_T2T = {name: word for word, name in SPLIT_OF_FILES.items()}
 # T2T's ids of kinds of text, from 0. T2T's models have an embedding for these ids.
@@ -122,7 +122,7 @@ class Problem:
     # Data generation.
 
     generate_data: Any = RequiredAttribute()  # (data_dir, tmp_dir, task_id=-1)
-    multiprocess_generate = False  # if True, the next two are required
+    multiprocess_generate = False  # if True, the next two attributes are required
     num_generate_tasks: Any = RequiredAttribute()  # int
     prepare_to_generate: Any = RequiredAttribute()  # (data_dir, tmp_dir)
 

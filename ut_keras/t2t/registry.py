@@ -98,7 +98,7 @@ register_base_problem = register_problem
 
 
 def _ignored_registration(kind, instead):
-    """Return a decorator for kinds of registrations that T2T uses and ut_keras does not.
+    """Return a decorator for a kind of registration that ut_keras does not support.
 
     The decorator prints a note. The rest of the package still works.
     """
@@ -121,7 +121,7 @@ register_pruning_strategy = register_pruning_params = _ignored_registration(
 
 
 def problem(problem_name: str, **kwargs: Any) -> Any:
-    """Return the problem with a name. A package's problem is an instance of its own class."""
+    """Return a problem by name. A package's problem is an instance of its own class."""
     found = problems_lib.get(problem_name)
     return getattr(found, "t2t", found)
 

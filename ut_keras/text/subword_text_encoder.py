@@ -154,7 +154,7 @@ class SubwordTextEncoder(TextEncoder):
 
     @functools.cached_property
     def _batch_encoder(self):
-        """Return the `BatchEncoder` of this vocabulary, or None if it cannot have one."""
+        """Return the `BatchEncoder`, or None if it does not support this vocabulary."""
         # Loading TensorFlow takes seconds and is not needed for a few texts.
         from ut_keras.text import subword_batch
 
@@ -205,7 +205,7 @@ class SubwordTextEncoder(TextEncoder):
             count = (low + high) // 2
             subtokens = builder.build(count, num_iterations)
             size = len(subtokens)
-            # If two sizes are equally near, T2T keeps the one that it tried first.
+            # If two sizes are equally near, T2T keeps the vocabulary that it tried first.
             if best is None or abs(size - target_size) < abs(len(best) - target_size):
                 best = subtokens
             close_enough = abs(size - target_size) * 100 < target_size

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _SPACE = ord(" ")
 _WORD, _ESCAPED = 1, 2
-_UNKNOWN_CODE = 0x3013  # T2T decodes an invalid code point to this one
+_UNKNOWN_CODE = 0x3013  # T2T decodes an invalid code point to this code point
 _MAX_CODE = 0x10FFFF
 
 

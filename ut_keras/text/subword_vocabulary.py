@@ -3,10 +3,10 @@
     VocabularyBuilder({"cool": 3, "so": 5}).build(min_count=2)  ->  ["<pad>_", "<EOS>_", "so_", ...]
 
 All substrings of the tokens form a tree. A node is a string, and its parent is the string without
-the last character. Level n of the tree has the strings of n characters. It stores, for every
-position in the tokens at which such a string begins, the number of the string's node. Counting,
-splitting and choosing are therefore a few array operations per level. Strings that are too rare to
-be chosen are pruned.
+the last character. Level n of the tree has the strings of n characters. Such a string may begin at
+many positions in the tokens. For each of these positions, the level stores the number of the
+string's node. Therefore counting, splitting and choosing take only a few array operations per
+level. Strings that are too rare to be chosen are pruned.
 """
 
 import collections
@@ -84,7 +84,7 @@ class VocabularyBuilder:
         counts = np.fromiter(token_counts.values(), np.int64, len(lengths))
         self._counts = counts.repeat(lengths)  # the count of the token at each position
         self._ends = self._token_ends.repeat(lengths)
-        # T2T's bound is exclusive: the longest subtoken has one character less.
+        # T2T's bound is exclusive: a subtoken has fewer than `max_subtoken_length` characters.
         self._longest = int(lengths.max(initial=0))
         if max_subtoken_length is not None:
             self._longest = min(self._longest, max_subtoken_length - 1)
@@ -214,7 +214,7 @@ def _choose(levels, counts, min_count):
     The occurrences inside longer chosen strings are first subtracted from `counts`, in place.
     """
     chosen = [np.zeros(0, bool)] * len(levels)
-    # The number of occurrences of each string in longer chosen ones.
+    # The number of occurrences of each string inside longer chosen strings.
     taken = np.zeros(levels[-1].num_nodes if levels else 0, np.int64)
     for i in reversed(range(len(levels))):
         counts[i] -= taken

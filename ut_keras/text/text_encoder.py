@@ -101,7 +101,8 @@ class ByteTextEncoder(TextEncoder):
 def store_new(encoder: "SubwordTextEncoder | TokenTextEncoder", path: str) -> None:
     """Write a vocabulary file unless another process has written it already.
 
-    The existing file must not be replaced, because the other process has encoded its data with it.
+    The existing file must not be replaced, because the other process has encoded its data with this
+    vocabulary.
     """
     while not os.path.exists(path):
         try:
@@ -123,8 +124,8 @@ class TokenTextEncoder(TextEncoder):
         filename: str. A file `vocab.*.tokens` with one token per line. The id of a token is its
             line number, from 0.
         tokens: list of str, instead of a file.
-        replace_oov: str. The token that replaces words outside the vocabulary. Without it, such
-            words raise an error. Optional.
+        replace_oov: str. The token that replaces words outside the vocabulary. Without this
+            token, such words raise an error. Optional.
 
     Attributes:
         entries: tuple of str. The tokens by id.

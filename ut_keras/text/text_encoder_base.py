@@ -21,7 +21,7 @@ NUM_RESERVED_IDS = len(RESERVED_TOKENS)
 class TextEncoder:
     """The base class of text encoders, which map strings to lists of ids and back."""
 
-    entries: tuple[str, ...]  # by id; an encoder without entries overrides `vocab_size`
+    entries: tuple[str, ...]  # indexed by id; an encoder without entries overrides `vocab_size`
 
     @property
     def kind(self) -> str:

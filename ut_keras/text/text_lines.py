@@ -51,8 +51,8 @@ def lines(path: str) -> Iterator[str]:
     The last line need not end with a line break.
 
     Raises:
-        DataError: if a line is not UTF-8 or is too long; the message names the line. `opened` gives
-            further reasons.
+        DataError: if a line is not UTF-8 or is too long; the message names the line. See `opened`
+            for further reasons.
         OSError: if the file cannot be read.
     """
     with opened(path) as file:

@@ -66,7 +66,7 @@ class TokenTable:
     def _make_keys(self, tokens):
         """Return the keys as two uint64 arrays [tokens]. The second array contains no 0."""
         num_words = len(tokens.data) - _WORD + 1
-        words = np.ndarray(num_words, "<u8", tokens.data, strides=(1,)).copy()  # overlapping
+        words = np.ndarray(num_words, "<u8", tokens.data, strides=(1,)).copy()  # the words overlap
         bits = np.minimum(tokens.lengths, _MAX_SHORT_BYTES)
         bits *= 8
         low = words.take(tokens.starts)

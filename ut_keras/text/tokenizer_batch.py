@@ -21,9 +21,9 @@ from ut_keras.text.token_table import TokenTable
 _PADDING = bytes(16)
 _SPACE = ord(" ")
 _ASCII = 0x80  # bytes below this value are single characters
-# 1 for bytes that are letters or digits. Bytes of longer characters are classified later.
+# The value is 1 for letters and digits. Bytes of multi-byte characters are classified later.
 _BYTE_KINDS = bytes(byte < _ASCII and chr(byte).isalnum() for byte in range(0x100))
-END = b"\xff"  # ends a token in `join`; does not occur in UTF-8
+END = b"\xff"  # `join` puts this byte after each token; UTF-8 never contains it
 
 
 class Tokens(typing.NamedTuple):
@@ -50,7 +50,7 @@ def split(texts: Sequence[str]) -> Tokens:
     if not data.isascii():
         _set_kinds(byte_array, kinds)
     kinds = kinds[:size]
-    is_first = np.empty(size + 1, bool)  # first byte of a run; one more entry marks the end
+    is_first = np.empty(size + 1, bool)  # true at the start of a run, and after the last byte
     np.not_equal(kinds[1:], kinds[:-1], out=is_first[1:-1])
     is_first[0] = is_first[text_ends] = True
     # A single space between words is not a token.

@@ -135,10 +135,10 @@ def ponder(seen: "Observation", stack: str | None = None) -> "Figure":
 def steps(seen: "Observation", stack: str | None = None) -> "Figure":
     """Plot what the model would predict if it stopped after each step.
 
-    A row is a step, and a column is a position. The cell has the most likely token, and the colour
-    is its probability. A line below a cell marks the step at which the position halts. For a
-    single prediction, such as a class, the columns are its most likely values, and a cell has a
-    probability.
+    A row is a step, and a column is a position. A cell shows the most likely token, and its colour
+    shows the probability of this token. A line below a cell marks the step at which the position
+    halts. For a single prediction, such as a class, the columns are its most likely values, and a
+    cell shows the probability of a value.
 
     Args:
         seen: `Observation`.
@@ -239,7 +239,7 @@ def check_only_own_files(directory: str) -> None:
     """Check that no file of another program has a name that `save_all` uses.
 
     Raises:
-        UsageError: if there is such a file. The message names the first one.
+        UsageError: if there is such a file. The message names the first such file.
     """
     for path in _pictures(directory):
         file_error.check_is_file(path)

@@ -110,9 +110,9 @@ def observe(
             prompt.
         encoders: dict from feature name to `TextEncoder`, for the labels. Optional.
         example: int, the index of the example in the batch.
-        attention: bool. Whether to record attention weights. They need 4 N H S^2 bytes for N steps
-            and layers, H heads and a source of S positions, and twice as much while they are
-            collected. Ponder times need little memory.
+        attention: bool. Whether to record attention weights. The weights need 4 N H S^2 bytes
+            for N steps and layers, H heads and a source of S positions, and twice as much while
+            they are collected. Ponder times need little memory.
         steps: bool. Whether to record the steps of the recurrences in depth. The logits of N steps
             need 4 N T V bytes for T predictions and V tokens. None: the same as `attention`.
         replace: dict. A key is the number of a step; the first step is 1. The value is a state
@@ -125,7 +125,7 @@ def observe(
     Raises:
         ValueError: if `example` is not an index of the batch, an id is out of range, or `replace`
             does not fit the model and the example.
-        UsageError: if prepend_mode is not "none", so that the decoder also reads the inputs.
+        UsageError: if prepend_mode is not "none", because the decoder then also reads the inputs.
     """
     mode = getattr(model.hparams, "prepend_mode", "none")
     if mode != "none":
@@ -153,7 +153,7 @@ def observe(
         if found is None or positions is None:
             continue
         if found.ponder_times is not None:
-            # If all positions halt together, the ponder time is a scalar.
+            # If all positions halt together, an example has only one ponder time.
             times = np.broadcast_to(
                 np.asarray(found.ponder_times, "float32")[0], positions.kept.shape
             )
@@ -312,7 +312,7 @@ def _class_label(encoder, number):
 
 
 def token_labels(encoder: TextEncoder | None, ids: Iterable[int]) -> list[str]:
-    """Return a printable label for each id of a sequence. Without an encoder, it is the id.
+    """Return a printable label for each id of a sequence. Without an encoder, the label is the id.
 
     [34, 1] of words       ->  ["bathroom", "<EOS>"]
     [37, 269] of subwords  ->  ["Hund_", "e_"]        "_" ends a word
