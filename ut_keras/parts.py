@@ -5,7 +5,7 @@
         return GatedLinear(hp.filter_size, hp.hidden_size, name="gated_linear")
 
 After this, `--hparams=ffn_layer=gated_linear` uses the layer. A registered object is called a
-maker. It is a function of the hparams and of a `Side` that returns a new layer. A maker may have
+maker. A maker is a function of the hparams and a `Side`, and it returns a new layer. It may have
 further arguments, whose values follow the name: `--hparams="ffn_layer='sigma_moe(num_experts=16,
 k=4)'"`. The built-in parts are registered in the same way, each in the file of its layer. This
 module does not import TensorFlow.
@@ -104,12 +104,12 @@ self_attentions = PartRegistry("self_attention_type")
 # Makers of a layer [B, S, D] -> [B, S, D] that is called with `padding_mask`, `cache` and
 # `training`, for the hparams `ffn_layer` and `transformer_ffn_type`.
 transitions = PartRegistry("ffn_layer")
-# Makers of a layer [B, S, D] -> [B, S, D] that adds a position signal to the embeddings, or of None
-# for no signal, for the hparam `pos`. The layer is called with `training` and with the indices of
-# the positions, int [S] or [B, S], or None for 0 .. S-1. (With a cache, these are the positions
-# that are not in the cache.) A layer with the method `sample_position_ids(batch_size)` samples
-# positions for the encoder and the decoder together. It is called with `position_ids` and, in the
-# encoder, with its `ids`.
+# Makers of a layer [B, S, D] -> [B, S, D] that adds a position signal to the embeddings, for the
+# hparam `pos`. A maker returns None for no signal. The layer is called with `training` and with the
+# indices of the positions, int [S] or [B, S], or None for 0 .. S-1. (With a cache, these are the
+# positions that are not in the cache.) A layer with the method `sample_position_ids(batch_size)`
+# samples positions for the encoder and the decoder together. Such a layer is called with
+# `position_ids` and, in the encoder, also with the `ids` of the source.
 position_signals = PartRegistry("pos")
 
 

@@ -71,7 +71,7 @@ class _Entry(NamedTuple):
     """The T2T variables that contain one weight."""
 
     variable: object  # Keras variable
-    names: tuple  # names of T2T's variables, several for a table with shards
+    names: tuple  # names of T2T's variables; a table with shards has several variables
     shapes: tuple  # shapes of T2T's variables
 
 
@@ -198,10 +198,10 @@ def _lstm_scope(model_name):
 
 
 def _without_ignored_hparams(model_name, t2t_hparams):
-    """Return the hparams without fields that T2T's model ignores and ut_keras does not."""
+    """Return the hparams without fields that T2T's model ignores but ut_keras uses."""
     if _is_lstm(model_name) or _is_neural_gpu(model_name):
         return hparam_schema.for_t2t_model(model_name, t2t_hparams)
-    ignored = {"block_length"}  # T2T's attention always uses 128
+    ignored = {"block_length"}  # T2T's attention always uses blocks of 128 positions
     if _is_universal(model_name):
         ignored |= {"heads_share_relative_embedding", "add_relative_to_values"}
     return {name: value for name, value in t2t_hparams.items() if name not in ignored}
@@ -232,7 +232,7 @@ def _read_specs(model_name, variables):
         )
     scope = f"{_lstm_scope(model_name)}/" if _is_lstm(model_name) else ""
     encoder = f"{model_name}/body/{scope}encoder/"
-    # All variables of a Neural GPU are in one scope, and it always has inputs.
+    # All variables of a Neural GPU are in one scope, and the model always has inputs.
     if _is_neural_gpu(model_name) or any(name.startswith(encoder) for name in variables):
         sizes = tables.get("input_emb") or shared
         # If there are two shared tables, the softmax uses one and the inputs use the other.

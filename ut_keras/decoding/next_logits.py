@@ -109,7 +109,7 @@ def _uncached(
         if prompt is not None:
             ids = tf.concat([prompt, ids], axis=1)
             position += tf.shape(prompt)[1]
-        # Otherwise the model would read the empty positions after the prefix.
+        # A model that is not causal would also read the empty positions after the prefix.
         if not model.decoder_is_causal:
             ids = ids[:, : position + 1]
         decoded = model.decode({"targets": ids}, inputs._replace(memory=memory))

@@ -96,7 +96,7 @@ class Options:
         """Return the options for one of several batches, which must sample differently.
 
         Args:
-            number: int. The index of the batch, which is added to a seed.
+            number: int. The index of the batch, which is added to the seed.
         """
         if self.seed is None:
             return self

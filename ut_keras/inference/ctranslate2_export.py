@@ -5,8 +5,8 @@
     translator.translate_batch([["17", "4", "1"]], **ctranslate2_export.OPTIONS)
 
 CTranslate2 reads and writes each id, EOS included, as a word such as "17". By default, CTranslate2
-truncates long texts, and its scores differ from the scores of the model. With
-`OPTIONS`, the scores are equal (docs/serving.md).
+truncates long texts, and its scores differ from the scores of the model. With `OPTIONS`, the scores
+are equal (docs/serving.md).
 
 CTranslate2 supports the layers of Vaswani et al. 2017 with the norm before each sublayer. It does
 not support the Universal Transformer, which adds the position and step signals at every step.
@@ -30,7 +30,7 @@ _LOG = logging.getLogger("ut_keras")
 # Maximum difference between the log probabilities of CTranslate2 and of the model.
 _TOLERANCES = {"": 1e-3, "float16": 1e-2, "int8": 0.1}
 QUANTIZATIONS = tuple(_TOLERANCES)
-_POSITIONS = 2048  # size of the table of position signals, and so the longest text
+_POSITIONS = 2048  # size of the table of position signals; a text cannot be longer
 # Options of `translate_batch` with which CTranslate2 computes the scores of ut_keras for alpha=0.
 OPTIONS = {"max_input_length": 0, "min_decoding_length": 0, "length_penalty": 0}
 # Printed after an export.

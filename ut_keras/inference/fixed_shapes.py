@@ -5,7 +5,8 @@
     with fixed_shapes.tracing(model):
         graph = tf.function(function).get_concrete_function(tf.TensorSpec(shape, tf.int32))
 
-Such a runtime gets one example at a time. All sources have one length, and shorter ones are padded.
+Such a runtime gets one example at a time. All sources have one length, and the caller pads shorter
+sources.
 """
 
 import contextlib

@@ -131,7 +131,7 @@ def notes(rows: Sequence[Any], longest: int, max_input_size: int) -> list[str]:
 
 
 def _length(row):
-    """Return the length with EOS. T2T also counts an EOS for a prompt, which has none."""
+    """Return the length with EOS, which T2T also counts for a prompt without EOS."""
     return len(row) + (row[-1:] != [EOS]) if row else 0
 
 

@@ -164,7 +164,7 @@ def _named(name, nest):
 
 
 def _unnamed(state, name):
-    """Return a list of the tensors that `_named` put into `state` under NAME_0, NAME_1, …."""
+    """Return the list of the tensors that `_named` stored in `state` under `name`."""
     number = sum(key.startswith(f"{name}_") for key in state)
     return [state[f"{name}_{i}"] for i in range(number)]
 

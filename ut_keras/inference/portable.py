@@ -31,7 +31,7 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
 def exists(directory: str) -> bool:
-    """Return whether `save` wrote a folder. The output folder of the trainer does not count."""
+    """Return whether `save` wrote a folder; False for the folder of a trainer's run."""
     is_run = os.path.exists(os.path.join(directory, run_json.FILENAME))
     return os.path.isfile(os.path.join(directory, CONFIG)) and not is_run
 

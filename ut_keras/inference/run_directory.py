@@ -133,10 +133,11 @@ def check_arguments(checkpoint: Any, problem: Any, data_dir: Any) -> None:
 
 
 def check_keras_arguments(checkpoint: Any, problem: Any, data_dir: Any) -> None:
-    """Check that the arguments have a meaning for a model that Keras saved.
+    """Check the arguments of `saved_run.load` for a model that Keras saved.
 
     Raises:
-        DataError: if an argument has no meaning for such a model. The message names the argument.
+        DataError: if `checkpoint` is given, or if `data_dir` is given without a problem. The
+            message names the argument.
     """
     if checkpoint is not None:
         raise DataError(

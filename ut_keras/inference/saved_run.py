@@ -105,7 +105,8 @@ class SavedRun:
         """The `TextModel`, whose functions from texts to texts are TensorFlow graphs.
 
         Only classifiers and models of stories use it. The `TextModel` is created when it is first
-        used, because with a large vocabulary its creation takes longer than everything else.
+        used, because with a large vocabulary its creation takes longer than the creation of the
+        rest of this object.
         """
         with tf.init_scope():  # the first use may be in the graph of a dataset
             return text_model.TextModel(self.model, self.encoders)

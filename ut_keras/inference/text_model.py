@@ -252,7 +252,7 @@ class TextModel:
 
 
 def _options_of_group(options, indices):
-    """Return the options of a group of examples, with a seed that differs in every group."""
+    """Return the options of a group of examples, with another seed for each group."""
     if options.seed is None or not options.temperature:
         return options
     seed = tf.cast(options.seed, tf.int64) + tf.cast(indices[0], tf.int64)

@@ -17,8 +17,8 @@ _LOG = logging.getLogger("ut_keras")
 def decides(model: Any, x: Any) -> bool:
     """Return whether XLA compiles the update of a model for the data of `fit`.
 
-    XLA compiles the update for every shape of a batch. So all batches must have the same lengths.
-    If there is a GPU and the data do not allow XLA, a log line says why.
+    XLA compiles the update once for every shape of a batch. So all batches must have the same
+    lengths. If there is a GPU and the data do not allow XLA, a log line says why.
 
     Args:
         model: a compiled `keras.Model`.

@@ -111,7 +111,7 @@ class Transformer(seq2seq.Seq2Seq):
         )
 
     def _with_position_ids(self, features):
-        """Add "position_ids" to the features if the signals of both sides share them."""
+        """Add "position_ids" to the features if both sides must use the same position ids."""
         layer = self.target_position if self.encoder is None else self.source_position
         sample = renamed.get(layer, "sample_position_ids", "draw_places")
         if sample is None:

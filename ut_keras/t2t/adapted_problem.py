@@ -337,9 +337,9 @@ class Adapted(problem.Problem):
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         t2t, of_texts = self.t2t, type(self) is Adapted
         _set_seeds(self._seed)
-        # The order is T2T's. First, generate_samples is called, which may write a vocabulary file.
-        # Then the package's encoder is requested. Then the samples are read, before ut_keras writes
-        # its files next to those of the package.
+        # The order of these steps is the same as in T2T. First, generate_samples is called, which
+        # may write a vocabulary file. Then the package's encoder is requested. Then the samples are
+        # read, before ut_keras writes its files next to the files of the package.
         samples: Any = ()
         if of_texts or not t2t.is_generate_per_split:
             samples = self._samples("train", data_dir, tmp_dir)

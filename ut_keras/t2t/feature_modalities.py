@@ -38,9 +38,10 @@ def modality(feature: str, kind: str, title: str) -> features.Modality:
 
 
 def by_feature_without_vocabulary(t2t: problem.Problem, data_dir: str | None) -> dict[str, str]:
-    """Return {feature: T2T's modality} before the vocabulary exists, or {} if that fails.
+    """Return {feature: T2T's modality} before the vocabulary exists.
 
     The function calls the package's method `hparams` with placeholders for the missing encoders.
+    If this call raises an error, the result is {}.
     """
     t2t = copy.copy(t2t)
     t2t._encoders = collections.defaultdict(text_encoder.ByteTextEncoder)

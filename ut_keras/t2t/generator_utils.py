@@ -263,5 +263,8 @@ def archived(tmp_dir: str, url: str, name: str) -> str:
 
 
 def unpacked(path: str) -> str:
-    """Return the folder of an unpacked archive. Unlike in T2T, the folder is never incomplete."""
+    """Return the folder of an unpacked archive.
+
+    Unlike in T2T, the folder is never incomplete.
+    """
     return unpacking.unpack(path, f"{path}.unpacked", ("*",), _MOST_UNPACKED)

@@ -42,7 +42,7 @@ def built_in_name(model_class: type) -> str | None:
 
 
 def basic_params1() -> hparam.HParams:
-    """Return T2T's set `basic_1`. Its fields later determine which dataclass it becomes."""
+    """Return T2T's set `basic_1`. Its fields later determine its dataclass."""
     return hparam.from_dataclass(BasicHParams().override(BASIC))
 
 

@@ -151,7 +151,7 @@ class _Module(types.ModuleType):
         return importlib.import_module(f".{STAND_INS[self._name]}", "ut_keras.t2t")
 
     def _public(self) -> list[str]:
-        """Return what `import *` imports: the names of the stand-in and the imports of T2T."""
+        """Return what `import *` imports: the stand-in's names and T2T's imports."""
         if self._name in _FOLDERS:
             return []
         carried = [*imports.BY_MODULE.get(self._name, ())]

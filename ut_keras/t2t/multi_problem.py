@@ -5,9 +5,8 @@
             super().__init__(was_reversed, was_copy)
             self.task_list = [Tales(), Reviews(), Titles()]       the first is a language model
 
-One language model learns all problems. Its vocabulary begins with the vocabulary of the first
-problem, which one id per problem (the task id) and one id per class extend. The examples are
-sequences of ids:
+One language model learns all problems. Its vocabulary consists of the vocabulary of the first
+problem, one id per problem (the task id), and one id per class. The examples are sequences of ids:
 
     Tales      a text                    [task] text EOS
     Reviews    inputs, class             inputs [task] [class]

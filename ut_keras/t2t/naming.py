@@ -64,7 +64,7 @@ ModalityType = _name_table(
 )
 # T2T's registry.Modalities, which older problems of T2T use.
 Modalities = _name_table("Modalities", "symbol class_label generic image audio real video")
-# If ut_keras does not have a metric, an evaluation skips it and prints a note.
+# If ut_keras does not have a metric, an evaluation skips the metric and prints a note.
 Metrics = _name_table(
     "Metrics",
     """

@@ -99,7 +99,7 @@ class Problem:
     """A problem with T2T's methods."""
 
     name = ""
-    adapted: Any  # the `adapted_problem.Adapted` of this problem, which sets it
+    adapted: Any  # the `adapted_problem.Adapted` of this problem; `Adapted` sets this attribute
     _max_cases: int | None = None  # limit of samples during data generation; set by `adapted`
 
     def __init__(self, was_reversed: bool = False, was_copy: bool = False) -> None:

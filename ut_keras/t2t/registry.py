@@ -98,7 +98,7 @@ register_base_problem = register_problem
 
 
 def _ignored_registration(kind, instead):
-    """Return a decorator for a kind of registration that ut_keras does not support.
+    """Return a decorator for a kind of registration that only T2T supports.
 
     The decorator prints a note. The rest of the package still works.
     """

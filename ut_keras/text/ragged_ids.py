@@ -25,7 +25,7 @@ class RaggedIds(typing.NamedTuple):
         """Make `RaggedIds` from a list of lists of non-negative ints.
 
         Raises:
-            DataError: for any other value, or for an int that does not fit into int32.
+            DataError: if a row is not a list of ints from 0 to 2^31 - 1.
         """
         row_splits = np.zeros(len(rows) + 1, np.int64)
         try:
@@ -50,7 +50,7 @@ class RaggedIds(typing.NamedTuple):
         return cls(np.concatenate(values), np.concatenate(splits))
 
     def row(self, i: int) -> np.ndarray:
-        """Return row i, int32, as a view."""
+        """Return the ids of row i, int32, as a view of `values`."""
         return self.values[self.row_splits[i] : self.row_splits[i + 1]]
 
     def append(self, value: int) -> "RaggedIds":

@@ -37,7 +37,7 @@ from ut_keras.text.text_encoder_base import (
 _QUOTED = re.compile(r"""(['"])(.*)\1""", re.DOTALL)
 _CACHE_SIZE = 2**18
 _MANY_TEXTS = 1000
-# In characters. A longer text may be a single long token, for which `_encode_token` is slow.
+# Number of characters. A longer text may be one long token, for which `_encode_token` is slow.
 _LONG_TEXT = 2**15
 _MAX_CACHED_LENGTH = 100  # characters of the longest token whose ids are cached
 _MIN_BATCH = 32  # for fewer texts per call, the arrays cost more than they save

@@ -49,8 +49,9 @@ _NUMBER = re.compile(r"(?P<sign>[+-]?)0*(?P<digits>[0-9]{1,9})")
 class IntegerTextEncoder(TextEncoder):
     """Numbers as text, shifted by the reserved ids: "0 4 1" <-> [2, 6, 3].
 
-    This is T2T's base class `TextEncoder`. A number consists of the digits 0 to 9, optionally after
-    a sign; T2T accepts everything that `int` accepts. Decoding stops at EOS and omits padding.
+    In T2T, this class is the base class `TextEncoder`. A number consists of the digits 0 to 9,
+    optionally after a sign. T2T accepts everything that `int` accepts. Decoding stops at EOS and
+    omits padding.
 
     Args:
         vocab_size: int. Ids are in [2, vocab_size).

@@ -30,11 +30,11 @@ _NAME = re.compile(
     r"attention_[a-z]+_(bars|step_([0-9]+|before|after))\.png|(ponder|steps)_[a-z]+\.png"
 )
 _MAX_LABEL_LENGTH = 40  # characters
-_MAX_LABELS = 100  # on one axis
+_MAX_LABELS = 100  # labels on one axis
 _MAX_WORDS = 60  # columns of a grid with words in its cells
 _MAX_CLASSES = 8  # columns of a grid for one class
 _MAX_INCHES = 40.0  # inches
-_SOFTWARE = "ut_keras"  # in the metadata of the files, by which they are recognized later
+_SOFTWARE = "ut_keras"  # this entry in the metadata marks the files of `save_all`
 
 
 class Figure(matplotlib.figure.Figure):

@@ -312,7 +312,9 @@ def _class_label(encoder, number):
 
 
 def token_labels(encoder: TextEncoder | None, ids: Iterable[int]) -> list[str]:
-    """Return a printable label for each id of a sequence. Without an encoder, the label is the id.
+    """Return a printable label for each id of a sequence.
+
+    Without an encoder, the label is the id.
 
     [34, 1] of words       ->  ["bathroom", "<EOS>"]
     [37, 269] of subwords  ->  ["Hund_", "e_"]        "_" ends a word

@@ -1,4 +1,4 @@
-"""What a model would predict after each step of its recurrence, and how its state changes.
+"""Compute predictions and changes of the state after each step of a recurrence.
 
     seen = observer.observe(model, features, encoders)
     seen.steps["decoder"].logits            [N, T, V]
