@@ -101,7 +101,7 @@ def greedy_search(task: Task, choose: Callable[[Any, Any], Any] | None = None) -
             tf.constant(0),
             zeros,
             tf.zeros([task.batch_size]),
-            # Whether an example has ended, by EOS or by its maximum output length.
+            # Whether an example has ended: by EOS, or because it reached its maximum output length.
             task.max_output_length <= 0,
             task.cache,
         ),

@@ -76,7 +76,7 @@ def _decode(model: DecodedModel, ids: tf.Tensor) -> Decoded:
     best = tf.argmax(log_probs, axis=-1, output_type=tf.int32)
     ended = tf.cumsum(tf.cast(best == EOS, tf.int32), axis=1, exclusive=True)
     written = ended == 0
-    if not model.why_source_padding_matters:  # in this case the model predicts nothing at padding
+    if not model.why_source_padding_matters:  # then the model predicts nothing at padding
         written &= output.encoder_mask
     scores = tf.where(written, tf.reduce_max(log_probs, axis=-1), 0.0)
     best = tf.where(written, best, 0)

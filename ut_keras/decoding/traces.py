@@ -1,7 +1,7 @@
 """Keeps the compiled functions of a model.
 
-The compiled functions refer to the model. A table in this module would therefore never free the
-model. So the functions are stored in the `__dict__` of the model, where Keras does not track them.
+The compiled functions refer to the model. A table in this module would therefore keep the model in
+memory. So the functions are stored in the `__dict__` of the model, where Keras does not track them.
 """
 
 import contextlib

@@ -63,7 +63,7 @@ def fetch(address: str) -> str:
         folder = hub.snapshot_download(
             repository, revision=revision, allow_patterns=files, library_name="ut_keras"
         )
-    except Exception as error:  # an error of the library, the connection or the disk
+    except Exception as error:  # the library, the connection or the disk can cause any error
         from huggingface_hub import constants
 
         raise _hub_error(address, error, f"the cache is {constants.HF_HUB_CACHE}") from error

@@ -235,8 +235,8 @@ class TextModel:
     def _map_groups(self, rows, function, beams):
         """Call a function (ids [n, S], indices [n]) -> `DecodedTexts` on groups of examples.
 
-        If `batch_plan` requires equal lengths within a batch, the function is called once per
-        length. Otherwise it is called once.
+        If `batch_plan` requires equal lengths within a batch, this method calls the function once
+        per length. Otherwise it calls the function once.
         """
         is_ragged = isinstance(rows, tf.RaggedTensor)
         number = rows.nrows(tf.int32) if is_ragged else tf.shape(rows)[0]

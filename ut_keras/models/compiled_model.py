@@ -17,7 +17,7 @@ class CompiledModel(private_api.ReplicaModel):
     hparams: Any
     specs: Any
     class_labels: bool
-    jit_is_auto = False  # whether `fit` decides if XLA compiles the update
+    jit_is_auto = False  # True: `fit` decides whether XLA compiles the update
 
     def forward(self, features: Mapping[str, Any], training: bool | None = None) -> ModelOutput:
         """Run the forward pass. Subclasses define it."""

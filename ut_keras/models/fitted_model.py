@@ -48,8 +48,8 @@ class FittedModel(compiled_model.CompiledModel):
         callbacks = given.get("callbacks")
         callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks))
         if any(isinstance(callback, _SETS_LEARNING_RATE) for callback in callbacks):
-            # The callback will set the learning rate. If the optimizer has a schedule, Keras raises
-            # an error. So set the rate now: the error then comes before hours of training.
+            # The callback will set the learning rate. Keras raises an error if the optimizer has a
+            # schedule. Because of this assignment, Keras raises the error before the training.
             rate = keras.ops.convert_to_numpy(self.optimizer.learning_rate)
             self.optimizer.learning_rate = float(rate)
         class_weight = given.pop("class_weight", None)
@@ -333,7 +333,7 @@ class FittedModel(compiled_model.CompiledModel):
             return weights
         weights = weights_lib.columns(weights)
         if getattr(self.loss, "reduction", None) == "mean_with_sample_weight":
-            # This reduction divides by the sum of the weights.
+            # The reduction divides by the sum of the weights, so each target needs its own weight.
             weights = tf.broadcast_to(weights, tf.shape(logits)[:-1])
         return weights
 

@@ -39,7 +39,7 @@ def terms(
     costs, steps = cost_terms(model, output, example_weights), output.steps
     if steps is None:
         term = losses.target_term(logits, targets, smoothing, classes, weights)
-        if output.prepended is not None:  # the loss is one mean over inputs and targets
+        if output.prepended is not None:  # the loss is then one mean over inputs and targets
             prepended = losses.target_term(*output.prepended, smoothing, classes, example_weights)
             term = losses.LossTerm(*map(tf.add, term, prepended))
     else:

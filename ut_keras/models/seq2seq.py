@@ -143,7 +143,7 @@ class Seq2Seq(keras_model.KerasModel):
         return hp.hidden_size
 
     def _build_all(self):
-        """Build every layer now, since the sizes are known and the lengths do not matter."""
+        """Build every layer now. The sizes are known, and the lengths do not matter."""
         ids, state = (None, None), (None, None, self.hparams.hidden_size)
         for layer in self.layers:
             if not layer.built:

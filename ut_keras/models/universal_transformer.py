@@ -52,7 +52,7 @@ class UniversalTransformer(transformer.Transformer):
         return sampling is not None and sampling.per_example
 
     def _position(self, side, name):
-        in_step_signals = bool(self.hparams.ignored_reason("pos"))  # then T2T sets pos=None
+        in_step_signals = bool(self.hparams.ignored_reason("pos"))  # in this case T2T sets pos=None
         return None if in_step_signals else super()._position(side, name)
 
     def target_padding_mask(self, features: Mapping[str, Any]) -> tf.Tensor | None:

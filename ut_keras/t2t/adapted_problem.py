@@ -39,7 +39,8 @@ from ut_keras.t2t.naming import ModalityType
 from ut_keras.text import sacre_bleu
 
 _ANY_NUMBER = features.FeatureSpec(2**31 - 1)
-# The fields of a T2T problem's `hparams` that ut_keras uses. Decoding always ends at EOS.
+# The fields of a T2T problem's `hparams` that may change without a note. ut_keras reads all of them
+# except stop_at_eos, because its decoding always ends at EOS.
 _USED_HPARAMS = {
     *("modality", "vocab_size", "input_modality", "target_modality"),
     *("input_space_id", "target_space_id", "stop_at_eos"),
@@ -72,13 +73,13 @@ class Adapted(problem.Problem):
         self._mode = ""  # T2T's mode for the dataset that is read
         self._class_features: list[str] = []  # set during data generation
         self._pass: one_pass.OnePass | None = None
-        self._tmp_dir: str | None = None  # set during data generation, like _encoder
+        self._tmp_dir: str | None = None  # set during data generation, as is `_encoder`
         self._encoder: Any = None
         # Dict from data_dir to (encoders, the problem's T2T hparams).
         self._cache: dict[str | None, tuple[problem.Encoders, t2t_hparam.HParams]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        # Another process computes these three values again.
+        # A process that gets a pickled problem computes these three values again.
         return {**self.__dict__, "_pass": None, "_cache": {}, "_encoder": None}
 
     # Properties of the problem.
@@ -133,10 +134,10 @@ class Adapted(problem.Problem):
         encoders, hparams = self._encoders_and_hparams(data_dir)
         specs = {}
         for name, kind in feature_modalities.by_feature(hparams).items():
-            if kind == ModalityType.IDENTITY:  # packing adds such features
+            if kind == ModalityType.IDENTITY:  # packing adds features of this kind
                 continue
             if name not in ("inputs", "targets"):
-                # If the package overrides `preprocess_example`, this method may read the feature.
+                # If the package overrides `preprocess_example`, the override may read the feature.
                 if not self.preprocess_needs_hparams:
                     self._note_unused_feature(name)
                 continue
@@ -337,9 +338,10 @@ class Adapted(problem.Problem):
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         t2t, of_texts = self.t2t, type(self) is Adapted
         _set_seeds(self._seed)
-        # The order of these steps is the same as in T2T. First, generate_samples is called, which
-        # may write a vocabulary file. Then the package's encoder is requested. Then the samples are
-        # read, before ut_keras writes its files next to the files of the package.
+        # The order of these steps is the same as in T2T. First, this method calls
+        # generate_samples, which may write a vocabulary file. Then it requests the package's
+        # encoder. Then it reads the samples, before ut_keras writes its files next to the files of
+        # the package.
         samples: Any = ()
         if of_texts or not t2t.is_generate_per_split:
             samples = self._samples("train", data_dir, tmp_dir)

@@ -4,7 +4,7 @@
 
 Such a problem yields the samples of all splits in one pass. As in T2T, the samples go to the files
 in turn, and a sample belongs to the split of its file. All samples are stored until they are
-written, because a second pass may yield other samples or another order, so that training would see
+written, because a second pass may yield other samples or another order. Training would then see
 evaluation data. The storage file has no name in the folder, so that a package that reads every file
 of the folder does not find it.
 

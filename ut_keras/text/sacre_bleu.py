@@ -25,7 +25,7 @@ TOKENIZERS = (
     *("spm", "flores101", "flores200", "spBLEU-1K"),
 )
 LANGUAGES = ("zh", "ja", "ko")  # languages for which sacreBLEU has a tokenizer
-# sacreBLEU uses ISO 639-1 codes. These are common ISO 639-3 and country codes.
+# Common three-letter language codes and country codes -> the ISO 639-1 codes of sacreBLEU.
 _LANGUAGE_ALIASES = {
     **dict.fromkeys(("cmn", "chi", "zho", "cn"), "zh"),
     **dict.fromkeys(("jpn", "jp"), "ja"),

@@ -48,7 +48,7 @@ def opened(path: str) -> Iterator[gzip.GzipFile | io.BufferedReader]:
 def lines(path: str) -> Iterator[str]:
     """Yield the lines of a file, which may be `.gz`, without their line breaks.
 
-    The last line need not end with a line break.
+    The last line may end without a line break.
 
     Raises:
         DataError: if a line is not UTF-8 or is too long; the message names the line. See `opened`

@@ -9,7 +9,7 @@ Padding is omitted, including the empty sentences before the question of a bAbI 
 
 Each position of the decoder reads the token before its own and predicts its own token. In the
 decoder's self-attention, the label of a query is the token that its position predicts. The label of
-a key is the token that its position reads. The first key is `<start>`.
+a key is the token that its position reads. The label of the first key is `<start>`.
 """
 
 from ut_keras.process import silent_tensorflow  # noqa: F401  (before the imports of TensorFlow)
