@@ -135,7 +135,7 @@ class BuildHook(keras.layers.Layer):
     """A layer with a method that runs after `build`.
 
     Promise: `trainable=False` also freezes the sublayers that `build` makes. Public alternative:
-    every `build` method, including those of users, would have to end with the same call.
+    every `build` method, also in users' subclasses, would have to end with the same call.
     Test: `tests/models/frozen_layers_test.py`.
     """
 

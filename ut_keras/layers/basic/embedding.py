@@ -131,7 +131,7 @@ class SentenceEmbedding(Layer):
     Raises:
         ValueError: if `ids` does not have the shape above.
 
-    References: the authors' bAbI-T2T code; see problems/babi_qa.py.
+    References: the authors' bAbI-T2T code. See problems/babi_qa.py.
     """
 
     def __init__(

@@ -13,7 +13,9 @@ from ut_keras.ops import bias as bias_lib
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class Convolution(dense.WithKernels):
-    """A convolution over positions, `y = W * x + b`; input and output have the same length.
+    """A convolution over positions, `y = W * x + b`.
+
+    Input and output have the same length.
 
     As in T2T, the layer treats `x` as an image of height S and width 1, so the kernel has a height
     and a width. If the kernel is wider than 1, only its middle column reads the sequence. The other

@@ -27,7 +27,7 @@ class DiagonalNeuralGPUStack(gated_stack.UnitStack):
         final_state: "first" or "last". "first" returns the state after the first step, as T2T does.
             T2T selects this state by mistake. "last" returns the state after the last step, as in
             the paper.
-        shift_axis: "width" or "length", see `DiagonalConvGRU`.
+        shift_axis: "width" or "length". See `DiagonalConvGRU`.
         **kwargs: the arguments of `UnitStack`.
 
     Call arguments: as `UnitStack`.

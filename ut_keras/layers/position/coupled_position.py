@@ -17,13 +17,13 @@ _EOS = 1  # the EOS id of T2T
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class CoupledPosition(PositionWise):
-    """Adds a learned vector per position id; source and target share ids (`pos="coupled"`).
+    """Adds a learned vector per position id, shared by source and target (`pos="coupled"`).
 
         x_i + table[p_i]
 
         targets:   p_i = i
         source:    p_i = i - b in the segment that begins at b. With order="reversed", the ids of a
-                   segment are reversed. A segment ends with `separator` or EOS; the id of this
+                   segment are reversed. A segment ends with `separator` or EOS. The id of this
                    last token is the number of tokens before it in the segment.
 
     Therefore, if the task copies or reverses the source, each source token has the id of its target
