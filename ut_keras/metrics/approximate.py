@@ -85,7 +85,7 @@ def common_subsequence_lengths(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _score_sequences(score, logits, targets, weights):
-    """Return (sum, count) of a score, computed in numpy on sequences with nonzero weight.
+    """Return (sum, count) of a numpy score over the sequences with nonzero weight.
 
     `score(references, hypotheses)` returns either one value per sequence or one value in total. In
     the first case, this function weights the values. In the second case, the count is 1.

@@ -73,7 +73,7 @@ class LossOfParts(keras.metrics.Metric):
         self._denominators.assign_add(tf.stack(denominators))
 
     def update_state(self, values: tf.Tensor, sample_weight: tf.Tensor | None = None) -> None:
-        """Do nothing, because the metric reads the terms from `add`, not the mean from Keras."""
+        """Do nothing, because the metric reads terms from `add`, not Keras' mean."""
 
     def result(self) -> tf.Tensor:
         return keras.ops.sum(keras.ops.divide_no_nan(self._numerators, self._denominators))

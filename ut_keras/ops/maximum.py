@@ -1,4 +1,4 @@
-"""The index of the largest logit, with one implementation for CPUs and one for GPUs.
+"""The index of the largest logit, with different code for CPUs and GPUs.
 
 TensorFlow's ArgMax is slow on GPUs for large vocabularies: one call for 64 × 128 targets and 32,768
 ids took 17 of the 118 ms of an update on an H200. On GPUs, maxima, comparisons and sums are fast.

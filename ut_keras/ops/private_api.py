@@ -196,7 +196,7 @@ class GradientHook(keras.optimizers.Optimizer):
         return self.process_gradients(list(grads_and_vars))
 
     def process_gradients(self, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        """Sum the gradients over replicas. Subclasses override this method to change the sums.
+        """Sum the gradients over replicas. Subclasses also change the sums.
 
         Args:
             pairs: list of (gradient, variable) of one replica.

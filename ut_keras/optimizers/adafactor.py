@@ -1,4 +1,4 @@
-"""Adafactor, which factors the second moments of a matrix into row and column means."""
+"""Adafactor, which stores second moments of matrices as row and column means."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""One update of a model, from a batch to new weights, which `fit` and the trainer use.
+"""One update of a model from a batch, which `fit` and the trainer use.
 
     done = update.update(model, optimizer, lambda: (output, terms))
 

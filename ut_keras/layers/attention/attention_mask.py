@@ -100,7 +100,7 @@ class AttentionMask:
 
 
 class Conditions(NamedTuple):
-    """The conditions of a mask, for attention that never needs the complete mask at once."""
+    """The conditions of a mask, for attention that never needs the complete mask."""
 
     causal: bool = False
     key_mask: tf.Tensor | None = None  # bool [B or 1, H or 1, S]

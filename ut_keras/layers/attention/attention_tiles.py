@@ -478,7 +478,7 @@ def _pad(x, blocks):
 
 
 def _shape(x):
-    """Return the sizes of a tensor: ints for known sizes, int32 scalars for unknown sizes."""
+    """Return the sizes of a tensor: ints if known, and int32 scalars if unknown."""
     sizes = tf.shape(x)
     return [sizes[axis] if size is None else size for axis, size in enumerate(x.shape)]
 
@@ -489,6 +489,6 @@ def accumulator(dtype: tf.DType) -> tf.DType:
 
 
 def _static(x):
-    """Return the value of a scalar tensor as an int if it is known, otherwise the tensor."""
+    """Return a scalar tensor as an int if its value is known, otherwise unchanged."""
     value = tf.get_static_value(x)
     return x if value is None else int(value)

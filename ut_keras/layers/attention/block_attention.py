@@ -1,4 +1,4 @@
-"""Exact attention by blocks, whose memory is linear in the length of the sequences.
+"""Exact attention by blocks, whose memory is linear in the sequence length.
 
     if use_blocks(queries, keys):
         mixed = attend(q, key, value, mask, dropout)

@@ -1,4 +1,4 @@
-"""Decoding caches, which store the values of earlier positions for later decoding steps.
+"""Decoding caches, which store the values of earlier positions.
 
 A cache has columns. With K beams, column c belongs to position c // K of beam c % K. When the
 search reorders beams, it does not copy their columns. Instead, the search stores the ancestors of

@@ -69,7 +69,9 @@ def extend_lazily(
     window: cache_lib.Window,
     context: act_step.StepContext,
 ) -> tuple[tf.Tensor, LazyDepthCache]:
-    """Compute new columns, and the deeper steps of older columns that new columns attend to.
+    """Compute new columns, and the deeper steps of older columns.
+
+    New columns attend to these deeper steps of older columns.
 
     In iteration n of the loop, the columns that have taken exactly n steps take one more step.
     These are the columns of the window, and the older columns that were never computed at step n.

@@ -220,7 +220,10 @@ class StateLayer(Layer):
 
 
 def _padding_mask(name, mask):
-    """Check that a mask is [B, S], and convert it to bool, because Keras allows any dtype."""
+    """Check that a mask is [B, S], and convert it to bool.
+
+    The conversion is necessary because Keras allows masks of any dtype.
+    """
     mask = _as_bool(mask)
     if mask is not None and mask.shape.rank != 2:
         raise ValueError(f"{name} must be [batch, length]. Received: {mask.shape}.")

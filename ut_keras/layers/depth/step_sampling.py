@@ -219,7 +219,7 @@ def example_steps(
 
 
 def where_running(running: tf.Tensor, new: Any, old: Any) -> Any:
-    """Return `new` for the examples that take this step, and `old` for the other examples.
+    """Return `new` for examples that take this step, and `old` for other examples.
 
     Args:
         running: bool [B].

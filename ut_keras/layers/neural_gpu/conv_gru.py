@@ -20,7 +20,7 @@ class UnitOutput(NamedTuple):
 
 
 class GatedConvolution(dense.WithKernels):
-    """Base class of gated units with three convolutions: "reset", "gate" and "candidate".
+    """Base class of gated units with convolutions "reset", "gate" and "candidate".
 
     A subclass computes the new state in `_update`, and sets the initial biases of the convolutions.
 

@@ -17,7 +17,7 @@ _EOS = 1  # the EOS id of T2T
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class CoupledPosition(PositionWise):
-    """Adds a learned vector per position id, shared by source and target (`pos="coupled"`).
+    """Adds learned vectors of ids that source and target share (`pos="coupled"`).
 
         x_i + table[p_i]
 

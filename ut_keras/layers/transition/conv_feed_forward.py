@@ -82,7 +82,7 @@ class ConvFeedForward(Transition):
         return self.contract(self.relu_dropout(h, training=training))
 
     def _shifted(self, x):
-        """Return a list of k copies of x [B, S, D], each shifted by one offset of the kernel."""
+        """Return k copies of x [B, S, D], one shifted by each offset of the kernel."""
         length, reach = tf.shape(x)[1], self.kernel_size - 1
         before = reach if self.causal else reach // 2
         padded = tf.pad(x, [[0, 0], [before, reach - before], [0, 0]])

@@ -28,7 +28,7 @@ class MixtureOutput(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="ut_keras")
 class SigmaMoE(renamed.RenamedAttributes, transition.FeedForward):
-    """Narrow feed-forward experts, of which each position uses the k with the highest scores.
+    """Narrow feed-forward experts: each position uses k experts with the best scores.
 
         s = W_s x
         FFN(x) = sum of sigmoid(s_e) W_2^e max(0, W_1^e x) over the k largest s_e
