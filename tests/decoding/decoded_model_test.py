@@ -60,7 +60,7 @@ def test_model_class_has_all_members(model_class):
         else:
             expected, found = _parameters(member), _parameters(getattr(model_class, name))
             assert found[: len(expected)] == expected, name
-            # Decoding leaves out the other parameters, so they must have a default.
+            # Decoding does not pass the other parameters, so they must have a default.
             others = found[len(expected) :]
             assert all(default is not inspect.Parameter.empty for _, _, default in others), name
 

@@ -72,7 +72,7 @@ def test_pages_contain_every_module(site, pages):
 
 def test_api_shows_fields_signatures_and_methods(pages):
     page = pages["api/layers.md"]
-    assert "    remainders: tf.Tensor  # U float32: R\n" in page
+    assert "    remainders: tf.Tensor  # U float32: the remainder R" in page
     assert "\ndef __init__(\n    self,\n    block: " in page
     assert "#### ACTHalting.halt\n" in page
     assert "def _record_step" not in page and "def get_config" not in page
