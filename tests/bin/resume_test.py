@@ -122,8 +122,8 @@ REFUSALS = {
     "no metric": (None, {"decode_hparams": "beam=3"}, "beam_size"),
     "no data": (lambda world: shutil.rmtree(world / "data"), {}, "does not exist"),
     "damaged data": (_damage_data, {}, "-train-00000"),
-    "a vocabulary with one more": (_with_another_entry, {}, "vocabulary of 'inputs' must be"),
-    "a vocabulary in another order": (_in_another_order, {}, "vocabulary of 'inputs' must be"),
+    "a vocabulary with one more": (_with_another_entry, {}, "vocabulary of 'inputs' must match"),
+    "a vocabulary in another order": (_in_another_order, {}, "vocabulary of 'inputs' must match"),
     "an older run, another vocabulary": (
         _of_an_older_version,
         {},

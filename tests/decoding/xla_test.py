@@ -16,7 +16,7 @@ _LENGTH = 4
 )
 def test_generate_under_xla_gives_the_same_ids(kind, beam_size, cache):
     model = examples.make(kind)
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(4)
     for weight in model.trainable_variables:  # large weights give outputs that differ
         if len(weight.shape) > 1:
             weight.assign(rng.normal(size=weight.shape))

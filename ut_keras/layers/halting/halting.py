@@ -11,6 +11,7 @@ from ut_keras.hparam_schema import UniversalTransformerHParams
 from ut_keras.layers.basic import class_label_head, dense, from_hparams, renamed
 from ut_keras.layers.basic.layer import Layer, check_choice, check_least
 from ut_keras.layers.basic.signature import Initializer, Shape
+from ut_keras.ops import litert
 from ut_keras.ops import seed as seed_lib
 
 ACT_TYPES = ("basic", "accumulated", "global", "random")
@@ -355,7 +356,9 @@ class ACTHalting(LinearRule):
         if self.act_type == "random":
             seed = seed_lib.per_replica(self.seed_generator)
             return tf.random.stateless_uniform(tf.shape(halting.halting_probability), seed)
-        p = tf.sigmoid(self(tf.cast(step.x, tf.float32)))[..., 0]
+        p = tf.sigmoid(self(tf.cast(step.x, tf.float32)))
+        # A converter to ONNX may not know the rank of p inside a loop, which a slice requires.
+        p = tf.reshape(p, tf.shape(p)[:2]) if litert.is_traced() else p[..., 0]
         if not self.per_example:
             return p
         mask = step.padding_mask if self.mask_padding else None
