@@ -1,7 +1,7 @@
 """Serve an export over HTTP in the form of TensorFlow Serving's REST API.
 
-    python docs/examples/rest_server.py served/reverse reverse --port=8501
-    curl -d '{"instances": ["3 1 4 1 5"]}' http://localhost:8501/v1/models/reverse:predict
+python docs/examples/rest_server.py served/reverse reverse --port=8501
+curl -d '{"instances": ["3 1 4 1 5"]}' http://localhost:8501/v1/models/reverse:predict
 """
 
 import argparse
@@ -9,6 +9,7 @@ import base64
 import json
 import os
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the operations of subword models
 import uvicorn
@@ -16,6 +17,8 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.routing import Route
+
+ERRORS = (ValueError, TypeError, KeyError, AttributeError, OverflowError, tf.errors.OpError)
 
 
 def make_app(folder, name):
@@ -28,7 +31,7 @@ def make_app(folder, name):
         specs = function.structured_input_signature[1]
         rows = _checked(body["instances"], sorted(specs))
         columns = {key: [_value(row, key) for row in rows] for key in specs}
-        outputs = function(**{key: tf.constant(columns[key], specs[key].dtype) for key in specs})
+        outputs = function(**{key: _tensor(columns[key], specs[key].dtype) for key in specs})
         lists = [outputs[name].numpy().tolist() for name in sorted(outputs)]
         return [dict(zip(sorted(outputs), row, strict=True)) for row in zip(*lists, strict=True)]
 
@@ -36,7 +39,7 @@ def make_app(folder, name):
         try:
             body = json.loads(await request.body())
             result, status = {"predictions": await run_in_threadpool(predict, body)}, 200
-        except (ValueError, TypeError, KeyError, AttributeError, tf.errors.OpError) as error:
+        except ERRORS as error:
             result, status = {"error": f"{type(error).__name__}: {error}"}, 400
         text = json.dumps(result, default=lambda value: value.decode(errors="replace"))
         return Response(text, status, media_type="application/json")
@@ -61,6 +64,13 @@ def _value(row, key):
     """Return the value of an input: {"inputs": value}, or the value itself if there is only one."""
     value = row[key] if _is_object(row) else row
     return base64.b64decode(value["b64"]) if isinstance(value, dict) else value
+
+
+def _tensor(values, dtype):
+    """Return the values of an input. For ids that do not fit the dtype, NumPy raises an error."""
+    if dtype.is_integer:
+        np.array(values, dtype.as_numpy_dtype)  # tf.constant would drop the higher bits
+    return tf.constant(values, dtype)
 
 
 if __name__ == "__main__":

@@ -127,6 +127,8 @@ def test_server_takes_other_signatures_and_encodings(address):
         ({"instances": "2 7"}, "instances must be a list"),
         ({"instances": ["2 7"], "signature_name": "score"}, "inputs, targets"),
         ({"instances": ["2"], "signature_name": "typo"}, "typo"),
+        # tf.constant would convert this number to the id 5.
+        ({"instances": [[2**32 + 5, 1]], "signature_name": "ids"}, "OverflowError"),
     ],
 )
 def test_server_rejects_invalid_requests(address, body, expected):
