@@ -36,7 +36,7 @@ sys.path.append(ROOT)  # after PYTHONPATH, which may select another version of u
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 sys.path.append(HERE)
-from worker import checkout_path
+from worker import add_with_before
 
 from ut_keras import problems, process
 from ut_keras.process import live_line
@@ -53,12 +53,7 @@ def main():
     parser.add_argument("--processes", type=int, default=process.num_processors())
     parser.add_argument("--problem", default="translate_ende_wmt32k")
     parser.add_argument("--work_dir", help="folder for all files (default: temporary)")
-    parser.add_argument(
-        "--with_before",
-        metavar="CHECKOUT",
-        type=checkout_path,
-        help="older version to compare with",
-    )
+    add_with_before(parser)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -38,7 +38,7 @@ sys.path.insert(0, os.path.dirname(HERE))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from train_step import cpu_name
-from worker import Worker, checkout_path, rounds
+from worker import Worker, add_with_before, rounds
 
 SHAPE = {
     "hidden": 256,
@@ -60,12 +60,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--with_t2t", metavar="PYTHON", help="Python of T2T's environment")
     parser.add_argument("--with_torch", metavar="PYTHON", help="Python of PyTorch's environment")
-    parser.add_argument(
-        "--with_before",
-        metavar="CHECKOUT",
-        type=checkout_path,
-        help="older version to compare with",
-    )
+    add_with_before(parser)
     parser.add_argument(
         "--beams", default="1,4", help="numbers of beams, separated by commas; 1 is greedy"
     )

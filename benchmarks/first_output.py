@@ -22,19 +22,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from worker import Worker, checkout_path, rounds
+from worker import Worker, add_with_before, rounds
 
 PARTS = ("import", "load", "first", "second")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--with_before",
-        metavar="CHECKOUT",
-        type=checkout_path,
-        help="older version to compare with",
-    )
+    add_with_before(parser)
     parser.add_argument(
         "--run",
         metavar="FOLDER",

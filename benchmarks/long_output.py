@@ -27,7 +27,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from worker import Worker, checkout_path, rounds
+from worker import Worker, add_with_before, rounds
 
 SHAPE = "hidden_size=256,filter_size=1024,num_heads=4"
 MODELS = {
@@ -40,12 +40,7 @@ WARM_UP = 2  # searches that do not count
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--with_before",
-        metavar="CHECKOUT",
-        type=checkout_path,
-        help="older version to compare with",
-    )
+    add_with_before(parser)
     parser.add_argument(
         "--with_ctranslate2", action="store_true", help="compare with CTranslate2, in float32"
     )

@@ -29,7 +29,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from worker import Worker, checkout_path
+from worker import Worker, add_with_before
 
 SIZES = {
     "a": {"hidden": 256, "filter": 1024, "heads": 4, "vocab": 8000, "batch": 16, "length": 32},
@@ -54,12 +54,7 @@ _INVISIBLE = ("Placeholder", "Const", "NoOp", "Identity", "_Arg", "_Retval")
 def main(argv=None):
     """Print one table for each size."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--with_before",
-        metavar="CHECKOUT",
-        type=checkout_path,
-        help="older version to compare with",
-    )
+    add_with_before(parser)
     parser.add_argument("--sizes", default=",".join(SIZES), help="a, b or a,b")
     parser.add_argument("--model", default=MODELS[0], choices=MODELS)
     parser.add_argument("--dtype", default="bfloat16", choices=("float32", "bfloat16"))

@@ -29,7 +29,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 sys.path.append(HERE)
-from worker import checkout_path
+from worker import add_with_before
 
 HPARAMS = "batch_size=704,learning_rate_constant=0.002,layer_prepostprocess_dropout=0.1"
 STEPS = 42
@@ -37,12 +37,7 @@ STEPS = 42
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--with_before",
-        metavar="CHECKOUT",
-        type=checkout_path,
-        help="older version to compare with",
-    )
+    add_with_before(parser)
     parser.add_argument("--size", choices=("1k", "10k"), default="1k")
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument(

@@ -28,7 +28,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from worker import Worker, checkout_path, rounds
+from worker import Worker, add_with_before, rounds
 
 SHAPE = {
     "hidden": 256,
@@ -51,12 +51,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--with_t2t", metavar="PYTHON", help="Python of T2T's environment")
     parser.add_argument("--with_torch", metavar="PYTHON", help="Python of PyTorch's environment")
-    parser.add_argument(
-        "--with_before",
-        metavar="CHECKOUT",
-        type=checkout_path,
-        help="older version to compare with",
-    )
+    add_with_before(parser)
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--rounds", type=rounds, default=24)
     parser.add_argument("--steps_per_round", type=int, default=2)

@@ -31,6 +31,16 @@ def checkout_path(path):
     return path
 
 
+def add_with_before(parser):
+    """Add the option --with_before, a checkout of an older version, to an argument parser."""
+    parser.add_argument(
+        "--with_before",
+        metavar="CHECKOUT",
+        type=checkout_path,
+        help="older version to compare with",
+    )
+
+
 class Worker:
     """A process that runs one side of a benchmark.
 
