@@ -52,7 +52,10 @@ def _check_same_outputs(model, session, sources, length, decode_length, **option
     "variant",
     [
         "transformer",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("local", "lstm_plain")),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("local", "lstm_plain", "convergence")
+        ),
     ],
 )
 def test_onnx_export_writes_the_outputs_of_the_model(variant, tmp_path):

@@ -44,6 +44,15 @@ def zeros(shape: Sequence[Any], dtype: tf.DType | str) -> tf.Tensor:
     return tf.broadcast_to(tf.cast(nothing, dtype), shape)
 
 
+def drop_last_axis(x: tf.Tensor) -> tf.Tensor:
+    """Return a tensor [..., 1] without its last axis.
+
+    ONNX's converter does not always know the rank of a tensor inside a loop. It rejects a slice of
+    such a tensor, but it accepts a reshape.
+    """
+    return tf.reshape(x, tf.shape(x)[:-1]) if is_traced() else x[..., 0]
+
+
 def lookup(table: Any, ids: tf.Tensor) -> tf.Tensor:
     """Return rows of a table [V, D], like `tf.gather`.
 

@@ -356,9 +356,7 @@ class ACTHalting(LinearRule):
         if self.act_type == "random":
             seed = seed_lib.per_replica(self.seed_generator)
             return tf.random.stateless_uniform(tf.shape(halting.halting_probability), seed)
-        p = tf.sigmoid(self(tf.cast(step.x, tf.float32)))
-        # A converter to ONNX may not know the rank of p inside a loop, which a slice requires.
-        p = tf.reshape(p, tf.shape(p)[:2]) if litert.is_traced() else p[..., 0]
+        p = litert.drop_last_axis(tf.sigmoid(self(tf.cast(step.x, tf.float32))))
         if not self.per_example:
             return p
         mask = step.padding_mask if self.mask_padding else None
