@@ -269,6 +269,8 @@ def test_commands_can_be_parsed(page, words, monkeypatch):
             module = importlib.import_module(os.path.basename(rest[0]).removesuffix(".py"))
             command_line.parse(module.FLAGS, rest[1:], rest[0], "")
             return
+        if "add_with_before(parser)" in source:  # this function adds an option
+            source += _read("benchmarks/worker.py")
         assert all(f'"{flag}"' in source for flag in re.findall(r"--\w+", " ".join(rest)))
     elif program == "python" or program in _scripts():
         module = _scripts().get(program) or rest.pop(0).removesuffix(".py")
