@@ -202,8 +202,8 @@ def test_number_of_kept_tensors_does_not_depend_on_the_number_of_steps(adaptive,
     ("make", "values"),
     [
         (lambda: _recurrence(0), "Received: 0"),
-        (lambda: _recurrence(N + 1), f"{N}. Received: {N + 1}"),
-        (lambda: _recurrence(N + 1, adaptive=True), f"{N}. Received: {N + 1}"),
+        (lambda: _recurrence(N + 1), f"{N}.*Received: {N + 1}"),
+        (lambda: _recurrence(N + 1, adaptive=True), f"{N}.*Received: {N + 1}"),
         (lambda: _recurrence(2, supervised_every=1), "backprop_steps=2, supervised_every=1"),
         (
             lambda: act.AdaptiveComputationTime(
@@ -222,6 +222,6 @@ def test_truncation_rejects_bad_arguments(make, values):
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_training_with_fewer_steps_than_backprop_steps_is_rejected(adaptive):
     layer = _recurrence(4, adaptive)
-    with pytest.raises(ValueError, match="3. Received: 4"):
+    with pytest.raises(ValueError, match="3.*Received: 4"):
         layer.forward(tf.constant(X), TRAINING._replace(num_steps=3))
     layer.forward(tf.constant(X), StepInputs(training=False, num_steps=3))
