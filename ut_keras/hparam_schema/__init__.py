@@ -5,9 +5,9 @@ Importing this package does not import TensorFlow.
     hp = hparam_schema.UniversalTransformerHParams(recurrence_type="act").override("hidden_size=64")
     hparam_schema.save(hp, "hparams.json"); hparam_schema.load("hparams.json")
 
-`field` has the functions that declare a hyperparameter. `basic`, `transformer_hparams`,
-`lstm_hparams` and `neural_gpu_hparams` declare the hyperparameters that have an effect.
-`ignored_fields` declares T2T's other hyperparameters.
+The module `field` has the functions that declare a hyperparameter. The modules `basic`,
+`transformer_hparams`, `lstm_hparams` and `neural_gpu_hparams` declare the hyperparameters that have
+an effect. The module `ignored_fields` declares T2T's other hyperparameters.
 """
 
 from ut_keras.hparam_schema.basic import BasicHParams

@@ -1,6 +1,7 @@
 """The hyperparameters of every model (data, optimizer, ...) and their methods.
 
-The names are T2T's (`basic_params1`), and the defaults are those of its `transformer_base`.
+The names are the names of T2T's `basic_params1`. The defaults are the defaults of T2T's
+`transformer_base`. The comment "Added" marks a field that T2T does not have.
 """
 
 import dataclasses
@@ -78,7 +79,7 @@ def check_train_steps(hp: Any, train_steps: int) -> None:
 
 
 def _has_one_of(chosen, values):
-    """Return whether a field has one of the values, or has one of them as a factor."""
+    """Return whether a field has one of the values, or is a product that contains one of them."""
     return chosen in values or not set(learning_rate_factors(str(chosen))).isdisjoint(values)
 
 
@@ -127,25 +128,29 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
     ADDED: ClassVar[tuple[str, ...]] = ()  # fields that an hparams set of a T2T package adds
 
     # --- Input pipeline -------------------------------------------------------------------------
-    batch_size: int = training(4096, POSITIVE)  # tokens per replica
-    max_length: int = training(256, NON_NEGATIVE)  # training skips longer examples; 0: batch_size
+    batch_size: int = training(4096, POSITIVE)  # number of tokens per replica
+    # Training skips longer examples. 0 means that batch_size is the limit.
+    max_length: int = training(256, NON_NEGATIVE)
     min_length: int = training(0, NON_NEGATIVE)
     min_length_bucket: int = training(8, POSITIVE)  # maximum length in the first bucket
     length_bucket_step: float = training(
         1.1, "[1.001, inf)"
-    )  # factor between the maximum lengths of buckets
+    )  # factor between the maximum lengths of successive buckets
     batch_shuffle_size: int = training(512, NON_NEGATIVE)
     eval_drop_long_sequences: bool = training(False)
-    max_input_seq_length: int = training(0)  # longer inputs are truncated; 0 or less: never
+    max_input_seq_length: int = training(0)  # longer inputs are truncated; 0 or less means no limit
     max_target_seq_length: int = training(0)
-    use_fixed_batch_size: bool = training(False)  # batch_size counts examples
-    # Added: a curriculum of lengths in ut-trainer. Training starts with examples up to this length,
-    # and uses longer ones when it predicts enough sequences of the newest lengths. 0: none.
+    # Whether batch_size is a number of examples instead of tokens.
+    use_fixed_batch_size: bool = training(False)
+    # Added: a curriculum of lengths in ut-trainer. Training starts with examples up to this length.
+    # The limit increases when the model predicts enough sequences of the newest lengths correctly.
+    # 0 means no curriculum.
     curriculum_start_length: int = training(0, NON_NEGATIVE)
-    curriculum_length_step: int = training(1, POSITIVE)  # how much the length increases
-    # The length increases if this fraction of the sequences is correct.
+    curriculum_length_step: int = training(1, POSITIVE)  # minimum increase of the limit
+    # The limit increases if at least this fraction of the sequences is correct.
     curriculum_accuracy: float = training(0.95, "(0, 1]")
-    curriculum_updates: int = training(100, POSITIVE)  # updates over which accuracy is measured
+    # Number of updates over which the accuracy is measured.
+    curriculum_updates: int = training(100, POSITIVE)
 
     # --- Size -----------------------------------------------------------------------------------
     hidden_size: int = field(512, POSITIVE, architecture=True)
@@ -157,13 +162,13 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
     shared_embedding_and_softmax_weights: bool = field(True, architecture=True)
     symbol_modality_num_shards: int = training(
         16, POSITIVE
-    )  # shards of an embedding table in Adafactor
+    )  # number of shards of an embedding table in Adafactor
     label_smoothing: float = training(0.1, RATE)
-    # Added: initial standard deviation of the word masks of bAbI sentences. Their mean is 1. In the
-    # code of the paper's authors, all masks are initially 1.
+    # Added: initial standard deviation of the word masks of bAbI sentences. The initial mean of the
+    # masks is 1. In the code of the paper's authors, all masks are initially 1.
     sentence_mask_stddev: float = training(0.0, NON_NEGATIVE)
-    # Added: removes the padding sentences of bAbI stories. T2T pads between the story and the
-    # question.
+    # Added: whether to remove the padding sentences of bAbI stories. In T2T, padding sentences
+    # stand between the story and the question.
     trim_stories: bool = field(False, architecture=True)
 
     # --- Before and after each layer ------------------------------------------------------------
@@ -203,11 +208,12 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
     optimizer_adafactor_factored: bool = training(True, read_if=_ADAFACTOR)
     optimizer_adafactor_memory_exponent: float = training(0.8, NON_NEGATIVE, read_if=_ADAFACTOR)
     optimizer_adafactor_multiply_by_parameter_scale: bool = training(True, read_if=_ADAFACTOR)
-    optimizer_multistep_accumulate_steps: int = training(0, NON_NEGATIVE)  # for multistep_adam
+    # Number of batches in each update of multistep_adam.
+    optimizer_multistep_accumulate_steps: int = training(0, NON_NEGATIVE)
     optimizer_zero_grads: bool = training(False)
     clip_grad_norm: float = training(
         0.0, NON_NEGATIVE
-    )  # global norm of all gradients; 0: no clipping
+    )  # maximum global norm of all gradients; 0 means no clipping
     grad_noise_scale: float = training(0.0, NON_NEGATIVE)
     weight_decay: float = training(0.0, NON_NEGATIVE)
 
@@ -241,7 +247,7 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
     max_relative_position: int = field(0, NON_NEGATIVE, architecture=True, read_if=_CLIPPED)
     heads_share_relative_embedding: bool = field(False, architecture=True, read_if=_RELATIVE_V2)
     add_relative_to_values: bool = field(False, architecture=True, read_if=_RELATIVE_V2)
-    # Added: makes dot_product_relative_v2 attend only to earlier positions.
+    # Added: whether dot_product_relative_v2 masks later positions.
     relative_mask_future: bool = field(False, read_if=_RELATIVE_V2)
 
     def __post_init__(self) -> None:
@@ -261,8 +267,8 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
         """Return a copy with some values replaced.
 
         Args:
-            overrides: str such as "hidden_size=64,pos=None" (`hparam.overrides` has the grammar),
-                or dict from name to value.
+            overrides: str such as "hidden_size=64,pos=None", or dict from name to value. The module
+                `overrides` describes the grammar of the str.
 
         Raises:
             HParamError: if a name is unknown, or a value has the wrong type or is out of range.
@@ -298,8 +304,8 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
         The message names all of these fields.
 
         Args:
-            training: bool. With False, fields that only training reads are not checked, so that a
-                model that was trained elsewhere can be used for inference.
+            training: bool. Whether to also check the fields that only training reads. For
+                inference, the value False allows a model that was trained elsewhere.
         """
         refused = [
             f"{name}={getattr(self, name)!r} "
@@ -324,7 +330,7 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
         ]
 
     def ignored_reason(self, name: str) -> str:
-        """Return why a field has no effect for any value, or "" if it has an effect."""
+        """Return the reason why no value of a field has an effect, or "" if there is none."""
         known = specs(type(self))
         facts = known[name].facts
         if facts.ignored:
@@ -350,7 +356,7 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
         return ""
 
     def architecture(self) -> dict[str, Any]:
-        """Return the fields that determine the shapes of the weights or how the weights are used.
+        """Return the fields that determine the shapes or the use of the weights.
 
         The return value is a dict from name to value.
         """

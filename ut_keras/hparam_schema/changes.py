@@ -29,7 +29,7 @@ def check_as_trained(saved: BasicHParams, noted: dict[str, Any] | None, path: st
 
     Args:
         saved: hparams, the content of the file.
-        noted: dict, the result of `non_defaults` for the hparams of the training, or None if
+        noted: dict, the result of `non_defaults` for the hparams of the run, or None if it is
             unknown.
         path: str. Name of the file, for the message.
 
@@ -62,7 +62,7 @@ def notes(
         trained: hparams that the run was trained with.
         current: hparams that are used.
         path: str. Name of the run's hparams.json.
-        inference_only: bool. Skip fields that only training reads.
+        inference_only: bool. Whether to skip the fields that only training reads.
     """
     return [
         f"note: {name} is {getattr(current, name)!r}; the run was trained with "
@@ -104,7 +104,7 @@ def differing_names(
 
     Args:
         one, other: hparams.
-        inference_only: bool. Skip fields that only training reads.
+        inference_only: bool. Whether to skip the fields that only training reads.
     """
     if _base_class(one) is not _base_class(other):
         return []

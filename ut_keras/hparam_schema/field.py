@@ -58,11 +58,12 @@ class Facts:
     interval: str = ""  # allowed range of a number, such as "[0, 1)"
     check: Check | None = None  # a further condition
     architecture: bool = False  # trained weights require the value that they were trained with
-    supported: tuple | None = None  # implemented values other than the default; None: all
+    # The implemented values other than the default. None means that all values are implemented.
+    supported: tuple | None = None
     instead: str = ""  # the alternative to an unsupported value
-    ignored: str = ""  # why the field has no effect; "" if the field has an effect
-    comma_separated: bool = False  # a string such as "0,1", which may also be given as [0,1]
-    number_as_text: bool = False  # a string such as "0.5", which may also be given as a number
+    ignored: str = ""  # the reason why the field has no effect, or "" if the field has an effect
+    comma_separated: bool = False  # whether a string such as "0,1" may also be given as [0,1]
+    number_as_text: bool = False  # whether a string such as "0.5" may also be given as a number
     # If True, the value does not change the function that a trained model computes. Either only
     # training reads the value, or it only affects how examples are batched.
     training: bool = False
@@ -95,7 +96,7 @@ class FieldSpec:
     name: str
     default: Any
     kind: type  # int, float, bool or str
-    choices: tuple  # of str: the values of a Literal, otherwise empty
+    choices: tuple  # tuple of str: the values of a Literal, or () for other types
     optional: bool  # whether None is allowed
     facts: Facts
 
@@ -152,7 +153,7 @@ class FieldSpec:
             return ",".join(map(str, value))
         if self.facts.number_as_text and type(value) in (int, float):
             return repr(value)
-        if self.optional and self.choices and value == "":  # T2T writes "" for None
+        if self.optional and self.choices and value == "":  # T2T writes "" instead of None
             return None
         if isinstance(value, UnquotedWord):
             if self.optional and value == "None":

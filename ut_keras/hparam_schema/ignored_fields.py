@@ -1,7 +1,7 @@
 """T2T's hyperparameters that ut_keras does not read.
 
-An `unsupported` field accepts only its default. An `ignored` field accepts any value. Its
-declaration gives the reason why the value has no effect.
+An `unsupported` field accepts only its default. An `ignored` field accepts any value. The
+declaration of an `ignored` field gives the reason why the value has no effect.
 
 The hparams classes inherit these fields, so that all fields of T2T's hparams.json can be read and
 written. The hparams classes themselves declare the fields that have an effect.

@@ -10,11 +10,12 @@ from typing import Any
 LARGEST_FLOAT = 3.4e38
 LARGEST_INT = 2**31 - 1
 LARGEST_SEED = 2**63 - 1
-MOST_STEPS = 1024  # recurrence steps or layers; each is a part of the graph or a row of a table
+# Recurrence steps or layers. Each of them adds a part to the graph or a row to a table.
+MOST_STEPS = 1024
 MOST_POSITIONS = 2**20  # positions of a generated text
 MOST_ROWS = 2**10  # outputs that are sampled for one text in the interactive mode
-MOST_ALPHA = 10  # above it, the length penalty of a long text exceeds 32-bit floats
-LEAST_TEMPERATURE = 1e-6  # below it, logits / temperature exceed 32-bit floats
+MOST_ALPHA = 10  # with a larger alpha, the length penalty of a long text exceeds 32-bit floats
+LEAST_TEMPERATURE = 1e-6  # at a lower temperature, logits / temperature exceed 32-bit floats
 MOST_THREADS = 1024  # threads or processes; the system cannot start many more
 
 
@@ -23,7 +24,7 @@ def unmet_limit(value: float, least: float | None = None, most: float | None = N
 
     Args:
         value: int or float, of Python or NumPy.
-        least, most: the inclusive limits. None: the limits of 32 bits.
+        least, most: the inclusive limits. None means the limit of 32 bits.
 
     Returns:
         str that completes the sentence "NAME must be …", or None if the number is within the

@@ -1,6 +1,7 @@
 """The hyperparameters of the LSTM baselines.
 
-Names and defaults are T2T's (`models/lstm.py`).
+The names and defaults are those of T2T's `models/lstm.py`. The comment "Added" marks a field that
+T2T does not have.
 """
 
 import dataclasses
@@ -21,6 +22,7 @@ class LSTMHParams(ignored_fields.LSTMIgnoredFields, BasicHParams):
     attention_mechanism: Literal["bahdanau", "luong"] = field("bahdanau", architecture=True)
     attention_layer_size: int = field(128, POSITIVE, architecture=True)
     num_heads: int = field(1, POSITIVE, architecture=True)
-    output_attention: bool = field(True, architecture=True)  # False: outputs the last LSTM's output
-    # Added: masks the padding of the inputs. T2T's model attends to padding.
+    # Whether the output is the attention vector instead of the output of the last LSTM layer.
+    output_attention: bool = field(True, architecture=True)
+    # Added: whether the padding of the inputs is masked. T2T's model attends to padding.
     attention_mask_padding: bool = field(False)

@@ -5,8 +5,8 @@
     value     = word | 'text' | "text" | "[" value {"," value} "]"
 
 As in T2T, words need no quotes, and a word is converted to the type of its field. Two things are
-added to T2T's syntax: a quoted text is always a string and may contain commas, and fields that
-allow None accept the word None.
+added to T2T's syntax. A quoted text is always a string and may contain commas. Fields that allow
+None accept the word None.
 """
 
 import re

@@ -35,7 +35,7 @@ class Range:
     scale: int | None = None
 
     def suggest(self, trial: Any) -> Any:
-        """Ask a tuner's trial for a value.
+        """Request a value from a tuner's trial.
 
         Args:
             trial: `optuna.Trial`, or an object with its methods `suggest_float`, `suggest_int` and
@@ -61,7 +61,7 @@ class Range:
         """
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if self.kind in (_DISCRETE, _CATEGORICAL):
-            # In Python True == 1, so the types are compared as well.
+            # In Python, True == 1, so the comparison includes the types.
             for own in self.values:
                 if own == value and isinstance(own, bool) == isinstance(value, bool):
                     return own
@@ -81,8 +81,9 @@ class Range:
     def stored(self, value: Any) -> Any:
         """Return what a tuner's trial stores for a value of this range.
 
-        For a discrete value, this is its index in the ordered values. On the reversed log scale, it
-        is the value mirrored at the middle of the range. In all other cases it is the value itself.
+        For a discrete value, the trial stores its index in the ordered values. On the reversed log
+        scale, the trial stores the value mirrored at the middle of the range. In all other cases,
+        the trial stores the value itself.
         """
         if self.is_stored_unchanged:
             return value
@@ -113,7 +114,7 @@ class Range:
 class RangedHParams:
     """Collects ranges through T2T's four methods.
 
-    `length`, which T2T uses for lists, must be None.
+    The argument `length`, which T2T uses for lists, must be None.
     """
 
     LINEAR_SCALE = 1
@@ -129,7 +130,7 @@ class RangedHParams:
 
     @property
     def ranges(self) -> tuple[Range, ...]:
-        """Tuple of `Range`, in the order of the calls."""
+        """The ranges as a tuple of `Range`, in the order of the calls."""
         return tuple(self._ranges.values())
 
     def set_categorical(self, name: str, categories: Iterable[Any], length: None = None) -> None:

@@ -19,8 +19,8 @@ from ut_keras.registry import is_notebook_rerun
 
 C = TypeVar("C", bound=type[BasicHParams])
 
-# Keys of T2T's hparams.json that are not hyperparameters and that T2T 1.15 ignores. They repeat the
-# command line. ut_keras ignores them too.
+# Keys of T2T's hparams.json that are not hyperparameters. They repeat flags of the command line.
+# T2T 1.15 and ut_keras ignore them.
 T2T_BOOKKEEPING = frozenset(
     {
         "data_dir",
@@ -36,15 +36,15 @@ T2T_BOOKKEEPING = frozenset(
         "warm_start_from",
     }
 )
-# Keys of T2T's hparams.json whose values are dicts from feature to function. If such a dict is not
-# empty, the user's code replaced a function of T2T, and an error is raised.
+# Keys of T2T's hparams.json whose values are dicts from feature to function. If one of these dicts
+# is not empty, the user's code has replaced a function of T2T, and an error is raised.
 T2T_FUNCTION_TABLES = frozenset({"bottom", "loss", "name", "top", "weights_fn"})
 
 _ANY = object()
 
-# Fields of older T2T 1.x versions, each with the values that mean the behavior of ut_keras.
+# Fields of older T2T 1.x versions, each with the values that select the behavior of ut_keras.
 RETIRED = {
-    "batching_mantissa_bits": (_ANY,),  # bucket sizes
+    "batching_mantissa_bits": (_ANY,),  # affects only the sizes of buckets
     "gru_transformation": (["state_transformation"],),
     "input_modalities": ("default",),
     "inputs_states_combination": ("mh_attention_ffn_add",),
@@ -53,7 +53,7 @@ RETIRED = {
     "modality": ({}, "{}"),
     "multiproblem_class_loss_multiplier": (0.0,),
     "prepend_inputs_to_targets": (False,),
-    "problem_choice": (_ANY,),  # between several problems
+    "problem_choice": (_ANY,),  # affects only runs with several problems
     "symbol_modality_skip_top": (False,),
     "target_modality": ("default",),
     "tpu_batch_size_per_shard": (_ANY,),
@@ -62,7 +62,8 @@ RETIRED = {
     "use_tpu": (_ANY,),
 }
 
-# The same for fields of earlier versions of ut_keras, which files of older runs contain.
+# Fields of earlier versions of ut_keras, each with the values that select the current behavior.
+# Files of older runs contain these fields.
 RETIRED_IN_UT_KERAS = {
     "num_memory_tokens": (0,),
     "recurrence_backprop_steps": (0,),
@@ -132,7 +133,9 @@ def from_dict(values: Mapping[str, Any]) -> BasicHParams:
 
 
 def for_t2t_model(model_name: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return T2T's hparams of a model, with what `from_dict` needs to find their class.
+    """Return T2T's hparams of a model so that `from_dict` finds their class.
+
+    For some models, a field is added.
 
     Args:
         model_name: str. T2T's name of the model.
@@ -218,7 +221,7 @@ def modernize(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
         elif name == "optimizer_multistep_accumulate_steps" and value is None:
             modern[name] = known[name].default
         elif name == "recurrence_backprop_steps" and value == 0:
-            modern[name] = None  # earlier versions of ut_keras wrote 0 for "through all steps"
+            modern[name] = None  # in earlier versions of ut_keras, 0 meant "through all steps"
         else:
             modern[name] = value
     return modern

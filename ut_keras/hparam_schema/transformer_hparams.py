@@ -3,7 +3,8 @@
     hp = UniversalTransformerHParams(recurrence_type="act").override("hidden_size=64,num_heads=4")
 
 The classes are frozen, flat and typed. The names and defaults are those of T2T's `transformer_base`
-and `update_hparams_for_universal_transformer`.
+and `update_hparams_for_universal_transformer`. The comment "Added" marks a field that T2T does not
+have.
 """
 
 import dataclasses
@@ -88,17 +89,19 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
 
     # --- Size -----------------------------------------------------------------------------------
     filter_size: int = field(2048, POSITIVE, architecture=True)
-    num_encoder_layers: int = field(0, STEPS_OR_NONE, architecture=True)  # 0: num_hidden_layers
+    # In the next two fields, 0 means num_hidden_layers.
+    num_encoder_layers: int = field(0, STEPS_OR_NONE, architecture=True)
     num_decoder_layers: int = field(0, STEPS_OR_NONE, architecture=True)
 
     # --- Attention ------------------------------------------------------------------------------
     num_heads: int = field(8, POSITIVE, architecture=True)
-    attention_key_channels: int = field(0, NON_NEGATIVE, architecture=True)  # 0: hidden_size
+    # In the next two fields, 0 means hidden_size.
+    attention_key_channels: int = field(0, NON_NEGATIVE, architecture=True)
     attention_value_channels: int = field(0, NON_NEGATIVE, architecture=True)
     attention_dropout: float = training(0.1, RATE)
     attention_dropout_broadcast_dims: str = training("", check=DIMENSIONS, comma_separated=True)
-    # Added: the number of positions in a block of `block_attention`. None: the lengths decide
-    # whether attention is computed by blocks.
+    # Added: the number of positions in a block of `block_attention`. If it is None, the lengths
+    # decide whether attention is computed by blocks.
     attention_block_size: int | None = training(None, POSITIVE)
     self_attention_type: Literal[
         "dot_product",
@@ -111,7 +114,7 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
         "local_unmasked",
         "masked_dilated_1d",
         "unmasked_dilated_1d",
-        "dot_product_relative_xl",  # not in T2T, like the next value
+        "dot_product_relative_xl",  # T2T does not have this value and the next one
         "geometric",
     ] = field(
         "dot_product",
@@ -128,20 +131,20 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
     )
     block_length: int = field(128, POSITIVE, read_if=_LOCAL)  # T2T's sets do not have this field
     hard_attention_k: int = field(0, NON_NEGATIVE)
-    # Added: whether the attention weights are normalized to a sum of 1, and whether
-    # attention_dropout drops keys instead of weights.
+    # Added: whether the attention weights are normalized to a sum of 1.
     geometric_normalize_score: bool = field(True, architecture=True, read_if=_GEOMETRIC)
+    # Added: whether attention_dropout drops keys instead of weights.
     geometric_drop_keys: bool = training(False, read_if=_GEOMETRIC)
     unidirectional_encoder: bool = field(
         False, architecture=True
-    )  # encoder positions attend only backward
+    )  # whether encoder positions attend only backward
 
     # --- Memory of training --------------------------------------------------------------------
     # Added: whether the gradient recomputes each layer or step, instead of keeping its tensors.
     recompute_grad: bool = training(False)
 
     # --- Classification with an encoder ---------------------------------------------------------
-    # Added: how positions are pooled. In T2T, the modality takes the mean and includes padding.
+    # Added: how positions are pooled. T2T's modality computes the mean including padding.
     class_label_pooling: Literal["mean", "masked_mean", "last"] = field("mean", architecture=True)
 
     # --- Transition -----------------------------------------------------------------------------
@@ -155,7 +158,7 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
         "local_moe",
         "local_moe_tpu",
         "none",
-        "swiglu",  # not in T2T
+        "swiglu",  # T2T does not have this value
     ] = field(
         "dense_relu_dense",
         architecture=True,
@@ -168,7 +171,7 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
         "", check=DIMENSIONS, comma_separated=True, read_if=_DENSE
     )
     use_pad_remover: bool = field(True)
-    # Added: postprocessing after the transition only. None: layer_postprocess_sequence.
+    # Added: postprocessing after the transition only. None means layer_postprocess_sequence.
     ffn_postprocess_sequence: str | None = field(None, check=POSTPROCESS, architecture=True)
     conv_first_kernel: int = field(3, POSITIVE, architecture=True, read_if=_CONVOLUTION)
     parameter_attention_key_channels: int = field(
@@ -180,9 +183,10 @@ class TransformerHParams(ignored_fields.TransformerIgnoredFields, BasicHParams):
 
     # --- Added to the embeddings ----------------------------------------------------------------
     pos: _Position | None = _position("timing")
-    pos_randomized_range: int = field(2048, POSITIVE, read_if=_RANDOMIZED)  # not in T2T
+    # Added: the number of positions from which the positions of an example are sampled.
+    pos_randomized_range: int = field(2048, POSITIVE, read_if=_RANDOMIZED)
     use_target_space_embedding: bool = field(True, architecture=True)
-    # Not in T2T. None: layer_prepostprocess_dropout.
+    # Added: dropout of the embeddings. None means layer_prepostprocess_dropout.
     embedding_dropout: float | None = training(None, RATE)
 
     def __post_init__(self) -> None:
@@ -227,10 +231,12 @@ class UniversalTransformerHParams(
     recurrence_initial_state: Literal["embedding", "normal"] = field(
         "embedding", architecture=True, parts=parts.initial_states
     )
-    # Added: the weight of the relative change of the last step, as a loss. 0: no such loss.
+    # Added: the weight of an additional loss, the relative change of the state in the last step. 0
+    # means that there is no such loss.
     recurrence_fixed_point_loss_weight: float = training(0.0, NON_NEGATIVE)
-    recurrence_supervised_every: int = training(0, STEPS_OR_NONE)  # 0: loss of the last step only
-    # Added: the gradient passes through the last steps only. None: through all steps.
+    # 0 means that only the last step has a loss.
+    recurrence_supervised_every: int = training(0, STEPS_OR_NONE)
+    # Added: the number of last steps through which the gradient passes. None means all steps.
     recurrence_backprop_steps: int | None = training(None, STEPS)
     copy_gate: bool = field(False, architecture=True)
     copy_gate_dropout: float = training(0.0, RATE, read_if=_COPY_GATE)
@@ -238,8 +244,10 @@ class UniversalTransformerHParams(
     copy_gate_activation: Literal["gelu", "relu"] = field(
         "gelu", architecture=True, read_if=_COPY_GATE
     )
-    num_inrecurrence_layers: int = field(1, STEPS, architecture=True, read_if=_LAYERS)  # per step
-    # Added: the factor of what each sublayer adds to the state. N is the number of steps.
+    # Number of layers in each step.
+    num_inrecurrence_layers: int = field(1, STEPS, architecture=True, read_if=_LAYERS)
+    # Added: the factor of the term that each sublayer adds to the state. In "1/sqrt(N)", N is the
+    # number of steps.
     recurrence_residual_scale: str = field(
         "1", check=_SCALE, architecture=True, number_as_text=True, read_if=_LAYERS
     )
@@ -278,7 +286,8 @@ class UniversalTransformerHParams(
     act_halting_bias_init: float = training(1.0, read_if=_WITH_BIAS)
     act_epsilon: float = field(0.01, "(0, 1)", read_if=_ACT)
     act_loss_weight: float = training(0.01, NON_NEGATIVE, read_if=_WITH_COST)
-    # Added: values other than the default follow the paper where T2T differs from it.
+    # Added: the next three fields. Values other than the defaults follow the paper where T2T
+    # differs from the paper.
     act_halted_state: Literal["transform", "copy"] = field("transform", read_if=_ACT)
     act_force_final_remainder: bool = field(False, read_if=_WITH_REMAINDER)
     act_mask_padding: bool = field(False, read_if=_ACT)
@@ -343,7 +352,8 @@ class UniversalTransformerHParams(
         adaptive_steps = fields.pop("act_max_steps")
         if self.recurrence_type == "act":
             steps = adaptive_steps
-            if rule == "convergence":  # it has no weights, and training always runs all steps
+            # The rule "convergence" has no weights, and training always runs all steps.
+            if rule == "convergence":
                 fields["recurrence_type"] = "basic"
             else:
                 fields["act_type"] = rule

@@ -4,9 +4,10 @@
     curriculum.add(result)     call after each update; returns a message if the length increased
     curriculum.length          the current maximum length of the training examples
 
-The length increases when the accuracy on the newest lengths exceeds a threshold. The newest lengths
-are those that the previous maximum excluded. A checkpoint contains the complete state. So in a
-resumed run, the length increases after the same updates as in an uninterrupted run.
+The length increases when the accuracy on the newest lengths reaches a threshold. The newest lengths
+are the lengths that the previous maximum excluded. A checkpoint contains the complete state of the
+curriculum. So in a resumed run, the length increases after the same updates as in an uninterrupted
+run.
 """
 
 import dataclasses
@@ -22,11 +23,15 @@ from ut_keras.metrics import weights as weights_lib
 
 @dataclasses.dataclass(frozen=True)
 class CurriculumSettings:
-    """When and by how much the length increases. A length includes EOS, as in `max_length`."""
+    """The settings of a curriculum: when and by how much the length increases.
+
+    A length includes EOS, like the hparam `max_length`.
+    """
 
     start_length: int  # the length at the start, at least 1
     length_step: int = 1  # the minimum increase
-    accuracy: float = 0.95  # the length increases if this fraction of sequences is correct
+    # The length increases if at least this fraction of the newest sequences is correct.
+    accuracy: float = 0.95
     updates: int = 100  # number of updates over which the accuracy is measured
 
 
@@ -84,7 +89,8 @@ class Curriculum:
         self._previous = 0  # the length before the last increase
         # Updates since the accuracy was last measured or the length last increased.
         self._updates = 0
-        self._correct = self._sequences = 0.0  # counts of the newest lengths since then
+        # Counts of sequences with the newest lengths in these updates.
+        self._correct = self._sequences = 0.0
         self._pending: list[Any] = []
         with tf.device("CPU:0"):
             self.position = {
@@ -105,7 +111,7 @@ class Curriculum:
         """Whether training uses all examples."""
         return self.length >= self._lengths[-1]
 
-    # Called in an update, on each replica.
+    # The update calls this method on each replica.
 
     def newest_weights(self, features: Any, targets: tf.Tensor, *weights: Any) -> tf.Tensor:
         """Return the weights of the targets, which are 0 for examples of older lengths.
@@ -123,10 +129,10 @@ class Curriculum:
         is_newest = tf.cast(longest > self._longest_old, tf.float32)[:, tf.newaxis]
         return is_newest * weights_lib.columns(weights[0]) if weights else is_newest
 
-    # Called in the train loop.
+    # The train loop calls these methods.
 
     def add(self, result: Any) -> str | None:
-        """Add the `StepResult` of an update, and increase the length if it is due.
+        """Add the `StepResult` of an update, and increase the length if this is due.
 
         Returns:
             str, a message if the length increased; otherwise None.
@@ -145,7 +151,7 @@ class Curriculum:
         if accuracy < self._settings.accuracy:
             return None
         old = self.length
-        # There are examples of exactly this length.
+        # The next larger length that at least one example has.
         next_length = self._lengths[self._lengths > old][0]
         self._previous = old
         self.length = max(old + self._settings.length_step, int(next_length))

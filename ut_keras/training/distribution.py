@@ -5,7 +5,7 @@ several GPUs     MirroredStrategy                 --worker_gpu=N
 several workers  MultiWorkerMirroredStrategy      TF_CONFIG, see `cluster`
 a TPU            TPUStrategy                      --use_tpu --cloud_tpu_name=…
 
-Every run has a strategy, so the same train loop is used for all of them.
+Every run has a strategy, so all runs use the same train loop.
 
 All workers have the same weights and perform the same updates. Some values exist only on one
 worker, for example its clock, a signal that it received, or a score that it computed. Before the
@@ -57,8 +57,8 @@ def get_strategy(
     """Return the strategy for the requested devices.
 
     Args:
-        num_gpus: int. Number of GPUs for each worker. 0: use the CPU. 1: use the CPU if the machine
-            has no GPU.
+        num_gpus: int. Number of GPUs for each worker. If it is 0, the worker uses the CPU. If it is
+            1 and the machine has no GPU, the worker also uses the CPU.
         devices: list of str, such as ["CPU:0", "CPU:1"]. Overrides `num_gpus`.
         cluster: `Cluster` of several workers. All workers must call this function before any other
             computation. Optional.
@@ -103,7 +103,8 @@ def physical_gpus(num_gpus: int) -> list[Any]:
 @functools.cache
 def _mirrored_strategy(devices):
     # This function is cached, because two strategies for the same devices would use the same ids
-    # for their collective operations. Then one strategy could receive the values of the other.
+    # for their collective operations. Then one strategy could receive values that the other
+    # strategy sent.
     return tf.distribute.MirroredStrategy(list(devices))
 
 
@@ -172,7 +173,7 @@ def distribute_parts(
 
 
 def from_chief(strategy: tf.distribute.Strategy, value: Any) -> Any:
-    """Return the number `value` of the chief on every worker.
+    """Return the number that the chief passes as `value`, on every worker.
 
     All workers must call this function.
     """
@@ -234,8 +235,8 @@ class CoordinatedStop(interruption.StopRequest):
 
     Args:
         strategy: the strategy of the run.
-        waits: bool, see `StopRequest`. Several workers must stop together, so with several workers
-            it is always True.
+        waits: bool, see `StopRequest`. With several workers, the value True is always used, because
+            they must stop together.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy, waits: bool = True) -> None:

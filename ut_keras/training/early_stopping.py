@@ -6,7 +6,7 @@
     stopping.should_stop, stopping.best_step
 
 The results of earlier evaluations are stored only in `metrics.jsonl`. A resumed run reads the
-results up to its checkpoint from this file. Therefore its decisions are the same as in an
+results up to its checkpoint from this file. Therefore it makes the same decisions as an
 uninterrupted run.
 """
 
@@ -31,9 +31,10 @@ class EarlyStopping:
             the metric (see `metrics_file.metric_name`). With the name "step", the last step is
             always the best.
         patience_steps: int. Training stops if the metric has not improved by `delta` within this
-            number of steps. None: training never stops early.
-        delta: float. The required improvement compared with the value before these steps.
-        minimize: bool. Whether a lower value is better. None: the name of the metric decides.
+            number of steps. If it is None, training never stops early.
+        delta: float. The required improvement over the last value before these steps.
+        minimize: bool. Whether a lower value is better. If it is None, the name of the metric
+            decides.
     """
 
     metric: str = "loss"
@@ -50,8 +51,8 @@ class EarlyStopping:
     def read(self, output_dir: str, last_step: int, **record_filter: str) -> None:
         """Read the values of the metric that an earlier run recorded up to `last_step`.
 
-        `record_filter` gives required values of record entries, such as `problem` and `split`. It
-        selects the evaluations that control training, and other records are ignored.
+        Only records with the entries in `record_filter`, such as `problem` and `split`, are read.
+        These are the evaluations that control training.
         """
         for record in metrics_file.records(output_dir, **record_filter):
             if self.metric in record and record["step"] <= last_step:
@@ -85,9 +86,9 @@ class EarlyStopping:
     def best_step(self) -> int | None:
         """The step with the best value, or None if there are no values.
 
-        If several steps have the best value, this is the last of them, because its model was
-        trained longest. For example, the accuracy can reach 1 long before the loss and the ponder
-        time have converged.
+        If several steps have the best value, this property is the last of these steps, because its
+        model was trained longest. For example, the accuracy can reach 1 long before the loss and
+        the ponder time have converged.
         """
         if not self._values:
             return None
@@ -97,9 +98,9 @@ class EarlyStopping:
     def should_stop(self) -> bool:
         """Whether the metric has improved too little in the last `patience_steps` steps.
 
-        The values of these steps are compared with the value before them. Training continues only
-        if one of them is better by at least `delta`. If `delta` is 0, training continues only if
-        one of them is better.
+        The values of these steps are compared with the last value before these steps. Training
+        continues only if one of the new values is better by at least `delta`. If `delta` is 0,
+        training continues only if one of the new values is better.
 
         References: T2T `metrics_hook.has_metric_plateaued`.
         """

@@ -28,8 +28,8 @@ class Epochs:
     Args:
         make_epoch: function that takes the number of an epoch and returns a `tf.data.Dataset` with
             one pass over the data. For the same number, it must always return the same batches. It
-            may instead return `IndexedBatches` for epoch 0. These also provide all later epochs, so
-            the function is not called again.
+            may instead return `IndexedBatches` for epoch 0. The `IndexedBatches` also provide all
+            later epochs, so the function is not called again.
         strategy: a `tf.distribute.Strategy`, which splits each batch between its replicas.
     """
 
@@ -61,15 +61,19 @@ class Epochs:
 
     @functools.cached_property
     def _indexed_batches(self):
-        """The `IndexedBatches` of the examples within the length limit, or None as above."""
+        """The `IndexedBatches` of the examples within the length limit.
+
+        It is None if every epoch has a separate dataset.
+        """
         if self._longest is None:
             return self._all_batches
         return self._all_batches.up_to(self._longest)
 
     def limit_length(self, longest: int) -> None:
-        """Skip longer examples from now on. If an epoch has begun, the next epoch begins.
+        """Skip examples that are longer than `longest` from now on.
 
-        This method requires `IndexedBatches` with an example of at most the length `longest`.
+        If an epoch has begun, the next epoch begins. This method requires `IndexedBatches` with at
+        least one example that is not longer than `longest`.
         """
         self.close()
         self._longest = longest
@@ -93,7 +97,7 @@ class Epochs:
     def close(self) -> None:
         """Stop reading ahead.
 
-        The next batch remains the same: the one after the last batch that was used.
+        The iterator later continues with the batch after the last used batch.
         """
         self._batches = None
 

@@ -33,12 +33,14 @@ class Evaluator:
 
     model: keras.Model  # a model with `forward` and `loss_terms`
     strategy: tf.distribute.Strategy
-    # Metric functions by name: (logits, targets) -> (sum, count). If the data have weights:
-    # (logits, targets, weights) -> (sum, sum of weights).
+    # Dict from the name of a metric to its function. The function maps (logits, targets) to
+    # (sum, count). If the data have weights, it maps (logits, targets, weights) to
+    # (sum, sum of weights).
     metrics: Mapping[str, Callable[..., Any]]
-    # `FeatureMetric` by name. These metrics do not use the weights of the data.
+    # Dict from the name of a metric to its `FeatureMetric`. These metrics do not use the weights of
+    # the data.
     feature_metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    # Function from the results to a dict of additional results.
+    # Function that takes the results and returns a dict of additional results.
     summarize: Callable[[dict[str, float]], Mapping[str, float]] = lambda results: {}
 
     def __post_init__(self) -> None:
@@ -62,14 +64,15 @@ class Evaluator:
             dataset: `tf.data.Dataset` of global batches (features, targets) or (features, targets,
                 weights), one pass over the data. The format of the weights is described in
                 `losses`: float [B], [B, 1] or [B, T].
-            steps: int. Number of batches to evaluate. 0 or less: evaluate all batches.
+            steps: int. Number of batches to evaluate. If it is 0 or less, all batches are
+                evaluated.
             should_stop: function that is called after each batch. If it returns True, the
                 evaluation ends without a result.
 
         Returns:
             dict from name to float: "loss", "losses/NAME" for every loss, the metrics, and
-            "ponder_time" if the model has adaptive depth. A feature metric with the count 0 is
-            omitted. The return value is None if the evaluation ended early.
+            "ponder_time" if the model has adaptive depth. A feature metric is omitted if its count
+            is 0. The return value is None if the evaluation ended early.
 
         Raises:
             EmptyDatasetError: if the dataset has no batches.
@@ -133,8 +136,8 @@ class Evaluator:
 def match_lengths(model: Any, logits: Any, targets: Any, *weights: Any) -> tuple:
     """Return logits, targets and weights with one length, if the model supports this.
 
-    `CompiledModel.match_lengths` describes this. Any other model must predict exactly as many
-    tokens as there are targets.
+    Only a model with the method `match_lengths` supports this (see `CompiledModel`). Any other
+    model must predict exactly as many tokens as there are targets.
     """
     if not hasattr(model, "match_lengths"):
         return (logits, targets, *weights)

@@ -56,7 +56,7 @@ class MovingAverage:
 
     @contextlib.contextmanager
     def applied_to_model(self) -> Iterator[None]:
-        """Context in which the averages replace the model's weights."""
+        """Return a context in which the averages replace the model's weights."""
         original = {name: weight.numpy() for name, weight in self._weights.items()}
         for name, weight in self._weights.items():
             weight.assign(self.variables[name])

@@ -22,9 +22,9 @@ import numpy as np
 from ut_keras.process.live_line import LiveLine, clock_time, fit
 from ut_keras.training.train_step import StepResult
 
-_WINDOW = 100  # number of recent steps over which the line averages
+_WINDOW = 100  # number of recent steps that each average in the line includes
 _BAR_WIDTH = 20
-_ALWAYS = 6  # the importance of parts that every line has
+_ALWAYS = 6  # the importance of the parts that every line contains
 
 
 @dataclasses.dataclass(eq=False)
@@ -55,7 +55,7 @@ class Progress:
 
     @contextlib.contextmanager
     def waiting_for_input(self) -> Iterator[None]:
-        """Context in which the train loop waits for the next batch."""
+        """Return a context that measures how long the train loop waits for the next batch."""
         started = self.live.clock()
         yield
         self._input_wait_seconds += self.live.clock() - started
@@ -70,7 +70,11 @@ class Progress:
         return self.live.is_due
 
     def fetch(self) -> list[tuple[int, dict[str, float]]]:
-        """Read the results of all updates since the last call; return a list of (step, values)."""
+        """Read the results of all updates since the last call from the device.
+
+        Returns:
+            list of (step, values). `values` is a dict from name to float.
+        """
         fetched = [(step, _to_floats(result)) for step, result in self._pending]
         self._pending = []
         if not fetched:
@@ -107,9 +111,10 @@ class Progress:
         return {name: value for name, value in averages.items() if value is not None}
 
     def show(self, step: int) -> None:
-        """Write the line for `step`. On a terminal, it replaces the previous line.
+        """Write the line for `step`.
 
-        In a log, there is at most one line per step.
+        On a terminal, the line replaces the previous line. In a log, there is at most one line per
+        step.
         """
         if self.live.is_live or step != self._shown_step:
             self.live.write(fit(self._parts(step), self.live.width))
@@ -143,7 +148,8 @@ class Progress:
         """Return the parts of the line as (importance, text)."""
         averages = self.averages()
         parts = [(_ALWAYS, f"step {step}/{self.total_steps}")]
-        # Only a language model has this value; its complete sequences are never correct.
+        # Only a language model has the value "accuracy". A complete sequence of a language model is
+        # never correct, so its accuracy per sequence is not shown.
         if "accuracy" in averages:
             averages.pop("accuracy_per_sequence", None)
         if averages.get("steps_per_second"):
@@ -175,13 +181,16 @@ def _to_floats(result):
     return values
 
 
-# Halting is checked after this update. Later, a small number of steps may be a result of training.
+# The number of the update after which halting is checked. In later updates, a small number of
+# ponder steps may be a result of training.
 HALTING_CHECK_STEP = 100
 _FEW_PONDER_STEPS = 2.5
 
 
 def halting_warning(averages: Mapping[str, float]) -> str | None:
-    """Return a warning if positions take very few steps early in training, or else None.
+    """Return a warning if positions take very few steps early in training.
+
+    Otherwise the return value is None.
 
     Args:
         averages: dict from name to the average over the updates up to `HALTING_CHECK_STEP`.

@@ -14,8 +14,8 @@ instead. This module does not import TensorFlow.
     the chief sends {"statements": [{"train_steps": 1000}, {"train_steps": 1000}]}
                     or {"missing": […]}
 
-The keys of these messages are the same in all versions, so that workers with different versions of
-ut_keras can report the difference.
+The keys of these messages are the same in all versions of ut_keras. Therefore workers with
+different versions can exchange fingerprints and report that their versions differ.
 """
 
 import contextlib
@@ -83,7 +83,7 @@ def _gather(server, workers, deadline, fingerprint):
     server.settimeout(_POLL_SECONDS)
     with contextlib.ExitStack() as stack:
         while True:
-            # A worker that has disconnected must connect again before it counts.
+            # A worker that has disconnected is missing until it connects again.
             for index in [i for i in connections if _is_disconnected(connections[i])]:
                 del fingerprints[index], connections[index]
             missing = [each for i, each in enumerate(workers) if i not in fingerprints]
@@ -107,7 +107,8 @@ def _gather(server, workers, deadline, fingerprint):
         for connection in connections.values():
             with contextlib.suppress(OSError):
                 connection.sendall(_encode_line(reply))
-                # Returns when the worker has closed the connection; then the port is free.
+                # This call returns when the worker has closed the connection. Then the port is
+                # free.
                 connection.recv(1)
     return reply
 
@@ -129,8 +130,8 @@ def _report_to_chief(cluster, deadline, fingerprint):
                     return reply
                 reason: Any = _NOT_A_WAITING_CHIEF
         except ValueError:
-            # Either another program uses the port, or the chief already trains in TensorFlow. In
-            # the second case the chief will stop, because this worker is missing.
+            # Either another program uses the port, or TensorFlow already runs in the chief. In the
+            # second case, the chief will stop, because this worker is missing.
             reason = _NOT_A_WAITING_CHIEF
         except OSError as error:
             reason = error.strerror or error
@@ -204,7 +205,7 @@ def check(fingerprints: Mapping[str, Mapping[str, Any]], index: int) -> None:
     Args:
         fingerprints: the return value of `exchange`.
         index: int, index of this worker. If this worker differs from the chief, the error describes
-            its own difference.
+            the difference between these two.
 
     Raises:
         ClusterError: if any worker differs from the chief. In this case, all workers raise the
@@ -212,7 +213,7 @@ def check(fingerprints: Mapping[str, Mapping[str, Any]], index: int) -> None:
     """
     workers = list(fingerprints)
     chief = fingerprints[workers[0]]
-    # This worker is compared with the chief first, and then all others.
+    # The chief is first compared with this worker, and then with all workers.
     for other in [workers[index], *workers]:
         values = fingerprints[other]
         differing = [name for name in {**chief, **values} if chief.get(name) != values.get(name)]

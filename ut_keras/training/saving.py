@@ -38,7 +38,7 @@ def check_folder(path: str, status: os.stat_result, step: int) -> None:
     """
     try:
         is_same_folder = os.path.samestat(os.stat(path), status)
-    except OSError as error:  # a network disk may be temporarily unavailable, for example
+    except OSError as error:  # for example, a network disk may be temporarily unavailable
         is_same_folder = not isinstance(error, FileNotFoundError)
     if is_same_folder:
         return
@@ -88,15 +88,15 @@ class Saver:
 
     checkpoints: Any  # `Checkpoints`
     is_chief: bool  # whether this process writes the checkpoints
-    # Function of the step that is called before the state is copied. It may raise an error, which
-    # prevents saving.
+    # Function that takes the step and is called before the state is copied. If it raises an error,
+    # the state is not saved.
     before_save: Callable[[int], Any]
     print_line: Callable[[str], Any]  # prints a message to the user
     every_steps: int = 1  # number of updates between checkpoints
     # Seconds between checkpoints; a value other than 0 replaces `every_steps`.
     every_seconds: float = 0
     saved_step: int | None = None  # the last step whose state was saved or is being saved
-    failed_step: int | None = None  # the last step, if saving its state failed
+    failed_step: int | None = None  # the step whose state the last save could not write
     _interval_start: float = 0.0
 
     def restart_clock(self) -> None:

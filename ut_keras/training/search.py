@@ -1,8 +1,8 @@
 """Runs a hyperparameter search as an Optuna study in `output_dir/search.journal`.
 
     study = open_study(output_dir, {"train_steps": 1000, …})
-    trial = next_trial(study, ranges, (), 10)     saves the trial in the file before it runs
-    tell(study, trial, 0.93)                      records the result
+    trial = next_trial(study, ranges, (), 10)     adds a trial to the file before the trial runs
+    tell(study, trial, 0.93)                      records the result of the trial
 
 Users may also open the study with Optuna. The search runs the trials that users enqueue, and its
 results include the trials that users add.
@@ -23,8 +23,8 @@ from ut_keras.hparam_schema.field import HParamError
 from ut_keras.hparam_schema.ranged_hparams import Range
 
 FILENAME = "search.journal"
-# Number of random trials before the estimator proposes trials. Optuna's default is 10. This is also
-# T2T's default number of trials, so the estimator would never be used.
+# Number of random trials before Optuna's estimator proposes trials. Optuna's default is 10. T2T's
+# default for the number of all trials is also 10, so the estimator would never be used.
 _RANDOM_TRIALS = 5
 
 
@@ -45,19 +45,19 @@ def optuna() -> Any:
 
 
 def open_study(output_dir: str, identity: Mapping[str, Any], random_seed: int | None = None) -> Any:
-    """Return the study in a folder, and create it if it does not exist.
+    """Return the study in a folder, and create the study if it does not exist.
 
     Args:
         output_dir: str, an existing folder to which no other process writes.
         identity: dict of JSON values that must stay the same when the search resumes. They become
             the user attributes of the study. Only "autotune_objective" may still change until the
             first trial is complete.
-        random_seed: int. None: an existing study keeps its seed, and a new study gets a random
-            seed.
+        random_seed: int. If it is None, an existing study keeps its seed, and a new study gets a
+            random seed.
 
     Returns:
-        `optuna.Study`. Its trials have the user attribute "hparams". Failed trials also have
-        "reason".
+        `optuna.Study`. Its trials have the user attribute "hparams". Failed trials also have the
+        user attribute "reason".
 
     Raises:
         UsageError: if the folder contains another search, or if a file with the name of the journal
@@ -66,7 +66,8 @@ def open_study(output_dir: str, identity: Mapping[str, Any], random_seed: int | 
     journal = optuna().storages.journal
     path = os.path.join(output_dir, FILENAME)
     _remove_incomplete_line(path)
-    # A process that was killed while writing leaves a lock file. It is ignored after 3 seconds.
+    # A process that was killed while writing leaves a lock file. This file is ignored after 3
+    # seconds.
     lock = journal.JournalFileOpenLock(path, grace_period=3)
     storage = optuna().storages.JournalStorage(journal.JournalFileBackend(path, lock))
     studies = optuna().get_all_study_summaries(storage)
@@ -111,8 +112,8 @@ class RejectedTrial(UserError):
     """The user has enqueued a trial that cannot run.
 
     Args:
-        trial: `optuna.Trial`. It has the state "running" and no hparams.
-        reason: str.
+        trial: `optuna.Trial`. Its state is "running", and it has no hparams.
+        reason: str, the reason why the trial cannot run.
     """
 
     def __init__(self, trial: Any, reason: str) -> None:
@@ -123,7 +124,7 @@ class RejectedTrial(UserError):
 def next_trial(
     study: Any, ranges: Sequence[Range], active_trials: Collection[int], max_trials: int
 ) -> Any:
-    """Return the first trial that must run, or None.
+    """Return the next trial to run, or None if there is none.
 
     Interrupted trials come first. Then come the trials that the user enqueued, and then new trials.
 
@@ -149,19 +150,22 @@ def next_trial(
     seed = (study.user_attrs["random_seed"] * 1000003 + number) % 2**32
     study.sampler = optuna().samplers.TPESampler(n_startup_trials=_RANDOM_TRIALS, seed=seed)
     if running:
-        # `study.ask` would also return such an object, but not for a trial that another process
-        # has started.
+        # `study.ask` never returns a trial that another process has started. This call creates the
+        # object that `study.ask` would return.
         trial = optuna().trial.Trial(study, running[0]._trial_id)
         if "hparams" in trial.user_attrs:
             return trial
     else:
-        trial = study.ask()  # returns an enqueued trial if there is one
+        trial = study.ask()  # `ask` returns an enqueued trial if there is one
     trial.set_user_attr("hparams", _proposed(trial, ranges))
     return trial
 
 
 def _proposed(trial, ranges):
-    """Return the hparams that the user enqueued for a trial, or else proposed hparams."""
+    """Return the hparams of a new trial.
+
+    The values that the user enqueued replace the values that the estimator proposes.
+    """
     enqueued = trial.study.trials[trial.number].system_attrs.get("fixed_params", {})
     known = {item.name: item for item in ranges}
     if unknown := next((name for name in enqueued if name not in known), None):
@@ -183,7 +187,7 @@ def _proposed(trial, ranges):
 def tell(study: Any, trial: Any, value: float | None, reason: str = "") -> None:
     """Record how a trial ended: with a value, or with a reason for its failure.
 
-    If the user has ended the trial in the meantime, it is not changed.
+    If the user has ended the trial in the meantime, the trial is not changed.
     """
     if study.trials[trial.number].state.is_finished():
         return
@@ -198,8 +202,8 @@ def check_trials(study: Any, ranges: Sequence[Range]) -> None:
     """Check that the trials of the study fit the ranges. The user may have added trials.
 
     Raises:
-        UsageError: if a trial stores a parameter in another way than the ranges, so that Optuna
-            would compare values with different meanings.
+        UsageError: if a trial stores a parameter in a different form than the ranges do. Optuna
+            would then compare values with different meanings.
     """
     scratch = optuna().create_study().ask()
     for item in ranges:
@@ -221,7 +225,7 @@ def _fits(item, expected, stored):
     if expected == stored:
         return True
     if not item.is_stored_unchanged:
-        return False  # the same stored number would stand for another value
+        return False  # in other ranges, the same stored number represents another value
     try:
         optuna().distributions.check_distribution_compatibility(expected, stored)
     except ValueError:
@@ -237,7 +241,7 @@ def completed(study: Any) -> list[Any]:
 
 
 def reason(trial: Any) -> str:
-    """Return why a trial has no result, or its state."""
+    """Return the reason why a trial has no result, or its state if no reason is recorded."""
     return str(trial.user_attrs.get("reason") or trial.state.name.lower())
 
 
@@ -267,7 +271,10 @@ def final_objective(trial_dir: str, objective: str) -> tuple[int, float]:
 
 
 def table(study: Any, ranges: Sequence[Range]) -> list[str]:
-    """Return one line per trial: from best to worst, then failed and unfinished trials."""
+    """Return one line per trial.
+
+    Trials with a result come first, from best to worst. Failed and unfinished trials follow.
+    """
     ended = completed(study)
     objective = study.user_attrs["autotune_objective"]
     reached = {trial.number: f"{objective}={number(trial.value)}" for trial in ended}

@@ -27,9 +27,9 @@ class ShapeUpdate:
 
     Args:
         step: function from `train_step.make_train_step`, which is compiled for each shape.
-        fallback: function that returns the update without XLA. It is used if XLA cannot compile
-            `step`. None: the error of XLA is raised.
-        print_line: function that prints a line, and ends the progress line before.
+        fallback: function that returns the update without XLA. It is called if XLA cannot compile
+            `step`. If `fallback` is None, the error of XLA is raised.
+        print_line: function that ends the progress line and then prints a line.
     """
 
     step: Step
@@ -41,7 +41,7 @@ class ShapeUpdate:
         self._is_replaced = False  # whether `step` is the fallback
 
     def is_compiled_for(self, batch: Any) -> bool:
-        """Return whether a call with this batch compiles nothing."""
+        """Return whether a call with this batch needs no compilation."""
         return self._is_replaced or _shapes(batch) in self._shapes
 
     def __call__(self, batch: Any) -> StepResult:

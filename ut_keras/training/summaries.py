@@ -49,8 +49,8 @@ class Summaries:
 
         Args:
             last_step: int, the step of the checkpoint from which training resumes.
-            drop_last_evaluation: bool. Whether to remove also the evaluation of `last_step`,
-                because it is repeated.
+            drop_last_evaluation: bool. Whether to also remove the evaluation of `last_step`,
+                because the run repeats this evaluation.
         """
 
         def is_kept(record):
@@ -63,7 +63,10 @@ class Summaries:
                 metrics_file.filter_records(self.output_dir, is_kept)
 
     def is_evaluated(self, step: int, decoded: bool) -> bool:
-        """Return whether a step's evaluation is recorded; `decoded` requires decoding results."""
+        """Return whether the evaluation of a step is recorded.
+
+        If `decoded` is True, the results of decoding must also be recorded.
+        """
         kinds = {
             any(name.startswith("decode/") for name in record)
             for record in metrics_file.records(self.output_dir, **self.record_filter)

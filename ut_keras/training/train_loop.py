@@ -102,7 +102,7 @@ class TrainLoop:
         self._update: Any = None
         self._restore()
 
-    # The loop.
+    # The train loop.
 
     def train_to(self, last_step: int) -> None:
         """Train until `step` is `last_step`, and save a checkpoint.
@@ -136,9 +136,10 @@ class TrainLoop:
         self.seconds += time.monotonic() - started
 
     def _updated(self, batch):
-        """Perform one update. The first call compiles the update.
+        """Perform one update, and compile it before if necessary.
 
-        With static shapes, the first call of every shape compiles the update.
+        Without static shapes, only the first call compiles the update. With static shapes, the
+        first call with each batch shape compiles the update for this shape.
         """
         if self._update is None:
             with live_line.Stopwatch("Compiling the first step…", "Compiled the first step"):
@@ -148,7 +149,7 @@ class TrainLoop:
             return self._update(batch)
         self._progress.end_line()
         result = self._update(batch)
-        self._progress.restart_clock()  # the compilation does not count as time of updates
+        self._progress.restart_clock()  # the reported speed must not include the compilation
         return result
 
     def _make_update(self):
@@ -180,9 +181,9 @@ class TrainLoop:
             self._epochs.limit_length(self._curriculum.length)
 
     def _report(self, result):
-        """Show and record the results of updates when they are due.
+        """Show and record the results of updates at regular intervals.
 
-        The results are read from the device only when they are due.
+        Reading results makes the device wait, so they are read only when a line or a record is due.
         """
         self._progress.add(self.step, result)
         if self._progress.is_due:
@@ -224,10 +225,13 @@ class TrainLoop:
             f"{self._saver.newest()}."
         )
 
-    # Beginning and end.
+    # The beginning and the end of a run.
 
     def _restore(self):
-        """Restore the newest checkpoint, or start with new or warm-start weights."""
+        """Restore the newest checkpoint, if there is one.
+
+        Otherwise the run starts with new weights, or with the weights of `warm_start_from`.
+        """
         if self._checkpoints.restore_newest():
             self.step = int(self.optimizer.iterations.numpy())
             self._saver.saved_step = self.step
@@ -250,12 +254,16 @@ class TrainLoop:
         check_same_step(self.strategy, self.output_dir, self.step)
 
     def begin(self) -> None:
-        """Write the first files of the run. All checks must precede this call."""
+        """Write the first files of the run.
+
+        The caller must perform all checks before this call.
+        """
         if self._is_chief:
             checkpoint_files.remove_incomplete(self.output_dir)
             self.write_records()
         if self.step >= self.settings.train_steps:
-            # This saves a checkpoint only in a run without updates, because none exists yet.
+            # A run without updates has no checkpoint yet, so this call saves one. In a resumed run,
+            # the checkpoint of this step exists, and the call does nothing.
             self._saver.save(self.step)
 
     def wait_for_checkpoint(self) -> None:
@@ -322,8 +330,8 @@ class StepProfiler:
     """Writes TensorBoard's profile of a range of updates.
 
     Args:
-        output_dir: str. The profile is in its subfolder plugins/profile, where TensorBoard finds
-            it.
+        output_dir: str. The profile is written to the subfolder plugins/profile of this folder,
+            where TensorBoard finds the profile.
         steps: (first, last), ints, the range of updates. None: no profile.
     """
 
@@ -378,8 +386,8 @@ def warm_start(model: keras.Model, path: str) -> str:
 
     Args:
         model: a built model.
-        path: str, a checkpoint, or the folder of a run, in which case its newest checkpoint is
-            used.
+        path: str, path of a checkpoint or of the folder of a run. For a folder, the newest
+            checkpoint in the folder is used.
 
     Returns:
         str, a line that names the checkpoint and the variables that were not copied.

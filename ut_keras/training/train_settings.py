@@ -13,7 +13,7 @@ class TrainSettings:
     train_steps: int = 250000  # total number of updates, including those of earlier runs
     eval_steps: int = 100  # number of batches in an evaluation; 0 or less means all batches
     eval_every_steps: int = 1000  # updates between two evaluations, and between two checkpoints
-    # Minimum time between two evaluations; the last one may come earlier.
+    # Minimum time between two evaluations. The evaluation at the last step does not wait for it.
     eval_throttle_seconds: float = 0.0
     # Seconds between checkpoints; 0 means a checkpoint every eval_every_steps.
     save_every_seconds: float = 0.0
@@ -28,6 +28,7 @@ class TrainSettings:
     early_stopping: EarlyStopping = dataclasses.field(default_factory=EarlyStopping)
     # If not 0, a moving average of the weights is computed and used in evaluation and decoding.
     moving_average_decay: float = 0.0
-    warm_start_from: str | None = None  # run or checkpoint that initializes a new run's weights
+    # Folder of a run, or path of a checkpoint, whose weights initialize a new run.
+    warm_start_from: str | None = None
     curriculum: CurriculumSettings | None = None  # a curriculum of lengths
     profile_steps: tuple | None = None  # (first, last) update to profile

@@ -27,9 +27,9 @@ class StepResult(NamedTuple):
     # Number of targets predicted correctly by a language model; 0 for other models.
     correct_tokens: tf.Tensor
     target_tokens: tf.Tensor  # number of targets of a language model; 0 for other models
-    tokens: tf.Tensor  # number of real ids in inputs and targets together
+    tokens: tf.Tensor  # number of ids in inputs and targets, without padding
     # The same as `correct` and `sequences`, but only for the newest lengths of a curriculum. Both
-    # are 0 if there is no curriculum.
+    # values are 0 if there is no curriculum.
     newest_correct: tf.Tensor
     newest_sequences: tf.Tensor
     ponder_sum: tf.Tensor  # sum of the ponder times of the real positions; 0 without adaptive depth
@@ -53,8 +53,8 @@ def make_train_step(
         optimizer: a Keras optimizer, created and built in the scope of the strategy.
         strategy: the `tf.distribute.Strategy` of the run.
         element_spec: element spec of the distributed dataset. The update is traced once for all
-            lengths that the spec does not fix. None: the update is traced for every batch shape, so
-            that XLA knows the shape.
+            lengths that the spec does not fix. If it is None, the update is traced for every batch
+            shape, so that XLA knows the shape.
         jit_compile: bool. Whether XLA compiles the update.
         moving_average: `MovingAverage` of the weights, which the step also updates. Optional.
         curriculum: `Curriculum`, which determines the newest lengths. Optional.

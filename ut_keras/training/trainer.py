@@ -96,7 +96,8 @@ class Trainer:
             self._save_missing_best(loop.step)
             while True:
                 if not is_due:
-                    # Evaluations take place at multiples of `every`, even after an earlier stop.
+                    # Evaluations take place at multiples of `every`, even if an earlier run stopped
+                    # between two multiples.
                     every = max(1, settings.eval_every_steps)
                     loop.train_to(min(settings.train_steps, (loop.step // every + 1) * every))
                 is_due = False
@@ -131,8 +132,8 @@ class Trainer:
             print(change, flush=True)
         with distribution.CoordinatedStop(self.strategy) as stop, self._averaged_weights():
             # After a signal, a single worker stops at the end of the current batch. Several workers
-            # would have to agree on this batch. An evaluation has nothing to save, so several
-            # workers stop immediately instead.
+            # would have to agree on this batch. Therefore, several workers stop immediately. This
+            # loses nothing, because an evaluation has no state to save.
             stop.waits = distribution.num_workers(self.strategy) == 1
             results = self._evaluate(step, make_eval_dataset, decode, stop)
         final = self._worth_printing({**results, "steps": step})
@@ -228,7 +229,7 @@ class Trainer:
         return {**evaluated, **decoded}
 
     def _worth_printing(self, results):
-        """Return the results to print. A language model's sequence metrics are omitted."""
+        """Return the results to print, without the sequence metrics of a language model."""
         if not self._is_language_model:
             return results
         return {name: results[name] for name in results if name not in _COMPARE_SEQUENCES}
@@ -257,10 +258,10 @@ def _interrupted_evaluation(stop, loop):
     return stop.stopped("stopped during the evaluation. Run the same command again.")
 
 
-# Metrics of complete sequences, which are not informative for a language model. The model makes an
-# error in every sequence, so `accuracy_per_sequence` is 0. The other metrics are always high,
-# because each prediction continues a correct beginning. The files of T2T and ut_keras contain all
-# of these metrics.
+# Metrics of complete sequences, which are not informative for a language model. A language model
+# makes an error in every sequence, so `accuracy_per_sequence` is 0. The other metrics are always
+# high, because teacher forcing gives the model the correct tokens before each prediction. The
+# result line omits all of these metrics, but the files of T2T and ut_keras contain them.
 _COMPARE_SEQUENCES = (
     "accuracy_per_sequence",
     "approx_bleu_score",
@@ -274,8 +275,8 @@ def result_line(results: Mapping[str, float]) -> str:
     """Return results as one line: `decode/accuracy=0.97 accuracy=0.99 loss=0.05 …`.
 
     The names are the same as in metrics.jsonl. Results of free decoding (`decode/…`) come first,
-    followed by results of teacher forcing. Names with one slash are omitted unless they begin with
-    `decode/`. Names with two slashes are always omitted.
+    followed by results of teacher forcing. A name with one slash is omitted unless it begins with
+    `decode/`. A name with two slashes is always omitted.
 
     Args:
         results: dict from name to number.

@@ -23,9 +23,9 @@ class TrialProcess:
 
     Args:
         command: list of str, the command of the trainer.
-        directory: str. It is created if missing. The output of the process is appended to its file
-            log.txt.
-        gpus: str, the value of CUDA_VISIBLE_DEVICES. None: the variable is not changed.
+        directory: str, the output folder of the trial. The output of the process is appended to
+            the file log.txt in this folder.
+        gpus: str, the value of CUDA_VISIBLE_DEVICES. If it is None, the variable is not changed.
         lock: the return value of `try_lock(directory)`.
     """
 
@@ -51,11 +51,14 @@ class TrialProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """Int, or None while the process runs. It is -N if signal N ended the process."""
+        """The exit code, an int, or None while the process runs.
+
+        The exit code is -N if signal N ended the process.
+        """
         return self._process.poll()
 
     def stop(self) -> None:
-        """Request that the process saves its state and stops.
+        """Send SIGTERM to the process, so that it saves its state and stops.
 
         The signal is sent only once, because a second signal would end the process immediately.
         """
@@ -79,7 +82,7 @@ class TrialProcess:
 def try_lock(directory: str) -> Any:
     """Return an open file that holds the lock on a folder.
 
-    The result is None if another process holds the lock.
+    The folder is created if it is missing. The result is None if another process holds the lock.
     """
     os.makedirs(directory, exist_ok=True)
     # The trainer acquires a different lock after it has started.
