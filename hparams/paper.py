@@ -36,7 +36,8 @@ adaptive_universal_transformer_small_deepstart = derived(
 adaptive_universal_transformer_tiny_deepstart = derived(
     universal_transformer.adaptive_universal_transformer_tiny, start_deep
 )
-# Width 128 and little regularization. After a short warm-up, the learning rate decays.
+# Fields of a model of width 128 with little regularization. After a short warm-up, the learning
+# rate decays.
 _SMALL = {
     "hidden_size": 128,
     "filter_size": 256,
@@ -46,7 +47,7 @@ _SMALL = {
     "learning_rate_schedule": "constant*linear_warmup*single_cycle_cos_decay",
     "learning_rate_warmup_steps": 200,
 }
-# The set of `make demo`, which learns a small task on a CPU within minutes.
+# The set for `make demo`. A model with this set learns a small task on a CPU within minutes.
 adaptive_universal_transformer_quick = derived(
     adaptive_universal_transformer_tiny_deepstart,
     **_SMALL,
@@ -71,9 +72,10 @@ def _adaptive(hp):
 
 
 def _adam(rate):
-    """Return the optimizer of Csordás et al.: Adam with PyTorch's defaults and a constant rate.
+    """Return the hparams of the optimizer of Csordás et al.
 
-    Gradients are clipped at a norm of 5.
+    The optimizer is Adam with PyTorch's defaults and a constant learning rate. Gradients are
+    clipped at a norm of 5.
     """
     return {
         "learning_rate_schedule": "constant",
@@ -87,10 +89,11 @@ def _adam(rate):
 
 # --- bAbI -----------------------------------------------------------------------------------------
 
-# For `transformer_encoder`, on one task or on all tasks together. The empty sentences of stories
-# are removed: a padded story has 71 sentences, of which 8 are real on average. `batch_size` is
-# therefore about 100 stories. The word masks have different initial values. If all are initially 1,
-# as in the authors' code, training makes no progress on tasks 17 and 19.
+# This set is for `transformer_encoder`, on one task or on all tasks together. The empty sentences
+# of stories are removed, because a padded story has 71 sentences, of which 8 are real on average.
+# Then a batch of `batch_size` contains about 100 stories. The word masks have different initial
+# values. If all masks are initially 1, as in the authors' code, training makes no progress on tasks
+# 17 and 19.
 transformer_babi = derived(
     _small,
     trim_stories=True,
@@ -112,25 +115,25 @@ universal_transformer_babi = derived(
     transformer_babi, make_universal, transformer_ffn_type="sepconv", act_mask_padding=True
 )
 adaptive_universal_transformer_babi = derived(universal_transformer_babi, _adaptive)
-# About 600 stories per update, for a GPU. The authors use 4,096.
+# Batches of about 600 stories for a GPU. The authors use batches of 4,096 stories.
 _LARGE_BATCH = {"batch_size": 8192, "length_bucket_step": 1.5}
 transformer_babi_large_batch = derived(transformer_babi, **_LARGE_BATCH)
 universal_transformer_babi_large_batch = derived(universal_transformer_babi, **_LARGE_BATCH)
 adaptive_universal_transformer_babi_large_batch = derived(
     adaptive_universal_transformer_babi, **_LARGE_BATCH
 )
-# T2T's initial halting bias (about two steps) and ponder cost.
+# This set has T2T's ponder cost and T2T's initial halting bias, which leads to about two steps.
 adaptive_universal_transformer_babi_t2t = derived(
     adaptive_universal_transformer_babi, act_halting_bias_init=1.0, act_loss_weight=0.01
 )
-# For the problems of size 1k, which have 900 training stories per task.
+# These sets are for the problems of size 1k, which have 900 training stories per task.
 transformer_babi_1k = derived(transformer_babi, **dropout(0.3))
 universal_transformer_babi_1k = derived(
     universal_transformer_babi, **dropout(0.3), position_start_index="random"
 )
 adaptive_universal_transformer_babi_1k = derived(universal_transformer_babi_1k, _adaptive)
-# Not in the paper: for task 16 with permuted stories. The model is small, and predicts the class
-# from the position of the question.
+# This set is for task 16 with permuted stories, which the paper does not have. The model is small.
+# It predicts the class from the position of the question.
 universal_transformer_babi_permuted = derived(
     universal_transformer_babi,
     hidden_size=64,
@@ -156,9 +159,10 @@ universal_transformer_algorithmic = derived(
     transformer_algorithmic, make_universal, position_start_index="random"
 )
 adaptive_universal_transformer_algorithmic = derived(universal_transformer_algorithmic, _adaptive)
-# Not in the paper: for strings ten times as long as in training. Encoder and decoder share position
-# signals, which are added in every step. Attention uses only the 16 best keys, because the many
-# wrong keys among 400 would have too much weight in total. Batches mix all lengths.
+# This set is for test strings that are ten times as long as the training strings. The paper does
+# not have this model. Encoder and decoder share position signals, which are added in every step.
+# Attention uses only the 16 best of 400 keys, because the many wrong keys would have too much
+# weight in total. Batches mix all lengths.
 universal_transformer_algorithmic_coupled = derived(
     universal_transformer_algorithmic,
     pos="coupled",
@@ -174,9 +178,9 @@ universal_transformer_algorithmic_coupled = derived(
 universal_transformer_algorithmic_coupled_reversed = derived(
     universal_transformer_algorithmic_coupled, pos="coupled(order='reversed')"
 )
-# 12 is the id of the sign, so that digits of equal place value share a position signal. To compute
-# the carry, a position must find its predecessor. Permuted position signals do not encode this, but
-# relative attention does.
+# The separator 12 is the id of the sign. With this separator, digits of equal place value share a
+# position signal. To compute the carry, a position must find its predecessor. Permuted position
+# signals do not encode which position is the predecessor, but relative attention does.
 universal_transformer_algorithmic_coupled_sum = derived(
     universal_transformer_algorithmic_coupled,
     pos="coupled(separator=12)",
@@ -185,8 +189,9 @@ universal_transformer_algorithmic_coupled_sum = derived(
     num_heads=2,
 )
 
-# With a curriculum of lengths, as the Neural GPU of the paper's table. The state stays 0 at
-# padding, so that strings of all lengths are computed alike. No run has chosen these values.
+# This set has a curriculum of lengths, like the Neural GPU in the paper's table. The state at
+# padding stays 0, so that padding does not change the result for any length. The values were not
+# tuned in runs.
 neural_gpu_algorithmic = derived(
     neural_gpu.neural_gpu,
     hidden_size=128,
@@ -207,8 +212,8 @@ lstm_lte = derived(lstm_algorithmic)
 transformer_lte = derived(_small, batch_size=4096)
 universal_transformer_lte = derived(transformer_lte, make_universal)
 adaptive_universal_transformer_lte = derived(universal_transformer_lte, _adaptive)
-# With three changes, the model learns sooner to find digits: relative attention, a transition that
-# sees neighboring positions, and more updates with fewer tokens each.
+# This set has three changes, with which the model learns earlier to find digits: relative
+# attention, a transition that sees neighboring positions, and more updates with fewer tokens each.
 transformer_lte_small_batch = derived(
     transformer_lte,
     self_attention_type="dot_product_relative",
@@ -219,8 +224,8 @@ transformer_lte_small_batch = derived(
 universal_transformer_lte_small_batch = derived(
     transformer_lte_small_batch, make_universal, transformer_ffn_type="sepconv"
 )
-# For a GPU: wider, deeper, with three length buckets and four times as many tokens per update as
-# `transformer_lte`.
+# This set is for a GPU. The model is wider and deeper. There are three length buckets, and an
+# update has four times as many tokens as in `transformer_lte`.
 universal_transformer_lte_large_batch = derived(
     universal_transformer_lte_small_batch,
     hidden_size=256,
@@ -238,9 +243,9 @@ universal_transformer_lte_large_batch = derived(
 
 # --- Depth: table lookup, parity, addition, nested lists, sudoku (docs/depth.md) -----------------
 
-# For `universal_transformer_encoder`. Width 128, 4 heads, 14 steps and the prediction of the class
-# from the last position are those of the baseline in Csordás et al. 2022. All other hparams are our
-# choice.
+# This set is for `universal_transformer_encoder`. Like the baseline in Csordás et al. 2022, the
+# model has width 128, 4 heads and 14 steps, and predicts the class from the last position. All
+# other hparams are our choice.
 universal_transformer_depth = derived(
     _small,
     make_universal,
@@ -284,10 +289,10 @@ universal_transformer_depth_ndr = derived(
     **POST_NORM,
     **_NO_SIGNALS,
 )
-# The Neural Data Router as published: github.com/RobertCsordas/ndr at da20530d,
-# sweeps/transformer_control_flow/ctl_ndr_geometric.yaml, and main.py for gradient clipping.
-# The weight decay is a hundredth of the learning rate and applies to all weights. Unlike here, the
-# publication uses half precision (`amp`).
+# The Neural Data Router as published. The values are from github.com/RobertCsordas/ndr at da20530d,
+# sweeps/transformer_control_flow/ctl_ndr_geometric.yaml. The value for gradient clipping is from
+# main.py in the same repository. The weight decay is a hundredth of the learning rate and applies
+# to all weights. Unlike this set, the publication uses half precision (`amp`).
 universal_transformer_ctl_ndr = derived(
     universal_transformer_depth_ndr,
     hidden_size=256,
@@ -314,8 +319,8 @@ universal_transformer_ctl_ndr = derived(
 
 # A Transformer, whose layers are not shared, with the training of `relative_universal` in Csordás
 # et al. 2021. The values are from github.com/RobertCsordas/transformer_generalization at 38f2734f,
-# sweeps/scan_trafo_length_cutoff.yaml, and from the profile `trafo_scan` of main.py. No model reads
-# the dropout of .5 there. The dropout is therefore the .1 of
+# sweeps/scan_trafo_length_cutoff.yaml, and from the profile `trafo_scan` of main.py. These files
+# contain a dropout of 0.5, which no model reads. Therefore this set has the dropout of 0.1 from
 # layers/transformer/universal_relative_transformer.py.
 transformer_scan = derived(
     _small,
@@ -360,8 +365,8 @@ adaptive_universal_transformer_text = derived(
     _small, make_universal, _adaptive, batch_size=2048, layer_prepostprocess_dropout=0.3
 )
 
-# The sets NAME_mixed, of all sets for depth, are for parity, addition and nested lists. Their
-# batches mix all lengths. With T2T's narrow buckets, the examples of an update have a single
+# Each set for depth has a variant NAME_mixed for parity, addition and nested lists. The batches of
+# this variant mix all lengths. With T2T's narrow buckets, the examples of an update have a single
 # length. In that case, models learned later, or never, what long and short strings have in common.
 for _name in [name for name in globals() if "universal_transformer_depth" in name]:
     globals()[f"{_name}_mixed"] = derived(

@@ -1,4 +1,4 @@
-"""Ranges of hparams to search with `--hparams_range`: those of T2T, and one more.
+"""Ranges of hparams to search with `--hparams_range`: T2T's ranges and one additional range.
 
 A range is a function that fills a `RangedHParams`; see docs/tuning.md.
 """
@@ -36,8 +36,9 @@ _FIELDS: dict[str, dict[str, Any]] = {
         "act_loss_weight": (0.0, 0.5),
         **_UNIVERSAL_TRANSFORMER,
     },
-    # Not in T2T: the hparams to which `adaptive_universal_transformer_quick` is most sensitive, and
-    # the fields of its learning rate schedule.
+    # T2T does not have this range. It contains the hparams to which
+    # `adaptive_universal_transformer_quick` is most sensitive, and the fields of its learning rate
+    # schedule.
     "adaptive_universal_transformer_quick_range": {
         "learning_rate_constant": (3e-4, 1e-2, _LOG),
         "learning_rate_warmup_steps": [50, 100, 200, 400],

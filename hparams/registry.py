@@ -20,7 +20,7 @@ def derived(
 ) -> Callable[[], Any]:
     """Return the function of a new set that is a changed copy of another set.
 
-    `register_derived` registers it under the name of its variable.
+    `register_derived` registers the new set under the name of its variable.
 
     Args:
         parent: function of the other set.

@@ -10,7 +10,7 @@ from ut_keras.hparam_schema import TransformerHParams
 from ut_keras.hparams.registry import derived, register_derived
 
 T = TypeVar("T", bound=TransformerHParams)
-# The norm comes after each layer, as in the paper.
+# Fields with which the norm comes after each layer, as in the paper.
 POST_NORM = {"layer_preprocess_sequence": "none", "layer_postprocess_sequence": "dan"}
 
 
@@ -48,7 +48,7 @@ def fit_for_tpu(hp: T) -> T:
 
 # --- Base -----------------------------------------------------------------------------------------
 
-# The defaults of `TransformerHParams`.
+# This set has the defaults of `TransformerHParams`.
 transformer_base = derived(TransformerHParams)
 transformer_base_v3 = derived(transformer_base)
 # An older set of T2T, with the "legacy" learning rate schedule.
@@ -58,7 +58,7 @@ transformer_base_v2 = derived(
     learning_rate_schedule="legacy",
     learning_rate_constant=1.0,
 )
-# As in the paper.
+# This set has the values of the paper (Vaswani et al. 2017).
 transformer_base_v1 = derived(
     transformer_base_v2,
     **POST_NORM,
@@ -67,7 +67,7 @@ transformer_base_v1 = derived(
     learning_rate=0.1,
     learning_rate_warmup_steps=4000,
 )
-# The decoder reads the inputs before the targets.
+# With these fields, the decoder reads the inputs before the targets.
 _prepend = {"prepend_mode": "prepend_inputs_masked_attention", "max_length": 0}
 transformer_prepend_v2 = derived(transformer_base_v2, **_prepend)
 transformer_prepend_v1 = derived(transformer_base_v1, **_prepend)
@@ -125,7 +125,7 @@ transformer_parameter_attention_b = derived(
 
 # --- Parsing --------------------------------------------------------------------------------------
 
-# WSJ data only.
+# This set is for training with WSJ data only.
 transformer_parsing_base = derived(
     transformer_base,
     attention_dropout=0.2,
@@ -136,7 +136,7 @@ transformer_parsing_base = derived(
     learning_rate=0.05,
     shared_embedding_and_softmax_weights=False,
 )
-# Semi-supervised, with WSJ data.
+# This set is for semi-supervised training with WSJ data.
 transformer_parsing_big = derived(
     transformer_big,
     max_length=512,
@@ -144,7 +144,7 @@ transformer_parsing_big = derived(
     layer_prepostprocess_dropout=0.1,
     learning_rate=0.05,
 )
-# Parsing and tagging of Icelandic text.
+# This set is for parsing and tagging of Icelandic text.
 transformer_parsing_ice = derived(
     transformer_base_single_gpu, batch_size=4096, shared_embedding_and_softmax_weights=False
 )
@@ -183,7 +183,7 @@ transformer_ls2 = derived(transformer_base, label_smoothing=0.2)
 # --- For TPUs; these sets run on any device -------------------------------------------------------
 
 transformer_tpu = derived(transformer_base, fit_for_tpu)
-# For problems with packed examples, which T2T uses on TPUs.
+# This set is for problems with packed examples, which T2T uses on TPUs.
 transformer_packed_tpu = derived(transformer_tpu)
 transformer_big_tpu = derived(transformer_big, fit_for_tpu)
 # Each head is as wide as the matrix unit of a TPU.
@@ -195,7 +195,7 @@ transformer_tpu_with_conv = derived(transformer_tpu, num_heads=4, ffn_layer="con
 
 # --- Without regularization -----------------------------------------------------------------------
 
-# No smoothing, no dropout, examples of any length.
+# This set has no label smoothing, no dropout and no limit for the length of examples.
 transformer_clean = derived(
     transformer_base_v2,
     label_smoothing=0.0,
@@ -215,7 +215,7 @@ transformer_lm_tpu_0 = derived(
     layer_prepostprocess_dropout=0.1,
 )
 transformer_lm_tpu_1 = derived(transformer_lm_tpu_0, hidden_size=2048, filter_size=8192)
-# Long texts of 4,096 tokens.
+# This set is for long texts of 4,096 tokens.
 transformer_wikitext103_l4k_v0 = derived(
     transformer_big,
     fit_for_tpu,
@@ -232,7 +232,7 @@ transformer_wikitext103_l4k_v0 = derived(
 
 transformer_timeseries = derived(transformer_small, batch_size=256, learning_rate_warmup_steps=2000)
 transformer_timeseries_tpu = derived(transformer_timeseries, fit_for_tpu)
-# Each update uses eight batches.
+# With this set, each update uses eight batches.
 transformer_base_multistep8 = derived(
     transformer_base, optimizer="multistep_adam", optimizer_multistep_accumulate_steps=8
 )

@@ -38,7 +38,7 @@ transformer_tall_pretrain_lm = derived(
     multiproblem_schedule_max_examples=5e8,
     weight_decay=0.01 * 2e-4,
 )
-# T2T trains this set on TPUs, where a batch_size of 8 means 8 examples. In ut_keras it means 8
+# T2T trains this set on TPUs, where a batch_size of 8 means 8 examples. In ut_keras, it means 8
 # tokens, so a batch usually has one example.
 transformer_tall_pretrain_lm_tpu_adafactor = derived(
     transformer_tall_pretrain_lm,
@@ -63,7 +63,7 @@ transformer_tall_pretrain_lm_tpu = derived(
 
 # --- Finetuning -----------------------------------------------------------------------------------
 
-# Text classification.
+# This set is for text classification.
 transformer_tall_finetune_textclass = derived(
     transformer_tall,
     learning_rate_constant=6.25e-5,
@@ -88,7 +88,7 @@ _FINETUNE = {
     "learning_rate_decay_steps": 80_000,
     "learning_rate_warmup_steps": 100,
 }
-# Text and summary form one sequence.
+# Fields with which text and summary form one sequence.
 _TIED = {
     "multiproblem_max_input_length": 750,
     "multiproblem_max_target_length": 100,

@@ -12,7 +12,7 @@ from ut_keras.hparams.transformer import dropout, fit_for_tpu
 def make_universal(hp: TransformerHParams) -> UniversalTransformerHParams:
     """Return the hparams of a Universal Transformer of the same size as `hp`.
 
-    It has as many steps as `hp` has layers.
+    The Universal Transformer has as many steps as `hp` has layers.
     """
     values = hp.to_dict()
     # `UniversalTransformerHParams` has other defaults for these two hparams.
@@ -45,7 +45,7 @@ adaptive_universal_transformer_base = _adaptive_base = derived(_base, recurrence
 adaptive_universal_transformer_small = derived(_small, recurrence_type="act")
 adaptive_universal_transformer_tiny = _adaptive_tiny = derived(_tiny, recurrence_type="act")
 
-# Without a timing signal for the step.
+# With these fields, the model has no timing signal for the step.
 _NO_STEP_SIGNAL = {"add_step_timing_signal": False}
 
 universal_transformer_base_tpu = derived(_base, fit_for_tpu, **_NO_STEP_SIGNAL)
@@ -70,7 +70,7 @@ adaptive_universal_transformer_tall_actlossw001 = derived(
 )
 adaptive_universal_transformer_base_dropout03 = derived(_adaptive_base, **dropout(0.3))
 adaptive_universal_transformer_base_dropout05 = derived(_adaptive_base, **dropout(0.5))
-# Several layers in each step, and ordinary layers before and after the recurrence.
+# This model has several layers in each step, and ordinary layers before and after the recurrence.
 adaptive_universal_transformer_multilayer_tpu = derived(
     adaptive_universal_transformer_base_tpu,
     num_inrecurrence_layers=2,
@@ -78,7 +78,7 @@ adaptive_universal_transformer_multilayer_tpu = derived(
     num_mixedin_layers=1,
     transformer_ffn_type="sepconv",
 )
-# The same with relative positions, and hard attention to 8 positions.
+# The same model with relative positions, and with hard attention to 8 positions.
 adaptive_universal_transformer_multilayer_hard = derived(
     adaptive_universal_transformer_multilayer_tpu,
     batch_size=256,
@@ -95,7 +95,7 @@ universal_transformer_highway_base = derived(_base, recurrence_type="highway")
 universal_transformer_small_dropconnect = derived(
     _small, gate_ffn_layer="dense_dropconnect", dropconnect_dropout=0.5
 )
-# Attention over the states of earlier steps.
+# This model attends to the states of earlier steps.
 universal_transformer_dwa_base = derived(_base, recurrence_type="dwa")
 # LSTM and GRU recurrences need no timing signal for the step.
 universal_transformer_lstm_base = derived(_base, recurrence_type="lstm", **_NO_STEP_SIGNAL)

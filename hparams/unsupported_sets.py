@@ -2,7 +2,7 @@
 
 from ut_keras.hparams.registry import SETS
 
-# Space-separated names or patterns -> reason.
+# Dict from names or patterns, separated by spaces, to the reason.
 for _patterns, _reason in {
     "basic_1": "it belongs to no model; in a package for T2T, use common_hparams.basic_params1()",
     "transformer_ada_lmpackedbase* transformer_base_vq* transformer_topk_16_packed "

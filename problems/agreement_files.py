@@ -41,11 +41,11 @@ _CONSONANT_AND_Y = re.compile(r"[^aeiou]y$")
 def other_form(verb: str, tag: str, known: Container[str]) -> str | None:
     """Return the other form of a verb in the present tense, or None if it is unknown.
 
-    The form is derived from the spelling. If there are several candidates, the first one in `known`
-    is returned.
+    The form is derived from the spelling. If there are several candidates, the first candidate that
+    is in `known` is returned.
 
     Args:
-        verb: str. The verb, or a tag that replaces a rare verb: "VBZ" <-> "VBP".
+        verb: str. The verb, or a tag that replaces a rare verb. For "VBZ", the other form is "VBP".
         tag: str. "VBZ" or "VBP", the tag of the verb.
         known: container of str. The known words.
     """
@@ -115,14 +115,18 @@ class Example(NamedTuple):
     verb: str  # the form that agrees
     wrong_verb: str | None  # the other form
     tag: str  # "VBZ" (singular) or "VBP" (plural)
-    attractors: int | None  # number of nouns with the other number between subject and verb
+    # Number of attractors: nouns between subject and verb whose number differs from the subject's.
+    attractors: int | None
 
 
 # Linzen's table.
 
 
 def table_path(tmp_dir: str | None) -> str:
-    """Return the path of Linzen's table (.tsv or .tsv.gz), which is downloaded if missing."""
+    """Return the path of Linzen's table (.tsv or .tsv.gz).
+
+    If the table is missing, it is downloaded.
+    """
     path = os.path.join(tmp_dir or "", TABLE.name.removesuffix(".gz"))
     return path if os.path.isfile(path) else download.fetch(tmp_dir, TABLE)
 
@@ -139,7 +143,7 @@ def read_split(tmp_dir: str | None, split: str) -> Iterator[Example]:
     for row, number in zip(_read_table(path), _split_of_rows(path), strict=True):
         if number == _SPLITS.index(split):
             words = row["sentence"].split()
-            verb_index = int(row["verb_index"]) - 1  # 1-based in the table
+            verb_index = int(row["verb_index"]) - 1  # the table counts words from 1
             attractors = int(row["n_diff_intervening"])
             yield Example(words[:verb_index], words[verb_index], None, row["verb_pos"], attractors)
 
@@ -235,8 +239,8 @@ def read_edinburgh_nlu(tmp_dir: str | None, split: str) -> Iterator[Example]:
         sentence, _, verb_index, tag, _, other = _fields(line, 6, name, number)
         words = sentence.split()
         verb = words[int(verb_index)]
-        # If the verb is rare, the sentence contains its part of speech. The other form is then also
-        # a part of speech.
+        # If the verb is rare, the sentence contains the part of speech instead. Then the other form
+        # is also a part of speech.
         wrong = other_form(verb, tag, TAGS) or other
         yield Example(words[: int(verb_index)], verb, wrong, tag, None)
 

@@ -70,9 +70,9 @@ class AlgebraInverse(generated_classes.Generated):
 def random_tree(
     rng: random.Random, depth: int, letters: list[str], required: str | None = None
 ) -> Tree:
-    """Sample a tree of the given depth. It contains `required` exactly once.
+    """Sample a tree of the given depth.
 
-    All other leaves are from `letters`.
+    The tree contains `required` exactly once. All other leaves are from `letters`.
     """
     if not depth:
         return required or rng.choice(letters)

@@ -41,11 +41,10 @@ _Pair: TypeAlias = tuple[list[int], list[int]]  # symbols of inputs and targets
 
 
 class AlgorithmicProblem(problem.Problem):
-    """A task to compute `answer` of a random string.
+    """A task to compute the function `answer` of a random string.
 
-    The length and the symbols of the string are distributed uniformly.
-
-    A subclass may override `sample` instead.
+    The length and the symbols of the string are distributed uniformly. A subclass defines `answer`,
+    or overrides `sample` instead.
     """
 
     splits: tuple[str, ...] = ("train", "dev", "test")
@@ -63,7 +62,10 @@ class AlgorithmicProblem(problem.Problem):
     test_size = 1_000
 
     def sample(self, rng: np.random.Generator, max_length: int, exact: bool = False) -> _Pair:
-        """Sample (inputs, targets); inputs have at most or exactly `max_length` symbols."""
+        """Sample (inputs, targets).
+
+        The inputs have at most `max_length` symbols, or exactly this number if `exact` is True.
+        """
         length = max_length if exact else rng.integers(1, max_length + 1)
         symbols = rng.integers(self.num_input_symbols or self.num_symbols, size=length).tolist()
         return symbols, self.answer(symbols)
@@ -124,7 +126,7 @@ class ReverseNlplike(AlgorithmicProblem):
 
     @functools.cached_property
     def _cumulated(self):
-        """The cumulative distribution of the symbols, float [num_symbols], which ends with 1."""
+        """The cumulative distribution of the symbols, float [num_symbols]. The last value is 1."""
         weights = np.cumsum(np.arange(1, self.num_symbols + 1.0) ** -self.exponent)
         return weights / weights[-1]
 
@@ -177,7 +179,8 @@ problem.declare(
     dev_length=30,
     train_size=1_000_000,
 )
-# In T2T's version, there is no EOS, and the ids of symbols begin at 0, the id of padding.
+# In T2T's version of this problem, there is no EOS, and the ids of symbols begin at 0, which is the
+# id of padding.
 problem.declare("tiny_algo", AlgorithmicProblem, answer=_IDENTITY, **_FOR_TESTS, train_size=100)
 problem.declare(
     "algorithmic_shift_decimal40",

@@ -1,14 +1,14 @@
 """Read and parse the files of bAbI.
 
 The files are searched in tmp_dir: first in the unpacked folder tasks_1-20_v1-2, then in all
-archives *tasks_1-20_v1-2*.tar.gz, each of which may contain some of the files. The folders in them
-are those of the official tasks_1-20_v1-2.tar.gz: tasks_1-20_v1-2/en/ has 1,000 questions per task,
-and en-10k/ has 10,000. If tmp_dir has neither the folder nor an archive, the official archive is
-downloaded.
+archives *tasks_1-20_v1-2*.tar.gz. Each archive may contain some of the files. The files have the
+same paths as in the official archive tasks_1-20_v1-2.tar.gz: tasks_1-20_v1-2/en/ has 1,000
+questions per task, and tasks_1-20_v1-2/en-10k/ has 10,000. If tmp_dir has neither the folder nor an
+archive, the official archive is downloaded.
 
-The validation split is the official one, en-valid/ or en-valid-10k/. It divides the stories of each
-training file about 9 to 1. If the archive does not contain these folders, every tenth story is used
-for validation.
+The validation split is the official split in en-valid/ or en-valid-10k/. In these folders, about
+nine tenths of the stories of each training file are for training, and one tenth is for validation.
+If the archive does not contain these folders, every tenth story is used for validation.
 """
 
 import collections
@@ -50,9 +50,9 @@ TASKS = {
     20: "agents-motivations",
 }
 SUBSETS = {"1k": "en", "10k": "en-10k"}
-_HELD_OUT_EVERY = 10  # stories
-# A question of task 1..20 and the sentences before it. `story` is a tuple of sentences. `number` is
-# the index of the story in its file, from 1.
+_HELD_OUT_EVERY = 10  # one in this number of stories is used for validation
+# A question of task 1..20 and the sentences before the question. `story` is a tuple of sentences.
+# `number` is the index of the story in its file, from 1.
 Example = collections.namedtuple("Example", ["task", "story", "question", "answer", "number"])
 
 
@@ -63,10 +63,10 @@ def read_examples(
 
     Args:
         tmp_dir: str. Folder of the archive.
-        subset: str. "en" or "en-10k"; or "en-valid" or "en-valid-10k", in which the training files
-            are divided.
+        subset: str. "en", "en-10k", "en-valid" or "en-valid-10k". In the last two, the training
+            files are divided into training and validation.
         tasks: sequence of int, 1..20.
-        mode: str. "train" or "test"; for divided training files "train" or "valid".
+        mode: str. "train" or "test" for the first two subsets, "train" or "valid" for the others.
 
     Raises:
         DataError: if a file is missing or does not have bAbI's format.
@@ -88,7 +88,10 @@ def read_examples(
 
 @functools.lru_cache(maxsize=4)
 def _parsed(tmp_dir, names):
-    """Return the stories of each file. Cached, because data generation repeats this call."""
+    """Return the stories of each file.
+
+    The function is cached, because data generation repeats the call.
+    """
     texts = _read_files(tmp_dir, names)
     if not texts and not _archives(tmp_dir):
         download.fetch(tmp_dir, ARCHIVE)

@@ -81,8 +81,8 @@ from ut_keras.text import text_encoder
 
 _SEPARATOR = "<EOQ>"
 _SEPARATOR_ID = 2
-_FAILED = 0.05  # a task fails if its share of errors is larger
-# T2T's records have no task. They get the default 0, which is no task.
+_FAILED = 0.05  # a task fails if its share of errors is larger than this value
+# T2T's records have no task. Their task gets the default 0, which is not the number of a task.
 _TASK = features.FeatureSpec(len(babi_files.TASKS) + 1, "class_label", default=0)
 
 
@@ -116,7 +116,7 @@ class _BabiProblem(text_problems.WordsProblem):
         return {**self.feature_specs(data_dir), "task": _TASK}
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        # Read every split completely before anything is written.
+        # Errors in the raw data must occur before anything is written, so every split is read here.
         for split in self.splits:
             self._examples(split, tmp_dir)
         super().prepare(data_dir, tmp_dir)

@@ -37,7 +37,7 @@ class Addition10(generated_classes.Generated):
         while True:
             first, second = draw_numbers(rng, length)
             inputs = " ".join(f"{a}+{b}" for a, b in zip(f"0{first}", f"0{second}", strict=True))
-            # There are few sums of single digits, so all of these belong to training.
+            # There are only a few sums of single digits, so all of them belong to training.
             is_trained = length == 1 or not generated_classes.is_held_out(inputs)
             if is_trained == (split == "train"):
                 total = str(int(first) + int(second)).zfill(length + 1)
@@ -45,7 +45,7 @@ class Addition10(generated_classes.Generated):
 
 
 def draw_numbers(rng: np.random.Generator, length: int) -> tuple[str, str]:
-    """Sample two texts of `length` digits each; the first digits may be 0."""
+    """Sample two numbers as texts of `length` digits each. The first digit may be 0."""
     share = rng.random()
     first, second = rng.integers(10, size=(2, length))
     second = np.where(rng.random(length) < share, 9 - first, second)

@@ -41,7 +41,7 @@ class Parity40(generated_classes.GeneratedClasses):
         return len(words) <= self.all_trained_length
 
 
-# A model with a depth of 14 can count this many digits one by one.
+# A model with a depth of 14 can count up to 10 digits one by one.
 problem.declare("parity10", Parity40, longest=10, all_trained_length=4)
 
 
@@ -67,7 +67,7 @@ class Dyck40(generated_classes.GeneratedClasses):
 
 
 def is_balanced(brackets: Iterable[str]) -> bool:
-    """Return whether every bracket is closed, and none is closed before it is opened."""
+    """Return whether every bracket is closed, and no bracket is closed before it is opened."""
     depths = list(itertools.accumulate(1 if b == _OPENS else -1 for b in brackets))
     return min(depths) >= 0 and depths[-1] == 0
 
@@ -75,11 +75,11 @@ def is_balanced(brackets: Iterable[str]) -> bool:
 def _balanced(rng, pairs):
     """Sample a balanced string of `pairs` pairs uniformly, by the cycle lemma.
 
-    Take any string of n + 1 opening and n closing brackets. Exactly one rotation of it never
-    returns to depth 0. Without its first bracket, this rotation is a balanced string.
+    Take any string of n + 1 opening and n closing brackets. Exactly one rotation of this string
+    never returns to depth 0. If its first bracket is removed, this rotation is a balanced string.
     """
     steps = rng.permutation([1] * (pairs + 1) + [-1] * pairs)
     depths = steps.cumsum()
-    start = len(depths) - depths[::-1].argmin()  # after the last minimum
+    start = len(depths) - depths[::-1].argmin()  # the position after the last minimum
     rotated = [*steps[start:], *steps[:start]]
     return [_OPENS if step > 0 else _CLOSES for step in rotated[1:]]

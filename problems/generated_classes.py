@@ -1,8 +1,8 @@
 """Base classes of tasks whose examples are generated at random.
 
 Most of these tasks classify sequences of words. Each split samples its own examples. A checksum of
-the inputs determines whether an example belongs to training, or to validation and test (one in
-twenty). Therefore no example of training is in the other splits.
+the inputs determines whether an example belongs to training. One in twenty examples belongs to
+validation and test instead. Therefore no example of training is in the other splits.
 """
 
 import zlib
@@ -19,7 +19,7 @@ _HELD_OUT_EVERY = 20
 
 
 def is_held_out(text: str) -> bool:
-    """Return whether a text belongs to validation and test. Otherwise it is for training."""
+    """Return whether a text belongs to validation and test instead of training."""
     return zlib.crc32(text.encode()) % _HELD_OUT_EVERY == 0
 
 
@@ -81,5 +81,8 @@ class GeneratedClasses(Generated):
                 return {"inputs": inputs, "targets": label}
 
     def is_all_trained(self, words: list[str]) -> bool:
-        """Return whether all examples like `words` belong to training, because there are few."""
+        """Return whether all examples of the kind of `words` belong to training.
+
+        A subclass overrides this method if only a few examples of a kind exist.
+        """
         return False

@@ -92,7 +92,7 @@ class LabelledTables(raw_text.FromArchive, text_problems.TextConcat2ClassProblem
 class SharedVocab(text_problems.Text2TextProblem):
     """A mixin with the vocabulary of `languagemodel_lm1b32k`, as in T2T.
 
-    It must precede the problem in the list of bases.
+    This class must precede the problem in the list of bases.
     """
 
     vocab_name = _LM1B
@@ -113,7 +113,10 @@ _LARGE = {"num_train_shards": 100, "approx_vocab_size": 2**15}
 
 
 def _register(name, class_labels, base=LabelledTables, shared_vocab=False, **attributes):
-    """Register a problem and its variant with bytes; optionally one with a shared vocabulary."""
+    """Register a problem and its variant `_characters`.
+
+    With `shared_vocab=True`, the variant `_shared_vocab` is also registered.
+    """
     made = problem.declare(name, base, class_labels=class_labels, **attributes)
     if shared_vocab:
         problem.declare(f"{name}_shared_vocab", SharedVocab, made)
@@ -292,7 +295,7 @@ class _MSRParaphraseCorpus(LabelledTables):
 
 @functools.lru_cache(maxsize=1)
 def _dev_ids(tmp_dir):
-    """Return the pairs of ids of those rows of the train table that form the dev split."""
+    """Return the rows of the train table that form the dev split, as pairs of ids."""
     lines = raw_text.read_lines(_mrpc_path("dev", tmp_dir))
     return {tuple(line.split("\t")) for line in lines}
 

@@ -51,26 +51,27 @@ from ut_keras.problems.problem import Encoders, Metrics, Texts
 from ut_keras.text import text_lines
 
 # The archive contains the four files below and train-novels/GENRE/*.txt, which are 2,662 novels
-# with one sentence per line. The files may be gzipped. If one of them is in tmp_dir, nothing is
-# downloaded.
+# with one sentence per line. The files may be gzipped. If one of these files is in tmp_dir, nothing
+# is downloaded.
 DATASET = download.at(
     "https://zenodo.org/record/2630551/files/lambada-dataset.tar.gz",
     licence="CC BY 4.0; the novels are under copyright",
     members=("*lambada_*_plain_text.txt", "*lambada-vocab-2.txt", "*train-novels*"),
     most_bytes=10 * 10**9,
 )
-# Chu et al. 2017: passages of the novels whose last word occurs in the context. Optional.
+# An optional archive by Chu et al. 2017 with passages of the novels. The last word of each passage
+# occurs in its context.
 COMPREHENSION = download.at(
     "http://ttic.uchicago.edu/~kgimpel/data/lambada-train-valid.tar.gz",
     members=("*train.txt",),
     most_bytes=10 * 10**9,
 )
 DEV = "lambada_development_plain_text.txt"  # 4,869 passages, one per line
-TEST = "lambada_test_plain_text.txt"  # 5,153
+TEST = "lambada_test_plain_text.txt"  # 5,153 passages
 CONTROL = "lambada_control_test_data_plain_text.txt"  # 5,000 unfiltered passages of the same novels
 VOCAB = "lambada-vocab-2.txt"  # word TAB count, sorted by count
 _PASSAGES = "lambada-train-valid*/**/train.txt"
-_LEAST_CONTEXT = 50  # words before the last sentence, as in LAMBADA's passages
+_LEAST_CONTEXT = 50  # least number of words before the last sentence, as in LAMBADA's passages
 _UNKNOWN = "<UNK>"
 
 
@@ -89,7 +90,7 @@ def passages(sentences: Iterable[str]) -> Iterator[str]:
     """Yield those passages of a novel whose last word occurs in the context.
 
     As in Chu et al. 2017, a passage begins with sentences that have at least 50 words in total. One
-    more sentence follows, up to its last word. Each sentence is used once.
+    more sentence follows, which ends with its last word. Each sentence is used once.
     """
     context: list[str] = []
     for sentence in sentences:
@@ -109,7 +110,7 @@ def _find_local(tmp_dir, name):
 
 
 def _has_local_files(tmp_dir):
-    """Return whether one of the files is in tmp_dir itself, outside of an archive."""
+    """Return whether tmp_dir contains one of the files outside of an archive."""
     return any(_find_local(tmp_dir, name) for name in (DEV, TEST, CONTROL, VOCAB))
 
 
@@ -159,7 +160,7 @@ class _Lambada(text_problems.WordsProblem):
         return [_UNKNOWN, *(line.split(" ")[0] for line in lines)]
 
     def lines(self, split: str, tmp_dir: str | None) -> Iterator[str]:
-        """Return the lines of a split, passages or sentences."""
+        """Return the lines of a split, each of which is a passage or a sentence."""
         if split == "train":
             of_novels = (self.examples_of_novel(_read_lines(path)) for path in self.novels(tmp_dir))
             return itertools.chain.from_iterable(of_novels)

@@ -14,10 +14,10 @@ def mean(value: Callable) -> Callable:
     An example without EOS, or without a word before EOS, never counts.
 
     Args:
-        value: function (logits, ids, features) -> (values, counts). `logits` are those at the last
-            word, float32 [B, V], and `ids` are the last words, int32 [B]. `values` are bool or
-            float32 [B]. `counts` is bool [B], whether each example counts, or True for all
-            examples.
+        value: function (logits, ids, features) -> (values, counts). `logits` are the logits at the
+            last word, float32 [B, V]. `ids` are the ids of the last words, int32 [B]. `values` are
+            bool or float32 [B]. `counts` is bool [B] and True for each example that counts, or it
+            is a single True if all examples count.
     """
 
     def function(logits, targets, features):
@@ -28,7 +28,7 @@ def mean(value: Callable) -> Callable:
             words, has_word = targets[:, 0], tf.fill(tf.shape(targets)[:1], True)
         else:
             is_end = tf.cast(targets == text_encoder.EOS, tf.int32)
-            ends = tf.argmax(is_end, axis=1, output_type=tf.int32)  # 0 if there is no EOS
+            ends = tf.argmax(is_end, axis=1, output_type=tf.int32)  # `ends` is 0 without an EOS
             positions = tf.maximum(ends - 1, 0)
             words, has_word = tf.gather(targets, positions, batch_dims=1), ends > 0
             logits = tf.gather(logits, positions, batch_dims=1)

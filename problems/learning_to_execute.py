@@ -69,8 +69,8 @@ def chain_program(
 
     Args:
         rng: random.Random.
-        ops: sequence of str. Operations to sample uniformly, out of "add", "subtract", "multiply",
-            "if", "for".
+        ops: sequence of str. Some of "add", "subtract", "multiply", "if" and "for". The operations
+            are sampled uniformly from this sequence.
         length: int. Number of digits of every literal. The first digit is not 0.
         nesting: int. Number of operations.
 
@@ -109,8 +109,8 @@ def _operate(rng, op, text, value, length):
 class PythonProgram:
     """Samples a Python program with Zaremba & Sutskever's mix strategy.
 
-    Lines are joined by "#". For each literal, this class first samples a length in 1..max_length,
-    and then the literal in 1..10^length.
+    The lines of the program are joined by "#". For each literal, this class first samples a length
+    in 1..max_length, and then the literal in 1..10^length.
     """
 
     def __init__(self, rng: random.Random, max_length: int) -> None:
@@ -121,13 +121,13 @@ class PythonProgram:
         self._previous: tuple[str, int] | None = None
 
     def draw(self, nesting: int) -> tuple[str, int]:
-        """Return (text, answer): a program with `nesting` operations, and what it prints."""
+        """Return (text, answer): a program with `nesting` operations, and its output."""
         ops = (self._pair, self._small_product, self._same, self._variable, self._loop, self._if)
         for _ in range(nesting):
             text, value = self._previous = self._rng.choice(ops)()
         return "#".join([*self._lines, f"print({text})"]), value
 
-    # Operations: each returns (text, value).
+    # Operations. Each method returns (text, value).
 
     def _pair(self):
         (a, a_value), (b, b_value) = self._operands(2)
@@ -204,13 +204,13 @@ class LearningToExecute(generated_classes.Generated):
                 return {"inputs": inputs, "targets": targets}
 
     def limits(self, rng: random.Random, split: str) -> tuple[int, int]:
-        """Sample the number of digits and of operations."""
+        """Sample the number of digits and the number of operations."""
         if split == "test":
             return self.max_digits, self.max_operations
         return rng.randint(1, self.max_digits), rng.randint(1, self.max_operations)
 
     def draw(self, rng: random.Random, digits: int, operations: int) -> tuple[str, str]:
-        """Sample (inputs, targets) with a number of digits and of operations."""
+        """Sample (inputs, targets) with the given numbers of digits and operations."""
         raise NotImplementedError
 
 

@@ -27,7 +27,8 @@ _OPERATIONS: dict[str, Callable[[list[int]], int]] = {
     "[SM": lambda values: sum(values) % 10,
 }
 _MOST_VALUES = 5
-_NESTED = 0.25  # share of values that are lists, without the list that gives the depth
+# Share of the values that are lists. It does not count the list that is needed to reach the depth.
+_NESTED = 0.25
 
 
 @problem.register("listops")
@@ -47,12 +48,15 @@ class ListOps(generated_classes.GeneratedClasses):
 
 
 def _fewest_words(depth):
-    """Return the smallest number of words of a list. A list of digits has depth 1."""
+    """Return the smallest number of words of a list with this depth.
+
+    A list of digits has depth 1.
+    """
     return 3 * depth + 1
 
 
 def _list(rng, depth, spare):
-    """Sample (words, value) of a list. It has at most `spare` words more than `_fewest_words`."""
+    """Sample (words, value) of a list with at most `spare` words more than `_fewest_words`."""
     operation = list(_OPERATIONS)[rng.integers(len(_OPERATIONS))]
     more = min(int(rng.integers(_MOST_VALUES - 1)), spare)
     spare -= more

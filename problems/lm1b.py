@@ -56,7 +56,7 @@ class LanguagemodelLm1b32k(text_problems.Text2SelfProblem):
 @functools.lru_cache(maxsize=1)
 def _words(tmp_dir):
     """Return the published vocabulary."""
-    path = os.path.join(tmp_dir or "", f"{_WORDS.name}.en")  # the name that T2T gives the file
+    path = os.path.join(tmp_dir or "", f"{_WORDS.name}.en")  # the name of the file in T2T
     if not os.path.exists(path):
         path = download.fetch(tmp_dir, _WORDS)
     return frozenset(raw_text.read_lines(path))

@@ -49,7 +49,7 @@ _PARTS = {"train": "train", "dev": "eval"}  # split -> part of T2T's file names
 class OwnText(text_problems.Text2TextProblem):
     """A mixin that reads the user's files.
 
-    It must precede the text problem in the list of bases.
+    This class must precede the text problem in the list of bases.
     """
 
     num_train_shards = 10
@@ -66,7 +66,7 @@ class OwnText(text_problems.Text2TextProblem):
         super().prepare(data_dir, tmp_dir)
 
     def _check_files(self, data_dir, tmp_dir):
-        """Read all files completely before anything is written."""
+        """Read all files completely, so that errors occur before anything is written."""
         if not self._has(tmp_dir, "train"):
             raise DataError(
                 f"tmp_dir must contain train.{self.extension} with lines "
@@ -106,7 +106,7 @@ class OwnText(text_problems.Text2TextProblem):
 
         Raises:
             DataError: if a line does not have exactly the fields in `fields`, or if a field is
-                empty. The message names the line.
+                empty. The error message names the line.
         """
         if split == "test" or self._has(tmp_dir, "dev"):
             yield from self._read(tmp_dir, split)

@@ -5,8 +5,8 @@ ut_keras/data/reading/packing.py describes the records.
     class MyProblemPacked(packed.Packed, MyProblem):
         vocab_name = "my_problem"
 
-As in T2T, the dev split is packed too, so its `accuracy_per_sequence` counts records. Decoding
-separates the examples again.
+As in T2T, the dev split is also packed. Therefore `accuracy_per_sequence` counts records instead of
+examples. Decoding separates the examples again.
 """
 
 from ut_keras.data import features
@@ -21,10 +21,10 @@ _COUNTED = features.FeatureSpec(2**31 - 1)
 class Packed(problem.Problem):
     """A mixin that packs several examples into a record.
 
-    It must precede the text problem in the list of bases.
+    This class must precede the text problem in the list of bases.
     """
 
-    packed_length = 256  # largest number of ids per record; T2T's name
+    packed_length = 256  # largest number of ids per record; T2T has the same attribute
 
     @property
     def max_length(self) -> int:  # type: ignore[override]

@@ -10,7 +10,7 @@ The text can come from:
 - tensorflow-datasets, if tmp_dir is its data folder and contains a prepared translation builder,
   such as `tmp_dir/wmt_t2t_translate/de-en/1.0.0`.
 
-raw_text.py describes where files are searched.
+raw_text.py describes in which folders files are searched.
 """
 
 import glob
@@ -33,13 +33,14 @@ _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")  # version of a tensorflow-dataset
 class Sides(NamedTuple):
     """A corpus with one file per side, in archives or as separate downloads."""
 
-    raw_files: tuple[download.RawFile, ...]  # archives of source and target, or the files
-    # Possible names of each file, beginning with the name in its archive. Empty if the raw file is
-    # not an archive but the file itself.
+    # The archives of source and target, or the source and target files.
+    raw_files: tuple[download.RawFile, ...]
+    # Possible names of each file, beginning with the name in the file's archive. A tuple of names
+    # is empty if the raw file is the text file instead of an archive.
     names: tuple[tuple[str, ...], ...] = ((), ())
 
     def find(self, tmp_dir: str | None) -> tuple[str, ...]:
-        """Return the paths (source, target), after a download if necessary.
+        """Return the paths (source, target). Missing files are downloaded.
 
         Raises:
             DataError: if a file is not found and cannot be downloaded.
@@ -56,12 +57,12 @@ class Sides(NamedTuple):
         """Yield stripped pairs (source, target), in which either text may be empty.
 
         Raises:
-            DataError: as for `find` and `read_pairs`.
+            DataError: in the same cases as `find` and `read_pairs`.
         """
         return read_pairs(self.find(tmp_dir))
 
     def texts_for_vocab(self, tmp_dir: str | None) -> Iterator[str]:
-        """Yield the texts that T2T builds a vocabulary from, about 1 MB per side."""
+        """Yield the texts from which T2T builds a vocabulary, about 1 MB per side."""
         return itertools.chain.from_iterable(map(lines_for_vocab, self.find(tmp_dir)))
 
     def _sides(self):
@@ -69,12 +70,12 @@ class Sides(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """A corpus in columns of tables in an archive. The methods are those of `Sides`."""
+    """A corpus in two columns of tables in an archive, with the same methods as `Sides`."""
 
     archive: download.RawFile
     pattern: str  # matches the tables in the archive
-    source: int  # index of the column, from 0
-    target: int
+    source: int  # index of the source column, from 0
+    target: int  # index of the target column
 
     @property
     def raw_files(self) -> tuple[download.RawFile, ...]:
@@ -171,7 +172,8 @@ def read_builder(
         split: str. The name of the split in tensorflow-datasets.
         source: str. The source language.
         target: str. The target language.
-        max_examples: int. If given, about this many evenly spaced examples are read.
+        max_examples: int. If given, this is the approximate number of evenly spaced examples to
+            read.
 
     Raises:
         DataError: if tensorflow-datasets cannot read the format of the files on this machine.

@@ -29,8 +29,8 @@ class ParaphraseGenerationMsCoco(raw_text.FromArchive, text_problems.Text2TextPr
         members=("annotations/captions_*.json",),
         most_bytes=5 * 10**9,
     )
-    # The second name is that of T2T, which unpacks its archive into a folder of the archive's name.
-    # That archive is no longer available.
+    # The second name is T2T's. T2T unpacks another archive, which is no longer available, into a
+    # folder with the name of the archive.
     members = (
         "annotations/captions_{}2014.json",
         "captions_train-val2014/annotations/captions_{}2014.json",

@@ -3,9 +3,9 @@
     exp(sum of -log p over all ids / number of words)
 
 Words are separated by spaces. EOS counts as one word, as in the published numbers of PTB,
-WikiText-2 and the One Billion Word benchmark. T2T reports only the mean loss over subwords. Its
-users have to multiply the mean by the ratio of subwords to words (1.108137 for lm1b with 32k
-subwords).
+WikiText-2 and the One Billion Word benchmark. T2T reports only the mean loss over subwords. To get
+the perplexity per word, users of T2T must multiply this mean by the ratio of subwords to words. For
+lm1b with 32k subwords, the ratio is 1.108137.
 """
 
 import math
@@ -18,7 +18,7 @@ from ut_keras.text import text_encoder
 
 
 def per_word(encoder: text_encoder.TextEncoder) -> features.FeatureMetric:
-    """Return the `FeatureMetric` of perplexity per word for the encoder of the targets."""
+    """Return the `FeatureMetric` of the perplexity per word of targets with this encoder."""
     words_of = _Words(encoder)
 
     def function(logits, targets, features):

@@ -1,4 +1,4 @@
-"""The base class of datasets. It defines their name, features, generation and reading.
+"""The base class of datasets, which defines their name, features, generation and reading.
 
     raw text --generate_samples--> {"inputs": str, "targets": str} --shuffle, encode_samples-->
       ids + EOS --> <filename>-train-00000-of-00010 --dataset--> batches
@@ -54,7 +54,8 @@ if TYPE_CHECKING:
 REGISTRY = registry.Registry("problem")
 DEFAULT_SEED = 429459  # the default seed of t2t-datagen
 
-# Attributes with which T2T's problems describe their splits. ut_keras does not read them.
+# Attributes with which T2T's problems describe their splits. ut_keras does not read these
+# attributes.
 _T2T_SPLIT_ATTRIBUTES = ("dataset_splits", "is_generate_per_split")
 
 
@@ -82,10 +83,11 @@ def register(name: str) -> Callable[[type[P]], type[P]]:
 
 
 def declare(name: str, *bases: type, **attributes: Any) -> Any:
-    """Create and register a class, and return it.
+    """Create and register a class, and return the class.
 
     The class becomes an attribute of the module of the last base, so that other processes can
-    import it. Its class name is `name` in CamelCase: `rte_characters` becomes `RteCharacters`.
+    import the class. The name of the class is `name` in CamelCase: `rte_characters` becomes
+    `RteCharacters`.
 
     Args:
         name: str. The name to register.
@@ -121,10 +123,10 @@ class Problem:
         other_results: tuple of str. Names, or patterns such as "error/*", of all results of
             `feature_metrics`, `summarize` and `score_decoded` (with the prefix "decode/"). If a
             class lists these names, a command rejects an unknown name immediately. Otherwise, the
-            command rejects the name after the first evaluation.
-        target_space_id: int. T2T's id of the kind of target text, which its models embed.
-        input_space_id: int. T2T's id of the kind of input text. The inputs become the targets in
-            `NAME_rev` and `NAME_copy`.
+            command rejects an unknown name only after the first evaluation.
+        target_space_id: int. T2T's id of the kind of target text. T2T's models embed this id.
+        input_space_id: int. T2T's id of the kind of input text. `NAME_rev` and `NAME_copy` use it,
+            because the inputs become their targets.
         class_label_features: tuple of str. Features that contain one class id without EOS.
         max_length: int. Training skips longer examples. None: the limit in the hparams.
         paper: str. The paper and the table that use the dataset, for docs/problems.md.
@@ -132,8 +134,8 @@ class Problem:
         raw_files: tuple of `download.RawFile`. The source files of the data.
         vocabulary_title: str. The name of the user's vocabulary file in messages, if the file in
             data_dir has a different name.
-        left_out: Counter from a reason to the number of samples skipped for it. `generate_samples`
-            increments the counts, and data generation prints them.
+        left_out: Counter from a reason to the number of samples that were skipped for this reason.
+            `generate_samples` increments the counts, and data generation prints them.
     """
 
     name: str = ""
@@ -158,7 +160,10 @@ class Problem:
     # Properties of the dataset.
 
     def check(self) -> None:
-        """Raise DataError if an attribute has a wrong type or range. `problems.get` calls this."""
+        """Raise DataError if an attribute has a wrong type or range.
+
+        `problems.get` calls this method.
+        """
         contract.check(self, contract.PROBLEM_FIELDS)
 
     @property
@@ -176,7 +181,7 @@ class Problem:
         A language model problem has only "targets".
 
         Args:
-            data_dir: str. Folder of the data and the vocabulary files. It may be None if the
+            data_dir: str. Folder of the data and the vocabulary files. The value may be None if the
                 encoders need no file.
 
         Raises:
@@ -200,7 +205,10 @@ class Problem:
         return contract.validated(self.feature_encoders(data_dir), contract.FEATURE_ENCODERS, title)
 
     def record_specs(self, data_dir: str | None) -> Specs:
-        """Return {feature: FeatureSpec} of the records in the files, before `preprocess`."""
+        """Return {feature: FeatureSpec} of the records in the files.
+
+        `preprocess` converts these records to examples.
+        """
         return self.feature_specs(data_dir)
 
     def preprocess(self, records: dict[str, Any]) -> dict[str, Any]:
@@ -224,17 +232,23 @@ class Problem:
         return {}
 
     def summarize(self, results: dict[str, float]) -> dict[str, float]:
-        """Return {name: float}, values computed from evaluation results, for example a mean."""
+        """Return {name: float} with values that are computed from evaluation results.
+
+        An example is the mean of several results.
+        """
         return {}
 
     def score_decoded(
         self, sources: list[str], references: list[str], hypotheses: list[str]
     ) -> dict[str, float]:
-        """Return {name: float}, scores of decoded texts; the three lists have the same length."""
+        """Return {name: float} with scores of decoded texts.
+
+        The three lists have the same length.
+        """
         return {}
 
     def may_measure(self, name: str) -> bool:
-        """Return whether evaluations may have a result of this name, as in `metrics.jsonl`."""
+        """Return whether evaluations may have a result of this name in `metrics.jsonl`."""
         if name in _COMMON_RESULTS or name.startswith("losses/"):
             return True
         patterns = (*self.eval_metrics, *self.other_results)
@@ -242,8 +256,8 @@ class Problem:
             return True
         is_decoded = name.startswith("decode/")
         methods = {"score_decoded"} if is_decoded else {"feature_metrics", "summarize"}
-        # The first class that defines `other_results` or one of the methods decides. If the class
-        # defines a method but no names, any name is possible.
+        # The first class that defines `other_results` or one of the methods decides. If this class
+        # defines a method but not `other_results`, any name is possible.
         defining = (
             vars(c) for c in type(self).__mro__ if vars(c).keys() & {*methods, _RESULT_NAMES}
         )
@@ -291,8 +305,8 @@ class Problem:
         """Yield the records {"inputs": [int], "targets": [int]} of samples, with EOS.
 
         Data generation calls this method once per file. If there are many samples, several
-        processes do so. The number of records may differ from the number of samples, for example if
-        several samples are packed into one record.
+        processes call it. The number of records may differ from the number of samples, for example
+        if several samples are packed into one record.
         """
         encoders = self.feature_encoders(data_dir)
         classes = self.class_label_features
@@ -304,13 +318,16 @@ class Problem:
     def generate_encoded_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
     ) -> Iterable[Any]:
-        """Yield the records of a split. If a class overrides this method, one process encodes."""
+        """Yield the records of a split.
+
+        If a subclass overrides this method, a single process encodes all samples.
+        """
         samples = self.generate_samples(split, data_dir, tmp_dir, seed)
         return self.encode_samples(samples, data_dir)
 
     @functools.cached_property
     def left_out(self) -> collections.Counter[str]:
-        """A Counter of reasons why `generate_samples` skipped samples, which it increments."""
+        """A Counter from a reason to the number of samples that `generate_samples` skipped."""
         return collections.Counter()
 
     def num_shards(self, split: str) -> int:
@@ -343,9 +360,11 @@ class Problem:
             tmp_dir: str. Folder of raw data, for problems that need them.
             seed: int. Calls with the same seed write the same files.
             tasks: iterable of int. Indices of the files to write, counted from 0 over all splits.
-                Other machines can write the other files. None: all files.
-            num_processes: int. It has no influence on the files. None: one process per processor.
-            max_cases: int. Maximum number of samples per split, from the first one. None: no limit.
+                Other machines can write the other files. None means all files.
+            num_processes: int. Number of processes. It has no influence on the files. None means
+                one process per processor.
+            max_cases: int. Maximum number of samples per split. The first samples are used. None
+                means no limit.
 
         Returns:
             dict from each split with new files to the number of its new examples.
@@ -398,18 +417,22 @@ class Problem:
         )
 
     def _encoders_of_samples(self, data_dir):
-        """Return {feature: encoder} for samples; {} if the problem encodes samples itself."""
+        """Return {feature: encoder} for samples, or {} if the problem encodes samples itself."""
         return {} if self.encodes_samples_itself else self.feature_encoders(data_dir)
 
     @property
     def encodes_samples_itself(self) -> bool:
-        """Whether a subclass overrides `encode_samples` and so encodes the samples itself."""
+        """Whether a subclass encodes the samples itself, because it overrides `encode_samples`."""
         return type(self).encode_samples is not Problem.encode_samples
 
     # Data reading.
 
     def split_files(self, split: str, data_dir: str) -> list[str]:
-        """Return the paths of a split's TFRecord files; raise DataError if any is missing."""
+        """Return the paths of a split's TFRecord files.
+
+        Raises:
+            DataError: if a file is missing.
+        """
         return tfrecords.find(data_dir, self.filename, split)
 
     def dataset(
@@ -427,10 +450,11 @@ class Problem:
             split: str. "train", "dev" or "test". "train" is shuffled, and its examples longer than
                 `max_length` are skipped.
             data_dir: str. The folder that `generate_data` wrote.
-            hparams: the hparams, which set the size of the batches, see `InputSettings`.
+            hparams: the hparams, which set the size of the batches (see `InputSettings`).
             num_replicas: int. The factor by which the batches are enlarged.
-            seed: int. Seed of shuffling. None: a random seed.
-            static_shapes: bool. Whether to pad to the end of each bucket, see `InputSettings`.
+            seed: int. Seed of shuffling. None means a random seed.
+            static_shapes: bool. Whether to pad each batch to the largest length of its bucket (see
+                `InputSettings`).
 
         Returns:
             A `tf.data.Dataset` of (features, targets). All values are int32 and padded with 0:
@@ -456,17 +480,18 @@ class Problem:
         """Return the batches of all epochs of the train split, for the trainer.
 
         The trainer can start reading at any batch of any epoch, so a stopped run resumes with the
-        next batch. The batches of epoch n are those of `dataset` with the seed `seed_of_epoch(n)`.
+        next batch. Epoch n has the same batches as `dataset` with the seed `seed_of_epoch(n)`.
 
         Args:
             data_dir: str. The folder that `generate_data` wrote.
-            hparams: the hparams, which set the size of the batches, see `InputSettings`.
-            seed_of_epoch: function from the number of an epoch to the seed of its shuffling, an
-                int.
+            hparams: the hparams, which set the size of the batches (see `InputSettings`).
+            seed_of_epoch: function that takes the number of an epoch and returns an int, the seed
+                of the shuffling in this epoch.
             num_replicas: int. The factor by which the batches are enlarged.
-            static_shapes: bool. Whether to pad to the end of each bucket, see `InputSettings`.
-            most_shapes: int. If positive, the largest number of static shapes, see
-                `InputSettings`.
+            static_shapes: bool. Whether to pad each batch to the largest length of its bucket (see
+                `InputSettings`).
+            most_shapes: int. If positive, the largest number of static shapes (see
+                `InputSettings`).
 
         Raises:
             DataError: if data are missing or no example remains.
@@ -484,17 +509,22 @@ class Problem:
 
     @property
     def has_own_dataset(self) -> bool:
-        """Whether a subclass overrides `dataset`, which the trainer then calls for each epoch."""
+        """Whether a subclass overrides `dataset`.
+
+        In this case, the trainer calls `dataset` for each epoch.
+        """
         return type(self).dataset is not Problem.dataset
 
     def with_hparams(self, hparams: Any, split: str | None = None) -> "Problem":
         """Return the problem for a run with the given hparams.
 
-        If the features of a problem depend on hparams, it returns a copy. The default returns self.
+        If the features of a problem depend on hparams, the problem overrides this method and
+        returns a changed copy. The default returns `self`.
 
         Args:
             hparams: the hparams of the run.
-            split: str. If given, `max_length` and `preprocess` of the result are for this split.
+            split: str. If given, `max_length` and `preprocess` of the return value apply to this
+                split.
 
         Raises:
             DataError: if the problem cannot be read with these hparams.
@@ -505,7 +535,7 @@ class Problem:
         """Check that each file of `split_files` has as many records as were generated.
 
         Data generation stores the number of records of each file. If the number of a file is not
-        stored, for example because T2T wrote the file, it is not checked.
+        stored, for example because T2T wrote the file, the file is not checked.
 
         Args:
             split: str. The split.
@@ -530,13 +560,16 @@ class Problem:
 
     @property
     def preprocess_key(self) -> str:
-        """A text that changes when other settings change the lengths after `preprocess`."""
+        """A text that identifies the settings on which the lengths after `preprocess` depend."""
         return ""
 
 
 def _batches(problem, split, data_dir, hparams, num_replicas, seed, static_shapes, most_shapes=0):
-    """Return the `IndexedBatches` of a split; `seed` is None, an int or a function of the epoch."""
-    # These calls can raise errors. The import of TensorFlow takes seconds, so it comes after them.
+    """Return the `IndexedBatches` of a split.
+
+    `seed` is None, an int, or a function from the number of an epoch to an int.
+    """
+    # These calls can raise errors. The import of TensorFlow takes seconds, so it comes later.
     reader = problem.with_hparams(hparams, split)
     files = reader.split_files(split, data_dir)
     specs = reader.record_specs(data_dir)

@@ -3,10 +3,10 @@
 For a member of an archive, such as `dev/newstest2013.en` in `dev.tgz`, these locations are searched
 in this order:
 
-1. in tmp_dir as T2T unpacks it: `dev/newstest2013.en`;
-2. in tmp_dir by its file name: `newstest2013.en`, except for names that may belong to another
-   dataset, such as `train.tsv`;
-3. in the archive, which is downloaded if necessary and unpacked into `dev.tgz.unpacked`.
+1. The path in tmp_dir to which T2T unpacks the member: `dev/newstest2013.en`.
+2. The file name in tmp_dir: `newstest2013.en`. File names that may belong to another dataset, such
+   as `train.tsv`, are not searched.
+3. The archive, which is downloaded if necessary and unpacked into `dev.tgz.unpacked`.
 """
 
 import glob
@@ -26,7 +26,7 @@ from ut_keras.text import text_lines
 class FromArchive(problem.Problem):
     """A mixin for text problems that read one file of an archive per split.
 
-    It must precede the text problem in the list of bases.
+    This class must precede the text problem in the list of bases.
 
     Attributes:
         archive: `RawFile`. The archive.
@@ -48,19 +48,19 @@ class FromArchive(problem.Problem):
         return (self.archive,)
 
     def path(self, split: str, tmp_dir: str | None) -> str:
-        """Return the path of the file of a split, after a download if necessary."""
+        """Return the path of the file of a split. A missing file is downloaded."""
         names = (member.format(self.parts[split]) for member in self.members)
         return find(tmp_dir, self.archive, *names)
 
 
 def find(tmp_dir: str | None, archive: download.RawFile, *names: str) -> str:
-    """Return the path of a file, after a download if necessary.
+    """Return the path of a file. A missing file is downloaded.
 
     Args:
         tmp_dir: str. Folder of the raw files.
         archive: `RawFile`. The archive that contains the file, or the file itself.
-        *names: str. Possible paths of the file. The first one is its path in the archive. There are
-            no names if `archive` is the file itself.
+        *names: str. Possible paths of the file. The first one is the path in the archive. If
+            `archive` is the file itself, no names are given.
 
     Raises:
         DataError: if the file is not found and cannot be downloaded.
@@ -90,7 +90,7 @@ def find_all(tmp_dir: str | None, archive: download.RawFile, *patterns: str) -> 
 def find_local(tmp_dir: str | None, archive: download.RawFile, *patterns: str) -> list[str]:
     """Return the sorted paths of the unpacked files that match a pattern.
 
-    The patterns are tried in their order. Only the first one that matches a file is used.
+    The patterns are tried in the given order. Only the first pattern that matches a file is used.
     """
     for folder in (tmp_dir or "", _target(tmp_dir, archive)):
         for pattern in patterns:
@@ -100,7 +100,7 @@ def find_local(tmp_dir: str | None, archive: download.RawFile, *patterns: str) -
 
 
 def is_available(tmp_dir: str | None, archive: download.RawFile, *names: str) -> bool:
-    """Return whether a file or the files of a pattern are available without a download."""
+    """Return whether a file, or a file that matches a pattern, is available without a download."""
     if find_local(tmp_dir, archive, *_names(names)):
         return True
     archive_is_there = os.path.isfile(os.path.join(tmp_dir or "", archive.name))
@@ -120,8 +120,8 @@ def with_text(lines: Iterable[str], path: str) -> Iterator[str]:
     """Yield the lines of a file and check that at least one is not blank.
 
     Raises:
-        DataError: if all lines are blank, for example after an incomplete download. The message
-            names the file.
+        DataError: if all lines are blank, for example after an incomplete download. The error
+            message names the file.
     """
     has_text = False
     for line in lines:
@@ -135,7 +135,7 @@ def read_json_list(path: str, key: str) -> list[Any]:
     """Return the list under `key` in the JSON object that a file contains.
 
     Raises:
-        DataError: if there is no such list or it is empty. The message names the file.
+        DataError: if the list is missing or empty. The error message names the file.
     """
     values = json_file.read(path, DataError).get(key)
     if not isinstance(values, list) or not values:
@@ -157,7 +157,7 @@ def _names(names):
 
 
 def _target(tmp_dir, archive):
-    # T2T unpacks into tmp_dir itself. Here the archive has its own folder, which exists only if the
-    # archive was unpacked completely.
+    # T2T unpacks an archive into tmp_dir itself. In ut_keras, each archive has its own folder,
+    # which exists only if the archive was unpacked completely.
     part = f".{archive.part}" if archive.part else ""
     return os.path.join(tmp_dir or "", f"{archive.name}{part}.unpacked")

@@ -14,7 +14,7 @@ from ut_keras.problems.problem import Encoders, Metrics, Problem, Specs
 from ut_keras.text import sacre_bleu
 
 # `Derived` calls this method and passes a `Derived` object as `self`. The type is `Any`, because
-# `Derived` has the attributes of `Problem`, but is not a subclass.
+# `Derived` has the attributes of `Problem`, but is not a subclass of `Problem`.
 _reading: Any = Problem.reading
 _PARTS = ("", "_segmentation", "_position")  # the last two are in packed problems
 
@@ -22,8 +22,8 @@ _PARTS = ("", "_segmentation", "_position")  # the last two are in packed proble
 class Derived:
     """A problem that exchanges or copies the features of a base problem.
 
-    It uses the files of the base problem. Except for the features, it also uses the attributes and
-    methods of the base problem.
+    This problem uses the files of the base problem. Except for the features, it also uses the
+    attributes and methods of the base problem.
 
     Args:
         base: `Problem`. The base problem.
@@ -39,7 +39,7 @@ class Derived:
         self.name = base.name + "_copy" * copy + "_rev" * reverse
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_base":  # the attribute is missing while this object is copied
+        if name == "_base":  # while this object is copied, the attribute does not exist yet
             raise AttributeError(name)
         return getattr(self._base, name)
 
@@ -57,7 +57,7 @@ class Derived:
         return specs
 
     def feature_metrics(self, data_dir: str | None) -> Metrics:
-        return {}  # the base problem's metrics expect its own features
+        return {}  # the metrics of the base problem expect the features of the base problem
 
     def feature_languages(self) -> dict[str, str]:
         languages = self._base.feature_languages()
@@ -91,7 +91,8 @@ class Derived:
     check_scores = Problem.check_scores
 
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
-        if self._base.has_own_dataset:  # its batches have the features of the base problem
+        # The batches of an overridden `dataset` have the features of the base problem.
+        if self._base.has_own_dataset:
             raise DataError(
                 "_rev and _copy require a problem that does not override dataset. "
                 f"Received: {self.name}, whose class {type(self._base).__name__} overrides it."
@@ -103,7 +104,7 @@ class Derived:
         return Derived(self._base.with_hparams(hparams, split), *self._directions)
 
     def rearranged(self, features: dict[str, Any]) -> dict[str, Any]:
-        """Convert a dict with the base problem's features to one with this problem's features."""
+        """Convert a dict with the base problem's features to this problem's features."""
         if "inputs" not in features:
             raise DataError(
                 f"_rev and _copy require a problem with inputs. Received: {self.name} "
@@ -118,7 +119,7 @@ class Derived:
 
 
 def parse(name: str) -> tuple[str, bool, bool]:
-    """Return (name of the base problem, whether `_rev` is present, whether `_copy` is).
+    """Return (name of the base problem, whether `_rev` is present, whether `_copy` is present).
 
     Each suffix is removed once, so the base of "a_rev_rev" is "a_rev".
     """

@@ -10,14 +10,16 @@ from ut_keras.data import contract
 from ut_keras.data.writing import example_batch
 from ut_keras.text import text_encoder, word_vocabulary
 
-_GROUP_SIZE = 8192  # samples that are encoded at once, which is much faster
+# Number of samples that are encoded in one call. This is much faster than one call per sample.
+_GROUP_SIZE = 8192
 
 
 @dataclasses.dataclass
 class SampleEncoder:
-    """Encodes the samples of a file. The result is that of `Problem.encode_samples`, but faster.
+    """Encodes the samples of a file.
 
-    A process that writes many files reads the vocabulary only once.
+    The result is the same as for `Problem.encode_samples`, but this class is faster. A process that
+    writes many files reads the vocabulary only once.
     """
 
     problem: Any
@@ -67,10 +69,10 @@ def with_vocabulary_notes(
     The return value is an iterable of all samples, including the first ones.
 
     Args:
-        problem: the `Problem`, whose name and `vocabulary_title` appear in the notes.
+        problem: the `Problem`. Its name and `vocabulary_title` appear in the notes.
         samples: iterable of dicts from feature to text.
         encoders: dict from feature to encoder.
-        max_cases: int. Maximum number of samples that will be written. None: all.
+        max_cases: int. Maximum number of samples that will be written. None means all samples.
     """
     with_unknown = {
         name: encoder

@@ -65,7 +65,7 @@ ACTIONS = ("I_WALK", "I_LOOK", "I_RUN", "I_JUMP", "I_TURN_LEFT", "I_TURN_RIGHT")
 class Command(NamedTuple):
     """A command and its meaning."""
 
-    phrases: tuple[str, ...]  # one or two; most splits depend on them
+    phrases: tuple[str, ...]  # one or two phrases, on which most splits depend
     text: str  # words separated by spaces
     actions: tuple[str, ...]
 
@@ -84,8 +84,8 @@ def commands() -> list[Command]:
         phrase   = verb | (verb | "turn") direction
                  | (verb | "turn") ("opposite" | "around") direction
 
-    "X after Y" does Y first. "verb left" turns, then acts; "opposite" turns twice, then acts;
-    "around" turns and acts four times.
+    "X after Y" means Y and then X. "VERB left" means to turn and then act. "VERB opposite left"
+    means to turn twice and then act. "VERB around left" means to turn and act four times.
     """
     sentences = [
         Command((phrase,), text, actions * times)
@@ -107,7 +107,7 @@ def _phrases():
     for direction in DIRECTIONS:
         turn = (f"I_TURN_{direction.upper()}",)
         for verb in ("turn", *VERBS):
-            act = meaning.get(verb, ())  # "turn" has no action except the turn itself.
+            act = meaning.get(verb, ())  # "turn" has no other action than the turn itself
             found[f"{verb} {direction}"] = turn + act
             found[f"{verb} opposite {direction}"] = turn * 2 + act
             found[f"{verb} around {direction}"] = (turn + act) * 4
@@ -118,7 +118,7 @@ def _phrases():
 
 
 def by_length(longest: int) -> Split:
-    """Return a split with up to `longest` actions in train, and up to 48 in test."""
+    """Return a split with up to `longest` actions in train, and up to 48 actions in test."""
     return lambda found: _partition(found, lambda command: len(command.actions) > longest)
 
 
@@ -134,9 +134,9 @@ def at_random(percent: int, seed: str) -> Split:
 
 
 def add_primitive(primitive: str) -> Split:
-    """Return a split that trains on a phrase alone and tests on combinations with it.
+    """Return a split that tests on combinations of a phrase that occurs only alone in train.
 
-    The phrase alone is repeated so that it is a tenth of the train examples.
+    The phrase alone is repeated, so that a tenth of the train examples consists of this phrase.
     """
 
     def contains_primitive(command):
@@ -161,7 +161,7 @@ def template(
     Commands with "turn ENDING" are in neither train nor test.
 
     Args:
-        ending: str. Such as "around right".
+        ending: str. The words after the verb, such as "around right".
         test_verbs: tuple of str. The verbs in test.
         train_verbs: tuple of str. The verbs that occur with this ending in train.
     """
@@ -182,7 +182,7 @@ def _partition(found, is_test):
     return list(itertools.filterfalse(is_test, found)), list(filter(is_test, found))
 
 
-# The part of a problem's name after "scan_" -> the split.
+# Dict from the part of a problem's name after "scan_" to its split.
 _SPLITS = {
     "simple": at_random(80, seed="scan_simple"),
     "length": by_length(22),

@@ -64,7 +64,7 @@ class _Yelp(_Reviews):
 
 
 for _kind, _num_classes, _sha256 in (
-    ("full", 5, None),  # stars
+    ("full", 5, None),  # the classes are numbers of stars
     ("polarity", 2, "528f22e286cad085948acbc3bea7e58188416546b0e364d0ae4ca0ce666abe35"),
 ):
     _folder = f"yelp_review_{_kind}_csv"

@@ -76,7 +76,7 @@ class _Agreement(text_problems.WordsProblem):
         counts = collections.Counter(word for sentence in sentences for word in sentence.split())
         return text_problems.by_frequency(counts)
 
-    # Function from (tmp_dir, split) to the `Example`s of the split.
+    # Function that takes (tmp_dir, split) and returns the `Example`s of the split.
     read_examples = staticmethod(agreement_files.read_split)
 
     def generate_encoded_samples(
@@ -87,7 +87,7 @@ class _Agreement(text_problems.WordsProblem):
             yield {**self.encode(example, words), "attractors": [_bucket(example.attractors)]}
 
     def encode(self, example: agreement_files.Example, words: "_Words") -> dict[str, list[int]]:
-        """Return the features of an `Example` except for the attractors."""
+        """Return all features of an `Example` except the attractors."""
         raise NotImplementedError
 
 
@@ -147,7 +147,7 @@ class LanguageModeling(_Agreement, text_problems.Text2SelfProblem):
 
 
 class _Words:
-    """Converts words to ids, with a part of speech for words outside the vocabulary."""
+    """Converts words to ids. A part of speech replaces each word outside the vocabulary."""
 
     def __init__(self, encoder: text_encoder.TextEncoder) -> None:
         self._encoder = encoder
@@ -192,7 +192,7 @@ def _bucket(attractors):
     return min(attractors, _MANY_ATTRACTORS)
 
 
-# Values for `last_word.mean`.
+# Functions that are the argument `value` of `last_word.mean`.
 
 
 def _is_right_verb_ahead(logits, right, features):
@@ -217,7 +217,7 @@ def _by_attractors(name, value):
 class _OtherTestSet(_Agreement):
     """A mixin for sentences from another file, with the vocabulary of the table.
 
-    It must be the first base.
+    This class must be the first base.
     """
 
     paper = ""
@@ -232,7 +232,7 @@ class _OtherTestSet(_Agreement):
             )
 
 
-# Suffix of the problem's name -> (reader, splits, beginning of the names of the data files).
+# Dict from the suffix of a problem's name to (reader, splits, beginning of the data files' names).
 _OTHER_TEST_SETS = {
     "linzen_testset": (agreement_files.read_linzen_testset, ("test",), "subj_agr_filtered"),
     "gulordava": (agreement_files.read_gulordava, ("test",), "generated"),

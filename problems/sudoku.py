@@ -27,7 +27,8 @@ from ut_keras.text import text_encoder
 
 SIZE, BOX_HEIGHT, BOX_WIDTH = 6, 2, 3
 EMPTY = "."
-_ALL = (1 << SIZE) - 1  # all numbers; a cell is a set of numbers as bits, 0 if it is empty
+# The bit set of all numbers. A cell is a bit set of numbers, which is 0 if the cell is empty.
+_ALL = (1 << SIZE) - 1
 
 
 def _peers(cell):
@@ -103,7 +104,10 @@ def dig(rng: np.random.Generator, solution: list[int], depth: int) -> list[int] 
 
 
 def steps_to_solve(cells: list[int]) -> int | None:
-    """Return the number of steps in which naked singles fill all cells, or None."""
+    """Return the number of steps in which naked singles fill all cells.
+
+    If naked singles cannot fill all cells, the return value is None.
+    """
     cells = list(cells)
     empty = [cell for cell, numbers in enumerate(cells) if not numbers]
     steps = 0

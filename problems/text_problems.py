@@ -32,11 +32,14 @@ from ut_keras.text import text_encoder
 from ut_keras.text.text_encoder import SubwordTextEncoder, TokenTextEncoder
 
 Vocabulary: TypeAlias = SubwordTextEncoder | TokenTextEncoder
-_MAX_SUBTOKEN_LENGTH = 200  # as in T2T; limits the time spent on very long tokens
+_MAX_SUBTOKEN_LENGTH = 200  # T2T's value, which limits the time spent on very long tokens
 
 
 def by_frequency(counts: collections.Counter[str]) -> list[str]:
-    """Return the words of a `Counter`, most frequent first, ties in alphabetical order."""
+    """Return the words of a `Counter`, with the most frequent word first.
+
+    Words with the same count are in alphabetical order.
+    """
     return sorted(counts, key=lambda word: (-counts[word], word))
 
 
@@ -48,7 +51,8 @@ class Text2TextProblem(problem.Problem):
             the train split. "tokens": the words of the train split, the most frequent first.
             "characters": UTF-8 bytes, without a vocabulary file.
         approx_vocab_size: int. The approximate number of subwords, or the largest number of words.
-        max_samples_for_vocab: int. Number of samples to build the vocabulary from. None means all.
+        max_samples_for_vocab: int. Number of samples from which the vocabulary is built. None means
+            all samples.
         oov_token: str. For "tokens", the word that replaces words outside the vocabulary.
         vocab_name: str. The problem whose vocabulary is used. None means this problem.
     """
@@ -96,7 +100,7 @@ class Text2TextProblem(problem.Problem):
         return SubwordTextEncoder(path)
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
-        if self.raw_files:  # Report missing raw files before writing anything.
+        if self.raw_files:  # missing raw files must be reported before anything is written
             for split in self.splits_to_generate(tmp_dir):
                 samples = self.generate_samples(split, data_dir, tmp_dir, seed=0)
                 if next(iter(samples), None) is None:
@@ -111,7 +115,7 @@ class Text2TextProblem(problem.Problem):
             text_encoder.store_new(self.build_vocab(self.texts_for_vocab(data_dir, tmp_dir)), path)
 
     def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
-        """Yield the texts that the vocabulary is built from."""
+        """Yield the texts from which the vocabulary is built."""
         samples = self.generate_samples("train", data_dir, tmp_dir, seed=0)
         bounds = (self.max_samples_for_vocab, self._max_cases)
         for sample in generation.for_vocab(samples, self.name, *bounds):
@@ -136,7 +140,10 @@ class Text2TextProblem(problem.Problem):
 
 
 class WordsProblem(Text2TextProblem):
-    """A problem with words separated by spaces. The method `words` returns the vocabulary."""
+    """A problem whose words are separated by spaces.
+
+    A subclass defines `words`, which returns the vocabulary.
+    """
 
     eval_metrics: tuple[str, ...] = problem.Problem.eval_metrics
     vocab_type = "tokens"

@@ -21,7 +21,8 @@ from ut_keras.problems import parallel_text, text_problems
 from ut_keras.problems.problem import Texts
 from ut_keras.text import sacre_bleu
 
-_PAIRS_FOR_VOCAB = 40_000  # read from tensorflow-datasets; about as much text as in T2T
+# Number of pairs that are read from tensorflow-datasets. This is about as much text as in T2T.
+_PAIRS_FOR_VOCAB = 40_000
 
 
 class TranslateProblem(text_problems.Text2TextProblem):
@@ -53,8 +54,8 @@ class TranslateProblem(text_problems.Text2TextProblem):
     def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
         """Return the splits to generate.
 
-        These are all splits, with one exception. If `tmp_dir` contains the dev files and not the
-        test files, "test" is skipped, so that no download is needed only for the test split.
+        If `tmp_dir` contains the dev files but not the test files, "test" is skipped. Otherwise the
+        test split alone would require a download. In all other cases, all splits are generated.
         """
         if self._builder(tmp_dir):
             return self.splits
@@ -75,7 +76,7 @@ class TranslateProblem(text_problems.Text2TextProblem):
         super().prepare(data_dir, tmp_dir)
 
     def _find_files(self, tmp_dir):
-        """Print a list of all missing files, and download them.
+        """Download the missing files. If several files are missing, print a list of them.
 
         Raises:
             DataError: if a missing file cannot be downloaded. The message names all missing files.
@@ -139,14 +140,17 @@ class TranslateProblem(text_problems.Text2TextProblem):
         return not any(files.missing(tmp_dir) for files in self.files[split])
 
     def _builder(self, tmp_dir):
-        """Return the tensorflow-datasets folder if the raw files are missing, otherwise None."""
+        """Return the folder of the tensorflow-datasets builder if the raw files are missing.
+
+        If the raw files or no builder exist, the return value is None.
+        """
         if not self.tfds_name or self._is_available(tmp_dir, "train"):
             return None
         return parallel_text.find_builder(tmp_dir, self.tfds_name)
 
 
 def _missing(corpora, tmp_dir):
-    """Return the raw files of the corpora that must be downloaded, each once."""
+    """Return the raw files of the corpora that must be downloaded, without repetitions."""
     every = (raw for files in corpora for raw in files.missing(tmp_dir))
     there = os.path.join(tmp_dir or "", "{}")
     return [raw for raw in dict.fromkeys(every) if not os.path.lexists(there.format(raw.name))]

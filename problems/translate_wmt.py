@@ -35,7 +35,7 @@ _PLAYS = "none stated; the modern lines are SparkNotes'"
 _MOST_BYTES = 20 * 10**9
 _GITHUB = "https://github.com"
 _STATMT = "http://data.statmt.org"
-# Bytes of the large archives, as in the checksums of tensorflow-datasets.
+# Sizes of the large archives in bytes, from the checksum files of tensorflow-datasets.
 _SIZES = {
     "training-parallel-nc-v13.tgz": 113_157_482,
     "training-parallel-nc-v9.tgz": 80_418_416,
@@ -60,7 +60,8 @@ def _corpus(url, sides, sha256=None, licence=_LICENCE, members=(), part="", most
         sides: str, the names of both files: "train.{en,de}" stands for train.en and train.de.
         sha256: str, the checksum of the archive, or None.
         licence: str, the licence of the corpus.
-        members: tuple of str, patterns of the files to unpack. By default they match both files.
+        members: tuple of str, patterns of the files to unpack. The default pattern matches both
+            files.
         part: str, see `download.RawFile`.
         most: int, the largest size of the unpacked files in bytes.
     """
@@ -72,8 +73,8 @@ def _corpus(url, sides, sha256=None, licence=_LICENCE, members=(), part="", most
     return parallel_text.Sides((archive, archive), names)
 
 
-# Archives that contain several languages. A value has the URL, the checksum, the pattern for the
-# files of a language, and the languages that are unpacked into a common folder. Every other
+# Archives that contain several languages. Each value consists of the URL, the checksum, the pattern
+# for the files of a language, and the languages that are unpacked into a common folder. Every other
 # language is unpacked into its own folder.
 _SHARED = {
     "news v13": (
@@ -133,7 +134,7 @@ def _newstest2013(language):
 
 
 def _newstest2014(language):
-    """Return the corpus newstest2014 with all of its 3,003 lines.
+    """Return the corpus newstest2014, which has 3,003 lines.
 
     The text files `newstest2014.{en,…}` can be used instead of the files in the archive.
     """
@@ -192,9 +193,10 @@ def _register(stem, variants, train, dev, test=(), base=_WmtProblem, **attribute
         stem: str. The name without the variant, such as "translate_ende_wmt". Its second word
             determines the languages.
         variants: str. Variants of the vocabulary and of packing, separated by spaces.
-        train: a `parallel_text.Corpus`, or an iterable of them, for training.
-        dev: the same for the dev split.
-        test: the same for the test split. If it is empty, the problem has no test split.
+        train: a `parallel_text.Corpus` or an iterable of corpora, for training.
+        dev: a corpus or an iterable of corpora, for the dev split.
+        test: a corpus or an iterable of corpora, for the test split. If it is empty, the problem
+            has no test split.
         base: the base class of the problem.
         **attributes: attributes of the class of the problem.
     """
@@ -266,7 +268,8 @@ _register(
     "32k 8k _characters 32k_packed 8k_packed",
     paper="Dehghani et al. 2019, table 7 (WMT14 En-De)",
     tfds_name="wmt_t2t_translate/de-en",
-    # T2T uses the same files. The original WMT14 data has version 9 of News Commentary, not 13.
+    # T2T uses the same files. The original WMT14 data has version 9 of News Commentary instead of
+    # version 13.
     train=_shared("de", "news v13", "common crawl", "europarl v7"),
     dev=_newstest2013("de"),
     test=_newstest2014("de"),
@@ -392,7 +395,7 @@ _register(
 for _sides in (("shakespeare", "modern"), ("modern", "shakespeare")):
     _ages = ["original" if side == "shakespeare" else side for side in _sides]
     _register(
-        f"style_transfer_{'_to_'.join(_sides)}",  # lines of plays, Xu et al. 2012
+        f"style_transfer_{'_to_'.join(_sides)}",  # lines of plays (Xu et al. 2012)
         " _characters",
         source=_ages[0],
         target=_ages[1],

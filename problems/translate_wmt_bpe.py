@@ -31,7 +31,7 @@ _SPLITS = {
 }
 _ARCHIVE = download.RawFile(
     "wmt16_en_de.tar.gz",
-    url="",  # Google Drive asks a browser to confirm the download of a large file
+    url="",  # Google Drive requires a confirmation in a browser to download a large file
     page="https://drive.google.com/uc?export=download&id=0B_bZck-ksdkpM25jRUN2X2UxMm8",
     licence="research use (WMT; Europarl and Common Crawl text under their own terms)",
     members=(f"*{_VOCABULARY}", *(f"*{stem}.*" for stem in _SPLITS.values())),
@@ -59,7 +59,8 @@ class TranslateEndeWmtBpe32k(translate.TranslateProblem):
         yield from (line.strip() for line in lines)
 
     def build_vocab(self, texts: Iterable[str]) -> text_problems.Vocabulary:
-        # tensor2tensor 1.11.0 splits the file at line ends: the last token before "UNK" is empty.
+        # tensor2tensor 1.11.0 splits the file at line ends, so the last token before "UNK" is
+        # empty.
         return text_encoder.TokenTextEncoder(tokens=[*texts, "", self.oov_token])
 
     def score_decoded(

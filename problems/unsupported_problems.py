@@ -7,7 +7,7 @@ _WIKIPEDIA = (
 )
 _CLEANED = "cleaning of sentences and TMX files are not supported"
 
-# Names or patterns, separated by spaces, and the reason.
+# Dict from names or patterns, separated by spaces, to the reason.
 for _patterns, _reason in {
     "image_* img2img_* allen_brain_* ocr_test": (
         "image problems are not supported; text2text_tsv makes a problem from your own text files"

@@ -22,7 +22,7 @@ from ut_keras.problems.problem import Texts
 
 _LICENCE = "CC BY-SA (Wikipedia)"
 _PARTS = {"train": "train", "dev": "eval", "test": "test"}
-_SHORTEST = 10  # characters
+_SHORTEST = 10  # minimum number of characters of an example
 
 
 class LanguagemodelWiki(text_problems.Text2SelfProblem):

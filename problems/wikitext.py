@@ -30,7 +30,7 @@ from ut_keras.problems import problem, raw_text, text_problems
 from ut_keras.problems.problem import Records, Samples, Texts
 from ut_keras.text import text_encoder
 
-_WINDOW = 256  # words
+_WINDOW = 256  # number of words in a window
 
 
 def _archive(folder):

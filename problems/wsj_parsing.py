@@ -38,7 +38,8 @@ from ut_keras.problems import problem, raw_text, text_problems
 from ut_keras.problems.problem import Texts
 from ut_keras.text import text_lines
 
-# Labels of the bracket around a sentence, which is not a phrase. In `.mrg` files the label is "".
+# Labels of the bracket around a sentence. This bracket is not a phrase. In `.mrg` files, its label
+# is "".
 OUTERMOST = ("", "TOP", "ROOT", "S1")
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 _FUNCTION = re.compile(r"(?<!^)[-=].*")
@@ -56,10 +57,10 @@ class Tree(NamedTuple):
 
 
 def read(lines: Iterable[str], name: str) -> Iterator[Tree]:
-    """Yield the trees in lines of text. A tree may take several lines.
+    """Yield the trees in lines of text. A tree may span several lines.
 
     Raises:
-        DataError: if brackets or words are misplaced. The message names the file.
+        DataError: if brackets or words are misplaced. The error message names the file.
     """
     stack = []
     for number, line in enumerate(lines, start=1):
@@ -113,8 +114,9 @@ def to_line(tree: Tree) -> tuple[list[str], list[str]]:
         words     It works .
         symbols   S NP PRP /NP VP VBZ /VP . /S
 
-    This is T2T's format, after Vinyals et al. 2015. A phrase opens with its label and closes with a
-    slash and its label. A part of speech replaces its word. The outermost TOP is omitted.
+    This is T2T's format, which follows Vinyals et al. 2015. A phrase opens with its label and
+    closes with a slash and its label. A part of speech replaces its word. The outermost TOP is
+    omitted.
     """
     words, symbols = [], []
 
@@ -141,7 +143,7 @@ _SUFFIX = re.compile(r"[-=].*")
 
 
 def score(references: list[str], hypotheses: list[str]) -> dict[str, float]:
-    """Return the F1 score of labelled brackets, by the rules of EVALB with COLLINS.prm.
+    """Return the F1 score of labelled brackets, as in EVALB with COLLINS.prm.
 
     A bracket is the label of a phrase together with the words that it spans. A predicted bracket is
     correct if the reference tree also contains it. If a bracket occurs several times in a tree,
@@ -247,7 +249,7 @@ def _word_offsets(tags, count):
 
 
 def _brackets(found, offsets):
-    """Return the brackets to score, as a Counter. Their offsets do not count punctuation."""
+    """Return the brackets to score as a Counter. Their positions do not count punctuation."""
     brackets: collections.Counter[tuple[str, int, int]] = collections.Counter()
     for label, start, end in found:
         label = _SUFFIX.sub("", label)
