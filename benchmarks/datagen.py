@@ -5,8 +5,8 @@
     python benchmarks/datagen.py --with_before=old_checkout
 
 The benchmark measures the time to convert text files into TFRecord files. With `--with_before`, two
-versions of ut_keras process the same text in turn, each in a new process. Their files must be
-equal. The printed ratios are medians over the rounds.
+versions of ut_keras process the same text in turn, each in a new process. The files that both
+versions write must be equal. The printed ratios are medians over the rounds.
 
 The benchmark writes its own raw text. It repeats WMT's English-German newstests of 2008 to 2020
 (33,659 pairs) until the raw files of `translate_ende_wmt32k` have their real sizes. The newstests
@@ -32,7 +32,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
-sys.path.append(ROOT)  # after PYTHONPATH, which may select another version of ut_keras
+sys.path.append(ROOT)  # ROOT comes after PYTHONPATH, which may select another version of ut_keras
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 sys.path.append(HERE)
@@ -42,7 +42,8 @@ from ut_keras import problems, process
 from ut_keras.process import live_line
 
 SHARED = os.environ.get("UT_KERAS_SHARED", os.path.join(os.path.dirname(ROOT), "shared"))
-PAIRS = (280_000, 2_400_000, 1_820_000)  # News Commentary, Common Crawl, Europarl: 4.5 million
+# Pairs of News Commentary, Common Crawl and Europarl. The sum is 4.5 million.
+PAIRS = (280_000, 2_400_000, 1_820_000)
 
 
 def main():
@@ -61,7 +62,7 @@ def main():
         print("TIMES " + json.dumps(generate(problems.get(args.problem), *args.worker, args)))
         return
     # The import of train_step puts this checkout first in sys.path. A worker process does not
-    # import it, because the worker may measure another version of ut_keras.
+    # import train_step, because the worker may measure another version of ut_keras.
     from train_step import cpu_name
 
     folder = os.path.join(SHARED, "data", "wmt")

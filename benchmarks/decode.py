@@ -8,15 +8,15 @@
 
 All models have hidden size 256, filter size 1024, 4 heads, 6 steps (or layers), a vocabulary of
 8000 and random weights. They decode 8 sentences of 32 tokens. Every model writes 32 + 32 positions,
-the maximum of T2T's search. To prevent EOS before this maximum, EOS gets a low score. Its vector in
-the tied embedding is zero, so its logit is 0, while the largest logit of the other tokens is about
-3. (In Marian, the bias of EOS is minus infinity.) The benchmark stops with an error if a model
-writes fewer positions.
+which is the maximum of T2T's search. To prevent EOS before this maximum, EOS gets a low score. The
+vector of EOS in the tied embedding is zero, so the logit of EOS is 0. The largest logit of the
+other tokens is about 3. (In Marian, the bias of EOS is minus infinity.) The benchmark stops with an
+error if a model writes fewer positions.
 
 Every model uses 2 cores, with the thread settings that are fastest for this model. ut_keras and
-T2T's cached Transformer run two operations at a time, with one thread per operation. The others use
-two threads per operation. ut_keras is also measured with two threads per operation, which is
-TensorFlow's default.
+T2T's cached Transformer run two operations at a time, with one thread per operation. The other
+models use two threads per operation. ut_keras is also measured with two threads per operation,
+which is TensorFlow's default.
 
 The models are measured in turn, in a different order in every round, so that other load on the
 machine affects all of them. In every round, the benchmark divides the time of each model by the
@@ -115,7 +115,7 @@ def compare(sides, beams, rounds):
             unsupported[name] = reason
             continue
         seconds[name] = []
-        side.run(beams)  # the second run is not yet at full speed
+        side.run(beams)  # this second run is not measured, because it is not yet at full speed
     for number in range(rounds):
         for name in random.Random(number).sample(sorted(seconds), len(seconds)):
             seconds[name].append(sides[name].run(beams)[0])
@@ -164,7 +164,7 @@ class UtKeras:
         self.options = {"cache": cache}
 
     def run(self, beams, batch=SHAPE["batch"], decode_length=SHAPE["decode_length"]):
-        """Return (seconds of one search, None), like `OtherProcess.run`."""
+        """Return (seconds of one search, None). The return value is as in `OtherProcess.run`."""
         import numpy as np
         import tensorflow as tf
 
@@ -190,7 +190,7 @@ def serve(operation_threads):
     searcher = UtKeras(operation_threads=operation_threads)
     for line in sys.stdin:
         seconds, _ = searcher.run(int(line))
-        written = SHAPE["source"] + SHAPE["decode_length"]  # checked by `run`
+        written = SHAPE["source"] + SHAPE["decode_length"]  # `run` checks this number
         print("RESULT " + json.dumps({"seconds": seconds, "written": written}), flush=True)
 
 
@@ -201,7 +201,7 @@ class OtherProcess(Worker):
         super().__init__([*command, json.dumps(SHAPE)])
 
     def run(self, beams):
-        """Return (seconds of one search, None), or (None, reason) if it is not supported."""
+        """Return (seconds of one search, None), or (None, reason) if it is unsupported."""
         result = self.request(beams)
         if "error" in result:
             return None, result["error"]
@@ -288,8 +288,8 @@ def print_memory(batch=64, length=256):
 def expected_memory(batch, length, beams):
     """Return the expected bytes of the cached keys and values: (prefix, source).
 
-    The cache has keys and values of the prefix for every step and beam. It has keys and values of
-    the source for every beam, but only once for all steps.
+    The cache contains keys and values of the prefix for every step and beam. It also contains keys
+    and values of the source for every beam. All steps share the keys and values of the source.
     """
     one = 2 * batch * SHAPE["hidden"] * 4
     return SHAPE["steps"] * beams * length * one, beams * SHAPE["source"] * one
@@ -298,15 +298,15 @@ def expected_memory(batch, length, beams):
 def peak_memory(batch, length, beams):
     """Return by how many bytes a large search increases the memory of this process.
 
-    This is the peak memory during the large search, minus the memory before it. Smaller searches
-    first trace the graph. Only for Linux.
+    The return value is the peak memory during the large search, minus the memory before this
+    search. Smaller searches first trace the graph. The function requires Linux.
     """
     searcher = UtKeras()
     searcher.run(beams, batch=1, decode_length=1)
     searcher.run(beams, batch=2, decode_length=2)
     before = _kilobytes("VmRSS")
     with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
-        file.write("5")  # resets the peak
+        file.write("5")  # the value 5 resets the peak memory
     searcher.run(beams, batch=batch, decode_length=length - SHAPE["source"])
     return (_kilobytes("VmHWM") - before) * 1024
 

@@ -34,7 +34,7 @@ SIDES = {
     "1024 steps, backprop 8": {"num_rec_steps": 1024, "recurrence_backprop_steps": 8},
 }
 IN_ONE_ROUND = ("1024 steps, backprop 8",)
-# (what, side, divided by side, target)
+# Each entry is (quantity, side, the side by which it is divided, target of the ratio).
 RATIOS = (
     ("memory", "64 steps, recompute_grad", "8 steps", 1.0),
     ("cpu", "64 steps, recompute_grad", "64 steps", 1.35),
@@ -65,7 +65,7 @@ def main(argv=None):
 
 
 def _in_turns(sides, args):
-    """Let the sides take turns; return the pairs of `sides`."""
+    """Let the sides take turns, and return `sides.items()`."""
     for number in range(args.rounds + 1):
         for name, side in sides.items():
             if number == 0 or name not in IN_ONE_ROUND:
@@ -106,7 +106,7 @@ class Side:
         raise SystemExit(f"A worker must measure a step. Received: exit {self.process.wait()}.")
 
     def measure_all(self, rounds):
-        """End the process. Return {"memory": MB above rest, "cpu": seconds of a step}."""
+        """End the process, and return {"memory": MB above the rest, "cpu": seconds of a step}."""
         self.process.stdin.close()
         self.process.wait()
         seconds = [result["cpu"] for result in self.results[1:] or self.results]
@@ -149,7 +149,7 @@ def work(args):
 
 
 def _memory(name):
-    """Return the memory of this process in MB: now ("VmRSS") or at its peak ("VmHWM")."""
+    """Return the current ("VmRSS") or the peak ("VmHWM") memory of this process in MB."""
     with open("/proc/self/status", encoding="ascii") as file:
         for line in file:
             if line.startswith(f"{name}:"):

@@ -3,11 +3,11 @@
     python benchmarks/first_output.py
     python benchmarks/first_output.py --with_before=old_checkout
 
-Each measurement is a new process with one thread. It imports TensorFlow, loads a run with
+Each measurement is a new process with one thread. The process imports TensorFlow, loads a run with
 `ut_keras.load`, and translates one sentence twice with 4 beams. The second translation shows how
-long the search itself takes. The default run is `pretrained/multi30k_ende`. The sides take turns.
-The numbers are medians of CPU seconds. The time for importing TensorFlow has its own column. The
-ratio does not include this time, because ut_keras cannot change it.
+long the search itself takes. The default run is `pretrained/multi30k_ende`. The versions of
+ut_keras take turns. The numbers are medians of CPU seconds. The time for importing TensorFlow has
+its own column. The ratio does not include this time, because ut_keras cannot change this time.
 """
 
 import argparse

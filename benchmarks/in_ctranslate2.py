@@ -2,9 +2,9 @@
 
     python benchmarks/in_ctranslate2.py --output_dir=run --decode_from_file=test.en
 
-Both translate 200 sentences in batches of 32 with one thread, by greedy search and with 4 beams.
-They are measured in turn, three times, and the fastest time counts. In beam search alpha is 0,
-because the length penalties of the two libraries differ.
+Both libraries translate 200 sentences in batches of 32 with one thread, by greedy search and with 4
+beams. The libraries are measured three times in turn. The fastest time of each library counts. In
+beam search, alpha is 0, because the length penalties of the two libraries differ.
 """
 
 import argparse

@@ -7,15 +7,15 @@
 
 A cell is one line of a table in docs/results.md: a model that is trained on a problem. `write`
 exports the trainer's own update, including dropout, optimizer and learning rate schedule. For each
-shape of a batch, it writes one program, which TensorFlow would compile with XLA. `train` runs these
-programs with JAX. `read` makes a run of the trained weights.
+shape of a batch, `write` exports one program, which TensorFlow would compile with XLA. `train` runs
+these programs with JAX. `read` makes a run of ut_keras from the trained weights.
 
 Training differs from the trainer in three points:
 
 - The order of the examples is different.
 - All batches are full, because the examples that remain at the end of an epoch are used in the next
-  one.
-- Only the last weights are validated. The trainer keeps the weights of its best validation.
+  epoch.
+- Only the last weights are validated. The trainer would keep the weights of the best validation.
 
 `--data_dir` is the folder with the data of `ut-datagen`. If `--seconds` stops the training, a
 second call of `train` resumes it at the beginning of a new epoch.
@@ -35,8 +35,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-_COPY = re.compile(r"mhlo\.copy (%\S+) : (tensor<\S+>)")  # not supported by the compiler for GPUs
-_BITS = re.compile(r'dense<"0x([0-9A-F]+)"> : tensor<([0-9x]+)xi1>')  # eight values per byte
+# An operation that the compiler for GPUs does not support.
+_COPY = re.compile(r"mhlo\.copy (%\S+) : (tensor<\S+>)")
+# A mask with eight values per byte.
+_BITS = re.compile(r'dense<"0x([0-9A-F]+)"> : tensor<([0-9x]+)xi1>')
 _SCALARS = ("loss", "correct", "sequences")
 
 
@@ -89,7 +91,7 @@ def _save(folder, arrays, step, seconds):
     os.replace(f"{path}.tmp.npz", path)
 
 
-# With TensorFlow.
+# Functions that use TensorFlow.
 
 
 def write(args):
@@ -180,16 +182,16 @@ def _examples(problem, hp, data_dir):
 def _trim_padding(leaf):
     """Remove positions that are padding in all examples.
 
-    The length of a bucket may be much larger than that of its longest example.
+    The length of a bucket may be much larger than the length of its longest example.
     """
     used = leaf.reshape(*leaf.shape[:2], -1).any(axis=(0, 2))
     return leaf[:, : 1 + used.nonzero()[0].max(initial=0)]
 
 
 def _mask_as_list(match):
-    """Return a mask as a list of values.
+    """Return a mask as a list of values instead of hexadecimal digits.
 
-    Newer compilers read the hexadecimal digits with one byte per value.
+    Newer compilers would read hexadecimal digits with one byte per value.
     """
     digits, shape = bytes.fromhex(match[1]), [int(size) for size in match[2].split("x")]
     bits = np.unpackbits(np.frombuffer(digits, np.uint8), bitorder="little")
@@ -205,9 +207,9 @@ def _fits(leaves, shape):
 
 
 def read(args):
-    """Make a run of the trained state, for `results/run.py`.
+    """Make a run from the trained state, for `results/run.py`.
 
-    It looks like a run that `results/run.py` had to stop after the last update.
+    The files are the same as in a run that `results/run.py` stopped after the last update.
     """
     from results import cell_runner
 
@@ -271,7 +273,7 @@ def _variables(model, optimizer):
     return [variable.value for variable in (*model.variables, *optimizer.variables)]
 
 
-# With JAX.
+# Functions that use JAX.
 
 
 def train(args):
@@ -314,7 +316,7 @@ def train(args):
         number, chosen = next(order)
         state, total = steps[number](state, total, examples[number], chosen)
         if step % 50 == 0:
-            total.block_until_ready()  # otherwise too many updates would be waiting
+            total.block_until_ready()  # without this call, too many updates would be waiting
         is_time_over = step % 50 == 0 and time.monotonic() - start > args.seconds
         if step % plan["every"] == 0 or step == plan["last"] or is_time_over:
             loss, correct, sequences = np.asarray(total)
@@ -331,8 +333,8 @@ def train(args):
 def _batches(sizes, seed):
     """Yield batches (index of the shape, indices of the examples) without end.
 
-    Examples that remain at the end of an epoch begin the next one. `sizes` has (number of examples,
-    examples per update) for each shape.
+    Examples that remain at the end of an epoch are used first in the next epoch. `sizes` has
+    (number of examples, examples per update) for each shape.
     """
     rng = np.random.default_rng(seed)
     left = [np.zeros(0, np.int32) for _ in sizes]
@@ -348,7 +350,7 @@ def _batches(sizes, seed):
 
 
 def _as_jax(module, order, state):
-    """Return the update as a JAX function from the state and a batch to (scalars, state)."""
+    """Return the update as a JAX function that maps (state, batch) to (scalars, state)."""
     from jax.core import ShapedArray
     from jax.extend.core import Primitive
     from jax.interpreters import mlir

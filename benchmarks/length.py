@@ -12,10 +12,10 @@ length ("encdec"). Both are Universal Transformers with hidden size 256, filter 
 For each model, length and rate of attention dropout, a new process with one thread measures this
 version of ut_keras. With `--against`, another process measures the other version. With
 `--with_torch`, another process measures x-transformers with PyTorch's fused attention. This process
-uses `torch.compile` only if `--torch_compile` is set. The processes take turns, one step each. The
-script prints the median CPU seconds of a step and the peak memory of the process. The number "rest"
-is the memory of the process before the first step, including the weights and the libraries. The
-ratios of CPU seconds are medians over the turns.
+uses `torch.compile` only if `--torch_compile` is set. The processes take turns of one step each.
+The script prints the median CPU seconds of a step and the peak memory of the process. The number
+"rest" is the memory of the process before the first step, including the weights and the libraries.
+The ratios of CPU seconds are medians over the turns.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def main():
         work(json.loads(args.worker))
         return
     # The import of train_step puts this checkout first in sys.path. A worker process does not
-    # import it, because the worker may measure another version of ut_keras.
+    # import train_step, because the worker may measure another version of ut_keras.
     from train_step import cpu_name
 
     print(f"machine: {cpu_name()}, {os.cpu_count()} cores, Python {platform.python_version()}")
@@ -91,7 +91,7 @@ def compare(title, sides, number_of_rounds):
     for number in range(number_of_rounds + 1):
         for name, side in sides.items():
             found = side.request("")
-            if number:  # the first round traces the step
+            if number:  # round 0 is ignored, because it traces the step
                 turns[name].append(found)
     middle = {name: statistics.median(turn["cpu"] for turn in turns[name]) for name in sides}
     for name, side in sides.items():
@@ -111,7 +111,7 @@ def compare(title, sides, number_of_rounds):
 
 
 def start(case):
-    """Return a `Worker`, a process that takes one training step for each line of its input."""
+    """Return a `Worker` that takes one training step for each line of its input."""
     environment = {"PYTHONPATH": case["checkout"]}
     environment |= {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
     variables = [f"{name}={value}" for name, value in environment.items()]
@@ -120,7 +120,7 @@ def start(case):
 
 
 def start_torch(case, python):
-    """Return the process of x-transformers, see `start`."""
+    """Return a `Worker` for x-transformers, which works like the worker of `start`."""
     command = [python, os.path.join(HERE, "peers", "length_worker.py")]
     return Worker([*command, json.dumps({**SHAPE, **case, "vocab": VOCAB})])
 

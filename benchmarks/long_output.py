@@ -35,7 +35,7 @@ MODELS = {
     "universal_transformer": ("universal_transformer_base", "num_rec_steps=6"),
 }
 BATCH, SOURCE, VOCAB, EOS = 2, 32, 2000, 1
-WARM_UP = 2  # searches that do not count
+WARM_UP = 2  # number of searches that are not measured
 
 
 def main():
@@ -125,7 +125,7 @@ def work(model, in_ctranslate2):
 
 
 def make_model(name):
-    """Return the model that all sides run. It is the same in every process."""
+    """Return the model that all sides run. The model has the same weights in every process."""
     import tensorflow as tf
 
     from ut_keras import hparams, models

@@ -4,14 +4,14 @@
     python benchmarks/on_device.py --output_dir=run --decode_from_file=test.en \\
       --decode_reference=test.de --source_length=64 --extra_length=50
 
-Without a run, the benchmark trains an adaptive model for some hundred steps to reverse up to 10
-digits. The quality is then the share of correct outputs for 300 strings of the dev split. With a
-run, the quality is sacreBLEU's BLEU.
+Without a run, the benchmark trains an adaptive model for some hundred steps to reverse strings of
+up to 10 digits. The quality is then the share of correct outputs for 300 strings of the dev split.
+With a run, the quality is sacreBLEU's BLEU.
 
 The interpreter decodes the ids of one sentence at a time by greedy search with one thread. The time
 is the median over the sentences. "TensorFlow" means `model.generate` on the same sentences, also
 one at a time with one thread. All variants decode a sentence before the next sentence begins. The
-size is that of the file.
+size is the size of the file.
 """
 
 import argparse
@@ -74,7 +74,7 @@ def measure(systems, sources):
     """Return ({name: output ids of each source}, {name: seconds})."""
     outputs, times = {name: [] for name in systems}, {name: [] for name in systems}
     for decode in systems.values():
-        decode(sources[0])  # includes tracing
+        decode(sources[0])  # the first call includes tracing and is not measured
     for ids in sources:
         for name, decode in systems.items():
             start = time.perf_counter()

@@ -4,9 +4,10 @@
     python benchmarks/operations.py --form=gpu                       # as traced on a GPU
     python benchmarks/operations.py --with_before=old_checkout       # an older version, too
 
-On a GPU, a small model is limited by the number of operations, because each of them launches at
-least one kernel. The update is traced, not run. So this program needs no GPU: with --form=gpu,
-functions that have one form for GPUs and one for CPUs use the form for GPUs.
+On a GPU, the number of operations limits the speed of a small model, because each operation
+launches at least one kernel. The update is traced, not run, so this program needs no GPU. Some
+functions have one form for GPUs and another form for CPUs. With --form=gpu, they use the form for
+GPUs.
 
 The models are Universal Transformers with 6 steps. A batch of size a has 16 x (32 source + 32
 target) tokens, with hidden size 256 and a vocabulary of 8000. A batch of size b has 64 x (128 +
@@ -87,7 +88,7 @@ def _count_in_process(size, checkout, args):
 
 
 def serve(args):
-    """Serve requests: each is the name of a size."""
+    """Serve requests. Each request is the name of a size."""
     sys.path.insert(0, args.serve)
     for line in sys.stdin:
         counts = operations(args.model, SIZES[line.strip()], args.dtype, args.form)
@@ -151,7 +152,7 @@ def counted(definition):
             inner = "loop" if node.op in _LOOPS else where
             for name, attribute in node.attr.items():
                 called = [attribute.func.name, *(f.name for f in attribute.list.func)]
-                if name.startswith("_"):  # such as the function of a custom gradient
+                if name.startswith("_"):  # for example, the function of a custom gradient
                     continue
                 for function in filter(None, called):
                     add(functions[function].node_def, inner)

@@ -4,13 +4,13 @@
     python benchmarks/ponder.py --batch=64 --length=64 --hidden_size=512 --steps=6 --rounds=5
 
 With `act_halted_state=copy`, a step computes only the positions that have not halted. The benchmark
-sets halting biases that give different mean ponder times p. It compares the time with the time of
-the full depth. The model of the full depth has the same weights, but uses
+sets halting biases that give different mean ponder times p. It compares the times with the time of
+a model of full depth. The model of full depth has the same weights, but uses
 `act_halted_state=transform`, so it computes every position in each of the N steps.
 
 "share" is the time divided by the time of the full depth. If the time were proportional to the
 number of computed positions, the share would be p/N. The aim is that share : p/N is at most 1.25.
-The printed number of operations contains only matrix products. It is computed from the ponder
+The printed number of operations includes only matrix products and is computed from the ponder
 times. Only the encoder is measured, in float32. As in `ut-decoder`, every core computes a part of
 each batch.
 """
@@ -28,7 +28,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from train_step import cpu_name
 
-_NEVER = -30.0  # a halting bias
+_NEVER = -30.0  # a halting bias with which positions never halt before the last step
 
 
 def main():
@@ -37,7 +37,7 @@ def main():
 
     from ut_keras.decoding import parallel_batch
 
-    tf.config.threading.set_intra_op_parallelism_threads(1)  # as ut-decoder does
+    tf.config.threading.set_intra_op_parallelism_threads(1)  # ut-decoder uses the same setting
     full, model = _model(args, "transform"), _model(args, "copy")
     inputs = _inputs(args)
 
@@ -59,7 +59,7 @@ def main():
             started = time.perf_counter()
             parts = parallel_batch.run(encode if index else encode_fully, inputs)
             ponder[index] = np.concatenate([part.ponder_times for part in parts])
-            if round_number:  # the first round warms up
+            if round_number:  # round 0 is a warm-up and is not measured
                 seconds[index].append(time.perf_counter() - started)
     print(f"{args.batch} x {args.length} positions, hidden {args.hidden_size}, N={args.steps}")
     print(f"machine: {cpu_name()}")
@@ -133,9 +133,9 @@ def _gflop(args, ponder):
     """Return the GFLOP of the matrix products for the ponder times [B, S].
 
     In a step, each position that has not halted needs four projections and the transition.
-    Attention computes the same number of queries for every example. This number is the number of
-    running positions in the example that has the most of them. The keys and values of a halted
-    position are projected once more if other positions of its example continue.
+    Attention computes the same number of queries for every example. This number is the largest
+    number of running positions in any example. The keys and values of a halted position are
+    projected once more if other positions of its example continue.
     """
     size = args.hidden_size
     running = ponder[..., np.newaxis] > np.arange(args.steps)  # [B, S, N]

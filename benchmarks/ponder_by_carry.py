@@ -5,9 +5,9 @@
 
 A column whose digits sum to nine passes on the carry that it gets. So the digit of a column depends
 on the nearest column to its right whose digits do not sum to nine. The distance is the number of
-columns from there to the digit. The last column needs no carry, so its distance is 0. The benchmark
-samples sums as in the dev split, and prints a row for each distance: the number of columns, their
-mean ponder time in the encoder, and the share of correct digits.
+columns between these two columns plus one. The last column needs no carry, so its distance is 0.
+The benchmark samples sums as in the dev split. For each distance, it prints a row with the number
+of columns, their mean ponder time in the encoder, and the share of correct digits.
 """
 
 import argparse
@@ -42,10 +42,10 @@ def main():
 
 
 def measure(output_dir, count):
-    """Sample sums as in the dev split, and read them.
+    """Sample sums as in the dev split, and compute them with the model.
 
     Args:
-        output_dir: str, the folder of a run or the name of a pretrained one.
+        output_dir: str, the folder of a run or the name of a pretrained run.
         count: int. Number of sums.
 
     Returns:

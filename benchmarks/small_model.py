@@ -4,15 +4,16 @@
     taskset -c 0 python benchmarks/small_model.py --with_before=old_checkout
 
 The model is adaptive, with hidden size 128, filter size 256 and at most 4 steps. A batch has 48
-stories of 11 sentences of 7 words. Dropout is 0.1, and the optimizer is Adam. The stories are
-random and have the form of task 1. An epoch has 21 batches for the size 1k, and 209 for 10k.
+stories of 11 sentences, and each sentence has 7 words. Dropout is 0.1, and the optimizer is Adam.
+The stories are random and have the form of task 1. An epoch has 21 batches for the size 1k, and 209
+batches for the size 10k.
 
-Each version of ut_keras runs in its own process and reads its batches from files, as the trainer
-does. The versions are measured in turn, for 42 updates each, so that other load on the machine
-affects both. The printed ratios are medians over the rounds.
+Each version of ut_keras runs in its own process and reads its batches from files, like the trainer.
+The versions are measured in turn, for 42 updates each, so that other load on the machine affects
+both versions. The printed ratios are medians over the rounds.
 
-"first step" is the time until the first update is done, after TensorFlow was imported and the data
-were generated.
+"first step" is the time until the end of the first update. It does not include the import of
+TensorFlow and the generation of the data.
 """
 
 import argparse
@@ -64,7 +65,7 @@ def compare(sides, args):
     for number in range(args.rounds + 1):
         for name, side in sides.items():
             turn = side.run()
-            if number:  # the first round warms up
+            if number:  # round 0 is a warm-up and is not measured
                 turns[name].append(turn)
     for name, side in sides.items():
         wall, cpu, waited = (
@@ -122,7 +123,10 @@ class Side:
 
 
 def run_worker(args):
-    """Run the worker process: set up, do one update, then `STEPS` updates per line of input."""
+    """Run the worker process.
+
+    The process performs one update, and then `STEPS` updates for each line of its input.
+    """
     import keras
     import tensorflow as tf
 
@@ -131,7 +135,7 @@ def run_worker(args):
 
     try:
         from ut_keras import optimizers
-    except ImportError:  # 0.1.0
+    except ImportError:  # ut_keras 0.1.0 has another module
         from ut_keras.training import optimize as optimizers
 
     if args.threads:
@@ -184,7 +188,7 @@ class Clock:
 
 
 def write_archive(folder, size):
-    """Write an archive like bAbI's with random stories.
+    """Write an archive of random stories in the format of bAbI's archive.
 
     Each story has five questions, one after every second sentence.
     """

@@ -8,9 +8,9 @@ For each number of steps, the command prints:
 - ponder_time, the mean number of steps per position, if the model has a halting rule
 - the seconds of one pass over the data, measured after a warm-up batch
 
-It writes the same values to run/steps/metrics.jsonl (or to the folder --visualize_dir), with the
-number of steps as "step". A model with learned step signals cannot take more steps than in
-training. With step_timing_signal_type=sinusoid, any number of steps is possible.
+The command writes the same values to run/steps/metrics.jsonl, or to the folder --visualize_dir. In
+this file, "step" is the number of steps. A model with learned step signals cannot take more steps
+than in training. With step_timing_signal_type=sinusoid, any number of steps is possible.
 """
 
 import json
@@ -59,7 +59,8 @@ def _run(argv):
             f"--visualize_dir must not be the folder of a run. Received: {directory!r}."
         )
     whole_file.check_writable(directory)
-    metrics_file.filter_records(directory, lambda record: True)  # raises for a user's own file
+    # This call raises an error if metrics.jsonl is a file of the user.
+    metrics_file.filter_records(directory, lambda record: True)
     command.load_tensorflow(run.run_dir)
     model, checkpoint = run.load_model()
     print(f"Weights: {checkpoint}", flush=True)
@@ -73,10 +74,14 @@ def _run(argv):
 
 
 def by_steps(run, model, numbers, split, eval_steps=-1):
-    """Evaluate and print each number of steps; return {number of steps: {metric: value}}.
+    """Evaluate the model with each number of steps, and print the results.
+
+    Returns:
+        dict {number of steps: {metric: value}}.
 
     Raises:
-        UsageError: if the model does not support a number of steps. This is checked first.
+        UsageError: if the model does not support a number of steps. All numbers are checked before
+            the first evaluation.
     """
     try:
         views = {number: model.with_steps(number) for number in numbers}

@@ -3,20 +3,21 @@
     python benchmarks/text.py
     python benchmarks/text.py --with_t2t=t2t_env/bin/python            # see t2t/requirements.txt
 
-The text is every distinct sentence of WMT's English-German newstests (2008-2020, both languages).
-Its folder is $UT_KERAS_SHARED/data/wmt. The default of $UT_KERAS_SHARED is the folder `shared` next
-to the checkout. The vocabulary is built from newstest2013 and 2014, so that a few characters of the
-text must be escaped. All encoders are measured in turn, so that other load on the machine affects
-all of them. The most reliable results are the ratios.
+The text consists of every distinct sentence of WMT's English-German newstests (2008-2020, both
+languages). The folder of the newstests is $UT_KERAS_SHARED/data/wmt. The default of
+$UT_KERAS_SHARED is the folder `shared` next to the checkout. The vocabulary is built from
+newstest2013 and newstest2014, so that a few characters of the text must be escaped. All encoders
+are measured in turn, so that other load on the machine affects all of them. The most reliable
+results are the ratios.
 
 In the first pass, the encoder is new and has no word in its cache. The second pass encodes the same
 sentences again, so that the caches of ut_keras and T2T contain all words. `encode_ragged` returns
-the ids as two arrays; `encode_batch`, `encode` and T2T return lists. Data generation of ut_keras
-encodes in one process per core, each with its own encoder, while T2T uses one process.
+the ids as two arrays. `encode_batch`, `encode` and T2T return lists. Data generation of ut_keras
+encodes in one process per core, and each process has its own encoder. T2T uses one process.
 
 "times T2T's speed" compares wall times. "per core" compares the CPU times, summed over all
-processes. It is the better value if other programs are running. The ids of all encoders must be
-equal.
+processes. If other programs are running, "per core" is the better value. The ids of all encoders
+must be equal.
 """
 
 import argparse
@@ -45,7 +46,7 @@ from ut_keras.text import subword_batch, subword_vocabulary, text_encoder, token
 from ut_keras.text.ragged_ids import RaggedIds
 
 SHARED = os.environ.get("UT_KERAS_SHARED", os.path.join(os.path.dirname(ROOT), "shared"))
-MIN_COUNT = 4  # gives a vocabulary of about 8,000
+MIN_COUNT = 4  # with this value, the vocabulary has about 8,000 subwords
 
 
 def main():
@@ -128,7 +129,7 @@ def compare_building(texts, t2t):
 def ratio_text(t2t_times, ut_keras_times):
     """Return the ratios of two encoders as text.
 
-    These are medians of the ratios in each round, not ratios of medians.
+    Each ratio is the median of the ratios of all rounds, not the ratio of two medians.
     """
     wall, cpu = (
         statistics.median(t[i] / o[i] for t, o in zip(t2t_times, ut_keras_times, strict=True))
@@ -143,12 +144,12 @@ class UtKerasEncoder:
     def __init__(self, vocab, texts, method):
         self._vocab, self._texts, self._method = vocab, texts, method
         self._encoder = text_encoder.SubwordTextEncoder(vocab)
-        self._encoder.encode_batch(texts[:2000])  # loads TensorFlow
+        self._encoder.encode_batch(texts[:2000])  # this call loads TensorFlow
 
     def new(self):
         self._encoder = text_encoder.SubwordTextEncoder(self._vocab)
         subword_batch.batch_encoder_for.cache_clear()
-        self._encoder.encode_batch([""] * 2000)  # makes the tables of the encoder
+        self._encoder.encode_batch([""] * 2000)  # this call makes the tables of the encoder
 
     def encode(self):
         wall, cpu, ids = self.timed()
@@ -165,9 +166,10 @@ class UtKerasEncoder:
 
 
 class Processes:
-    """`encode_ragged` in several processes.
+    """The method `encode_ragged` in several processes.
 
-    The ids stay in the processes, as in data generation, where each process writes files.
+    The ids stay in the processes. Data generation works in the same way, because each process
+    writes files.
     """
 
     def __init__(self, vocab, texts, num_processes):
@@ -198,7 +200,7 @@ class Processes:
 def _run_worker(connection, vocab, texts):
     side = UtKerasEncoder(vocab, texts, "encode_ragged")
     ids = None
-    with contextlib.suppress(EOFError):  # the benchmark is over
+    with contextlib.suppress(EOFError):  # EOF means that the benchmark has ended
         while True:
             request = connection.recv()
             if request == "encode":

@@ -10,10 +10,11 @@ batch has 16 x (32 source + 32 target) tokens. Dropout is 0.1, and the optimizer
 are measured in turn, two steps each, so that other load on the machine affects all of them. The
 printed ratio is the median over the rounds.
 
-"of matmul" compares the operations per second of the step with those of a 2048 x 2048 float32
-matrix product in the same run. The number of operations is that of the textbook formulas, for the
-number of steps that a model really takes. The Universal Transformer of ut_keras needs slightly
-fewer operations, because it projects the encoder's output only once for all steps in depth.
+"of matmul" compares two numbers of operations per second from the same run: the number for the
+training step, and the number for a 2048 x 2048 float32 matrix product. The operations of a training
+step are counted by the textbook formulas, for the number of steps in depth that a model really
+takes. The Universal Transformer of ut_keras needs slightly fewer operations, because it projects
+the encoder's output only once for all steps in depth.
 """
 
 import argparse
@@ -40,7 +41,7 @@ SHAPE = {
     "source": 32,
     "target": 32,
     "dropout": 0.1,
-    "halting_bias": -3.0,  # so that all models compute the full depth with any weights
+    "halting_bias": -3.0,  # with this bias, all models compute the full depth with any weights
     "dtype": "float32",
 }
 MODELS = ("transformer", "universal_transformer", "adaptive_universal_transformer")
@@ -72,7 +73,7 @@ def main():
 
 
 def compare_with_before(model, args):
-    """Measure this version and an older one in turn, each in its own process."""
+    """Measure this version and an older version in turn, each in its own process."""
     options = [f"--models={model}", f"--dropout={args.dropout}", f"--dtype={args.dtype}"]
     options += ["--jit_compile"] * args.jit_compile
     sides = {
@@ -83,7 +84,7 @@ def compare_with_before(model, args):
     for number in range(args.rounds + 1):
         for name, side in sides.items():
             turn = side.request(args.steps_per_round)
-            if number:  # the first round warms up
+            if number:  # round 0 is a warm-up and is not measured
                 seconds[name].append(turn)
     print(f"\n{model}, {SHAPE['dtype']}:")
     for quantity in ("wall", "cpu"):
@@ -111,7 +112,7 @@ def serve(args):
 
 
 def compare(model, args):
-    """Measure one model of ut_keras and its competitors in turn, and print one line for each."""
+    """Measure one model of ut_keras and of other libraries in turn, and print a line for each."""
     ut_keras_step = UtKerasStep(model, args.jit_compile)
     others = {}
     if args.with_t2t:
@@ -124,7 +125,7 @@ def compare(model, args):
         times = {"matmul": time_matmul(3), "ut_keras": ut_keras_step.run(args.steps_per_round)}
         for name, other in others.items():
             times[name] = other.request(args.steps_per_round)
-        if number:  # the first round warms up
+        if number:  # round 0 is a warm-up and is not measured
             for side, values in times.items():
                 seconds[side] += values
             for side in others:
@@ -187,7 +188,7 @@ class UtKerasStep:
         self.batch = (features, features["targets"])
         spec = tf.nest.map_structure(
             tf.TensorSpec.from_tensor, self.batch
-        )  # fixed shapes, as in T2T
+        )  # the shapes are fixed, as in T2T
         self.step = train_step.make_train_step(model, optimizer, strategy, spec, jit_compile)
         start = time.perf_counter()
         float(self.step(self.batch).loss)
@@ -254,7 +255,10 @@ def time_matmul(count):
 
 
 def step_flop(encoder_steps, decoder_steps):
-    """Return the operations of a step: forward and backward, two per multiply-add."""
+    """Return the number of operations of a forward and backward pass.
+
+    A multiply-add counts as two operations.
+    """
     d, f, batch = SHAPE["hidden"], SHAPE["filter"], SHAPE["batch"]
     s, t = SHAPE["source"], SHAPE["target"]
     encoder = s * (4 * d * d + 2 * d * f) + 2 * s * s * d

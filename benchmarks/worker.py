@@ -11,9 +11,9 @@ import subprocess
 
 
 def rounds(text):
-    """Parse the flag `--rounds`: how often a benchmark measures each side.
+    """Parse the flag `--rounds`, the number of times that a benchmark measures each side.
 
-    Quartiles require at least two rounds.
+    The value must be at least 2, because quartiles require two rounds.
     """
     if not text.isdecimal() or int(text) < 2:
         raise argparse.ArgumentTypeError(f"must be an integer of at least 2. Received: {text}.")
@@ -21,10 +21,10 @@ def rounds(text):
 
 
 def checkout_path(path):
-    """Return the path of a checkout of a command line.
+    """Check that a path from the command line is a checkout of ut_keras, and return the path.
 
-    Without a checkout there, Python would import the installed ut_keras, and a benchmark would
-    compare this version with itself.
+    If the path were not a checkout, Python would import the installed ut_keras, and a benchmark
+    would compare this version with itself.
     """
     if not os.path.isfile(os.path.join(path, "ut_keras", "__init__.py")):
         raise argparse.ArgumentTypeError(f"must be a checkout of ut_keras. Received: {path}.")

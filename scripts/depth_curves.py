@@ -23,7 +23,10 @@ WIDTH, HEIGHT, TOP, LEFT, GAP = 250, 200, 44, 46, 56
 
 
 def draw():
-    """Draw a panel for each task and a line for each run, with a mark at the steps of training."""
+    """Draw a panel for each task, and a line for each run.
+
+    A mark shows the number of steps in training.
+    """
     runs = _runs()
     total = LEFT + len(PANELS) * (WIDTH + GAP)
     heading = "Share of correct outputs by number of steps at inference"
@@ -38,7 +41,10 @@ def draw():
 
 
 def _runs():
-    """Return {(table, set): list of {number of steps: share correct}}: one dict per seed."""
+    """Return {(table, set): list of {number of steps: share of correct outputs}}.
+
+    Each list has one dict per seed.
+    """
     with open(RESULTS, encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
     newest = {

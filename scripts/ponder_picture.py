@@ -1,4 +1,4 @@
-"""Draws the steps that each column of a sum takes, as the model `addition10` computes it.
+"""Draws the number of steps that the model `addition10` takes for each column of a sum.
 
 python scripts/ponder_picture.py        writes docs/pictures/ponder_addition.svg
 """
@@ -15,8 +15,8 @@ RUN = "addition10"
 SUM = "0+0 3+1 5+4 2+7 9+0 6+3 8+5 1+2 4+3"
 TITLE = "Digits that wait for a carry take more steps"
 AXIS = "ponder time: steps of each column"
-TEXT, SMALL = 18, 16  # font sizes, readable when the picture is 390 pixels wide
-COLUMN, BOX, STEP = 48, 38, 22  # pixels: distance of columns, width and height of a step
+TEXT, SMALL = 18, 16  # font sizes that are readable when the picture is 390 pixels wide
+COLUMN, BOX, STEP = 48, 38, 22  # distance of columns, width and height of a step, in pixels
 LEFT, TOP, RIGHT = 46, 84, 14
 
 
@@ -33,7 +33,7 @@ def observed():
 
 
 def draw(columns, times, digits):
-    """Draw a stack of steps for each column, the numbers below it, and the way of the carry."""
+    """Draw a stack of steps for each column, the numbers below the stack, and the carry."""
     most = max(times)
     base = TOP + most * STEP  # the lower end of the stacks
     width, height = LEFT + len(columns) * COLUMN + RIGHT, base + 178
@@ -75,7 +75,7 @@ def _waiting(columns):
 
 
 def _carry(drawing, waiting, base):
-    """Draw an arrow from the column that produces the carry to the last one that it reaches."""
+    """Draw an arrow from the column that produces the carry to the last column that it reaches."""
     right, left = LEFT + (waiting[-1] + 1.5) * COLUMN, LEFT + (waiting[0] + 0.5) * COLUMN
     drawing.line(right, base + 50, right, base + 36, False, INK, 1.5)
     drawing.line(right, base + 36, left, base + 36, False, INK, 1.5)

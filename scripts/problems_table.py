@@ -19,8 +19,8 @@ from ut_keras.files import whole_file  # noqa: E402
 from ut_keras.problems.problem import Problem  # noqa: E402
 
 # The numbers of examples in train, dev and test, for problems whose numbers depend on the raw data.
-# The first matching pattern is used. None means that the split does not exist or that its number is
-# unknown.
+# The first matching pattern is used. None means that the split does not exist or that its number of
+# examples is unknown.
 SIZES = {
     "babi_qa_*_all_tasks_1k_valid": (18_013, 1_987, 20_000),
     "babi_qa_*_all_tasks_10k_valid": (None, None, 20_000),
@@ -58,7 +58,8 @@ SIZES = {
     "languagemodel_lm1b*": (30_301_028, 6_075, None),
     "languagemodel_ptb*": (42_068, 3_370, 3_761),
     "lte_*": (1_000_000, 2_000, 10_000),
-    # The splits have nine tenths, one tenth and all of the examples of NAME.
+    # The train and dev splits have nine tenths and one tenth of NAME's train examples. The test
+    # split is the same as for NAME.
     "scan_*_valid": (None, None, None),
     "scan_filler_num0": (15_225, None, 1_173),
     "scan_filler_num1": (16_290, None, 1_173),
@@ -162,7 +163,7 @@ def _names(groups):
 
 
 def _cells(problem):
-    """Return all columns except the first."""
+    """Return all columns except the first column."""
     return (
         problem.paper,
         _examples(problem),
@@ -207,7 +208,7 @@ def _vocabulary(problem):
     try:
         sizes = {encoder.vocab_size for encoder in problem.feature_encoders(None).values()}
     except (TypeError, DataError):
-        return "words"  # the words are in a file that does not exist yet
+        return "words"  # the vocabulary is in a file that does not exist yet
     return f"{', '.join(map(str, sorted(sizes)))} tokens"
 
 
@@ -223,7 +224,10 @@ def _metrics(problem):
 
 
 def _joined(names):
-    """Return the names of a table row. If names differ only in a number, it is in braces."""
+    """Return the names of a table row as text.
+
+    If names differ only in a number, the numbers are in braces.
+    """
     if len(names) == 1:
         return f"`{names[0]}`"
     names = sorted(names, key=_in_order)
@@ -237,7 +241,7 @@ def _joined(names):
 
 
 def _in_order(name):
-    """Return a sort key: by file, and by value for numbers."""
+    """Return a sort key that orders names by file, and numbers in names by value."""
     parts = re.split(r"(\d+)", name)
     numbered = [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
     return _module(problems.get(name)), numbered

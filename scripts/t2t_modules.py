@@ -20,7 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DOCS = os.path.join(ROOT, "docs")
 sys.path.insert(0, ROOT)
 
-from ut_keras import hparams, problems  # noqa: E402, F401  registers what packages may derive from
+from ut_keras import hparams, problems  # noqa: E402, F401  these imports register sets and problems
 from ut_keras.files import whole_file  # noqa: E402
 from ut_keras.t2t import imports, modules  # noqa: E402
 from ut_keras.t2t.missing import Absent  # noqa: E402
@@ -43,7 +43,7 @@ A package can also reach a module through another module of T2T that imports it.
 
 `scripts/t2t_modules.py` writes this page from T2T's source and from the result of `import`.
 """
-# A package may access T2T's modules, and the modules below, through a module of T2T.
+# Modules that T2T's modules import. A package may access them through a module of T2T.
 _OTHERS = {*sys.stdlib_module_names, "absl", "numpy", "six", "tensorflow"}
 _IMPORTS = os.path.join(ROOT, "ut_keras", "t2t", "imports.py")
 _IMPORTS_HEAD = '''"""The names that each module of T2T imports. Packages may use them too.
@@ -60,7 +60,7 @@ marks a name that has another target than in TARGETS.
 
 
 def read_source(folder):
-    """Return {module: its public names} for the folder `tensor2tensor` of T2T's source."""
+    """Return {module: public names} for the folder `tensor2tensor` of T2T's source."""
     names = {}
     for module, statements in _parsed(folder):
         defined = sorted(set(_defined(statements)))
@@ -81,7 +81,7 @@ def read_imports(folder):
 
 
 def _parsed(folder):
-    """Yield (module, its statements) for T2T's source, sorted by path."""
+    """Yield (module, statements) for each module of T2T's source, sorted by path."""
     paths = (
         path
         for name in FOLDERS
@@ -170,7 +170,7 @@ def _is_set(node):
 
 
 def read_page(text):
-    """Return {module: its public names} from the text of the page."""
+    """Return {module: public names} from the text of the page."""
     text = re.sub(r"^    - imports: .*$", "", text, flags=re.MULTILINE)
     entries = re.split(r"^- `([\w.]+)`", text, flags=re.MULTILINE)[1:]
     found = (re.findall(r"`(\w+)`", entry.partition("\n#")[0]) for entry in entries[1::2])

@@ -2,12 +2,12 @@
 
     decode_worker.py {marian|x_transformers} SHAPE
 
-The worker reads lines from its standard input, each with a number of beams. For each line it prints
-a JSON object with the seconds and the number of written positions. decode.py runs the worker with
-the Python of an environment for requirements.txt.
+The worker reads lines from its standard input. Each line is a number of beams. For each line, the
+worker prints a JSON object with the seconds and the number of written positions. decode.py runs the
+worker with the Python of an environment in which requirements.txt is installed.
 
-Both libraries write `source + decode_length` tokens, the maximum of T2T's search. In Marian, EOS
-gets a bias of minus infinity. In x-transformers, no EOS is defined.
+Both libraries write `source + decode_length` tokens, which is the maximum of T2T's search. In
+Marian, EOS gets a bias of minus infinity. In x-transformers, no EOS is defined.
 """
 
 import json
@@ -65,7 +65,7 @@ def marian():
             use_cache=True,
             **({"length_penalty": SHAPE["alpha"]} if beams > 1 else {}),
         )
-        return written[:, 1:]  # without the start token
+        return written[:, 1:]  # the start token is removed
 
     return decode
 

@@ -4,11 +4,11 @@
 
 CASE is a JSON object with the model ("lm" or "encdec"), the shape, the rate of attention dropout
 and the dtype. The worker takes one training step for each line of its standard input. It prints
-the CPU seconds of the step, the peak memory of the process, its memory before the first step, and
+the CPU seconds of the step, the peak memory of the process, the memory before the first step, and
 the loss.
 
-The model uses PyTorch's fused attention (`attn_flash=True`) and repeats one layer. With
-"compile", `torch.compile` compiles the forward pass and its gradient.
+The model uses PyTorch's fused attention (`attn_flash=True`) and repeats one layer. If the key
+"compile" is true, `torch.compile` compiles the forward pass and its gradient.
 """
 
 import json

@@ -2,13 +2,14 @@
 
     train_worker.py {x_transformers|marian|nn_transformer} SHAPE
 
-The worker reads lines from its standard input, each with a number of steps. For each line it prints
-a JSON list with the seconds of each step. train_step.py runs the worker with the Python of an
-environment for requirements.txt.
+The worker reads lines from its standard input. Each line is a number of steps. For each line, the
+worker prints a JSON list with the seconds of each step. train_step.py runs the worker with the
+Python of an environment in which requirements.txt is installed.
 
-Each library is used in its fastest way: compiled by `torch.compile` (except MarianMT, whose graph
-breaks), with the fused Adam, and with autocast if the dtype is bfloat16. x-transformers and
-nn.Transformer repeat one layer. MarianMT has as many layers as the others have steps.
+Each library is used with its fastest settings. `torch.compile` compiles all models except MarianMT,
+whose graph breaks. The optimizer is the fused Adam. If the dtype is bfloat16, autocast is used.
+x-transformers and nn.Transformer repeat one layer. MarianMT has as many layers as the other models
+have steps.
 """
 
 import json

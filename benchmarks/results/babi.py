@@ -15,9 +15,9 @@ MODELS |= {
     for name, (model, hparams_set) in MODELS.items()
     if name != "adaptive_t2t"
 }
-# The errors of each task: the best of ten seeds, and then the mean and the deviation over the ten
-# seeds. We assume that the paper's "± var" is a standard deviation. We also assume that these are
-# the errors of the adaptive model, because their means are equal to its errors in table 1.
+# The paper's errors of each task: the best of ten seeds, and then the mean and the deviation over
+# the ten seeds. We assume that the paper's "± var" is a standard deviation. We also assume that
+# these errors belong to the adaptive model, because their means are equal to its errors in table 1.
 BEST = {
     "10k_single": "0 0 .4 0 0 0 0 0 0 0 0 0 0 0 0 .4 .6 0 2.8 0",
     "10k_joint": "0 0 1.2 0 0 0 0 0 0 0 0 0 0 0 0 1.2 .2 0 3.1 0",
@@ -88,8 +88,8 @@ def joint(size, models):
     Args:
         size: str, "1k" or "10k".
         models: dict from a model to (updates, error, failed). `error` is the paper's average error,
-            and `failed` the paper's number of failed tasks. The first model also gets the error of
-            each task.
+            and `failed` is the paper's number of failed tasks. The cell of the first model also
+            gets the paper's error of each task.
     """
     return tuple(
         Cell(

@@ -1,7 +1,7 @@
 """Trains and tests a cell of a table with one seed, and adds a line with the results.
 
     RUNS_DIR/PROBLEM-RECIPE/seed-N            the output folder of the trainer, with log.txt
-    RUNS_DIR/PROBLEM-RECIPE/seed-N/paper.json the duration of the run so far, and its commit
+    RUNS_DIR/PROBLEM-RECIPE/seed-N/paper.json the duration of the run so far, and the commit
     RESULTS_DIR/TABLE.jsonl                   one line for each finished run
 
 A stopped run can be resumed only at the commit at which it was started. The test split is read only
@@ -59,14 +59,14 @@ class Runner:
         self._deadline = deadline
 
     def run(self, table, cell, seed, note=None):
-        """Train and test a cell, or resume a stopped run; then write the result line.
+        """Train and test a cell, and write the result line. A stopped run is resumed.
 
         Args:
             table: `Table`.
             cell: `Cell`.
             seed: int.
-            note: str, the reason for trying the setting. With a note, the test split is not read,
-                and the line is written to tried.jsonl.
+            note: str, the reason for trying the setting. If a note is given, the test split is not
+                read, and the line is written to tried.jsonl.
 
         Returns:
             dict, the result line.
@@ -128,7 +128,7 @@ class Runner:
     def _process(self, arguments, output_dir, directory, record=None):
         """Run the trainer until it exits, and add its time to `record`."""
         lock = trial_process.try_lock(directory)
-        if lock is None:  # the trainer of a runner that was killed is still running
+        if lock is None:  # an earlier runner was killed, but its trainer is still running
             raise path_lock.LockedError(f"The trainer in {directory} must have ended.")
         words = [sys.executable, TRAINER, *arguments, f"--output_dir={output_dir}"]
         process = trial_process.TrialProcess(words, directory, None, lock)
@@ -146,7 +146,7 @@ class Runner:
         finally:
             if process.exit_code is None:
                 process.kill()
-        # If the trainer exits with 0 after a stop request, it had already finished training.
+        # If the trainer exits with 0 after a stop request, it finished training before the request.
         if process.exit_code:
             self._check()
             if process.exit_code > 2:
@@ -190,7 +190,10 @@ def shown_command(cell, seed):
 
 
 def commit():
-    """Return the last commit that changed code; "-dirty" is appended if code has changes."""
+    """Return the last commit that changed code.
+
+    If code has uncommitted changes, "-dirty" is appended.
+    """
     others = ("docs", "scripts", "tests", "*.md")
     code = ["--", ":/", *(f":(top,exclude){path}" for path in others)]
     last = _git("log", "-1", "--format=%h", "--abbrev=10", *code)
@@ -256,7 +259,10 @@ def _curves(directory, split):
 
 
 def _curve(directory, metric):
-    """Return [[step, value]] on the validation split: every n-th step, including the last one."""
+    """Return the validation curve as [[step, value]].
+
+    The curve contains every n-th step and always the last step.
+    """
     points = list(_curves(directory, "dev")[metric].items())
     kept = points[:: -max(1, -(-len(points) // _MOST_POINTS))]
     return [[step, float(f"{value:.4g}")] for step, value in reversed(kept)]

@@ -46,7 +46,11 @@ class Score:
         return values[self.metric] * (100 if self.percent else 1)
 
     def show(self, value, digits=None):
-        """Return a number as text. Rounding gives 0, 1 or 100 only for exactly these numbers."""
+        """Return a number as text.
+
+        Only the exact numbers 0, 1 and 100 are shown as 0, 1 and 100. Other numbers are never
+        rounded to them.
+        """
         if self.metric == "failed_tasks":
             return f"{value:.3g}"
         if digits is None:
@@ -66,13 +70,13 @@ class Cell:
         problem, model, hparams_set: str, registered names.
         updates: int.
         every: int. Updates between evaluations on the validation split.
-        valid: str. The validation metric by which the checkpoint and the best seed are chosen.
+        valid: str. The validation metric that selects the checkpoint and the best seed.
         scores: tuple of `Score`.
         decode: str. The value of `--decode_hparams`, used if a metric requires decoding.
         eval_steps: int. Number of batches in each validation; 0 means the complete split.
         flags: tuple of str. Additional flags for training.
-        hparams: str. Values that replace those of the hparams set. Only runs with `--tried` (see
-            run.py) use it.
+        hparams: str. Values that replace the values of the hparams set. Only runs with `--tried`
+            (see run.py) use this field.
     """
 
     name: str
@@ -136,7 +140,8 @@ class Cell:
         """A hash of eight characters over all settings of a run, except the seed and the code.
 
         The hash depends on the values of the hparams set and not on its name. If a set is edited,
-        the cell gets a new recipe, and finished runs of the old recipe no longer belong to it.
+        the cell gets a new recipe. Then finished runs of the old recipe no longer belong to the
+        cell.
         """
         left_out = ("name", "hparams_set", "hparams", "scores")
         content = {k: v for k, v in vars(self).items() if k not in left_out}
@@ -146,15 +151,15 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A table.
+    """A table of a page.
 
     Fields:
         title: str.
         cells: tuple of `Cell`.
         averages: dict from MODEL, the second part of a cell's name, to the paper's mean in percent.
-            It is the mean of the first scores of the model's cells over all 20 tasks.
+            This mean is over the first scores of the model's cells for all 20 tasks.
         raw: tuple of str, patterns for the names of raw files that cannot be downloaded.
-        prepare: function (raw, tmp_dir) that makes raw files from other files. Optional.
+        prepare: function of (raw, tmp_dir) that makes raw files from other files. Optional.
         page, block: str. The page in docs and the block on this page. The block "small" contains
             the tables that use only a small part of the data.
         name, text: str. The name and the docstring of the table's file, which `load` sets.
@@ -171,7 +176,7 @@ class Table:
     text: str = ""
 
 
-@functools.cache  # several cells use the same set
+@functools.cache  # the function is cached, because several cells use the same set
 def _set_values(hparams_set, overrides):
     values, before = hparams.get(hparams_set, overrides).to_dict(), defaults(hparams_set)
     return {name: value for name, value in values.items() if value != before[name]}

@@ -21,8 +21,9 @@ def cells(problems, updates, valid, test, metric="accuracy", more_updates=(), mi
         problems: dict from the name of a row to the name of its problem.
         updates: int, the number of updates.
         valid, test: str, descriptions of the examples in the two splits.
-        metric: str, the metric that the table shows and by which the checkpoint is chosen.
-        more_updates: dict from the name of a model to its number of updates, if it differs.
+        metric: str, the metric that the table shows and that selects the checkpoint.
+        more_updates: dict from the name of a model to its number of updates, for models whose
+            number differs from `updates`.
         mixed: bool. Whether a batch contains examples of all lengths.
     """
     of_set = dict.fromkeys(SETS, updates) | dict(more_updates)

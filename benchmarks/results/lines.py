@@ -2,7 +2,7 @@
 
 RESULTS_DIR/TABLE.jsonl    a line for each finished run of a cell
 RESULTS_DIR/tried.jsonl    a line for each run with a setting that differs from all cells
-RESULTS_DIR/steps.jsonl    a line for each finished run evaluated with other numbers of steps
+RESULTS_DIR/steps.jsonl    a line for each evaluation of a finished run with other numbers of steps
 """
 
 import glob
@@ -21,7 +21,10 @@ _NEEDED = {TRIED: _RUN | {"setting": str}, STEPS: _RUN | _OF_STEPS}
 
 
 class Lines(NamedTuple):
-    """All lines of a folder. `finished` is {recipe: {seed: line}} for all tables together."""
+    """All lines of a folder.
+
+    The field `finished` is {recipe: {seed: line}} for all tables together.
+    """
 
     finished: dict
     tried: list = []
@@ -33,7 +36,10 @@ class Lines(NamedTuple):
         return [by_seed[seed] for seed in sorted(by_seed)]
 
     def has(self, cell, seed, is_tried=False):
-        """Return whether a run is finished."""
+        """Return whether a run of a cell is finished.
+
+        With `is_tried`, only runs in tried.jsonl count.
+        """
         if not is_tried:
             return seed in self.finished.get(cell.recipe, {})
         return any((x.get("recipe"), x["seed"]) == (cell.recipe, seed) for x in self.tried)

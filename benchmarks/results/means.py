@@ -16,9 +16,10 @@ class Mean(NamedTuple):
 
     Fields:
         paper: str. The paper's "BEST (failed tasks); MEAN ± DEVIATION" over these tasks, or "".
-        bests: str. For the seeds that are best in validation: the mean, and the failed tasks.
-        all: str. The mean over all seeds, and the tasks that fail on average.
-        values: list that contains the mean as a number; empty if there is no mean.
+        bests: str. The mean and the number of failed tasks, for the seeds that are best in
+            validation.
+        all: str. The mean over all seeds, and the number of tasks that fail on average.
+        values: list that contains the mean as a number. It is empty if there is no mean.
         seeds: list of int. The number of seeds of each task.
         tasks: list of int. The numbers of the tasks.
     """
@@ -54,7 +55,7 @@ def over_cells(table, model, found):
     averages = list(map(statistics.mean, seeds))
     value = statistics.mean(averages)
     # The deviation is shown only if every task has several seeds. Otherwise the mean and the
-    # deviation would be over different tasks.
+    # deviation would include different tasks.
     deviations = list(map(statistics.stdev, seeds)) if min(map(len, seeds)) > 1 else []
     return Mean(
         _of_paper(score, [cell.scores[0].paper for cell in cells]),
@@ -96,6 +97,6 @@ def _failed(values):
 
 
 def _with_deviation(score, mean, deviations):
-    """Return a mean with the average of the tasks' deviations, as the paper computes it."""
+    """Return a mean with the average of the tasks' deviations, which the paper also reports."""
     text = score.show(mean, 2)
     return f"{text} ± {score.show(statistics.mean(deviations), 2)}" if deviations else text

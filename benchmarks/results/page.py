@@ -1,4 +1,4 @@
-"""Writes the generated parts of docs/results.md and docs/depth.md, and the pictures of both.
+"""Writes the generated parts and the pictures of docs/results.md and docs/depth.md.
 
 A generated part is between `<!-- NAME -->` and `<!-- /NAME -->`. The script makes this part from
 the tables and from the result lines of finished runs. The rest of each page is written by hand.
@@ -132,7 +132,7 @@ def _steps_section(table, of_steps):
         return ""
     rows = [["", *counts]]
     groups = {}
-    for line in of_steps:  # a mean is computed over runs with the same numbers of steps
+    for line in of_steps:  # each mean includes only runs with the same numbers of steps
         numbers = tuple(sorted(next(iter(line["splits"].values()))))
         groups.setdefault((line["recipe"], line["hparams"], numbers), []).append(line)
     for (recipe, hparams, _), group in groups.items():
@@ -180,7 +180,10 @@ def _rows(cell, found, tried):
 
 
 def _not_run(cell):
-    """Return a cell's name and the paper's numbers. Without numbers, return only the model."""
+    """Return a cell's name and the paper's numbers.
+
+    If the paper has no numbers, the return value is only the model.
+    """
     papers = [
         f"{score.name}{': ' * bool(score.name)}{score.paper}"
         for score in cell.scores
@@ -233,7 +236,7 @@ def _superseded(every, found):
             other = {k: then.get(k, defaults.get(k)) for k in changed}
             words = ["Train"]
             model = re.search(r"--model=(\w+)", line.get("command", ""))
-            # The cell no longer exists, or it now has another model.
+            # The condition holds if the cell no longer exists, or if it now has another model.
             if model and (not cell or model[1] != cell.model):
                 words += [f"`{model[1]}`"]
                 line = {**line, "cell": line["cell"] + " (earlier version)"}

@@ -16,7 +16,7 @@ _LEFT = 52
 
 
 def overview(rows):
-    """Draw the percentage of correct outputs of each row: the paper, others and ut_keras."""
+    """Draw the percentages of correct outputs of each row for the paper, others and ut_keras."""
     bottom = _TOP + len(rows) * _ROW
     drawing = Drawing(_LABEL + _AXIS + 40, bottom + 62, "Correct outputs: papers, others, ut_keras")
     for percent in range(0, 101, 20):
@@ -45,9 +45,10 @@ def _mark(drawing, kind, x, y):
 
 
 def curves(table, found):
-    """Draw validation scores against updates. Return None if no run has a curve.
+    """Draw the validation scores by number of updates.
 
-    There is one panel for each row of the table and one line for each seed.
+    There is one panel for each row of the table and one line for each seed. The return value is
+    None if no run has a curve.
     """
     panels = {}
     for cell in table.cells:

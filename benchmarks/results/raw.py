@@ -24,12 +24,15 @@ def place(table, raw, tmp_dir):
 
 
 def find(raw, pattern):
-    """Return the paths in a folder tree that match a pattern, sorted."""
+    """Return the sorted paths in a folder tree that match a pattern."""
     return sorted(glob.glob(os.path.join(glob.escape(raw), "**", pattern), recursive=True))
 
 
 def read_lines(raw, name):
-    """Return the lines of a file, gzipped or not, in the folder tree; [] if it is missing."""
+    """Return the lines of a file in the folder tree, or [] if the file is missing.
+
+    The file may be gzipped.
+    """
     for path in find(raw, name):
         opens = gzip.open if path.endswith(".gz") else open
         with opens(path, "rt", encoding="utf-8") as file:

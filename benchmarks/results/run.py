@@ -98,7 +98,7 @@ def _parse(argv):
 
 
 def _chosen(table, only):
-    """Return the cells that --only selects, by their full name or by their row and model."""
+    """Return the cells that --only selects by their full name, their row or their model."""
     words = {word for word in only.split(",") if word}
     parts = [part for cell in table.cells for part in (cell.name, *cell.name.split("/"))]
     for word in words - set(parts):

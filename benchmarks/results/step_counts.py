@@ -27,7 +27,7 @@ def measure(folders, table, cell, seed, numbers, hparams=""):
         cell: `Cell`.
         seed: int.
         numbers: str, the numbers of steps, separated by commas.
-        hparams: str, values that replace those of the run, such as another halting rule.
+        hparams: str, values that replace hparams of the run, for example another halting rule.
 
     Returns:
         dict, the line. Its "splits" are {split: {number of steps, as str: {metric: value}}}.

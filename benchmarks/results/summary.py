@@ -22,7 +22,7 @@ class Headline(NamedTuple):
         what: str. The task.
         table: str. The name of the table.
         cell: str. The cell "ROW/MODEL", or "*/MODEL" for the mean over the cells of a model.
-        metric: str, as named in metrics.jsonl.
+        metric: str. The name of the metric in metrics.jsonl.
         measure: str. The quantity that the number describes, such as "strings correct".
         paper: str. The paper's number, if the score of the cell does not contain it.
         other: str or function. The best other public result, in Markdown. A function returns this
@@ -56,7 +56,7 @@ class Row(NamedTuple):
 
 
 def _public_single(tasks):
-    """Return the public mean error with ACT over `tasks`. If `tasks` is empty, use all tasks."""
+    """Return the public mean error with ACT over `tasks`, or over all tasks if `tasks` is empty."""
     errors = list(map(float, babi.PUBLIC.split()))
     mean = statistics.mean(errors[task - 1] for task in tasks or range(1, 1 + len(errors)))
     where = f"[andreamad8]({_GITHUB}andreamad8/Universal-Transformer-Pytorch)"
@@ -131,7 +131,7 @@ HEADLINES = (
 )
 
 
-_FEWEST_TASKS = 10  # a mean over fewer of the 20 tasks is not shown
+_FEWEST_TASKS = 10  # a mean over fewer tasks than this number is not shown
 
 
 def rows(every, found):

@@ -2,13 +2,13 @@
 
     decode_worker.py {transformer|universal_transformer} SHAPE
 
-The worker reads lines from its standard input, each with a number of beams. For each line it prints
-a JSON object with the seconds and the number of written positions. decode.py runs the worker with
-the Python of T2T's environment (requirements.txt). When a number of beams is requested for the
-first time, its graph is built and run once before the measurement.
+The worker reads lines from its standard input. Each line is a number of beams. For each line, the
+worker prints a JSON object with the seconds and the number of written positions. decode.py runs the
+worker with the Python of T2T's environment (requirements.txt). When a number of beams is requested
+for the first time, its graph is built and run once before the measurement.
 
-The row of EOS in the tied embedding is zero. Therefore the logit of EOS is 0, far below the best of
-the other logits, and no search ends before `source + decode_length` tokens.
+The row of EOS in the tied embedding is zero. Therefore the logit of EOS is 0, far below the largest
+of the other logits, and no search ends before `source + decode_length` tokens.
 """
 
 import json
@@ -73,7 +73,7 @@ class Graph:
             )["outputs"]
             threads = SHAPE["threads"]
             config = tf.ConfigProto(
-                # The fastest setting. Small operations do not benefit from several threads.
+                # This setting is the fastest. Small operations do not benefit from several threads.
                 intra_op_parallelism_threads=1 if MODEL == "transformer" else threads,
                 inter_op_parallelism_threads=threads,
             )

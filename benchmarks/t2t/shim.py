@@ -86,7 +86,7 @@ try:
     _est = _tf.estimator
     _est.ModeKeys
 except Exception:
-    # TensorFlow >= 2.16 has no Estimator. T2T's models need only its names.
+    # TensorFlow >= 2.16 has no Estimator. T2T's models need only the names of the Estimator API.
     _est = _Any("tensorflow.compat.v1.estimator")
 
     class _ModeKeys(object):
@@ -113,7 +113,7 @@ sys.modules["tensor2tensor.models"] = _models
 from tensorflow.python.framework import ops as _ops
 
 if not hasattr(_ops, "Tensor"):
-    _ops.Tensor = _tf.Tensor  # tf_slim uses it
+    _ops.Tensor = _tf.Tensor  # tf_slim uses this attribute
 for _n in ("IndexedSlices", "Operation", "Graph", "GraphKeys"):
     if not hasattr(_ops, _n):
         setattr(_ops, _n, getattr(_tf, _n))

@@ -6,8 +6,8 @@ The worker reads lines from its standard input:
 - "encode" encodes the text file with this encoder.
 - "build" counts the tokens of the text file and builds a vocabulary.
 
-For "encode" and "build" it prints a JSON list: wall seconds, CPU seconds and a digest of the
-result. text.py runs the worker with the Python of T2T's environment (requirements.txt).
+For "encode" and "build", the worker prints a JSON list: wall seconds, CPU seconds and a digest of
+the result. text.py runs the worker with the Python of T2T's environment (requirements.txt).
 """
 
 import collections

@@ -1,8 +1,8 @@
 """Measure the training step of T2T, in a worker process of train_step.py.
 
-The worker reads lines from its standard input, each with a number of steps. For each line it prints
-a JSON list with the seconds of each step. train_step.py runs the worker with the Python of T2T's
-environment (requirements.txt).
+The worker reads lines from its standard input. Each line is a number of steps. For each line, the
+worker prints a JSON list with the seconds of each step. train_step.py runs the worker with the
+Python of T2T's environment (requirements.txt).
 """
 
 import json

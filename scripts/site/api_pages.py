@@ -148,7 +148,10 @@ def _sets(lines, tree):
 
 
 def _member(lines, node):
-    """Return a list with a class and its methods, or a function; [] if there is nothing to show."""
+    """Return a list with a class and its methods, or with a function.
+
+    The list is empty if there is nothing to show.
+    """
     if not _is_public(node):
         return []
     if isinstance(node, ast.FunctionDef):
@@ -169,13 +172,13 @@ def _is_public(node):
 
 
 def _is_record(node):
-    """Whether a class is a NamedTuple or a dataclass, whose fields describe it."""
+    """Return whether a class is a NamedTuple or a dataclass, so that the page shows its fields."""
     words = " ".join(map(ast.unparse, [*node.bases, *node.decorator_list]))
     return "NamedTuple" in words or "dataclass" in words
 
 
 def _head(lines, node, with_fields=False):
-    """Return the source from the decorator or name to the end of the docstring or fields."""
+    """Return the source of a class or function up to the end of its docstring or fields."""
     first = min(part.lineno for part in (node, *node.decorator_list))
     fields = [part for part in node.body if with_fields and isinstance(part, ast.AnnAssign)]
     return _code(lines[first - 1 : (fields or node.body)[-1 if fields else 0].end_lineno])

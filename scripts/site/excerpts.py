@@ -60,5 +60,5 @@ def excerpt(path, name):
     lines = text.splitlines()
     kept = [lines[n - 1] for n in range(node.lineno, node.end_lineno + 1) if n not in left_out]
     if kept[-1].strip() and len(kept) > 1 and not kept[1].strip():
-        del kept[1]  # the empty line after a class's docstring
+        del kept[1]  # this is the empty line after the docstring of a class
     return textwrap.dedent("\n".join(kept))

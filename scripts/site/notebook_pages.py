@@ -31,7 +31,10 @@ def pages():
 
 
 def _output(output, name, pictures):
-    """Return a list with the Markdown of one result of a cell; add its picture to `pictures`."""
+    """Return a list with the Markdown of one result of a cell.
+
+    If the result is a picture, the picture is added to `pictures`.
+    """
     if output["output_type"] == "stream":
         return [f"```text\n{''.join(output['text']).rstrip()}\n```"]
     data = output.get("data", {})

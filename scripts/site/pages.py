@@ -1,4 +1,4 @@
-"""Writes the pages of the site to build/docs: those in docs/, and those made from code.
+"""Writes the pages of the site to build/docs: the pages in docs/, and pages made from code.
 
 python scripts/site/pages.py && mkdocs build       the site, in build/site
 

@@ -63,7 +63,7 @@ def _cell(task, name):
             Score("decode/accuracy", char, "char-acc"),
             Score("decode/accuracy_per_sequence", sequence, "seq-acc"),
         ),
-        # A batch of 2,048 symbols has 5 of these strings.
+        # A batch of 2,048 symbols contains 5 strings of 400 symbols.
         decode="beam_size=1,extra_length=10" + ("" if name == "coupled" else ",batch_size=100"),
     )
 

@@ -64,7 +64,10 @@ from ut_keras.problems import babi_files
 
 
 def prepare(raw, tmp_dir):
-    """Pack the available part of task 3's training file, unless an archive has the full file."""
+    """Pack the available part of task 3's training file into an archive.
+
+    Nothing is done if another archive has the full file.
+    """
     name = f"tasks_1-20_v1-2/en-10k/qa3_{babi_files.TASKS[3]}_train.txt"
     part = "".join(raw_files.read_lines(raw, "qa3_en-10k_train.partial.txt.gz")).encode()
     target = os.path.join(tmp_dir, "a-part-of-tasks_1-20_v1-2.tar.gz")

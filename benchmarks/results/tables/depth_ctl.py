@@ -34,7 +34,7 @@ TABLE = Table(
     cells=depth.cells(
         {"forward": "ctl_forward", "backward": "ctl_backward"},
         updates=3_000,
-        more_updates={"ndr": 10_000},  # docs/results.md explains this in section Protocol
+        more_updates={"ndr": 10_000},  # the section Protocol of docs/results.md gives the reason
         valid=VALID,
         test=TEST,
     )

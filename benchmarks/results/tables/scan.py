@@ -44,7 +44,7 @@ def _cell(row, name, model, hparams_set, updates):
         updates=updates,
         every=2_500,
         valid="accuracy_per_sequence",
-        flags=("--eval_early_stopping_metric=step",),  # choose the last checkpoint
+        flags=("--eval_early_stopping_metric=step",),  # this flag selects the last checkpoint
         scores=(Score("decode/accuracy_per_sequence", "1.00" if is_theirs else ""),),
         decode="beam_size=1,extra_length=50",
     )

@@ -12,7 +12,7 @@ from results.raw import find
 
 
 def prepare(raw, tmp_dir):
-    """Write the small table in the format of the large one."""
+    """Write the small table of sentences in the format of the large table."""
     from tests.problems import agreement_table
     from ut_keras.problems import agreement_files
 

@@ -12,7 +12,10 @@ _VALIDATE = 200
 
 
 def prepare(raw, tmp_dir):
-    """Hold out the last training trees. The test split is the test split of the sample."""
+    """Hold out the last training trees for validation.
+
+    The test split is the test split of the sample.
+    """
     train = read_lines(raw, "wsj_sample.train.clean.trees.gz")
     test = read_lines(raw, "wsj_sample.eval.clean.trees.gz")
     if train and test:
