@@ -1,5 +1,5 @@
-# `make demo` trains an example and `make test` runs the tests; both set up the environment first.
-# Repeated calls are fast.
+# `make demo` trains an example, and `make test` runs the tests. Both commands first set up the
+# environment. Later calls are fast, because the environment exists already.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -10,7 +10,7 @@ DEMO_DIR ?= runs/demo
 
 .PHONY: demo quick test test-slow test-oldest lint docs findings wheel release clean
 
-# The library alone, which `make demo` needs.
+# An environment with only the library, which `make demo` needs.
 $(VENV)/.library: setup.cfg pyproject.toml
 	@echo "Installing ut_keras and TensorFlow into $(VENV): 2 to 5 minutes, 2.7 GB on the disk."
 	@test -e $(VENV)/bin/python || { $(PYTHON) -m venv $(VENV) && touch $(VENV)/.made; }
@@ -19,7 +19,7 @@ $(VENV)/.library: setup.cfg pyproject.toml
 	@test ! -e $@.failed || { rm $@.failed; exit 1; }
 	@touch $@
 
-# The library and what tests and checks need.
+# An environment with the library and the packages for tests and checks.
 $(VENV)/.installed: $(VENV)/.library
 	@echo "Installing what the tests need into $(VENV): about a minute."
 	@$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[test]"
@@ -36,7 +36,8 @@ demo: $(VENV)/.library
 	@echo "  $(PY) -c 'import ut_keras;" \
 	  "print(ut_keras.load(\"$(DEMO_DIR)/train\").translate([\"3 1 4 1 5\"]))'"
 
-# Fast tests, under a minute: names, flags, hparams, files, and ACT against hand-computed values.
+# Fast tests that take less than a minute. They check names, flags, hparams and files, and compare
+# ACT with values that were computed by hand.
 quick: $(VENV)/.installed
 	$(PY) -m pytest -m "not slow" tests/hparam_schema tests/hparams tests/bin/flags_test.py \
 	  tests/layers/depth/act_test.py tests/files tests/registry_test.py tests/parts_test.py \
@@ -51,9 +52,10 @@ test: $(VENV)/.installed
 test-slow: $(VENV)/.installed
 	$(PY) -m pytest -n auto --dist loadfile --no-loadscope-reorder -m slow --durations=20
 
-# The default tests with the oldest supported TensorFlow, in an environment of its own. Python 3.11
-# or 3.12 is required. The TensorBoard of TensorFlow 2.19 needs a setuptools before 82, and its protobuf
-# a tensorflow-metadata before 1.18 (findings/tensorflow_metadata_protobuf.sh).
+# The default tests with the oldest supported TensorFlow, in a separate environment. Python 3.11 or
+# 3.12 is required. The TensorBoard of TensorFlow 2.19 needs a version of setuptools before 82. The
+# protobuf of TensorFlow 2.19 needs a version of tensorflow-metadata before 1.18
+# (findings/tensorflow_metadata_protobuf.sh).
 test-oldest: $(OLDEST_VENV)/.installed
 	$(OLDEST_PY) -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not slow" --durations=20
 
@@ -75,7 +77,8 @@ $(VENV)/.docs: $(VENV)/.installed
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	touch $@
 
-# Surprises about other libraries (findings/README.md), each in a new environment. Not part of CI.
+# Scripts that check unexpected behavior of other libraries (findings/README.md), each in a new
+# environment. CI does not run this target.
 findings:
 	@changed=0; for script in findings/*.sh; do \
 	  echo "== $$script"; \
@@ -83,7 +86,7 @@ findings:
 	  else echo "CHANGED (or not run): $$script"; changed=1; fi; \
 	done; exit $$changed
 
-# Wheel and sdist, and what a user has of them in an environment of its own.
+# Build the wheel and the sdist, and test the installed wheel in a separate environment.
 wheel: $(VENV)/.installed
 	$(PY) -m pip install --quiet --disable-pip-version-check build twine
 	rm -rf build/dist && $(PY) -m build --outdir build/dist
