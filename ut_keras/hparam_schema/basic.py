@@ -105,7 +105,7 @@ POSTPROCESS = Check(
     lambda text: text == "none" or _is_sequence(text, "nda"),
 )
 
-# T2T also accepts these names in CamelCase.
+# The names of optimizers. As in T2T, the names may also be written in CamelCase.
 OPTIMIZERS = (
     *("adam", "true_adam", "multistep_adam", "adafactor", "momentum", "sgd", "adagrad", "rms_prop"),
     *("Adam", "TrueAdam", "MultistepAdam", "Adafactor", "Momentum", "SGD", "Adagrad", "RMSProp"),
@@ -226,8 +226,8 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
     learning_rate_decay_steps: int = training(5000, POSITIVE, read_if=_DECAY_STEPS)
     learning_rate_decay_rate: float = training(1.0, NON_NEGATIVE, read_if=_DECAY_RATE)
     learning_rate_decay_staircase: bool = training(False, read_if=_DECAY_RATE)
-    # The next three fields are only for the schedule "legacy". The scheme "piecewise" is not
-    # supported, because T2T itself has no field for its boundaries.
+    # Only the schedule "legacy" reads the next three fields. The scheme "piecewise" is not
+    # supported, because T2T has no field for the boundaries of this scheme.
     learning_rate: float = training(0.2, NON_NEGATIVE, read_if=_LEGACY)
     learning_rate_decay_scheme: Literal[
         "noam", "none", "exp", "cosine", "cyclelinear10x", "sqrt", "piecewise"
@@ -330,7 +330,10 @@ class BasicHParams(ignored_fields.BasicIgnoredFields):
         ]
 
     def ignored_reason(self, name: str) -> str:
-        """Return the reason why no value of a field has an effect, or "" if there is none."""
+        """Return the reason why a field has no effect, or "" if the field has an effect.
+
+        The reason does not depend on the value of the field.
+        """
         known = specs(type(self))
         facts = known[name].facts
         if facts.ignored:

@@ -16,7 +16,7 @@ from ut_keras.hparam_schema.field import HParamError, specs
 
 
 def non_defaults(hp: BasicHParams) -> dict[str, Any]:
-    """Return the hparams that differ from the defaults: dict from name to value."""
+    """Return the hparams that differ from the defaults, as a dict from name to value."""
     return {
         name: getattr(hp, name)
         for name, spec in specs(type(hp)).items()
@@ -59,8 +59,8 @@ def notes(
     """Return a note for each hparam that differs from the value at training.
 
     Args:
-        trained: hparams that the run was trained with.
-        current: hparams that are used.
+        trained: the hparams with which the run was trained.
+        current: the hparams that are used now.
         path: str. Name of the run's hparams.json.
         inference_only: bool. Whether to skip the fields that only training reads.
     """

@@ -56,8 +56,9 @@ class Facts:
     """The properties of a hyperparameter, other than its type and default."""
 
     interval: str = ""  # allowed range of a number, such as "[0, 1)"
-    check: Check | None = None  # a further condition
-    architecture: bool = False  # trained weights require the value that they were trained with
+    check: Check | None = None  # a further condition on the value
+    # Whether the value must be the same as in the training of the weights.
+    architecture: bool = False
     # The implemented values other than the default. None means that all values are implemented.
     supported: tuple | None = None
     instead: str = ""  # the alternative to an unsupported value
@@ -126,7 +127,8 @@ class FieldSpec:
         if expected:
             raise HParamError(f"{self.name} must be {expected}. Received: {self.name}={value!r}.")
         if self.facts.parts and "(" in str(converted):
-            self.facts.parts.get(converted)  # raises an error if the part's arguments are wrong
+            # This call raises an error if the arguments of the part are wrong.
+            self.facts.parts.get(converted)
         return converted
 
     @property
@@ -181,7 +183,7 @@ class FieldSpec:
 
 
 def specs(cls: type) -> dict[str, FieldSpec]:
-    """Return the hyperparameters of a dataclass: dict from name to `FieldSpec`."""
+    """Return the hyperparameters of a dataclass, as a dict from name to `FieldSpec`."""
     return _specs(cls)
 
 
@@ -197,7 +199,7 @@ def _specs(cls):
 
 
 def _read(annotation: Any) -> tuple[type, tuple, bool]:
-    """Return (type, choices, whether None is allowed) of an annotation."""
+    """Return (type, choices, is_optional) of an annotation."""
     optional = type(None) in typing.get_args(annotation)
     if optional:
         (annotation,) = (a for a in typing.get_args(annotation) if a is not type(None))

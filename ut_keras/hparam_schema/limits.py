@@ -20,7 +20,7 @@ MOST_THREADS = 1024  # threads or processes; the system cannot start many more
 
 
 def unmet_limit(value: float, least: float | None = None, most: float | None = None) -> str | None:
-    """Return the limit that a number violates, in words.
+    """Return the limit that a number violates, as words.
 
     Args:
         value: int or float, of Python or NumPy.
@@ -47,9 +47,9 @@ def unmet_limit(value: float, least: float | None = None, most: float | None = N
 
 
 def why_no_int(value: Any, least: int | None = None, most: int | None = None) -> str | None:
-    """Return the limit that an int violates, in words, like `unmet_limit`.
+    """Return the limit that an int violates, as words, like `unmet_limit`.
 
-    True and False do not count as ints.
+    True and False are not accepted as ints.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         return "an int" if least is None else f"an int of at least {least}"

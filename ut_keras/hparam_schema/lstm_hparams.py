@@ -16,7 +16,7 @@ from ut_keras.hparam_schema.field import POSITIVE, RATE, field, training
 class LSTMHParams(ignored_fields.LSTMIgnoredFields, BasicHParams):
     """Hyperparameters of the LSTM models, such as `lstm_seq2seq_attention`."""
 
-    dropout: float = training(0.2, RATE)  # applied to the input of each layer, at every position
+    dropout: float = training(0.2, RATE)  # dropout of the input of each layer, at every position
 
     # --- Attention of lstm_seq2seq_attention* ---------------------------------------------------
     attention_mechanism: Literal["bahdanau", "luong"] = field("bahdanau", architecture=True)

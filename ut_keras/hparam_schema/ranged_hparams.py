@@ -27,7 +27,8 @@ class Range:
     """The values that one hyperparameter may take."""
 
     name: str
-    # "float", "int" (both ends are allowed), "discrete" (ordered numbers) or "categorical".
+    # The kind is "float", "int" (both ends are allowed), "discrete" (ordered numbers) or
+    # "categorical".
     kind: str
     values: tuple  # the ends of an interval, or all values
     # A scale of `RangedHParams` on which the values of an interval are uniformly distributed, or
@@ -79,7 +80,7 @@ class Range:
         return self.kind == _CATEGORICAL or not (self.kind == _DISCRETE or is_mirrored)
 
     def stored(self, value: Any) -> Any:
-        """Return what a tuner's trial stores for a value of this range.
+        """Return the form in which a tuner's trial stores a value of this range.
 
         For a discrete value, the trial stores its index in the ordered values. On the reversed log
         scale, the trial stores the value mirrored at the middle of the range. In all other cases,
@@ -90,7 +91,7 @@ class Range:
         return self.values.index(value) if self.kind == _DISCRETE else self._mirrored(value)
 
     def value_of(self, stored: Any) -> Any:
-        """Invert `stored`: return the value for the stored value of a trial."""
+        """Return the value that a trial has stored in the form of `stored`."""
         if self.is_stored_unchanged:
             return stored
         return self.values[stored] if self.kind == _DISCRETE else self._mirrored(stored)
@@ -161,7 +162,7 @@ class RangedHParams:
     def set_int(
         self, name: str, min_val: int, max_val: int, scale: int | None = None, length: None = None
     ) -> None:
-        """Add an int between two values, both included."""
+        """Add an int between two values, which are included."""
         self._add(name, _INT, (min_val, max_val), scale, length)
 
     def _add(self, name, kind, values, scale, length):

@@ -105,8 +105,9 @@ def from_dict(values: Mapping[str, Any]) -> BasicHParams:
 
     Args:
         values: dict from name to value. Missing fields keep their defaults. T2T's bookkeeping keys
-            are ignored. Fields of older T2T 1.x versions are ignored if their values change
-            nothing. "added" is a dict with the fields that an hparams set of a T2T package adds.
+            are ignored. Fields of older T2T 1.x versions are ignored if their values do not change
+            the behavior. The value of "added" is a dict with the fields that an hparams set of a
+            T2T package adds.
 
     Returns:
         An instance of the class that has the largest number of these names: `TransformerHParams`,
@@ -174,7 +175,7 @@ def _extended(cls, kinds):
 
 
 def save(hp: BasicHParams, path: str) -> None:
-    """Write `hp` to a JSON file, atomically."""
+    """Write `hp` atomically to a JSON file."""
     json_file.write(path, hp.to_dict())
 
 
@@ -201,7 +202,7 @@ def modernize(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
         dict without the retired fields. In fields that are now bool, 0 and 1 become False and True.
-        None becomes the current default in fields whose default was None formerly.
+        In fields whose default was None in older versions, None becomes the current default.
 
     Raises:
         HParamError: if the value of a retired field selects a behavior that is not supported.

@@ -240,7 +240,7 @@ class UniversalTransformerHParams(
     recurrence_backprop_steps: int | None = training(None, STEPS)
     copy_gate: bool = field(False, architecture=True)
     copy_gate_dropout: float = training(0.0, RATE, read_if=_COPY_GATE)
-    # After "relu", relu_dropout is also applied.
+    # After the activation "relu", relu_dropout is also applied.
     copy_gate_activation: Literal["gelu", "relu"] = field(
         "gelu", architecture=True, read_if=_COPY_GATE
     )
@@ -291,7 +291,7 @@ class UniversalTransformerHParams(
     act_halted_state: Literal["transform", "copy"] = field("transform", read_if=_ACT)
     act_force_final_remainder: bool = field(False, read_if=_WITH_REMAINDER)
     act_mask_padding: bool = field(False, read_if=_ACT)
-    # 1 / the expected number of steps under the prior.
+    # The inverse of the expected number of steps under the prior.
     ponder_net_prior: float = training(0.2, "(0, 1)", read_if=_PONDER_NET)
     ponder_net_output: Literal["threshold", "mean"] = field("threshold", read_if=_PONDER_NET)
 
@@ -357,8 +357,8 @@ class UniversalTransformerHParams(
                 fields["recurrence_type"] = "basic"
             else:
                 fields["act_type"] = rule
-        # The number of steps may change after training, unless an embedding table has a row per
-        # step, or the number of steps defines the scale of the residuals.
+        # The number of steps may change after training, with two exceptions: an embedding table may
+        # have a row per step, and the number of steps may define the scale of the residuals.
         table = self.add_step_timing_signal and self.step_timing_signal_type == "learned"
         by_steps = self.recurrence_residual_scale == RESIDUAL_BY_STEPS
         if table or by_steps or (self.recurrence_type == "dwa" and self.depth_embedding):

@@ -94,7 +94,7 @@ def host_and_port(address: str) -> tuple[str, int]:
         parts = urllib.parse.urlsplit(f"//{address}")
         if parts.netloc == address and parts.hostname and parts.port:
             return parts.hostname, parts.port
-    except ValueError:  # The port is not a valid number.
+    except ValueError:  # this error means that the port is not a valid number
         pass
     raise ClusterError(
         f'A worker of {_VARIABLE} must be "HOST:PORT", with a port from 1 to 65535. '

@@ -45,7 +45,7 @@ class WorkerLost(Interrupted):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(message, exit_code=75)  # "try again" in sysexits.h
+        super().__init__(message, exit_code=75)  # 75 means "try again" in sysexits.h
 
 
 def get_strategy(
@@ -59,7 +59,7 @@ def get_strategy(
     Args:
         num_gpus: int. Number of GPUs for each worker. If it is 0, the worker uses the CPU. If it is
             1 and the machine has no GPU, the worker also uses the CPU.
-        devices: list of str, such as ["CPU:0", "CPU:1"]. Overrides `num_gpus`.
+        devices: list of str, such as ["CPU:0", "CPU:1"]. If given, `num_gpus` is ignored.
         cluster: `Cluster` of several workers. All workers must call this function before any other
             computation. Optional.
         tpu: str. Name or address of a TPU, or "local" on the machine of the TPU. Optional.
@@ -87,10 +87,10 @@ def physical_gpus(num_gpus: int) -> list[Any]:
     If one GPU is requested and the machine has none, the list is empty.
 
     Raises:
-        DeviceError: if more than one GPU is requested and fewer are available.
+        DeviceError: if several GPUs are requested and fewer GPUs are available.
     """
     # Listing the logical devices would start TensorFlow's runtime. If there are several workers,
-    # the strategy must be created first.
+    # the strategy must be created before the runtime starts.
     gpus = tf.config.list_physical_devices("GPU")
     if num_gpus > max(1, len(gpus)):
         raise DeviceError(
@@ -143,7 +143,7 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
 
 
 def distribute(strategy: tf.distribute.Strategy, dataset: tf.data.Dataset) -> Any:
-    """Split each global batch between the replicas, without skipping any file or batch.
+    """Split each global batch between the replicas. No file and no batch is skipped.
 
     If there are several workers, each worker reads the complete dataset and keeps its share of the
     examples.
@@ -235,8 +235,8 @@ class CoordinatedStop(interruption.StopRequest):
 
     Args:
         strategy: the strategy of the run.
-        waits: bool, see `StopRequest`. With several workers, the value True is always used, because
-            they must stop together.
+        waits: bool, see `StopRequest`. With several workers, True is always used, because all
+            workers must stop together.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy, waits: bool = True) -> None:

@@ -29,7 +29,7 @@ class EarlyStopping:
     Args:
         metric: str. A name in `metrics.jsonl`, such as "loss" or "decode/bleu", or T2T's tag for
             the metric (see `metrics_file.metric_name`). With the name "step", the last step is
-            always the best.
+            always the best step.
         patience_steps: int. Training stops if the metric has not improved by `delta` within this
             number of steps. If it is None, training never stops early.
         delta: float. The required improvement over the last value before these steps.
@@ -59,7 +59,7 @@ class EarlyStopping:
                 self._values[record["step"]] = float(record[self.metric])
 
     def add(self, step: int, results: Mapping[str, float]) -> bool:
-        """Add the results of the evaluation at `step`; return whether it is the best so far.
+        """Add the results of the evaluation at `step`, and return whether they are the best so far.
 
         Raises:
             MetricError: if the results do not contain the metric.

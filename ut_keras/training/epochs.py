@@ -5,9 +5,10 @@ used, and a number that identifies the order of the batches. To resume, `Epochs`
 again and starts with the next batch. If the order of the batches has changed, `Epochs` starts with
 the next epoch.
 
-`IndexedBatches` represent all epochs. With them, one iterator serves the complete run. It reads the
-first batches of the next epoch during training on the last batches of the current epoch. With one
-`tf.data.Dataset` per epoch, the model must wait for the first batch of every epoch.
+`IndexedBatches` represent all epochs. With `IndexedBatches`, one iterator serves the complete run.
+This iterator reads the first batches of the next epoch during training on the last batches of the
+current epoch. With one `tf.data.Dataset` per epoch, the model must wait for the first batch of each
+epoch.
 """
 
 import functools
@@ -27,9 +28,9 @@ class Epochs:
 
     Args:
         make_epoch: function that takes the number of an epoch and returns a `tf.data.Dataset` with
-            one pass over the data. For the same number, it must always return the same batches. It
-            may instead return `IndexedBatches` for epoch 0. The `IndexedBatches` also provide all
-            later epochs, so the function is not called again.
+            one pass over the data. For the same number, the function must always return the same
+            batches. For epoch 0, the function may return `IndexedBatches` instead. These also
+            provide all later epochs, so the function is not called again.
         strategy: a `tf.distribute.Strategy`, which splits each batch between its replicas.
     """
 
@@ -39,8 +40,8 @@ class Epochs:
         self._epoch = 0
         self._batch = 0
         with tf.device("CPU:0"):
-            # The order is 0 if it is unknown. This is the case for older checkpoints and for plain
-            # datasets.
+            # The value 0 means that the order is unknown. The order is unknown for older
+            # checkpoints and for plain datasets.
             self.position = {
                 name: tf.Variable(0, dtype=tf.int64, trainable=False)
                 for name in ("epoch", "batch", "order")

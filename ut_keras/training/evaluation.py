@@ -1,6 +1,7 @@
 """Evaluates the loss and the metrics of a split with teacher forcing.
 
-Losses and metrics are summed over all batches. Each sum is then divided by its count.
+Losses and metrics are summed over all batches. Each sum is then divided by the number of summed
+values.
 
 evaluate = Evaluator(model, strategy, metrics={"accuracy": metrics.get("accuracy")})
 evaluate(dataset, steps=100)  ->  {"loss": 0.31, "losses/training": 0.3, "accuracy": 0.9, …}
@@ -49,7 +50,10 @@ class Evaluator:
 
     @property
     def names(self) -> list[str]:
-        """The names that every result contains. Results of some models have additional names."""
+        """The names that every result contains.
+
+        The results of some models also contain other names.
+        """
         return ["loss", *self.metrics, *self.feature_metrics]
 
     def __call__(

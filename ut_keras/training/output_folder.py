@@ -36,8 +36,8 @@ def check(output_dir: str, allowed_record: str = "") -> None:
             into the folder. Optional.
 
     Raises:
-        UsageError: if the folder contains the results of a run but no checkpoint of this run, or in
-            the cases of `check_location`.
+        UsageError: if the folder contains the results of a run but no checkpoint of this run. The
+            cases of `check_location` also raise this error.
         OSError: if the folder is not writable.
     """
     results = metrics_file.path(output_dir)
@@ -55,9 +55,12 @@ def check_location(output_dir: str, allowed_record: str = "") -> None:
     """Check that a run of ut_keras can start or resume in a folder.
 
     Raises:
-        UsageError: if a file in the folder has the name of a run's record but belongs to no run; if
-            the folder contains weights but no checkpoint of their run; or if the folder's name
-            contains characters that TensorFlow's checkpoint reader interprets as a pattern.
+        UsageError: in each of these cases:
+
+            - A file in the folder has the name of a run's record but belongs to no run.
+            - The folder contains weights but no checkpoint of their run.
+            - The folder's name contains characters that TensorFlow's checkpoint reader interprets
+              as a pattern.
     """
     if re.search(r"\[[^/]*\]|\\", output_dir):
         raise UsageError(
@@ -103,7 +106,10 @@ def lock(output_dir: str) -> Iterator[None]:
 
 
 def write_records(directory: str, hp: Any, features: Any, **record: Any) -> None:
-    """Write the files that describe a run. The values of `record` are written to run.json."""
+    """Write the files that describe a run.
+
+    The values of `record` are written to run.json.
+    """
     # `foreign_record` recognizes a run by run.json, so this file is written first.
     run_json.write(directory, **record)
     hparam_schema.save(hp, os.path.join(directory, "hparams.json"))
@@ -111,9 +117,9 @@ def write_records(directory: str, hp: Any, features: Any, **record: Any) -> None
 
 
 def foreign_record(directory: str, allowed_record: str = "") -> str | None:
-    """Return the path of a file of the user that has the name of a run's file, or None.
+    """Return the path of a file with the name of a run's file that no run has written, or None.
 
-    Such a file has the name of a run's record or of its weights, but no run has written it.
+    The name is the name of a run's record or of a run's weights.
     """
     if checkpoint_files.exists(directory):
         return None

@@ -32,7 +32,7 @@ class Progress:
     """Collects the results of updates and shows them."""
 
     total_steps: int  # the last step
-    # The line on the terminal or in the log.
+    # The object that writes the line to the terminal or to the log.
     live: LiveLine = dataclasses.field(default_factory=LiveLine)
 
     def __post_init__(self) -> None:
@@ -42,13 +42,13 @@ class Progress:
         self.restart_clock()
 
     def restart_clock(self) -> None:
-        """Exclude the time before this call from the speed.
+        """Exclude the time before this call from the computed speed.
 
         Call this method when training resumes after a pause.
         """
-        # One entry for each `fetch`: the time of the previous fetch, and three values for the time
-        # since then: the number of updates, the number of tokens, and the seconds spent waiting for
-        # batches.
+        # Each `fetch` adds one entry of four values. The first value is the time of the previous
+        # fetch. The other values are for the time since the previous fetch: the number of updates,
+        # the number of tokens, and the seconds spent waiting for batches.
         self._intervals: collections.deque = collections.deque(maxlen=_WINDOW)
         self._last_fetch_time: float | None = None
         self._input_wait_seconds = 0.0

@@ -29,7 +29,8 @@ from ut_keras.files import json_file
 from ut_keras.process.interruption import Interrupted
 from ut_keras.training.cluster import Cluster, ClusterError, host_and_port
 
-_HOST_NAME_SECONDS = 30  # the host name of a new machine may not resolve immediately
+# Time limit for host names, because the host name of a new machine may not resolve immediately.
+_HOST_NAME_SECONDS = 30
 _POLL_SECONDS = 0.2
 _SOCKET_TIMEOUT_SECONDS = 5
 _MAX_LINE_BYTES = 1 << 20
@@ -42,18 +43,21 @@ class WorkersMissing(Interrupted):
         super().__init__(
             f"All workers must connect within --worker_wait_secs={seconds}. Received no "
             f"connection with {missing}. Run the same command on all workers.",
-            exit_code=75,  # "try again" in sysexits.h
+            exit_code=75,  # 75 means "try again" in sysexits.h
         )
 
 
 def exchange(cluster: Cluster, seconds: float, fingerprint: Mapping[str, Any]) -> dict[str, Any]:
-    """Wait for all workers; return a dict from the address of each worker to its fingerprint.
+    """Wait for all workers, and exchange their fingerprints.
 
     Args:
         cluster: `Cluster` of all workers.
-        seconds: time limit.
+        seconds: float, the time limit.
         fingerprint: dict, serializable as JSON, with those settings of this worker that must be the
             same on all workers.
+
+    Returns:
+        dict from the address of each worker to its fingerprint.
 
     Raises:
         ClusterError: if the port of this worker is in use, or a host name cannot be resolved.

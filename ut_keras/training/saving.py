@@ -29,8 +29,8 @@ def check_folder(path: str, status: os.stat_result, step: int) -> None:
 
     Args:
         path: str, path of the folder.
-        status: `os.stat_result` of the folder at the start of the run. It identifies the folder,
-            even if another folder is now at the path.
+        status: `os.stat_result` of the folder at the start of the run. It identifies the original
+            folder, even if another folder is now at the path.
         step: int, the current step of training.
 
     Raises:
@@ -93,7 +93,7 @@ class Saver:
     before_save: Callable[[int], Any]
     print_line: Callable[[str], Any]  # prints a message to the user
     every_steps: int = 1  # number of updates between checkpoints
-    # Seconds between checkpoints; a value other than 0 replaces `every_steps`.
+    # Number of seconds between checkpoints. If it is not 0, `every_steps` is ignored.
     every_seconds: float = 0
     saved_step: int | None = None  # the last step whose state was saved or is being saved
     failed_step: int | None = None  # the step whose state the last save could not write
@@ -104,14 +104,17 @@ class Saver:
         self._interval_start = time.monotonic()
 
     def save_if_due(self, step: int) -> None:
-        """Save the state of `step` if it is due, and report if an earlier save failed."""
+        """Save the state of `step` if a save is due, and report if an earlier save failed."""
         self.finish(wait=False)
         if self._is_due(step):
             self.save(step)
             self.restart_clock()
 
     def save(self, step: int) -> None:
-        """Start to save the state of `step`, unless this was already done or tried."""
+        """Start to save the state of `step`.
+
+        If this state was already saved, or if saving it failed, the method does nothing.
+        """
         if step in (self.saved_step, self.failed_step):
             return
         self.before_save(step)

@@ -49,9 +49,9 @@ def open_study(output_dir: str, identity: Mapping[str, Any], random_seed: int | 
 
     Args:
         output_dir: str, an existing folder to which no other process writes.
-        identity: dict of JSON values that must stay the same when the search resumes. They become
-            the user attributes of the study. Only "autotune_objective" may still change until the
-            first trial is complete.
+        identity: dict of JSON values that must stay the same when the search resumes. These values
+            become the user attributes of the study. Only "autotune_objective" may change, until
+            the first trial is complete.
         random_seed: int. If it is None, an existing study keeps its seed, and a new study gets a
             random seed.
 
@@ -199,7 +199,9 @@ def tell(study: Any, trial: Any, value: float | None, reason: str = "") -> None:
 
 
 def check_trials(study: Any, ranges: Sequence[Range]) -> None:
-    """Check that the trials of the study fit the ranges. The user may have added trials.
+    """Check that the trials of the study fit the ranges.
+
+    This check is needed because the user may have added trials.
 
     Raises:
         UsageError: if a trial stores a parameter in a different form than the ranges do. Optuna
@@ -306,5 +308,5 @@ def hparams_of(trial: Any, ranges: Sequence[Range]) -> dict[str, Any]:
 
 
 def number(value: Any) -> str:
-    """Return a value as text. A float has four significant digits."""
+    """Return a value as text. A float is rounded to four significant digits."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -3,8 +3,8 @@
     update = ShapeUpdate(step, fallback=lambda: step_without_xla)
     result = update((features, targets))
 
-XLA compiles the update for each shape of a batch. A compilation takes between seconds and minutes,
-so a line shows that it runs.
+XLA compiles the update for each shape of a batch. A compilation takes seconds to minutes, so a line
+of output shows that a compilation is running.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ class ShapeUpdate:
         if self.is_compiled_for(batch):
             return self.step(batch)
         shapes = _shapes(batch)
-        # The caller shows the compilation of the first shape.
+        # For the first shape, the caller prints a line about the compilation.
         with self._stopwatch(shapes) if self._shapes else contextlib.nullcontext():
             result = self._compile(batch)
         self._shapes.add(shapes)

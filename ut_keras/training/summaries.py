@@ -28,7 +28,7 @@ class Summaries:
     output_dir: str
     problem_name: str = "problem"  # part of T2T's tags: "metrics-PROBLEM/targets/accuracy"
     split: str = "dev"  # the split that is evaluated
-    enabled: bool = True  # whether to write; with several workers, only the chief writes
+    enabled: bool = True  # whether this process writes; only the chief of several workers writes
     is_training_run: bool = True  # whether the evaluations belong to a training run
 
     def __post_init__(self) -> None:
@@ -44,8 +44,8 @@ class Summaries:
 
         A run that was killed may have recorded evaluations after its newest checkpoint, and may
         have left an incomplete line. After resuming, the run evaluates these steps again. This
-        method makes the file equal to the file of an uninterrupted run. TensorBoard's files need no
-        such correction, because TensorBoard discards later steps when a step is repeated.
+        method makes the file equal to the file of an uninterrupted run. TensorBoard's files are not
+        changed, because TensorBoard discards later steps when a step is repeated.
 
         Args:
             last_step: int, the step of the checkpoint from which training resumes.

@@ -136,7 +136,7 @@ class TrainLoop:
         self.seconds += time.monotonic() - started
 
     def _updated(self, batch):
-        """Perform one update, and compile it before if necessary.
+        """Perform one update, and first compile the update if necessary.
 
         Without static shapes, only the first call compiles the update. With static shapes, the
         first call with each batch shape compiles the update for this shape.
@@ -332,7 +332,7 @@ class StepProfiler:
     Args:
         output_dir: str. The profile is written to the subfolder plugins/profile of this folder,
             where TensorBoard finds the profile.
-        steps: (first, last), ints, the range of updates. None: no profile.
+        steps: (first, last), ints, the range of updates. None means that there is no profile.
     """
 
     def __init__(self, output_dir: str, steps: Any) -> None:
@@ -348,7 +348,7 @@ class StepProfiler:
 
     def after_update(self, step: int, result: StepResult) -> None:
         if self._is_on and step + 1 not in self._steps:
-            result.loss.numpy()  # waits until the devices have finished the update
+            result.loss.numpy()  # this call waits until the devices have finished the update
             self.end()
 
     def end(self) -> None:
@@ -364,12 +364,12 @@ class StepProfiler:
 
 
 def check_same_step(strategy: tf.distribute.Strategy, output_dir: str, step: int) -> None:
-    """Check that all workers have read the checkpoint of the same step.
+    """Check that all workers have read a checkpoint of the same step.
 
     All workers must call this function.
 
     Raises:
-        CheckpointError: if a worker has read the checkpoint of another step.
+        CheckpointError: if two workers have read checkpoints of different steps.
     """
     if not distribution.is_same_on_all_workers(strategy, step):
         raise checkpoint.CheckpointError(

@@ -8,19 +8,20 @@ from ut_keras.training.early_stopping import EarlyStopping
 
 @dataclasses.dataclass(frozen=True)
 class TrainSettings:
-    """The settings of a training run. Their defaults are the defaults of T2T's flags."""
+    """The settings of a training run. The defaults are the defaults of T2T's flags."""
 
-    train_steps: int = 250000  # total number of updates, including those of earlier runs
+    train_steps: int = 250000  # total number of updates, including the updates of earlier runs
     eval_steps: int = 100  # number of batches in an evaluation; 0 or less means all batches
     eval_every_steps: int = 1000  # updates between two evaluations, and between two checkpoints
     # Minimum time between two evaluations. The evaluation at the last step does not wait for it.
     eval_throttle_seconds: float = 0.0
-    # Seconds between checkpoints; 0 means a checkpoint every eval_every_steps.
+    # Number of seconds between checkpoints. 0 means a checkpoint after every eval_every_steps.
     save_every_seconds: float = 0.0
     keep_checkpoints: int = 20  # number of newest checkpoints to keep; 0 means all checkpoints
     log_every_steps: int = 100  # updates between two points of TensorBoard's training curves
     jit_compile: bool = False  # whether XLA compiles the update
-    jit_fallback: bool = False  # whether training continues without XLA if XLA cannot compile it
+    # Whether training continues without XLA if XLA cannot compile the update.
+    jit_fallback: bool = False
     # Whether the update is traced for every batch shape. If False, one trace serves all shapes.
     static_shapes: bool = False
     eval_split: str = "dev"  # name of the evaluated split, which is recorded with the results
@@ -30,5 +31,5 @@ class TrainSettings:
     moving_average_decay: float = 0.0
     # Folder of a run, or path of a checkpoint, whose weights initialize a new run.
     warm_start_from: str | None = None
-    curriculum: CurriculumSettings | None = None  # a curriculum of lengths
-    profile_steps: tuple | None = None  # (first, last) update to profile
+    curriculum: CurriculumSettings | None = None  # settings of a curriculum of lengths
+    profile_steps: tuple | None = None  # (first, last), the updates to profile

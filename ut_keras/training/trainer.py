@@ -39,7 +39,7 @@ class Trainer:
     """
 
     model: keras.Model  # a built model with `forward`, `loss_terms` and `generate`
-    optimizer: keras.optimizers.Optimizer | None  # None if the run only evaluates
+    optimizer: keras.optimizers.Optimizer | None  # the value is None if the run only evaluates
     strategy: tf.distribute.Strategy
     output_dir: str  # an existing folder
     settings: TrainSettings
@@ -60,7 +60,7 @@ class Trainer:
             is_training_run=self.optimizer is not None,
         )
         self._early_stopping = self.settings.early_stopping
-        self._is_language_model = False  # set by the first evaluation
+        self._is_language_model = False  # the first evaluation sets this value
         self._average: Any = None
         if decay := self.settings.moving_average_decay:
             self._average = moving_average.MovingAverage(self.model, self.strategy, decay)
@@ -90,7 +90,7 @@ class Trainer:
             stops = self._should_stop_early()
             check_best_folder(self.output_dir)
             loop.begin()
-            # An earlier run may have saved this step but stopped before its evaluation.
+            # An earlier run may have saved this step but stopped before the evaluation.
             is_due = stops or self._is_unevaluated(loop.step, decode)
             self._summaries.rewind(loop.step, drop_last_evaluation=is_due)
             self._save_missing_best(loop.step)
@@ -121,7 +121,7 @@ class Trainer:
     def evaluate(
         self, make_epoch: MakeEpoch, make_eval_dataset: MakeDataset, decode: bool = False
     ) -> dict[str, float]:
-        """Evaluate the newest checkpoint; with `decode=True`, decode as well."""
+        """Evaluate the newest checkpoint. With `decode=True`, also decode."""
         checkpoints = checkpoint.restored(
             self.output_dir, self.model, self._average and self._average.variables
         )
@@ -191,7 +191,7 @@ class Trainer:
         is_due = on_grid and not self._summaries.is_evaluated(step, decode)
         return distribution.from_chief(self.strategy, is_due)
 
-    # Evaluation.
+    # Methods for evaluation.
 
     def _evaluate_and_keep_best(self, loop, make_eval_dataset, decode):
         with self._averaged_weights():
@@ -213,7 +213,7 @@ class Trainer:
         return self._average.applied_to_model() if self._average else contextlib.nullcontext()
 
     def _evaluate(self, step, make_eval_dataset, decode, stop, loop=None):
-        """Evaluate, and decode if requested; record and return the results."""
+        """Evaluate, decode if `decode` is True, and record and return the results."""
         dataset = make_eval_dataset()
         self._is_language_model = not self.free_decoder.can_decode(dataset)
         evaluated = self.evaluator(dataset, self.settings.eval_steps, stop.stops_evaluation)
@@ -310,7 +310,8 @@ def check_best_folder(output_dir: str) -> None:
     """
     path = _newest_best(output_dir)
     is_best = True
-    with contextlib.suppress(checkpoint.CheckpointError):  # a damaged checkpoint is replaced
+    # A damaged checkpoint raises no error, because it is replaced later.
+    with contextlib.suppress(checkpoint.CheckpointError):
         is_best = not path or checkpoint.contains_only_weights(path)
     if not is_best:
         raise checkpoint.CheckpointError(

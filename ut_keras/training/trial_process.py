@@ -1,8 +1,8 @@
 """A trial of a search: the trainer in a separate process with a separate output folder.
 
-While the process runs, it holds a lock on the folder. If the search is killed on Linux, the system
-sends SIGTERM to the trial. The trial then saves its state and stops. A search that resumes waits
-until the trial has stopped.
+The process of the trial holds a lock on the folder while it runs. If the search is killed on Linux,
+the system sends SIGTERM to the trial. The trial then saves its state and stops. A search that
+resumes waits until the trial has stopped.
 """
 
 import ctypes
