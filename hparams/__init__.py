@@ -39,8 +39,8 @@ def get(name: str, overrides: str | Mapping[str, Any] = "") -> BasicHParams:
 
     Raises:
         UnknownNameError: if there is no such set. The message lists similar names.
-        HParamError: if an override is malformed, unknown, of the wrong type or out of range, or if
-            the function of the set does not return hyperparameters.
+        HParamError: if an override is malformed or invalid, or if the function of the set does not
+            return hyperparameters.
     """
     hp = SETS.get(name)()
     if not isinstance(hp, BasicHParams):

@@ -1,4 +1,4 @@
-"""T2T's hparams sets for LSTMs, which are all sets of T2T's lstm.py.
+"""All hparams sets of T2T's lstm.py.
 
 Area attention is not supported, so the sets with area attention raise an error when they are used.
 """
@@ -6,7 +6,8 @@ Area attention is not supported, so the sets with area attention raise an error 
 from ut_keras.hparam_schema.lstm_hparams import LSTMHParams
 from ut_keras.hparams.registry import derived, register_derived
 
-# The fields in which T2T's `basic_1` differs from `transformer_base`, which has the defaults.
+# The fields in which T2T's `basic_1` differs from `transformer_base`. The values of
+# `transformer_base` are the defaults.
 BASIC = {
     "num_hidden_layers": 4,
     "hidden_size": 64,

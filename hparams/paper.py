@@ -2,7 +2,7 @@
 
 A set with a deep start has an initial halting bias of -3, so that positions use nearly all steps at
 first. With T2T's bias of +1, every position halts after about 2 steps before the model has learned
-anything. The other sets are, for each task, a Transformer and its variants:
+anything. The other sets contain a Transformer and its variants for each task:
 
     transformer_TASK                       a Transformer for comparison
     universal_transformer_TASK             the same training, with the same layer in all steps
@@ -23,7 +23,7 @@ from ut_keras.hparams.universal_transformer import make_universal
 
 
 def start_deep(hp: UniversalTransformerHParams) -> UniversalTransformerHParams:
-    """Return `hp` with a halting bias for nearly `act_max_steps` steps at first."""
+    """Return `hp` with a halting bias for nearly `act_max_steps` steps at the start of training."""
     return replace(hp, act_halting_bias_init=-3.0)
 
 
@@ -109,8 +109,8 @@ transformer_babi = derived(
     learning_rate_decay_steps=10_000,
     sentence_mask_stddev=0.5,
 )
-# A separable convolution was the default transition at the time of the paper. It sees neighboring
-# sentences, which helps to resolve coreferences.
+# A separable convolution was the default transition at the time of the paper. The convolution sees
+# neighboring sentences, which helps to resolve coreferences.
 universal_transformer_babi = derived(
     transformer_babi, make_universal, transformer_ffn_type="sepconv", act_mask_padding=True
 )
@@ -269,7 +269,8 @@ universal_transformer_depth_random = derived(
 universal_transformer_depth_injected = derived(
     universal_transformer_depth, recurrence_input_injection="add"
 )
-# With the cost weight of the ACT set, all positions use only one step after 600 updates.
+# The cost weight is different from the ACT set. With the cost weight of the ACT set, all positions
+# use only one step after 600 updates.
 universal_transformer_depth_ponder_net = derived(
     adaptive_universal_transformer_depth, act_type="ponder_net", act_loss_weight=0.1
 )
@@ -278,9 +279,9 @@ universal_transformer_depth_q_halt = derived(
     adaptive_universal_transformer_depth, act_type="q_halt", act_epsilon=0.5, act_loss_weight=0.5
 )
 # The Neural Data Router (Csordás et al. 2022). Each position attends to the nearest matching
-# position, and keeps its state until that position has the result that it needs. There are no
-# position or step signals, and norms come after each layer. The gates have dropout, because the
-# accuracy on examples that are deeper than in training is worse without it.
+# position, and keeps its state until the matching position has computed its result. There are no
+# position or step signals, and norms come after each layer. The gates have dropout, because without
+# dropout, the accuracy on examples that are deeper than in training is worse.
 universal_transformer_depth_ndr = derived(
     universal_transformer_depth,
     copy_gate=True,

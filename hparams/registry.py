@@ -24,7 +24,7 @@ def derived(
 
     Args:
         parent: function of the other set.
-        *changes: functions from hparams to hparams, applied in this order.
+        *changes: functions that take and return hparams. They are applied in this order.
         **fields: new values of fields, which are set last.
     """
 

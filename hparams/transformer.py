@@ -40,8 +40,8 @@ def fit_for_tpu(hp: T) -> T:
         symbol_modality_num_shards=1,
         max_length=64,
         batch_size=min(hp.batch_size, 2048),
-        attention_dropout_broadcast_dims="0,1",  # batch, heads
-        relu_dropout_broadcast_dims="1",  # length
+        attention_dropout_broadcast_dims="0,1",  # the axes of the batch and the heads
+        relu_dropout_broadcast_dims="1",  # the axis of the length
         layer_prepostprocess_dropout_broadcast_dims="1",
     )
 
@@ -51,7 +51,7 @@ def fit_for_tpu(hp: T) -> T:
 # This set has the defaults of `TransformerHParams`.
 transformer_base = derived(TransformerHParams)
 transformer_base_v3 = derived(transformer_base)
-# An older set of T2T, with the "legacy" learning rate schedule.
+# This set is an older set of T2T with the "legacy" learning rate schedule.
 transformer_base_v2 = derived(
     transformer_base_v3,
     optimizer_adam_beta2=0.98,
@@ -157,15 +157,15 @@ transformer_relative_big = derived(transformer_big, use_relative_positions)
 
 # --- Table 3 --------------------------------------------------------------------------------------
 
-# Row A: heads.
+# Sets of row A, with other numbers of heads.
 transformer_h1 = derived(transformer_base, num_heads=1)
 transformer_h4 = derived(transformer_base, num_heads=4)
 transformer_h16 = derived(transformer_base, num_heads=16)
 transformer_h32 = derived(transformer_base, num_heads=32)
-# Row B: key size.
+# Sets of row B, with other key sizes.
 transformer_k128 = derived(transformer_base, attention_key_channels=128)
 transformer_k256 = derived(transformer_base, attention_key_channels=256)
-# Row C: number of layers, hidden size, filter size.
+# Sets of row C, with another number of layers, hidden size or filter size.
 transformer_l2 = derived(transformer_base, num_hidden_layers=2)
 transformer_l4 = derived(transformer_base, num_hidden_layers=4)
 transformer_l8 = derived(transformer_base, num_hidden_layers=8)
@@ -174,7 +174,7 @@ transformer_hs256 = derived(transformer_base, hidden_size=256)
 transformer_hs1024 = derived(transformer_base, hidden_size=1024)
 transformer_ff1024 = derived(transformer_base, filter_size=1024)
 transformer_ff4096 = derived(transformer_base, filter_size=4096)
-# Row D: dropout, label smoothing.
+# Sets of row D, with other dropout or label smoothing.
 transformer_dr0 = derived(transformer_base, layer_prepostprocess_dropout=0.0)
 transformer_dr2 = derived(transformer_base, layer_prepostprocess_dropout=0.2)
 transformer_ls0 = derived(transformer_base, label_smoothing=0.0)

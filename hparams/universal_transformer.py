@@ -78,7 +78,7 @@ adaptive_universal_transformer_multilayer_tpu = derived(
     num_mixedin_layers=1,
     transformer_ffn_type="sepconv",
 )
-# The same model with relative positions, and with hard attention to 8 positions.
+# This set has the same model with relative positions and hard attention to 8 positions.
 adaptive_universal_transformer_multilayer_hard = derived(
     adaptive_universal_transformer_multilayer_tpu,
     batch_size=256,

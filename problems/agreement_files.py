@@ -31,7 +31,7 @@ from ut_keras.errors import DataError
 from ut_keras.problems import raw_text
 from ut_keras.text import text_lines
 
-TAGS = ("VBZ", "VBP")  # third person singular, other persons
+TAGS = ("VBZ", "VBP")  # the tags of the third person singular and of all other persons
 _IRREGULAR = {"are": "is", "have": "has", "do": "does", "'re": "'s", "'ve": "'s"}
 _IRREGULAR_BACK = {"is": "are", "has": "have", "does": "do", "'s": "'re"}
 _SIBILANT = re.compile(r"(s|x|z|ch|sh|[^aeiou]o)$")
@@ -119,7 +119,7 @@ class Example(NamedTuple):
     attractors: int | None
 
 
-# Linzen's table.
+# Functions for Linzen's table.
 
 
 def table_path(tmp_dir: str | None) -> str:
@@ -152,8 +152,9 @@ def read_split(tmp_dir: str | None, split: str) -> Iterator[Example]:
 def _split_of_rows(path):
     """Return T2T's split of each row of the table as a byte: 0 train, 1 dev, 2 test, 3 none.
 
-    The rows are shuffled with seed 1 and Python 3's generator. The first 9 % are train and the next
-    1 % are dev. The other rows are test if all nouns between subject and verb are attractors.
+    The rows are shuffled with seed 1 and Python 3's generator. The first 9 % are the train split,
+    and the next 1 % are the dev split. Another row is in the test split if all nouns between
+    subject and verb are attractors.
     """
     is_test = [row["n_intervening"] == row["n_diff_intervening"] for row in _read_table(path)]
     order = list(range(len(is_test)))
@@ -200,7 +201,7 @@ def _is_good(row):
     )
 
 
-# The other test sets.
+# Functions for the other test sets.
 
 
 def read_linzen_testset(tmp_dir: str | None, split: str) -> Iterator[Example]:

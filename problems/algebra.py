@@ -94,7 +94,7 @@ def solve(tree: Tree, other_side: Tree, letter: str) -> Tree:
             tree, other_side = left, Node(inverse, other_side, right)
         elif sign in _ASSOCIATIVE:
             tree, other_side = right, Node(inverse, other_side, left)
-        else:  # left - x = other or left / x = other
+        else:  # the equation is left - x = other or left / x = other
             tree, other_side = right, Node(sign, left, other_side)
     return other_side
 

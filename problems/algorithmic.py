@@ -50,9 +50,9 @@ class AlgorithmicProblem(problem.Problem):
     splits: tuple[str, ...] = ("train", "dev", "test")
     licence = "generated"
     target_space_id = 11  # T2T's SpaceID.DIGIT_1
-    input_space_id = 10  # DIGIT_0
+    input_space_id = 10  # T2T's SpaceID.DIGIT_0
     num_symbols = 2
-    num_input_symbols = 0  # number of symbols that inputs can have; 0 means all
+    num_input_symbols = 0  # number of different symbols in the inputs; 0 means all symbols
     has_separator = False
     answer: Callable[[list[int]], list[int]]
     train_length = 40
@@ -156,7 +156,7 @@ class Arithmetic(AlgorithmicProblem):
 def _random_digits(rng, base, length):
     digits = rng.integers(base, size=length).tolist()
     if length > 1:
-        digits[-1] = int(rng.integers(1, base))  # no leading zero
+        digits[-1] = int(rng.integers(1, base))  # the leading digit is not zero
     return digits
 
 

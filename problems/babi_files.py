@@ -116,7 +116,7 @@ def _parse(name, text):
     """Return the stories of a file, each a list of (previous sentences, question, answer)."""
     stories: list[list[tuple[tuple[str, ...], str, str]]] = []
     sentences: list[str] = []
-    # Only a line feed ends a line, as in T2T; `splitlines` also splits at eight other characters.
+    # As in T2T, only a line feed ends a line. `splitlines` also splits at eight other characters.
     lines = text.removesuffix("\n").split("\n") if text else []
     for number, line in enumerate(lines, start=1):
         try:

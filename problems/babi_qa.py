@@ -94,7 +94,7 @@ class _BabiProblem(text_problems.WordsProblem):
     """
 
     task = 0  # 0 means all tasks
-    subset = "en"  # or "en-10k"
+    subset = "en"  # the value is "en" or "en-10k"
     is_joint = True  # whether to train on all tasks
     paper = "Dehghani et al. 2019, table 1"
     raw_files = (babi_files.ARCHIVE,)
@@ -205,9 +205,9 @@ class BabiQaConcat(_BabiProblem):
 class BabiQaSentence(_BabiProblem):
     """A problem in which each sentence of the story, and the question, is one position.
 
-    The content of the files is that of the paper. Unlike in the code of the paper's authors, each
-    problem has its own file names. (There, the joint problem, the single problem and T2T's concat
-    problem of a task have the same file names.)
+    The files have the same content as the files of the paper. Unlike in the code of the paper's
+    authors, each problem has its own file names. (In that code, the joint problem, the single
+    problem and T2T's concat problem of a task have the same file names.)
     """
 
     _trims = False
@@ -329,7 +329,7 @@ def _shape(path):
     return sentences, words
 
 
-# babi_qa_{concat,sentence,sentence_single}_{all_tasks,taskN}_{1k,10k}{,_valid}
+# This loop declares babi_qa_{concat,sentence,sentence_single}_{all_tasks,taskN}_{1k,10k}{,_valid}.
 for (_form, _class, _is_joint), _task, (_size, _subset), (_end, _splits) in itertools.product(
     (
         ("concat", BabiQaConcat, True),

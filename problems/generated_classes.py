@@ -53,7 +53,7 @@ class GeneratedClasses(Generated):
     """A classification problem of random words. A subclass defines `draw`.
 
     Attributes:
-        words: tuple of str. The vocabulary; words must not contain spaces.
+        words: tuple of str. The vocabulary. Words must not contain spaces.
         labels: tuple of str. Names of the classes.
     """
 

@@ -69,7 +69,7 @@ COMPREHENSION = download.at(
 DEV = "lambada_development_plain_text.txt"  # 4,869 passages, one per line
 TEST = "lambada_test_plain_text.txt"  # 5,153 passages
 CONTROL = "lambada_control_test_data_plain_text.txt"  # 5,000 unfiltered passages of the same novels
-VOCAB = "lambada-vocab-2.txt"  # word TAB count, sorted by count
+VOCAB = "lambada-vocab-2.txt"  # lines of a word, a tab and its count, sorted by count
 _PASSAGES = "lambada-train-valid*/**/train.txt"
 _LEAST_CONTEXT = 50  # least number of words before the last sentence, as in LAMBADA's passages
 _UNKNOWN = "<UNK>"
@@ -87,7 +87,7 @@ def read(tmp_dir: str | None, name: str) -> Iterator[str]:
 
 
 def passages(sentences: Iterable[str]) -> Iterator[str]:
-    """Yield those passages of a novel whose last word occurs in the context.
+    """Yield the passages of a novel whose last word occurs in the context.
 
     As in Chu et al. 2017, a passage begins with sentences that have at least 50 words in total. One
     more sentence follows, which ends with its last word. Each sentence is used once.
@@ -166,7 +166,8 @@ class _Lambada(text_problems.WordsProblem):
             return itertools.chain.from_iterable(of_novels)
         return read(tmp_dir, self.dev_file if split == "dev" else TEST)
 
-    examples_of_novel: Callable[[Iterable[str]], Iterable[str]]  # sentences -> train examples
+    # Function that takes the sentences of a novel and returns train examples.
+    examples_of_novel: Callable[[Iterable[str]], Iterable[str]]
 
     def unknown_id(self, data_dir: str | None) -> int:
         """Return the id of words outside the vocabulary."""

@@ -24,7 +24,7 @@ def mean(value: Callable) -> Callable:
         import tensorflow as tf
 
         targets = tf.cast(targets, tf.int32)
-        if len(logits.shape) == 2:  # classes [B, V], targets [B, 1]
+        if len(logits.shape) == 2:  # the logits are for classes, [B, V], and the targets are [B, 1]
             words, has_word = targets[:, 0], tf.fill(tf.shape(targets)[:1], True)
         else:
             is_end = tf.cast(targets == text_encoder.EOS, tf.int32)

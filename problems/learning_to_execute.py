@@ -52,9 +52,9 @@ from collections.abc import Callable, Sequence
 
 from ut_keras.problems import generated_classes, problem
 
-# Both generators chain operations: the value of one operation is an operand of the next one, and
-# all other operands are literals. `chain_program` follows Sonnet 1's example `learn_to_execute.py`.
-# It uses Python's random numbers, so its samples differ from Sonnet's.
+# Both generators chain operations: the value of one operation is an operand of the next operation,
+# and all other operands are literals. `chain_program` follows Sonnet 1's example
+# `learn_to_execute.py`. It uses Python's random numbers, so its samples differ from Sonnet's.
 _ARITHMETIC = {
     "add": ("+", operator.add),
     "subtract": ("-", operator.sub),
@@ -164,7 +164,7 @@ class PythonProgram:
         holds = a_value < b_value if sign == "<" else a_value > b_value
         return f"({c} if {a}{sign}{b} else {d})", c_value if holds else d_value
 
-    # Parts of operations.
+    # Methods that sample parts of operations.
 
     def _operands(self, count):
         """Return `count` pairs (text, value) in random order, including the previous result."""

@@ -42,8 +42,8 @@ from ut_keras.problems.problem import Texts
 from ut_keras.text import text_encoder, text_lines
 
 _HELD_OUT_EVERY = 20
-_BYTES_PER_SUBWORD = 400  # so that each subword occurs often enough to be learned
-_PARTS = {"train": "train", "dev": "eval"}  # split -> part of T2T's file names
+_BYTES_PER_SUBWORD = 400  # with this number, each subword occurs often enough to be learned
+_PARTS = {"train": "train", "dev": "eval"}  # dict from split to a part of T2T's file names
 
 
 class OwnText(text_problems.Text2TextProblem):
@@ -192,7 +192,7 @@ class Text2textTmpdirTokens(Text2textTmpdir):
     """Parallel text files with the words of a given vocabulary."""
 
     vocab_type = "tokens"
-    approx_vocab_size = sys.maxsize  # no limit
+    approx_vocab_size = sys.maxsize  # this value means that there is no limit
     oov_token = "<UNK>"
     vocabulary_title = "vocab.txt"
 

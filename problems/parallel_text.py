@@ -73,7 +73,7 @@ class Tables(NamedTuple):
     """A corpus in two columns of tables in an archive, with the same methods as `Sides`."""
 
     archive: download.RawFile
-    pattern: str  # matches the tables in the archive
+    pattern: str  # pattern of the paths of the tables in the archive
     source: int  # index of the source column, from 0
     target: int  # index of the target column
 
@@ -127,12 +127,12 @@ def read_pairs(paths: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 def lines_for_vocab(path: str, budget: float = 1e6) -> Iterator[str]:
-    """Yield evenly spaced lines for a vocabulary, about `budget` characters, as in T2T.
+    """Yield evenly spaced lines with about `budget` characters in total for a vocabulary.
 
     References: T2T `generator_utils.generate_lines_for_vocab`.
     """
     with text_lines.opened(path) as file:
-        size = file.seek(0, os.SEEK_END)  # the unpacked size of a `.gz` file
+        size = file.seek(0, os.SEEK_END)  # for a `.gz` file, this is the unpacked size
     skipped_between = int(size / budget / 2)
     skipped = 0
     for line in raw_text.read_lines(path):
@@ -157,7 +157,8 @@ def find_builder(tmp_dir: str | None, name: str) -> str | None:
     folders = {}
     for path in glob.glob(pattern):
         folder = os.path.dirname(path)
-        if match := _VERSION.fullmatch(os.path.basename(folder)):  # excludes unfinished versions
+        # The pattern does not match the folders of unfinished versions.
+        if match := _VERSION.fullmatch(os.path.basename(folder)):
             folders[tuple(map(int, match.groups()))] = folder
     return folders[max(folders)] if folders else None
 

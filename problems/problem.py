@@ -128,9 +128,9 @@ class Problem:
         input_space_id: int. T2T's id of the kind of input text. `NAME_rev` and `NAME_copy` use it,
             because the inputs become their targets.
         class_label_features: tuple of str. Features that contain one class id without EOS.
-        max_length: int. Training skips longer examples. None: the limit in the hparams.
+        max_length: int. Training skips longer examples. None means the limit in the hparams.
         paper: str. The paper and the table that use the dataset, for docs/problems.md.
-        licence: str. Licence of the data. Default: the joined licences of `raw_files`.
+        licence: str. Licence of the data. By default, it joins the licences of `raw_files`.
         raw_files: tuple of `download.RawFile`. The source files of the data.
         vocabulary_title: str. The name of the user's vocabulary file in messages, if the file in
             data_dir has a different name.
@@ -275,7 +275,7 @@ class Problem:
         if languages := self.feature_languages():
             sacre_bleu.metric(language=languages["targets"])
 
-    # Data generation.
+    # Methods for data generation.
 
     def side_files(self) -> tuple[str, ...]:
         """Return the names of the additional files in data_dir, such as the vocabulary."""
@@ -356,8 +356,8 @@ class Problem:
         """Write the TFRecord files and side files that do not exist yet.
 
         Args:
-            data_dir: str. Folder to write to. It is created if necessary.
-            tmp_dir: str. Folder of raw data, for problems that need them.
+            data_dir: str. Folder for the files. The folder is created if necessary.
+            tmp_dir: str. Folder of raw data, for problems that need raw data.
             seed: int. Calls with the same seed write the same files.
             tasks: iterable of int. Indices of the files to write, counted from 0 over all splits.
                 Other machines can write the other files. None means all files.
@@ -425,7 +425,7 @@ class Problem:
         """Whether a subclass encodes the samples itself, because it overrides `encode_samples`."""
         return type(self).encode_samples is not Problem.encode_samples
 
-    # Data reading.
+    # Methods for reading data.
 
     def split_files(self, split: str, data_dir: str) -> list[str]:
         """Return the paths of a split's TFRecord files.
@@ -447,8 +447,8 @@ class Problem:
         """Return one pass over a split in batches.
 
         Args:
-            split: str. "train", "dev" or "test". "train" is shuffled, and its examples longer than
-                `max_length` are skipped.
+            split: str. "train", "dev" or "test". The train split is shuffled, and its examples
+                longer than `max_length` are skipped.
             data_dir: str. The folder that `generate_data` wrote.
             hparams: the hparams, which set the size of the batches (see `InputSettings`).
             num_replicas: int. The factor by which the batches are enlarged.
@@ -457,9 +457,10 @@ class Problem:
                 `InputSettings`).
 
         Returns:
-            A `tf.data.Dataset` of (features, targets). All values are int32 and padded with 0:
-            features["inputs"] [B, S], features["targets"] [B, T], and the targets again. If
-            `preprocess` returns weights, these are the third element, float32 [B, 1] or [B, T].
+            A `tf.data.Dataset` of (features, targets). All values are int32 and padded with 0. The
+            shapes are features["inputs"] [B, S] and features["targets"] [B, T], and the second
+            element repeats the targets. If `preprocess` returns weights, they are the third
+            element, float32 [B, 1] or [B, T].
 
         Raises:
             DataError: if data are missing or no example remains.

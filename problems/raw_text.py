@@ -111,7 +111,7 @@ def read_lines(path: str) -> Iterator[str]:
     """Yield the lines of a text or `.gz` file without surrounding white space.
 
     Raises:
-        DataError: if a line is not UTF-8, or the file is incomplete or contains no text.
+        DataError: if a line is not UTF-8, or if the file is incomplete or contains no text.
     """
     return map(str.strip, with_text(text_lines.lines(path), path))
 

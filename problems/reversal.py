@@ -16,7 +16,7 @@ from ut_keras.text import sacre_bleu
 # `Derived` calls this method and passes a `Derived` object as `self`. The type is `Any`, because
 # `Derived` has the attributes of `Problem`, but is not a subclass of `Problem`.
 _reading: Any = Problem.reading
-_PARTS = ("", "_segmentation", "_position")  # the last two are in packed problems
+_PARTS = ("", "_segmentation", "_position")  # only packed problems have the last two suffixes
 
 
 class Derived:

@@ -70,7 +70,7 @@ class Command(NamedTuple):
     actions: tuple[str, ...]
 
 
-# A function from all commands to (train, test).
+# A function that takes all commands and returns (train, test).
 Split: TypeAlias = Callable[[list[Command]], tuple[list[Command], list[Command]]]
 
 
@@ -114,7 +114,7 @@ def _phrases():
     return found
 
 
-# The splits.
+# Functions that return splits.
 
 
 def by_length(longest: int) -> Split:

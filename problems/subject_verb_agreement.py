@@ -143,7 +143,7 @@ class LanguageModeling(_Agreement, text_problems.Text2SelfProblem):
         }
 
 
-# Conversion of words to ids.
+# A class and functions that convert words to ids.
 
 
 class _Words:
@@ -157,7 +157,7 @@ class _Words:
     def verb_ids(self, example: agreement_files.Example) -> tuple[int, int]:
         """Return (id of the right form, id of the wrong form or 0)."""
         verb, wrong = (self._find(form) for form in (example.verb, example.wrong_verb))
-        if verb is None:  # the verb is rare, so the table contains its part of speech
+        if verb is None:  # the verb is rare, so the table contains a part of speech instead
             verb, wrong = example.tag, None
         if wrong is None:
             wrong = agreement_files.other_form(verb, example.tag, self._known)

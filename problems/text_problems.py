@@ -47,14 +47,14 @@ class Text2TextProblem(problem.Problem):
     """A text-to-text problem. A subclass defines `generate_samples`.
 
     Attributes:
-        vocab_type: str. "subwords": one vocabulary of subwords for inputs and targets, built from
-            the train split. "tokens": the words of the train split, the most frequent first.
-            "characters": UTF-8 bytes, without a vocabulary file.
+        vocab_type: str. "subwords" means one vocabulary of subwords for inputs and targets, built
+            from the train split. "tokens" means the words of the train split, with the most
+            frequent word first. "characters" means UTF-8 bytes, without a vocabulary file.
         approx_vocab_size: int. The approximate number of subwords, or the largest number of words.
         max_samples_for_vocab: int. Number of samples from which the vocabulary is built. None means
             all samples.
-        oov_token: str. For "tokens", the word that replaces words outside the vocabulary.
-        vocab_name: str. The problem whose vocabulary is used. None means this problem.
+        oov_token: str. The word that replaces words outside the vocabulary, for "tokens".
+        vocab_name: str. The name of the problem whose vocabulary is used. None means this problem.
     """
 
     num_train_shards = 100
@@ -147,7 +147,7 @@ class WordsProblem(Text2TextProblem):
 
     eval_metrics: tuple[str, ...] = problem.Problem.eval_metrics
     vocab_type = "tokens"
-    approx_vocab_size = sys.maxsize  # no limit
+    approx_vocab_size = sys.maxsize  # this value means that there is no limit
 
     def words(self, tmp_dir: str | None) -> list[str]:
         """Return the words of the vocabulary in the order of their ids."""

@@ -6,9 +6,9 @@ An example of `translate_ende_wmt32k`, which has one vocabulary for both languag
     targets  "Orlando Bloom und Miranda Kerr lieben sich noch immer"
 
 The metric `decode/bleu` is sacreBLEU's cased BLEU in percent, which can be compared between
-papers. It uses sacreBLEU's own tokenizers for Chinese, Japanese and Korean targets and `13a` for
-all others. The metric `approx_bleu_score` is the same as in T2T. It compares ids that were
-predicted with teacher forcing, so it does not measure the quality of translations.
+papers. The metric uses sacreBLEU's own tokenizers for Chinese, Japanese and Korean targets and
+`13a` for all other languages. The metric `approx_bleu_score` is the same as in T2T. It compares ids
+that were predicted with teacher forcing, so it does not measure the quality of translations.
 """
 
 import itertools
@@ -54,8 +54,8 @@ class TranslateProblem(text_problems.Text2TextProblem):
     def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
         """Return the splits to generate.
 
-        If `tmp_dir` contains the dev files but not the test files, "test" is skipped. Otherwise the
-        test split alone would require a download. In all other cases, all splits are generated.
+        If `tmp_dir` contains the dev files but not the test files, "test" is skipped, so that the
+        test split alone does not require a download. In all other cases, all splits are generated.
         """
         if self._builder(tmp_dir):
             return self.splits
@@ -142,7 +142,7 @@ class TranslateProblem(text_problems.Text2TextProblem):
     def _builder(self, tmp_dir):
         """Return the folder of the tensorflow-datasets builder if the raw files are missing.
 
-        If the raw files or no builder exist, the return value is None.
+        If the raw files exist, or if there is no builder, the return value is None.
         """
         if not self.tfds_name or self._is_available(tmp_dir, "train"):
             return None

@@ -57,7 +57,7 @@ def _corpus(url, sides, sha256=None, licence=_LICENCE, members=(), part="", most
 
     Args:
         url: str, the URL of the archive.
-        sides: str, the names of both files: "train.{en,de}" stands for train.en and train.de.
+        sides: str, the names of both files. "train.{en,de}" stands for train.en and train.de.
         sha256: str, the checksum of the archive, or None.
         licence: str, the licence of the corpus.
         members: tuple of str, patterns of the files to unpack. The default pattern matches both
@@ -134,7 +134,7 @@ def _newstest2013(language):
 
 
 def _newstest2014(language):
-    """Return the corpus newstest2014, which has 3,003 lines.
+    """Return the complete corpus newstest2014 of 3,003 lines.
 
     The text files `newstest2014.{en,…}` can be used instead of the files in the archive.
     """
@@ -225,7 +225,7 @@ class _TwoVocabularies(translate.TranslateProblem):
     The files are `vocab.NAME.8192.subwords.en` and `vocab.NAME.8192.subwords.zh`.
     """
 
-    _bytes_for_vocab = 1e8  # per side, as in T2T
+    _bytes_for_vocab = 1e8  # number of bytes per side, as in T2T
 
     def side_files(self) -> tuple[str, ...]:
         return tuple(f"{self.vocab_filename}.{side}" for side in (self.source, self.target))

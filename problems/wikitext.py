@@ -51,7 +51,7 @@ class LanguagemodelWikitext103(raw_text.FromArchive, text_problems.Text2SelfProb
     parts = {"train": "train", "dev": "valid", "test": "test"}
     num_train_shards = 10
     vocab_type = "tokens"
-    approx_vocab_size = sys.maxsize  # no limit
+    approx_vocab_size = sys.maxsize  # this value means that there is no limit
     oov_token = "<unk>"
 
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
@@ -84,7 +84,7 @@ class LanguagemodelWikitext2(LanguagemodelWikitext103):
     def encode_samples(self, samples: Samples, data_dir: str) -> Records:
         encoder = self.text_encoder(data_dir)
         for sample in samples:
-            yield {"targets": encoder.encode(sample["targets"])}  # the words contain EOS
+            yield {"targets": encoder.encode(sample["targets"])}  # the text already contains EOS
 
 
 class _Joined(LanguagemodelWikitext103):
@@ -100,7 +100,7 @@ class _Joined(LanguagemodelWikitext103):
                 yield {"targets": " ".join(words)}
                 words = []
             words += of_line
-        if words:  # T2T drops the last words of a file
+        if words:  # these are the last words of a file, which T2T drops
             yield {"targets": " ".join(words)}
 
 

@@ -155,11 +155,11 @@ def score(references: list[str], hypotheses: list[str]) -> dict[str, float]:
     - The part of a label after - or = is removed. PRT equals ADVP.
 
     A model can output symbols that are not a tree over the sentence. EVALB skips such a sentence.
-    This function scores it, with these rules for the hypothesis:
+    This function scores such a sentence, with these rules for the hypothesis:
 
     - A closing symbol closes its phrase and all phrases that were opened inside it.
     - A closing symbol is ignored if no phrase with its label is open.
-    - Phrases that are still open at the end are closed there.
+    - Phrases that are still open at the end are closed at the end.
     - The n-th part of speech belongs to the n-th word.
     - The reference tree determines which words are punctuation.
 
@@ -214,8 +214,9 @@ def _parse(symbols, phrases):
     """Parse symbols into a list of tags and a list of brackets.
 
     Returns:
-        (tags, brackets, is_balanced): the parts of speech, a list of (label, first word, last word
-        + 1), and whether every phrase is closed in the right order.
+        (tags, brackets, is_balanced). `tags` are the parts of speech. `brackets` is a list of
+        (label, first word, last word + 1). `is_balanced` is True if every phrase is closed in the
+        right order.
     """
     tags: list[str] = []
     brackets: list[tuple[str, int, int]] = []
