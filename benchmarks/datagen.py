@@ -8,11 +8,11 @@ The benchmark measures the time to convert text files into TFRecord files. With 
 versions of ut_keras process the same text in turn, each in a new process. The files that both
 versions write must be equal. The printed ratios are medians over the rounds.
 
-The benchmark writes its own raw text. It repeats WMT's English-German newstests of 2008 to 2020
-(33,659 pairs) until the raw files of `translate_ende_wmt32k` have their real sizes. The newstests
-must be in $UT_KERAS_SHARED/data/wmt. The default of $UT_KERAS_SHARED is the folder `shared` next to
-the checkout. As in T2T, the vocabulary is built from about 1 MB of each file. The time for writing
-the raw text is not measured.
+The benchmark writes its own raw text. The text repeats WMT's English-German newstests of 2008 to
+2020 (33,659 pairs) until the raw files of `translate_ende_wmt32k` have their real sizes. The
+newstests must be in $UT_KERAS_SHARED/data/wmt. The default of $UT_KERAS_SHARED is the folder
+`shared` next to the checkout. As in T2T, the vocabulary is built from about 1 MB of each file. The
+time for writing the raw text is not measured.
 """
 
 import argparse
@@ -203,7 +203,7 @@ def write_pairs(raw, files, pairs):
 
 
 def read_pairs(folder):
-    """Return the newstests as a list of pairs (English, German) of bytes."""
+    """Return the newstests as a list of pairs (English, German), both of type bytes."""
     sides = {"en": {}, "de": {}}
     for name in os.listdir(os.path.join(folder, "en-de")):
         with open(os.path.join(folder, "en-de", name), "rb") as file:

@@ -107,7 +107,7 @@ def main():
 
 
 def compare(sides, beams, rounds):
-    """Measure greedy search or one number of beams for all models, and print a table."""
+    """Measure greedy search, or beam search with `beams` beams, for all models; print a table."""
     seconds, unsupported = {}, {}
     for name, side in sides.items():
         elapsed, reason = side.run(beams)
@@ -215,7 +215,7 @@ def check_length(name, written, expected):
         raise SystemExit(f"{name} must write {expected} positions. Received: {written}.")
 
 
-# The time per token by position, and the memory of the cache.
+# Functions that measure the time per token by position, and the memory of the cache.
 
 
 def print_lengths(beams, rounds):
@@ -262,7 +262,7 @@ def position_flop(length, beams):
 
 
 def print_memory(batch=64, length=256):
-    """Print how much memory a process needs to decode a large batch.
+    """Print the memory that a process needs to decode a large batch.
 
     Each measurement uses a new process.
     """
@@ -286,7 +286,7 @@ def print_memory(batch=64, length=256):
 
 
 def expected_memory(batch, length, beams):
-    """Return the expected bytes of the cached keys and values: (prefix, source).
+    """Return (prefix, source), the expected bytes of the cached keys and values.
 
     The cache contains keys and values of the prefix for every step and beam. It also contains keys
     and values of the source for every beam. All steps share the keys and values of the source.

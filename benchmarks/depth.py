@@ -34,7 +34,8 @@ SIDES = {
     "1024 steps, backprop 8": {"num_rec_steps": 1024, "recurrence_backprop_steps": 8},
 }
 IN_ONE_ROUND = ("1024 steps, backprop 8",)
-# Each entry is (quantity, side, the side by which it is divided, target of the ratio).
+# Each entry is (quantity, side, other side, target). The target is for the quantity of the side
+# divided by the quantity of the other side.
 RATIOS = (
     ("memory", "64 steps, recompute_grad", "8 steps", 1.0),
     ("cpu", "64 steps, recompute_grad", "64 steps", 1.35),
@@ -115,7 +116,7 @@ class Side:
 
 
 def work(args):
-    """Build the model, then run one training step for every line on stdin."""
+    """Build the model, and run one training step for every line on stdin."""
     import keras
     import numpy as np
     import tensorflow as tf

@@ -8,8 +8,8 @@ evaluate the same split, in turn and in random order. "share" is the CPU time of
 the CPU time of the first run. It is the median over the rounds. The other values are the metrics of
 the evaluation.
 `ponder_time` is the mean number of steps of a position. With T2T's `act_halted_state=transform`,
-all positions are computed until the last one has halted. With `copy`, only the positions that have
-not halted are computed.
+all positions are computed until the last position has halted. With `copy`, only the positions that
+have not halted are computed.
 """
 
 import random
@@ -61,7 +61,7 @@ def _run(argv):
         for index in random.sample(range(len(names)), len(names)):
             started = time.process_time()
             results[index] = evaluators[index](data)
-            if round_number:  # the first round includes compilation
+            if round_number:  # round 0 includes compilation and is not measured
                 seconds[index].append(time.process_time() - started)
     print(f"machine: {train_step.cpu_name()}")
     for name, values, times in zip(names, results, seconds, strict=True):

@@ -70,7 +70,7 @@ def measure(systems, sources, beams):
     """Return ({name: output ids of each source}, {name: seconds})."""
     written, seconds = {}, {name: [] for name in systems}
     batches = [sources[at : at + BATCH] for at in range(0, len(sources), BATCH)]
-    for round_number in range(ROUNDS + 1):  # the first round includes tracing
+    for round_number in range(ROUNDS + 1):  # round 0 includes tracing and is not measured
         for name, translate in systems.items():
             start = time.perf_counter()
             written[name] = [row for batch in batches for row in translate(batch, beams)]

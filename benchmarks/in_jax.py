@@ -18,7 +18,7 @@ Training differs from the trainer in three points:
 - Only the last weights are validated. The trainer would keep the weights of the best validation.
 
 `--data_dir` is the folder with the data of `ut-datagen`. If `--seconds` stops the training, a
-second call of `train` resumes it at the beginning of a new epoch.
+second call of `train` resumes the training at the beginning of a new epoch.
 """
 
 import argparse
@@ -249,7 +249,7 @@ def _make_cell(args):
     if args.only not in cells:
         sys.exit(unknown_name_message("cell", args.only, list(cells)))
     cell = cells[args.only]
-    # The flag --eval_early_stopping_metric=step selects the last weights, as this module does.
+    # This module selects the last weights, like the flag --eval_early_stopping_metric=step.
     if others := set(cell.flags) - {"--eval_early_stopping_metric=step"}:
         sys.exit(
             f"The cell must not have flags that change training. Received: {' '.join(others)}."
@@ -263,7 +263,7 @@ def _make_cell(args):
 
 
 def _run_identity(cell, args):
-    """Return the values that identify a run, as `results/run.py` records them."""
+    """Return the values that identify a run, in the form that `results/run.py` records."""
     from results import cell_runner
 
     return {"recipe": cell.recipe, "seed": args.seed, "commit": cell_runner.commit()}
@@ -277,7 +277,7 @@ def _variables(model, optimizer):
 
 
 def train(args):
-    """Update the state until the last update or until the time is over."""
+    """Update the state until the last update, or until the time limit."""
     import jax
     import jax.numpy as jnp
 

@@ -86,7 +86,7 @@ def main():
 
 
 def compare(title, sides, number_of_rounds):
-    """Let the processes take turns, print their results, and return the CPU seconds of each."""
+    """Let the processes take turns, print the results, and return the CPU seconds of each side."""
     turns = {name: [] for name in sides}
     for number in range(number_of_rounds + 1):
         for name, side in sides.items():

@@ -100,7 +100,7 @@ def compare(sides, beams, lengths, number_of_rounds):
 
 
 def start(checkout, model, in_ctranslate2=False):
-    """Return a side: a process that runs one search per request, with one thread."""
+    """Return a side, which is a process that runs one search per request with one thread."""
     environment = {"PYTHONPATH": checkout, "OMP_NUM_THREADS": "1"}
     environment |= {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
     variables = [f"{name}={value}" for name, value in environment.items()]

@@ -85,7 +85,7 @@ def measure(systems, sources):
 
 
 def by_tensorflow(model, args):
-    """Return a function from source ids to output ids, which uses `model.generate`."""
+    """Return a function that converts source ids to output ids with `model.generate`."""
 
     def decode(ids):
         found = model.generate({"inputs": np.int32([ids])}, decode_length=args.extra_length)
@@ -95,7 +95,7 @@ def by_tensorflow(model, args):
 
 
 def by_litert(path, length):
-    """Return a function from source ids to output ids, which uses a LiteRT file."""
+    """Return a function that converts source ids to output ids with a LiteRT file."""
     run = Interpreter(path, num_threads=1).get_signature_runner("generate")
 
     def decode(ids):

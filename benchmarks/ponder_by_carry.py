@@ -5,9 +5,9 @@
 
 A column whose digits sum to nine passes on the carry that it gets. So the digit of a column depends
 on the nearest column to its right whose digits do not sum to nine. The distance is the number of
-columns between these two columns plus one. The last column needs no carry, so its distance is 0.
-The benchmark samples sums as in the dev split. For each distance, it prints a row with the number
-of columns, their mean ponder time in the encoder, and the share of correct digits.
+columns by which the nearest column lies to the right. The last column needs no carry, so its
+distance is 0. The benchmark samples sums as in the dev split. For each distance, it prints a row
+with the number of columns, their mean ponder time in the encoder, and the share of correct digits.
 """
 
 import argparse

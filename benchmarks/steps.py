@@ -119,7 +119,7 @@ def numbers(text):
     """Return the sorted numbers of the flag --steps.
 
     Raises:
-        UsageError: if the flag contains anything else.
+        UsageError: if the flag is not a list of valid numbers.
     """
     parts = [part.strip() for part in text.split(",")]
     if not all(re.fullmatch("[0-9]{1,4}", p) and 1 <= int(p) <= limits.MOST_STEPS for p in parts):

@@ -139,7 +139,7 @@ def ratio_text(t2t_times, ut_keras_times):
 
 
 class UtKerasEncoder:
-    """The encoder of ut_keras, used through one of its methods."""
+    """The encoder of ut_keras, which is called through one of its methods."""
 
     def __init__(self, vocab, texts, method):
         self._vocab, self._texts, self._method = vocab, texts, method

@@ -32,7 +32,10 @@ def checkout_path(path):
 
 
 def add_with_before(parser):
-    """Add the option --with_before, a checkout of an older version, to an argument parser."""
+    """Add the option --with_before to an argument parser.
+
+    The value of the option is the path of a checkout of an older version.
+    """
     parser.add_argument(
         "--with_before",
         metavar="CHECKOUT",

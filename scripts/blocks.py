@@ -1,4 +1,4 @@
-"""Fills the generated parts of a page: from `<!-- NAME -->` to `<!-- /NAME -->`."""
+"""Fills the generated parts of a page, from `<!-- NAME -->` to `<!-- /NAME -->`."""
 
 import re
 

@@ -2,12 +2,12 @@
 
 INK, SOFT, PALE = "#263238", "#78909c", "#eceff1"
 BLUE, GREEN, ORANGE = "#90caf9", "#a5d6a7", "#ffcc80"
-# The colors of curves, in order.
+# The colors of the first, second, … curve.
 COLOURS = (INK, "#1e88e5", "#43a047", "#fb8c00", "#8e24aa", "#6d4c41", "#00acc1", "#e53935")
 
 
 class Drawing:
-    """An SVG picture with its own background, so that it can be read on any page.
+    """An SVG picture with its own background, so that it is readable on any page.
 
     Args:
         width, height: int, in pixels.

@@ -43,7 +43,7 @@ A package can also reach a module through another module of T2T that imports it.
 
 `scripts/t2t_modules.py` writes this page from T2T's source and from the result of `import`.
 """
-# Modules that T2T's modules import. A package may access them through a module of T2T.
+# Modules that T2T's modules import. A package may access these modules through a module of T2T.
 _OTHERS = {*sys.stdlib_module_names, "absl", "numpy", "six", "tensorflow"}
 _IMPORTS = os.path.join(ROOT, "ut_keras", "t2t", "imports.py")
 _IMPORTS_HEAD = '''"""The names that each module of T2T imports. Packages may use them too.

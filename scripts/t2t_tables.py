@@ -19,7 +19,8 @@ from ut_keras.hparam_schema.field import specs  # noqa: E402
 from ut_keras.hparams import registry as set_registry  # noqa: E402
 from ut_keras.problems import problem as problem_registry  # noqa: E402
 
-# Reasons why values of fields are not supported, by name prefix. The first matching prefix is used.
+# Dict from the prefix of a field's name to the reason why values are not supported. The first
+# matching prefix is used.
 REASONS = {
     "scheduled_sampling_": "training uses teacher forcing only",
     "mixed_precision_": "use activation_dtype=bfloat16, which needs no loss scaling",

@@ -35,7 +35,7 @@ class Stopped(Exception):
     """A run was stopped after its state was saved.
 
     Attributes:
-        exit_code: int. It is 0 if the run was stopped because the time limit was reached.
+        exit_code: int. The value is 0 if the run was stopped by the time limit.
     """
 
     def __init__(self, message, exit_code=0):
@@ -126,7 +126,7 @@ class Runner:
             raise Stopped("the time of --hours is over")
 
     def _process(self, arguments, output_dir, directory, record=None):
-        """Run the trainer until it exits, and add its time to `record`."""
+        """Run the trainer until it exits, and add the duration to `record`."""
         lock = trial_process.try_lock(directory)
         if lock is None:  # an earlier runner was killed, but its trainer is still running
             raise path_lock.LockedError(f"The trainer in {directory} must have ended.")

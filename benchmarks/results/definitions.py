@@ -28,7 +28,7 @@ class Score:
     Fields:
         metric: str, the name in metrics.jsonl.
         paper: str. The paper's number in its printed form, or "".
-        name: str. The name on the page, used if a cell has several scores.
+        name: str. The name on the page, which is shown if a cell has several scores.
         percent: bool. Whether the number is shown multiplied by 100.
         split: str, "test" or "valid".
     """
@@ -66,14 +66,14 @@ class Cell:
     """A cell of a table: how to train a model, and which scores to show.
 
     Fields:
-        name: str. "ROW/MODEL", unique in the table.
+        name: str. The name "ROW/MODEL", which is unique in the table.
         problem, model, hparams_set: str, registered names.
         updates: int.
         every: int. Updates between evaluations on the validation split.
         valid: str. The validation metric that selects the checkpoint and the best seed.
         scores: tuple of `Score`.
         decode: str. The value of `--decode_hparams`, used if a metric requires decoding.
-        eval_steps: int. Number of batches in each validation; 0 means the complete split.
+        eval_steps: int. Number of batches in each validation. 0 means the complete split.
         flags: tuple of str. Additional flags for training.
         hparams: str. Values that replace the values of the hparams set. Only runs with `--tried`
             (see run.py) use this field.

@@ -57,7 +57,7 @@ def read(results_dir):
             for line in _read(path):
                 finished.setdefault(line["recipe"], {})[line["seed"]] = line
     for line in _read(os.path.join(results_dir, STEPS)):
-        # A later line replaces an earlier one.
+        # A later line replaces an earlier line.
         steps[line["recipe"], line["seed"], line["hparams"]] = line
     return Lines(finished, _read(os.path.join(results_dir, TRIED)), list(steps.values()))
 
@@ -66,7 +66,7 @@ def check(lines, tables):
     """Check that each line with the recipe of a cell agrees with this cell.
 
     Raises:
-        DataError: if a line has the recipe of a cell, but another name or another setting.
+        DataError: if a line has the recipe of a cell, but a different name or setting.
     """
     runs = [
         (cell.recipe, table.name, cell.name, cell.updates, cell.set_values)

@@ -68,7 +68,10 @@ def over_cells(table, model, found):
 
 
 def best(cell, lines):
-    """Return the line with the best validation score. If several are best, return the first."""
+    """Return the line with the best validation score.
+
+    If several lines have the best score, the first of them is returned.
+    """
     sign = -1 if metrics_file.is_less_better(cell.valid) else 1
     return max(lines, key=lambda line: sign * line["valid"][cell.valid])
 

@@ -29,7 +29,8 @@ def written(results_dir):
     """Return {path: text} of the pages and pictures for a folder of result lines.
 
     Raises:
-        UserError: if a line is invalid or does not fit its recipe, or if a page lacks a block.
+        UserError: if a line is invalid or does not fit its recipe, or if a block is missing on a
+            page.
     """
     docs = os.path.dirname(os.path.abspath(results_dir))
     every = [definitions.load(name) for name in definitions.names()]
@@ -157,7 +158,10 @@ def _at(results, score):
 
 
 def _rows(cell, found, tried):
-    """Yield a row for each score. A cell without finished runs shows its best tried setting."""
+    """Yield a row for each score.
+
+    The row of a cell without finished runs shows the best setting that was tried.
+    """
     ended = found.of(cell)
     ends = []
     if ended:

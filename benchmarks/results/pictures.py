@@ -2,8 +2,8 @@
 
 from drawing import BLUE, COLOURS, GREEN, INK, ORANGE, PALE, SOFT, Drawing
 
-_LABEL, _AXIS, _ROW, _TOP = 350, 420, 24, 44  # in pixels
-# (color, size) of each mark. Larger marks are plotted first, so that no mark is hidden.
+_LABEL, _AXIS, _ROW, _TOP = 350, 420, 24, 44  # sizes in pixels
+# Dict from a mark to its (color, size). Larger marks are plotted first, so that no mark is hidden.
 _MARKS = {"paper": (ORANGE, 15), "other": (GREEN, 13), "ut_keras": (BLUE, 9)}
 _NAMES = {
     "paper": "paper",

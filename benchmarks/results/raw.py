@@ -11,7 +11,7 @@ from ut_keras.files import whole_file
 def place(table, raw, tmp_dir):
     """Link a table's raw files into tmp_dir, and write the files that are made from them.
 
-    If a file is not found, the problem downloads the file or raises an error that names it.
+    If a file is not found, the problem downloads the file or raises an error that names the file.
     """
     os.makedirs(tmp_dir, exist_ok=True)
     for pattern in table.raw:

@@ -30,7 +30,8 @@ def measure(folders, table, cell, seed, numbers, hparams=""):
         hparams: str, values that replace hparams of the run, for example another halting rule.
 
     Returns:
-        dict, the line. Its "splits" are {split: {number of steps, as str: {metric: value}}}.
+        dict, the line. The value of "splits" is {split: {number of steps: {metric: value}}}. The
+        number of steps is a str.
 
     Raises:
         UserError: if the run is not finished, or cannot be evaluated with these hparams.

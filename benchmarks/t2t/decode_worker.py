@@ -46,7 +46,7 @@ def hparams():
 
 
 class Graph:
-    """One search, in its own graph and session."""
+    """A search with its own graph and session."""
 
     def __init__(self, beams):
         graph = tf.Graph()

@@ -1,8 +1,8 @@
 """Writes the pages of the API from the source code, without importing it.
 
 The pages contain the signatures and docstrings as they are in the source code. Other generators are
-not used for two reasons: they do not know some sections of the docstrings ("Call arguments",
-"References"), and they drop comments, which describe the shapes of the fields of a NamedTuple.
+not used for two reasons. They do not know some sections of the docstrings ("Call arguments",
+"References"). They also drop comments, which describe the shapes of the fields of a NamedTuple.
 """
 
 import ast
@@ -12,7 +12,8 @@ import textwrap
 
 from excerpts import ROOT
 
-# The pages, as path patterns. A module is on the first page that has a matching pattern.
+# The pages and the patterns of the paths of their modules. A module is on the first page that has a
+# matching pattern.
 PAGES = {
     "library": (
         "The library",
@@ -103,7 +104,7 @@ _OF_KERAS = ("build", "call", "get_config", "from_config", "compute_output_shape
 
 
 def pages():
-    """Return a dict {path of the page in the site: its Markdown}."""
+    """Return a dict from the path of a page in the site to its Markdown."""
     written, shown = {}, set()
     for name, (title, lead, patterns) in PAGES.items():
         modules = [path for path in _modules(patterns) if path not in shown]

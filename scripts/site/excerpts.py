@@ -40,7 +40,7 @@ def excerpt(path, name):
     """Return the source of a function, method or class, without docstrings and decorators.
 
     Args:
-        path: str, from the root of the repository.
+        path: str, the path of the file, relative to the root of the repository.
         name: str, such as "ACTHalting.halt".
     """
     with open(os.path.join(ROOT, path), encoding="utf-8") as file:

@@ -30,7 +30,7 @@ def main():
 
 
 def pages():
-    """Return a dict {path in the site: Markdown, or the bytes of another file}."""
+    """Return a dict from a path in the site to Markdown, or to the bytes of another file."""
     found = {**api_pages.pages(), **notebook_pages.pages()}
     for pattern in ("pictures/*.svg", "*.css"):
         for path in glob.glob(os.path.join(SOURCE, pattern)):
