@@ -11,7 +11,7 @@ import pytest
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 UT_KERAS = ("ut_keras",)
 
-# Modules that every part may import. They import nothing of ut_keras except each other.
+# Every part may import these modules. They import nothing from ut_keras except each other.
 LEAVES = (
     "ut_keras.errors",
     "ut_keras.files",
@@ -19,12 +19,12 @@ LEAVES = (
     "ut_keras.ops",
     "ut_keras.process",
 )
-# Other modules that a part may import. The entry with the longest matching prefix is used. The
-# loss, the optimizer and the search are functions of tensors, not of models, so a model may use
-# them for `compile` and `generate`.
+# This table maps each part to the other modules that the part may import. For a module, the test
+# uses the key that is the longest prefix of its name. The loss, the optimizer and the search are
+# functions of tensors, not of models. Therefore, a model may use them for `compile` and `generate`.
 ALLOWED = {
     "ut_keras": (
-        # imported by the function `load`
+        # The function `load` imports these modules.
         "ut_keras.pretrained",
         "ut_keras.keras_file",
         "ut_keras.inference.saved_run",
@@ -76,7 +76,7 @@ ALLOWED = {
     ),
     "ut_keras.t2t_import": ("ut_keras.hparam_schema", "ut_keras.data.features", "ut_keras.models"),
     "ut_keras.checkpoints": ("ut_keras.checkpoints",),
-    # Makes predictions from the folder of a run. Nothing in it trains.
+    # This part makes predictions from the folder of a run. It never trains a model.
     "ut_keras.inference": (
         "ut_keras.registry",
         "ut_keras.hparam_schema",
@@ -87,7 +87,7 @@ ALLOWED = {
         "ut_keras.checkpoints",
         "ut_keras.visualize",
         "ut_keras.inference",
-        # for LiteRT, in which each call of a decoder continues from a cache
+        # The LiteRT export needs this module, because its decoder continues from a cache.
         "ut_keras.layers.attention.cache",
     ),
     "ut_keras.export": tuple(
@@ -108,7 +108,7 @@ ALLOWED = {
         "ut_keras.visualize",
     ),
     "ut_keras.bin": UT_KERAS,
-    # The stand-ins for a user's package. Only the commands import them.
+    # These modules replace T2T's modules for a user's package. Only the commands import them.
     "ut_keras.t2t": UT_KERAS,
     "ut_keras.problems": (
         "ut_keras.problems",
@@ -137,9 +137,9 @@ MODULES = _modules()
 
 
 def _imports(path, for_types=True):
-    """Return the modules of ut_keras that a file imports anywhere.
+    """Yield the names of the ut_keras modules that a file imports.
 
-    With `for_types=False`, imports only for a type checker are omitted.
+    With `for_types=False`, imports in an `if TYPE_CHECKING:` block are skipped.
     """
     with open(path, encoding="utf-8") as file:
         tree = ast.parse(file.read())
@@ -181,7 +181,10 @@ def test_module_imports_only_allowed_parts(module):
 
 
 def test_only_commands_import_t2t_stand_ins():
-    """The code that loads a user's package imports the stand-ins by name. No other part does."""
+    """Only `ut_keras.t2t` and the commands may import a stand-in for a module of T2T.
+
+    The code that loads a user's package imports the stand-ins by name.
+    """
     outside = [name for name in MODULES if not name.startswith(("ut_keras.t2t.", "ut_keras.bin"))]
     for module in outside:
         wrong = [name for name in _imports(MODULES[module]) if name.startswith("ut_keras.t2t.")]
@@ -225,7 +228,7 @@ def test_imports_without_tensorflow(statement):
 
 
 def _lines_of_code(path):
-    """Return the number of lines with code, without comments and strings of several lines."""
+    """Return the number of lines of code. Comments and multi-line strings do not count."""
     no_code = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
     lines = set()
     with open(path, "rb") as file:
@@ -236,30 +239,30 @@ def _lines_of_code(path):
 
 
 def test_files_are_short():
-    """A file with more than 400 lines of code may contain two concepts."""
+    """No file has more than 400 lines of code. A longer file may contain two concepts."""
     lengths = {module: _lines_of_code(path) for module, path in MODULES.items()}
     assert {module: length for module, length in lengths.items() if length > 400} == {}
 
 
-# Base names of several modules. The folder says which one is meant.
+# Several modules may have the same file name. This table maps each such name to their folders.
 SAME_NAMES = {
-    # the command, and the part of the library that it runs
+    # One file is the command. The other file is the library code that the command runs.
     "bleu": ("bin", "metrics"),
     "trainer": ("bin", "training"),
-    # the public function, and what it runs
+    # One file has the names of the public functions. The other file has the code behind them.
     "export": ("", "inference"),
-    # the public module, and what it exports
+    # The files are the public module, the stand-in for the T2T module, and the implementation.
     "text_encoder": ("data", "t2t", "text"),
-    # the old public name
+    # One file is an old public name. The other file is the stand-in for the T2T module.
     "hparam": ("", "t2t"),
-    # the loss of tensors, and the loss of a model
+    # One file has losses of tensors. The other file has the loss of a model.
     "losses": ("metrics", "models"),
-    # sets of hyperparameters, and the model or the layer
+    # One file has sets of hyperparameters. The other file has the model or the layer.
     "lstm": ("hparams", "layers.lstm"),
     "neural_gpu": ("hparams", "models"),
     "transformer": ("hparams", "models"),
     "universal_transformer": ("hparams", "models"),
-    # the ut_keras module, and the module of T2T that stands in for it in a package
+    # One file stands in for the T2T module of this name. The other files belong to ut_keras only.
     "problem": ("problems", "t2t"),
     "text_problems": ("problems", "t2t"),
     "translate": ("problems", "t2t"),

@@ -7,8 +7,9 @@ import pytest
 
 _CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# The files whose slow tests take longest, in this order. With `--dist loadfile`, each file runs
-# in one process. If a long file started last, the other processes would wait for its end.
+# The slow tests of these files take longest, so pytest starts with these files, in this order.
+# With `--dist loadfile`, each file runs in one process. If a long file started last, the other
+# processes would wait for its end.
 LONGEST_FILES = (
     "docs/shell_blocks_test.py",
     "training/fit_two_replicas_test.py",
@@ -28,7 +29,7 @@ LONGEST_FILES = (
 )
 
 # A graph has about 10,000 objects, and most tests trace several graphs. With Python's default
-# threshold of 700, garbage collection takes up to a tenth of the time.
+# threshold of 700, garbage collection takes up to a tenth of the test time.
 gc.set_threshold(20_000, 10, 10)
 
 
@@ -46,7 +47,7 @@ def pytest_collection_finish():
 
 @pytest.fixture(scope="session")
 def shared_dir():
-    """Return the folder with real datasets. Tests that need it are skipped if it is missing."""
+    """Return the folder with real datasets, or skip the test if the folder is missing."""
     folder = os.environ.get("UT_KERAS_SHARED", os.path.join(os.path.dirname(_CHECKOUT), "shared"))
     if not os.path.isdir(os.path.join(folder, "data")):
         pytest.skip(f"no real datasets in {folder}: set UT_KERAS_SHARED to their folder")
@@ -57,7 +58,7 @@ def shared_dir():
 def _free_models():
     """Free the models and graphs of a test module after its tests.
 
-    Remaining objects are excluded from later garbage collections.
+    The objects that remain are excluded from later garbage collections.
     """
     yield
     for name, module in list(sys.modules.items()):
@@ -71,7 +72,7 @@ def _free_models():
 
 @pytest.fixture
 def registries():
-    """Remove, after a test, the names that its packages have registered."""
+    """After a test, remove the names that packages registered during the test."""
     from ut_keras import models
     from ut_keras.data.writing import process_pool
     from ut_keras.hparams.registry import RANGES, SETS

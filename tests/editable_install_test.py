@@ -9,7 +9,7 @@ import zipfile
 _ROOT = pathlib.Path(__file__).parents[1]
 _FILES = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE")
 _BUILD = "from setuptools import build_meta; build_meta.build_editable({folder!r})"
-# -S leaves only the standard library on the path, to which the folder of the wheel is added.
+# With the option -S, Python searches only the standard library. The program adds other folders.
 _IMPORT = """
 import site, sys
 sys.path.insert(0, "")
@@ -25,7 +25,7 @@ def _run(program, cwd, *options):
 
 
 def test_package_is_found_in_the_folder_that_contains_the_clone(tmp_path):
-    """A clone called `ut_keras` must not hide the package of this name, which is in the clone."""
+    """A clone in a folder `ut_keras` must not hide the package `ut_keras` inside the clone."""
     clone, wheels, installed = (tmp_path / name for name in ("ut_keras", "wheels", "installed"))
     shutil.copytree(_ROOT / "ut_keras", clone / "ut_keras")
     for name in _FILES:

@@ -28,7 +28,7 @@ print(json.dumps({{"ids": ids, "compiled": model.compiled, "modules": list(sys.m
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """Return (path of a file, the model that it contains)."""
+    """Return (path of a `.keras` file, model that is saved in this file)."""
     path = tmp_path_factory.mktemp("saved") / "model.keras"
     specs = {"inputs": FeatureSpec(9), "targets": FeatureSpec(9)}
     model = export_models.variant_model("act", specs)
@@ -39,7 +39,11 @@ def saved(tmp_path_factory):
 
 
 def test_names_of_weights_are_those_of_earlier_versions(saved):
-    """Keras derives the names from attributes. A new public attribute may change all names."""
+    """The file names each weight as earlier versions did.
+
+    Keras derives the names of weights from attributes. A new public attribute may change all of
+    these names.
+    """
     path, _ = saved
     names = []
     with zipfile.ZipFile(path) as archive:
@@ -73,7 +77,7 @@ def test_load_rejects_weights_that_are_not_finite(tmp_path, value):
     ],
 )
 def test_load_works_in_a_new_process(load, saved):
-    """A single import registers every class that a file may contain."""
+    """`import ut_keras` registers every class that a `.keras` file may contain."""
     path, model = saved
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", NEW_PROCESS % load, str(path)],
@@ -115,7 +119,10 @@ def test_load_rejects_other_files(saved, tmp_path):
 
 
 def test_keras_runs_on_tensorflow(monkeypatch):
-    """If KERAS_BACKEND names another backend, there is a warning. If Keras uses it, an error."""
+    """If KERAS_BACKEND names another backend, the import of ut_keras logs a warning.
+
+    If Keras already uses another backend, the import fails.
+    """
     monkeypatch.setenv("KERAS_BACKEND", "jax")
 
     def run(before):

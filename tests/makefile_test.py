@@ -1,4 +1,4 @@
-"""The Makefile installs, starts the longest tests first, and runs the demo of the pages."""
+"""Tests of the Makefile: its installation, its order of test files, and its demo."""
 
 import os
 import re
@@ -13,7 +13,11 @@ ROOT = os.path.join(os.path.dirname(__file__), "..")
 
 @pytest.mark.parametrize("pip_works", [True, False])
 def test_make_installs_the_library_or_fails(pip_works, tmp_path):
-    """`pip show` would find the library of an earlier installation, so it proves nothing."""
+    """`make` creates the file `.library` only if `pip install` succeeds.
+
+    In this test, all other commands of `pip` succeed. `pip show` proves nothing, because it also
+    finds the library of an earlier installation.
+    """
     python = tmp_path / "bin" / "python"
     python.parent.mkdir()
     python.write_text(f'#!/bin/sh\ncase "$*" in *install*) exit {0 if pip_works else 1};; esac\n')
@@ -26,7 +30,7 @@ def test_make_installs_the_library_or_fails(pip_works, tmp_path):
 
 
 def test_longest_files_exist():
-    """A file that was renamed would start late, and no other test would fail."""
+    """If a file in the list were renamed, it would start late. No other test would fail."""
     folder = os.path.dirname(conftest.__file__)
     assert len(conftest.LONGEST_FILES) == len(set(conftest.LONGEST_FILES))
     for name in conftest.LONGEST_FILES:
@@ -43,7 +47,7 @@ def test_demo_is_the_run_that_the_page_shows(page):
 
 
 def _first_command_of_the_trainer(path):
-    """Return the flags of the first command in a file, as a dict {name: value}."""
+    """Return the flags of the first trainer command in a file, as a dict {name: value}."""
     with open(os.path.join(ROOT, path), encoding="utf-8") as file:
         command = re.search(r"trainer\.py(.*\\\n)+.*", file.read())[0]
     return dict(re.findall(r"--(\w+)=(\S+)", command))

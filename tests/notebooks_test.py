@@ -11,7 +11,7 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 NOTEBOOKS = sorted(glob.glob(os.path.join(ROOT, "notebooks", "*.ipynb")))
-LARGEST = 150_000  # bytes of a notebook with its outputs
+LARGEST = 150_000  # the largest allowed size in bytes of a notebook with outputs
 
 # This program runs the cells. Like Jupyter, it displays the value of the last expression, as a
 # picture if possible.
@@ -33,7 +33,7 @@ for number, cell in enumerate(json.load(open(sys.argv[1], encoding="utf-8"))["ce
         print(value)
 """
 
-# Patterns for the last lines of the outputs, with any numbers.
+# Each pattern matches the last lines of a notebook's output. Measured numbers may differ.
 EXPECTED = {
     "01_quickstart": r"\n3 2 1\n$",
     "02_babi_ponder": r"Where is the milk \? hallway\n(.*\n)*a picture of \d+ bytes\n"
@@ -63,7 +63,10 @@ def test_all_notebooks_are_listed():
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=_name)
 def test_notebook_runs(path, tmp_path):
-    """The notebook runs in an empty folder, as on a notebook server, without downloads."""
+    """The notebook runs in an empty folder, as it would on a notebook server.
+
+    It downloads nothing.
+    """
     if "visualize" in "".join(_code(path)):
         pytest.importorskip("matplotlib", reason="its pictures need matplotlib")
     result = subprocess.run(
@@ -79,7 +82,10 @@ def test_notebook_runs(path, tmp_path):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=_name)
 def test_first_cell_installs(path):
-    """All notebooks install ut_keras from the checkout in the same way, if it is missing."""
+    """If ut_keras is missing, the first cell installs it from the checkout.
+
+    The first cells of all notebooks are equal.
+    """
     first = _code(path)[0]
     assert first == _code(NOTEBOOKS[0])[0]
     assert 'if importlib.util.find_spec("ut_keras") is None:' in first

@@ -1,4 +1,4 @@
-"""The package of docs/t2t.md, with its own model, recurrence and transition."""
+"""Tests of the package in docs/t2t.md that has its own model, recurrence and transition."""
 
 import os
 import re
@@ -61,7 +61,7 @@ def test_package_of_the_docs_trains_resumes_and_decodes(tmp_path):
     folder = tmp_path / "my_package"
     folder.mkdir()
     (folder / "__init__.py").write_text(package)
-    # The package registers names permanently, so it runs in a separate process.
+    # The package registers names permanently, so the test uses a separate process.
     done = subprocess.run(
         [sys.executable, "-c", _RUN, str(tmp_path), str(folder)],
         cwd=_ROOT,

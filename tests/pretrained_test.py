@@ -1,4 +1,4 @@
-"""The runs that ship with the package. tests/docs runs the examples of their cards."""
+"""Tests of the runs that ship with the package. tests/docs runs the examples in their cards."""
 
 import importlib
 import os
@@ -8,7 +8,7 @@ import pytest
 from ut_keras import pretrained
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-LARGEST = 15_000_000  # bytes of all runs in total
+LARGEST = 15_000_000  # the largest allowed size of all runs together, in bytes
 
 
 def test_pretrained_runs_are_small():

@@ -55,9 +55,9 @@ def _features(arrays):
 
 @pytest.mark.parametrize("name", _configurations("model"))
 def test_model_matches_t2t(name):
-    """Logits, losses, ACT outputs and gradients match in TRAIN mode without dropout.
+    """Logits, losses, ACT outputs and gradients match T2T in TRAIN mode without dropout.
 
-    The exported variables equal the imported ones.
+    The exported variables equal the imported variables.
     """
     setting, arrays = _load("model", name)
     imported = _group(arrays, "var/")

@@ -72,7 +72,7 @@ def test_build_model_names_variable_that_is_not_finite(variables, value):
 
 
 def test_hparams_ignored_by_t2t_have_no_effect():
-    """T2T's models do not pass block_length to a layer; restricted attention always uses 128."""
+    """T2T's models pass block_length to no layer. Restricted attention always uses 128."""
     setting, arrays = t2t._load("model", "transformer_lm_local_mask_right.a")
     assert t2t._t2t_hparams(setting)["block_length"] == 4
     model = t2t._model(setting, t2t._group(arrays, "var/"))
@@ -92,7 +92,7 @@ def test_build_model_rejects_unknown_model(variables):
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_checkpoint_matches_t2t(name):
-    """T2T's EVAL mode has no dropout and no label smoothing."""
+    """The expected values are from T2T's EVAL mode, without dropout and label smoothing."""
     arrays = np.load(os.path.join(_folder(name), "golden.npz"))
     model = t2t_import.load_checkpoint(_folder(name), CHECKPOINTS[name], target_space_id=DIGIT_1)
     assert model.hparams.layer_prepostprocess_dropout > 0

@@ -1,4 +1,4 @@
-"""ut-trainer end to end, with the smallest possible model."""
+"""End-to-end tests of ut-trainer with the smallest possible model."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def _argv(data_dir, output_dir, *more, model="transformer", hparams=_HPARAMS):
 
 
 def _error(capsys, argv):
-    """Run a command that fails, and return its only line on stderr."""
+    """Run a trainer command that fails, and return its only line on stderr."""
     assert trainer.main(argv) == 2
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1, lines
@@ -68,7 +68,10 @@ def finished_run(data_dir, tmp_path_factory):
 
 
 def test_language_model_prints_no_metrics_of_sequences(tmp_path, capsys):
-    """The files contain all of T2T's metrics. The printed lines skip the metrics of sequences."""
+    """The printed lines skip the metrics of sequences.
+
+    The file metrics.jsonl contains all of T2T's metrics.
+    """
     (tmp_path / "train.txt").write_text("one two three four\n" * 40)
     argv = _argv(tmp_path / "data", tmp_path / "run", "--generate_data", f"--tmp_dir={tmp_path}")
     assert trainer.main([*argv, "--problem=text2self_txt"]) == 0
@@ -92,7 +95,7 @@ def test_run_writes_its_records(finished_run):
     assert isinstance(run["random_seed"], int)
     lines = (finished_run / "metrics.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
-    # Other tests use this folder again, only for evaluation.
+    # Other tests evaluate this run again, so there may be more records.
     assert [record["step"] for record in records[:4]] == [2, 2, 4, 4]
     assert {"accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_perplexity"} <= set(
         records[0]
@@ -131,7 +134,7 @@ def test_command_line_overrides_saved_hparams(data_dir, finished_run, capsys):
     )
     assert json.loads((finished_run / "hparams.json").read_text())["label_smoothing"] == 0.25
     assert "label_smoothing" in json.loads((finished_run / "run.json").read_text())["hparams"]
-    # hparams.json overrides the set, as in T2T.
+    # As in T2T, hparams.json overrides the hyperparameters of --hparams_set.
     assert trainer.main(_argv(data_dir, finished_run, "--schedule=train")) == 0
     output = capsys.readouterr().out
     assert re.search(
@@ -147,7 +150,7 @@ def test_resume_rejects_changed_architecture(data_dir, finished_run, capsys):
 
 
 def _edit(run, name, value):
-    """Change a field of hparams.json and return its previous value."""
+    """Change a field of hparams.json, and return the previous value of the field."""
     path = run / "hparams.json"
     values = json.loads(path.read_text())
     path.write_text(json.dumps({**values, name: value}))
@@ -233,7 +236,7 @@ def test_user_errors_are_one_line(data_dir, tmp_path, capsys, change, message):
     assert message in _error(capsys, [f"{name}={value}" for name, value in given.items()])
 
 
-@pytest.mark.slow  # XLA compiles the update
+@pytest.mark.slow  # This test is slow, because XLA compiles the update.
 def test_auto_compiles_few_shapes_on_gpu(data_dir, tmp_path, capsys, monkeypatch):
     from ut_keras.bin import xla_choice
     from ut_keras.ops import devices

@@ -22,7 +22,7 @@ def _checked_files():
 
 
 def _untyped(node, prefix=""):
-    """Yield the public functions and methods without types of parameters or results."""
+    """Yield the names of public functions and methods that lack a type annotation."""
     for child in node.body:
         if isinstance(child, ast.ClassDef) and not child.name.startswith("_"):
             yield from _untyped(child, f"{child.name}.")

@@ -1,4 +1,4 @@
-"""Adaptive Computation Time in numpy, position by position, from its equations."""
+"""Adaptive Computation Time in numpy. It computes the equations for one position at a time."""
 
 import numpy as np
 
@@ -15,15 +15,15 @@ def ponder(
     force_final_remainder=False,
     padding_mask=None,
 ):
-    """Apply the recurrence.
+    """Apply a block until all positions halt or `max_steps` is reached.
 
     Args:
-        state: [B, S, D].
+        state: array [B, S, D], the state before the first step.
         signals: list with an array [S, D] or a scalar for each step.
         block: function from [B, S, D] to [B, S, D].
         halting_weights: (W [D, 1], b [1]).
-        padding_mask: bool [B, S]. If given, padding takes no step.
-        max_steps, epsilon, act_type, halted_state, force_final_remainder: as in
+        padding_mask: bool [B, S], True at real positions. If it is given, padding takes no step.
+        max_steps, epsilon, act_type, halted_state, force_final_remainder: see
             `AdaptiveComputationTime`.
 
     Returns:

@@ -24,25 +24,26 @@ def check_layer(
 ):
     """Check the properties that every layer must have.
 
-    - A layer made from its config, after a round trip through JSON, computes the same.
-    - The number of trainable weights is as expected.
+    - A layer that is made from the config of the layer, through JSON, has the same output.
+    - The number of trainable weights is `num_weights`.
     - Eager mode, one graph for all batch sizes and lengths, and XLA give the same results.
     - A gradient step changes every weight.
     - Under mixed_bfloat16, weights are float32 and results are close to those under float32.
 
     Args:
-        make: function from the name of a dtype policy to a new layer.
+        make: function that maps the name of a dtype policy to a new layer.
         arguments: dict from name to array. Axes 0 and 1 are batch and length.
         num_weights: int. Expected number of trainable weights.
         build_shape: shape for `build`. Default: the shape of the first argument.
         call: function (layer, **arguments) -> output. Default: the layer itself.
         mixed_dtypes: dtype of each tensor of the output under mixed_bfloat16.
         mixed_tolerance: float or None. Largest allowed difference under mixed_bfloat16, relative to
-            the largest value. None: no check, because a small difference may change a decision.
+            the largest value. If None, values are not compared, because a small difference may
+            change a decision.
         tolerance: float. Largest allowed difference between eager mode, graph and XLA.
 
     Returns:
-        The float32 layer, built.
+        The built float32 layer.
     """
     call = call or (lambda layer, **arguments: layer(**arguments))
     first = next(iter(arguments.values()))
@@ -77,7 +78,7 @@ def _check_config(layer, build_shape, call, expected):
     again = keras.saving.deserialize_keras_object(config)
     assert type(again) is type(layer)
     assert _through_json(again.get_config()) == _through_json(layer.get_config())
-    if not again.built:  # layers whose config contains the build shape are already built
+    if not again.built:  # A layer whose config contains the build shape is already built.
         again.build(build_shape)
     again.set_weights(layer.get_weights())
     for value, want in zip(_tensors(call(again)), expected, strict=True):
@@ -102,7 +103,7 @@ def _check_graphs(layer, arguments, call, expected, tolerance):
     for function in (graph, xla):
         for value, want in zip(function(arguments), expected, strict=True):
             np.testing.assert_allclose(value, want, rtol=tolerance, atol=tolerance)
-    # The same trace serves another batch size and another length.
+    # The same graph must also work for another batch size and another length.
     smaller = {
         name: value[:-1] if value.ndim == 1 else value[:-1, :-1]
         for name, value in arguments.items()
@@ -144,7 +145,7 @@ def _tensors(output):
 
 
 def shake(layer, seed=0, scale=0.3):
-    """Add noise to all weights, because initial values, such as biases of 0, hide mistakes."""
+    """Add noise to all weights. Initial values, such as biases of 0, would hide mistakes."""
     random = np.random.RandomState(seed)
     for variable in layer.trainable_variables:
         variable.assign_add(scale * random.normal(size=variable.shape))
@@ -152,7 +153,7 @@ def shake(layer, seed=0, scale=0.3):
 
 
 def normal(*shape, seed=0):
-    """Return normally distributed random numbers, float32."""
+    """Return a float32 array of normally distributed random numbers."""
     return np.random.RandomState(seed).normal(size=shape).astype("float32")
 
 
@@ -191,21 +192,21 @@ def decode(layer, state, memory, memory_mask, training=False, **arguments):
 
 
 def call_with_mask(layer, x, padding_mask, training=False):
-    """Run the forward pass of an encoder's layer, with attention to real tokens only."""
+    """Run the forward pass of an encoder's layer. Attention sees only real tokens."""
     may_attend = attention.padding_attention_mask(padding_mask)
     inputs = StepInputs(may_attend, padding_mask, training=training)
     return layer.forward(tf.cast(x, layer.compute_dtype), inputs)
 
 
 class StubBlock(keras.layers.Layer):
-    """A stub for `TransformerBlock` that applies a function to the state and counts its calls."""
+    """A stub for `TransformerBlock`. It applies a function to the state and counts the calls."""
 
-    mixes_by_attention_alone = False  # a stub has no keys and values
+    mixes_by_attention_alone = False  # A stub has no keys and values.
 
     def __init__(self, function, count=True, **kwargs):
         super().__init__(**kwargs)
         self.function = function
-        self.calls = tf.Variable(0, trainable=False) if count else None  # not under XLA
+        self.calls = tf.Variable(0, trainable=False) if count else None  # XLA tests do not count.
 
     def build(self, state_shape):
         del state_shape

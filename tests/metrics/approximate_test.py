@@ -53,9 +53,9 @@ def test_bleu_of_a_batch():
 
 
 def test_rouge_2_counts_each_pair_once():
-    # In sequence 0, 4 of the 6 pairs of the targets are also among the 6 pairs of the predictions.
-    # In sequence 1, the targets have the pairs 52 26 62 25 21, and the predictions 56 62 25 52 21
-    # 17. Four of these are in both: 62 25 52 21.
+    # In sequence 0, targets and predictions have 6 pairs each, and 4 pairs are in both.
+    # In sequence 1, the targets have the pairs 52 26 62 25 21, and the predictions have the pairs
+    # 56 62 25 52 21 17. Four pairs are in both: 62 25 52 21.
     precision, recall = 4 / 6, 4 / 5
     expected = (4 / 6 + 2 * precision * recall / (precision + recall)) / 2
     value = _value("rouge_2_fscore", _PREDICTIONS, _TARGETS)
@@ -63,8 +63,8 @@ def test_rouge_2_counts_each_pair_once():
 
 
 def test_rouge_l():
-    # In both sequences, the longest common subsequence has 6 of the 7 ids: 3 4 5 6 1 0 and 5 6 2 5
-    # 2 1.
+    # In both sequences, the longest common subsequence has 6 of the 7 ids. The subsequences are
+    # 3 4 5 6 1 0 and 5 6 2 5 2 1.
     assert _value("rouge_L_fscore", _PREDICTIONS, _TARGETS) == pytest.approx(6 / 7, rel=1e-6)
 
 
@@ -101,7 +101,10 @@ def test_mean_is_over_sequences_or_for_bleu_over_batches():
 
 
 def test_matches_t2t():
-    """Values of tensor2tensor 1.15.7 (rouge.rouge_n, rouge_l_sentence_level, compute_bleu)."""
+    """The expected values are results of tensor2tensor 1.15.7.
+
+    They come from its functions rouge_n, rouge_l_sentence_level and compute_bleu.
+    """
     rng = np.random.RandomState(7)
     targets = rng.randint(0, 6, (5, 12))
     predictions = np.where(rng.rand(5, 12) < 0.6, targets, rng.randint(0, 6, (5, 12)))

@@ -11,7 +11,10 @@ TARGETS = np.array([[3, 5, 1, 0], [6, 1, 0, 0], [0, 0, 0, 0]], "int32")
 
 
 def _smoothed_loss(logits, targets, smoothing):
-    """Return T2T's cross-entropy with the smoothed distribution, minus its entropy."""
+    """Return the cross-entropy with smoothed labels minus the entropy of these labels.
+
+    This is the loss of T2T.
+    """
     confidence, low = 1 - smoothing, smoothing / (logits.shape[-1] - 1)
     labels = np.where(np.eye(logits.shape[-1])[targets] > 0, confidence, low)
     log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))

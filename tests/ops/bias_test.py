@@ -27,5 +27,5 @@ def test_form_for_gpus_equals_bias_add(shape, dtype, monkeypatch):
         traced = tf.function(_gradients, autograph=False).get_concrete_function(*tensors)
         operations = {operation.type for operation in traced.graph.get_operations()}
         assert ("BiasAddGrad" in operations) != (has_gpu and dtype == tf.bfloat16)
-    for cpu, gpu in zip(*found, strict=True):  # sums of small integers are exact
+    for cpu, gpu in zip(*found, strict=True):  # Sums of small integers are exact.
         np.testing.assert_array_equal(cpu, gpu)

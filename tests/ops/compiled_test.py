@@ -4,7 +4,7 @@ from ut_keras.ops import compiled
 
 
 def _trace(compile_function, caplog):
-    """Trace eight functions with the same code, and return whether TensorFlow warns."""
+    """Trace eight functions with the same code. Return whether TensorFlow warns of retracing."""
     caplog.clear()
     for _ in range(8):
 

@@ -11,7 +11,7 @@ from ut_keras.ops import custom_gradient
 
 @custom_gradient.wrap
 def _square(x):
-    # A wrong gradient, so that the test can distinguish it from TensorFlow's own.
+    # This gradient is wrong, so that the test can distinguish it from TensorFlow's own gradient.
     return x * x, lambda upstream: 20 * x * upstream
 
 

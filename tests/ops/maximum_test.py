@@ -7,13 +7,13 @@ from ut_keras.ops import devices, maximum
 
 
 def _logits(kind):
-    """Return logits, float32 [4, 9, 6]."""
+    """Return logits of the given kind, float32 [4, 9, 6]."""
     rng = np.random.default_rng(0)
     if kind == "random":
         return rng.normal(size=(4, 9, 6)).astype("float32")
     if kind == "ties":
         return rng.integers(0, 2, (4, 9, 6)).astype("float32")
-    if kind == "rounded":  # bfloat16 has many ties
+    if kind == "rounded":  # In bfloat16, these values have many ties.
         return tf.cast(tf.cast(1 + 0.02 * rng.random((4, 9, 6)), tf.bfloat16), tf.float32).numpy()
     return np.full((4, 9, 6), {"equal": 3.0, "infinite": -np.inf}[kind], "float32")
 

@@ -1,4 +1,4 @@
-"""Private interfaces of TensorFlow and Keras are used in `ops/private_api.py` alone."""
+"""Only `ops/private_api.py` uses private interfaces of TensorFlow and Keras."""
 
 import ast
 import pathlib
@@ -11,8 +11,7 @@ from ut_keras.ops import private_api
 
 ROOT = pathlib.Path(__file__).parents[2]
 HOME = pathlib.Path("ut_keras/ops/private_api.py")
-# Files of this library also use these names for their own attributes, in classes that are not Keras
-# layers.
+# Classes of ut_keras that are not Keras layers also use these names, for their own attributes.
 OWN_ATTRIBUTES = {"_lock", "_path"}
 
 
@@ -66,7 +65,7 @@ def test_private_interfaces_are_in_one_module():
 
 
 def test_import_system_is_changed_for_t2t_packages_only():
-    """Outside of ut_keras/t2t, only `short_names` adds entries to `sys.modules`."""
+    """Outside of ut_keras/t2t, only the module `short_names` adds entries to `sys.modules`."""
     found = []
     for path, tree in _product_files():
         for node in ast.walk(tree):

@@ -10,7 +10,7 @@ import ut_keras
 from tests.layers import layer_checks
 from ut_keras.ops import product
 
-# In these files, products have no batch axis, or the same batch axes on both sides.
+# In these files, matrix products have no batch axes, or both factors have the same batch axes.
 _OF_MATRICES = {"dense.py", "embedding.py", "lstm.py", "lstm_attention.py", "product.py"}
 
 
@@ -57,7 +57,7 @@ def test_per_head_matches_reference(batch, heads, tables):
 
 
 def test_layers_use_no_other_matmul():
-    """Another product could broadcast, which crashes TensorFlow. See the module `product`."""
+    """A `tf.matmul` could broadcast, which crashes TensorFlow. See the module `product`."""
     folder = os.path.join(os.path.dirname(ut_keras.__file__), "layers")
     elsewhere = []
     for path in sorted(pathlib.Path(folder).rglob("*.py")):

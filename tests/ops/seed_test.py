@@ -13,7 +13,7 @@ def mode(request):
 
 
 def _both_forms(run, mode, monkeypatch):
-    """Return the results of the forms for CPUs and GPUs, and the operations of the latter."""
+    """Return (result of the form for CPUs, result of the form for GPUs, operations for GPUs)."""
     results = []
     for has_gpu in (False, True):
         monkeypatch.setattr(devices, "has_gpu", lambda has_gpu=has_gpu: has_gpu)

@@ -23,7 +23,7 @@ def _reference(
     multiply_by_parameter_scale=True,
     table_shards=1,
 ):
-    """Compute algorithm 4 of Shazeer and Stern 2018, with a variable per shard."""
+    """Compute algorithm 4 of Shazeer and Stern 2018, with one variable for each shard."""
     pieces = {}
     for name, shape in examples.SHAPES.items():
         cuts = np.array_split(np.arange(shape[0]), table_shards if name == "weights" else 1)

@@ -30,7 +30,10 @@ def test_accumulation_updates_only_at_the_last_batch():
 
 
 def test_accumulation_uses_the_rate_of_the_last_batch():
-    """T2T divides the number of batches by n, so the step of the first update is 1/2."""
+    """As in T2T, the schedule divides the number of batches by `accumulate_steps`.
+
+    Therefore, the step of the first update is 1/2.
+    """
     schedule = learning_rate.HParamsSchedule(
         learning_rate_schedule="constant*linear_warmup",
         learning_rate_constant=0.1,
@@ -50,7 +53,7 @@ def test_accumulate_steps_must_be_positive():
 
 @pytest.mark.parametrize("mode", examples.MODES)
 def test_adam_w_decays_weights_before_each_update(mode):
-    """Adam's steps do not depend on the weights, so decay does not change them."""
+    """Adam's updates do not depend on the weights, so weight decay does not change the updates."""
     batches, share = examples.gradients(), 0.25
     expected = examples.values(0)
     plain = [examples.train(adam.Adam(0.1), batches=batches[:n]) for n in range(len(batches) + 1)]

@@ -15,12 +15,15 @@ def values(seed):
 
 
 def gradients():
-    """Return a list with the gradients of each step, {name: array}."""
+    """Return a list with one dict {name: gradient} for each step."""
     return [values(1 + step) for step in range(STEPS)]
 
 
 def train(optimizer, mode="graph", batches=None):
-    """Return the variables after an update per batch (default: `gradients()`)."""
+    """Return {name: value} of the variables after one update for each batch.
+
+    The default of `batches` is `gradients()`.
+    """
     variables = [keras.Variable(value, name=name) for name, value in values(0).items()]
     optimizer.build(variables)
     apply = optimizer.apply

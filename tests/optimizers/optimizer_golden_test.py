@@ -14,7 +14,10 @@ from ut_keras.t2t import slots as t2t_slots
 
 @functools.cache
 def _model_and_gradients(name):
-    """Return a model that is traced once for all runs; each run sets its own weights."""
+    """Return (model, initial weights, function that computes the loss and the gradients).
+
+    The function is traced once for all runs. Each run sets its own weights.
+    """
     setting, arrays = t2t._load("model", name)
     weights = t2t._group(arrays, "var/")
     model = t2t._model(setting, weights)
@@ -30,7 +33,7 @@ def _model_and_gradients(name):
     return model, [variable.numpy() for variable in model.trainable_variables], gradients
 
 
-# More runs of Adafactor. The default suite tests it with the smallest model.
+# These runs of Adafactor are slow. The default suite tests Adafactor with the smallest model.
 _SLOW = (
     "train_aut_basic_adafactor.a",
     "train_transformer_prenorm_adafactor_adamdecay_noscale.a",
@@ -47,7 +50,7 @@ _SLOW = (
     ],
 )
 def run(request):
-    """Return model and optimizer after ten updates, recorded values and T2T's arrays."""
+    """Return (model, optimizer, losses and rates, T2T's arrays) after ten updates."""
     setting, arrays = t2t._load("optim", request.param)
     model, weights, gradients = _model_and_gradients(setting["model_golden"])
     for variable, weight in zip(model.trainable_variables, weights, strict=True):
@@ -79,7 +82,7 @@ def test_weights_match_t2t(run):
 
 
 def test_slots_match_t2t(run):
-    """The slots equal T2T's slots, loaded into another optimizer of ut_keras."""
+    """The slots equal T2T's slots. The test loads T2T's slots into another optimizer."""
     model, optimizer, _, arrays = run
     slots = t2t._group(arrays, "slot/")
     if not slots:

@@ -61,14 +61,17 @@ def test_noise_is_clipped_too():
 
 
 def test_noise_continues_after_a_checkpoint():
-    """The seed is a variable of the optimizer."""
+    """The seed of the noise is a variable of the optimizer, so checkpoints contain the seed."""
     optimizer = adam.Adam(grad_noise_scale=1.0)
     optimizer.build([keras.Variable(np.zeros(3, "float32"))])
     assert any(variable.path.endswith("noise_seed") for variable in optimizer.variables)
 
 
 def _one_without_gradient(**fields):
-    """Make two updates. The second variable has a gradient only in the first update."""
+    """Return the values of a variable before and after an update without its gradient.
+
+    In the update before that, all variables have a gradient.
+    """
     variables = [keras.Variable([1.0, 2.0], name=name) for name in ("kernel", "bias")]
     optimizer = adam.Adam(0.1, **fields)
     optimizer.build(variables)

@@ -50,7 +50,7 @@ def _reference(hp):
 
 
 def _as_slices(table):
-    """Return the gradient as `tf.IndexedSlices`, with one row split into two entries."""
+    """Return the gradient as `tf.IndexedSlices`. Row 0 is the sum of three entries."""
     values = tf.concat([table[:1] * 0.25, table, -table[:1] * 0.25], axis=0)
     indices = tf.constant([0, 0, 1, 2, 3, 4, 0])
     return tf.IndexedSlices(values, indices, tf.constant([5, 2]))

@@ -1,4 +1,4 @@
-"""BLEU with sacreBLEU's tokenizer for the target language."""
+"""Tests of BLEU with sacreBLEU's tokenizer for the target language."""
 
 import pytest
 import sacrebleu
@@ -19,7 +19,7 @@ HYPOTHESES = [
     *("我喜欢早上喝一杯热咖啡。", "这个城市有许多漂亮的花园。", "她每天乘公共汽车去学校。"),
     "孩子们在院子里玩足球。",
 ]
-CHINESE = 69.85  # BLEU(trg_lang="zh"); 0 with 13a, which finds one word per sentence
+CHINESE = 69.85  # BLEU(trg_lang="zh"). 13a gives 0, because it finds one word per sentence.
 
 
 @pytest.mark.parametrize("code", ["zh", "zh-CN", "zh_Hant", "ZH", "zho", "cmn_Hans"])
@@ -61,7 +61,7 @@ def test_metric_names_missing_packages(monkeypatch, language, module):
 
 
 def test_metric_uses_installed_tokenizers(monkeypatch):
-    """A fake module replaces the analyser of the optional packages."""
+    """A fake class replaces the Japanese tokenizer, which needs optional packages."""
 
     class Made:
         def signature(self):
@@ -83,7 +83,7 @@ def test_flags_list_all_tokenizers():
         (REFERENCES[1], True),
         ("猫がマットの上に座っています。", True),
         ("แมวนั่งบนเสื่อในห้องนั่งเล่น", True),
-        ("猫 坐 在 垫子 上 。", False),  # split by the user
+        ("猫 坐 在 垫子 上 。", False),  # The user has split this text.
         ("고양이가 매트 위에 앉아 있습니다.", False),
         ("The cat (猫) sits on the mat.", False),
         ("Donaudampfschifffahrtsgesellschaft", False),

@@ -19,7 +19,7 @@ def test_batch_encoder_matches_t2t(vocab):
     strings = golden.GOLDEN["strings"]
     batch = subword_batch.BatchEncoder(encoder)
     assert batch.encode(strings).to_lists() == expected
-    assert batch.encode(strings).to_lists() == expected  # now all tokens are known
+    assert batch.encode(strings).to_lists() == expected  # The encoder now knows all tokens.
     times = 1000 // len(strings) + 1
     assert encoder.encode_batch(strings * times) == expected * times
     assert encoder.encode_ragged(strings * times).to_lists() == expected * times
@@ -74,7 +74,10 @@ def test_batch_encoder_limits_ids_in_memory(monkeypatch):
 
 @pytest.mark.parametrize("long", ["ab", "a b", "~_\\", "\u4e2d", "Where is Mary? "])
 def test_encode_uses_batch_encoder_for_long_text(monkeypatch, long):
-    """The time of `_encode_token` is proportional to the length and to the longest subtoken."""
+    """For a long token, `_encode_token` is slow.
+
+    Its time is proportional to the length of the token and to the length of the longest subtoken.
+    """
     encoder = golden.load("200")
     monkeypatch.setattr(subword_text_encoder, "_LONG_TEXT", 300)
     text = long * 200
@@ -105,7 +108,7 @@ def test_incomplete_vocabulary_encodes_without_batch_encoder():
 
 
 def test_vocabulary_with_long_subtoken_encodes_without_batch_encoder(monkeypatch):
-    """The batch encoder allows at most 256 bytes in a subtoken, so it is not used here."""
+    """The batch encoder allows at most 256 bytes in a subtoken. Longer subtokens exclude it."""
     monkeypatch.setattr(subword_text_encoder, "_LONG_TEXT", 300)
     long = "=" * 257
     subtokens = ["<pad>", "<EOS>", long, *sorted(ESCAPE_CHARACTERS | set("=ab"))]
@@ -127,7 +130,10 @@ def test_equal_encoders_share_a_batch_encoder():
 
 
 def test_many_subwords_require_tensorflow_text(monkeypatch):
-    """Single texts do not need tensorflow-text. Bytes, words and numbers never need it."""
+    """Encoding a single text does not need tensorflow-text.
+
+    Encoders of bytes, words and numbers never need this package.
+    """
     monkeypatch.setitem(sys.modules, "tensorflow_text", None)
     encoder = golden.load(golden.VOCABS[0])
     assert encoder.decode(encoder.encode("a house")) == "a house"

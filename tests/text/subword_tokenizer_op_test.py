@@ -13,7 +13,7 @@ _PIECES += ["\U0001f600", "\u0301", "Ⅷ", "²", "\u200d", "\ufeff", "<pad>", "<
 
 
 def hostile_texts(count, seed=1):
-    """Return random strings of characters that are easily mishandled. Some are empty."""
+    """Return random strings of characters that need special care. Some strings are empty."""
     rng = random.Random(seed)
     return ["".join(rng.choices(_PIECES, k=rng.randrange(12))) for _ in range(count)]
 
@@ -57,7 +57,7 @@ def test_decode_matches_encoder_on_random_ids(encoder, tokenizer):
         for _ in range(200)
     ]
     decoded = tokenizer.decode(tf.ragged.constant(rows, tf.int32)).numpy()
-    # Code points that are not characters, such as surrogates, have no UTF-8.
+    # Code points that are not characters, such as surrogates, have no UTF-8 encoding.
     expected = [encoder.decode(row).encode("utf-8", "replace") for row in rows]
     assert decoded.tolist() == expected
 

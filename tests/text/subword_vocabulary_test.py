@@ -10,7 +10,7 @@ from ut_keras.text.subword_vocabulary import ESCAPE_CHARACTERS, VocabularyBuilde
 
 
 def _build_one_by_one(token_counts, min_count, num_iterations=4, max_subtoken_length=None):
-    """Build a vocabulary without arrays: strings are counted in a dictionary."""
+    """Build a vocabulary. This reference counts strings in a dictionary, without arrays."""
     alphabet = {c for token in [*token_counts, "<pad>", "<EOS>"] for c in token}
     alphabet |= ESCAPE_CHARACTERS
     reserved = [escape_token(token, alphabet) for token in ("<pad>", "<EOS>")]
@@ -45,7 +45,7 @@ def _hostile_counts():
     for text in hostile_texts(500):
         for token in tokenizer.encode(text):
             counts[token] += rng.randrange(1, 9)
-    # The tokenizer does not make these, but a file of counts may contain them.
+    # The tokenizer never makes these tokens, but a file of counts may contain them.
     counts.update(
         {"a<pad>": 30, "<pad>": 9, "b<pad>a": 7, "<EOS>": 5, "": 4, "\ud800": 3, "\n": 50}
     )
@@ -72,7 +72,7 @@ def test_builder_without_tokens():
 
 
 def test_builder_counts_only_beginning_of_long_token():
-    """All characters of the token are in the vocabulary, so that it can be encoded."""
+    """All characters of a long token are in the vocabulary, so the token can be encoded."""
     beginning = "ab" * 500
     long = VocabularyBuilder({beginning + "c" * 100_000: 1, beginning + "d": 2, "so": 3}, 20)
     short = VocabularyBuilder({beginning: 3, "so": 3, "cd": 0}, 20)

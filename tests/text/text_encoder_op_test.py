@@ -29,8 +29,8 @@ WORDS = [
     "0",
     "9",
 ]
-# Characters that Python's `int`, `split`, `strip`, `lower` and `isdigit` accept or treat as equal,
-# and a graph might not.
+# Python's `int`, `split`, `strip`, `lower` and `isdigit` accept these characters or treat them as
+# equal to other characters. A graph might not.
 HOSTILE = [
     *("1_0", "\u0663", "\uff10\uff13", "\u00b2", "\u2460", "\U0001d7db", "3\u0663", "\u0969"),
     *(
@@ -112,7 +112,7 @@ def _texts(count):
 
 
 def _encode(encoder, text):
-    """Return the ids of the Python encoder, without the words that it rejects."""
+    """Return the ids of the Python encoder. Words that the encoder rejects are skipped."""
     try:
         return encoder.encode(text)
     except text_encoder.DataError:
@@ -173,7 +173,7 @@ def test_integers_may_have_a_sign_and_zeros():
     assert ENCODERS["integers"].encode("+5 -0 007 " + "0" * 5000 + "5") == [7, 2, 9, 7]
 
 
-# Digits of other scripts in escapes, invalid code points, and subwords that contain them.
+# These pieces contain digits of other scripts, escapes and invalid code points.
 PIECES = [
     *("\\", "u", ";", "_", "\u0663", "\u00b2", "65", "1114112", "9" * 30, "0" * 200, "\\\u0663;"),
     *("\\0", "\\12", "\r", "\x85", "\u2028", "\x1c", " ", "a", "a_", " _", "\u0301", "\U0001f600"),

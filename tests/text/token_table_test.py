@@ -6,7 +6,7 @@ from ut_keras.text import token_table, tokenizer_batch
 
 
 def _numbers(table, tokens):
-    """Return the numbers of arbitrary byte strings."""
+    """Return the numbers that a table gives to arbitrary byte strings."""
     splits = [0]
     for token in tokens:
         splits.append(splits[-1] + len(token))
@@ -18,7 +18,7 @@ def _numbers(table, tokens):
 
 
 def _random_tokens(count, seed):
-    """Return random tokens, many with equal beginnings or ends, some with zero bytes."""
+    """Return random tokens. Many have equal beginnings or ends. Some contain zero bytes."""
     rng = random.Random(seed)
     pieces = [b"a", b"b", b"\0", b"abcdefgh", b"hgfedcba", b"\xff"]
     return [b"".join(rng.choices(pieces, k=rng.randrange(1, 9))) for _ in range(count)]
@@ -33,7 +33,7 @@ def test_numbers_match_a_dictionary():
             assert known.setdefault(token, number) == number
         assert len(table) == len(known) + 1
         assert sorted(known.values()) == list(range(1, len(table)))
-    assert len(known) > 2**15  # the table has grown
+    assert len(known) > 2**15  # The table has grown.
 
 
 def test_numbers_distinguish_similar_tokens():

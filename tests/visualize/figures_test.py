@@ -26,7 +26,7 @@ def _seen(is_story=True, **maps):
 
 
 def _widths(axes):
-    """Return the lengths of the bars, [head, key]."""
+    """Return the lengths of the bars as an array [head, key]."""
     return np.array([[bar.get_width() for bar in bars] for bars in axes.containers])
 
 
@@ -51,7 +51,7 @@ def test_attention_selects_step_and_head():
     [axes] = figures.attention(seen, step=2, head=3, query=0).axes
     expected = seen.maps["encoder"].weights[1, 2, 0]
     np.testing.assert_allclose(_widths(axes), expected[np.newaxis])
-    assert len(figures.attention(seen, step=2, head=3, style="heat").axes) == 2  # and a colour bar
+    assert len(figures.attention(seen, step=2, head=3, style="heat").axes) == 2  # map and colour bar
 
 
 def test_attention_of_sequence_shows_heat_maps():
@@ -111,7 +111,7 @@ def test_ponder_shows_bars_of_steps():
 
 
 def _with_steps(outputs=("d", "$e"), probabilities=((0.2, 0.9), (0.7, 0.8), (0.7, 0.95)), halts=1):
-    """Return an observation of a decoder. Its first position halts after `halts` steps."""
+    """Return an observation of a decoder whose first position halts after `halts` steps."""
     values = np.array(probabilities)
     tokens = [[[f"{name}{step}", "other"] for name in outputs] for step in range(len(values))]
     top = np.stack([values, 0 * values], axis=-1).tolist()
@@ -136,13 +136,13 @@ def _with_steps(outputs=("d", "$e"), probabilities=((0.2, 0.9), (0.7, 0.8), (0.7
 def test_steps_show_the_most_likely_tokens():
     seen = _with_steps()
     figure = figures.steps(seen)
-    axes, _ = figure.axes  # and a colour bar
+    axes, _ = figure.axes  # The second item is the colour bar.
     np.testing.assert_array_equal(axes.images[0].get_array(), [[0.2, 0.9], [0.7, 0.8], [0.7, 0.95]])
     words = [text.get_text() for text in axes.texts]
     assert words == ["d0", "$e0", "d1", "$e1", "d2", "$e2"]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["d", "$e"]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["step 1", "step 2", "step 3"]
-    [line] = axes.collections[-1].get_segments()  # only the first position halts early
+    [line] = axes.collections[-1].get_segments()  # Only the first position halts early.
     np.testing.assert_allclose(line, [[-0.5, 0.5], [0.5, 0.5]])
 
 
@@ -181,7 +181,7 @@ def test_save_all_writes_png_files(tmp_path):
     ]
     assert f"{tmp_path}/steps_decoder.png" in figures.save_all(_with_steps(), str(tmp_path))
     paths = figures.save_all(_seen(encoder=_map(), memory=one), str(tmp_path))
-    assert not (tmp_path / "steps_decoder.png").exists()  # it belonged to another example
+    assert not (tmp_path / "steps_decoder.png").exists()  # This file belonged to another example.
     for path in paths:
         with open(path, "rb") as file:
             assert file.read(4) == b"\x89PNG"

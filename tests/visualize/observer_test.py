@@ -29,7 +29,7 @@ def test_observe_returns_the_arrays_of_inspect():
     for stack, of in (("encoder", whole.encoder), ("decoder", whole.decoder)):
         np.testing.assert_array_equal(seen.ponder[stack].times, of.ponder_times[0])
     assert (seen.inputs, seen.outputs) == ("a b c", "d e")
-    lines = repr(seen).splitlines()  # as shown in a notebook
+    lines = repr(seen).splitlines()  # A notebook shows these lines.
     assert lines[0] == "'a b c' -> 'd e'" and len(lines) == 6
     times = [f"{time:.3g}" for time in seen.ponder["decoder"].times]
     assert lines[2] == f"steps of the decoder: d:{times[0]} e:{times[1]} <EOS>:{times[2]}"
@@ -44,7 +44,7 @@ def test_decoder_labels_of_keys_are_shifted():
     assert own.queries == memory.queries == ["d", "e", "<EOS>"]
     assert own.keys == ["<start>", "d", "e"]
     assert memory.keys == ["a", "b", "c", "<EOS>"]
-    assert own.weights[:, :, 0, 1:].max() == 0  # no attention to later tokens
+    assert own.weights[:, :, 0, 1:].max() == 0  # The decoder does not attend to later tokens.
     assert seen.ponder == {}
 
 
@@ -70,7 +70,7 @@ def test_observe_story_labels_sentences():
     seen = observer.observe(model, small_models.story(), ENCODERS)
     assert seen.is_story
     found = seen.maps["encoder"]
-    assert found.keys == found.queries == ["a b .", "c d .", "a e ?"]  # no empty row
+    assert found.keys == found.queries == ["a b .", "c d .", "a e ?"]  # no empty sentence
     np.testing.assert_allclose(found.weights.sum(axis=-1), 1, rtol=1e-5)
     assert seen.ponder["encoder"].times.shape == (3,)
     logits = model({**small_models.story(), "targets": np.zeros([1, 1])}, training=False)
@@ -163,7 +163,7 @@ def test_observe_selects_example_of_batch():
     ("word", "received"), [(2**32 + 5, f"{2**32 + 5}"), (-1, "-1"), (99, "99"), (2.7, "float64")]
 )
 def test_observe_rejects_ids(word, received):
-    """A cast to int32 would change the first and the last id to valid ones."""
+    """A cast to int32 would change the first and the last of these ids to valid ids."""
     model = small_models.build("universal_transformer")
     with pytest.raises(ValueError, match=f"inputs must .*Received: {received}"):
         observer.observe(model, {**FEATURES, "inputs": [[word, 1]]}, ENCODERS)

@@ -26,7 +26,10 @@ def build(name, changes="", specs=None, set_name="universal_transformer_tiny"):
 
 
 def story_model(name="universal_transformer_encoder", changes=ADAPTIVE):
-    """Return a model for stories of up to 4 sentences of 3 words. The last is the question."""
+    """Return a model for stories of at most 4 sentences with at most 3 words each.
+
+    The last sentence is the question.
+    """
     size = ENCODER.vocab_size
     specs = {
         "inputs": FeatureSpec(size, "sentences", (4, 3)),

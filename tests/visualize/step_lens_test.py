@@ -16,11 +16,11 @@ TARGETS = small_models.ids("d e") + [1]
 BOTH = {"inputs": [WORDS], "targets": [TARGETS]}
 SYMBOLS = {"inputs": FeatureSpec(SIZE), "targets": FeatureSpec(SIZE)}
 ACT = f"{small_models.ADAPTIVE},act_max_steps=4"
-# Steps without learned weights, so that a call can take fewer steps.
+# With this override, steps have no learned weights, so a call can take fewer steps.
 COUNTED = "step_timing_signal_type=sinusoid"
 UNIT = "add_step_timing_signal=False,num_rec_steps=3"
 
-# Name -> model, overrides, specs, features.
+# This table maps each name to (model, overrides, specs, features).
 MODELS = {
     "both": ("universal_transformer", f"num_rec_steps=3,{COUNTED}", SYMBOLS, BOTH),
     "adaptive_copy": (
@@ -100,7 +100,7 @@ def _observe(name, **options):
 
 
 def _last(seen):
-    """Return the steps of the stack that predicts."""
+    """Return the steps of the last stack, which makes the predictions."""
     return [*seen.steps.values()][-1]
 
 
@@ -110,7 +110,7 @@ def test_last_step_has_the_logits_of_the_forward_pass(name):
     expected = _model(name).forward(features, training=False).logits.numpy()
     found = _last(_seen(name))
     expected = expected if _model(name).class_labels else expected[0]
-    # The forward pass may skip halted positions. The sums then have another order.
+    # The forward pass may skip halted positions. In this case, its sums have another order.
     np.testing.assert_allclose(found.logits[-1], expected, rtol=1e-4, atol=1e-4)
     recorded = _model(name).inspect(features).logits.numpy()
     np.testing.assert_array_equal(found.logits[-1], np.reshape(recorded, expected.shape))
@@ -128,7 +128,10 @@ def test_last_step_has_the_logits_of_the_forward_pass(name):
 
 @pytest.mark.parametrize("name", ["language_model", "tagger", "both"])
 def test_step_has_the_logits_of_a_call_with_fewer_steps(name):
-    """Both stacks of an encoder-decoder take fewer steps, so its encoder is patched to be equal."""
+    """A call with `num_steps` affects the encoder and the decoder of a model.
+
+    Therefore, the test replaces the last state of the encoder by its state after all steps.
+    """
     features = {key: np.array(value) for key, value in MODELS[name][3].items()}
     found = _last(_seen(name))
     for number in range(1, len(found.states)):
@@ -207,7 +210,7 @@ def test_steps_match_the_ponder_times(name):
 def test_halted_position_keeps_its_output():
     found = _last(_seen("language_model"))
     halted = ~found.running[1:]
-    assert halted.any() and found.running[1].any()  # positions halt at different steps
+    assert halted.any() and found.running[1].any()  # Positions halt at different steps.
     np.testing.assert_array_equal(found.logits[1:][halted], found.logits[:-1][halted])
     assert (found.logits[1:][~halted] != found.logits[:-1][~halted]).any()
     # "copy" also keeps the state that other positions attend to.
@@ -222,7 +225,7 @@ def test_first_residual_compares_with_the_initial_state():
     states = output.decoder.recorded.states.numpy()[:, 0]
     expected = np.linalg.norm(states[1] - states[0], axis=-1) / np.linalg.norm(states[1], axis=-1)
     np.testing.assert_allclose(_last(_seen("both")).residuals[0], expected, rtol=1e-5)
-    assert np.abs(states[0]).max() > 0 and not states[0, 0].any()  # the first position reads no id
+    assert np.abs(states[0]).max() > 0 and not states[0, 0].any()  # The first position reads no id.
 
 
 def test_last_step_predicts_the_generated_tokens():
@@ -258,7 +261,7 @@ def test_steps_omit_padding_and_other_examples():
     )
     for stack, steps in found.items():
         np.testing.assert_array_equal(steps.states, alone[stack].states)
-        recorded = getattr(output, stack).recorded  # of the batch, with padding
+        recorded = getattr(output, stack).recorded  # the steps of the batch with padding
         states = recorded.states.numpy()[1:, 1, : len(steps.labels)]
         np.testing.assert_allclose(states[: len(steps.states)], steps.states, rtol=1e-4, atol=1e-4)
 
@@ -274,7 +277,7 @@ def test_recording_works_in_a_graph(name):
     got = tf.function(forward, input_signature=[signature], autograph=False)(features)
     pairs = zip(tf.nest.flatten(got), tf.nest.flatten(forward(features)), strict=True)
     for x, y in pairs:
-        if y is not None:  # a fixed number of steps has no halting
+        if y is not None:  # If the number of steps is fixed, the halting values are None.
             np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
 
 

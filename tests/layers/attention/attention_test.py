@@ -10,7 +10,7 @@ B, T, S, D, H = 3, 5, 7, 8, 2
 
 
 def _numpy_attention(layer, query, memory, mask):
-    """Compute softmax(Q K^T / sqrt(d)) V, head by head."""
+    """Compute softmax(Q K^T / sqrt(d)) V for one head after the other."""
     wq, wk, wv, wo = (weight.astype("float64") for weight in layer.get_weights())
     q, k, v = query @ wq, memory @ wk, memory @ wv
     dk, dv = q.shape[-1] // layer.num_heads, v.shape[-1] // layer.num_heads
@@ -93,7 +93,7 @@ def test_padding_has_no_effect():
     real = np.tile(np.arange(S) < 4, (B, 1))
     first, second = _masked(layer, x, real).output, _masked(layer, changed, real).output
     np.testing.assert_array_equal(first[:, :4], second[:, :4])
-    assert np.abs(first[:, 4:] - second[:, 4:]).max() > 1  # outputs at padding differ
+    assert np.abs(first[:, 4:] - second[:, 4:]).max() > 1  # The outputs at padding differ.
 
 
 def test_keras_mask_of_query_hides_padding():
@@ -134,7 +134,7 @@ def test_returned_weights_precede_dropout():
 
 
 def test_dropout_broadcasts_over_queries():
-    # Values are one-hot by key, so the output of a query shows which keys were kept.
+    # The value of key i is the one-hot vector i, so an output shows which keys were kept.
     layer = attention.MultiHeadAttention(1, S, dropout_rate=0.5, dropout_broadcast_dims=(2,))
     layer.build((None, None, S))
     layer.set_weights([np.zeros((S, S))] * 2 + [np.eye(S)] * 2)
@@ -180,7 +180,7 @@ def test_segment_attention_mask_separates_segments():
 
 
 def test_attention_rejects_mask_of_rank_3():
-    """A mask [B, T, S], as Keras uses it, would be broadcast as [H, T, S] if B = H."""
+    """Keras uses masks [B, T, S]. If B = H, such a mask would be broadcast as [H, T, S]."""
     layer, x = layer_checks.make_block(4), layer_checks.normal(2, 3, 4)
     self_attention = layer.layers[0].self_attention
     for call in (layer, self_attention):

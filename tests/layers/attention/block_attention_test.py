@@ -19,7 +19,7 @@ from ut_keras.layers.attention.attention_mask import AttentionMask
 from ut_keras.layers.basic import dropout as dropout_lib
 
 B, H, T, S, KEY, VALUE = 3, 2, 37, 29, 6, 5
-BLOCK = 16  # divides neither T nor S
+BLOCK = 16  # This block size divides neither T nor S.
 
 
 @pytest.fixture(name="few_examples_in_a_tile")
@@ -55,7 +55,10 @@ def _dense(q, key, value, mask=None, factors=None):
 
 
 def _with_gradients(function, *inputs):
-    """Return the output of a function, and gradients of a sum of outputs with nonzero weights."""
+    """Return the output of a function, and the gradients of a weighted sum of the output.
+
+    All weights of the sum are positive.
+    """
     with tf.GradientTape() as tape:
         tape.watch(inputs)
         output = function(*inputs)
@@ -75,7 +78,7 @@ def _masks():
     own = tf.constant(np.sort(random.randint(0, 4, (B, T))))
     other = tf.constant(random.randint(0, 3, (B, S)))
     left_padding = tf.constant(np.arange(T) >= [[0], [11], [T]])
-    lengths = tf.constant(np.arange(S) < [[S], [11], [0]])  # the last example has no key
+    lengths = tf.constant(np.arange(S) < [[S], [11], [0]])  # The last example has no key.
     return {
         "none": (S, None),
         "padding": (S, lengths[:, tf.newaxis, tf.newaxis]),
@@ -153,7 +156,7 @@ def test_choice_in_the_graph_equals_dense_form(name, mode, least, blocks_from_20
         return block_attention.attend_by_length(*inputs, mask)
 
     found = _modes(lambda *x: _with_gradients(by_length, *x))[mode](*inputs)
-    _assert_close(found, expected, 1e-6)  # the dense form's softmax is float32
+    _assert_close(found, expected, 1e-6)  # The dense form computes the softmax in float32.
 
 
 def test_float32_is_as_exact_as_dense_form():
@@ -190,11 +193,11 @@ def test_bfloat16_is_as_exact_as_dense_form():
     assert np.all(np.array(blocks) < 1.5 * np.array(errors(dense)))
 
 
-# Dropout.
+# Tests of dropout.
 
 
 def _kept(monkeypatch, run):
-    """Return what `run` returned, and the masks that were sampled for tiles meanwhile."""
+    """Return (result of `run`, list of the (seed, mask) that tiles sampled during the run)."""
     sampled, sample = [], dropout_lib.sample_kept
 
     def recording(shape, seed, rate):
@@ -217,7 +220,7 @@ def test_dropout_equals_dense_form_with_the_same_mask(name, axes, monkeypatch):
         return block_attention.attend(*inputs, mask, dropout, BLOCK)
 
     found, sampled = _kept(monkeypatch, lambda: _with_gradients(blocks, *inputs))
-    # Tiles with the same seed are the same, in the forward pass and in the gradient.
+    # Equal seeds give equal masks of tiles, in the forward pass and in the gradient.
     by_seed = {}
     for seed, kept in sampled:
         np.testing.assert_array_equal(by_seed.setdefault(seed, kept), kept)
@@ -261,7 +264,7 @@ def test_dropout_gradient_matches_finite_differences(mode):
 
 def test_dropout_differs_between_seeds_tiles_and_heads():
     q, key = tf.zeros([1, 2, 32, 1]), tf.zeros([1, 2, 32, 1])
-    value = tf.eye(32, batch_shape=[1, 2])  # so the output is the weights
+    value = tf.eye(32, batch_shape=[1, 2])  # The output equals the weights.
 
     def weights(seed):
         dropout = block_attention.WeightsDropout(0.5, tf.constant(seed))
@@ -280,7 +283,7 @@ def test_dropout_differs_between_seeds_tiles_and_heads():
     np.testing.assert_allclose(np.mean(first > 0), 0.5, atol=0.05)
 
 
-# The layer.
+# Tests of the layer.
 
 
 def _layer(**arguments):
@@ -347,7 +350,7 @@ def test_causal_mask_rejects_other_number_of_keys():
 def test_float16_with_padding_equals_dense_form():
     layer = attention.MultiHeadAttention(H, 8, block_size=BLOCK, dtype="mixed_float16")
     x = _random(B, T, 8, dtype="float32")
-    real = tf.range(T) < [[T], [11], [0]]  # the last example is padding
+    real = tf.range(T) < [[T], [11], [0]]  # The last example has only padding.
 
     def call(return_weights):
         with tf.GradientTape() as tape:
@@ -359,7 +362,7 @@ def test_float16_with_padding_equals_dense_form():
 
 
 def test_float16_tile_of_masked_keys_with_negative_logits():
-    """The sum of the mask and a logit is finite, also if all keys of a tile are masked."""
+    """The sum of the mask and a logit is finite, even if all keys of a tile are masked."""
     q = tf.fill([2, H, T, 8], tf.constant(2.0, tf.float16))
     key = tf.where(tf.range(T)[:, tf.newaxis] < 3, _random(2, H, T, 8, dtype="float32"), -3.0)
     key, value = tf.cast(key, tf.float16), _random(2, H, T, 8, dtype="float16")
@@ -382,7 +385,7 @@ def test_float16_tile_of_masked_keys_with_negative_logits():
 
 @pytest.mark.parametrize("length", [46341, 65536])
 def test_open_lengths_above_46340_use_blocks(length):
-    """The product of two such lengths does not fit into an int32."""
+    """The product of two lengths above 46340 does not fit into an int32."""
     assert block_attention.use_blocks(tf.constant(length), tf.constant(length))
     assert block_attention.use_blocks(tf.constant(length), length, max_length=1024)
 
@@ -441,7 +444,7 @@ def test_layer_without_blocks_rejects_block_size():
         relative_attention.RelativeAttention(H, 8, max_relative_position=3, block_size=8)
 
 
-# Models.
+# Tests of models.
 
 _SMALL = "hidden_size=8,filter_size=16,num_heads=2"
 _DEPTH = {
@@ -500,7 +503,7 @@ def _features(model, packed=False, batch=2, length=23):
 
 
 def _step(model):
-    """Return a function from features to (loss, gradients) in training."""
+    """Return a function that maps features to [loss, *gradients] of a training step."""
 
     def step(features):
         with tf.GradientTape() as tape:
@@ -612,7 +615,7 @@ def test_causal_blocks_after_the_query_have_no_effect():
     np.testing.assert_array_equal(before[:, :, :20], after[:, :, :20])
 
 
-# Memory.
+# Tests of memory.
 
 
 def _graphs(graph):
@@ -623,7 +626,7 @@ def _graphs(graph):
 
 
 def _largest_tensor(function, *specs):
-    """Return the largest number of elements of a tensor in a graph, as far as it is known."""
+    """Return the size of the largest tensor of known shape in the graph of a function."""
     graph = tf.function(function, autograph=False).get_concrete_function(*specs).graph
     shapes = (
         output.shape
@@ -636,7 +639,7 @@ def _largest_tensor(function, *specs):
 
 @pytest.mark.parametrize("name", ["language_model", "encoder_decoder", "rotary"])
 def test_no_tensor_of_a_training_step_is_quadratic_in_the_length(name):
-    length = 200  # the other tensors have at most 200 * 16 elements
+    length = 200  # Tensors that are not quadratic have at most 200 * 16 elements.
 
     def largest(more):
         model = _model(name, f"{_NO_DROPOUT},{more}")

@@ -18,10 +18,10 @@ def test_layer_behaviors():
 
 
 def _reference(layer, x, mask, keep=1.0):
-    """Compute the weights key by key, from the nearest to the farthest.
+    """Compute the weights key by key, from the nearest key to the farthest key.
 
-    Of two keys with the same distance, the one after the query comes first. `keep` is a factor of
-    the keys [B, S, H, d].
+    If two keys have the same distance, the key after the query comes first. The reference
+    multiplies the keys [B, S, H, d] by `keep`.
     """
     wq = np.reshape(layer.query_projection.kernel, [D, H, K // H + 2])
     wk = np.reshape(layer.key_projection.kernel, [D, H, K // H])
@@ -77,7 +77,10 @@ def test_drop_keys_applies_dropout_to_keys():
 
 @pytest.mark.parametrize("max_matmul_length", [S, S - 1])
 def test_sums_over_nearer_keys_agree_at_all_lengths(monkeypatch, max_matmul_length):
-    """Both ways to sum, and unknown lengths, give the same weights and gradients."""
+    """Matrix products and cumulative sums give the same weights and gradients.
+
+    Known and unknown lengths are tested.
+    """
     layer = masked_attention.build_with_noise(_layer())
 
     def weights_and_gradient(x):
@@ -98,7 +101,7 @@ def test_sums_over_nearer_keys_agree_at_all_lengths(monkeypatch, max_matmul_leng
 
 
 def test_queries_over_columns_of_beams_match_reference():
-    """There are two columns at each position, and a query attends to one of them."""
+    """The keys have two columns at each position. A query attends to one of the two columns."""
     layer = masked_attention.build_with_noise(_layer())
     mask = np.tril(np.ones([S, S], bool))
     expected = _reference(layer, X, np.broadcast_to(mask, [B, S, S]))

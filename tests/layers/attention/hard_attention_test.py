@@ -39,7 +39,8 @@ def test_harden_threshold_has_no_gradient(jit_compile):
             first = attention.harden(weights, 3)[0, 0]
         return tape.gradient(first, weights)
 
-    # The gradient of a / (a + c), where a = 0.2 and c = 0.1 are the parts above the threshold.
+    # This is the gradient of a / (a + c). The numbers a = 0.2 and c = 0.1 are the parts of the
+    # weights above the threshold.
     expected = np.zeros_like(WEIGHTS)
     expected[0, [0, 2]] = [0.1 / 0.09, -0.2 / 0.09]
     np.testing.assert_allclose(gradient(tf.constant(WEIGHTS)), expected, atol=1e-9)

@@ -32,7 +32,7 @@ def _decode(layer, query, training=False):
 
 
 def _window_mask(block_length, left, right=0, causal=False, length=S):
-    """Return bool [S, S], the keys in the window of each query."""
+    """Return a bool mask [S, S] that is True for the keys in the window of each query."""
     i, j = np.arange(length)[:, None], np.arange(length)[None]
     start = i // block_length * block_length
     seen = (j >= start - left) & (j < start + block_length + right)
@@ -56,7 +56,7 @@ def test_layer_behaviors(call):
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("masked", ["not", "padding", "segments"])
 def test_matches_reference(window, masked):
-    """Output, weights and gradients equal those of full attention with a mask of the windows."""
+    """Full attention with a window mask has the same output, weights and gradients."""
     layer = _local(**WINDOWS[window])
     layer.build((None, None, D))
     layer_checks.shake(layer)
@@ -70,7 +70,7 @@ def test_matches_reference(window, masked):
         "segments": attention.segment_attention_mask(*[tf.constant(PADDING * 1)] * 2),
     }[masked]
     allowed = _window_mask(**WINDOWS[window])[None, None] & (True if mask is None else mask.numpy())
-    some = np.broadcast_to(allowed.any(-1), (B, 1, S))[:, 0]  # queries that have keys
+    some = np.broadcast_to(allowed.any(-1), (B, 1, S))[:, 0]  # the queries that have a key
     results = []
     for attend, seen in (
         (layer, mask),
@@ -84,7 +84,7 @@ def test_matches_reference(window, masked):
         results.append((result.output.numpy()[some], weights, gradients))
     for got, want in zip(*results, strict=True):
         for value, wanted in zip(got, want, strict=True):
-            # A gradient is a sum over all positions, so small values also have rounding errors.
+            # A gradient is a sum over all positions, so even a small value has a rounding error.
             rounding = np.finfo("float32").eps * B * S * np.abs(wanted).max()
             np.testing.assert_allclose(value, wanted, rtol=0, atol=1e-6 + rounding)
 
@@ -118,7 +118,7 @@ def test_padding_has_no_effect():
 
 
 def test_dropout_broadcasts_over_queries():
-    """A key of a window is dropped either for all queries of the block or for none."""
+    """Dropout drops a key of a window either for all queries of the block or for none."""
     window = {"block_length": 2, "left": 0}
     layer = _local(dropout_rate=0.5, dropout_broadcast_dims=(-2,), **window)
     layer.build((None, None, D))

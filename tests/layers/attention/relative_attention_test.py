@@ -32,7 +32,10 @@ def _decode(layer, query, training=False):
 
 
 def _reference(layer, x, mask, key_vector, value_vector):
-    """Compute attention pair by pair; the vectors are functions (head, query, key) -> [d]."""
+    """Compute attention for one pair of query and key at a time.
+
+    `key_vector` and `value_vector` are functions (head, query, key) -> [d].
+    """
     wq, wk, wv, wo = (weight.numpy().astype("float64") for weight in layer.weights[-4:])
     q, k, v = ((x @ w).reshape(len(x), S, H, -1) for w in (wq, wk, wv))
     q = q / np.sqrt(q.shape[-1])
@@ -94,7 +97,7 @@ def test_matches_reference():
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("to_values", [False, True])
 def test_causal_matches_reference(shared, to_values, length):
-    """Distances of at least M have the vector 0. Short sequences use only a part of the table."""
+    """The vector of a distance >= M is 0. Short sequences use only a part of the table."""
     layer = _build_with_noise(
         _causal(
             value_channels=12 if not to_values else None,
@@ -119,7 +122,7 @@ def test_causal_matches_reference(shared, to_values, length):
     got = _decode(layer, x[:, :length]).output
     np.testing.assert_allclose(got, expected[:, :length], atol=1e-5)
 
-    # In an encoder, no mask hides later positions.
+    # The following case is an encoder, in which no mask hides later positions.
     layer.mask_future = True
     expected = _reference(layer, x, np.tile(PADDING[:, None], (1, S, 1)), keys, values)
     got = _masked(layer, x, PADDING).output

@@ -23,7 +23,10 @@ def test_layer_behaviors():
 
 
 def _rotated(x, positions):
-    """Rotate [B, S, K] to [B, S, H, d], with each pair of channels as a complex number."""
+    """Rotate x [B, S, K] and return the result as [B, S, H, d].
+
+    Each pair of channels is a complex number.
+    """
     d = K // H
     heads = np.reshape(x, [len(x), -1, H, d])
     numbers = heads[..., : d // 2] + 1j * heads[..., d // 2 :]

@@ -62,7 +62,7 @@ def test_seed_determines_masks():
 @pytest.mark.parametrize("dims", [(1,), (0, 2), (-1,), (4, -5)])
 def test_broadcast_dims_share_decisions(dims):
     kept = dropout.Dropout(0.5, dims, seed=1)(tf.ones([6, 7, 8]), training=True).numpy() > 0
-    shared = {axis % 3 for axis in dims if -3 <= axis < 3}  # T2T ignores other axes, too
+    shared = {axis % 3 for axis in dims if -3 <= axis < 3}  # T2T also ignores other axes.
     for axis in range(3):
         constant = np.all(kept == np.take(kept, [0], axis=axis))
         assert constant == (axis in shared)
@@ -88,6 +88,6 @@ def test_dropout_rejects_rate_out_of_range(rate):
 
 
 def test_rate_close_to_one_gives_finite_output():
-    """The rate is not rounded to 1, because then no element would be kept."""
+    """The layer does not round the rate to 1. A rate of 1 would keep no element."""
     layer = dropout.Dropout(1 - 1e-7, seed=0)
     assert np.isfinite(layer(np.ones((64, 64), "float32"), training=True)).all()

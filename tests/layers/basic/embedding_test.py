@@ -12,7 +12,7 @@ from ut_keras.layers.basic import embedding
 from ut_keras.layers.depth import stack, transformer_layer
 from ut_keras.layers.transition import transition
 
-V, D, W = 11, 6, 3  # vocabulary, width, words in a sentence
+V, D, W = 11, 6, 3  # vocabulary size, width, words per sentence
 IDS = np.array([[3, 10, 1, 0], [5, 0, 1, 0], [1, 1, 0, 0]], "int32")
 STORIES = np.array(
     [
@@ -141,7 +141,7 @@ def test_sentence_gradient_has_no_padded_slices():
 
     operations = gradients.get_concrete_function(STORIES).graph.get_operations()
     filled = [op.outputs[0].shape for op in operations if op.type == "StridedSliceGrad"]
-    assert all(shape.rank < 4 for shape in filled)  # word embeddings have rank 4
+    assert all(shape.rank < 4 for shape in filled)  # Word embeddings have rank 4.
 
 
 def test_sentence_embedding_rejects_other_shapes():
@@ -182,7 +182,7 @@ def test_keras_model_does_not_attend_to_padding(layer, ids):
     pooled = keras.Model(inputs, keras.layers.GlobalAveragePooling1D()(states))
     wider = np.insert(
         ids, [3] * 4, 0, axis=1
-    )  # before the question, which must be the last sentence
+    )  # The padding is inserted before the question, which must be the last sentence.
     np.testing.assert_allclose(pooled(wider), pooled(ids), atol=1e-6)
 
 

@@ -103,7 +103,7 @@ def test_rms_norm_matches_reference():
 
 
 def test_rms_norm_mean_square_is_float32():
-    x = np.float32([[256, 1] * 512])  # in bfloat16, adding 1 to 256² changes nothing
+    x = np.float32([[256, 1] * 512])  # In bfloat16, 256² + 1 is rounded to 256².
     layer = prepostprocess.RMSNormalization(dtype="mixed_bfloat16")
     expected = x / np.sqrt((x**2).mean())
     np.testing.assert_allclose(np.float32(layer(x)), expected, rtol=0.01)

@@ -1,4 +1,4 @@
-"""Old names of attributes work for one version and warn."""
+"""Old names of attributes still work in this version, with a deprecation warning."""
 
 import types
 
@@ -63,7 +63,7 @@ def test_attention_override_of_old_method_name_is_used():
 
 
 class _OldPositionSignal(keras.layers.Layer):
-    """A user's position signal that has the old names. It is for both sides of a model."""
+    """A user's position signal with the old names, for the inputs and the targets of a model."""
 
     def draw_places(self, rows):
         return tf.ones([rows, 1], tf.int32)
@@ -87,7 +87,7 @@ def test_unknown_attribute_raises_attribute_error():
 
 
 class _OldMixture(sigma_moe.SigmaMoE):
-    """A transition that has only the old names, like a user's Keras layer."""
+    """A transition with only the old names. A user's Keras layer may look like this one."""
 
     renamed_attributes = {}
 

@@ -23,7 +23,7 @@ def _rule(kind):
 
 
 def _layer(kind, halted_state="transform", injected=False):
-    seeds.set_seed(1)  # examples halt at different steps
+    seeds.set_seed(1)  # With this seed, examples halt at different steps.
     layer = act.AdaptiveComputationTime(
         layer_checks.make_block(D, "float32"),
         timing_signal.StepTimingSignal(N, step="sinusoid"),

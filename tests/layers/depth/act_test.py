@@ -23,13 +23,13 @@ def _adaptive(block, max_steps=N, signals=True, dtype="float32", halted_state="t
 
 
 def _transformer(dtype="float32", **arguments):
-    """Return a layer with a `TransformerBlock`, whose positions halt at different steps."""
+    """Return a layer with a `TransformerBlock`. Its positions halt at different steps."""
     block = layer_checks.make_block(D, dtype)
     return _adaptive(block, dtype=dtype, bias_init=-0.8, **arguments)
 
 
 def _with_given_p(p, **arguments):
-    """Return (layer, state) with given halting probabilities p, which are the same at every step.
+    """Return (layer, state) whose halting probabilities are p at every step.
 
     The layer has no signals, and its block is the identity. The state has two channels: the first
     one determines p, and the second one is 1.
@@ -78,17 +78,17 @@ def test_layer_behaviors(act_type, paper):
         num_weights=12 + 1 + 2,
         call=layer_checks.call_with_mask,
         mixed_dtypes=("bfloat16", "float32", "float32", "float32"),
-        mixed_tolerance=None,  # a position may halt a step earlier or later
+        mixed_tolerance=None,  # In bfloat16, a position may halt in another step.
     )
 
 
 # Each row is (p of each step, number of steps, remainder, output of "basic", output of
 # "accumulated"). The state is 1, and max_steps is 5.
 _BY_HAND = [
-    (0.995, 1, 1.0, 1.0, 1.0),  # above 1 - epsilon in the first step
+    (0.995, 1, 1.0, 1.0, 1.0),  # p is above 1 - epsilon, so the first step is the last one.
     (0.3, 4, 0.1, 1 - 0.7**3 * 0.9, 1.0),
     (0.6, 2, 0.4, 1 - 0.4 * 0.6, 1.0),
-    (0.1, 5, 0.0, 1 - 0.9**5, 0.5),  # max_steps reached: no remainder, weights sum to 0.5
+    (0.1, 5, 0.0, 1 - 0.9**5, 0.5),  # At max_steps, there is no remainder. The weights sum to 0.5.
 ]
 
 
@@ -127,7 +127,7 @@ def test_global_halting_uses_mean_of_example():
 @pytest.mark.parametrize("force", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
 def test_matches_reference(act_type, halted_state, force, masked):
-    """The block mixes all positions, so the states of halted positions matter."""
+    """The block mixes all positions, so the states of halted positions affect the result."""
     mixing = layer_checks.normal(D, D, seed=2)
 
     def block(x):
@@ -165,7 +165,11 @@ def test_matches_reference(act_type, halted_state, force, masked):
 
 @pytest.mark.parametrize("halted_state", act.HALTED_STATES)
 def test_halted_state_is_copied_or_transformed(halted_state):
-    """The block gets the state of a halted position; the output is frozen in both cases."""
+    """The block still changes a halted state if `halted_state` is "transform".
+
+    With "copy", the halted state stays the same. In both cases, the output of a halted position
+    stays the same.
+    """
     seen = []
 
     def step(x, training):
@@ -174,7 +178,7 @@ def test_halted_state_is_copied_or_transformed(halted_state):
 
     layer = _adaptive(layer_checks.StubBlock(step), signals=False, halted_state=halted_state)
     _set_halting(layer, [1.0], 0.0)
-    state = np.float32([[[6.0], [-8.0]]])  # the first position halts in step 1, the second never
+    state = np.float32([[[6.0], [-8.0]]])  # Only the first position halts, in step 1.
     got = layer.forward(state)
     np.testing.assert_array_equal(got.ponder_times, [[1, N]])
     assert got.output[0, 0, 0] == 7.0
@@ -240,7 +244,7 @@ def test_is_batch_invariant(act_type, halted_state):
     layer_checks.shake(layer)
     _set_halting(layer, np.eye(D)[0], -0.5)
     x = layer_checks.normal(B, S, D)
-    x[..., 0] += np.array([[6], [3], [0], [-6]])  # some examples stop before others
+    x[..., 0] += np.array([[6], [3], [0], [-6]])  # Some examples halt before others.
     together = layer_checks.call_with_mask(layer, x, REAL)
     assert len(np.unique(np.max(np.reshape(together.ponder_times, (B, -1)), axis=1))) > 1
     for row in range(B):
@@ -316,8 +320,8 @@ def test_gradient_matches_finite_differences(act_type, halted_state):
     def evaluate():
         got = layer.forward(x)
         value = tf.reduce_sum(got.output * direction) + tf.reduce_sum(got.remainders)
-        # The function is differentiable only if the numbers of steps, and the positions that halt
-        # in their last step, stay the same.
+        # The function is differentiable only while two things stay the same: the number of steps
+        # of each position, and the positions that have a remainder.
         return value, tf.stack([got.ponder_times, tf.sign(got.remainders)])
 
     @tf.function(autograph=False)
@@ -332,7 +336,7 @@ def test_gradient_matches_finite_differences(act_type, halted_state):
         if slope < 1e-3:
             continue
         values = []
-        for sign in (1, -1):  # steps along the gradient
+        for sign in (1, -1):  # steps along the gradient and against it
             variable.assign(before + sign * 3e-3 * gradient / slope)
             value, decided = evaluate()
             np.testing.assert_array_equal(decided, decisions)
@@ -366,7 +370,7 @@ def test_act_rejects_bad_arguments(arguments, message):
 
 
 def test_config_of_version_0_1_0_is_accepted():
-    """In version 0.1.0, the arguments of the rule were arguments of the recurrence."""
+    """In version 0.1.0, the arguments of the halting rule were arguments of the recurrence."""
     rule = {
         "max_steps": N,
         "epsilon": 0.2,

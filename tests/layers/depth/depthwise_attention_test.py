@@ -58,7 +58,7 @@ def test_matches_reference(depth_embedding, per_element):
 
 
 def test_first_step_does_not_use_input():
-    """As in T2T, only the second step uses the input."""
+    """As in T2T, the first step does not use the input. Only later steps use it."""
     first = depthwise_attention.DepthwiseAttentionRecurrence(
         layer_checks.make_block(D), timing_signal.StepTimingSignal(1), 1
     )

@@ -51,7 +51,7 @@ def test_residuals_of_every_step():
 
 
 def test_convergence_halts_by_the_recorded_residuals():
-    """An untrained model halts at the first step whose residual is less than epsilon."""
+    """The rule needs no training. A position halts at its first residual below epsilon."""
     residuals = np.asarray(_recurrence().forward(X, StepInputs(record_attention=True)).residuals)
     epsilon = float(np.median(residuals[1:]))
     layer = _recurrence(convergence.ConvergenceHalting(N, epsilon))
@@ -95,7 +95,10 @@ def test_loss_with_steps_by_length():
 
 @pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
 def test_gradient_matches_the_definition(mode):
-    """The reference divides |H_N - H_{N-1}| by |H_N|. The divisor is constant in the gradient."""
+    """The reference divides |H_N - H_{N-1}| by |H_N|.
+
+    The gradient treats the divisor as a constant.
+    """
 
     def train(recorded):
         layer = _recurrence(fixed_point_loss_weight=1.0)
@@ -132,7 +135,7 @@ def test_residual_of_equal_states_has_a_finite_gradient():
 
 @pytest.mark.parametrize("kind", ["universal", "adaptive", "tagger"])
 def test_model_with_fixed_point_loss(kind):
-    """The loss is part of the losses of the trainer and of `fit`. It does not affect inference."""
+    """The trainer and `fit` train with the fixed-point loss. The loss does not affect inference."""
     model, features = examples.make(kind, WEIGHT), examples.features(kind)
     plain = examples.make(kind)
     for to, source in zip(plain.trainable_variables, model.trainable_variables, strict=True):

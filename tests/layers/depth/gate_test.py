@@ -58,7 +58,7 @@ def test_dropconnect_drops_weights():
     layer.map.kernel.assign(np.ones((2 * D, D)))
     ones = {name: np.ones((B, S, D), "float32") for name in arguments}
     dropped = np.asarray(_call(layer, **ones, training=True))
-    # All positions have the same dropped weights. The other weights are doubled.
+    # The layer drops the same weights at all positions, and doubles the other weights.
     np.testing.assert_array_equal(dropped, np.broadcast_to(dropped[:1, :1], dropped.shape))
     assert set(dropped.ravel()) <= set(2.0 * np.arange(2 * D + 1))
     assert np.any(dropped != np.asarray(_call(layer, **ones, training=True)))

@@ -78,7 +78,7 @@ def test_matches_reference(kind, coupled, gates_inputs):
         state = kept * carry + transformed * transform
     got = layer.forward(inputs, StepInputs(attention_mask=mask, padding_mask=REAL))
     np.testing.assert_allclose(got.output, state, rtol=1e-5, atol=1e-5)
-    if coupled and kind == "highway":  # the carry gate keeps padding unchanged
+    if coupled and kind == "highway":  # The carry gate keeps padding unchanged.
         np.testing.assert_array_equal(got.output.numpy()[~REAL], inputs[~REAL])
 
 

@@ -46,11 +46,11 @@ def test_layer_behaviors(adaptive):
 
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_every_step_concatenates_the_input(adaptive):
-    """The reference multiplies [state; input] by the kernel, and starts from zeros."""
+    """The reference starts from zeros. At each step, it multiplies [state; input] by the kernel."""
     layer = _recurrence(1.0, adaptive)
     layer.build((None, None, D))
     layer_checks.shake(layer, scale=0.1)
-    if adaptive:  # no position halts, and the output is the state after the last step
+    if adaptive:  # Here, no position halts, and the output is the state after the last step.
         layer.halting.set_weights([np.zeros([D, 1]), np.array([-30.0])])
         layer.halting.mix = lambda state, output, weights: state
     kernel = np.asarray(layer.injection.projection.kernel)
@@ -76,7 +76,7 @@ def test_initial_state_is_normal_only_in_training(mode):
 
 
 def test_training_starts_from_the_random_state():
-    """The state before the first step is the sample, and the input reaches the injection."""
+    """The first step gets the random state. At every step, the injection gets the input."""
     layer = _recurrence(1.0, concat=False)
     layer.build((None, None, D))
     seen = []
@@ -88,7 +88,7 @@ def test_training_starts_from_the_random_state():
 
 
 def test_random_states_are_reproducible_from_the_seed():
-    """A resumed run restores the state of the seed, and so repeats the random numbers."""
+    """A resumed run restores the state of the seed. Then it samples the same random numbers."""
     layer = initial_state.NormalInitialState(1.0)
     (seed,) = layer.non_trainable_variables
     before = tf.identity(seed.value)
@@ -138,7 +138,7 @@ def test_hparams_are_rejected(settings, message):
     ],
 )
 def test_residual_scale_of_the_hparams(settings, scale):
-    """Only the block of the recurrence has this scale, not the layers around it."""
+    """The block of the recurrence has this scale. The layers around the block do not."""
     settings = settings if isinstance(settings, dict) else f"{settings},num_mixedin_layers=1"
     model = examples.make("tagger", settings)
     (layer,) = model.encoder.depth.block.layers
@@ -152,7 +152,7 @@ def test_residual_scale_of_the_hparams(settings, scale):
 
 
 def test_residual_scale_by_steps_is_part_of_the_architecture():
-    """Another number of steps would change the scale that the weights were trained with."""
+    """If the number of steps changed after training, the scale would no longer fit the weights."""
     model = examples.make("tagger", "recurrence_residual_scale=1/sqrt(N)")
     sinusoid = "step_timing_signal_type=sinusoid"
     assert "num_rec_steps or act_max_steps" in model.hparams.override(sinusoid).architecture()

@@ -42,7 +42,7 @@ def test_every_step_adds_the_input(adaptive):
     layer = _recurrence(adaptive)
     layer.build((None, None, D))
     layer_checks.shake(layer, scale=0.1)
-    if adaptive:  # no position halts, and the output is the state after the last step
+    if adaptive:  # Here, no position halts, and the output is the state after the last step.
         layer.halting.set_weights([np.zeros([D, 1]), np.array([-30.0])])
         layer.halting.mix = lambda state, output, weights: state
     signals, state = layer.timing.prepare(tf.range(S)), X
@@ -54,12 +54,12 @@ def test_every_step_adds_the_input(adaptive):
 
 
 def test_states_stay_bounded():
-    """The block adds the same number in each of 300 steps."""
+    """The state converges, although the block adds 1 in each of 300 steps."""
     block = layer_checks.StubBlock(lambda x, training: x + 1.0)
     layer = _recurrence(steps=300, block=block)
     layer.timing = timing_signal.StepTimingSignal(300, position=False, step=None)
     got = layer.forward(tf.ones([1, 1, D])).output
-    g = np.sqrt(0.5)  # the limit of h = g (h + 1) + 1
+    g = np.sqrt(0.5)  # The state converges to the solution h of h = g (h + 1) + 1.
     np.testing.assert_allclose(got, np.full([1, 1, D], (g + 1) / (1 - g)), rtol=1e-4)
 
 

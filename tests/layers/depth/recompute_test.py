@@ -33,7 +33,7 @@ def _gradients(layer, x):
 
 
 def _kept_shapes(layer):
-    """Return the shapes of the float tensors that the loop keeps for each step."""
+    """Return the shapes of the float tensors that each step keeps for the gradient."""
     traced = tf.function(lambda x: _gradients(layer, x), autograph=False)
     graph = traced.get_concrete_function(tf.TensorSpec([B, S, D], layer.compute_dtype)).graph
     (loop,) = [op for op in graph.get_operations() if op.type == "While"]
@@ -52,7 +52,10 @@ def test_loop_keeps_only_the_state_of_each_step():
 
 
 def test_adaptive_loop_keeps_only_its_state():
-    """The loop keeps the state and the output, [B, S, D], and four halting values per position."""
+    """Each step keeps the state and the output, both [B, S, D].
+
+    It also keeps at most four halting values per position.
+    """
     layer = _recurrence(adaptive=True)
     layer.build((None, None, D))
     kept = _kept_shapes(layer)
@@ -83,7 +86,7 @@ def test_recomputation_runs_each_step_twice_in_training():
 
 
 def test_layers_are_recomputed_after_the_gradient_arrives():
-    """If layers were recomputed earlier, TensorFlow would keep the tensors of all layers."""
+    """If layers were recomputed at once, TensorFlow would keep the tensors of all layers."""
     block = layer_checks.make_block(D, num_layers=3, dropout_rate=0.2)
     layer = stack.LayeredDepth(block, recompute_grad=True)
     layer.build((None, None, D))
@@ -94,7 +97,7 @@ def test_layers_are_recomputed_after_the_gradient_arrives():
 
 
 def test_xla_computes_layers_again():
-    """XLA removes equal operations, unless they depend on the upstream gradient."""
+    """XLA removes duplicate operations unless they depend on the upstream gradient."""
 
     def count_products(recompute_grad):
         layer = stack.LayeredDepth(layer_checks.make_block(D, num_layers=2), recompute_grad)
@@ -104,12 +107,12 @@ def test_xla_computes_layers_again():
         return text.count(" dot(")
 
     plain, recomputed = count_products(False), count_products(True)
-    # A layer has 8 products. The gradient does not need the results of the last products.
+    # A layer has 8 matrix products. The gradient does not need the results of the last products.
     assert recomputed >= plain + 2 * 6
 
 
 def test_gradients_are_summed_in_float32_in_a_call_under_bfloat16():
-    """In a call of a layer, Keras casts variables when they are read."""
+    """During the call of a layer, Keras casts every variable that the layer reads."""
     found = []
     for recompute_grad in (False, True):
         seeds.set_seed(0)
@@ -206,7 +209,7 @@ def test_recomputation_rejects_tensors_that_are_no_arguments():
 
 
 def test_recomputation_adds_the_losses_of_layers():
-    """A layer of a Transformer may add a loss. Its gradient passes through the recomputation."""
+    """A sublayer may add a loss. The gradient of this loss passes through the recomputation."""
 
     class AddsLoss(keras.layers.Layer):
         def build(self, shape):

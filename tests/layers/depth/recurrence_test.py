@@ -48,7 +48,7 @@ def test_decoder_behaviors():
 
 @pytest.mark.parametrize("start", [None, "step"])
 def test_matches_reference(start):
-    """The reference adds the signals and applies the block, N times."""
+    """In each of N steps, the reference adds the signals and applies the block."""
     layer = _recurrence(position_start_index=start)
     layer.build((None, None, D))
     layer_checks.shake(layer)
@@ -102,7 +102,10 @@ def test_attention_is_not_recorded_by_default():
 @pytest.mark.parametrize("adaptive", [False, True])
 @pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
 def test_dropout_mask_differs_between_steps(adaptive, mode):
-    """The block adds a dropout mask, with values 0 and 2, to its input. Masks of steps differ."""
+    """Each step samples its own dropout mask.
+
+    The block adds the mask, with values 0 and 2, to its input.
+    """
     drop = dropout.Dropout(0.5, seed=1)
     block = layer_checks.StubBlock(
         lambda x, training: x + drop(tf.ones_like(x), training=training), count=False
@@ -112,7 +115,7 @@ def test_dropout_mask_differs_between_steps(adaptive, mode):
         rule = halting.ACTHalting(2, act_type="accumulated")
         layer = act.AdaptiveComputationTime(block, timing, rule)
         layer.build((None, None, 30))
-        # p is 1/4 at each step.
+        # The halting probability p is 1/4 at each step.
         layer.halting.set_weights([np.zeros((30, 1)), np.array([-np.log(3)])])
     else:
         layer = recurrence.BasicRecurrence(block, timing, 2)
@@ -121,9 +124,9 @@ def test_dropout_mask_differs_between_steps(adaptive, mode):
         call = tf.function(call, jit_compile=mode == "xla", autograph=False)
     zeros = tf.zeros([4, 30, 30])
     first, second = (np.asarray(call(zeros, StepInputs(training=True)).output) for _ in range(2))
-    if adaptive:  # 0.25 m_1 + 0.25 (m_1 + m_2)
+    if adaptive:  # The output is 0.25 m_1 + 0.25 (m_1 + m_2). m_n is the mask of step n.
         values, of_equal_masks = [0.0, 0.5, 1.0, 1.5], [0.0, 1.5]
-    else:  # m_1 + m_2
+    else:  # The output is m_1 + m_2.
         values, of_equal_masks = [0.0, 2.0, 4.0], [0.0, 4.0]
     np.testing.assert_allclose(np.unique(first.round(4)), values)
     differing = ~np.isin(first.round(4), of_equal_masks)
@@ -141,7 +144,7 @@ def test_recurrence_rejects_bad_numbers_of_steps():
 
 
 def test_steps_sampling_samples_steps_only_in_training():
-    """Training samples one number of steps for the batch; inference takes all steps."""
+    """Training samples one number of steps for the batch. Inference takes all steps."""
     timing = timing_signal.StepTimingSignal(3, position=False, step=None)
     block = layer_checks.StubBlock(lambda x, training: x + 1.0)
     layer = recurrence.BasicRecurrence(block, timing, 3, steps_sampling="uniform")

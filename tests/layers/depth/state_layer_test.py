@@ -1,4 +1,4 @@
-"""Layers in Sequential and functional Keras models: masks, ponder loss, files."""
+"""Tests of layers in Sequential and functional Keras models: masks, ponder loss, files."""
 
 import operator
 
@@ -131,7 +131,7 @@ def test_ponder_loss_is_absent_without_weight():
 
 
 def test_inference_call_has_gradients():
-    """Skipping halted positions has no gradient, so a call under a tape must not skip."""
+    """Skipping has no gradient, so a call under a gradient tape computes halted positions."""
     layer = stack.Stack(_adaptive("copy"))
     state = tf.constant(layer_checks.normal(B, S, D))
 
@@ -178,7 +178,7 @@ def test_frozen_parts_stay_frozen_in_a_keras_file(part, tmp_path):
 
 
 def test_fit_trains_the_ponder_loss():
-    """If the ponder loss is the only loss, positions halt earlier."""
+    """If the ponder loss is the only loss, training increases the halting probabilities."""
     layer = _adaptive(bias_init=1.0)
     model = _model(layer)
     model.compile(keras.optimizers.SGD(0.1), loss=lambda y_true, y_pred: 0.0 * y_pred[..., 0])
@@ -188,7 +188,7 @@ def test_fit_trains_the_ponder_loss():
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_call_rejects_state_of_other_width(name):
-    """A layer checks the width of its state at every call, before and after it has weights."""
+    """A layer checks the width of its state at every call, also before it has weights."""
     layer, wide = LAYERS[name](), layer_checks.normal(B, S, D + 1)
     expected = rf"state must be \[batch, length, {D}\]. Received: \(.*\)\.$"
     for x in (wide, wide[0, :, :D], wide.tolist(), keras.Input((None, D + 1)), keras.Input((D,))):
@@ -233,7 +233,7 @@ def test_decoder_works_in_a_functional_model():
 
 
 def test_masks_of_state_and_memory_are_distinguished():
-    """In a call with two tensors, Keras names a mask after its tensor."""
+    """If a call has two tensor arguments, Keras names each mask after its argument."""
     depth = recurrence.BasicRecurrence(layer_checks.make_block(D, decoder=True), _timing(), N)
     masked = keras.layers.Masking()
     wide = np.tile(SERIES, (1, 1, D // C))

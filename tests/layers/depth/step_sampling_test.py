@@ -59,7 +59,7 @@ def test_sampled_steps_are_uniform(mode):
 
 @pytest.mark.parametrize("mode", ["graph", "xla"])
 def test_sampled_steps_are_lognormal_poisson(mode):
-    """The expected shares are an integral over tau; the last share contains the rest."""
+    """Each expected share is an integral over tau. The last share contains the rest."""
     shares = _shares(step_sampling.LognormalPoissonSteps(7, mean=3.0, sigma=0.5), mode)
     normal = np.linspace(-8, 8, 4001)
     density = np.exp(-(normal**2) / 2) / math.sqrt(2 * math.pi) * (normal[1] - normal[0])
@@ -70,7 +70,7 @@ def test_sampled_steps_are_lognormal_poisson(mode):
 
 
 def test_lognormal_poisson_mean():
-    """The mean of n is mean + 1, if N is large."""
+    """If N is large, the mean of the sampled numbers of steps is `mean` + 1."""
     for sigma in (0.0, 0.5):
         layer = step_sampling.LognormalPoissonSteps(200, mean=20.0, sigma=sigma)
         shares = _shares(layer, "graph", count=2000)
@@ -95,7 +95,7 @@ def test_steps_by_length_are_rounded_up():
 
 @pytest.mark.parametrize("kind", ["basic", "dwa", "act", "act_copy", "convergence"])
 def test_steps_by_length_match_each_length_alone(kind):
-    """The steps of an example do not depend on the rest of the batch, or on padding."""
+    """The steps of an example depend neither on the rest of the batch nor on padding."""
     layer = _recurrence(step_sampling.StepsByLength(N, factor=0.6), kind=kind)
     plain = _recurrence(kind=kind)
     for training in (False, True):
@@ -124,7 +124,7 @@ def test_steps_by_length_layer_behaviors(kind):
 
 
 def test_steps_by_length_with_supervised_steps():
-    """Each example has a loss after every second of its own steps, and after its last step."""
+    """Each example has a loss after every second step and after its own last step."""
     sampling = step_sampling.StepsByLength(N, factor=0.6)
     layer = _recurrence(sampling, supervised_every=2)
     got = layer_checks.call_with_mask(layer, X, REAL, training=True)
@@ -149,7 +149,7 @@ def test_steps_by_length_follow_num_steps_of_a_call():
 
 @pytest.mark.parametrize("kind", ["basic", "convergence"])
 def test_steps_by_length_have_their_own_largest_number(kind):
-    """It may be smaller than the number of steps of the recurrence."""
+    """The largest number of `StepsByLength` may be smaller than `num_steps` of the recurrence."""
     layer = _recurrence(step_sampling.StepsByLength(2, factor=1.0), kind=kind)
     shallow = _recurrence(kind=kind).forward(X, StepInputs(num_steps=2)).output
     np.testing.assert_allclose(layer.forward(X).output, shallow, atol=1e-6)
@@ -160,7 +160,7 @@ def test_steps_by_length_have_their_own_largest_number(kind):
     [("act", "graph", None), ("act", "xla", None), ("act", "graph", 2), ("convergence", "xla", 2)],
 )
 def test_sampled_steps_limit_adaptive_halting(kind, mode, backprop_steps):
-    """In training, the layer computes what a call with the sampled number of steps computes."""
+    """Training equals a call with `num_steps`, if this number is the sampled number of steps."""
     layer = _recurrence("uniform", kind=kind, backprop_steps=backprop_steps)
     plain = _recurrence(kind=kind, backprop_steps=backprop_steps)
     for to, source in zip(plain.trainable_variables, layer.trainable_variables, strict=True):
@@ -241,7 +241,7 @@ def test_hparams_of_sampling_are_rejected(kind, settings, message):
 
 @pytest.mark.parametrize("kind", ["universal", "encoder", "tagger"])
 def test_model_with_steps_by_length(kind, tmp_path):
-    """Single examples and padded batches give the output of the batch; `fit` trains the model."""
+    """The output depends neither on the batch nor on padding. `fit` trains the model."""
     more = "num_rec_steps_sampling='by_length(factor=0.5)'"
     model, features = examples.make(kind, more), examples.features(kind)
     plain = examples.make(kind)

@@ -12,7 +12,7 @@ from ut_keras.layers.transition import transition
 
 B, S, T, D = 3, 5, 4, 8
 REAL = np.arange(S) < np.array([[5], [4], [1]])
-# Self-attention has 4 weights, the transition 4, and the layer norm of each of them 2.
+# Self-attention and the transition have 4 weights each. Each of their two layer norms has 2.
 LAYER_WEIGHTS = 12
 DECODER_WEIGHTS = LAYER_WEIGHTS + 6
 
@@ -80,9 +80,10 @@ def test_decoder_layer_behaviors():
 )
 @pytest.mark.parametrize("decoder", [False, True])
 def test_matches_reference(preprocess, postprocess, scale, decoder):
-    """Compare with x + f(norm(x)), norm(x + f(x)), x + norm(f(norm(x))), norm(x + f(norm(x))).
+    """Compare with the formulas of pre-norm, post-norm, peri-norm and sandwich norm.
 
-    These are pre-norm, post-norm, peri-norm and sandwich norm.
+    In this order, the formulas are x + f(norm(x)), norm(x + f(x)), x + norm(f(norm(x))) and
+    norm(x + f(norm(x))).
     """
     norms = {"preprocess": preprocess, "postprocess": postprocess}
     layer = _layer(decoder=decoder, residual_scale=scale, **norms)

@@ -26,13 +26,13 @@ def _recurrence(backprop_steps, adaptive=False, dropout_rate=0.0, **arguments):
         layer = recurrence.BasicRecurrence(block, timing, N, **arguments)
     layer.build((None, None, D))
     layer_checks.shake(layer)
-    if adaptive:  # positions halt after different numbers of steps, and before step N
+    if adaptive:  # Positions now halt at different steps, all before step N.
         layer.halting.kernel.assign(0.1 * layer.halting.kernel)
     return layer
 
 
 def _run(layer, function, mode="graph"):
-    """Return the value of a function of X, and its gradients by X and by the weights."""
+    """Return `function(X)` and its gradients with respect to X and the weights."""
 
     def run(x):
         with tf.GradientTape() as tape:
@@ -84,10 +84,10 @@ def test_basic_equals_stop_gradient_before_the_last_steps(mode, recompute_grad):
 @pytest.mark.parametrize(("mode", "recompute_grad"), [("graph", False), ("xla", True)])
 @pytest.mark.parametrize("backprop_steps", [1, 2, N])
 def test_adaptive_equals_stop_gradient_before_the_last_steps(mode, recompute_grad, backprop_steps):
-    """The reference makes the loop state before the last steps a constant.
+    """Before the last steps, the reference makes the loop state a constant.
 
-    The loop state consists of the state, output, halting probability and ponder cost. The last
-    steps are the last ones that the batch takes. The batch takes fewer steps than the maximum.
+    The loop state consists of the state, output, halting probability and ponder cost. The batch
+    takes fewer steps than the maximum. The last steps are the last steps that the batch takes.
     """
     layer = _recurrence(backprop_steps, adaptive=True, recompute_grad=recompute_grad)
     taken = int(np.max(layer.forward(X, TRAINING).ponder_times))
@@ -134,7 +134,7 @@ def _with_loss(layer):
 
 
 def test_sampled_number_of_steps_keeps_the_last_steps():
-    """If the sampled number is at most k, the input has a gradient, otherwise it has none."""
+    """The input has a gradient only if the sampled number of steps is at most 2."""
     layer = _recurrence(2, steps_sampling="uniform")
     run = tf.function(lambda: _gradient_by_input(layer, tf.constant(X), TRAINING), autograph=False)
     found = [bool(np.any(run())) for _ in range(30)]
@@ -172,7 +172,7 @@ def test_attention_of_all_steps_is_recorded(adaptive):
 @pytest.mark.parametrize("adaptive", [False, True])
 @pytest.mark.parametrize("steps", [4, 40])
 def test_number_of_kept_tensors_does_not_depend_on_the_number_of_steps(adaptive, steps):
-    """Only the loop over the last steps keeps tensors, at most k of each kind."""
+    """Only the loop over the last 2 steps keeps tensors. It keeps at most 2 of each kind."""
     block = layer_checks.make_block(D, dropout_rate=0.2)
     timing = timing_signal.StepTimingSignal(steps)
     if adaptive:

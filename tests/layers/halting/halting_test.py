@@ -1,4 +1,7 @@
-"""Halting rules that T2T does not have: stick-breaking, PonderNet, convergence, q_halt."""
+"""Tests of halting rules that T2T does not have.
+
+These rules are stick-breaking, PonderNet, convergence and q_halt.
+"""
 
 import keras
 import numpy as np
@@ -65,7 +68,7 @@ def test_layer_behaviors(kind):
         num_weights=12 + own,
         call=layer_checks.call_with_mask,
         mixed_dtypes=("bfloat16", "float32", "float32", "float32"),
-        mixed_tolerance=None,  # a position may halt a step earlier or later
+        mixed_tolerance=None,  # In bfloat16, a position may halt in another step.
     )
 
 
@@ -85,7 +88,7 @@ def test_matches_reference(kind, halted_state, masked):
     epsilon, weights = EPSILON[kind], layer.halting.get_weights()
     shares_of = None
     if kind == "q_halt":
-        shares_of = halting_reference.ponder_net(weights)  # q_halt has the sigmoid of PonderNet
+        shares_of = halting_reference.ponder_net(weights)  # They use the same sigmoid.
     elif kind != "convergence":
         make = getattr(halting_reference, kind.removesuffix("_mean"))
         shares_of = make(weights)
@@ -128,7 +131,7 @@ def test_matches_reference(kind, halted_state, masked):
     np.testing.assert_array_equal(got.ponder_times, steps)
     np.testing.assert_allclose(got.output, output * counted[..., None], atol=1e-5)
     np.testing.assert_allclose(got.ponder_cost, cost * counted, atol=1e-5)
-    assert stub.calls.numpy() == steps.max()  # the loop ends when all positions have halted
+    assert stub.calls.numpy() == steps.max()  # The loop ends when all positions have halted.
 
 
 @pytest.mark.parametrize(
@@ -159,7 +162,7 @@ def test_is_batch_invariant_and_causal(kind, halted_state):
 
 @pytest.mark.parametrize("kind", EPSILON)
 def test_skipping_halted_positions_matches_full_loop(kind, monkeypatch):
-    """With halted_state="copy", inference does not compute halted positions."""
+    """With halted_state="copy", inference skips the computation of halted positions."""
     rows = []
     layer = _adaptive(kind, halted_state="copy")
     forward = layer.block.forward
@@ -191,7 +194,7 @@ def test_training_takes_all_steps(kind):
 
 @pytest.mark.parametrize("graph", [False, True])
 def test_expected_loss_keeps_states_of_all_steps(graph):
-    """The states are returned only in training, after the final norm, like the output."""
+    """The states are returned only in training. The final norm also applies to them."""
     whole = stack.Stack(_adaptive("ponder_net", expected_loss=True, mask_padding=True))
     whole.build((None, None, D))
     layer_checks.shake(whole.postprocess)
@@ -206,7 +209,7 @@ def test_expected_loss_keeps_states_of_all_steps(graph):
     np.testing.assert_array_equal((weights > 0).sum(0), taken)
     last = np.take_along_axis(got.steps.states.numpy(), (taken - 1).clip(0)[None, ..., None], 0)
     np.testing.assert_allclose(got.output.numpy()[REAL], last[0][REAL], atol=1e-5)
-    padded = got.output.numpy()[~REAL]  # the mean for a class includes padding
+    padded = got.output.numpy()[~REAL]  # The mean that predicts a class includes padding.
     np.testing.assert_allclose(got.steps.states.numpy()[:, ~REAL], [padded] * N)
     no_running = call(x, StepInputs(None, np.zeros_like(REAL), training=True))
     assert not np.any(no_running.steps.weights)

@@ -1,4 +1,4 @@
-"""Halting rules in numpy, position by position, from their equations."""
+"""Reference implementations of halting rules in numpy, from their equations."""
 
 import math
 
@@ -12,10 +12,11 @@ def _sigmoid(x):
 
 
 def stick_breaking(weights):
-    """Return a function from the state after a step to the shares l [B, S].
+    """Return a function that maps the state after a step to the shares l [B, S].
 
     Args:
-        weights: (kernel, bias) of the hidden layer, and (kernel, bias) of the gate, in one list.
+        weights: list of the kernel and bias of the hidden layer, and the kernel and bias of the
+            gate.
     """
     kernel, bias, gate_kernel, gate_bias = (np.asarray(weight, "float64") for weight in weights)
 
@@ -28,7 +29,7 @@ def stick_breaking(weights):
 
 
 def ponder_net(weights):
-    """Return a function from the state after a step to the shares l [B, S].
+    """Return a function that maps the state after a step to the shares l [B, S].
 
     Args:
         weights: (W [D, 1], b [1]).
@@ -40,7 +41,7 @@ def ponder_net(weights):
 def distribution(shares, epsilon):
     """Return the weights w [N] of one position from its shares l [N].
 
-    There are at most N steps. The last step gets the remaining weight.
+    The position takes at most N steps. Its last step gets the remaining weight.
     """
     weights, left = np.zeros(len(shares)), 1.0
     for n, share in enumerate(shares):
@@ -54,16 +55,17 @@ def distribution(shares, epsilon):
 
 
 def run(state, signals, block, halts, halted_state, padding_mask):
-    """Run all steps.
+    """Apply a block in N steps, and count the steps of each position until it halts.
 
     Args:
-        state: [B, S, D].
+        state: array [B, S, D], the state before the first step.
         signals: list with an array [S, D] for each step.
         block: function from [B, S, D] to [B, S, D].
-        halts: function from the states before and after the steps so far, two lists of [B, S, D],
-            to bool [B, S]: whether the last step was a position's last one.
+        halts: function of two lists of arrays [B, S, D]: the states before each step so far, and
+            the states after each step so far. It returns bool [B, S], True for positions that halt.
         halted_state: "transform" or "copy".
-        padding_mask: bool [B, S]. If given, padding takes no step.
+        padding_mask: None or bool [B, S], True at real positions. If it is given, padding takes
+            no step.
 
     Returns:
         (states [N, B, S, D], number of steps of each position [B, S]).

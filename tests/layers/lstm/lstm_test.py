@@ -15,7 +15,10 @@ def _sigmoid(x):
 
 
 def reference_step(weights, x, state, forget_bias=1.0):
-    """Apply an LSTM cell to one position, in numpy. lstm_attention_test also uses it."""
+    """Apply an LSTM cell to one position, in numpy.
+
+    The module `lstm_attention_test` also uses this function.
+    """
     kernel, bias = weights
     gates = np.concatenate([x, state[0]], -1) @ kernel + bias
     i, j, f, o = np.split(gates, 4, -1)
@@ -141,7 +144,7 @@ def test_dropout_is_applied_to_layer_inputs():
     layer.build((None, None, x.shape[-1]))
     kernel, bias = layer.get_weights()
     layer.set_weights([np.full_like(kernel, 1e-3), bias])
-    # The input is 600 entries of 0 or 2, with mean 1.
+    # After dropout, the input has 600 entries of 0 or 2. Their expected value is 1.
     gate = 600 * 1e-3
     want = _sigmoid(gate) * np.tanh(_sigmoid(gate) * np.tanh(gate))
     got = np.array([layer(x, training=True).output[0, 0, 0] for _ in range(40)])

@@ -54,7 +54,7 @@ def test_diagonal_stack_returns_first_or_last_state(final_state):
             new = state
             for unit in layer.cells:
                 new, cost = reference.diagonal_conv_gru(new, unit.get_weights(), "length")
-            # The last unit's cost counts, also that of a step at padding.
+            # The reference uses the cost of the last unit, also in steps at padding.
             costs.append(cost)
             state = new if step < length else state
             states.append(state)

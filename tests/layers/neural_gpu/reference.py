@@ -1,4 +1,4 @@
-"""The Neural GPU in numpy, from the equations."""
+"""A reference implementation of the Neural GPU in numpy, from the equations."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ def sigmoid(x):
 
 
 def convolve(x, weights):
-    """Return a convolution of [S, C] over positions, with padding as TensorFlow's "SAME"."""
+    """Convolve x [S, C] over positions, with the padding of TensorFlow's "SAME"."""
     kernel, bias = weights
     height, width = kernel.shape[:2]
     before = (height - 1) // 2
@@ -23,7 +23,10 @@ def convolve(x, weights):
 
 
 def conv_gru(x, weights):
-    """Return the new state [S, D]; `weights` are six arrays: reset, gate, candidate."""
+    """Return the new state [S, D].
+
+    `weights` has six arrays: a kernel and a bias for reset, gate and candidate, in this order.
+    """
     reset, gate, candidate = weights[:2], weights[2:4], weights[4:]
 
     def saturating(z):

@@ -101,7 +101,7 @@ def test_diagonal_unit_drops_candidates():
     zeros = tf.zeros([1, 200, D])
     layer.candidate.bias.assign(np.ones(D, "float32"))
     states = np.unique(np.round(layer(zeros, training=True).state, 5))
-    gate = 0.5 * 0.7 + 0.5  # the gate for a state of zeros
+    gate = 0.5 * 0.7 + 0.5  # This is the gate for a state of zeros.
     np.testing.assert_allclose(states, [0, (1 - gate) * 2 * np.tanh(1)], atol=1e-4)
 
 

@@ -32,7 +32,7 @@ def test_matches_reference():
     layer, x = _layer(), layer_checks.normal(2, S, D)
     found = layer(x)
     np.testing.assert_allclose(found, x + np.array(layer.embedding)[:S], atol=1e-6)
-    at = layer(x[:, 2:3], tf.constant([[2]]))  # while decoding
+    at = layer(x[:, 2:3], tf.constant([[2]]))  # as in a decoding step
     np.testing.assert_allclose(at, found[:, 2:3], atol=1e-6)
 
 
@@ -44,7 +44,7 @@ def test_matches_reference():
     ],
 )
 def test_source_ids_restart_in_each_segment(order, expected):
-    """In both orders, the id of a separator or EOS follows the largest id of its segment."""
+    """In both orders, a separator or EOS ends its segment and has the largest id in it."""
     ids = tf.constant([[7, 8, SEPARATOR, 9, 8, 1, 0], [7, SEPARATOR, 8, 8, 9, 1, 0]])
     found = _added(_layer(order=order, separator=SEPARATOR), ids=ids)
     real = ids.numpy() != 0
@@ -81,7 +81,7 @@ def test_both_sides_of_a_model_share_sampled_ids(kind, monkeypatch):
     assert np.abs(first - second).max() > 1e-3
     lists = {name: np.asarray(ids).tolist() for name, ids in features.items()}
     np.testing.assert_array_equal(model(features), model.inspect(lists).logits)
-    # With the position ids of inference, training gives the same result.
+    # If training uses the position ids of inference, training and inference give the same result.
     asked = []
 
     def sample(batch_size):
@@ -93,7 +93,7 @@ def test_both_sides_of_a_model_share_sampled_ids(kind, monkeypatch):
     assert asked == [len(features["targets"])]
 
 
-@pytest.mark.parametrize("last", [1, 3])  # with EOS and without
+@pytest.mark.parametrize("last", [1, 3])  # An input ends with EOS (1) or without EOS (3).
 def test_padding_has_no_effect(last):
     layer = _layer(order="reversed")
     ids = np.array([[7, 8, 9, last]])

@@ -20,7 +20,7 @@ def test_layer_behaviors():
 
 
 def test_matches_reference():
-    """Positions have constant distances at inference, and are sampled in training."""
+    """At inference, positions have constant distances. In training, they are sampled."""
     layer, x = _layer(), layer_checks.normal(2, S, D)
     expected = x + timing_signal.sinusoid(tf.range(0, 5 * S, 5), D).numpy()
     np.testing.assert_allclose(layer(x), expected, atol=1e-6)
@@ -34,7 +34,7 @@ def test_matches_reference():
 
 
 def _sample_many(layer, length, rounds):
-    """Return int [rounds, length]."""
+    """Return the sampled positions, int [rounds, length]."""
 
     @tf.function
     def sample():

@@ -11,10 +11,10 @@ B, S, D, N = 3, 5, 6, 4
 
 
 def _numpy_sinusoid(positions, channels):
-    """Compute the signal entry by entry.
+    """Compute the signal for one position and one channel at a time.
 
-    With n = channels // 2, column i < n is sin(p / 10000^(i / (n - 1))), and column n + i is the
-    cosine.
+    With n = channels // 2, column i < n is sin(p / 10000^(i / (n - 1))). Column n + i is the cosine
+    of the same angle.
     """
     half = channels // 2
     signal = np.zeros((len(positions), channels))
@@ -49,7 +49,7 @@ def test_sinusoid_position_matches_reference():
     )
     x = layer_checks.normal(B, S, D)
     np.testing.assert_allclose(layer(x) - x, [_numpy_sinusoid(range(S), D)] * B, atol=1e-5)
-    positions = np.array([[0, 1, 0, 1, 2]] * B)  # a packed example
+    positions = np.array([[0, 1, 0, 1, 2]] * B)  # the positions of a packed example
     expected = [_numpy_sinusoid(positions[0], D)] * B
     np.testing.assert_allclose(layer(x, positions) - x, expected, atol=1e-5)
 
@@ -148,7 +148,7 @@ def test_start_index_step_grows_with_step(step):
     layer = timing_signal.StepTimingSignal(N, position_start_index="step", step=None)
     layer.build((None, None, D))
     for length in (S, 11):
-        start = int(length * step / N)  # 0, 1, 2, 3 and 0, 2, 5, 8
+        start = int(length * step / N)  # 0, 1, 2, 3 for S, and 0, 2, 5, 8 for 11
         expected = _numpy_sinusoid(range(start, start + length), D)
         got = layer(tf.zeros([B, length, D]), tf.constant(step), layer.prepare(tf.range(length)))
         np.testing.assert_allclose(got, [expected] * B, atol=1e-5)

@@ -25,7 +25,7 @@ def test_layer_behaviors(kernel_size, num_weights):
     ("kernel_size", "causal"), [(1, False), (3, False), (3, True), (4, True), (5, False)]
 )
 def test_matches_reference(kernel_size, causal):
-    """The reference computes tap by tap. The first tap reads the position itself."""
+    """The reference adds one tap after the other. The first tap reads the output position."""
     layer = _layer(kernel_size=kernel_size, causal=causal)
     layer.build((None, None, D))
     layer_checks.shake(layer)

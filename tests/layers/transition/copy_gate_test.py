@@ -32,7 +32,7 @@ def test_matches_reference(activation):
     np.testing.assert_allclose(layer(X), expected, atol=1e-5)
     many = layer(np.zeros([40, 50, D], "float32"), training=True).numpy()
     kept = np.all(many > 0, axis=-1)
-    assert np.all(kept | np.all(many == 0, axis=-1))  # dropout drops complete positions
+    assert np.all(kept | np.all(many == 0, axis=-1))  # Dropout drops complete positions.
     assert abs(kept.mean() - 0.5) < 0.06
     assert np.any(layer(X, training=True) != layer(X, training=True))
 
@@ -83,6 +83,6 @@ def test_layer_output_matches_gated_sum(transition_postprocess_sequence):
     assert again.copy_gate.bias_init == 0.5
     sequence = again.transition_block.postprocess_sequence
     assert sequence == (transition_postprocess_sequence or "an")
-    # A config that was saved by a version without gates.
+    # A version without gates saved configs without these two entries.
     del config["copy_gate"], config["transition_postprocess_sequence"]
     assert layer.from_config(config).copy_gate is None

@@ -32,7 +32,7 @@ def test_matches_reference():
 
 
 def test_dropout_drops_rows_for_all_positions():
-    # Every value is 1, so every output is the sum of the weights of the rows that were kept.
+    # Every value is 1. Therefore, every output is the sum of the weights that dropout kept.
     layer = _layer(dropout_rate=0.5, value_channels=D)
     layer.build((None, None, D))
     layer.query_projection.kernel.assign(np.zeros((D, 4)))
@@ -40,7 +40,7 @@ def test_dropout_drops_rows_for_all_positions():
     layer.output_projection.kernel.assign(np.eye(D))
     out = np.asarray(layer(layer_checks.normal(B, S, D), training=True))
     np.testing.assert_allclose(out, np.broadcast_to(out[:1, :1], out.shape), rtol=1e-6)
-    kept = out[0, 0, [0, -1]] * M / 2  # number of kept rows of each head
+    kept = out[0, 0, [0, -1]] * M / 2  # the number of kept rows of each head
     np.testing.assert_allclose(kept, kept.round(), atol=1e-4)
     assert np.abs(out - np.asarray(layer(layer_checks.normal(B, S, D)))).max() > 0
 

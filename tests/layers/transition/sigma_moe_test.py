@@ -41,7 +41,7 @@ def test_layer_behaviors():
         {"x": layer_checks.normal(2, 3, 4), "padding_mask": REAL},
         num_weights=3,
         call=lambda layer, **arguments: layer(**arguments).output,
-        mixed_tolerance=None,  # a small difference may change the selected experts
+        mixed_tolerance=None,  # A small difference may change the selected experts.
     )
 
 
@@ -155,7 +155,7 @@ def test_layer_with_experts_trains_in_a_keras_model():
     assert len(model.losses) == 1
 
 
-# In the default run, tests/decoding/cache_test.py tests this for dense transitions.
+# In the default run, tests/decoding/cache_test.py compares decoding with dense transitions.
 @pytest.mark.slow
 def test_cached_decoding_matches_uncached():
     model = make_model(f"recurrence_type=act,act_halted_state=copy,ffn_layer={EXPERTS}")

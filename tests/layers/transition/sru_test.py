@@ -10,7 +10,7 @@ B, S, D, N = 3, 6, 4, 3
 
 
 def _reference(layer, x):
-    """Compute the recurrence position by position."""
+    """Compute the recurrence one position after the other."""
     for kernel, bias in zip(layer.get_weights()[::2], layer.get_weights()[1::2], strict=True):
         u, f, r = np.split(x @ kernel + bias, 3, axis=-1)
         f, r = 1 / (1 + np.exp(-f)), 1 / (1 + np.exp(-r))

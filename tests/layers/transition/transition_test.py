@@ -30,7 +30,7 @@ def test_matches_reference(zero_at_padding):
 
 
 def test_dropout_follows_the_relu():
-    # Each output is its hidden unit, 1, plus the bias, 3. Dropout makes the hidden unit 0 or 2.
+    # Each output is a hidden unit of 1 plus a bias of 3. Dropout makes the hidden unit 0 or 2.
     layer = transition.FeedForward(50, 50, dropout_rate=0.5)
     layer.build((None, None, 50))
     layer.set_weights([np.eye(50), np.zeros(50), np.eye(50), np.full(50, 3.0)])
