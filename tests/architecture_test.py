@@ -1,4 +1,4 @@
-"""Each part of the package imports only the parts that the design allows."""
+"""Tests of the imports between modules, of the sizes of files, and of their names."""
 
 import ast
 import os
@@ -87,7 +87,7 @@ ALLOWED = {
         "ut_keras.checkpoints",
         "ut_keras.visualize",
         "ut_keras.inference",
-        # The LiteRT export needs this module, because its decoder continues from a cache.
+        # The LiteRT export needs this module, because an exported decoder uses a cache.
         "ut_keras.layers.attention.cache",
     ),
     "ut_keras.export": tuple(
@@ -183,7 +183,7 @@ def test_module_imports_only_allowed_parts(module):
 def test_only_commands_import_t2t_stand_ins():
     """Only `ut_keras.t2t` and the commands may import a stand-in for a module of T2T.
 
-    The code that loads a user's package imports the stand-ins by name.
+    The code that loads a user's package imports the stand-ins by name at run time.
     """
     outside = [name for name in MODULES if not name.startswith(("ut_keras.t2t.", "ut_keras.bin"))]
     for module in outside:
@@ -244,16 +244,16 @@ def test_files_are_short():
     assert {module: length for module, length in lengths.items() if length > 400} == {}
 
 
-# Several modules may have the same file name. This table maps each such name to their folders.
+# Several modules may share a file name. This table maps each shared name to its folders.
 SAME_NAMES = {
     # One file is the command. The other file is the library code that the command runs.
     "bleu": ("bin", "metrics"),
     "trainer": ("bin", "training"),
-    # One file has the names of the public functions. The other file has the code behind them.
+    # One file has the names of the public functions. The other file implements them.
     "export": ("", "inference"),
     # The files are the public module, the stand-in for the T2T module, and the implementation.
     "text_encoder": ("data", "t2t", "text"),
-    # One file is an old public name. The other file is the stand-in for the T2T module.
+    # One file keeps an old public name. The other file is the stand-in for the T2T module.
     "hparam": ("", "t2t"),
     # One file has losses of tensors. The other file has the loss of a model.
     "losses": ("metrics", "models"),
@@ -262,7 +262,7 @@ SAME_NAMES = {
     "neural_gpu": ("hparams", "models"),
     "transformer": ("hparams", "models"),
     "universal_transformer": ("hparams", "models"),
-    # One file stands in for the T2T module of this name. The other files belong to ut_keras only.
+    # One file stands in for the T2T module of this name. The other files do not.
     "problem": ("problems", "t2t"),
     "text_problems": ("problems", "t2t"),
     "translate": ("problems", "t2t"),

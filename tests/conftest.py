@@ -28,8 +28,8 @@ LONGEST_FILES = (
     "inference/litert_export_test.py",
 )
 
-# A graph has about 10,000 objects, and most tests trace several graphs. With Python's default
-# threshold of 700, garbage collection takes up to a tenth of the test time.
+# A graph has about 10,000 Python objects, and most tests trace several graphs. With Python's
+# default threshold of 700, garbage collection takes up to a tenth of the test time.
 gc.set_threshold(20_000, 10, 10)
 
 
@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Exclude imported modules from garbage collection. TensorFlow has a million objects."""
+    """Exclude imported modules from garbage collection. TensorFlow creates a million objects."""
     gc.freeze()
 
 

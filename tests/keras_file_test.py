@@ -39,7 +39,7 @@ def saved(tmp_path_factory):
 
 
 def test_names_of_weights_are_those_of_earlier_versions(saved):
-    """The file names each weight as earlier versions did.
+    """Each weight has the same name in the file as in files of earlier versions.
 
     Keras derives the names of weights from attributes. A new public attribute may change all of
     these names.
@@ -119,7 +119,7 @@ def test_load_rejects_other_files(saved, tmp_path):
 
 
 def test_keras_runs_on_tensorflow(monkeypatch):
-    """If KERAS_BACKEND names another backend, the import of ut_keras logs a warning.
+    """If KERAS_BACKEND does not name TensorFlow, `import ut_keras` causes a warning.
 
     If Keras already uses another backend, the import fails.
     """

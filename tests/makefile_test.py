@@ -15,7 +15,7 @@ ROOT = os.path.join(os.path.dirname(__file__), "..")
 def test_make_installs_the_library_or_fails(pip_works, tmp_path):
     """`make` creates the file `.library` only if `pip install` succeeds.
 
-    In this test, all other commands of `pip` succeed. `pip show` proves nothing, because it also
+    In this test, all other commands of Python succeed. `pip show` proves nothing, because it also
     finds the library of an earlier installation.
     """
     python = tmp_path / "bin" / "python"

@@ -65,7 +65,7 @@ def test_all_notebooks_are_listed():
 def test_notebook_runs(path, tmp_path):
     """The notebook runs in an empty folder, as it would on a notebook server.
 
-    It downloads nothing.
+    The notebook downloads nothing.
     """
     if "visualize" in "".join(_code(path)):
         pytest.importorskip("matplotlib", reason="its pictures need matplotlib")
@@ -82,9 +82,10 @@ def test_notebook_runs(path, tmp_path):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=_name)
 def test_first_cell_installs(path):
-    """If ut_keras is missing, the first cell installs it from the checkout.
+    """If ut_keras is missing, the first cell installs it.
 
-    The first cells of all notebooks are equal.
+    The cell uses the checkout if there is one, and the package index otherwise. All notebooks have
+    the same first cell.
     """
     first = _code(path)[0]
     assert first == _code(NOTEBOOKS[0])[0]

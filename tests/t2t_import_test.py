@@ -72,7 +72,10 @@ def test_build_model_names_variable_that_is_not_finite(variables, value):
 
 
 def test_hparams_ignored_by_t2t_have_no_effect():
-    """T2T's models pass block_length to no layer. Restricted attention always uses 128."""
+    """T2T's models pass block_length to no layer.
+
+    Restricted attention always uses a block length of 128.
+    """
     setting, arrays = t2t._load("model", "transformer_lm_local_mask_right.a")
     assert t2t._t2t_hparams(setting)["block_length"] == 4
     model = t2t._model(setting, t2t._group(arrays, "var/"))

@@ -95,7 +95,7 @@ def test_run_writes_its_records(finished_run):
     assert isinstance(run["random_seed"], int)
     lines = (finished_run / "metrics.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
-    # Other tests evaluate this run again, so there may be more records.
+    # Other tests evaluate this run again, so the file may contain more records.
     assert [record["step"] for record in records[:4]] == [2, 2, 4, 4]
     assert {"accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_perplexity"} <= set(
         records[0]

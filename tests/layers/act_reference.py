@@ -21,7 +21,7 @@ def ponder(
         state: array [B, S, D], the state before the first step.
         signals: list with an array [S, D] or a scalar for each step.
         block: function from [B, S, D] to [B, S, D].
-        halting_weights: (W [D, 1], b [1]).
+        halting_weights: (kernel [D, 1], bias [1]) of the halting probability.
         padding_mask: bool [B, S], True at real positions. If it is given, padding takes no step.
         max_steps, epsilon, act_type, halted_state, force_final_remainder: see
             `AdaptiveComputationTime`.

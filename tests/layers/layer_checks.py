@@ -24,7 +24,8 @@ def check_layer(
 ):
     """Check the properties that every layer must have.
 
-    - A layer that is made from the config of the layer, through JSON, has the same output.
+    - A new layer that is made from the config, after a round trip through JSON, has the same
+      output.
     - The number of trainable weights is `num_weights`.
     - Eager mode, one graph for all batch sizes and lengths, and XLA give the same results.
     - A gradient step changes every weight.
@@ -206,7 +207,7 @@ class StubBlock(keras.layers.Layer):
     def __init__(self, function, count=True, **kwargs):
         super().__init__(**kwargs)
         self.function = function
-        self.calls = tf.Variable(0, trainable=False) if count else None  # XLA tests do not count.
+        self.calls = tf.Variable(0, trainable=False) if count else None  # XLA tests count no calls.
 
     def build(self, state_shape):
         del state_shape

@@ -103,7 +103,7 @@ def test_mean_is_over_sequences_or_for_bleu_over_batches():
 def test_matches_t2t():
     """The expected values are results of tensor2tensor 1.15.7.
 
-    They come from its functions rouge_n, rouge_l_sentence_level and compute_bleu.
+    T2T computed them with `rouge_n`, `rouge_l_sentence_level` and `compute_bleu`.
     """
     rng = np.random.RandomState(7)
     targets = rng.randint(0, 6, (5, 12))

@@ -68,9 +68,9 @@ def test_noise_continues_after_a_checkpoint():
 
 
 def _one_without_gradient(**fields):
-    """Return the values of a variable before and after an update without its gradient.
+    """Return the value of a variable before and after the second of two updates.
 
-    In the update before that, all variables have a gradient.
+    The variable has a gradient only in the first update.
     """
     variables = [keras.Variable([1.0, 2.0], name=name) for name in ("kernel", "bias")]
     optimizer = adam.Adam(0.1, **fields)

@@ -108,7 +108,10 @@ def test_incomplete_vocabulary_encodes_without_batch_encoder():
 
 
 def test_vocabulary_with_long_subtoken_encodes_without_batch_encoder(monkeypatch):
-    """The batch encoder allows at most 256 bytes in a subtoken. Longer subtokens exclude it."""
+    """The batch encoder allows at most 256 bytes in a subtoken.
+
+    With a longer subtoken, `SubwordTextEncoder` does not use the batch encoder.
+    """
     monkeypatch.setattr(subword_text_encoder, "_LONG_TEXT", 300)
     long = "=" * 257
     subtokens = ["<pad>", "<EOS>", long, *sorted(ESCAPE_CHARACTERS | set("=ab"))]

@@ -95,7 +95,7 @@ def test_decode_inverts_encode(text):
 
 
 def test_line_break_in_vocabulary_is_read_as_in_t2t(tmp_path):
-    """T2T writes a line break without an escape. Therefore, it reads two subtokens."""
+    """T2T writes a line break without an escape. Therefore, T2T reads two subtokens."""
     built = text_encoder.SubwordTextEncoder.build_from_generator(["a b\n", "b a\n"] * 3, 20)
     built.store_to_file(str(tmp_path / "vocab"))
     assert (tmp_path / "vocab").read_bytes().endswith(b"'\n'\n")

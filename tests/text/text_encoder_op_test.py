@@ -30,7 +30,7 @@ WORDS = [
     "9",
 ]
 # Python's `int`, `split`, `strip`, `lower` and `isdigit` accept these characters or treat them as
-# equal to other characters. A graph might not.
+# equal to other characters. A TensorFlow graph might not do this.
 HOSTILE = [
     *("1_0", "\u0663", "\uff10\uff13", "\u00b2", "\u2460", "\U0001d7db", "3\u0663", "\u0969"),
     *(

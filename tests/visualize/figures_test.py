@@ -51,7 +51,7 @@ def test_attention_selects_step_and_head():
     [axes] = figures.attention(seen, step=2, head=3, query=0).axes
     expected = seen.maps["encoder"].weights[1, 2, 0]
     np.testing.assert_allclose(_widths(axes), expected[np.newaxis])
-    assert len(figures.attention(seen, step=2, head=3, style="heat").axes) == 2  # map and colour bar
+    assert len(figures.attention(seen, step=2, head=3, style="heat").axes) == 2  # with a colour bar
 
 
 def test_attention_of_sequence_shows_heat_maps():

@@ -128,9 +128,9 @@ def test_last_step_has_the_logits_of_the_forward_pass(name):
 
 @pytest.mark.parametrize("name", ["language_model", "tagger", "both"])
 def test_step_has_the_logits_of_a_call_with_fewer_steps(name):
-    """A call with `num_steps` affects the encoder and the decoder of a model.
+    """A call with fewer steps changes the steps of the encoder and of the decoder.
 
-    Therefore, the test replaces the last state of the encoder by its state after all steps.
+    Therefore, the test gives the decoder the state of the encoder after all steps.
     """
     features = {key: np.array(value) for key, value in MODELS[name][3].items()}
     found = _last(_seen(name))
@@ -213,7 +213,7 @@ def test_halted_position_keeps_its_output():
     assert halted.any() and found.running[1].any()  # Positions halt at different steps.
     np.testing.assert_array_equal(found.logits[1:][halted], found.logits[:-1][halted])
     assert (found.logits[1:][~halted] != found.logits[:-1][~halted]).any()
-    # "copy" also keeps the state that other positions attend to.
+    # With "copy", a halted position also keeps the state that other positions attend to.
     for found in _seen("adaptive_copy").steps.values():
         halted = ~found.running[1:]
         np.testing.assert_array_equal(found.states[1:][halted], found.states[:-1][halted])

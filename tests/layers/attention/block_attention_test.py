@@ -220,7 +220,7 @@ def test_dropout_equals_dense_form_with_the_same_mask(name, axes, monkeypatch):
         return block_attention.attend(*inputs, mask, dropout, BLOCK)
 
     found, sampled = _kept(monkeypatch, lambda: _with_gradients(blocks, *inputs))
-    # Equal seeds give equal masks of tiles, in the forward pass and in the gradient.
+    # Tiles with equal seeds have equal masks, in the forward pass and in the gradient.
     by_seed = {}
     for seed, kept in sampled:
         np.testing.assert_array_equal(by_seed.setdefault(seed, kept), kept)
@@ -264,7 +264,7 @@ def test_dropout_gradient_matches_finite_differences(mode):
 
 def test_dropout_differs_between_seeds_tiles_and_heads():
     q, key = tf.zeros([1, 2, 32, 1]), tf.zeros([1, 2, 32, 1])
-    value = tf.eye(32, batch_shape=[1, 2])  # The output equals the weights.
+    value = tf.eye(32, batch_shape=[1, 2])  # With this value, the output equals the weights.
 
     def weights(seed):
         dropout = block_attention.WeightsDropout(0.5, tf.constant(seed))
@@ -362,7 +362,7 @@ def test_float16_with_padding_equals_dense_form():
 
 
 def test_float16_tile_of_masked_keys_with_negative_logits():
-    """The sum of the mask and a logit is finite, even if all keys of a tile are masked."""
+    """In float16, masked logits are finite, even if all keys of a tile are masked."""
     q = tf.fill([2, H, T, 8], tf.constant(2.0, tf.float16))
     key = tf.where(tf.range(T)[:, tf.newaxis] < 3, _random(2, H, T, 8, dtype="float32"), -3.0)
     key, value = tf.cast(key, tf.float16), _random(2, H, T, 8, dtype="float16")
@@ -626,7 +626,10 @@ def _graphs(graph):
 
 
 def _largest_tensor(function, *specs):
-    """Return the size of the largest tensor of known shape in the graph of a function."""
+    """Return the number of elements of the largest tensor in the graph of a function.
+
+    Tensors of unknown shape are skipped.
+    """
     graph = tf.function(function, autograph=False).get_concrete_function(*specs).graph
     shapes = (
         output.shape
@@ -639,7 +642,7 @@ def _largest_tensor(function, *specs):
 
 @pytest.mark.parametrize("name", ["language_model", "encoder_decoder", "rotary"])
 def test_no_tensor_of_a_training_step_is_quadratic_in_the_length(name):
-    length = 200  # Tensors that are not quadratic have at most 200 * 16 elements.
+    length = 200  # Tensors that are linear in the length have at most 200 * 16 elements.
 
     def largest(more):
         model = _model(name, f"{_NO_DROPOUT},{more}")

@@ -9,9 +9,9 @@ WEIGHTS = np.array([[0.4, 0.1, 0.3, 0.2], [0.7, 0.3, 0.0, 0.0], [0.25, 0.25, 0.2
 
 def test_matches_reference():
     got = attention.harden(tf.constant(WEIGHTS), 3)
-    # In row 1, the third largest weight is 0.2. It is subtracted from 0.4 and 0.3, and the
-    # remainders 0.2 and 0.1 are normalized. Row 2 has only two positive weights, and row 3 has only
-    # one distinct weight, so both rows stay the same.
+    # In row 1, the third largest weight is 0.2. The function subtracts 0.2 from 0.4 and from 0.3,
+    # and normalizes the differences 0.2 and 0.1. Row 2 has only two positive weights, and row 3 has
+    # only one distinct weight. Therefore, rows 2 and 3 stay the same.
     expected = [[2 / 3, 0, 1 / 3, 0], [0.7, 0.3, 0, 0], [0.25, 0.25, 0.25, 0.25]]
     np.testing.assert_allclose(got, expected, atol=1e-12)
 

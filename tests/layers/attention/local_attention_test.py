@@ -84,7 +84,8 @@ def test_matches_reference(window, masked):
         results.append((result.output.numpy()[some], weights, gradients))
     for got, want in zip(*results, strict=True):
         for value, wanted in zip(got, want, strict=True):
-            # A gradient is a sum over all positions, so even a small value has a rounding error.
+            # A gradient is a sum over all positions. Therefore, the rounding error of a small value
+            # depends on the largest terms of the sum.
             rounding = np.finfo("float32").eps * B * S * np.abs(wanted).max()
             np.testing.assert_allclose(value, wanted, rtol=0, atol=1e-6 + rounding)
 

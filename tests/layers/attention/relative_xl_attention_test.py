@@ -16,7 +16,7 @@ def test_layer_behaviors():
 
 
 def test_matches_reference():
-    """The reference computes one pair of query and key at a time, also for later keys."""
+    """The reference computes one pair of query and key at a time, including later keys."""
     layer = masked_attention.build_with_noise(_layer())
     heads = lambda x: np.reshape(x, [*np.shape(x)[:-1], H, -1])  # noqa: E731
     q, k, values = (

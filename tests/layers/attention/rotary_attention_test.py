@@ -25,7 +25,7 @@ def test_layer_behaviors():
 def _rotated(x, positions):
     """Rotate x [B, S, K] and return the result as [B, S, H, d].
 
-    Each pair of channels is a complex number.
+    The function treats each pair of channels as a complex number.
     """
     d = K // H
     heads = np.reshape(x, [len(x), -1, H, d])

@@ -62,7 +62,7 @@ def test_seed_determines_masks():
 @pytest.mark.parametrize("dims", [(1,), (0, 2), (-1,), (4, -5)])
 def test_broadcast_dims_share_decisions(dims):
     kept = dropout.Dropout(0.5, dims, seed=1)(tf.ones([6, 7, 8]), training=True).numpy() > 0
-    shared = {axis % 3 for axis in dims if -3 <= axis < 3}  # T2T also ignores other axes.
+    shared = {axis % 3 for axis in dims if -3 <= axis < 3}  # T2T also ignores axes out of range.
     for axis in range(3):
         constant = np.all(kept == np.take(kept, [0], axis=axis))
         assert constant == (axis in shared)

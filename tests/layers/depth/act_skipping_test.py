@@ -1,4 +1,4 @@
-"""The loop skips examples in which all positions have halted."""
+"""The loop over the steps skips examples in which all positions have halted."""
 
 import numpy as np
 import pytest

@@ -78,7 +78,7 @@ def test_layer_behaviors(act_type, paper):
         num_weights=12 + 1 + 2,
         call=layer_checks.call_with_mask,
         mixed_dtypes=("bfloat16", "float32", "float32", "float32"),
-        mixed_tolerance=None,  # In bfloat16, a position may halt in another step.
+        mixed_tolerance=None,  # A position may halt at another step than in float32.
     )
 
 

@@ -51,7 +51,10 @@ def test_residuals_of_every_step():
 
 
 def test_convergence_halts_by_the_recorded_residuals():
-    """The rule needs no training. A position halts at its first residual below epsilon."""
+    """`ConvergenceHalting` needs no training.
+
+    A position halts at the first step whose residual is less than epsilon.
+    """
     residuals = np.asarray(_recurrence().forward(X, StepInputs(record_attention=True)).residuals)
     epsilon = float(np.median(residuals[1:]))
     layer = _recurrence(convergence.ConvergenceHalting(N, epsilon))

@@ -138,7 +138,7 @@ def test_hparams_are_rejected(settings, message):
     ],
 )
 def test_residual_scale_of_the_hparams(settings, scale):
-    """The block of the recurrence has this scale. The layers around the block do not."""
+    """The residual scale applies to the block of the recurrence, not to other layers."""
     settings = settings if isinstance(settings, dict) else f"{settings},num_mixedin_layers=1"
     model = examples.make("tagger", settings)
     (layer,) = model.encoder.depth.block.layers

@@ -86,7 +86,7 @@ def test_recomputation_runs_each_step_twice_in_training():
 
 
 def test_layers_are_recomputed_after_the_gradient_arrives():
-    """If layers were recomputed at once, TensorFlow would keep the tensors of all layers."""
+    """If recomputation did not wait, TensorFlow would keep the tensors of all layers."""
     block = layer_checks.make_block(D, num_layers=3, dropout_rate=0.2)
     layer = stack.LayeredDepth(block, recompute_grad=True)
     layer.build((None, None, D))

@@ -131,7 +131,7 @@ def test_ponder_loss_is_absent_without_weight():
 
 
 def test_inference_call_has_gradients():
-    """Skipping has no gradient, so a call under a gradient tape computes halted positions."""
+    """A skipped position has no gradient, so a call under a gradient tape skips none."""
     layer = stack.Stack(_adaptive("copy"))
     state = tf.constant(layer_checks.normal(B, S, D))
 

@@ -59,7 +59,7 @@ def test_sampled_steps_are_uniform(mode):
 
 @pytest.mark.parametrize("mode", ["graph", "xla"])
 def test_sampled_steps_are_lognormal_poisson(mode):
-    """Each expected share is an integral over tau. The last share contains the rest."""
+    """Each expected share is an integral over tau = log(rate). The last share contains the rest."""
     shares = _shares(step_sampling.LognormalPoissonSteps(7, mean=3.0, sigma=0.5), mode)
     normal = np.linspace(-8, 8, 4001)
     density = np.exp(-(normal**2) / 2) / math.sqrt(2 * math.pi) * (normal[1] - normal[0])
@@ -95,7 +95,7 @@ def test_steps_by_length_are_rounded_up():
 
 @pytest.mark.parametrize("kind", ["basic", "dwa", "act", "act_copy", "convergence"])
 def test_steps_by_length_match_each_length_alone(kind):
-    """The steps of an example depend neither on the rest of the batch nor on padding."""
+    """The number of steps depends neither on the rest of the batch nor on padding."""
     layer = _recurrence(step_sampling.StepsByLength(N, factor=0.6), kind=kind)
     plain = _recurrence(kind=kind)
     for training in (False, True):
@@ -160,7 +160,7 @@ def test_steps_by_length_have_their_own_largest_number(kind):
     [("act", "graph", None), ("act", "xla", None), ("act", "graph", 2), ("convergence", "xla", 2)],
 )
 def test_sampled_steps_limit_adaptive_halting(kind, mode, backprop_steps):
-    """Training equals a call with `num_steps`, if this number is the sampled number of steps."""
+    """Training equals a call whose `num_steps` is the sampled number of steps."""
     layer = _recurrence("uniform", kind=kind, backprop_steps=backprop_steps)
     plain = _recurrence(kind=kind, backprop_steps=backprop_steps)
     for to, source in zip(plain.trainable_variables, layer.trainable_variables, strict=True):

@@ -12,7 +12,8 @@ from ut_keras.layers.transition import transition
 
 B, S, T, D = 3, 5, 4, 8
 REAL = np.arange(S) < np.array([[5], [4], [1]])
-# Self-attention and the transition have 4 weights each. Each of their two layer norms has 2.
+# Self-attention has 4 weights, and the transition has 4 weights. Each of these two sublayers also
+# has a layer norm with 2 weights.
 LAYER_WEIGHTS = 12
 DECODER_WEIGHTS = LAYER_WEIGHTS + 6
 

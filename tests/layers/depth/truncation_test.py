@@ -84,7 +84,7 @@ def test_basic_equals_stop_gradient_before_the_last_steps(mode, recompute_grad):
 @pytest.mark.parametrize(("mode", "recompute_grad"), [("graph", False), ("xla", True)])
 @pytest.mark.parametrize("backprop_steps", [1, 2, N])
 def test_adaptive_equals_stop_gradient_before_the_last_steps(mode, recompute_grad, backprop_steps):
-    """Before the last steps, the reference makes the loop state a constant.
+    """Before the last steps, the reference stops the gradient of the loop state.
 
     The loop state consists of the state, output, halting probability and ponder cost. The batch
     takes fewer steps than the maximum. The last steps are the last steps that the batch takes.

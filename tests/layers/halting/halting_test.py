@@ -68,7 +68,7 @@ def test_layer_behaviors(kind):
         num_weights=12 + own,
         call=layer_checks.call_with_mask,
         mixed_dtypes=("bfloat16", "float32", "float32", "float32"),
-        mixed_tolerance=None,  # In bfloat16, a position may halt in another step.
+        mixed_tolerance=None,  # A position may halt at another step than in float32.
     )
 
 
@@ -88,7 +88,7 @@ def test_matches_reference(kind, halted_state, masked):
     epsilon, weights = EPSILON[kind], layer.halting.get_weights()
     shares_of = None
     if kind == "q_halt":
-        shares_of = halting_reference.ponder_net(weights)  # They use the same sigmoid.
+        shares_of = halting_reference.ponder_net(weights)  # q_halt has the same sigmoid.
     elif kind != "convergence":
         make = getattr(halting_reference, kind.removesuffix("_mean"))
         shares_of = make(weights)
@@ -194,7 +194,7 @@ def test_training_takes_all_steps(kind):
 
 @pytest.mark.parametrize("graph", [False, True])
 def test_expected_loss_keeps_states_of_all_steps(graph):
-    """The states are returned only in training. The final norm also applies to them."""
+    """The states are returned only in training. The final norm also applies to these states."""
     whole = stack.Stack(_adaptive("ponder_net", expected_loss=True, mask_padding=True))
     whole.build((None, None, D))
     layer_checks.shake(whole.postprocess)
@@ -209,7 +209,7 @@ def test_expected_loss_keeps_states_of_all_steps(graph):
     np.testing.assert_array_equal((weights > 0).sum(0), taken)
     last = np.take_along_axis(got.steps.states.numpy(), (taken - 1).clip(0)[None, ..., None], 0)
     np.testing.assert_allclose(got.output.numpy()[REAL], last[0][REAL], atol=1e-5)
-    padded = got.output.numpy()[~REAL]  # The mean that predicts a class includes padding.
+    padded = got.output.numpy()[~REAL]  # A class is predicted from a mean that includes padding.
     np.testing.assert_allclose(got.steps.states.numpy()[:, ~REAL], [padded] * N)
     no_running = call(x, StepInputs(None, np.zeros_like(REAL), training=True))
     assert not np.any(no_running.steps.weights)

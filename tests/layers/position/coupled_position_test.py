@@ -62,7 +62,7 @@ def test_training_permutes_position_ids():
     layer.build((None, None, D))
     sampled = layer.sample_position_ids(400).numpy()
     np.testing.assert_array_equal(np.sort(sampled, axis=-1), np.tile(np.arange(L), (400, 1)))
-    # The first id is uniformly distributed.
+    # The first id of a permutation is uniformly distributed.
     counts = np.bincount(sampled[:, 0], minlength=L)
     assert counts.min() > 5 and counts.max() < 45
     backwards = tf.range(L)[tf.newaxis, ::-1]

@@ -155,7 +155,8 @@ def test_layer_with_experts_trains_in_a_keras_model():
     assert len(model.losses) == 1
 
 
-# In the default run, tests/decoding/cache_test.py compares decoding with dense transitions.
+# This test is slow. In the default run, tests/decoding/cache_test.py compares cached and uncached
+# decoding with dense transitions.
 @pytest.mark.slow
 def test_cached_decoding_matches_uncached():
     model = make_model(f"recurrence_type=act,act_halted_state=copy,ffn_layer={EXPERTS}")
