@@ -1,4 +1,4 @@
-"""Which sequences share a batch."""
+"""Tests of the plan that assigns sequences to batches."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def test_plan_has_every_sequence_once_within_limits():
         assert len(batch) * max(lengths[row] for row in batch) <= 200
     longest = [lengths[batch[0]] for batch in batches]
     assert longest == sorted(longest, reverse=True)
-    # All batches but the last are full: another sequence would exceed a limit.
+    # Every batch except the last is full: one more sequence would exceed a limit.
     for one, other in zip(batches, batches[1:], strict=False):
         assert len(one) == 16 or (len(one) + 1) * lengths[one[0]] > 200, (one, other)
 
@@ -54,7 +54,7 @@ def test_plan_same_lengths_of_targets_and_sources():
 
 
 def test_split_groups_by_plan():
-    """`split` makes the groups that `plan` makes for the lengths without padding."""
+    """`split` makes the same groups as `plan` for the lengths without padding."""
     model = examples.shared("lstm_attention")
     ids = tf.constant([[5, 3, 0], [4, 0, 0], [6, 7, 8], [2, 0, 0], [0, 0, 0]])
     groups = batch_plan.split(model, ids, per_example_length=True)

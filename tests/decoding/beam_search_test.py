@@ -12,7 +12,7 @@ EOS = 1
 
 
 def _language(batch_size, vocab_size, max_length, seed=0):
-    """Return random log probabilities: a table for every example and every prefix."""
+    """Return {(example, prefix): random log probabilities of the next token}."""
     random = np.random.RandomState(seed)
     tables = {}
     for row in range(batch_size):
@@ -28,9 +28,9 @@ def _next_logits(tables, batch_size, vocab_size):
         beams = len(ids) // batch_size
         rows = []
         for number, symbols in enumerate(ids):
-            assert not symbols[position:].any()  # there are no tokens from `position` on
+            assert not symbols[position:].any()  # the search has not yet written these positions
             rows.append(tables[number // beams, tuple(symbols[:position])])
-        return np.float32(rows) + 3.0  # log probabilities up to a constant
+        return np.float32(rows) + 3.0  # logits may differ from log probabilities by a constant
 
     def next_logits(ids, position):
         logits = tf.numpy_function(look_up, [ids, position], tf.float32)
@@ -49,7 +49,7 @@ def _penalty(length, alpha):
 
 
 def _results(vocab_size, max_length):
-    """Yield all sequences that end with their only EOS."""
+    """Yield all sequences that contain exactly one EOS, at the end."""
     others = [symbol for symbol in range(vocab_size) if symbol != EOS]
     for length in range(max_length):
         for beginning in itertools.product(others, repeat=length):
@@ -61,7 +61,10 @@ def _padded(symbols, length):
 
 
 def _task(next_logits, batch_size, max_length, constrain=None, limits=None, eos_bonus=0.0):
-    """Return a `Task` without a cache; `next_logits` maps (ids [N, L], position) to [N, V]."""
+    """Return a `Task` without a cache.
+
+    `next_logits` is a function from (ids [N, L], position) to logits [N, V].
+    """
 
     def of_query(query, cache):
         shape = tf.shape(query.ids)
@@ -109,7 +112,7 @@ def test_beam_search_with_enough_beams_finds_all_best_outputs(alpha, seed):
 
 @pytest.mark.parametrize("beam_size", [1, 2])
 def test_search_stops_at_the_maximum_output_length_of_each_example(beam_size):
-    """The outputs of an example are the same alone and in a batch, finished or not."""
+    """An example has the same outputs alone and in a batch, even if its outputs are unfinished."""
     limits, vocab_size, longest = [4, 1, 2, 0], 5, 4
     tables = _language(len(limits), vocab_size, longest)
 
@@ -136,9 +139,11 @@ def test_search_stops_at_the_maximum_output_length_of_each_example(beam_size):
     ("alpha", "bonus"), [(0.6, 0.0), (0.6, 2.5), (0.0, 2.5), (2.0, 4.0), (-1.0, 0.0), (-1.0, 2.5)]
 )
 def test_beam_search_matches_reference(alpha, bonus, graph):
-    """The reference keeps the 2 best unfinished and the 2 best finished hypotheses of 4 candidates.
+    """The search matches a simple reference implementation.
 
-    With a bonus for EOS or a negative alpha, the score of a hypothesis can increase at later steps.
+    At each step, the reference extends every unfinished hypothesis and takes the 4 best candidates.
+    It keeps the 2 best unfinished candidates and the 2 best finished hypotheses so far. With a
+    bonus for EOS or a negative alpha, the score of a hypothesis can increase at later steps.
     """
     batch_size, vocab_size, max_length, beam_size = 40, 5, 4, 2
     tables = _language(batch_size, vocab_size, max_length)
@@ -186,7 +191,7 @@ def test_greedy_search_matches_reference():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_beam_search_with_one_beam_is_no_worse_than_greedy(seed):
-    """One beam keeps the hypothesis of greedy search and those that finish on the way."""
+    """The beam search keeps the greedy hypothesis and also hypotheses that finish earlier."""
     tables = _language(3, 5, 4, seed)
     next_logits = _next_logits(tables, 3, 5)
     greedy = _greedy(next_logits, 3, 4)
@@ -225,7 +230,7 @@ def test_search_ends_when_no_token_is_allowed(beam_size, alpha):
 
 
 def _choices(table, written, options):
-    """Return the tokens that may follow, as documented: dict from token to its log probability."""
+    """Return {token: log probability} of the tokens that the documented rules allow next."""
     position, n = len(written), options["no_repeat_ngram_size"]
     forced = options["forced_prefix"]
     if position < len(forced) and forced[position]:
@@ -243,7 +248,7 @@ def _choices(table, written, options):
 
 
 def _every_way(tables, written, value, limit, options):
-    """Yield (log probability, tokens) of all allowed complete continuations of a prefix."""
+    """Yield (log probability, tokens) of each complete output that continues the prefix."""
     if len(written) == limit or written[-1:] == (EOS,):
         yield value, written
         return
@@ -302,7 +307,7 @@ def test_constrained_search_matches_brute_force(seed):
             written += (max(choices, key=choices.get),)
         greedy = beam_search.greedy_search(task)
         np.testing.assert_array_equal(greedy.ids[0, 0], written, err_msg=f"{options}")
-        plain = _log_prob(tables, 0, written)  # greedy scores have no eos_penalty
+        plain = _log_prob(tables, 0, written)  # greedy scores do not include eos_penalty
         np.testing.assert_allclose(greedy.scores[0, 0], plain, rtol=1e-4)
         stuck += is_stuck
     assert 0 < stuck < 12
@@ -310,7 +315,7 @@ def test_constrained_search_matches_brute_force(seed):
 
 @pytest.mark.parametrize("beam_size", [1, 2, 3])
 def test_beam_without_allowed_tokens_ends_independently_of_other_beams(beam_size):
-    """A stuck beam ends with EOS and its penalty, while other beams may continue."""
+    """A beam without allowed tokens ends with EOS and its penalty. Other beams may continue."""
     tables = _language(1, 4, 4)
     best = int(np.argmax(np.where(np.arange(4) == EOS, -np.inf, tables[0, ()])))
 
@@ -338,7 +343,7 @@ def test_beam_search_keeps_outputs_with_a_large_eos_penalty():
 
 
 def test_beam_search_with_fewer_hypotheses_than_beams():
-    """A forbidden token never fills a beam."""
+    """If only forbidden tokens remain, the search leaves a beam empty."""
 
     def constrain(log_probs, query):
         return constraints.forced_prefix(log_probs, query, tf.constant([[2]]), log_probs)
@@ -346,18 +351,19 @@ def test_beam_search_with_fewer_hypotheses_than_beams():
     task = _task(_constant([0.2, 0.2, 0.3, 0.3]), 1, 1, constrain)
     got = beam_search.beam_search(task, 2, 0.6)
     np.testing.assert_array_equal(got.ids, [[[2], [0]]])
-    # The score is the same as for a beam without an output.
+    # The second beam has no output, so its score is -INFINITY.
     np.testing.assert_allclose(got.scores, [[np.log(0.3), -beam_search.INFINITY]], rtol=1e-5)
 
 
 def _constant(probabilities):
-    """Return a function with the same distribution for every example and position."""
+    """Return a `next_logits` function with one distribution for all examples and positions."""
     log_probs = np.log(np.float32(probabilities))
     return lambda ids, position: tf.tile(log_probs[None], [tf.shape(ids)[0], 1])
 
 
 def test_greedy_search_stops_when_all_examples_have_ended():
-    # Example i has i tokens 2, then EOS; without stopping, 3 would follow.
+    # Example i outputs the token 2 i times and then EOS. A search that does not stop would then add
+    # the token 3.
     def next_logits(ids, position):
         row = tf.range(3)
         symbol = tf.where(position < row, 2, tf.where(position == row, EOS, 3))
@@ -371,21 +377,21 @@ def test_greedy_search_stops_when_all_examples_have_ended():
 
 
 def test_beam_search_stops_when_no_hypothesis_can_improve():
-    # EOS has nearly all probability: after two steps no unfinished hypothesis can win.
+    # EOS has nearly all probability, so no unfinished hypothesis can win after two steps.
     got = _beam(_constant([0.01, 0.97, 0.01, 0.01]), 1, 2, 50, alpha=0.0)
     assert got.ids.shape == (1, 2, 2)
     np.testing.assert_array_equal(got.ids[0, 0], [1, 0])
 
 
 def _at_position(*distributions):
-    """Return a function with one distribution per position, the same for every example."""
+    """Return a `next_logits` function with one distribution per position, for all examples."""
     log_probs = np.log(np.float32(distributions))
     return lambda ids, position: tf.tile(
         tf.gather(log_probs, position)[None], [tf.shape(ids)[0], 1]
     )
 
 
-# EOS is never among the best four.
+# In both distributions, EOS is not among the four most likely tokens.
 _ENDLESS = ([0.2, 1e-30, 0.4, 0.3, 0.06, 0.04], [0.1, 1e-30, 0.6, 0.25, 0.03, 0.02])
 
 
@@ -427,7 +433,8 @@ def test_beam_search_examples_are_independent():
 
 
 def test_length_penalty_prefers_longer_outputs():
-    # p(EOS) is 0.5 at the start, and 0.4 after one token (0.5 · 0.8).
+    # The output EOS has the probability 0.5. The output of the token 2 and EOS has the probability
+    # 0.4, which is 0.5 · 0.8.
     def next_logits(ids, position):
         first, second = [1e-30, 0.5, 0.5 - 1e-6, 1e-6], [1e-30, 0.8, 0.2 - 1e-6, 1e-6]
         probabilities = tf.where(position == 0, tf.constant(first), tf.constant(second))

@@ -1,4 +1,4 @@
-"""Decoding with a cache matches decoding over the complete prefix, for every variant."""
+"""For every model variant, cached decoding matches decoding over the complete prefix."""
 
 import logging
 
@@ -16,7 +16,7 @@ from ut_keras.layers.attention import cache as cache_lib
 VOCAB = 9
 TINY = "hidden_size=16,filter_size=20,num_heads=2,num_hidden_layers=2,label_smoothing=0.0"
 
-# name: (model, hparams set, overrides)
+# `VARIANTS` maps a name to (model, hparams set, overrides).
 BASIC = ("universal_transformer", "universal_transformer_tiny")
 ADAPTIVE = ("universal_transformer", "adaptive_universal_transformer_tiny")
 STEPS = "num_rec_steps=3"
@@ -55,7 +55,7 @@ VARIANTS = {
     "stick_breaking_copy": (*ADAPTIVE, COPY + ",act_type=stick_breaking,act_epsilon=0.4"),
 }
 _QUICK = tuple(VARIANTS)
-# The remaining parts, several in one model.
+# Most of these models combine several of the remaining model parts.
 VARIANTS |= {
     "learned_position": ("transformer", "transformer_tiny", "pos=emb,max_length=7" + RELATIVE),
     "randomized_position": (
@@ -64,8 +64,8 @@ VARIANTS |= {
     ),
     "coupled": (
         *BASIC,
-        # With hard_attention_k=2, only one key would remain. Rounding would then decide between two
-        # keys with nearly equal weights.
+        # With hard_attention_k=2, only one key would remain. Rounding errors would then decide
+        # which of two keys with nearly equal weights remains.
         STEPS + ",pos=coupled,add_position_timing_signal=False,recurrence_type=skip"
         ",hard_attention_k=3",
     ),
@@ -115,11 +115,11 @@ VARIANTS |= {
 
 
 def some_slow(names):
-    """Return the names; models with several parts are marked as slow."""
+    """Return the names as test parameters; those outside `_QUICK` are marked as slow."""
     return [n if n in _QUICK else pytest.param(n, marks=pytest.mark.slow) for n in names]
 
 
-# Models without a cache, with a part of the warning.
+# These models have no cache. The last element is a part of the expected warning.
 NOT_CACHED = {
     "start_step": (*BASIC, STEPS + ",position_start_index=step", "position_start_index=step"),
     "global": (*ADAPTIVE, ACT + ",act_type=global", "act_type=global"),
@@ -128,7 +128,7 @@ NOT_CACHED = {
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    """Make blocks so small that a cache grows within a few tokens."""
+    """Set block sizes so small that a cache grows within a few tokens."""
     monkeypatch.setattr(prefix_lib, "COLUMNS", 1)
     monkeypatch.setattr(prefix_lib, "POSITIONS", 2)
 
@@ -136,14 +136,14 @@ def small_blocks(monkeypatch):
 def _model(name, set_name, overrides, seed=0, language_model=False):
     hp = hparams.get(set_name, ",".join(filter(None, [TINY, overrides])))
     sizes = {"targets": VOCAB} if language_model else {"inputs": VOCAB, "targets": VOCAB}
-    seeds.set_seed(seed)  # the same weights in any order of tests
+    seeds.set_seed(seed)  # the weights do not depend on the order of the tests
     model = models.get(name, hp, vocab_sizes=sizes)
     for number, variable in enumerate(model.variables):
         if "seed_generator" in variable.path:
             continue
         random = np.random.RandomState([seed, number])
         # An SRU before the first norm amplifies rounding errors. With weights of the scale 0.15, a
-        # change of the last bit of the weights changes logits by 0.004.
+        # change of the last bit of the weights would change the logits by 0.004.
         scale = 0.03 if getattr(hp, "add_sru", False) else 0.15
         if "pondering" in variable.path and variable.ndim == 2:
             scale = 2.0  # positions halt after different numbers of steps
@@ -160,7 +160,7 @@ def _inputs(seed, batch, length):
 
 
 def _assert_close(got, expected):
-    """Compare up to 1e-5 of the largest value."""
+    """Assert that the values differ by at most 1e-5 · max(1, the largest expected value)."""
     largest = max(1.0, float(np.max(np.abs(expected))))
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5 * largest)
 
@@ -175,11 +175,11 @@ def _assert_same(model, features, **options):
 
 @pytest.mark.parametrize("variant", some_slow(VARIANTS))
 def test_cached_beams_match_full_forward(variant):
-    """Each beam depends only on its own tokens, while beams are reordered at random."""
+    """Each beam depends only on its own tokens, although the test reorders beams at random."""
     _check_symbol_by_symbol(variant, beams=3)
 
 
-@pytest.mark.slow  # the test of three beams covers the same code of the layers
+@pytest.mark.slow  # test_cached_beams_match_full_forward covers the same code
 @pytest.mark.parametrize("variant", ["gru", "act_copy"])
 def test_cached_single_beam_matches_full_forward(variant):
     _check_symbol_by_symbol(variant, beams=1)
@@ -211,9 +211,10 @@ def _check_symbol_by_symbol(variant, beams):
 
 
 def _logits_of_prefixes(model, inputs, prefixes):
-    """Return logits [B, K, V] after each prefix [B, K, length], from one forward pass.
+    """Return the logits [B, K, V] after each prefix [B, K, length].
 
-    Shorter prefixes are padded with tokens, which do not affect earlier positions.
+    One forward pass computes all logits. The function pads shorter prefixes with tokens, which do
+    not affect earlier positions.
     """
     batch, beams, longest = prefixes[-1].shape
     targets = np.full([len(prefixes), batch, beams, longest + 1], 2)
@@ -252,7 +253,7 @@ def test_cached_greedy_search_matches_uncached(variant):
     ],
 )
 def test_cached_prompt_matches_full_forward(variant):
-    """The prompt is written to the cache in one forward pass."""
+    """The model writes the prompt to the cache in one forward pass."""
     model = _model(*VARIANTS[variant], seed=5, language_model=True)
     beams, room = 2, 3
     ids = np.random.RandomState(1).randint(2, VOCAB, size=(2, beams, room)).astype(np.int32)
@@ -276,7 +277,7 @@ ATTENTIONS = {
     "relative_v2": RELATIVE_V2,
     "rotary": ",pos=rotary",
     "local": LOCAL,
-    # With few keys, the difference of two nearly equal weights is mostly rounding.
+    # With fewer keys, the difference between two nearly equal weights is mostly rounding error.
     "hard": ",hard_attention_k=5",
 }
 
@@ -306,7 +307,7 @@ def test_cache_of_running_positions_matches_all_positions(attention, monkeypatch
             _assert_close(one, other)
         running = np.sum(ponder_times[..., None] > np.arange(5), axis=1)
         patterns |= {tuple(row) for row in running}
-    assert len(patterns) > 3  # examples differ in how many of their positions run at a step
+    assert len(patterns) > 3  # the number of running positions differs between examples
 
 
 def test_rows_narrow_to_the_smallest_grid():
@@ -323,7 +324,10 @@ def test_rows_narrow_to_the_smallest_grid():
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", ["act", "act_sepconv", "act_copy", "act_copy_two_inner_layers"])
 def test_cache_with_any_halting_pattern(variant):
-    """The cache works for many halting patterns. Some tokens take more steps than earlier ones."""
+    """The cache works for many halting patterns.
+
+    In some patterns, a token takes more steps than an earlier token.
+    """
     patterns = set()
     for seed in range(3):
         model = _model(*VARIANTS[variant], seed=400 + seed)
@@ -355,7 +359,7 @@ def test_generate_warns_once_without_cache(variant, caplog):
         model.generate(features, beam_size=2, decode_length=3)
     ours = [
         record for record in caplog.records if record.name == "ut_keras"
-    ]  # without TensorFlow's
+    ]  # the list excludes records of TensorFlow's logger
     messages = [record.getMessage() for record in ours]
     assert len(messages) == 1 and said in messages[0]
 
@@ -375,7 +379,11 @@ def test_generate_traces_once_for_all_lengths(monkeypatch):
 
 @pytest.mark.parametrize("variant", ["basic", "act_copy", "sepconv"])
 def test_cache_size_matches_formula(variant):
-    """N · C · (K + V) numbers per example, plus the window of convolutions."""
+    """The cache stores N · C · (K + V) numbers per example, plus the window of convolutions.
+
+    N is the number of steps, and C is the number of columns. K and V are the widths of keys and
+    values.
+    """
     model = _model(*VARIANTS[variant])
     size = cache_lib.CacheSize(tf.constant(3), 2, tf.constant(10))
     stores = tf.nest.flatten(model.decoder.start_cache(size))

@@ -11,7 +11,7 @@ EOS = 1
 
 
 def _query(ids, position):
-    ids = tf.constant(ids, tf.int32)[tf.newaxis]  # one example, beams as given
+    ids = tf.constant(ids, tf.int32)[tf.newaxis]  # the first axis has one example
     return beam_search.Query(tf.constant(position), ids, tf.zeros_like(ids))
 
 
@@ -51,7 +51,7 @@ def test_forced_prefix_of_each_example():
 
 
 def test_forced_prefix_overrides_other_constraints():
-    """Other constraints have no effect on a forced token. Positions without one do not change."""
+    """Other constraints do not affect a forced token. They still apply where no token is forced."""
     others = [
         partial(constraints.min_length, length=3),
         partial(constraints.eos_penalty, penalty=1.0),
@@ -72,7 +72,7 @@ def test_forced_prefix_overrides_other_constraints():
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_no_repeated_ngrams_matches_reference(n):
-    """Exactly the tokens that would repeat an n-gram are forbidden."""
+    """The constraint forbids exactly the tokens that would repeat an n-gram."""
     vocab_size, length = 4, 6
     random = np.random.RandomState(n)
     constrain = partial(constraints.no_repeated_ngrams, n=n)

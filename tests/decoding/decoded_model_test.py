@@ -1,4 +1,4 @@
-"""Every model has the members that decoding reads, and decoding reads no other member."""
+"""Every model has the members that decoding reads. Decoding reads no other members."""
 
 import ast
 import importlib
@@ -19,7 +19,7 @@ PROTOCOLS = (
 
 
 def _members(*protocols):
-    """Return {name: member} of protocols and their bases."""
+    """Return {name: member} of the protocols and their base protocols."""
     found = {}
     for protocol in protocols:
         for base in protocol.__mro__:
@@ -39,7 +39,7 @@ def _classes():
 
 
 def _parameters(function):
-    """Return (name, kind, default) of each parameter."""
+    """Return (name, kind, default) of each parameter of a function."""
     parameters = inspect.signature(function).parameters.values()
     return [(parameter.name, parameter.kind, parameter.default) for parameter in parameters]
 
@@ -51,7 +51,7 @@ def test_model_class_has_all_members(model_class):
         kind = decoded_model.RecurrentModel
     elif model_class.writes_in_parallel:
         kind = decoded_model.DecodedModel
-    # `__init__` sets these.
+    # `__init__` sets these attributes, so the class itself lacks them.
     attributes = {"specs", "num_steps", "softmax"}
     for name, member in _members(kind).items():
         if isinstance(member, property):
@@ -83,7 +83,11 @@ def test_decoding_reads_exactly_the_members_of_the_protocols():
 
 
 def test_decoding_annotates_models_as_protocols():
-    """With a protocol, mypy finds members that it lacks. Keras' own classes accept any name."""
+    """Each function of decoding annotates its model as a protocol.
+
+    mypy then reports each member that the protocol lacks. For a class of Keras, mypy accepts any
+    name.
+    """
     names = {protocol.__name__ for protocol in PROTOCOLS}
     for file, tree in _trees():
         imported = {alias.name for node in ast.walk(tree) for alias in getattr(node, "names", ())}

@@ -1,4 +1,7 @@
-"""`model.generate`. Some tests compare it with the original T2T (tests/testdata/t2t/README.md)."""
+"""Tests of `model.generate`.
+
+Some tests compare it with the original T2T (tests/testdata/t2t/README.md).
+"""
 
 import dataclasses
 import functools
@@ -78,7 +81,7 @@ def test_beam_search_matches_t2t(name):
         np.testing.assert_allclose(got.scores, golden[run + "/scores"], rtol=1e-4, err_msg=run)
 
 
-# The other tests do not use golden numbers.
+# The tests below do not use golden numbers of T2T.
 
 INPUTS = np.array([[5, 3, 7, 2, 1], [4, 6, 1, 0, 0], [9, 1, 0, 0, 0]], "int32")
 SMALL = "hidden_size=16,filter_size=32,num_heads=2"
@@ -86,7 +89,7 @@ SMALL = "hidden_size=16,filter_size=32,num_heads=2"
 
 @functools.cache
 def _small(name):
-    seeds.set_seed(0)  # the same weights in any order of tests
+    seeds.set_seed(0)  # the weights do not depend on the order of the tests
     if name == "language_model":
         hp = hparams.get("transformer_tiny", SMALL)
         return _shaken(models.get("transformer", hp, vocab_sizes={"targets": 12}))
@@ -111,7 +114,10 @@ def _log_probs(model, features):
 
 @pytest.mark.parametrize("beam_size", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_generate_scores_match_forward(beam_size):
-    """The model gives the outputs, as targets, the same score. Greedy search takes the best ids."""
+    """A forward pass gives the outputs the scores that `generate` returns.
+
+    Greedy search takes the token with the highest log probability.
+    """
     model = _small("universal_transformer")
     got = model.generate({"inputs": INPUTS}, beam_size, alpha=0.6, decode_length=3)
     assert got.ids.shape[:2] == (3, beam_size)
@@ -150,7 +156,7 @@ def test_generate_in_parallel_parts_matches_one_batch(name, beam_size, monkeypat
 
     together = searched()
     lengths = [len(_up_to_eos(ids)) for ids in together[1].ids[:, 0].numpy()]
-    assert max(lengths[4:]) < max(lengths)  # the last part is shorter than others
+    assert max(lengths[4:]) < max(lengths)  # the last part has shorter outputs than other parts
     monkeypatch.setattr(parallel_batch, "number_of_parts", lambda batch_size: 4)
     for expected, got in zip(together, searched(), strict=True):
         np.testing.assert_array_equal(got.ids, expected.ids)
@@ -182,7 +188,7 @@ def test_generate_ignores_source_padding():
     model = _small("universal_transformer")
     first = model.generate({"inputs": INPUTS}, decode_length=3)
     wider = np.pad(INPUTS, [(0, 0), (0, 2)])
-    second = model.generate({"inputs": wider}, decode_length=1)  # the same maximum output length
+    second = model.generate({"inputs": wider}, decode_length=1)  # the limit is again 8 tokens
     np.testing.assert_array_equal(first.ids, second.ids)
     first, second = (
         model.generate({"inputs": ids}, decode_length=3, per_example_length=True)
@@ -198,7 +204,7 @@ def test_generate_ignores_source_padding():
     "options",
     [
         {"beam_size": 3},
-        # A negative penalty raises scores at EOS, so the search has no bound to stop early.
+        # A negative penalty raises the scores of EOS, so no bound lets the search stop early.
         pytest.param({"beam_size": 2, "eos_penalty": -0.5}, marks=pytest.mark.slow),
         pytest.param({"beam_size": 1}, marks=pytest.mark.slow),
         pytest.param({"beam_size": 3, "cache": False}, marks=pytest.mark.slow),
@@ -207,14 +213,17 @@ def test_generate_ignores_source_padding():
     ids=str,
 )
 def test_generate_per_example_length_ignores_other_examples(kind, options):
-    """The examples never end by themselves. In T2T the longest example sets the limit for all."""
+    """An output does not depend on other examples, even if no example ends by itself.
+
+    In T2T, the longest example sets the limit for all examples.
+    """
     model = _small(kind) if kind == "universal_transformer" else _shaken(examples.make(kind))
     options = {"decode_length": 2, "min_length": 30, **options}
     if "eos_penalty" in options:
         options["min_length"] = 0
     together = model.generate({"inputs": INPUTS}, per_example_length=True, **options)
     as_in_t2t = model.generate({"inputs": INPUTS}, **options)
-    # Samples depend on the index in the batch, so only the first example can be compared.
+    # Samples depend on the index in the batch, so the test can only compare the first example.
     for row in range(1 if "seed" in options else 3):
         alone = np.trim_zeros(INPUTS[row], "b")[np.newaxis]
         # For a single example, T2T's limit equals the limit of the example.
@@ -272,12 +281,12 @@ def test_return_steps_after_a_prompt():
     np.testing.assert_allclose(found.target_steps[:, 0], np.where(both[:, 2:], times, 0.0))
     fixed = _small("language_model").generate({"inputs": prompt}, return_steps=True)
     assert fixed.target_steps is None
-    for rows, length in ((0, 4), (3, 0)):  # no prompts; no new tokens
+    for rows, length in ((0, 4), (3, 0)):  # first without prompts, then without new tokens
         none = model.generate({"inputs": prompt[:rows]}, decode_length=length, return_steps=True)
         assert none.target_steps.shape == none.ids.shape == (rows, 1, 0)
 
 
-# cache_test.py covers beams after a prompt in the default run.
+# In the default run, cache_test.py covers beams after a prompt.
 @pytest.mark.parametrize("beam_size", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_generate_continues_prompt(beam_size):
     model = _small("language_model")
@@ -394,7 +403,7 @@ def test_generate_rejects_traced_prompt_with_padding():
 
 
 def test_generate_sources_of_different_lengths_match_single_sources():
-    """Without per_example_length=True, padding would change the outputs, as in T2T."""
+    """Without per_example_length=True, padding would change the outputs, as it does in T2T."""
     model = examples.shared("lstm_attention")
     assert model.why_source_padding_matters
     options = {"per_example_length": True, "decode_length": 3, "min_length": 3, "beam_size": 2}
@@ -458,7 +467,7 @@ _WRONG = {
 
 @pytest.mark.parametrize("option", dataclasses.fields(Options), ids=lambda field: field.name)
 def test_generate_rejects_options_of_another_type(option):
-    """The error has the name and the value, and the next call works."""
+    """The error names the option and its value. The next valid call works."""
     if option.name == "forced_prefix":
         return
     model = _small("universal_transformer")
@@ -521,7 +530,7 @@ def test_generate_requires_prompt():
 @pytest.mark.parametrize(
     ("model", "space"),
     [
-        # tests/bin/decoder_scores_test.py covers this in the default run.
+        # In the default run, tests/bin/decoder_scores_test.py covers this model.
         pytest.param("transformer", 11, marks=pytest.mark.slow),
         ("adaptive_universal_transformer", 11),
     ],
@@ -602,7 +611,7 @@ def test_generate_obeys_constraints():
         {},
         {"beam_size": 3},
         {"temperature": 1.0},
-        # tests/decoding/constraints_test.py covers the penalty in the default run.
+        # In the default run, tests/decoding/constraints_test.py covers the penalty.
         pytest.param({"beam_size": 2, "eos_penalty": 9.0}, marks=pytest.mark.slow),
     ],
 )
@@ -627,13 +636,13 @@ def test_generate_forced_prefix_overrides_other_constraints(options):
     "options",
     [
         {},
-        # tests/decoding/beam_search_test.py covers beams and sampling in the default run.
+        # In the default run, tests/decoding/beam_search_test.py covers beams and sampling.
         pytest.param({"beam_size": 3}, marks=pytest.mark.slow),
         pytest.param({"temperature": 1.0}, marks=pytest.mark.slow),
     ],
 )
 def test_generate_ends_when_no_token_is_allowed(options):
-    """Each of 12 tokens may occur once, and EOS not before position 20."""
+    """Each of the 12 tokens may occur only once. EOS may not occur before position 20."""
     model = _small("universal_transformer")
     options = {"min_length": 20, "no_repeat_ngram_size": 1, "decode_length": 25, **options}
     got = model.generate({"inputs": INPUTS}, **options)
@@ -675,7 +684,7 @@ def test_generate_rejects_options(options, message):
 
 
 def test_generate_works_after_rejected_features():
-    """A call with features of the wrong rank, such as T2T's, does not affect later calls."""
+    """A call with features of the wrong rank, such as T2T's rank 4, does not affect later calls."""
     model = _small("universal_transformer")
     targets = np.full([3, 2], 5)
     with pytest.raises(ValueError, match="inputs must"):

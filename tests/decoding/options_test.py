@@ -48,7 +48,7 @@ def test_to_options_of_decode_hparams():
 
 @pytest.fixture
 def made(monkeypatch):
-    """Return (list of all `Options` that are created, list of those that are checked)."""
+    """Return (list of all `Options` that are created, list of the `Options` that are checked)."""
     made, checked, init, check = [], [], Options.__init__, Options.check
 
     def count(self, *args, **kwargs):
@@ -65,7 +65,10 @@ def made(monkeypatch):
 
 
 def test_options_are_made_once(made):
-    """A search creates a second object, for the graph, which contains nothing to check."""
+    """Each call creates `Options` once from its arguments and checks them.
+
+    The search creates a second object for the graph, which contains nothing to check.
+    """
     model = examples.shared("transformer")
     bytes_model, encoders = export_models.build("bytes")
     run = saved_run.SavedRun(bytes_model, encoders)

@@ -26,7 +26,7 @@ def _set_threads(monkeypatch, of_all, of_operation, devices=(CPU,)):
 @pytest.mark.parametrize(
     ("of_all", "of_operation", "rows", "parts"),
     [
-        (0, 0, 64, 1),  # TensorFlow's defaults
+        (0, 0, 64, 1),  # these numbers are TensorFlow's defaults
         (0, 1, 64, 8),
         (0, 3, 64, 2),
         (4, 1, 64, 4),
@@ -80,7 +80,7 @@ def test_run_keeps_order(three, batch_size, sizes):
 
 def test_run_is_parallel(three):
     class Search:
-        """Waits until three threads run; the barrier breaks if they run one after another."""
+        """A search that waits for three threads, so the barrier breaks if they run in sequence."""
 
         barrier = threading.Barrier(3, timeout=60)
 

@@ -24,7 +24,7 @@ class _Model:
 
 
 def _write(kept, window, named):
-    """Return the `Prefix` with the identifiers of a window's columns in the cache."""
+    """Return `kept` with a cache that contains the identifiers of the window's columns."""
     cache = kept.cache.numpy()
     cache[:, window.columns] = named
     return kept._replace(cache=tf.constant(cache))
@@ -62,14 +62,14 @@ def test_prefix_cache_shows_each_beam_its_ancestors(cache_order_matters, beams, 
         parents = random.randint(0, beams, size=(BATCH, beams))
         ancestors = np.take_along_axis(ancestors, parents[..., None], axis=1)
         ancestors[:, :, position] = parents
-    assert kept.columns <= beams * (prompt_length + LENGTH)  # no columns after the last position
+    assert kept.columns <= beams * (prompt_length + LENGTH)  # no column follows the last position
 
 
 def test_prefix_cache_prunes_dead_beams():
     beams = 4
     prefixes = prefix.PrefixCache(_Model(False), tf.constant(BATCH), beams, 0, tf.constant(LENGTH))
     kept = prefixes.start()
-    ancestors = tf.zeros([BATCH, beams, LENGTH], tf.int32)  # all descend from the first beam
+    ancestors = tf.zeros([BATCH, beams, LENGTH], tf.int32)  # all beams descend from the first beam
     for position in range(LENGTH):
         query = beam_search.Query(tf.constant(position), None, ancestors)
         _, kept = prefixes.next_window(kept, query)
@@ -84,5 +84,5 @@ def test_prefix_cache_copies_are_linear_in_the_length(beams):
     while (position := int(kept.columns) // beams) < length:
         copied += position
         kept = prefixes._grow(kept._replace(used=kept.columns), tf.constant(position))
-    # Blocks of a fixed size copy 80 to 400 times as many columns as there are positions.
+    # With blocks of a fixed size, this number would be 80 to 400 times as large as `length`.
     assert copied < 2 * prefix.BLOCK_PART * length

@@ -1,4 +1,4 @@
-"""The distribution of the tokens from `generate.sampler`."""
+"""Tests of the distribution of the tokens that `generate.sampler` samples."""
 
 import numpy as np
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""`generate` inside a function that XLA compiles."""
+"""Tests of `generate` inside a function that XLA compiles."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from tests.models import examples
 _LENGTH = 4
 
 
-@pytest.mark.slow  # XLA compiles the search
+@pytest.mark.slow  # XLA takes long to compile the search
 @pytest.mark.parametrize(
     ("kind", "beam_size", "cache"),
     [("universal", 1, True), ("universal", 4, True), ("adaptive", 4, False)],
@@ -17,7 +17,7 @@ _LENGTH = 4
 def test_generate_under_xla_gives_the_same_ids(kind, beam_size, cache):
     model = examples.make(kind)
     rng = np.random.default_rng(4)
-    for weight in model.trainable_variables:  # large weights give outputs that differ
+    for weight in model.trainable_variables:  # large weights make the outputs differ
         if len(weight.shape) > 1:
             weight.assign(rng.normal(size=weight.shape))
     inputs = tf.constant(examples.features(kind)["inputs"])

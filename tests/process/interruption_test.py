@@ -1,4 +1,7 @@
-"""Signals end a command at any time, with one line and the exit code of the signal."""
+"""A signal ends a command at any time.
+
+The command then prints one line and exits with the exit code of the signal.
+"""
 
 import os
 import pathlib
@@ -71,7 +74,7 @@ def function(argv):
         threading.Timer(1, print, ["ready"], {{"flush": True}}).start()
         hashlib.pbkdf2_hmac("sha256", b"", b"", 100_000_000)  # a minute without signal handlers
 """
-# The import swallows all exceptions, and its output is hidden.
+# This import swallows all exceptions, and the program hides its output.
 _TENSORFLOW = """
 import os, time
 os.write(2, b"note")
@@ -86,14 +89,14 @@ while True:
 
 @pytest.fixture(autouse=True)
 def _listens():
-    """Receive SIGHUP as in a terminal, even if the tests run under nohup."""
+    """Let the process receive SIGHUP as in a terminal, even if the tests run under nohup."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
 
 
 def _run(body, name="SIGINT", times=1, **environment):
-    """Return (exit code, stdout, stderr) of a command that gets signals when it is ready."""
+    """Return (exit code, stdout, stderr) of a command that receives signals when it is ready."""
     with subprocess.Popen(
         [sys.executable, "-c", _PROGRAM.format(body=body)],
         cwd=_ROOT,
@@ -109,8 +112,8 @@ def _run(body, name="SIGINT", times=1, **environment):
             out, err = process.communicate(timeout=30)
         finally:
             process.kill()
-    # On a loaded machine, the command may end so late that it prints an acknowledgement first. The
-    # tests ignore this line.
+    # On a loaded machine, the command may end so late that it first prints an acknowledgement of
+    # the signal. The tests ignore this acknowledgement.
     return process.returncode, out, re.sub(r"\w+(-C)?: stopping…\n", "", err)
 
 
@@ -131,7 +134,7 @@ def test_second_signal_exits_immediately():
 
 
 def test_signal_during_thread_shutdown_exits_immediately():
-    """`is_last` prevents that Python prints a stack trace and continues to wait for the thread."""
+    """With `is_last`, Python prints no stack trace and does not continue to wait for the thread."""
     line = _LINES["SIGINT"][1]
     assert _run(_LEAVES_A_THREAD, times=2) == (-signal.SIGINT, "", line)
 
@@ -145,7 +148,7 @@ def test_signal_during_thread_shutdown_exits_immediately():
     ],
 )
 def test_signal_is_acknowledged_inside_c_code(context, acknowledgement):
-    """A line is printed while Python's own handlers still wait for the end of the C call."""
+    """The process prints a line, although Python's own handlers must wait until the C call ends."""
     program = _PROGRAM.format(body=_IS_IN_C_CODE.format(context=context))
     with subprocess.Popen(
         [sys.executable, "-c", program],
@@ -192,7 +195,7 @@ def test_stop_request_waits_only_if_there_is_state_to_save():
 
 
 def test_default_signal_actions_removes_handlers_of_c_code():
-    """With several workers, TensorFlow installs such a handler for SIGTERM."""
+    """With several workers, TensorFlow's C++ code installs a handler for SIGTERM."""
     before = [signal.getsignal(getattr(signal, name)) for name in _LINES]
     with interruption.DefaultSignalActions():
         assert {signal.getsignal(getattr(signal, name)) for name in _LINES} == {signal.SIG_DFL}

@@ -110,8 +110,8 @@ def test_progress_line_shows_message(clock, monkeypatch):
         line = live_line.ProgressLine("x", clock=clock, stream=stream)
         clock.now += 60
         line.show_message("asking a far place")
-        line.set(1)  # not due yet
-        assert stream.getvalue() == (written or "\rx: asking…far place")  # on one line
+        line.set(1)  # the next update is not due yet
+        assert stream.getvalue() == (written or "\rx: asking…far place")  # the output is one line
 
 
 @pytest.mark.parametrize("count, text", [(512, "512 B"), (84_213_000, "84.21 MB"), (2e9, "2 GB")])

@@ -55,7 +55,7 @@ def test_user_package_may_import_short_names(tmp_path):
 
 @pytest.mark.parametrize("links", ["absent", "text files"])
 def test_checkout_without_symbolic_links_has_each_module_once(tmp_path, links):
-    """Git writes a link as a text file where the system does not allow links."""
+    """Where the system does not allow links, Git writes each link as a text file."""
     for name in ("problems", "hparams", "pretrained", "ut_keras"):
         shutil.copytree(
             ROOT / name,

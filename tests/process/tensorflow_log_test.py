@@ -6,7 +6,7 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# A fake package `tensorflow`, which writes the same kinds of lines as TensorFlow.
+# This fake package `tensorflow` writes the same kinds of lines as TensorFlow.
 FAKE = r"""
 import logging, os, sys
 os.write(2, b"WARNING: All log messages before absl::InitializeLog() is called are on STDERR\n")
@@ -61,7 +61,7 @@ def test_load_shows_lines_by_level(level, shown, tmp_path):
 
 @pytest.mark.parametrize("before", [None, "DEBUG"])
 def test_load_hides_notes_of_the_python_logger(before, tmp_path):
-    """TensorFlow's Python logger writes no notes, unless its level was set before."""
+    """TensorFlow's Python logger writes no INFO messages, unless its level was set before."""
     (tmp_path / "tensorflow.py").write_text(FAKE)
     program = f"logging.getLogger('tensorflow').setLevel({before!r}); " if before else ""
     program = f"import logging, sys; {program} {LOAD}"
@@ -86,7 +86,7 @@ def test_child_processes_inherit_the_level(tmp_path):
 
 
 def test_importing_the_package_changes_no_log(tmp_path):
-    """If a program imports TensorFlow itself, ut_keras does not change the lines."""
+    """If a program imports TensorFlow itself, ut_keras does not change TensorFlow's log lines."""
     (tmp_path / "tensorflow.py").write_text(FAKE)
     plain = _stderr("import tensorflow", tmp_path)
     assert _stderr("import ut_keras, tensorflow", tmp_path) == plain
@@ -115,7 +115,7 @@ def test_building_a_model_is_silent():
 @pytest.mark.parametrize(
     "statement",
     [
-        "from ut_keras import optimizers",  # the quickstart's first lines
+        "from ut_keras import optimizers",  # the quickstart begins with this line
         *(
             pytest.param(statement, marks=pytest.mark.slow)
             for statement in (
