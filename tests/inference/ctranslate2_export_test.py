@@ -64,7 +64,7 @@ def test_export_writes_the_outputs_of_the_model(changes, tmp_path):
     translator = ctranslate2.Translator(str(tmp_path / "of" / "served"))
     ids = np.random.RandomState(2).randint(2, 24, [20, 9])
     ids[:, -1] = 1
-    ids[5:, 6:] = 0  # shorter sources
+    ids[5:, 6:] = 0  # the last sources are shorter
     expected = model.generate({"inputs": ids}, decode_length=11).ids[:, 0].numpy().tolist()
     expected = [row[: row.index(1)] if 1 in row else row for row in expected]
     assert _written(translator, ids, beam_size=1) == expected
@@ -80,7 +80,7 @@ def test_export_rejects_weights_that_are_not_finite(tmp_path):
     assert not (tmp_path / "served").exists()
 
 
-@pytest.mark.slow  # the default run covers 32 bits
+@pytest.mark.slow  # the default run covers 32-bit weights
 def test_export_with_int8_weights(tmp_path):
     model = _model()
     sizes = {}
@@ -164,7 +164,7 @@ def _random_model(vocab_size, scale, seed):
 
 
 def test_serving_page_snippet_truncates_nothing(tmp_path, monkeypatch):
-    """With the code of docs/serving.md, long texts have the same score as in the model."""
+    """The code of docs/serving.md gives long texts the scores that the model gives them."""
     encoder = golden.load(golden.VOCABS[0])
     model = _random_model(encoder.vocab_size, 0.1, seed=1)
     export.export_ctranslate2(
@@ -174,7 +174,7 @@ def test_serving_page_snippet_truncates_nothing(tmp_path, monkeypatch):
     options = {}
 
     class Translator(ctranslate2.Translator):
-        """Records its calls."""
+        """A translator that records the arguments of its calls."""
 
         def translate_batch(self, *args, **given):
             options.update(given)
@@ -199,7 +199,11 @@ def test_serving_page_snippet_truncates_nothing(tmp_path, monkeypatch):
 
 
 def test_options_give_the_scores_of_the_model(tmp_path):
-    """docs/serving.md describes the default first step and the default length penalty."""
+    """With ut_keras' options, scores of CTranslate2 equal the scores of the model.
+
+    With CTranslate2's defaults of length_penalty and min_decoding_length, the scores differ as
+    docs/serving.md describes.
+    """
     model = _random_model(24, 0.3, seed=14)
     export.export_ctranslate2(model, ENCODERS, str(tmp_path / "served"))
     translator = ctranslate2.Translator(str(tmp_path / "served"))
@@ -224,7 +228,7 @@ def test_options_give_the_scores_of_the_model(tmp_path):
         end = _log_probabilities(model, row, [1])[0]
         assert ids[0] != 1
         np.testing.assert_allclose(score, expected.sum() - np.log1p(-np.exp(end)), atol=1e-3)
-    assert 0 < ended < 40  # some outputs end, some are truncated
+    assert 0 < ended < 40  # some outputs end, and others are truncated
 
 
 def _log_probabilities(model, source, ids):

@@ -13,9 +13,10 @@ def test_parse_defaults_match_t2t():
         "extra_length": 100,
     }
     assert (values.pop("batch_size"), values.pop("num_samples")) == (0, -1)
-    assert values.pop("per_example_length")  # T2T does not have it
+    assert values.pop("per_example_length")  # T2T has no such option
     ours = decode_hparams.search_options(decode_hparams.parse(""))
-    assert set(ours) == {"beam_size", "alpha", "decode_length"}  # the others have no effect
+    # With their default values, the other fields have no effect.
+    assert set(ours) == {"beam_size", "alpha", "decode_length"}
 
 
 def test_parse_converts_values():
@@ -93,7 +94,7 @@ def test_search_options_omits_defaults():
     text = "beam_size=1,sampling_temp=0.5,top_k=9,top_p=0.9"
     sampling = {"temperature": 0.5, "top_k": 9, "top_p": 0.9}
     assert options(text).items() >= sampling.items() and "seed" not in options(text)
-    # Every batch samples differently.
+    # Each batch gets its own seed, so the samples of two batches differ.
     assert options(f"{text},seed=7", batch=2)["seed"] == 9
 
 

@@ -1,6 +1,6 @@
-"""An export accepts any text, and its memory does not grow.
+"""An export accepts any text, and its use of memory does not grow.
 
-UT_KERAS_FUZZ_INPUTS=10000 tests 10,000 texts instead of 200.
+The environment variable UT_KERAS_FUZZ_INPUTS sets the number of texts. The default is 200.
 """
 
 import copy
@@ -15,7 +15,7 @@ from tests.inference import export_models
 from ut_keras import export
 
 NUMBER = int(os.environ.get("UT_KERAS_FUZZ_INPUTS", "200"))
-LONGEST = 24  # the largest number of ids of a source
+LONGEST = 24  # the maximum number of ids in a source
 MEBIBYTE = 2**20
 
 
@@ -73,7 +73,7 @@ def _resident():
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """Return a function from the name of a model to the signatures of its export."""
+    """Return a function that exports the model of a given name and loads the export."""
 
     def load(name):
         directory = str(tmp_path_factory.mktemp("fuzz") / "1")
@@ -100,11 +100,12 @@ def test_export_accepts_any_text(served, name, number):
             inputs = tf.constant(batch, tf.string)
             _assert_whole(serve(inputs=inputs), len(batch))
             if name != "story":
-                encoder = copy.copy(encoders["inputs"])  # without its cache of words
+                encoder = copy.copy(encoders["inputs"])  # the copy has an empty cache of words
                 _assert_encoded(encode(inputs=inputs)["ids"].numpy(), encoder, batch)
         grown.append(_resident() - before)
     print(f"{name}: {number} texts; memory grew by {grown[0]}, then by {grown[1]} bytes")
-    # At first the pools of the allocators fill, and oneDNN caches something for every new shape.
+    # At first, memory grows because allocators fill their pools and oneDNN caches data for each new
+    # shape.
     assert grown[1] < 128 * MEBIBYTE, [round(value / MEBIBYTE) for value in grown]
 
 

@@ -17,9 +17,10 @@ WORDS = text_encoder.TokenTextEncoder(tokens=["where", "is", "Mary", "?", "in", 
 NUMBERS = text_encoder.IntegerTextEncoder(12)
 LABELS = text_encoder.ClassLabelEncoder(labels=["good", "bad", "neither"])
 
-# The parts that a step of a recurrence may have.
+# Each name is a variant whose recurrent step has one optional part.
 BLOCKS = ("injection", "rotary", "relative_xl", "data_router", "randomized_position")
-# (variant, features); the variants are those of `variant_model`.
+# `MODELS` maps a name to (variant, kind of features). `variant_model` makes the variants, and
+# `features` makes the features.
 MODELS = {
     "adaptive": ("act", "subwords"),
     "prompts": ("act_copy", "subwords_only"),
@@ -59,18 +60,18 @@ def features(kind):
 
 @functools.cache
 def build(name):
-    """Return a model with random weights, and its encoders."""
+    """Return a model with random weights and its encoders."""
     variant, kind = MODELS[name]
     encoders, specs = features(kind)
     seed = zlib.crc32(name.encode()) % 1000
-    keras.utils.set_random_seed(seed)  # the same weights in any order of tests
+    keras.utils.set_random_seed(seed)  # the weights do not depend on the order of the tests
     model = variant_model(variant, specs)
     randomize(model, seed)
     return model, encoders
 
 
 def variant_model(variant, specs):
-    """Return a model of a variant of cache_test, an encoder, an LSTM or a Neural GPU."""
+    """Return a model: a variant of cache_test, an encoder, an LSTM or a Neural GPU."""
     if variant == "encoder":
         model_name, set_name = "universal_transformer_encoder", "universal_transformer_tiny"
         overrides = cache_test.STEPS
@@ -106,24 +107,28 @@ _OTHERS = {
 
 
 def randomize(model, seed):
-    """Set random weights with which different inputs have different outputs."""
+    """Set random weights, so large that different inputs give different outputs."""
     for number, variable in enumerate(model.variables):
         if "seed_generator" not in variable.path:
             noise = np.random.RandomState([seed, number]).normal(size=variable.shape)
-            # Initial values of kernels are random and would depend on the order of the tests.
+            # The initial values of kernels are random and depend on the order of the tests. So
+            # these values are replaced.
             start = variable if len(variable.shape) < 2 else 0.0
             variable.assign(start + 0.5 * noise)
 
 
 def rows(encoders, texts):
-    """Return lists of ids from the encoders in Python, without words that they reject."""
+    """Return the ids of each text from the encoders in Python.
+
+    The function skips words that the encoder rejects.
+    """
     is_prompt = "inputs" not in encoders
     encoder = encoders["targets" if is_prompt else "inputs"]
     return [_encode(encoder, text) + ([] if is_prompt else [text_encoder.EOS]) for text in texts]
 
 
 def padded(rows):
-    """Return int32 [B, S], padded with 0."""
+    """Return the rows as int32 [B, S], padded with 0."""
     ids = np.zeros([len(rows), max(map(len, rows))], np.int32)
     for line, row in zip(ids, rows, strict=True):
         line[: len(row)] = row
@@ -131,12 +136,12 @@ def padded(rows):
 
 
 def expected(name, texts, **changed):
-    """Return the expected [(texts, scores)] of `serving_default`, from `model.generate`."""
+    """Return the [(texts, scores)] that `serving_default` must give, from `model.generate`."""
     model, encoders = build(name)
     if model.class_labels or (model.decoder is None and not model.writes_in_parallel):
         return _expected_classes(model, encoders, texts)
     ids = rows(encoders, texts)
-    # An LSTM attends to padding, so only lines of one length share a batch.
+    # Padding may change the outputs of these models, so each text is a batch of its own.
     alone = "inputs" not in encoders or name == "lstm" or model.writes_in_parallel
     groups = [[i] for i in range(len(ids))] if alone else [range(len(ids))]
     search = {} if model.writes_in_parallel else {**SEARCH, **changed}
@@ -168,7 +173,10 @@ def _expected_classes(model, encoders, texts):
 
 
 def story_ids(encoder, text):
-    """Return int32 [1, 4, 5]: the sentences in the first rows, the question in the last."""
+    """Return int32 [1, 4, 5] with the sentences of a story and its question.
+
+    The first three rows are for the last three sentences, and the last row is the question.
+    """
     ids = np.zeros([1, 4, 5], np.int32)
     sentences = [_encode(encoder, part)[:5] for part in text.split("|") if part.strip()]
     *story, question = sentences or [[]]

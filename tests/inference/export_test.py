@@ -1,4 +1,4 @@
-"""An export has the outputs of the model, in a process that has only TensorFlow."""
+"""An export gives the outputs of the model in a process that has only TensorFlow."""
 
 import functools
 import gc
@@ -39,14 +39,14 @@ json.dump(answers, open(sys.argv[2], "w"))
 
 
 def _some_slow(names):
-    """Mark most models as slow, because an export takes seconds."""
+    """Return the names as test parameters; most are slow, because an export takes seconds."""
     quick = ("adaptive", "classes", "story")
     return [n if n in quick else pytest.param(n, marks=pytest.mark.slow) for n in names]
 
 
 @pytest.fixture(scope="module")
 def exports(tmp_path_factory):
-    """Return a function from the name of a model to the folder of its export, made once."""
+    """Return a function that exports the model of a given name once and returns the folder."""
     folder = tmp_path_factory.mktemp("exports")
 
     def get(name, **changed):
@@ -63,7 +63,7 @@ def exports(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def loaded(exports):
-    """Return a function from the name of a model to its export, which takes a second to load."""
+    """Return a function that loads the export of a given name once, because this takes a second."""
     return functools.cache(lambda name, **changed: _load(exports(name, **changed)))
 
 
@@ -72,7 +72,7 @@ def _load(directory):
 
 
 def _batches(name):
-    """Return lists with several texts, one text, an empty text, no text and invalid texts."""
+    """Return batches: several texts, one text, an empty text, no text, and invalid texts."""
     texts = export_models.TEXTS
     if name == "story":
         texts = [
@@ -320,7 +320,7 @@ def test_export_runs_no_python_and_reads_no_files(exports, name):
 
 @pytest.mark.parametrize("name", _some_slow(["adaptive", "prompts", "lstm"]))
 def test_export_serves_concurrent_requests(loaded, name):
-    """A search writes its caches in place, so each request must have its own."""
+    """A search writes its caches in place, so each request must have its own caches."""
     serve = loaded(name).signatures["serving_default"]
     batches = [[text] for text in export_models.TEXTS] + [export_models.TEXTS, ["1 2", "so", ""]]
     alone = [_answer(serve, batch) for batch in batches]

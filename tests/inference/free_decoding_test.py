@@ -11,10 +11,10 @@ from ut_keras.inference import decode_hparams, text_model
 TARGETS = np.array([[5, 6, 7, 1], [5, 6, 1, 0], [5, 1, 0, 0], [5, 6, 7, 1]], np.int32)
 DECODED = np.array(
     [
-        [5, 6, 7, 1, 0],  # correct
-        [5, 6, 6, 6, 1],  # too long
-        [6, 1, 0, 0, 0],  # wrong
-        [5, 6, 1, 0, 0],  # too short
+        [5, 6, 7, 1, 0],  # the correct output
+        [5, 6, 6, 6, 1],  # a longer output
+        [6, 1, 0, 0, 0],  # a wrong output
+        [5, 6, 1, 0, 0],  # a shorter output
     ],
     np.int32,
 )
@@ -76,7 +76,7 @@ def test_free_decoding_accuracy_with_empty_references(written, expected, monkeyp
     ],
 )
 def test_free_decoding_matches_export(name):
-    """A padded batch has several lengths, and the outputs of these models depend on padding."""
+    """The outputs of these models depend on padding. The batch has sources of several lengths."""
     model, encoders = export_models.build(name)
     texts = ["1 0 3", "0", "9 8 7 1 2 5", "4 4", "3 9 9 9 9"]
     if name == "lstm":

@@ -19,7 +19,7 @@ TEXTS = ["Two dogs are playing."]
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
-    """A server with the hub's responses for user/name, with the revisions main and COMMIT."""
+    """A server that responds like the hub for user/name at the revisions main and COMMIT."""
 
     def do_HEAD(self):
         self._answer(head=True)
@@ -67,7 +67,7 @@ def run():
 
 @pytest.fixture
 def server(run, tmp_path, monkeypatch):
-    """Start a hub with user/name, and use an empty cache."""
+    """Start a hub that contains user/name, and let the client use an empty cache."""
     run.save(tmp_path / "run")
     made = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     made.asked, made.longest = [], None
@@ -126,8 +126,8 @@ def test_load_rejects_config_of_another_program(server):
 
 
 def test_load_rejects_interrupted_download(server, run, monkeypatch):
-    """The incomplete file is not used, neither now nor later."""
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)  # between five attempts
+    """`load` does not use an incomplete file, and a later call does not use it either."""
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)  # the client makes five attempts
     server.longest = 1000
     with pytest.raises(DataError, match="hf://user/name cannot be reached") as raised:
         ut_keras.load("hf://user/name")
@@ -189,7 +189,7 @@ def test_push_makes_one_commit_with_card(run, monkeypatch):
     assert run.push("hf://user/name", private=True) == "https://hub/user/name/commit/1"
     assert done["repository"] == ("user/name", True, True)
     run.push("hf://user/name")
-    assert done["repository"] == ("user/name", None, True)  # None: the owner's default
+    assert done["repository"] == ("user/name", None, True)  # None selects the owner's default
     names = ["README.md", "config.json", "model.safetensors", "vocab.inputs.subwords"]
     assert done["files"] == names
     assert done["card"].startswith("---\nlibrary_name: ut_keras") and "hf://user" in done["card"]

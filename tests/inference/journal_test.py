@@ -41,7 +41,7 @@ def test_journal_ignores_torn_last_line(path, lost):
     assert again.finished == {0: ["a"]}
     again.add(1, ["c"])
     assert Journal(path, "job").finished == {0: ["a"], 1: ["c"]}
-    assert os.path.getsize(f"{path}.copy") == torn  # a copy by hard links is unchanged
+    assert os.path.getsize(f"{path}.copy") == torn  # the other hard link is unchanged
 
 
 def test_journal_of_another_job_starts_again(path):

@@ -19,7 +19,7 @@ def test_sources_end_with_eos():
 
 
 def test_prompts_have_no_eos():
-    """Nothing is stripped, and a final punctuation mark gets a space, as in T2T."""
+    """As in T2T, white space is kept, and a final punctuation mark gets a space."""
     found = line_encoding.prompts("f", [" ab", "", "a.", "a. "], BYTES)
     assert [BYTES.decode(ids) for ids in found] == [" ab", "", "a. ", "a. "]
 
@@ -69,7 +69,7 @@ def test_pairs_of_language_model_rejects_tab():
 
 
 def test_truncate_matches_t2t():
-    """As in T2T, EOS is kept, and a sequence without EOS is one id shorter."""
+    """As in T2T, a truncated sequence keeps EOS. A sequence without EOS is one id shorter."""
     assert line_encoding.truncate([[5, 6, 7, 1], [5, 1], []], 3) == [[5, 6, 1], [5, 1], []]
     assert line_encoding.truncate([[5, 6, 7, 8], [5, 6, 7]], 3) == [[5, 6], [5, 6]]
     assert line_encoding.truncate([[5, 6, 7, 1]], -1) == [[5, 6, 7, 1]]
@@ -82,5 +82,5 @@ def test_notes_name_empty_and_long_lines():
     assert long.startswith("line 3: ") and " 10 tokens" in long
     assert "max_input_size=5 " in line_encoding.notes(rows, 30, 5)[1]
     assert line_encoding.notes([[2, 1]], 10, -1) == line_encoding.notes([[2, 3]], 9, 3) == []
-    # For a prompt, which has no EOS, the limit includes the missing EOS.
+    # A prompt has no EOS, but the limit includes one EOS. So three ids exceed the limit of 3.
     assert line_encoding.notes([[2, 3, 4]], 9, 3)

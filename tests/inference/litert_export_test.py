@@ -1,4 +1,4 @@
-"""Searches and single steps in LiteRT have the outputs of the model."""
+"""Searches and single steps in LiteRT give the outputs of the model."""
 
 import os
 
@@ -53,7 +53,7 @@ _SLOW = (
     ],
 )
 def test_export_writes_the_outputs_of_the_model(variant, beam_size, tmp_path):
-    """Both the search and single steps with the best token match the model."""
+    """The exported search matches the model, and so does a loop over single steps."""
     model = _model(variant)
     lite = _exported(model, tmp_path / "m.tflite", LENGTH, decode_length=ROOM, beam_size=beam_size)
     operations = {op["op_name"] for op in lite._get_ops_details()}
@@ -76,7 +76,7 @@ def test_export_writes_the_outputs_of_the_model(variant, beam_size, tmp_path):
 
 @pytest.mark.slow
 def test_export_names_unsupported_operation(tmp_path):
-    """Beam search of an LSTM is not supported; greedy search is."""
+    """LiteRT supports greedy search of an LSTM, but does not support beam search."""
     model = _model("lstm_plain")
     assert "generate" in _exported(model, tmp_path / "m.tflite", LENGTH).get_signature_list()
     with pytest.raises(ValueError, match=r"operations .* Received: tf.TensorList\w+\.$"):
@@ -126,7 +126,7 @@ def test_export_rejects_language_model_without_cache(tmp_path):
 
 
 def test_export_stores_no_empty_caches(prompts, tmp_path):
-    """A longer cache makes the file larger only by the constants for the positions."""
+    """With a longer cache, the file grows only by the constants for the positions."""
     if tf.__version__.startswith("2.19."):
         pytest.skip("The LiteRT converter of TensorFlow 2.19 stores empty caches as constants")
     model, _ = export_models.build("prompts")
@@ -155,11 +155,11 @@ def test_export_rejects_stories_whose_padding_matters(tmp_path):
 
 @pytest.mark.slow
 def test_quantized_export(tmp_path):
-    """A table for both embedding and logits is stored once. Each of its rows has its own scale."""
+    """The file has one table for embedding and logits. Each row of the table has its own scale."""
     encoders, specs = export_models.features("subwords")
     sizes = "hidden_size=64,filter_size=256,num_heads=2"
     model = models.from_specs("transformer", hparams.get("transformer_tiny", sizes), specs)
-    # Most weights are in the embedding table. Its rows get different norms.
+    # Most weights are in the embedding table. The test gives its rows different norms.
     table = model.target_embedding.embedding
     table.assign(table * np.linspace(0.1, 2, table.shape[0], dtype=np.float32)[:, np.newaxis])
     source = export_models.rows(encoders, ["so cool"])[0]
@@ -176,7 +176,8 @@ def test_quantized_export(tmp_path):
     assert sizes[""] - sizes["float16"] > 0.35 * weights
     assert sizes[""] - sizes["int8"] > 0.5 * weights
     assert errors[""] < 1e-4 < errors["int8"] < 0.3
-    # An export replaces in-place writes into the cache. A later search in this process uses them.
+    # An export replaces in-place writes into the cache by other operations. A later search in this
+    # process uses in-place writes again.
     model.generate({"inputs": [source]}, decode_length=2)
     [search] = traces.of(model).values()
     assert "InplaceUpdate" in str(search.get_concrete_function().graph.as_graph_def())
@@ -193,7 +194,7 @@ def test_quantized_export(tmp_path):
         ("act", (4,), {"exit_threshold": 0.5}, "Received: exit_threshold"),
         ("act", (4,), {"return_steps": True}, "Received: return_steps"),
         ("global", (4,), {}, "Received: .* act_type=global"),
-        # tests/bin/exporter_test.py covers this in the default run.
+        # In the default run, tests/bin/exporter_test.py covers this case.
         pytest.param(
             *("basic", (4,), {"temperature": 1.0}, "Received: StatelessRandom"),
             marks=pytest.mark.slow,
@@ -205,4 +206,4 @@ def test_export_rejects_arguments(variant, arguments, options, message, tmp_path
     with pytest.raises(ValueError, match=message) as caught:
         export.export_litert(_model(variant), str(path), *arguments, **options)
     assert "\n" not in str(caught.value) and not path.exists()
-    assert "error" not in capfd.readouterr().err  # the converter's output is hidden
+    assert "error" not in capfd.readouterr().err  # the export hides the converter's output

@@ -1,4 +1,4 @@
-"""ONNX files have the outputs of the model."""
+"""ONNX files give the outputs of the model."""
 
 import importlib.util
 import os
@@ -35,7 +35,7 @@ def _exported(model, path, *arguments, **options):
 
 
 def _check_same_outputs(model, session, sources, length, decode_length, **options):
-    """Compare the ids and scores of one source at a time."""
+    """Check that the session gives the ids and scores of the model, one source at a time."""
     for ids in sources:
         wanted = model.generate({"inputs": [ids]}, decode_length=decode_length, **options)
         source = np.pad(np.int32([ids]), [(0, 0), (0, length - len(ids))])
@@ -124,7 +124,7 @@ def test_onnx_export_rejects_arguments(variant, kind, arguments, options, messag
 
 @needs_extra
 def test_onnx_export_names_unsupported_operation(tmp_path, monkeypatch, capfd, caplog):
-    """The converter copies such an operation, and onnxruntime rejects it."""
+    """The converter copies an unsupported operation into the file, which onnxruntime rejects."""
 
     def generate(inputs):
         return {"outputs": inputs, "scores": tf.random.stateless_uniform([1, 1], inputs[0, :2])}

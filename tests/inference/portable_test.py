@@ -81,7 +81,7 @@ def _config(change):
 
 
 def _spoil(weights, value):
-    """Change one number of the last weight by name."""
+    """Set one number of the weight that is last in alphabetical order."""
     name = max(weights)
     weights[name] = weights[name].copy()
     weights[name].flat[-1] = value
@@ -146,7 +146,7 @@ def test_save_rejects_what_load_would_reject(copy, tmp_path):
     (tmp_path / "link").symlink_to("empty")
     with pytest.raises(DataError, match="must be new or empty. Received: .*link"):
         run.save(tmp_path / "link")
-    run.model.name = "transformer_1"  # Keras names a second model like this
+    run.model.name = "transformer_1"  # Keras gives such a name to a second model
     with pytest.raises(UserError, match="Unknown model: 'transformer_1'"):
         run.save(tmp_path / "saved")
     assert sorted(os.listdir(tmp_path)) == ["copy", "empty", "link"]

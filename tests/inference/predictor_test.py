@@ -1,4 +1,4 @@
-"""Sequences of any length, in batches and alone."""
+"""Tests of `Predictor` with sequences of any length, in batches and alone."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_predictor_outputs_do_not_depend_on_the_batch():
 
 @pytest.mark.parametrize("pooling", ["mean", "masked_mean"])
 def test_predictor_of_trimmed_stories(pooling):
-    """The scores of a story are the same in a batch and alone, and from text and from ids."""
+    """The scores of a story are the same in a batch, alone, from its text and from its ids."""
     encoders, specs = export_models.features("story")
     overrides = f"{cache_test.TINY},trim_stories=True,class_label_pooling={pooling}"
     hp = hparams.get("universal_transformer_tiny", overrides)
@@ -57,7 +57,7 @@ def test_predictor_of_trimmed_stories(pooling):
     np.testing.assert_allclose(
         graph.generate(tf.constant(texts), Options()).scores[:, 0], scores, rtol=1e-4
     )
-    assert graph.ids(tf.constant(texts)).shape == [4, 4, 5]  # as many rows as the longest story
+    assert graph.ids(tf.constant(texts)).shape == [4, 4, 5]  # the longest story has 4 rows
     for row, score in zip(rows, scores, strict=True):
         np.testing.assert_allclose(predictor([row])[0].scores, [score], rtol=1e-4)
 
@@ -111,7 +111,7 @@ def test_predictor_samples_differently_for_each_length():
     """Prompts of different lengths are in different batches, which need different seeds."""
     model, _ = export_models.build("prompts")
     rows = [[5] * length for length in range(1, 6)]
-    options = {"temperature": 1e6, "decode_length": 12}  # so hot that the prompts do not matter
+    options = {"temperature": 1e6, "decode_length": 12}  # the prompts have no influence
     sampled = Predictor(model)(rows, **options, seed=3)
     assert len({tuple(decoded.ids[0]) for decoded in sampled}) == len(rows)
     again = Predictor(model)(rows, **options, seed=3)

@@ -32,7 +32,7 @@ def problem():
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory, problem):
-    """Return the folder of a run, as the commands write it."""
+    """Return the folder of a run with the files that the commands write."""
     folder = tmp_path_factory.mktemp("run")
     small_run.write(folder)
     feature_record.save(str(folder), feature_record.from_problem(problem, None))
@@ -61,7 +61,7 @@ def test_generate_maximum_length_does_not_depend_on_the_batch(loaded):
         "beam_size": 1,
         "decode_length": 2,
         "min_length": 99,
-    }  # the outputs never end by themselves
+    }  # no output ends before its limit
 
     def written(texts, **changed):
         return [beams[0] for beams in loaded.generate(texts, **options, **changed)]
@@ -70,7 +70,7 @@ def test_generate_maximum_length_does_not_depend_on_the_batch(loaded):
     for text, beam in zip(TEXTS, together, strict=True):
         [alone] = written([text])
         assert alone == (beam[0], pytest.approx(beam[1], rel=1e-4))
-    # As in T2T, the outputs then depend on the other texts of the batch.
+    # Without per-example limits, the outputs depend on the other texts of the batch, as in T2T.
     assert written(TEXTS, per_example_length=False) != together
     with pytest.warns(DeprecationWarning, match="own_room.*per_example_length") as caught:
         old = written(TEXTS, own_room=False)
@@ -101,7 +101,10 @@ def test_generate_returns_beams(loaded):
 
 @pytest.mark.slow
 def test_generate_traces_once_for_all_values(loaded):
-    """Sampling needs another trace than searching; each output matches `model.generate`."""
+    """The search is traced once, and sampling is traced once, for all values of their options.
+
+    Each score matches `model.generate`.
+    """
     model = loaded.model
     ids = [[*loaded.encoders["inputs"].encode(TEXTS[0]), text_encoder.EOS]]
 
@@ -128,7 +131,7 @@ def test_generate_samples_differ_between_batches(loaded):
     texts = TEXTS[:1] * 65
     for seed in ({}, {"seed": 7}):
         drawn = loaded.generate(texts, temperature=3.0, decode_length=20, **seed)
-        assert drawn[0] != drawn[64]  # the first examples of two batches
+        assert drawn[0] != drawn[64]  # both are the first examples of a batch
     again = [loaded.generate(texts[:3], temperature=3.0, seed=7, decode_length=9) for _ in "12"]
     assert again[0] == again[1]
 
@@ -141,7 +144,7 @@ def test_pickle_keeps_weights(loaded):
 
 
 def test_load_works_without_data(tmp_path):
-    """The run was trained on subwords from a folder that no longer exists."""
+    """The run uses subwords from a data folder that is empty when the run is loaded."""
     data = tmp_path / "data"
     data.mkdir()
     lines = "".join(f"number {i}\tis {i}\n" for i in range(40))
@@ -196,7 +199,10 @@ def test_model_of_keras_translates_with_its_problem(loaded, problem, tmp_path):
 
 
 def test_load_makes_no_encoders_of_the_graph(run, loaded, monkeypatch):
-    """They take longer to make than the rest of a run, and only classes and stories need them."""
+    """These encoders take longer to make than the rest of a run.
+
+    Only classes and stories need the encoders.
+    """
 
     def make(encoder):
         raise AssertionError("Only classes and stories need encoders in the graph.")
@@ -219,7 +225,7 @@ def test_one_text_gives_one_result(loaded):
 
 @pytest.mark.parametrize("name", ["classes", "encoder_classes", "adaptive"])
 def test_texts_are_encoded_once(name, monkeypatch):
-    """The texts are encoded in Python. The graph does not encode them again."""
+    """Python encodes the texts. The graph does not encode them again."""
     model, encoders = export_models.build(name)
     run = saved_run.SavedRun(model, encoders)
     texts = ["where is Mary ?", "", "so_ cool \\ 1 2 3"]
@@ -364,7 +370,7 @@ def test_dataset_trains_run(loaded):
 
 
 def test_dataset_accepts_keys_of_dicts(loaded):
-    """A former version used the keys of each dict, "en" and "de", as its texts."""
+    """A former version took the keys "en" and "de" of each dict for the texts."""
     rows = [{"en": text, "de": "1"} for text in TEXTS]
     with pytest.raises(ValueError, match="Received: 'en', 'de'"):
         loaded.dataset(rows)
@@ -426,7 +432,8 @@ def test_load_rejects_wrong_arguments_without_tensorflow(tmp_path):
 def test_included_run_is_ready_for_fit(caplog):
     model = (run := ut_keras.load("reverse40")).model
     model.fit(run.dataset([("1 2", "2 1")]), shuffle=False, epochs=2, verbose=0)
-    assert float(model.optimizer.learning_rate) == pytest.approx(0.003 * 2 / 200)  # warmup
+    # The learning rate is at step 2 of 200 warmup steps.
+    assert float(model.optimizer.learning_rate) == pytest.approx(0.003 * 2 / 200)
     assert "learning_rate_schedule=constant*linear_warmup" in caplog.text
 
 

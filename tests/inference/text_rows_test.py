@@ -1,4 +1,4 @@
-"""Texts and pairs of texts in the containers of callers."""
+"""Tests with texts and pairs of texts in containers that callers use."""
 
 import collections
 import csv
@@ -36,7 +36,7 @@ class Column:
 
 
 class Frame:
-    """Iterates over the names of its columns, like `pandas.DataFrame`."""
+    """A table that iterates over the names of its columns, like `pandas.DataFrame`."""
 
     ndim = 2
 

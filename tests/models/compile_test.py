@@ -20,7 +20,7 @@ def _loss(model, **arguments):
 
 
 def test_compile_loss_weights():
-    """The weights weigh the loss against the ponder cost."""
+    """`loss_weights` scales the loss of the prediction, but not the ponder cost."""
     model = examples.make("adaptive", QUIET)
     features = examples.features("adaptive")
     model(features)
@@ -36,7 +36,7 @@ def test_compile_loss_weights():
 
 
 def test_compile_calls_user_loss():
-    """A subclass of the default loss is called, too."""
+    """The model also calls a loss whose class is a subclass of the default loss."""
 
     @keras.saving.register_keras_serializable(package="test")
     class Twice(losses.PaddedCrossEntropy):

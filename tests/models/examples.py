@@ -1,4 +1,4 @@
-"""One small model of every kind, and a batch for it."""
+"""Small models of every kind, and a batch for each kind."""
 
 import functools
 
@@ -15,7 +15,7 @@ V, C, B = 13, 4, 3
 INPUTS = np.array([[5, 3, 7, 2, 1], [4, 6, 1, 0, 0], [9, 1, 0, 0, 0]], "int32")
 TARGETS = np.array([[3, 8, 2, 1], [6, 1, 0, 0], [2, 12, 1, 0]], "int32")
 CLASSES = np.array([[2], [0], [3]], "int32")
-# [B, sentences, words]; the last sentence is the question.
+# The shape is [B, sentences, words]. The last sentence is the question.
 STORIES = np.array(
     [
         [[3, 4, 1], [5, 1, 0], [6, 7, 1]],
@@ -34,7 +34,7 @@ _CLASSIFY = {"inputs": SYMBOLS, "targets": LABELS}
 _ANSWER = {"inputs": SENTENCES, "targets": SYMBOLS}
 _FEATURES = {"inputs": INPUTS, "targets": TARGETS}
 
-# Kind -> model, set, specs, features.
+# `KINDS` maps a kind to (model, hparams set, specs, features).
 KINDS = {
     "transformer": ("transformer", "transformer_tiny", _BOTH, _FEATURES),
     "language_model": (
@@ -146,7 +146,7 @@ def make(kind, overrides=""):
 
 @functools.cache
 def shared(kind):
-    """Return the same model for all tests, which must not change its weights."""
+    """Return the model that all tests share. Tests must not change its weights."""
     return make(kind)
 
 

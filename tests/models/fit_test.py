@@ -22,7 +22,7 @@ OVERRIDES = (
     "hidden_size=16,filter_size=32,num_heads=2,act_max_steps=3,num_rec_steps=2,"
     "learning_rate_warmup_steps=3,learning_rate_constant=0.5,clip_grad_norm=1.0"
 )
-# XLA samples other random numbers.
+# XLA samples other random numbers, so models without dropout are compared with XLA.
 NO_DROPOUT = ",layer_prepostprocess_dropout=0.0,attention_dropout=0.0,relu_dropout=0.0"
 
 
@@ -52,7 +52,7 @@ def dataset():
     "ignore:Your input ran out of data"
 )  # Keras warns for datasets of unknown size
 def test_fit_makes_no_update_at_end_of_data(dataset):
-    """For datasets of unknown size, Keras runs the update once more at the end."""
+    """For datasets of unknown size, Keras calls the update once more at the end of the data."""
 
     def batches():
         yield from _batches()
@@ -79,7 +79,7 @@ def test_fit_traces_update_once(dataset, monkeypatch):
     assert len(traced) == 1
 
 
-@pytest.mark.slow  # the update is traced twice
+@pytest.mark.slow  # tracing the update twice is slow
 def test_fit_trains_layer_built_by_first_batch(dataset):
     class Shifted(universal_transformer.UniversalTransformer):
         def forward(self, features, training=None):
@@ -99,7 +99,10 @@ def test_fit_trains_layer_built_by_first_batch(dataset):
     "hparams_set", ["universal_transformer_tiny", "adaptive_universal_transformer_tiny"]
 )
 def test_fit_matches_trainer(hparams_set, dataset):
-    """With equal seeds and batches, losses and weights are equal, even with dropout."""
+    """With equal seeds and batches, `fit` and the trainer give equal losses and weights.
+
+    This also holds with dropout.
+    """
     fitted = _make(hparams_set)
     fitted.compile()
     history = fitted.fit(dataset, epochs=1, shuffle=False, verbose=0)
@@ -139,9 +142,9 @@ class _NumpyModel(universal_transformer.UniversalTransformer):
         return out._replace(logits=out.logits + tf.stop_gradient(zeros))
 
 
-@pytest.mark.slow  # the update is traced three times
+@pytest.mark.slow  # tracing the update three times is slow
 def test_fit_falls_back_to_form_without_xla(dataset, monkeypatch, caplog):
-    """No batch is lost, and the training is the same as with `jit_compile=False`."""
+    """`fit` skips no batch, and trains the model as with `jit_compile=False`."""
     monkeypatch.setattr(devices, "has_gpu", lambda: True)
     fitted, messages = [], []
     for jit_compile in (False, "auto"):
@@ -162,7 +165,7 @@ def test_fit_falls_back_to_form_without_xla(dataset, monkeypatch, caplog):
         np.testing.assert_array_equal(a, b, err_msg=a.path)
 
 
-@pytest.mark.slow  # XLA takes its time
+@pytest.mark.slow  # XLA takes long to compile
 def test_fit_compiles_only_batches_of_one_length_on_gpu(dataset, monkeypatch):
     monkeypatch.setattr(devices, "has_gpu", lambda: True)
     model, seen = _make("universal_transformer_tiny"), []
@@ -177,7 +180,7 @@ def test_fit_compiles_only_batches_of_one_length_on_gpu(dataset, monkeypatch):
     model.fit(dataset, shuffle=False, verbose=0, validation_data=dataset.take(1))
     assert seen == [True]
     model.fit(dataset, shuffle=False, verbose=0)
-    assert seen == [True]  # the compiled update is used again
+    assert seen == [True]  # `fit` uses the compiled update again
     spec = tf.TensorSpec([4, None], tf.int32)
     open_lengths = tf.data.Dataset.from_generator(
         _batches, output_signature=({"inputs": spec, "targets": spec}, spec)
@@ -186,9 +189,9 @@ def test_fit_compiles_only_batches_of_one_length_on_gpu(dataset, monkeypatch):
     assert seen == [True, False]
 
 
-@pytest.mark.slow  # XLA takes its time
+@pytest.mark.slow  # XLA takes long to compile
 def test_xla_computes_all_positions_with_copied_states():
-    """XLA computes halted positions too, because it cannot compile unknown numbers of positions."""
+    """With XLA, the model also computes halted positions, because XLA needs static shapes."""
     model = examples.make("encoder", "act_halted_state=copy")
     features = examples.features("encoder")
     want = model.predict(features, batch_size=2, verbose=0)
@@ -197,7 +200,7 @@ def test_xla_computes_all_positions_with_copied_states():
     np.testing.assert_allclose(found, want, atol=1e-5)
 
 
-@pytest.mark.slow  # XLA takes its time
+@pytest.mark.slow  # XLA takes long to compile
 def test_fit_jit_compile_matches(dataset):
     """Training with and without XLA gives equal results.
 
@@ -223,7 +226,7 @@ def test_fit_jit_compile_matches(dataset):
     ],
 )
 def test_fit_callbacks_that_set_the_learning_rate(callback, dataset):
-    """Callbacks cannot change a learning rate schedule. The error is raised before training."""
+    """Callbacks cannot change a learning rate schedule. `fit` raises an error before training."""
     model = _make("universal_transformer_tiny")
     model.compile(run_eagerly=True)
     with pytest.raises(TypeError, match=r"optimizers.get\(model.hparams, learning_rate=0.001\)"):
@@ -269,7 +272,7 @@ def test_fit_rejects_data_of_another_form(method):
         order = {"shuffle": False} if method == "fit" else {}
         refused(no_targets, tf.data.Dataset.from_tensors(features), **order)
         refused(f"{no_dict}.*", tf.data.Dataset.from_tensors((targets, targets)), **order)
-    getattr(model, method)(features, targets)  # valid data work afterwards
+    getattr(model, method)(features, targets)  # valid data still work afterwards
     refused(no_targets, features)
 
 
@@ -286,7 +289,7 @@ def test_fit_requires_targets():
 
 @pytest.mark.parametrize("method", ["evaluate", pytest.param("fit", marks=pytest.mark.slow)])
 def test_fit_rejects_targets_that_are_not_ids(method):
-    """A cast would truncate them: 3.9 would be 3."""
+    """A cast would truncate such targets: 3.9 would become 3."""
     features, targets = next(_batches())
     model = _make("universal_transformer_tiny")
     model.compile()
@@ -314,7 +317,7 @@ def test_evaluate_does_not_smooth_labels(dataset):
 
 
 def test_compile_keeps_user_loss_and_optimizer(dataset):
-    """The loss and the optimizer of the user are used unchanged."""
+    """The model uses the loss and the optimizer of the user without a change."""
     model = _make("universal_transformer_tiny")
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer="sgd", loss=loss, metrics=[])
@@ -325,7 +328,7 @@ def test_compile_keeps_user_loss_and_optimizer(dataset):
 
 @pytest.mark.slow
 def test_saved_compiled_model_continues_training(dataset, tmp_path):
-    """Loading restores optimizer, loss and metrics."""
+    """Loading restores the optimizer, the loss and the metrics."""
     model = _make()
     model.compile()
     model.fit(dataset, verbose=0, shuffle=False)
@@ -363,7 +366,10 @@ def test_loss_ignores_separate_losses_of_layers(dataset):
 
 
 def test_end_of_data_gives_no_warning():
-    """The dataset does not know its size. An empty dataset still gives a warning or an error."""
+    """Methods do not warn at the end of a dataset that does not know its size.
+
+    An empty dataset still gives a warning or an error.
+    """
     model, features = examples.make("universal"), examples.features("universal")
     model.compile("adam", steps_per_execution=2)
     rows = tf.data.Dataset.from_tensor_slices(features).filter(lambda row: True)
@@ -371,7 +377,7 @@ def test_end_of_data_gives_no_warning():
     model.fit(pairs.batch(2), epochs=2, shuffle=False, verbose=0)
     model.evaluate(pairs.batch(1), verbose=0)
     assert model.predict(rows.batch(2), verbose=0).shape == (3, 4, 13)
-    with pytest.warns(UserWarning, match="ran out of data"):  # six steps were requested
+    with pytest.warns(UserWarning, match="ran out of data"):  # the test requests six steps
         model.evaluate(pairs.batch(1), steps=6, verbose=0)
     with pytest.warns(UserWarning, match="before the first batch"):
         model.fit(pairs.take(0).batch(2), shuffle=False, verbose=0)

@@ -1,4 +1,4 @@
-"""Fine-tuning: frozen layers stay frozen in files and copies."""
+"""For fine-tuning, frozen layers stay frozen in saved files and in copies."""
 
 import keras
 import numpy as np
@@ -37,7 +37,7 @@ def test_frozen_parts_stay_frozen(kind, tmp_path):
 
 
 def test_part_of_a_frozen_part_is_trained():
-    """A clone trains the same part, and the clone of a frozen model is frozen."""
+    """A clone trains the same part as the model. The clone of a frozen model is frozen."""
     model = examples.make("adaptive")
     model.encoder.trainable = False
     model.encoder.depth.block.trainable = True
@@ -54,6 +54,6 @@ def test_layer_made_with_trainable_false(tmp_path):
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     for each in (model, loaded, keras.models.clone_model(model)):
-        assert len(_trained(each)) == 2  # the weights of the last layer
+        assert len(_trained(each)) == 2  # the last layer has two weights
         each.layers[0].trainable = True
         assert len(_trained(each)) == 6

@@ -25,11 +25,11 @@ VARIANTS = (
     "ut_sru",
 )
 SIZES = {"hidden_size": 64, "filter_size": 128}
-NOISE = 0.1  # added to T2T's initial values in the golden files
+NOISE = 0.1  # the golden files add noise of this deviation to T2T's initial values
 
 
 def _constant(name, hp):
-    """Return the constant initial value of a weight, or None for a random one."""
+    """Return the constant initial value of a weight, or None if the value is random."""
     if name.endswith("layer_norm_scale"):
         return 1.0
     if not name.endswith("bias"):
@@ -56,7 +56,7 @@ def _deviation(name, shape, hp):
         return 1.0
     if name.endswith(("layer_embedding", "depth_embedding", "_relative_embeddings")):
         return shape[-1] ** -0.5
-    # uniform_unit_scaling
+    # The other weights use the initializer `uniform_unit_scaling`.
     if len(shape) == 1:
         return (hp.initializer_gain / shape[0]) ** 0.5
     field = math.prod(shape[:-2])
@@ -64,7 +64,7 @@ def _deviation(name, shape, hp):
 
 
 def _pooled(variables):
-    """Join the shards of tables."""
+    """Return the weights after joining the shards of each table."""
     tables = {}
     for name, value in variables.items():
         tables.setdefault(
@@ -81,7 +81,7 @@ def _check(variables, hp, noise=0.0):
             assert np.abs(value - constant).max() <= 6 * noise, name
             continue
         expected = math.hypot(_deviation(name, value.shape, hp), noise)
-        # Six standard errors of the estimated deviation.
+        # The tolerance is six standard errors of the estimated deviation.
         tolerance = 6 * expected * (2 * value.size) ** -0.5
         assert np.sqrt(np.mean(value**2)) == pytest.approx(expected, abs=tolerance), name
         kinds.add(name.split("/")[-1])
@@ -103,7 +103,7 @@ def test_formulas_match_t2t(name):
     setting, arrays = t2t._load("model", name)
     variables = t2t._group(arrays, "var/")
     for kernel in [key for key in variables if key.endswith("pondering/dense/kernel")]:
-        del variables[kernel]  # scaled down in the golden files
+        del variables[kernel]  # the golden files scale these kernels down
     _check(variables, hparam_schema.from_dict(t2t._t2t_hparams(setting)), noise=NOISE)
 
 
@@ -141,7 +141,7 @@ def test_initializers_match_t2t(initializer, deviations, bound):
     assert np.std(kernel) == pytest.approx(deviations[0], rel=0.04)
     assert np.std(table) == pytest.approx(deviations[1], rel=0.08)
     assert 0.95 * bound < np.abs(kernel).max() <= 1.001 * bound
-    within_half = np.mean(np.abs(kernel) < bound / 2)  # 0.5 for a uniform distribution
+    within_half = np.mean(np.abs(kernel) < bound / 2)  # a uniform distribution gives 0.5
     assert within_half == pytest.approx(
         0.715 if initializer.startswith("normal") else 0.5, abs=0.03
     )

@@ -81,7 +81,7 @@ def test_models_use_global_dtype_policy(tmp_path):
     assert model.hparams.activation_dtype == "bfloat16"
     assert {v.dtype for v in model.trainable_variables} == {"float32"}
     assert model.encoder.compute_dtype == "bfloat16"
-    # A file keeps its dtype policy, whatever the global policy is at loading.
+    # A loaded model has the dtype policy of its file, even if the global policy differs.
     for made, expected in ((plain, "float32"), (model, "bfloat16")):
         made.save(tmp_path / "model.keras")
         for policy in ("float32", "mixed_bfloat16"):

@@ -18,8 +18,8 @@ STORY = {
     "targets": FeatureSpec(9, "class_label"),
 }
 PROMPTS = {"targets": FeatureSpec(9)}
-# The variants `act_copy_…` differ from others only in the states of halted positions. Files do not
-# contain these states, so the variants are not tested here.
+# The variants `act_copy_…` differ from other variants only in the states of halted positions. Files
+# do not contain these states, so this test skips the variants.
 _VARIANTS = [
     name
     for name in (*cache_test.VARIANTS, *cache_test.NOT_CACHED)
@@ -40,7 +40,8 @@ _KINDS = {
     "neural_gpu_classes": ("neural_gpu", CLASSES),
 }
 MODELS = {**{name: (name, SYMBOLS) for name in _VARIANTS}, **_KINDS}
-# These have the same variables as "act" and "classes". "classes" has the recurrence "basic".
+# These variants have the same variables as "act" or "classes". The recurrence of "classes" is
+# "basic".
 _NO_OTHER_VARIABLES = ("act_copy", "stick_breaking_copy", "basic")
 
 
@@ -83,7 +84,7 @@ def test_save_and_load(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["mixed", "act", "story", "lstm_attention"])
 def test_save_and_load_weights(name, tmp_path):
-    """Files that contain only weights, as Keras and TensorFlow write them, can be loaded."""
+    """Models can load files of weights, as Keras and TensorFlow write them."""
     model = _model(name)
     loaded = type(model).from_config(model.get_config())
     saved = tf.train.Checkpoint(model=model).save(tmp_path / "checkpoint")

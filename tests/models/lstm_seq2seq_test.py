@@ -1,4 +1,4 @@
-"""The LSTM baselines; t2t_golden_test compares them with T2T."""
+"""Tests of the LSTM baselines. `t2t_golden_test.py` compares the models with T2T."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_attention_includes_padding_as_in_t2t():
 def test_encoder_reads_source_backwards():
     model, features = examples.shared("lstm"), examples.features("lstm")
     encoded = model.encode(features)
-    last_read = encoded.stack.output[:, 0]  # the first token
+    last_read = encoded.stack.output[:, 0]  # the encoder reads the first token last
     np.testing.assert_allclose(encoded.states[-1].output, last_read, atol=1e-6)
     np.testing.assert_array_equal(encoded.stack.output[1, 3:], 0)
 
@@ -46,7 +46,7 @@ def test_bidirectional_encoder_reads_both_directions():
     model, features = examples.shared("lstm_bidirectional"), examples.features("lstm")
     encoded = model.encode(features)
     forward, backward = tf.split(encoded.states[-1].output[1], 2)
-    output = encoded.stack.output[1]  # three tokens
+    output = encoded.stack.output[1]  # this source has three tokens
     np.testing.assert_allclose(forward, output[2, :16], atol=1e-6)
     np.testing.assert_allclose(backward, output[0, 16:], atol=1e-6)
     np.testing.assert_array_equal(output[3:], 0)
@@ -149,8 +149,8 @@ def test_lstm_rejects_packed_examples_and_missing_source():
         models.get("lstm_seq2seq_attention", hp, vocab_sizes={"targets": 9})
 
 
-# The caches of the other models are the same. tests/decoding/generate_test.py compares searches of
-# "lstm" with T2T, and searches of a language model with and without a cache.
+# The other LSTM models have the same caches. tests/decoding/generate_test.py compares searches of
+# "lstm" with T2T. It also compares searches of a language model with and without a cache.
 @pytest.mark.parametrize("beam_size", [pytest.param(1, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize(
     "kind",

@@ -13,7 +13,7 @@ from ut_keras.data.features import FeatureSpec
 
 
 class _Problem:
-    """The part of a `Problem` that a model uses."""
+    """An object with the members of a `Problem` that a model uses."""
 
     target_space_id = 7
 
@@ -110,7 +110,7 @@ def test_models_reject_ids_out_of_range():
 
 @pytest.mark.parametrize("name", ["inputs", "targets"])
 def test_score_in_a_graph_rejects_ids_above_int32(name):
-    """The lower 32 bits of the id are a valid id."""
+    """The test uses an id whose lower 32 bits are a valid id."""
     hp = hparams.get("transformer_tiny", "hidden_size=8,filter_size=8,num_heads=2")
     model = models.get("transformer", hp, vocab_sizes={"inputs": 8, "targets": 9})
     features = dict.fromkeys(["inputs", "targets"], tf.constant([[2, 1]], tf.int64))

@@ -1,4 +1,4 @@
-"""The Neural GPUs; t2t_golden_test compares them with T2T."""
+"""Tests of the Neural GPUs. `t2t_golden_test.py` compares the models with T2T."""
 
 import keras
 import numpy as np
@@ -83,7 +83,7 @@ def test_pad_to_same_length_pads_weights_of_targets():
     ):
         found = lengths.pad_to_same_length(logits, targets, weights)
         assert [tuple(part.shape) for part in found] == [(2, 5, 3), (2, 5), shape]
-    # In a graph of unknown shapes, one column is the weight of all targets.
+    # In a graph with unknown shapes, weights with a single column apply to all targets.
     graph = tf.function(
         lengths.pad_to_same_length,
         input_signature=[
@@ -98,7 +98,7 @@ def test_pad_to_same_length_pads_weights_of_targets():
 
 
 def test_fit_and_trainer_compute_the_same_loss():
-    features = examples.features("diagonal_neural_gpu")  # T < S
+    features = examples.features("diagonal_neural_gpu")  # the targets are shorter than the inputs
     targets = features["targets"]
     weights = np.ones(targets.shape, "float32")
     model = examples.make("diagonal_neural_gpu", "dropout=0.0")
@@ -122,7 +122,7 @@ def test_fit_and_trainer_compute_the_same_loss():
 
 
 def test_target_embedding_is_unread_and_unchanged():
-    """The table is part of T2T's checkpoints. Keras does not warn of its missing gradient."""
+    """The table is part of T2T's checkpoints. Keras does not warn about its missing gradient."""
     model, features = examples.make("neural_gpu"), examples.features("neural_gpu")
     before = model.target_embedding.embedding.numpy()
     model.compile()
@@ -178,7 +178,7 @@ def test_score_of_output_is_its_score():
 
 def test_masked_model_scores_do_not_depend_on_the_batch():
     model = examples.make("neural_gpu", "conv_mask_padding=True")
-    # The last row is longer than its source.
+    # The last targets are longer than their source.
     targets = np.int32([[5, 6, 1, 0], [3, 4, 5, 1], [3, 4, 5, 1]])
     together = model.score({"inputs": examples.INPUTS, "targets": targets})
     for row, ids in enumerate(examples.INPUTS):
@@ -243,7 +243,7 @@ def test_litert_export_is_rejected(tmp_path):
 
 
 def test_t2t_hparams_have_the_class_of_their_model():
-    """T2T's hparams.json of a Neural GPU has no field that identifies it."""
+    """The hparams.json that T2T writes for a Neural GPU has no field that identifies the model."""
     values = hparams.get("neural_gpu", "hidden_size=20").to_dict()
     added = ("conv_mask_padding", "diagonal_final_state", "diagonal_shift_axis")
     t2t = {name: value for name, value in values.items() if name not in added}
@@ -279,7 +279,7 @@ def test_bfloat16_trains():
 
 
 def test_neural_gpu_learns_to_reverse():
-    """A position of the output depends on the mirrored position of the input."""
+    """Each output token depends on the token at the mirrored position of the input."""
     seeds.set_seed(1)
     random = np.random.RandomState(0)
     inputs = random.randint(2, 4, [512, 4]).astype("int32")

@@ -1,4 +1,4 @@
-"""Models with one head: broadcasting one matrix over a batch would crash the process."""
+"""With one head, a broadcast of one matrix over a batch would crash the process."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ _OVERRIDES = {
 
 
 def _run():
-    """Check that a batch of 6 matches single examples and every weight has a gradient."""
+    """Check that a batch of 6 matches single examples and that every weight has a gradient."""
     for name, overrides in _OVERRIDES.items():
         for kind in ("transformer", "language_model"):
             model = examples.make(kind, f"num_heads=1,num_hidden_layers=1,{overrides}")

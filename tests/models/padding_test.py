@@ -1,4 +1,7 @@
-"""The table of docs/decoding.md: where padding changes outputs, and which hparam prevents it."""
+"""Tests of the table in docs/decoding.md about models whose outputs depend on padding.
+
+The table lists where padding changes outputs, and which hparam prevents the effect.
+"""
 
 import os
 import re
@@ -13,14 +16,14 @@ DOCS = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "decoding.md"
 _V2 = "self_attention_type=dot_product_relative_v2,max_relative_position=3"
 _STEP = "position_start_index=step"
 
-# For each row of the table: kind of example, overrides, overrides that prevent the effect ("" for
-# none), and the features whose padding changes the outputs in teacher forcing.
+# Each row has a kind of example, overrides, and overrides that prevent the effect ("" if there are
+# none). The last element names the features whose padding changes the outputs in teacher forcing.
 ROWS = {
     "dot_product_relative_v2": ("transformer", _V2, "relative_mask_future=True", "inputs"),
     "global": ("adaptive", "act_type=global", "act_mask_padding=True", "inputs targets"),
     "position_start_index": ("universal", _STEP, "", "inputs targets"),
-    # In teacher forcing, padding has no effect on this model. In generation it has one, because the
-    # generated tokens follow the padding of the inputs.
+    # In teacher forcing, padding has no effect on this model. In generation, padding changes the
+    # outputs, because the generated tokens follow the padding of the inputs.
     "prepend_mode": ("transformer", "prepend_mode=prepend_inputs_masked_attention", "", ""),
     "lstm_seq2seq_attention": ("lstm_attention", "", "attention_mask_padding=True", "inputs"),
     "neural_gpu": ("neural_gpu", "", "conv_mask_padding=True", "inputs"),

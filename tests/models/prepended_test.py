@@ -1,4 +1,4 @@
-"""`prepend_mode`, compared with a plain Transformer."""
+"""Tests that compare `prepend_mode` with a plain Transformer."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ MODES = (prepended.MASKED, prepended.FULL)
 PLAIN = (
     "label_smoothing=0.0,attention_dropout=0.0,relu_dropout=0.0,layer_prepostprocess_dropout=0.0"
 )
-INPUTS, TARGETS = examples.INPUTS, examples.TARGETS  # 5, 3, 2 and 4, 2, 3 tokens
+INPUTS, TARGETS = examples.INPUTS, examples.TARGETS  # rows of 5, 3, 2 and of 4, 2, 3 tokens
 JOINED = np.array(
     [
         [5, 3, 7, 2, 1, 0, 3, 8, 2, 1],
@@ -118,7 +118,7 @@ def test_prepend_mode_adds_lengths(tmp_path):
     files = small_files.write(tmp_path, [small_files.example(*pair) for pair in lengths])
     chosen = small_files.settings(prepend_mode=prepended.MASKED)
     kept = sorted(map(len, small_files.rows(small_files.batches(files, True, settings=chosen))))
-    assert kept == [10, 21]  # the maximum is 32
+    assert kept == [10, 21]  # the maximum length is 32
 
 
 def test_prepend_sets_match_t2t():

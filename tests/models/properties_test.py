@@ -1,8 +1,8 @@
 """Properties of random combinations of the parts of a Universal Transformer.
 
 Hypothesis samples the hparams from the registries of parts and from the choices of the fields of
-`UniversalTransformerHParams`. So it also tries parts and choices that are added later. It then
-checks these properties of each model:
+`UniversalTransformerHParams`. So the samples include parts and choices that are added later. The
+test then checks these properties of each model:
 
 - The gradient agrees with finite differences.
 - The outputs of an example do not depend on its batch or on padding.
@@ -11,8 +11,8 @@ checks these properties of each model:
 - A saved and loaded model has the same outputs.
 
 The samples are the same in every run, so a failure can be repeated. A failure also prints a
-`@reproduce_failure` line, and the hparams in a form that `hparams.get` accepts. A longer search
-with new samples runs until a time in seconds has passed:
+`@reproduce_failure` line, and the hparams in a form that `hparams.get` accepts. The following
+command searches with new samples until the given number of seconds has passed:
 
     UT_KERAS_PROPERTY_SECONDS=600 pytest -m slow tests/models/properties_test.py
 """
@@ -46,7 +46,7 @@ SIZES = {
     **{"max_relative_position": 2, "act_halting_bias_init": -0.5, "pos_randomized_range": 16},
     **{"attention_dropout": 0.0, "relu_dropout": 0.0, "layer_prepostprocess_dropout": 0.0},
 }
-# Values of fields that are neither bool nor one of a few names.
+# Values of fields whose annotations do not list the possible values.
 MORE_VALUES = {
     "act_epsilon": (0.01, 0.3),
     "attention_block_size": (None, 2),
@@ -67,9 +67,11 @@ MORE_VALUES = {
     "unidirectional_encoder": (False, True),
     "use_pad_remover": (True, False),
 }
-# Values with random numbers. A property that compares two forward passes does not hold for them.
+# With these values, the model uses random numbers. A property that compares two forward passes does
+# not hold for such a model.
 RANDOM = {"act_type": ("random",), "position_start_index": ("random",)}
-# Values with random numbers in training only, so only the gradient excludes them.
+# With these values, the model uses random numbers only in training. So only the check of the
+# gradient excludes them.
 RANDOM_IN_TRAINING = {
     "num_rec_steps_sampling": ("uniform", "lognormal_poisson(mean=2)"),
     "recurrence_initial_state": ("normal",),
@@ -106,7 +108,7 @@ def _choices(annotation):
 
 
 def _fields():
-    """Return a dict from the name of a field to its values, the default first."""
+    """Return {field: values}, with the default value of each field first."""
     values = {
         name: _choices(annotation)
         for name, annotation in inspect.get_annotations(UniversalTransformerHParams).items()
@@ -126,7 +128,7 @@ def _fields():
     }
 
 
-# The fields that every sample chooses. It changes a few of the other fields.
+# Every sample chooses values for these fields. It also changes a few of the other fields.
 MAIN = ("recurrence_type", "self_attention_type", "pos")
 OF_ACT = ("act_type", "act_halted_state")
 
@@ -139,7 +141,7 @@ def _cases(draw, tasks, trains):
         name: [value for value in values if value not in excluded.get(name, ())]
         for name, values in _fields().items()
     }
-    found["recurrence_type"] += ["act"] * len(found["recurrence_type"])  # it has the most rules
+    found["recurrence_type"] += ["act"] * len(found["recurrence_type"])  # ACT has the most rules
     task = draw(strategies.sampled_from(tasks))
     changes = {name: draw(strategies.sampled_from(found[name])) for name in MAIN}
     if changes["recurrence_type"] == "act":
@@ -147,7 +149,7 @@ def _cases(draw, tasks, trains):
     if changes["recurrence_type"] in ("basic", "act"):
         injection = found["recurrence_input_injection"]
         changes["recurrence_input_injection"] = draw(strategies.sampled_from(injection))
-    if changes["recurrence_type"] in ("gru", "lstm"):  # they count the steps themselves
+    if changes["recurrence_type"] in ("gru", "lstm"):  # GRU and LSTM count the steps
         changes["add_step_timing_signal"] = False
     rest = found.keys() - {*MAIN, *OF_ACT, *changes, "recurrence_input_injection"}
     others = strategies.sampled_from([name for name in sorted(rest) if len(found[name]) > 1])
@@ -200,11 +202,11 @@ def _assert_close(got, want, message=""):
 
 
 def check_gradient(case):
-    """Compare derivatives with central differences: of all variables together, and of one.
+    """Compare derivatives with central differences, for all variables and for one variable.
 
-    The models compute in float32, so the differences are taken over a large step. A kink, such as
-    that of ReLU, may be within this step. So the gradient is wrong only if it differs at three of
-    four points at which two steps of different size agree.
+    The models compute in float32, so the differences are taken over a large step. Within this step,
+    the loss may have a kink, for example from ReLU. So the check uses only points at which two
+    steps of different size agree. The check fails if the gradient differs at three such points.
     """
     random = np.random.RandomState(case.seed)
     found = []
@@ -231,7 +233,11 @@ def check_gradient(case):
 
 
 def _slopes(case, random, moves_one):
-    """Return the slope of the loss along a direction, by the gradient and by two differences."""
+    """Return three slopes of the loss along a random direction.
+
+    The gradient gives the first slope. Differences over two steps of different size give the
+    others.
+    """
     model, variables = case.model, case.model.trainable_variables
     start = [variable.numpy() for variable in variables]
 
@@ -246,7 +252,8 @@ def _slopes(case, random, moves_one):
         for x, gradient in zip(start, tape.gradient(value, variables), strict=True)
     ]
     moved = [random.randint(len(start))] if moves_one else range(len(start))
-    # Every variable moves equally far, so that a wrong gradient of a small one is noticed too.
+    # All variables move equally far, so that the check also finds a wrong gradient of a small
+    # variable.
     directions = [random.normal(size=x.shape) for x in start]
     directions = [x / np.linalg.norm(x) * (i in moved) for i, x in enumerate(directions)]
     slopes = []
@@ -263,7 +270,7 @@ def _slopes(case, random, moves_one):
 
 
 def check_batch(case):
-    """Compare each example with the same example in a batch, and without its padding."""
+    """Compare the examples of a batch with the same examples alone, with and without padding."""
     model, together = case.model, case.logits(case.features)
     may_cut = {
         "inputs": not (model.why_source_padding_matters or model.why_encoder_padding_matters),
@@ -294,7 +301,11 @@ def check_causality(case):
 
 
 def check_steps(case):
-    """The output after the last recorded step is the output, and equal states change nothing."""
+    """Check that recorded states are correct, and that equal states change nothing.
+
+    The output after the last recorded step must be the output of the stack. A patch with the
+    recorded states must not change the logits.
+    """
     output = case.model.forward(case.features, training=False, record_steps=True)
     _assert_close(output.logits, case.logits(case.features))
     for stack in ("encoder", "decoder"):
@@ -312,7 +323,7 @@ def check_steps(case):
 
 
 def check_cache(case):
-    """Compare decoding with a cache and without it."""
+    """Compare decoding with a cache and decoding without a cache."""
     if case.model.why_not_cached:
         return
     features = dict(case.features)
@@ -354,7 +365,7 @@ def _search(names, examples, seconds=0.0):
     Args:
         names: list of names in `CHECKS`.
         examples: int, the number of samples.
-        seconds: float. If it is not 0, new samples are checked until this time has passed.
+        seconds: float. If it is not 0, the search checks new samples until this time has passed.
     """
     tasks = [task for task in TASKS if all(task in CHECKS[name][1] for name in names)]
     end, failures = time.monotonic() + seconds, []

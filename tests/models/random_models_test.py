@@ -36,7 +36,7 @@ _RECURRENCES = ("act", "act", "act", "basic", "highway", "skip", "dwa", "gru", "
 
 
 class RandomModel:
-    """Return a model, its batch, and its description.
+    """A random model with its batch and its description.
 
     Args:
         seed: int, the seed of all random choices.
@@ -192,7 +192,10 @@ def _check_gradients(drawn):
 
 
 def _check_cache(drawn):
-    """Compare decoding of two beams, reordered after each of three tokens, with full passes."""
+    """Compare cached decoding with full forward passes.
+
+    The check decodes three tokens with two beams, and reorders the beams after each token.
+    """
     model, beams, room = drawn.model, 2, 3
     if model.class_labels or model.decoder is None or model.why_not_cached:
         return

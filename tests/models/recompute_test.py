@@ -61,7 +61,7 @@ def _model(name, extra):
 
 
 def _train(name, extra, mode):
-    """Return the loss, the gradients and the states of the random numbers after a forward pass."""
+    """Return the loss, the gradients and the random generator states after a forward pass."""
     model = _model(name, extra)
 
     def run():
@@ -152,7 +152,7 @@ def test_bad_settings_are_rejected_when_the_model_is_made(settings, values):
 
 @pytest.mark.parametrize("setting", ["recompute_grad=True", "recurrence_backprop_steps=2"])
 def test_recurrences_that_ignore_these_settings_are_rejected(setting, monkeypatch):
-    """A user's recurrence may have a loop of its own."""
+    """A user's recurrence may have its own loop, which ignores the settings."""
     make = parts.recurrences.get("basic")
     without = dict(recompute_grad=False, recurrence_backprop_steps=None)
     monkeypatch.setattr(

@@ -1,4 +1,7 @@
-"""Sample weights in `fit`, `evaluate` and the trainer: sum(weights * loss) / sum(weights)."""
+"""Tests of sample weights in `fit`, `evaluate` and the trainer.
+
+The loss is sum(weights * loss) / sum(weights).
+"""
 
 import functools
 
@@ -21,7 +24,10 @@ TOKENS = np.float32([[1, 0, 3, 1], [0.5, 2, 9, 9], [0, 0, 0, 9]])
 
 @functools.cache
 def _compiled(kind):
-    """Return a model and its initial weights; it runs eagerly, because tracing is slow."""
+    """Return a model and its initial weights.
+
+    The model runs eagerly, because tracing is slow.
+    """
     size = "dropout=0.0" if "lstm" in kind else NO_DROPOUT
     model = examples.make(kind, size + ",label_smoothing=0.1")
     model.compile(optimizer=keras.optimizers.SGD(0.5), run_eagerly=True)
@@ -34,7 +40,7 @@ def _batch(kind):
 
 
 def _update(kind, batch=None, **weights):
-    """Return the results of `train_on_batch`, and the variables after it."""
+    """Return the results of `train_on_batch`, and the variables after the update."""
     model, start = _compiled(kind)
     model.set_weights(start)
     logs = model.train_on_batch(*(batch or _batch(kind)), return_dict=True, **weights)
@@ -58,12 +64,12 @@ def test_sample_weight_of_examples(kind):
     plain = _update(kind)
     _assert_same(_update(kind, sample_weight=np.ones(3)), plain)
     _assert_same(_update(kind, sample_weight=np.ones((3, 1))), plain)
-    _assert_same(_update(kind, sample_weight=4 * np.ones(3)), plain)  # a power of 2 is exact
+    _assert_same(_update(kind, sample_weight=4 * np.ones(3)), plain)  # scaling by 4 is exact
 
     weighted = _update(kind, sample_weight=ROWS)
     assert _differ(weighted, plain)
     assert _differ(weighted, _update(kind, sample_weight=ROWS[::-1].copy()))
-    # An example with weight 0 has no effect: it may have other ids, or be absent.
+    # An example with weight 0 has no effect, even if its ids change or if it is removed.
     features, targets = ({**_batch(kind)[0]}, _batch(kind)[1].copy())
     targets[1] = targets[0]
     changed = {name: ids.copy() for name, ids in features.items()}
@@ -100,7 +106,7 @@ def _reference(model, features, targets, weights):
 
 @pytest.mark.parametrize("weights", [ROWS, TOKENS])
 def test_evaluate_weighs_over_all_batches(weights):
-    """The weighted mean is over all targets. It does not depend on the division into batches."""
+    """The weighted mean is over all targets. The division into batches has no effect."""
     model, start = _compiled("adaptive")
     model.set_weights(start)
     assert model.hparams.act_loss_weight == 0.01
@@ -117,13 +123,13 @@ def test_evaluate_weighs_over_all_batches(weights):
     evaluate = evaluation.Evaluator(model, tf.distribute.get_strategy(), functions)
     results = evaluate(dataset)
     assert {name: results[name] for name in expected} == pytest.approx(expected, rel=1e-5)
-    # For every metric, an example with weight 0 has no effect. BLEU is not compared, because it
-    # depends on the division into batches.
+    # For every metric, an example with weight 0 has no effect. The test does not compare BLEU,
+    # because BLEU depends on the division into batches.
     real = (by_token * (targets != 0)).any(axis=1)
     kept = tf.nest.map_structure(lambda x: x[real], (features, targets, weights))
     without = evaluate(tf.data.Dataset.from_tensors(kept))
     del results["approx_bleu_score"], without["approx_bleu_score"]
-    del results["ponder_time"], without["ponder_time"]  # a measure of the model's work
+    del results["ponder_time"], without["ponder_time"]  # ponder time measures the model's work
     assert results == pytest.approx(without, rel=1e-5)
 
 
@@ -151,7 +157,7 @@ def test_class_weight_of_ids():
     by_token = np.select([targets == 1, targets == 2], [3.0, 0.0], 1.0)
     expected = _update("universal", sample_weight=by_token)
     _assert_same(_update("universal", class_weight=weights), expected)
-    # Keras fails for a class without a weight.
+    # Keras itself raises an error for a class without a weight.
     classes = examples.CLASSES[:, 0]
     expected = _update("encoder", sample_weight=np.where(classes == 0, 5.0, 1.0))
     _assert_same(_update("encoder", class_weight={0: 5.0}), expected)
@@ -198,15 +204,15 @@ def test_fit_and_trainer_accept_weights_in_dataset():
 
 @pytest.mark.parametrize("reduction", ["sum_over_batch_size", "mean_with_sample_weight"])
 def test_sample_weight_with_keras_losses(reduction):
-    """Weights apply to examples, although Keras would multiply [B, T] by [B]."""
+    """Each weight applies to one example. Keras itself would multiply [B, T] by [B]."""
     model = examples.make("universal")
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=reduction)
-    # One reduction is tested in eager mode, and the other one in a graph.
+    # The test uses one reduction in eager mode and the other reduction in a graph.
     model.compile(loss=loss, metrics=[], run_eagerly="weight" in reduction)
     features, _ = _batch("universal")
     square = {
         name: ids[[0, 1, 2, 0]] for name, ids in features.items()
-    }  # as many examples as positions
+    }  # the batch has as many examples as positions
     rows, tokens = np.float32([2, 0, 0.5, 1]), np.concatenate([TOKENS, TOKENS[:1]])
     log_probs = np.float64(tf.nn.log_softmax(model(square)))
     values = -np.take_along_axis(log_probs, square["targets"][..., np.newaxis], -1)[..., 0]
@@ -241,7 +247,7 @@ def test_fit_rejects_shapes_of_targets(kind, overrides, make):
 
 
 def test_sample_weight_of_several_ranks():
-    """If a function is called with several shapes, Keras traces it with an unknown rank."""
+    """If calls of a function have several shapes, Keras traces it with an unknown rank."""
     model, _ = _compiled("encoder")
     features, targets = _batch("encoder")
     logits = model(features)

@@ -34,7 +34,7 @@ def test_class_weights_have_t2t_names():
 
 @pytest.mark.parametrize("kind", ["plain_encoder", "transformer", "tagger"])
 def test_unidirectional_encoder_is_causal(kind):
-    """As in T2T, later positions have no effect, with and without segments."""
+    """As in T2T, a position does not depend on later positions, with and without segments."""
     model, features = examples.make(kind, "unidirectional_encoder=True"), examples.features(kind)
     changed = {**features, "inputs": features["inputs"].copy()}
     changed["inputs"][:, 2:] = 11

@@ -1,4 +1,4 @@
-"""Properties of every model, for every kind of depth."""
+"""Tests of properties that every model has, for every kind of depth."""
 
 import keras
 import numpy as np
@@ -38,8 +38,8 @@ def test_graph_accepts_any_batch_and_length(kind):
     assert examples.logits(kind).shape == examples.logits_shape(kind)
 
 
-# By default, only one kind is compiled here, because the tests of layers compile all layers with
-# XLA, and fit_test.py compiles an encoder.
+# The default run compiles only one kind. Other tests compile all layers with XLA, and fit_test.py
+# compiles an encoder.
 @pytest.mark.parametrize(
     "kind",
     ["adaptive", *(pytest.param(k, marks=pytest.mark.slow) for k in ("transformer", "encoder"))],
@@ -62,7 +62,7 @@ def test_one_gradient_step_reaches_all_weights(kind):
         model.trainable_variables, tape.gradient(loss, model.trainable_variables), strict=True
     ):
         if kind in examples.NEURAL_GPUS and variable.path == "target_embedding/weights":
-            assert gradient is None  # as in T2T, nothing reads this table
+            assert gradient is None  # as in T2T, no layer reads this table
             continue
         assert gradient is not None, variable.path
         gradient = tf.convert_to_tensor(gradient).numpy()
@@ -144,8 +144,8 @@ def test_sequences_of_length_one(kind):
     assert logits.shape == ((B, C) if model.class_labels else (B, 1, V))
 
 
-# An encoder that predicts tokens is not tested. It has no outputs for an empty source, and the mean
-# over no positions is not a number.
+# The test skips encoders that predict tokens. For an empty source, such an encoder has no outputs,
+# and the mean over no positions is not a number.
 _ENCODERS = ("tagger", *examples.NEURAL_GPUS)
 _EMPTY = {
     **{kind: (kind, "") for kind in ALL if "stories" not in kind and kind not in _ENCODERS},
@@ -247,7 +247,7 @@ def test_inspect_returns_shapes_and_losses(kind, graph):
         assert stack.output.shape == (B, length, 16 * getattr(model, "directions", 1))
         steps = depth
         if kind.startswith("lstm") or kind in examples.NEURAL_GPUS:
-            assert stack.attention_weights is None  # an LSTM attends only to the encoder
+            assert stack.attention_weights is None  # these models have no self-attention
             continue
         if adaptive:
             assert stack.ponder_times.shape == stack.remainders.shape == (B, length)
@@ -316,7 +316,8 @@ def test_embedding_dropout_rate(kind):
         ("shared_embedding_and_softmax_weights=True", (V, V), 1),
         ("shared_embedding_and_softmax_weights=False", (V, V), 3),
         ("shared_embedding_and_softmax_weights=False,shared_embedding=True", (V, V), 2),
-        ("shared_embedding_and_softmax_weights=True", (V, V + 1), 3),  # as in T2T, not shared
+        # As in T2T, vocabularies of different sizes do not share a table.
+        ("shared_embedding_and_softmax_weights=True", (V, V + 1), 3),
     ],
 )
 def test_embedding_tables_are_shared(overrides, sizes, tables):
@@ -365,7 +366,7 @@ def test_models_reject_missing_feature(kind, missing):
 @pytest.mark.parametrize("name", ["inputs", "targets"])
 def test_models_reject_ids_of_another_rank(name):
     features = examples.features("transformer")
-    features[name] = features[name][:, :, None, None]  # as in T2T
+    features[name] = features[name][:, :, None, None]  # T2T uses this rank
     with pytest.raises(ValueError, match=rf"{name} must be \[batch, length\]. Received: \(3, "):
         examples.shared("transformer")(features)
 

@@ -14,7 +14,10 @@ def _ponder_times(out):
 
 
 def test_act_loss_is_mean_of_steps_and_remainders():
-    """As in T2T, the mean is over all positions of encoder and decoder, including padding."""
+    """As in T2T, the mean is over all positions of the encoder and the decoder.
+
+    The positions include padding.
+    """
     model, features = (
         examples.make("adaptive", "act_loss_weight=0.1"),
         examples.features("adaptive"),
@@ -94,7 +97,7 @@ def test_ponder_cost_matches_single_examples(kind, act_type):
 
 
 def _ponder_sums(model, batches):
-    """Return numerator and denominator of each stack, [stacks, 2]."""
+    """Return [stacks, 2]: the numerator and the denominator of the ponder cost of each stack."""
     terms = [
         model.loss_terms(model.forward(features), features["targets"], False)["act_loss"]
         for features in batches
@@ -111,7 +114,7 @@ def test_masked_padding_may_be_attended_to():
 
 
 def test_padding_does_not_extend_the_loop():
-    """All examples consist of masked padding, so the loop takes no step."""
+    """All examples consist of masked padding, so the loop runs no step."""
     model = examples.make("adaptive", "act_mask_padding=True,act_halting_bias_init=20.0")
     features = {name: 0 * ids for name, ids in examples.features("adaptive").items()}
     out = model.inspect(features)
@@ -200,7 +203,7 @@ def test_act_loss_weight_zero():
 
 
 def test_dwa_decodes_in_bfloat16():
-    """The embedding of the steps is used outside of a Keras call, so Keras does not cast it."""
+    """The model uses the step embedding outside of a Keras call, so Keras does not cast it."""
     model = examples.make("universal", "recurrence_type=dwa,activation_dtype=bfloat16")
     inputs = {"inputs": examples.INPUTS}
     cached, whole = (model.generate(inputs, decode_length=2, cache=use) for use in (True, False))
@@ -248,7 +251,7 @@ def test_options_reach_the_layers():
     assert np.all(out.encoder.remainders.numpy()[real] > 0)
 
 
-# For "global", exit_threshold_test.py covers searches, and t2t_golden_test.py training.
+# For "global", exit_threshold_test.py covers searches, and t2t_golden_test.py covers training.
 @pytest.mark.parametrize("act_type", [pytest.param("global", marks=pytest.mark.slow), "random"])
 def test_other_act_types_train(act_type):
     model, features = (
@@ -304,7 +307,7 @@ _PONDER_NET = "act_type=ponder_net,act_halting_bias_init=-1,act_loss_weight=0.1"
 
 
 def test_ponder_net_loss_is_expected_loss_over_steps():
-    """The reference is the sum of the losses of models with 1, 2 and 3 steps, with weights."""
+    """The reference is the weighted sum of the losses of models with 1, 2 and 3 steps."""
     kind = "adaptive_language_model"
     common = f"{_NO_DROPOUT},step_timing_signal_type=sinusoid,label_smoothing=0.1"
     model = examples.make(kind, f"{common},{_PONDER_NET}")
@@ -330,7 +333,7 @@ def test_ponder_net_loss_is_expected_loss_over_steps():
     (cost,) = terms["act_loss"]
     by_row = 0.1 * output.decoder.ponder_cost.numpy().sum(1)
     np.testing.assert_allclose(cost.numerator, np.sum(rows * by_row), rtol=1e-5)
-    # In evaluation, there is only the loss of the prediction, as in T2T.
+    # As in T2T, evaluation includes only the loss of the prediction.
     output = model.forward(features, training=False)
     (term,) = model.loss_terms(output, targets, False)["training"]
     want = losses.target_term(output.logits, targets, 0.0, False)
@@ -343,7 +346,7 @@ def _but_pondering(model):
 
 @pytest.mark.parametrize("kind", ["adaptive", "classes"])
 def test_ponder_net_in_fit_matches_trainer(kind):
-    """The model has an encoder and a decoder. For a class, the decoder has one position."""
+    """The model has an encoder and a decoder. For class targets, the decoder has one position."""
     overrides = f"{_NO_DROPOUT},{_PONDER_NET}"
     features = examples.features("adaptive")
     model = examples.make("adaptive", overrides)
@@ -367,7 +370,7 @@ def test_ponder_net_in_fit_matches_trainer(kind):
 
 @pytest.mark.parametrize("kind", ["encoder", "tagger"])
 def test_ponder_net_without_decoder(kind):
-    """The weight of a step for a class is the mean of the probabilities of all positions."""
+    """For a class, the weight of a step is the mean of its probabilities over all positions."""
     settings = f"recurrence_type=act,act_max_steps=3,{_NO_DROPOUT},{_PONDER_NET},act_mask_padding=1"
     model, features = examples.make(kind, settings), examples.features(kind)
     targets = features["targets"]
@@ -391,10 +394,10 @@ def test_ponder_net_without_decoder(kind):
 
 
 def test_class_loss_matches_prediction():
-    """The class is computed from the mean of all positions. Masked padding has the state 0."""
+    """The model predicts a class from the mean of all positions. Masked padding has the state 0."""
     settings = f"{_NO_DROPOUT},act_type=ponder_net,act_mask_padding=1,act_halting_bias_init=20"
     model, features = examples.make("encoder", settings), examples.features("encoder")
-    trained, answered = (  # one step
+    trained, answered = (  # the model takes one step
         model.loss_terms(model.forward(features, training), features["targets"], False)["training"]
         for training in (True, False)
     )
@@ -403,7 +406,10 @@ def test_class_loss_matches_prediction():
 
 @pytest.mark.parametrize("kind", ["encoder", "tagger"])
 def test_q_halt_trains_all_steps_and_confidence(kind):
-    """All steps and their confidence are trained. With a class, an example halts as a whole."""
+    """Training uses the losses and the confidence of all steps.
+
+    For a class, all positions of an example halt at the same step.
+    """
     settings = "recurrence_type=act,act_max_steps=3,act_mask_padding=1,act_loss_weight=0.1"
     settings += f",{_NO_DROPOUT},label_smoothing=0,act_type=q_halt,act_epsilon=0.5"
     of_rows = kind == "encoder"
@@ -416,7 +422,7 @@ def test_q_halt_trains_all_steps_and_confidence(kind):
     rule.bias.assign_sub([np.median(first[real] if kind == "tagger" else first)])
     output = model.forward(features, training=True)
     states, _, confidence = output.encoder.steps
-    # [N, B, C] or [N, B, T, V]
+    # The shape is [N, B, C] or [N, B, T, V].
     logits = np.stack([model.logits(state, padding_mask=real) for state in states])
 
     want = sum(losses.target_term(x, targets, 0.0, of_rows).numerator for x in logits) / 3

@@ -1,4 +1,7 @@
-"""Tests of every variant as a complete model. `t2t_golden_test.py` compares them with T2T."""
+"""Tests of every variant as a complete model.
+
+`t2t_golden_test.py` compares the variants with T2T.
+"""
 
 import functools
 
@@ -10,7 +13,7 @@ import tensorflow as tf
 from tests.models import examples
 from ut_keras import hparam_schema, hparams, models
 
-# Name -> kind of model, overrides.
+# `VARIANTS` maps a name to (kind of model, overrides).
 VARIANTS = {
     "highway": (
         "universal",
@@ -80,7 +83,7 @@ def _features(name):
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_variant_is_causal_and_ignores_length(name):
-    """Padding after source and targets has no effect; single examples match the batch."""
+    """Later targets and padding have no effect, and single examples match the batch."""
     model, features = _shared(name), _features(name)
     before = model(features, training=False)
     assert model.decoder_is_causal
@@ -95,7 +98,8 @@ def test_variant_is_causal_and_ignores_length(name):
     np.testing.assert_allclose(model(row)[0], before[1], atol=1e-5)
 
 
-# These are slow, because keras_file_test.py covers similar models in the default run.
+# These variants are slow tests, because keras_file_test.py covers similar models in the default
+# run.
 _KEPT_THERE = (
     *("dwa", "gru", "mixed", "sru", "local", "local_causal", "injection", "rotary", "modern"),
 )
@@ -135,7 +139,10 @@ def test_variant_trains_with_xla():
 
 
 def test_gates_carry_padding():
-    """Coupled gates are 0 at padding, so its state does not change. Separate gates are not 0."""
+    """Coupled gates are 0 at padding, so the state of padding does not change.
+
+    Separate gates are not 0 at padding.
+    """
     for overrides, zero in (("", True), (",couple_carry_transform_gates=0", False)):
         model = examples.make("universal", "recurrence_type=highway" + overrides)
         assert model.encoder.depth.transform_gate.zero_at_padding is zero

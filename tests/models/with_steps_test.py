@@ -14,7 +14,7 @@ from ut_keras.metrics import losses
 
 _FREE = "step_timing_signal_type=sinusoid"
 _LEARNED = "step_timing_signal_type=learned"
-# Kind of example, overrides without the number of steps.
+# `VARIANTS` maps a name to (kind of example, overrides without the number of steps).
 VARIANTS = {
     "basic": ("universal", _FREE),
     "gru": ("universal", "recurrence_type=gru,add_step_timing_signal=False"),
@@ -136,7 +136,7 @@ def test_sampled_steps_only_in_training():
     "kind", [pytest.param("universal", marks=pytest.mark.slow), "encoder", "tagger"]
 )
 def test_losses_of_several_steps_match_shorter_models(kind):
-    """Losses and gradients after 2 and 3 of 3 steps match models with 2 and 3 steps."""
+    """The loss and its gradients are means over plain models with 2 and with 3 steps."""
     settings = f"{_FREE},layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0"
     settings += ",recurrence_type=basic,num_rec_steps=3,label_smoothing=0.1"
     model = examples.make(kind, f"{settings},recurrence_supervised_every=2")
@@ -152,15 +152,15 @@ def test_losses_of_several_steps_match_shorter_models(kind):
         return [loss, *map(tf.convert_to_tensor, gradients)]
 
     side = "decoder" if kind == "universal" else "encoder"
-    if side == "decoder":  # only its steps have losses
+    if side == "decoder":  # only the decoder has losses of steps
         encode = plain.encoder.forward
         plain.encoder.forward = lambda x, inputs: encode(x, inputs._replace(num_steps=None))
     wanted = [loss_of(plain, num_steps) for num_steps in (2, 3)]
     for got, *want in zip(tf.function(loss_of, autograph=False)(model), *wanted, strict=True):
         np.testing.assert_allclose(got, np.mean(want, axis=0), rtol=1e-3, atol=1e-5)
     assert abs(wanted[0][0] - wanted[1][0]) > 1e-3
-    # At inference, no outputs of single steps are kept, because only the prediction has a loss.
-    # In training, `fit` computes the same loss as the trainer.
+    # At inference, the model keeps no outputs of single steps, because only the prediction has a
+    # loss. In training, `fit` computes the same loss as the trainer.
     assert getattr(model.forward(features), side).steps is None
     np.testing.assert_array_equal(model(features), plain(features))
     output = model.forward(features, training=True)
@@ -173,7 +173,10 @@ def test_losses_of_several_steps_match_shorter_models(kind):
 
 
 def test_losses_of_sampled_steps():
-    """Steps that were not taken have weight 0; layers before the recurrence always count."""
+    """Steps that the model does not take have weight 0.
+
+    The model always runs the layers before the recurrence.
+    """
     settings = "recurrence_supervised_every=2,num_rec_steps=5,num_rec_steps_sampling=uniform"
     settings += ",recurrence_type=basic,mix_with_transformer=before_ut"
     model = examples.make("adaptive_language_model", f"{_FREE},{settings}")
