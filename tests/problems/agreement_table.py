@@ -33,9 +33,9 @@ def write(path, rows):
 def write_real(path, folder):
     """Write a small real table from the files in shared/data/sva.
 
-    It contains all sentences of linzen_testset, with all words. It also contains those sentences of
-    edinburgh_nlu whose verb directly follows the subject. In these, parts of speech replace rare
-    words.
+    The table contains all sentences of linzen_testset, with all words. It also contains those
+    sentences of edinburgh_nlu in which the verb directly follows the subject. In the sentences of
+    edinburgh_nlu, parts of speech replace rare words.
     """
     rows = []
     with open(os.path.join(folder, "linzen_testset", "subj_agr_filtered.text")) as file:

@@ -97,7 +97,7 @@ def test_arithmetic_targets_are_the_result(operation, base, name):
         separated_at[at] += 1
     assert min(separated_at) == 1
     assert max(separated_at) == 20
-    # In T2T the size is num_symbols + 2, so the separator has no id.
+    # In T2T, the vocabulary size is num_symbols + 2, so the separator has no id.
     problem = problems.get(f"algorithmic_{operation}_{name}")
     assert problem.feature_specs(None)["inputs"].vocab_size == base + 3
 
@@ -114,7 +114,8 @@ def test_nlplike_symbols_follow_zipfs_law():
     for example in samples(small("algorithmic_reverse_nlplike8k", train_size=2000)):
         counts.update(example["inputs"][:-1])
     frequencies = [counts[2 + rank] / counts.total() for rank in range(4)]
-    # The share of rank r is r^-1.3 / (sum of i^-1.3 over i = 1 .. 8,000), about 0.27 for rank 1.
+    # The expected share of rank r is r^-1.3 / (sum of i^-1.3 over i = 1 .. 8,000). For rank 1, it
+    # is about 0.27.
     assert frequencies[0] == pytest.approx(0.273, abs=0.02)
     assert frequencies[1] / frequencies[0] == pytest.approx(2**-1.3, abs=0.05)
     assert frequencies[3] / frequencies[0] == pytest.approx(4**-1.3, abs=0.05)
@@ -172,7 +173,7 @@ def test_held_out_strings_are_not_in_training():
         [tuple(e["inputs"]) for e in samples(problem, split)] for split in ("train", "dev")
     )
     assert not set(train) & set(dev)
-    # Short strings are held out too. Without this, most of them would be in the train set.
+    # Short strings are also held out. Otherwise, most short strings would be in the train split.
     assert sum(len(ids) == 3 for ids in dev) > 3
     assert {len(ids) for ids in dev} == set(range(2, 42))
 

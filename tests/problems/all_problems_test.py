@@ -1,4 +1,4 @@
-"""Properties of all problems that generate their data or read the user's files."""
+"""Tests of all problems that generate their data or read the user's files."""
 
 import pytest
 
@@ -16,7 +16,8 @@ _OWN = {
     },
     "vocab.txt": "a\ntext\nanother\nUNK\n",
 }
-# All SCAN problems have the same commands, so the default run has one of each kind of split.
+# All SCAN problems have the same commands, so the default run tests one problem for each kind of
+# split.
 _SCAN = ("scan_addprim_jump_valid", "scan_length_valid", "scan_simple", "scan_template_right")
 _WITHOUT = [
     name
@@ -26,7 +27,7 @@ _WITHOUT = [
 
 
 def _of_each_kind():
-    """Return one problem for each way to make samples and ids."""
+    """Return the names of problems, one for each way to make samples and ids."""
     kinds = {}
     for name in _WITHOUT:
         cls = type(problems.get(name))
@@ -89,7 +90,7 @@ _READ = ("algorithmic_algebra_inverse", "text2class_tsv", "text2self_txt", "text
 def test_dataset_yields_a_batch(generated, tmp_path, name):
     problem, counts = generated(name)
     hp = hparams.get("transformer_tiny", "batch_size=4096")
-    for split in counts.keys() - {"test"}:  # "test" is read in the same way as "dev"
+    for split in counts.keys() - {"test"}:  # "dev" and "test" are read in the same way
         count = counts[split]
         batches = list(problem.dataset(split, str(tmp_path), hp))
         read = sum(len(targets) for _, targets, *_ in batches)

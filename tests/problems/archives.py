@@ -1,4 +1,4 @@
-"""Write archives like those that problems download, with a few lines each."""
+"""Write archives in the formats that problems download, with only a few lines of text."""
 
 import io
 import tarfile
@@ -40,7 +40,7 @@ def generate(name, tmp_path):
 
 
 def texts(problem, tmp_path, split):
-    """Return the sorted samples of a split, read from its files, as tuples of texts."""
+    """Return the samples in the files of a split, as a sorted list of tuples of texts."""
     data_dir = str(tmp_path / "data")
     encoders = problem.feature_encoders(data_dir)
     records = [

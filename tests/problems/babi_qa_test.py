@@ -32,7 +32,10 @@ TEST = """\
 
 
 def write_archive(folder, subset="en", tasks=babi_files.TASKS, train=TRAIN, name=None, valid=None):
-    """Write an archive. `valid` is the official validation split: {"train": …, "valid": …}."""
+    """Write an archive of bAbI.
+
+    `valid` has the texts of the official validation folder: {"train": …, "valid": …}.
+    """
     path = os.path.join(folder, name or "tasks_1-20_v1-2.tar.gz")
     with tarfile.open(path, "w:gz") as archive:
         for task in tasks:
@@ -109,7 +112,8 @@ def test_sentence_matches_worked_record(tmp_path):
     assert counts == {"train": 3, "dev": 1}
     specs = problem.feature_specs(tmp_path / "data")
     assert specs["inputs"].modality == "sentences"
-    assert specs["inputs"].shape == (4, 7)  # "Mary picked up the milk there ."
+    # The longest sentence is "Mary picked up the milk there .", which has 7 tokens.
+    assert specs["inputs"].shape == (4, 7)
     assert specs["targets"].modality == "class_label"
     encoder = problem.feature_encoders(tmp_path / "data")["inputs"]
     rows = set()
@@ -148,7 +152,8 @@ def test_trimmed_stories_have_no_empty_row(tmp_path):
         for story, length in zip(rows, lengths, strict=True):
             assert story[:length].any(axis=1).all() and not story[length:].any()
             real[story[:length].tobytes()] += 1
-    # Buckets end before 3, 4 and 6 rows. A batch has 12 rows.
+    # One bucket is for stories of 2 rows, one for 3 rows, and one for 4 rows. A batch has at most
+    # 12 rows.
     assert sizes == {(4, 2), (3, 3), (2, 3), (2, 4)}
     padded = collections.Counter()
     for record in records(problem, tmp_path, "train"):
@@ -264,7 +269,7 @@ def test_damaged_archive_is_named(tmp_path):
     assert_data_error("A line of bAbI must be.*qa1_.*_train.txt, line 8", name, tmp_path)
 
 
-# Validation splits.
+# The tests below are about validation splits.
 
 
 def test_valid_problem_uses_official_split(tmp_path):
@@ -301,11 +306,11 @@ def test_validation_split_without_official_files(tmp_path, capsys):
     assert not answers["train"] & answers["dev"]
 
 
-# The paper's table.
+# The tests below are about the errors that the paper's table contains.
 
 
 def evaluate(problem, data_dir, wrong_tasks):
-    """Return the results of a model whose answers are correct except for some tasks."""
+    """Return the results of a model that gives wrong answers for the given tasks only."""
     sums = {}
     metrics = problem.feature_metrics(data_dir)
     size = problem.feature_specs(data_dir)["targets"].vocab_size
@@ -364,7 +369,8 @@ def test_validation_split_of_real_data(shared_dir):
     assert (len(train), len(valid)) == (18_013, 1_987)
     everything = babi_files.read_examples(folder, "en", tuple(babi_files.TASKS), "train")
     parts, whole = (
-        collections.Counter(example[:-1] for example in examples)  # without the index in its file
+        # The last element of an example is its index in the file.
+        collections.Counter(example[:-1] for example in examples)
         for examples in (train + valid, everything)
     )
     assert parts == whole

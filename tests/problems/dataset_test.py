@@ -1,4 +1,4 @@
-"""Test the datasets of users and the batches of the trainer."""
+"""Tests of the datasets that users get and of the batches of the trainer."""
 
 import os
 import types
@@ -43,7 +43,7 @@ def test_training_batches_are_those_of_dataset(name):
 
 @pytest.mark.parametrize("ending", ["_rev", "_copy", "_copy_rev"])
 def test_dataset_rejects_derived_problem_of_own_dataset(ending, monkeypatch):
-    """A derived problem does not call the base's own `dataset`, whose changes would be lost."""
+    """A derived problem must not ignore the `dataset` method that its base overrides."""
     base = type(problems.get(_PROBLEM))
     plain = base.dataset
     monkeypatch.setattr(base, "dataset", lambda self, *where: plain(self, *where).take(1))

@@ -1,4 +1,4 @@
-"""Targets and splits of the problems that require depth."""
+"""Tests of the targets and splits of the problems that require depth."""
 
 import collections
 import functools
@@ -75,7 +75,7 @@ def test_table_lookup_composes_functions(name, order):
 
 @pytest.mark.parametrize("name, order", [("ctl_forward_11", 1), ("ctl_backward_11", -1)])
 def test_published_table_lookup(name, order):
-    """The counts and the beginning of the tables equal those of the authors' code."""
+    """The number of samples and the first tables are the same as in the authors' code."""
     tables = table_lookup.PUBLISHED_TABLES
     for split, depths in (("train", (1, 5)), ("dev", (6, 8)), ("test", (9, 10))):
         samples = list(problems.get(name).generate_samples(split, None, None, seed=5))
@@ -110,7 +110,7 @@ def test_addition_has_digits_of_the_sum(split):
 
 
 def _farthest_carry(columns):
-    """Return the largest number of columns over which a carry is passed on."""
+    """Return the largest number of successive columns that pass a carry on."""
     farthest = distance = 0
     is_carried = False
     for column in reversed(columns):
@@ -123,7 +123,7 @@ def _farthest_carry(columns):
 
 
 def _evaluate(words):
-    """Evaluate ListOps with a stack, without the code in problems/."""
+    """Evaluate a ListOps expression with a stack, independently of problems/."""
     stack = [[]]
     for word in words:
         if word == "]":
@@ -194,7 +194,7 @@ def test_dyck_has_balanced_and_unbalanced_strings():
     assert 0.8 < short["( ) ( )"] / short["( ( ) )"] < 1.25
 
 
-_GROUPS = (  # cells that hold 1 to 6
+_GROUPS = (  # each group of cells holds 1 to 6
     [[6 * row + column for column in range(6)] for row in range(6)]
     + [[6 * row + column for row in range(6)] for column in range(6)]
     + [
@@ -223,7 +223,7 @@ def _solutions(cells):
 
 
 def _steps(cells):
-    """Return the number of steps, without the code in problems/."""
+    """Return the number of steps until all cells are filled, independently of problems/."""
     steps = 0
     while "." in cells:
         left = {place: _numbers_left(cells, place) for place in range(36) if cells[place] == "."}

@@ -1,4 +1,4 @@
-"""An empty raw file gives a one-line error that names it, and nothing is written."""
+"""An empty raw file gives a one-line error that names the file, and no output is written."""
 
 import os
 import re
@@ -10,8 +10,8 @@ from ut_keras.data.writing import download
 from ut_keras.errors import DataError
 from ut_keras.problems import babi_files, raw_text
 
-# For every module in problems/ that reads raw files, this list has one problem for each way of
-# reading.
+# For every module in problems/ that reads raw files, this list has one problem for each way to read
+# files.
 NAMES = [
     "algorithmic_math_deepmind_all",
     "algorithmic_math_two_variables",
@@ -50,7 +50,7 @@ BABI = "babi_qa_sentence_single_task1_1k"
 
 @pytest.fixture(params=[b"", b"\n \n\n"], ids=["no bytes", "blank lines"])
 def raw(monkeypatch, request, tmp_path):
-    """Return a folder in which every raw file exists and is empty."""
+    """Return a folder in which every raw file exists, but has no bytes or only blank lines."""
 
     def make(folder, name):
         path = os.path.join(folder, name.replace("**/", "").replace("*", "x"))
@@ -77,7 +77,8 @@ def raw(monkeypatch, request, tmp_path):
 def test_generate_data_names_empty_file(name, raw, tmp_path):
     data = tmp_path / "data"
     data.mkdir()
-    if name.startswith("sva_number_prediction_"):  # it requires another vocabulary
+    # The problem requires the vocabulary of another problem.
+    if name.startswith("sva_number_prediction_"):
         (data / "vocab.sva_number_prediction.tokens").write_text("<pad>\n<EOS>\nword\n")
     before = os.listdir(data)
     with pytest.raises(DataError, match=rf"{re.escape(raw)}/[^ ]*\w") as error:
@@ -87,7 +88,7 @@ def test_generate_data_names_empty_file(name, raw, tmp_path):
 
 
 def test_generate_data_names_empty_babi_file(raw, tmp_path):
-    """In bAbI, blank lines are not valid either."""
+    """For bAbI, a file with only blank lines is also invalid."""
     with pytest.raises(DataError, match="tasks_1-20_v1-2/en/qa1_.*_train.txt") as error:
         problems.get(BABI).generate_data(str(tmp_path / "data"), raw)
     assert "\n" not in str(error.value)

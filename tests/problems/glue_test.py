@@ -1,4 +1,4 @@
-"""Classification of one or two texts: GLUE and similar problems."""
+"""Tests of problems that classify one or two texts, such as GLUE."""
 
 import os
 
@@ -25,7 +25,7 @@ def _both(text):
     return text.format("train"), text.format("dev")
 
 
-# Maps a problem to (archive, members of the archive, vocabulary, samples of the dev split).
+# `PROBLEMS` maps a name to (archive, members of the archive, vocabulary, samples of the dev split).
 PROBLEMS = {
     "cola": (
         "CoLA.zip",

@@ -1,4 +1,4 @@
-"""Problems with JSON files: questions about paragraphs, captions of pictures."""
+"""Tests of problems with JSON files: questions about paragraphs and captions of pictures."""
 
 import json
 

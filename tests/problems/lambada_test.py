@@ -17,7 +17,7 @@ DEV = "tom went home . the dog saw tom\nmary said zebra\n"
 TEST = "mary saw the dog\n"
 CONTROL = "the dog went home\n"
 VOCAB = '<s>\t9\n</s>\t9\n.\t8\nthe\t7\ntom\t6\ndog\t5\nsaw\t4\nmary\t4\nhome\t3\n"\t2\nwent\t1\n'
-CONTEXT = " ".join(["the dog saw tom"] * 13)  # 52 words.
+CONTEXT = " ".join(["the dog saw tom"] * 13)  # the context has 52 words
 NOVEL = f"{CONTEXT}\n\nmary saw tom . ''\nthe end .\n{CONTEXT}\nmary went home .\n"
 
 
@@ -82,7 +82,7 @@ def test_reading_comprehension_trains_on_passages(tmp_path):
     write_files(tmp_path)
     (tmp_path / "train.txt").write_text("somebody's\n")
     problem, counts = generate("lambada_rc", tmp_path)
-    # "tom" occurs in its context, but "home" does not.
+    # The word "tom" occurs in its context, but the word "home" does not.
     assert records(problem, tmp_path, "train") == [
         {"inputs": f"{CONTEXT} mary saw <EOS>", "targets": "tom"}
     ]
@@ -156,7 +156,7 @@ def test_missing_and_damaged_files_are_named(tmp_path):
         generate("lambada_lm", tmp_path)
 
 
-# Metrics.
+# The tests below are about metrics.
 
 UNKNOWN = 2
 
@@ -169,12 +169,13 @@ def values(function, logits, targets, features=None):
 def test_last_word_precedes_eos():
     targets = [[5, 6, 1, 0], [7, 6, 5, 1], [6, 1, 0, 0], [3, UNKNOWN, 1, 0], [0, 0, 0, 0]]
     logits = np.zeros([5, 4, 8], np.float32)
-    logits[0, 1, 6] = 9  # Right.
-    logits[1, 2, 6] = 9  # wrong, the word is 5
-    logits[2, 0, 6] = 9  # Right.
-    logits[3, 1, UNKNOWN] = 9  # An unknown word is never correct.
+    logits[0, 1, 6] = 9  # this prediction is right
+    logits[1, 2, 6] = 9  # wrong, because the word is 5
+    logits[2, 0, 6] = 9  # this prediction is right
+    logits[3, 1, UNKNOWN] = 9  # an unknown word is never correct
     assert values(last_word.mean(last_word.is_right(UNKNOWN)), logits, targets) == (2, 4)
-    # The logits are one 9 and seven 0, and the target has a logit of 0.
+    # One logit is 9 and seven logits are 0. `high` is the loss of a target with the logit 9. A
+    # target with the logit 0 has the loss 9 + high.
     high = -9 + math.log(math.exp(9) + 7)
     total, count = values(last_word.cross_entropy, logits, targets)
     assert (total, count) == (pytest.approx(3 * high + (9 + high), rel=1e-5), 4)
@@ -190,7 +191,7 @@ def test_last_word_is_the_class():
 def test_last_word_accuracy_from_context_uses_words_of_inputs():
     features = {"inputs": tf.constant([[5, 6, 1, 0], [5, 6, UNKNOWN, 1], [4, 6, 1, 0]])}
     logits = np.zeros([3, 8], np.float32)
-    logits[:, [7, 0, 1, UNKNOWN]] = 9  # not in the context, or not words
+    logits[:, [7, 0, 1, UNKNOWN]] = 9  # 7 is not in the context, and the other ids are not words
     logits[0, 5] = logits[1, 6] = logits[2, 4] = 1
     function = last_word.accuracy_from_context(UNKNOWN)
     assert values(function, logits, [[5], [5], [7]], features) == (1, 3)
@@ -208,7 +209,7 @@ def test_feature_metrics(tmp_path, name):
         assert "last_word_accuracy_from_context" in metrics
 
 
-# Real data.
+# The test below reads real data.
 
 
 def test_real_data(shared_dir, tmp_path):

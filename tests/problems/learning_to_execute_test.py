@@ -101,7 +101,7 @@ def test_lte_program_matches_worked_record(tmp_path, monkeypatch):
 
 
 class ChainReader:
-    """Evaluates a program of the first generator from left to right."""
+    """A reader that evaluates a program of the first generator from left to right."""
 
     def __init__(self, text):
         self._text = text
@@ -142,7 +142,10 @@ class ChainReader:
 
 
 def run_python(text):
-    """Run a program of the second generator: assignments, one loop form, one print."""
+    """Run a program of the second generator, and return the value that it prints.
+
+    The program has assignments, one form of loop, and one print.
+    """
     names, printed = {}, []
     signs = {
         ast.Add: operator.add,
@@ -186,7 +189,7 @@ def run_python(text):
 
 
 def test_readers_evaluate_known_samples():
-    """The evaluators of this file give the right results for known samples."""
+    """The evaluators in this file give the right results for known samples."""
     assert ChainReader("x=(x=19156for[2]x+=41544)for[2]x+=17747").value() == 137738
     assert ChainReader("619if319>138else188").value() == 619
     assert ChainReader("(4-9)if3>6else8").value() == 8
@@ -215,8 +218,8 @@ def test_chain_programs(name, signs):
         literals = re.findall(r"(?<!\[)\b\d+", re.sub("[a-z]+", " ", text))
         assert {len(literal) for literal in literals} == {length}
         assert text.count("(") == nesting - 1
-        # In Sonnet 1, on which these tasks are based, inputs have at most 57 characters and outputs
-        # have at most 10.
+        # These tasks are based on Sonnet 1. In Sonnet 1, inputs have at most 57 characters, and
+        # outputs have at most 10 characters.
         assert len(text) <= 57
         assert len(str(answer)) <= 6
         seen.update({"+=": "for", "if": "if"}.get(sign, sign) for sign in _signs(text))

@@ -12,7 +12,7 @@ SENTENCE = "The U.S. Centers for Disease Control initially advised school system
 
 @pytest.fixture
 def raw_dir(tmp_path):
-    """Write a folder as T2T unpacks it. One word of its files is not in the vocabulary."""
+    """Write a folder as T2T unpacks it. One word in its files is not in the vocabulary."""
     train = tmp_path / NAME / "training-monolingual.tokenized.shuffled"
     heldout = tmp_path / NAME / "heldout-monolingual.tokenized.shuffled"
     for folder in (train, heldout):
@@ -57,7 +57,7 @@ def test_packed_characters(raw_dir):
     assert counts["train"] == len(records) < 30
     assert all(len(record["targets"]) <= 1024 for record in records)
     assert max(max(record["targets_segmentation"]) for record in records) > 10
-    # T2T's files have "inputs", which are not read.
+    # T2T's files also have the feature "inputs", which ut_keras does not read.
     assert {tuple(record["inputs"]) for record in records} == {(0,)}
     assert "inputs" not in problem.record_specs(None)
 

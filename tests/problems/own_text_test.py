@@ -181,7 +181,7 @@ def test_special_words_in_the_text_print_no_note(tmp_path, capsys):
 
 
 def test_note_on_unknown_words_uses_first_examples(tmp_path, capsys):
-    """The note does not consume examples."""
+    """The note counts words of the first examples, but all examples are still written."""
     texts = ["the cat"] * 1200 + ["other words here"] * 4000
     write(tmp_path, **PARALLEL)
     write(tmp_path, inputs__train__txt=texts, targets__train__txt=texts, vocab__txt=WORDS)

@@ -26,21 +26,24 @@ def test_count_words(encoder):
     assert perplexity.count_words(encoder, ids + [1]) == 8
     assert perplexity.count_words(encoder, ids) == 7
     assert perplexity.count_words(encoder, [*ids, 1, 0, 0]) == 8
-    # A packed example has two sentences, the second one without EOS.
+    # The packed example has two sentences. The second sentence has no EOS.
     assert perplexity.count_words(encoder, [*ids, 1, *ids]) == 15
     assert perplexity.count_words(encoder, [0, 0]) == 0
     assert perplexity.count_words(encoder, [1]) == 1
 
 
 def test_per_word_perplexity_matches_reference():
-    """The reference is exp(-sum log p / words). The sums are over batches of different length."""
+    """The reference is exp(-sum log p / words).
+
+    The sums go over two batches, whose examples have different lengths.
+    """
     encoder = subwords([TEXT, "so long"])
     metric = perplexity.per_word(encoder)
     rng = np.random.default_rng(0)
     total = words = reference = 0
     for texts in ([TEXT, "so"], ["cool that", "so long", ""]):
         rows = [encoder.encode(text) + [1] for text in texts]
-        # One more row consists only of padding.
+        # The batch has one more row, which consists only of padding.
         targets = np.zeros((len(rows) + 1, 2 + max(map(len, rows))), np.int32)
         for row, ids in enumerate(rows):
             targets[row, : len(ids)] = ids

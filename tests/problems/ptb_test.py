@@ -71,7 +71,10 @@ def test_characters_encode_the_text(raw_dir):
 
 
 def test_vocabulary_of_t2t_is_used(tmp_path, capsys):
-    """The ids do not change. In T2T, padding is also a word, so there is no perplexity."""
+    """Ids from a vocabulary of T2T do not change.
+
+    In T2T's vocabulary, the padding id is also a word, so the problem has no perplexity metric.
+    """
     (tmp_path / "vocab.lmptb.10000").write_text("the\n<unk>\n<EOS>\nN")
     problem = problems.get("languagemodel_ptb10k")
     encoder = problem.feature_encoders(str(tmp_path))["targets"]

@@ -1,4 +1,4 @@
-"""Training checks that files have as many records as were generated."""
+"""Training checks that files have as many records as data generation wrote."""
 
 import json
 import os
@@ -46,12 +46,15 @@ def _read(made, folder, split):
 
 
 def _keep_records(path, count):
-    """Cut a file exactly after a record."""
+    """Cut a file exactly after the given number of records."""
     tfrecords.write(list(tfrecords.read(path))[:count], [path])
 
 
 def _forget_counts(folder, name, split):
-    """Write the origin as an earlier version did, with only the number of samples."""
+    """Change the file of the origin to the form that an earlier version wrote.
+
+    In this form, the file has the number of samples, but no numbers of records.
+    """
     path = generation_plan.origin_path(str(folder), name, split)
     with open(path, encoding="utf-8") as file:
         origin = json.load(file)
@@ -89,7 +92,7 @@ def test_dataset_counts_samples_of_earlier_versions(tmp_path, split, kept, share
 
 
 def test_dataset_counts_samples_in_total(tmp_path):
-    """Files have 333 records, and one of the three has 334."""
+    """Two files have 333 records each, and the third file has 334 records."""
     files = _generate(Numbers(), tmp_path)
     _forget_counts(tmp_path, "numbers", "train")
     [longest] = [path for path in files["train"] if len(list(tfrecords.read(path))) == 334]
@@ -117,7 +120,7 @@ def test_dataset_rejects_additional_file(tmp_path):
 
 
 def test_dataset_reads_files_without_record_of_generation(tmp_path):
-    """T2T's data folders contain no record of generation."""
+    """T2T's data folders have no file that describes the data generation."""
     files = _generate(Numbers(), tmp_path)
     os.remove(generation_plan.origin_path(str(tmp_path), "numbers", "dev"))
     _keep_records(files["dev"][0], 77)
@@ -125,7 +128,7 @@ def test_dataset_reads_files_without_record_of_generation(tmp_path):
 
 
 def test_machines_add_their_counts(tmp_path):
-    """Each machine records the counts of its own files."""
+    """Each machine stores the counts of the files that it writes."""
     for task in (2, 0, 1, 3):
         Numbers().generate_data(str(tmp_path), tasks=[task], num_processes=1)
     path = generation_plan.origin_path(str(tmp_path), "numbers", "train")

@@ -1,4 +1,4 @@
-"""Problems of reviews, whose archives have special formats: IMDb and Yelp."""
+"""Tests of problems with reviews, whose archives have special formats (IMDb and Yelp)."""
 
 import pytest
 

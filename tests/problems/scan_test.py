@@ -30,8 +30,8 @@ SIZES = {
     "scan_template_opposite_right": (15_225, 4_476),
     "scan_template_right": (15_225, 4_476),
 }
-# Numbers of characters in the authors' files, which have lines "IN: … OUT: …". The data of ut_keras
-# differ from these files only in the order of the lines.
+# These are the numbers of characters in the authors' files, which have lines "IN: … OUT: …". The
+# data of ut_keras differ from the authors' files only in the order of the lines.
 CHARACTERS = {
     ("scan_template_right", "train"): 3_173_282,
     ("scan_template_right", "test"): 729_823,
@@ -54,7 +54,7 @@ def inputs(name, split):
 
 
 def interpret(text):
-    """Interpret a command from its text, independently of the product."""
+    """Interpret a command from its text, independently of the code of ut_keras."""
     for word in (" and ", " after "):
         left, found, right = text.partition(word)
         if found:
@@ -128,7 +128,7 @@ def test_train_split_lacks_the_tested_commands():
 
 
 def test_valid_problem_holds_out_a_tenth():
-    """As in Csordás et al. 2021, dev has the lengths of training but none of its commands."""
+    """As in Csordás et al. (2021), dev has the lengths of the train split, but other commands."""
     name = "scan_length_cutoff26"
     train, dev = inputs(f"{name}_valid", "train"), inputs(f"{name}_valid", "dev")
     assert (len(train), len(dev)) == (16_457, 1_829)

@@ -17,7 +17,7 @@ from ut_keras.problems import agreement_files
 
 TABLE = "agr_50_mostcommon_10K.tsv.gz"
 HPARAMS = types.SimpleNamespace(batch_size=2048, max_length=256)
-# Each row is identified by its first word.
+# The first word of each row identifies the row.
 ROWS = [
     (f"w{i} the keys to the cabinet {verb} here", 6, tag, nouns, attractors)
     for i, (verb, tag, nouns, attractors) in enumerate(
@@ -48,7 +48,7 @@ def test_agreement_problems_are_registered():
 def test_agreement_has_t2ts_splits_and_vocabulary(tmp_path):
     agreement_table.write(tmp_path / TABLE, ROWS)
     problem, counts = generate("sva_language_modeling", tmp_path)
-    # This is T2T's computation with Python 3.
+    # The next lines repeat T2T's computation with Python 3.
     rows = list(ROWS)
     random.seed(1)
     random.shuffle(rows)
@@ -127,8 +127,8 @@ def test_records_of_t2t_can_be_read(tmp_path):
 def test_verb_ranking_compares_both_forms(tmp_path):
     agreement_table.write(tmp_path / TABLE, ROWS)
     problem, _ = generate("sva_language_modeling", tmp_path)
-    # The right verb is 5, the wrong verb is 6. One row is shorter, one is padding, and one has no
-    # wrong form.
+    # The right verb is 5, and the wrong verb is 6. One example is shorter, one example is padding,
+    # and one example has no wrong verb.
     targets = tf.constant([[4, 4, 5, 1], [4, 5, 1, 0], [4, 4, 5, 1], [0] * 4, [4, 4, 5, 1]])
     features = {
         "targets": targets,
@@ -136,10 +136,10 @@ def test_verb_ranking_compares_both_forms(tmp_path):
         "attractors": tf.constant([[0], [1], [1], [1], [1]]),
     }
     logits = np.zeros([5, 4, 9], np.float32)
-    logits[0, 2, [5, 6]] = 2, 1  # Right.
-    logits[1, 1, [5, 6]] = 1, 2  # Wrong.
-    logits[1, 2, [5, 6]] = 9, 2  # Logits at EOS have no effect.
-    logits[2, 2, [5, 6]] = 3, 3  # A tie is wrong.
+    logits[0, 2, [5, 6]] = 2, 1  # the right verb has the higher logit
+    logits[1, 1, [5, 6]] = 1, 2  # the wrong verb has the higher logit
+    logits[1, 2, [5, 6]] = 9, 2  # logits at EOS have no effect
+    logits[2, 2, [5, 6]] = 3, 3  # a tie is wrong
     logits[4, 2, 5] = 9
     metrics = problem.feature_metrics(tmp_path / "data")
     results = {
@@ -224,7 +224,7 @@ def test_other_test_sets_are_read(tmp_path, monkeypatch):
     assert read("linzen_testset") == [("the keys NN CD NNS are <EOS>", "is", [3])]
     assert read("gulordava") == [
         ("the keys is <EOS>", "are", [1]),
-        ("the keys VBP <EOS>", "VBZ", [0]),  # a rare verb is replaced by its part of speech
+        ("the keys VBP <EOS>", "VBZ", [0]),  # a part of speech replaces a rare verb
     ]
     assert read("edinburgh_nlu", "dev") == [("the NNS keep <EOS>", "keeps", [7])]
     assert read("edinburgh_nlu", "test") == [("the keys VBP <EOS>", "VBZ", [7])]
@@ -263,8 +263,8 @@ def test_verb_forms_of_real_data(shared_dir):
     wrong = [
         (v, other) for tag, v, other in pairs if agreement_files.other_form(v, tag, known) != other
     ]
-    # The remaining pairs are capitalized or mistakes in the data: (et, et), (Are, Is), (album,
-    # album).
+    # The remaining pairs are capitalized, or they are mistakes in the data: (et, et), (Are, Is),
+    # (album, album).
     assert len(pairs) == 567
     assert len(wrong) == 10
 

@@ -42,7 +42,7 @@ def test_every_split_has_its_file(tmp_path, capsys):
     write(tmp_path, train=lines(0, 50), dev=lines(50, 60), test=lines(60, 63))
     problem, counts = generate(tmp_path)
     assert counts == {"train": 50, "dev": 10, "test": 3}
-    assert capsys.readouterr().out.count("\n") == 2  # vocabulary, written examples
+    assert capsys.readouterr().out.count("\n") == 2  # lines about the vocabulary and the examples
     assert sorted(pairs(problem, tmp_path, "train")) == sorted(lines(0, 50))
     assert pairs(problem, tmp_path, "train") != lines(0, 50)
     assert pairs(problem, tmp_path, "dev") == lines(50, 60)

@@ -100,7 +100,7 @@ class Colours(text_problems.Text2ClassProblem):
 @pytest.mark.parametrize("one_by_one", [False, True])
 def test_records_equal_texts_encoded_one_by_one(tmp_path, monkeypatch, one_by_one):
     problem = Colours()
-    if one_by_one:  # as in a problem that overrides `encode_samples`
+    if one_by_one:  # a problem may override `encode_samples` like this
         inherited = Colours.encode_samples
         monkeypatch.setattr(Colours, "encode_samples", lambda *args: inherited(*args))
     problem.generate_data(str(tmp_path))
@@ -122,7 +122,7 @@ def test_records_equal_texts_encoded_one_by_one(tmp_path, monkeypatch, one_by_on
 
 
 def test_labels_file_has_one_label_per_line(tmp_path, monkeypatch):
-    """Invalid labels leave no file that a later call would read."""
+    """If labels are invalid, no file of labels remains that a later call would read."""
     samples = [{"inputs": "a", "targets": "good\n"}]
     monkeypatch.setattr(Colours, "generate_samples", lambda *_, seed: samples)
     with pytest.raises(DataError, match="labels of colours must be .*Received: .*good"):

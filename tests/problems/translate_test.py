@@ -33,7 +33,7 @@ SGM = """\
 
 
 def archive(tmp_path, name, **members):
-    """Write an archive; "__" in the names of members means "/"."""
+    """Write an archive. In the names of members, "__" stands for "/"."""
     with tarfile.open(tmp_path / name, "w:gz" if name.endswith("gz") else "w") as tar:
         for member, content in members.items():
             content = content if isinstance(content, bytes) else content.encode()
@@ -181,7 +181,7 @@ def test_gzip_inside_the_archive_is_read(tmp_path):
 
 
 def test_lines_for_vocab(tmp_path):
-    """The file has 60 bytes, so int(60 / budget / 2) lines are skipped between two lines."""
+    """The file has 60 bytes, so the function skips int(60 / budget / 2) lines between two lines."""
     path = tmp_path / "text"
     path.write_text("".join(f"line {i:04}\n" for i in range(6)))
     assert list(parallel_text.lines_for_vocab(str(path), budget=60)) == [
@@ -251,8 +251,8 @@ def test_problem_can_be_reversed_and_copied(tmp_path):
         assert problem.name == name
         assert problem.generate_data(folder, str(tmp_path)) == {}
         for features, targets in problem.dataset("test", folder, HPARAMS):
-            # The lengths are from an index of this problem, not of the base problem. Inputs and
-            # targets have the same length only if they are copies.
+            # The dataset reads the lengths from an index of this problem, not of its base problem.
+            # Inputs and targets have the same length only if they are copies.
             assert (features["inputs"].shape == targets.shape) == ("_copy" in name)
             for ids in zip(features["inputs"].numpy(), targets.numpy(), strict=True):
                 yield tuple(encoder.decode(text_encoder.cut_at_eos(i)) for i in ids)
@@ -311,7 +311,7 @@ def test_check_scores_names_missing_tokenizer(monkeypatch):
     problem = translate_wmt._WmtProblem()
     with pytest.raises(UsageError, match=r"sacrebleu\[ja\]"):
         problem.check_scores()
-    reversal.Derived(problem, reverse=True, copy=False).check_scores()  # translates to English
+    reversal.Derived(problem, reverse=True, copy=False).check_scores()  # its targets are English
 
 
 def test_reversed_problem_has_no_scores_of_other_problems():

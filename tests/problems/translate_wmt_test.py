@@ -1,4 +1,4 @@
-"""The raw files of the translation problems, except for German and French."""
+"""Tests of the raw files of the translation problems, except for German and French."""
 
 import gzip
 import urllib.error
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("no_checksums")
 
 
 def _pair(stem, one, other, endings=None):
-    """Return {file name: text} of the two sides, with three lines each."""
+    """Return {file name: text} for both sides of a corpus, with three lines each."""
     names = endings or (f".{one}", f".{other}")
     texts = ("".join(f"{stem} {side} {i}\n" for i in range(3)) for side in (one, other))
     return {stem + end: text for end, text in zip(names, texts, strict=True)}
@@ -43,8 +43,8 @@ def _enid(stem):
 
 
 _PARACRAWL = "paracrawl-release1.en-{0}.zipporah0-dedup-clean.tgz"
-# Maps a problem to ({archive: its members}, (number of train examples, number of dev examples), a
-# train pair, a dev pair).
+# `PROBLEMS` maps a name to ({archive: its members}, (number of train examples, number of dev
+# examples), a train pair, a dev pair).
 PROBLEMS = {
     "translate_encs_wmt_characters": (
         {
@@ -190,7 +190,7 @@ VOCABULARIES = {
 
 
 def test_missing_files_are_listed_with_sizes(tmp_path, capsys, monkeypatch):
-    """Without a network, a list of all files with their addresses is printed before the error."""
+    """Without a network, a list of all files and their addresses is printed before the error."""
     monkeypatch.setattr(download, "_RETRY_SECONDS", ())
 
     def no_network(*arguments, **options):
@@ -258,7 +258,7 @@ def test_archives_have_the_declared_files(name, tmp_path):
 
 
 def test_languages_of_one_archive_are_unpacked_apart(tmp_path):
-    """Each language is unpacked into its own folder with its files."""
+    """Each language is unpacked into a folder of its own."""
     members = {**_pair("commoncrawl.de-en", "en", "de"), **_pair("commoncrawl.cs-en", "en", "cs")}
     archives.write(tmp_path / "training-parallel-commoncrawl.tgz", members)
     for name, position, language in (

@@ -20,7 +20,7 @@ def _texts(problem, data_dir, split):
 
 
 def test_lines_are_joined_as_in_t2t(tmp_path):
-    """Examples stay below the limit. A longer line and the remaining text are dropped."""
+    """Examples stay below the limit. The problem drops a longer line and the remaining text."""
     for part in ("train", "eval", "test"):
         with gzip.open(tmp_path / f"enwiki_{part}.txt.gz", "wt") as file:
             file.write(_lines(part, 100))

@@ -49,7 +49,7 @@ def test_windows_of_the_real_text(shared_dir, tmp_path):
     folder = os.path.join(shared_dir, "data", "wikitext2")
     for part in ("valid", "test"):
         os.symlink(os.path.join(folder, f"{part}.txt"), tmp_path / f"{part}.txt")
-    # The folder has no train split, because it is too large.
+    # The shared folder has no train split, because the split is too large.
     os.symlink(os.path.join(folder, "valid.txt"), tmp_path / "train.txt")
     problem, _ = generate(tmp_path)
     for split, words in (("dev", 217_646), ("test", 245_569)):
@@ -85,7 +85,7 @@ def test_wikitext103_has_one_example_per_line(tmp_path):
         ("Robert <unk> is an English film actor .",),
     ]
     words = (tmp_path / "data" / "vocab.languagemodel_wikitext103.tokens").read_text().split("\n")
-    # T2T's order: reserved tokens, then words by frequency and alphabet.
+    # The vocabulary is in T2T's order: reserved tokens, then words by frequency and alphabet.
     assert words[:5] == ["<pad>", "<EOS>", "<unk>", "=", "Robert"]
 
 
@@ -109,6 +109,6 @@ def test_lines_are_joined_to_the_limit(tmp_path):
     _write(tmp_path, "wikitext-103", "tokens")
     problem = problems.get("languagemodel_wikitext103_l4k")
     assert problem.max_length == 4096
-    problem.max_length = 13  # two lines of 4 and 8 words, and EOS
+    problem.max_length = 13  # this is two lines of 4 and 8 words, and EOS
     samples = list(problem.generate_samples("train", None, str(tmp_path), seed=0))
     assert [len(sample["targets"].split()) for sample in samples] == [12, 12, 12]

@@ -187,7 +187,8 @@ def test_equal_brackets_count_as_often_as_they_occur():
 
 
 def test_score_sums_over_all_sentences():
-    # 4 of 4 and 0 of 1 brackets are correct. The score is not the mean of 1 and 0.
+    # In the two sentences, 4 of 4 brackets and 0 of 1 brackets are correct. The score is not the
+    # mean of 1 and 0.
     scores = wsj_parsing.score([GOLD, "NP NN /NP"], [GOLD, "VP NN /VP"])
     assert scores["labelled_f1"] == 4 / 5
     assert scores["labelled_complete_match"] == 1 / 2
@@ -198,7 +199,7 @@ def test_score_ignores_punctuation():
     assert f1(gold, "S `` NP NN , /NP VP VBZ '' /VP . /S") == 1
     # The reference tree determines which words are punctuation. EVALB would skip the sentence.
     assert f1(gold, "S `` NP NN NN /NP VP VBZ '' /VP . /S") == 1
-    # The phrase of only a comma is not a bracket. S and NP remain.
+    # A phrase that consists of a comma is not a bracket. The brackets S and NP remain.
     scores = wsj_parsing.score(["S PRN , /PRN NP NN /NP VB /S"], ["S , NN VB /S"])
     assert scores["labelled_recall"] == 1 / 2
 
@@ -214,11 +215,11 @@ def test_score_normalizes_labels():
 @pytest.mark.parametrize(
     ("written", "right", "in_written"),
     [
-        ("S NP DT NN", 1, 2),  # Closed at the end: NP 0-2, S 0-2.
+        ("S NP DT NN", 1, 2),  # the end closes NP 0-2 and S 0-2
         ("S NP DT NN /NP VP VBZ /VP /PP /S", 3, 3),  # /PP closes nothing.
-        ("S NP DT NN VP VBZ /VP /S", 2, 3),  # /S closes NP 0-3 too.
+        ("S NP DT NN VP VBZ /VP /S", 2, 3),  # /S also closes NP 0-3
         ("NP DT NN /NP VP VBZ /VP", 2, 2),
-        ("S NP DT NN /NP VP VBZ NN /VP /S", 1, 3),  # one additional word: VP 2-4, S 0-4
+        ("S NP DT NN /NP VP VBZ NN /VP /S", 1, 3),  # an additional word gives VP 2-4 and S 0-4
         ("/S / /", 0, 0),
         ("", 0, 0),
     ],

@@ -1,4 +1,4 @@
-"""Errors and notes for incomplete or unsupported problems of a package."""
+"""Tests of errors and notes for incomplete or unsupported problems of a package."""
 
 import contextlib
 import os
@@ -369,5 +369,5 @@ class Mine(Base):
     )
     with pytest.raises((DataError, tf.errors.OpError), match=message):
         next(iter(problem.dataset("train", make.data_dir, hparams.get("transformer_tiny"))))
-    with tf.distribute.OneDeviceStrategy("/cpu:0").scope():  # the error left nothing behind
+    with tf.distribute.OneDeviceStrategy("/cpu:0").scope():  # other strategies still work
         pass

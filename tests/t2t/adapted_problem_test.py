@@ -261,7 +261,7 @@ class Mine(Base):
     hp = hparams.get("transformer_tiny", "batch_size=64,max_length=12")
     features, _ = next(iter(problem.dataset("dev", make.data_dir, hp)))
     assert features["inputs"].shape[1] == 3
-    turned = problems.get("mine_rev")  # preprocesses with the mode of `mine`
+    turned = problems.get("mine_rev")  # this problem uses the mode of `mine`
     # "train 0" has 9 ids: 7 letters, EOS, and the EOS that the package adds.
     for split, length in (("train", 9), ("dev", 3)):
         for _, targets in turned.dataset(split, make.data_dir, hp):
@@ -388,7 +388,7 @@ def test_splits_of_two_passes_are_not_mixed(make, monkeypatch, tmp_path):
     assert [len(found) for found in sets] == [20, 10, 10]
     dev = tmp_path / "data" / "mine-dev-00000-of-00001"
     before = dev.read_bytes()
-    # After an interruption, the missing files must be made from the same samples.
+    # After an interruption, ut_keras must make the missing files from the same samples.
     dev.unlink()
     with pytest.raises(DataError, match="mine .*one pass"):
         problem.generate_data(data_dir, str(tmp_path))
@@ -465,7 +465,7 @@ class Mine(Base):
 
 
 def test_encoder_without_vocab_size_generates_data_only(make):
-    """The package has a copy of T2T's `generate_encoded_samples` with its calls of MLPerf's log."""
+    """The package copies T2T's `generate_encoded_samples`, including the calls of MLPerf's log."""
     problem = make(
         """
 from tensor2tensor.utils import mlperf_log

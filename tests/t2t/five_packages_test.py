@@ -15,7 +15,7 @@ from ut_keras.data import tfrecords
 _PACKAGES = os.path.join(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "testdata", "t2t_packages"
 )
-# Folder, problem, numbers of samples per split, hparams set for training.
+# Each entry is (folder, problem, numbers of samples per split, hparams set for training).
 _ALL = [
     ("example_usr_dir", "counted_lines", {"train": 90, "dev": 10}, "counted_small"),
     ("gcp/trainer", "verse_pairs", {"train": 30, "dev": 9}, "transformer_verse"),
@@ -76,7 +76,7 @@ def test_packages_generate_disjoint_train_and_dev_data(world, registries, capsys
     dev = [json.loads(example) for example in _examples(world, "gcp/trainer", "verse_pairs", "dev")]
     assert encoder.decode(dev[0]["inputs"][:-1]).startswith("line 3 of forty")
     assert encoder.decode(dev[1]["inputs"][:-1]).startswith("line 7 of forty")
-    # The sets of the packages are derived from built-in sets.
+    # The hparams sets of the packages are derived from built-in sets.
     hp = hparams.get("transformer_verse", "num_heads=4")
     assert (hp.hidden_size, hp.num_heads, hp.attention_dropout) == (16, 4, 0.6)
     assert hparams.get("transformer_verse_tpu").optimizer == "Adafactor"

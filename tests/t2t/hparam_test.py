@@ -96,7 +96,7 @@ def test_added_field_can_be_overridden_and_saved(tmp_path):
 
     hp = made().override("noise=1,cuts=[5,.5],turn=False,hidden_size=32")
     assert (hp.noise, hp.cuts, hp.style, hp.turn) == (1.0, [5, 0.5], None, False)
-    assert not hasattr(hp, "draw")  # no file can store it
+    assert not hasattr(hp, "draw")  # no file can store `draw`
     hparam_lib.save(hp, str(tmp_path / "hparams.json"))
     assert hparam_lib.load(str(tmp_path / "hparams.json")) == hp == pickle.loads(pickle.dumps(hp))
     assert hparam.from_dataclass(hp).cuts == [5, 0.5]
@@ -137,7 +137,7 @@ def test_hparams_has_t2ts_methods():
     assert values.get("no_such", 5) == 5 and "a" in values
     assert hparam.HParams(a=0).parse_json('{"a": 7}').a == 7
     assert values.to_json(sort_keys=True).startswith('{"a": 2')
-    for words in ("d=yes", "d=TRUE", "a=[1,2]"):  # T2T rejects them too
+    for words in ("d=yes", "d=TRUE", "a=[1,2]"):  # T2T also rejects these
         with pytest.raises(ValueError, match=f"must be of type .*Received: {words[0]}="):
             values.parse(words)
     assert values.d is False

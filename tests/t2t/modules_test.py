@@ -65,7 +65,7 @@ def test_result_of_unsupported_call_during_import_raises_when_used(capsys, monke
     with pytest.raises(Missing, match="expert_utils.add_var_scope"):
         made()
     assert not isinstance(made, absent)
-    modules.find("utils.trainer_lib").set_random_seed(1)  # has no effect
+    modules.find("utils.trainer_lib").set_random_seed(1)  # this call has no effect
 
 
 def test_absent_name_raises_when_compared_during_import(monkeypatch):

@@ -1,4 +1,4 @@
-"""Training on several problems with tensor2tensor.data_generators.multi_problem."""
+"""Tests of training on several problems with T2T's module multi_problem."""
 
 import json
 import re
@@ -123,8 +123,8 @@ def _tasks(rows, problem):
     return [sum(task in row for row in rows) for task in ids]
 
 
-# (problem, record, targets without limits, targets with limits of 2 inputs and 1 target). The
-# targets are results of T2T's normalize_example_nlp with a vocabulary of 82 entries.
+# Each entry is (problem, record, targets without limits, targets with limits of 2 inputs and 1
+# target). The targets are results of T2T's normalize_example_nlp with a vocabulary of 82 entries.
 _OF_T2T = [
     ("tales", {"targets": [5, 6, 1]}, [82, 5, 6, 1], [82, 5, 6, 1]),
     ("reviews", {"inputs": [5, 6, 1], "targets": [1]}, [5, 6, 83, 86], [5, 6, 83, 86]),
@@ -174,13 +174,13 @@ def test_target_weights_match_t2t(package):
     assert loss == pytest.approx(expected / 3, rel=1e-6)
     assert set(multi_problem.JointExampleParser(t2t, hp).parse(files, parts)) == {
         "targets"
-    }  # evaluation
+    }  # evaluation has no weights
 
 
 def test_dataset_has_examples_of_every_problem(made):
     problem, data_dir = made
-    # This must be the first read. Even if only one problem is read, the vocabulary has entries for
-    # all problems.
+    # The test must read this dataset first. Even if only one problem is read, the vocabulary has
+    # entries for all problems.
     only = _rows(problem.dataset("dev", data_dir, _hp("multiproblem_target_eval_only=True")))
     assert _tasks(only, problem) == [0, 3, 0]
 
@@ -322,7 +322,7 @@ def test_multi_problem_generates_trains_and_decodes(
 
     outputs = [train("stopped", 15), train("stopped", 40), train("whole", 40)]
     results = [re.findall(r"evaluation at step 40: (.*)", text)[0] for text in outputs[1:]]
-    assert results[0] == results[1]  # resumed exactly
+    assert results[0] == results[1]  # the resumed run has the same metrics
     names = {word.partition("=")[0] for word in results[0].split()}
     wanted = {f"{m}_{t}" for m in ("accuracy", "neg_log_perplexity") for t in ("tales", "reviews")}
     assert wanted | {"accuracy", "accuracy_titles"} <= names
@@ -343,7 +343,7 @@ def test_multi_problem_generates_trains_and_decodes(
         patched.setattr(decoder, "_finish", lambda *_: None)
         assert decoder.main([*run, decoding + ",max_input_size=3", *files]) == 0
     assert [len(row) for row in shown] == [3, 0, 3]
-    assert {row[-1] for row in shown if row} == {vocab_size - 4}  # the task is never cut off
+    assert {row[-1] for row in shown if row} == {vocab_size - 4}  # every input ends with its task
     assert exporter.main([*run, f"--export_dir={tmp_path}/export"]) == 0
     capsys.readouterr()
     for bad in (

@@ -1,4 +1,4 @@
-"""T2T's text problems with a context, and those that cut files into parts."""
+"""Tests of T2T's text problems that have a context or cut files into parts."""
 
 import pytest
 
@@ -57,7 +57,7 @@ def test_unused_context_is_dropped_with_note(make, capsys):
         ("example['inputs'] = tf.concat([example['inputs'], example['context']], 0)", False),
         ("example['inputs'] = tf.concat([example[n] for n in ('context', 'inputs')], 0)", False),
         ("example = {**example, 'inputs': example.pop('context')}", False),
-        ("example = dict(example)", False),  # the copy may be used, so there is no note
+        ("example = dict(example)", False),  # the package may use the copy, so there is no note
         ("example['inputs'] = example['inputs'][:3]", True),
         ("pass", True),
     ],
