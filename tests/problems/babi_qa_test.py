@@ -152,8 +152,7 @@ def test_trimmed_stories_have_no_empty_row(tmp_path):
         for story, length in zip(rows, lengths, strict=True):
             assert story[:length].any(axis=1).all() and not story[length:].any()
             real[story[:length].tobytes()] += 1
-    # One bucket is for stories of 2 rows, one for 3 rows, and one for 4 rows. A batch has at most
-    # 12 rows.
+    # The boundaries of the buckets are 3, 4 and 6 rows. The limit of a batch is 12 rows.
     assert sizes == {(4, 2), (3, 3), (2, 3), (2, 4)}
     padded = collections.Counter()
     for record in records(problem, tmp_path, "train"):

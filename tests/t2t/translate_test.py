@@ -31,7 +31,7 @@ class Mine(translate.TranslateProblem):
 
 
 def test_split_reads_its_own_files_line_by_line(load, tmp_path):
-    """Unlike in T2T, "test" and "dev" have different lines. A carriage return does not end a line."""
+    """Unlike in T2T, "test" and "dev" differ. A carriage return does not end a line."""
     for split in ("train", "eval", "test"):
         (tmp_path / f"{split}.en").write_bytes(f"{split}\none\rtwo\nend\r\n".encode())
         (tmp_path / f"{split}.de").write_text(f"{split}er\neinszwei\nEnde\n")
