@@ -55,7 +55,7 @@ VARIANTS = {
     "stick_breaking_copy": (*ADAPTIVE, COPY + ",act_type=stick_breaking,act_epsilon=0.4"),
 }
 _QUICK = tuple(VARIANTS)
-# Most of these models combine several of the remaining model parts.
+# These models test the remaining parts. Most models combine several parts.
 VARIANTS |= {
     "learned_position": ("transformer", "transformer_tiny", "pos=emb,max_length=7" + RELATIVE),
     "randomized_position": (
@@ -115,7 +115,7 @@ VARIANTS |= {
 
 
 def some_slow(names):
-    """Return the names as test parameters; those outside `_QUICK` are marked as slow."""
+    """Return the names as test parameters; names outside `_QUICK` are marked as slow."""
     return [n if n in _QUICK else pytest.param(n, marks=pytest.mark.slow) for n in names]
 
 
@@ -238,7 +238,7 @@ def test_cached_beam_search_matches_uncached(variant):
     _assert_same(model, {"inputs": _inputs(0, 3, 5)}, beam_size=3, decode_length=7)
 
 
-@pytest.mark.slow  # test_dwa_decodes_in_bfloat16 covers this in the default run
+@pytest.mark.slow  # test_dwa_decodes_in_bfloat16 covers cached greedy search
 @pytest.mark.parametrize("variant", ["transformer", "gru", "act", "act_copy"])
 def test_cached_greedy_search_matches_uncached(variant):
     model = _model(*VARIANTS[variant], seed=7)

@@ -126,7 +126,7 @@ def test_generate_scores_match_forward(beam_size):
         ids = got.ids[:, beam].numpy()
         log_probs = _log_probs(model, {"inputs": INPUTS, "targets": ids})
         for row in range(3):
-            if got.scores[row, beam] < -1e6:  # an empty beam
+            if got.scores[row, beam] < -1e6:  # this beam is empty
                 continue
             symbols = _up_to_eos(ids[row])
             gained = sum(log_probs[row, i, symbol] for i, symbol in enumerate(symbols))

@@ -80,7 +80,7 @@ def test_run_keeps_order(three, batch_size, sizes):
 
 def test_run_is_parallel(three):
     class Search:
-        """A search that waits for three threads, so the barrier breaks if they run in sequence."""
+        """A search that waits until three threads call it. Otherwise, its barrier breaks."""
 
         barrier = threading.Barrier(3, timeout=60)
 

@@ -84,5 +84,5 @@ def test_prefix_cache_copies_are_linear_in_the_length(beams):
     while (position := int(kept.columns) // beams) < length:
         copied += position
         kept = prefixes._grow(kept._replace(used=kept.columns), tf.constant(position))
-    # With blocks of a fixed size, this number would be 80 to 400 times as large as `length`.
+    # With blocks of a fixed size, `copied` would be 80 to 400 times as large as `length`.
     assert copied < 2 * prefix.BLOCK_PART * length

@@ -88,7 +88,7 @@ def test_load_rejects_torn_record(tmp_path):
 
 @pytest.mark.parametrize("changes", [{"lower": True}, {"filename": None}])
 def test_load_rejects_unknown_encoder_arguments(tmp_path, changes):
-    """Such arguments come from a later version of ut_keras, or a user edited the record."""
+    """Unknown arguments come from a later version of ut_keras or from an edited record."""
     feature_record.save(str(tmp_path), _record(targets=SUBWORDS))
     path = tmp_path / "features.json"
     content = json.loads(path.read_text())

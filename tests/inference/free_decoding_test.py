@@ -76,7 +76,7 @@ def test_free_decoding_accuracy_with_empty_references(written, expected, monkeyp
     ],
 )
 def test_free_decoding_matches_export(name):
-    """The outputs of these models depend on padding. The batch has sources of several lengths."""
+    """The outputs of the models depend on padding, and the lengths of the sources differ."""
     model, encoders = export_models.build(name)
     texts = ["1 0 3", "0", "9 8 7 1 2 5", "4 4", "3 9 9 9 9"]
     if name == "lstm":

@@ -199,9 +199,9 @@ def test_model_of_keras_translates_with_its_problem(loaded, problem, tmp_path):
 
 
 def test_load_makes_no_encoders_of_the_graph(run, loaded, monkeypatch):
-    """These encoders take longer to make than the rest of a run.
+    """Encoders in the graph take longer to make than the rest of a run.
 
-    Only classes and stories need the encoders.
+    Only classes and stories need these encoders.
     """
 
     def make(encoder):
@@ -519,7 +519,7 @@ def test_saved_run_rejects_paths_and_flags_of_another_type(loaded, tmp_path):
 
 
 def test_prompt_with_pad_word_has_no_padding_id(tmp_path):
-    """The test encodes prompts as texts, in a graph, and from a file of prompts."""
+    """The test encodes prompts in three ways: as texts, in a graph, and from a file."""
     words = ["<pad>", "<EOS>", *"abcdefghijk"]
     (tmp_path / "vocab").write_text("\n".join(words) + "\n")
     encoder = text_encoder.TokenTextEncoder(str(tmp_path / "vocab"))

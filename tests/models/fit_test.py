@@ -22,7 +22,7 @@ OVERRIDES = (
     "hidden_size=16,filter_size=32,num_heads=2,act_max_steps=3,num_rec_steps=2,"
     "learning_rate_warmup_steps=3,learning_rate_constant=0.5,clip_grad_norm=1.0"
 )
-# XLA samples other random numbers, so models without dropout are compared with XLA.
+# XLA samples other random numbers, so tests that compare with XLA use no dropout.
 NO_DROPOUT = ",layer_prepostprocess_dropout=0.0,attention_dropout=0.0,relu_dropout=0.0"
 
 
@@ -289,7 +289,7 @@ def test_fit_requires_targets():
 
 @pytest.mark.parametrize("method", ["evaluate", pytest.param("fit", marks=pytest.mark.slow)])
 def test_fit_rejects_targets_that_are_not_ids(method):
-    """A cast would truncate such targets: 3.9 would become 3."""
+    """A cast would truncate targets that are not integers: 3.9 would become 3."""
     features, targets = next(_batches())
     model = _make("universal_transformer_tiny")
     model.compile()
@@ -366,7 +366,7 @@ def test_loss_ignores_separate_losses_of_layers(dataset):
 
 
 def test_end_of_data_gives_no_warning():
-    """Methods do not warn at the end of a dataset that does not know its size.
+    """`fit`, `evaluate` and `predict` do not warn at the end of a dataset of unknown size.
 
     An empty dataset still gives a warning or an error.
     """

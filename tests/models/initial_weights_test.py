@@ -120,7 +120,7 @@ def test_initial_weights_match_formulas(name):
 def _kernel(initializer):
     overrides = {"initializer": initializer, "initializer_gain": 0.5}
     variables = t2t_import.export_variables(_fresh("ut_basic_fc", overrides))
-    table = "universal_transformer/body/target_space_embedding/kernel"  # [32, 64]
+    table = "universal_transformer/body/target_space_embedding/kernel"  # its shape is [32, 64]
     ffn = "universal_transformer/body/encoder/universal_transformer_basic/rec_layer_0/ffn/conv1"
     return variables[f"{ffn}/kernel"], variables[table]
 

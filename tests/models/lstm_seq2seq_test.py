@@ -100,7 +100,7 @@ def test_is_causal(kind):
 def test_inspect_returns_attention_weights():
     out = examples.shared("lstm_attention").inspect(examples.features("lstm_attention"))
     weights = out.decoder.memory_attention_weights
-    assert weights.shape == (1, 3, 2, 4, 5)  # [N, B, H, T, S]
+    assert weights.shape == (1, 3, 2, 4, 5)  # the axes are [N, B, H, T, S]
     np.testing.assert_allclose(tf.reduce_sum(weights, -1), 1, atol=1e-6)
     assert set(out.losses) == {"training", "extra"}
 

@@ -122,7 +122,10 @@ def test_fit_and_trainer_compute_the_same_loss():
 
 
 def test_target_embedding_is_unread_and_unchanged():
-    """The table is part of T2T's checkpoints. Keras does not warn about its missing gradient."""
+    """The embedding table of the targets is part of T2T's checkpoints.
+
+    Keras does not warn about the missing gradient of this table.
+    """
     model, features = examples.make("neural_gpu"), examples.features("neural_gpu")
     before = model.target_embedding.embedding.numpy()
     model.compile()

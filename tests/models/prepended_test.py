@@ -45,8 +45,8 @@ def test_join_puts_targets_after_inputs():
 def test_inputs_mask_matches_t2t():
     ids = np.array([[5, 1, 0, 7, 1, 0]])
     got = np.tril(np.ones([6, 6], bool)) | prepended.inputs_mask(tf.constant(ids))[0, 0].numpy()
-    # T2T has in_target 0 0 0 1 1 1 and target_pos 0 0 0 1 2 3. It masks the keys whose target_pos
-    # is greater than the target_pos of the query.
+    # T2T has in_target 0 0 0 1 1 1 and target_pos 0 0 0 1 2 3. T2T masks the keys whose
+    # target_pos is greater than the target_pos of the query.
     position = np.array([0, 0, 0, 1, 2, 3])
     np.testing.assert_array_equal(got, position[np.newaxis] <= position[:, np.newaxis])
 
@@ -54,7 +54,7 @@ def test_inputs_mask_matches_t2t():
 def _log_probs(mode):
     """Return log probabilities [B, L, V] of joined sequences from a model without prepend_mode.
 
-    For the mode with full attention, the model gets the attention mask of the mode.
+    For the mode `prepended.FULL`, this model uses the attention mask of the mode.
     """
     plain = examples.make("transformer", PLAIN)
     if mode == prepended.FULL:

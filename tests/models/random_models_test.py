@@ -4,7 +4,7 @@ Each model has these properties:
 
 - A graph gives the outputs of eager calls.
 - The outputs of an example do not depend on its batch.
-- Padding has no effect, unless the model's properties give a reason.
+- Padding has no effect, unless a property such as `why_source_padding_matters` gives a reason.
 - Decoding token by token with a cache matches a full forward pass.
 - The gradients are finite.
 """

@@ -17,7 +17,7 @@ from ut_keras.training import evaluation, train_step
 
 KINDS = ("universal", "adaptive", "encoder", "lstm_classifier")
 NO_DROPOUT = "layer_prepostprocess_dropout=0.0,attention_dropout=0.0,relu_dropout=0.0"
-# Targets are [3, 8, 2, 1], [6, 1, 0, 0], [2, 12, 1, 0]. Weights of padding must have no effect.
+# The targets are [3, 8, 2, 1], [6, 1, 0, 0], [2, 12, 1, 0]. Weights of padding must have no effect.
 ROWS = np.float32([2, 0, 0.5])
 TOKENS = np.float32([[1, 0, 3, 1], [0.5, 2, 9, 9], [0, 0, 0, 9]])
 
@@ -148,7 +148,7 @@ def test_weighted_metrics():
 
 
 def test_class_weight_of_ids():
-    """A class weight applies to each token with this id.
+    """A class weight applies to each token whose id is the class.
 
     Keras itself would treat an example of several tokens as one class.
     """

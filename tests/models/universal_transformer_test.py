@@ -43,7 +43,10 @@ def test_act_loss_is_mean_of_steps_and_remainders():
     ],
 )
 def test_pos_has_no_effect_with_step_signals(kind, pos):
-    """With step signals, T2T sets pos=None. Otherwise, and in a Transformer, pos has an effect."""
+    """With step signals, T2T sets pos=None.
+
+    Without step signals, and in a Transformer, pos has an effect.
+    """
     model, plain = examples.make(kind, f"pos={pos}"), examples.shared(kind)
     paths = [[variable.path for variable in each.trainable_variables] for each in (model, plain)]
     assert paths[0] == paths[1]
@@ -106,7 +109,7 @@ def _ponder_sums(model, batches):
 
 
 def test_masked_padding_may_be_attended_to():
-    """A unidirectional encoder attends to empty sentences, which attention does not mask."""
+    """The attention of a unidirectional encoder does not mask empty sentences."""
     overrides = "unidirectional_encoder=True,act_halted_state=copy,act_mask_padding=True"
     model, features = examples.make("stories", overrides), examples.features("stories")
     want = model.inspect(features).logits
@@ -451,7 +454,7 @@ def test_q_halt_trains_all_steps_and_confidence(kind):
 
 
 def test_losses_of_steps_require_recurrence_at_the_end(monkeypatch):
-    monkeypatch.setattr(halting.ACTHalting, "expected_loss", True)  # a user's rule may set it
+    monkeypatch.setattr(halting.ACTHalting, "expected_loss", True)  # a user's rule may do this
     for kind, more in (
         ("adaptive", "act_type=ponder_net"),
         ("encoder", "act_type=ponder_net"),

@@ -72,7 +72,7 @@ def test_with_steps_shares_weights():
 def test_with_steps_is_saved(tmp_path):
     """A view with 2 of 3 steps can be saved in all formats of Keras.
 
-    Its weights include the learned step signals for all 3 steps.
+    The weights of the view include the learned step signals for all 3 steps.
     """
     model, features = _make("encoder", _LEARNED, 3), examples.features("encoder")
     untouched = _make("encoder", _LEARNED, 3)
@@ -136,7 +136,7 @@ def test_sampled_steps_only_in_training():
     "kind", [pytest.param("universal", marks=pytest.mark.slow), "encoder", "tagger"]
 )
 def test_losses_of_several_steps_match_shorter_models(kind):
-    """The loss and its gradients are means over plain models with 2 and with 3 steps."""
+    """The loss and the gradients equal the means over two models with 2 and 3 steps."""
     settings = f"{_FREE},layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0"
     settings += ",recurrence_type=basic,num_rec_steps=3,label_smoothing=0.1"
     model = examples.make(kind, f"{settings},recurrence_supervised_every=2")

@@ -14,7 +14,11 @@ COLUMNS = (
 
 
 def write(path, rows):
-    """Write a .tsv.gz from rows (sentence, index of the verb from 0, tag, nouns, attractors)."""
+    """Write a .tsv.gz from rows (sentence, index of the verb from 0, tag, nouns, attractors).
+
+    `nouns` is the number of nouns between the subject and the verb. `attractors` is the number of
+    nouns among them that differ from the subject in grammatical number.
+    """
     with gzip.open(path, "wt", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t")
         writer.writerow(COLUMNS)

@@ -41,7 +41,7 @@ def test_targets_solve_the_equations(split):
         try:
             letters[letter] = value(sample["targets"], letters)
             sides = value(left, letters), value(right, letters)
-        except ZeroDivisionError:  # for example, a = b / x - b / x
+        except ZeroDivisionError:  # an example is a = b / x - b / x
             continue
         assert sides[0] == sides[1], sample
 

@@ -199,7 +199,7 @@ def test_dataset_names_missing_files(tmp_path):
 
 
 def test_reversed_problem_has_space_id_of_its_targets():
-    """T2T's Transformers look up an embedding with these ids."""
+    """T2T's Transformers look up an embedding with the target space id."""
     ids = {"": 11, "_rev": 10, "_copy": 10, "_copy_rev": 11}
     for ending, space in ids.items():
         assert problems.get(f"algorithmic_reverse_binary40{ending}").target_space_id == space

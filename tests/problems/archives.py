@@ -33,7 +33,7 @@ def write(path, members):
 
 
 def generate(name, tmp_path):
-    """Generate the data of a problem in tmp_path/data; return the problem and its counts."""
+    """Generate the data of a problem in tmp_path/data. Return the problem and its counts."""
     problem = problems.get(name)
     problem.num_train_shards = 1
     return problem, problem.generate_data(str(tmp_path / "data"), str(tmp_path), num_processes=1)

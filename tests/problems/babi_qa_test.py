@@ -305,7 +305,7 @@ def test_validation_split_without_official_files(tmp_path, capsys):
     assert not answers["train"] & answers["dev"]
 
 
-# The tests below are about the errors that the paper's table contains.
+# The tests below are about the errors per task, as in the table of the paper.
 
 
 def evaluate(problem, data_dir, wrong_tasks):

@@ -36,7 +36,7 @@ def test_stories_are_split_by_url(tmp_path):
     ]
     names = {path.name for path in (tmp_path / "data").iterdir()}
     assert "vocab.summarize_cnn_dailymail32k.32768.subwords" in names
-    assert "summarize_cnn_dailymail32k-dev-00009-of-00010" in names  # T2T also writes 10 files
+    assert "summarize_cnn_dailymail32k-dev-00009-of-00010" in names  # T2T also has 10 files
     records = tmp_path / "data" / ".ut_keras-records"
     origin = records / "datagen.summarize_cnn_dailymail32k-train.json"
     left_out = origin.read_text()

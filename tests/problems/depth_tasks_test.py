@@ -75,7 +75,7 @@ def test_table_lookup_composes_functions(name, order):
 
 @pytest.mark.parametrize("name, order", [("ctl_forward_11", 1), ("ctl_backward_11", -1)])
 def test_published_table_lookup(name, order):
-    """The number of samples and the first tables are the same as in the authors' code."""
+    """The tables give the labels, and the numbers of samples match the authors' code."""
     tables = table_lookup.PUBLISHED_TABLES
     for split, depths in (("train", (1, 5)), ("dev", (6, 8)), ("test", (9, 10))):
         samples = list(problems.get(name).generate_samples(split, None, None, seed=5))

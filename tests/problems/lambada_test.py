@@ -82,7 +82,7 @@ def test_reading_comprehension_trains_on_passages(tmp_path):
     write_files(tmp_path)
     (tmp_path / "train.txt").write_text("somebody's\n")
     problem, counts = generate("lambada_rc", tmp_path)
-    # The word "tom" occurs in its context, but the word "home" does not.
+    # The context of "tom" contains this word, but the context of "home" does not contain "home".
     assert records(problem, tmp_path, "train") == [
         {"inputs": f"{CONTEXT} mary saw <EOS>", "targets": "tom"}
     ]

@@ -94,7 +94,7 @@ def test_unknown_label_raises(tmp_path):
     write(tmp_path, train__tsv=["a\tx", "b\ty"], dev__tsv=["c\tz"])
     with pytest.raises(DataError, match="labels of the dev split.*Received: z"):
         generate("text2class_tsv", tmp_path)
-    write(tmp_path, train__tsv=["a\tx", "b\ty", "c\tz"])  # now training has the label
+    write(tmp_path, train__tsv=["a\tx", "b\ty", "c\tz"])  # the train split now has the label
     assert generate("text2class_tsv", tmp_path, max_cases=2)[1] == {"train": 2, "dev": 1}
     labels = str(tmp_path / "data" / "labels.text2class_tsv.txt")
     assert text_encoder.read_lines(labels) == ["x", "y", "z"]

@@ -35,7 +35,7 @@ def test_every_problem_can_be_created(name):
 
 @pytest.mark.parametrize("attribute", ["dataset_splits", "is_generate_per_split"])
 def test_register_rejects_t2ts_split_attributes(attribute):
-    """Without this error, a ported problem would be evaluated on its training data."""
+    """Without the error, ut_keras would evaluate a ported problem on its training data."""
     ported = type("Ported", (problem.Problem,), {attribute: property(lambda self: False)})
     with pytest.raises(DataError, match=f"t2t_package.md. Received: {attribute}"):
         problem.register("problem_test_ported")(ported)

@@ -51,9 +51,9 @@ def _keep_records(path, count):
 
 
 def _forget_counts(folder, name, split):
-    """Change the file of the origin to the form that an earlier version wrote.
+    """Rewrite the origin file in the form of an earlier version.
 
-    In this form, the file has the number of samples, but no numbers of records.
+    In this form, the file contains the number of samples, but no numbers of records.
     """
     path = generation_plan.origin_path(str(folder), name, split)
     with open(path, encoding="utf-8") as file:

@@ -122,7 +122,7 @@ def test_records_equal_texts_encoded_one_by_one(tmp_path, monkeypatch, one_by_on
 
 
 def test_labels_file_has_one_label_per_line(tmp_path, monkeypatch):
-    """If labels are invalid, no file of labels remains that a later call would read."""
+    """If labels are invalid, `generate_data` leaves no file with these labels."""
     samples = [{"inputs": "a", "targets": "good\n"}]
     monkeypatch.setattr(Colours, "generate_samples", lambda *_, seed: samples)
     with pytest.raises(DataError, match="labels of colours must be .*Received: .*good"):

@@ -372,7 +372,7 @@ def test_tensorflow_datasets_spreads_vocabulary_over_array_record(tmp_path):
 
 
 def test_tensorflow_datasets_names_unreadable_format(tmp_path, monkeypatch):
-    """For example, the package array_record may not be installed."""
+    """A format is unreadable if, for example, the package array_record is not installed."""
     folder = _write_builder(tmp_path, file_format="array_record")
 
     def fail(builder, split):

@@ -190,7 +190,7 @@ VOCABULARIES = {
 
 
 def test_missing_files_are_listed_with_sizes(tmp_path, capsys, monkeypatch):
-    """Without a network, a list of all files and their addresses is printed before the error."""
+    """Without a network, a list of the missing files and their addresses precedes the error."""
     monkeypatch.setattr(download, "_RETRY_SECONDS", ())
 
     def no_network(*arguments, **options):

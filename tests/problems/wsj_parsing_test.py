@@ -216,7 +216,7 @@ def test_score_normalizes_labels():
     ("written", "right", "in_written"),
     [
         ("S NP DT NN", 1, 2),  # the end closes NP 0-2 and S 0-2
-        ("S NP DT NN /NP VP VBZ /VP /PP /S", 3, 3),  # /PP closes nothing.
+        ("S NP DT NN /NP VP VBZ /VP /PP /S", 3, 3),  # /PP closes no bracket
         ("S NP DT NN VP VBZ /VP /S", 2, 3),  # /S also closes NP 0-3
         ("NP DT NN /NP VP VBZ /VP", 2, 2),
         ("S NP DT NN /NP VP VBZ NN /VP /S", 1, 3),  # an additional word gives VP 2-4 and S 0-4

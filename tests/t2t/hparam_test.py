@@ -137,7 +137,7 @@ def test_hparams_has_t2ts_methods():
     assert values.get("no_such", 5) == 5 and "a" in values
     assert hparam.HParams(a=0).parse_json('{"a": 7}').a == 7
     assert values.to_json(sort_keys=True).startswith('{"a": 2')
-    for words in ("d=yes", "d=TRUE", "a=[1,2]"):  # T2T also rejects these
+    for words in ("d=yes", "d=TRUE", "a=[1,2]"):  # T2T also rejects these words
         with pytest.raises(ValueError, match=f"must be of type .*Received: {words[0]}="):
             values.parse(words)
     assert values.d is False

@@ -33,7 +33,7 @@ def test_training_resumes_from_t2t_checkpoint(folder, name):
     assert slots.load_optimizer(folder, model, optimizer) == 20
     assert int(optimizer.iterations) == 20
     variables = _variables(folder)
-    # As in ut_keras, the step determines T2T's powers of beta.
+    # T2T's powers of beta follow from the step, as they do in ut_keras.
     for number, beta in ((1, optimizer.beta_1), (2, optimizer.beta_2)):
         assert variables[f"training/beta{number}_power"] == pytest.approx(beta**21, rel=1e-5)
     for number, suffix in ((0, "Adam"), (1, "Adam_1")):

@@ -83,7 +83,7 @@ def test_target_space_id_selects_chinese(load, tmp_path):
 
 
 def test_tsv_columns_are_read(tmp_path):
-    """The tables may be in an archive. Pairs with an empty side are skipped."""
+    """The tables may be compressed. `compile_data` skips pairs with an empty side."""
     table = "\tno source\tx\nzwei\ttwo\tx\ndrei\n vier\tfour \n"
     (tmp_path / "a.tsv").write_text(table)
     (tmp_path / "b.tsv.gz").write_bytes(gzip.compress(table.replace("two", "2").encode()))
