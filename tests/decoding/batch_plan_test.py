@@ -54,7 +54,7 @@ def test_plan_same_lengths_of_targets_and_sources():
 
 
 def test_split_groups_by_plan():
-    """`split` makes the same groups as `plan` for the lengths without padding."""
+    """`split` makes the groups that `plan` returns for the lengths without padding."""
     model = examples.shared("lstm_attention")
     ids = tf.constant([[5, 3, 0], [4, 0, 0], [6, 7, 8], [2, 0, 0], [0, 0, 0]])
     groups = batch_plan.split(model, ids, per_example_length=True)

@@ -315,7 +315,7 @@ def test_constrained_search_matches_brute_force(seed):
 
 @pytest.mark.parametrize("beam_size", [1, 2, 3])
 def test_beam_without_allowed_tokens_ends_independently_of_other_beams(beam_size):
-    """A beam without allowed tokens ends with EOS and its penalty. Other beams may continue."""
+    """A beam without allowed tokens gets EOS and the penalty of EOS. Other beams may continue."""
     tables = _language(1, 4, 4)
     best = int(np.argmax(np.where(np.arange(4) == EOS, -np.inf, tables[0, ()])))
 

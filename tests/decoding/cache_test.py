@@ -364,7 +364,7 @@ def test_generate_warns_once_without_cache(variant, caplog):
     assert len(messages) == 1 and said in messages[0]
 
 
-@pytest.mark.slow  # tests/bin/decoder_test.py covers this in the default run
+@pytest.mark.slow  # tests/bin/decoder_test.py also counts traces
 def test_generate_traces_once_for_all_lengths(monkeypatch):
     model = _model(*VARIANTS["act"])
     traces = []

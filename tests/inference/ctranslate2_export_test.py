@@ -164,7 +164,7 @@ def _random_model(vocab_size, scale, seed):
 
 
 def test_serving_page_snippet_truncates_nothing(tmp_path, monkeypatch):
-    """The code of docs/serving.md gives long texts the scores that the model gives them."""
+    """With the code of docs/serving.md, CTranslate2 and the model give long texts equal scores."""
     encoder = golden.load(golden.VOCABS[0])
     model = _random_model(encoder.vocab_size, 0.1, seed=1)
     export.export_ctranslate2(

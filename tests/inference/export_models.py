@@ -112,7 +112,7 @@ def randomize(model, seed):
         if "seed_generator" not in variable.path:
             noise = np.random.RandomState([seed, number]).normal(size=variable.shape)
             # The initial values of kernels are random and depend on the order of the tests. So
-            # these values are replaced.
+            # the function does not use these values.
             start = variable if len(variable.shape) < 2 else 0.0
             variable.assign(start + 0.5 * noise)
 
@@ -141,7 +141,7 @@ def expected(name, texts, **changed):
     if model.class_labels or (model.decoder is None and not model.writes_in_parallel):
         return _expected_classes(model, encoders, texts)
     ids = rows(encoders, texts)
-    # Padding may change the outputs of these models, so each text is a batch of its own.
+    # Padding may change the outputs of the models below, so each text is a batch of its own.
     alone = "inputs" not in encoders or name == "lstm" or model.writes_in_parallel
     groups = [[i] for i in range(len(ids))] if alone else [range(len(ids))]
     search = {} if model.writes_in_parallel else {**SEARCH, **changed}

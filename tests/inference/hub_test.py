@@ -126,7 +126,7 @@ def test_load_rejects_config_of_another_program(server):
 
 
 def test_load_rejects_interrupted_download(server, run, monkeypatch):
-    """`load` does not use an incomplete file, and a later call does not use it either."""
+    """No call of `load` uses an incomplete file, even if a later call finds this file."""
     monkeypatch.setattr(time, "sleep", lambda seconds: None)  # the client makes five attempts
     server.longest = 1000
     with pytest.raises(DataError, match="hf://user/name cannot be reached") as raised:

@@ -53,7 +53,7 @@ _SLOW = (
     ],
 )
 def test_export_writes_the_outputs_of_the_model(variant, beam_size, tmp_path):
-    """The exported search matches the model, and so does a loop over single steps."""
+    """The exported search and a loop over exported single steps match the model."""
     model = _model(variant)
     lite = _exported(model, tmp_path / "m.tflite", LENGTH, decode_length=ROOM, beam_size=beam_size)
     operations = {op["op_name"] for op in lite._get_ops_details()}

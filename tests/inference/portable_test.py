@@ -146,7 +146,7 @@ def test_save_rejects_what_load_would_reject(copy, tmp_path):
     (tmp_path / "link").symlink_to("empty")
     with pytest.raises(DataError, match="must be new or empty. Received: .*link"):
         run.save(tmp_path / "link")
-    run.model.name = "transformer_1"  # Keras gives such a name to a second model
+    run.model.name = "transformer_1"  # Keras names a second "transformer" like this
     with pytest.raises(UserError, match="Unknown model: 'transformer_1'"):
         run.save(tmp_path / "saved")
     assert sorted(os.listdir(tmp_path)) == ["copy", "empty", "link"]

@@ -39,7 +39,7 @@ def test_predictor_outputs_do_not_depend_on_the_batch():
 
 @pytest.mark.parametrize("pooling", ["mean", "masked_mean"])
 def test_predictor_of_trimmed_stories(pooling):
-    """The scores of a story are the same in a batch, alone, from its text and from its ids."""
+    """A story has the same scores alone and in a batch, whether it is given as text or as ids."""
     encoders, specs = export_models.features("story")
     overrides = f"{cache_test.TINY},trim_stories=True,class_label_pooling={pooling}"
     hp = hparams.get("universal_transformer_tiny", overrides)

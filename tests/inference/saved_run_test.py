@@ -101,7 +101,7 @@ def test_generate_returns_beams(loaded):
 
 @pytest.mark.slow
 def test_generate_traces_once_for_all_values(loaded):
-    """The search is traced once, and sampling is traced once, for all values of their options.
+    """The search and sampling are each traced once, for all values of their options.
 
     Each score matches `model.generate`.
     """

@@ -8,7 +8,7 @@ import pytest
 from tests import t2t_golden_test as t2t
 from ut_keras import hparam_schema, models, t2t_import
 
-# Together these models have every kind of weight.
+# Together, these models have every kind of weight.
 VARIANTS = (
     "aut_basic",
     "lstm_bahdanau_multi",

@@ -84,7 +84,7 @@ def test_save_and_load(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["mixed", "act", "story", "lstm_attention"])
 def test_save_and_load_weights(name, tmp_path):
-    """Models can load files of weights, as Keras and TensorFlow write them."""
+    """A model can load weights from a checkpoint of TensorFlow and from a file of Keras."""
     model = _model(name)
     loaded = type(model).from_config(model.get_config())
     saved = tf.train.Checkpoint(model=model).save(tmp_path / "checkpoint")

@@ -80,7 +80,7 @@ RANDOM_IN_TRAINING = {
 
 
 def _names(registry, *others):
-    """Return the names of the built-in parts. Other tests may have registered their own parts."""
+    """Return the names of the built-in parts, without parts that other tests registered."""
     parts.load_all()
     return [
         *others,
@@ -291,7 +291,7 @@ def check_batch(case):
 
 
 def check_causality(case):
-    """Change the last targets, and compare the positions that do not read them."""
+    """Change the last targets, and compare the logits at positions that do not read the change."""
     if not case.model.decoder_is_causal:
         return
     changed = case.features["targets"].copy()

@@ -247,7 +247,7 @@ def test_fit_rejects_shapes_of_targets(kind, overrides, make):
 
 
 def test_sample_weight_of_several_ranks():
-    """If calls of a function have several shapes, Keras traces it with an unknown rank."""
+    """Keras traces a function with an unknown rank if calls have several shapes."""
     model, _ = _compiled("encoder")
     features, targets = _batch("encoder")
     logits = model(features)

@@ -1,4 +1,4 @@
-"""Tests of properties that every model has, for every kind of depth."""
+"""Tests of properties that every kind of model has."""
 
 import keras
 import numpy as np

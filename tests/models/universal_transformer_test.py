@@ -299,7 +299,7 @@ def test_more_steps_use_the_same_weights():
 
 
 def test_class_mean_includes_padding():
-    """T2T's mean is over all positions, so padding changes the logits."""
+    """As in T2T, the mean is over all positions, so padding changes the logits of a class."""
     model, features = examples.shared("encoder"), examples.features("encoder")
     wider = {**features, "inputs": np.pad(features["inputs"], [(0, 0), (0, 5)])}
     assert np.abs(examples.logits("encoder") - model(wider)).max() > 1e-3

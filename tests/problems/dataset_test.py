@@ -43,7 +43,7 @@ def test_training_batches_are_those_of_dataset(name):
 
 @pytest.mark.parametrize("ending", ["_rev", "_copy", "_copy_rev"])
 def test_dataset_rejects_derived_problem_of_own_dataset(ending, monkeypatch):
-    """A derived problem must not ignore the `dataset` method that its base overrides."""
+    """A derived problem raises an error if its base problem overrides `dataset`."""
     base = type(problems.get(_PROBLEM))
     plain = base.dataset
     monkeypatch.setattr(base, "dataset", lambda self, *where: plain(self, *where).take(1))

@@ -337,7 +337,7 @@ class Mine(Base):
 
 @pytest.mark.parametrize("body", ["return [metrics.Metrics.NOWHERE]", "raise KeyError('later')"])
 def test_data_generation_does_not_read_eval_metrics(make, body):
-    """T2T reads eval_metrics, and rejects unknown names, only when it trains."""
+    """Only in training, T2T reads eval_metrics and rejects unknown names."""
     problem = make(
         "@registry.register_problem\nclass Mine(Base):\n"
         f"    approx_vocab_size = 2**8\n    def eval_metrics(self): {body}\n"

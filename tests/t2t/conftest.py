@@ -27,7 +27,7 @@ class Base(text_problems.Text2TextProblem):
 
 @pytest.fixture
 def load(tmp_path, registries):
-    """Return a function that writes and loads a package and returns its folder."""
+    """Return a function that writes a package, loads the package and returns its folder."""
 
     def load_source(source, folder="package"):
         path = tmp_path / folder
