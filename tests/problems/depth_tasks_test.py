@@ -69,6 +69,7 @@ def test_table_lookup_composes_functions(name, order):
             if len(functions) == 1:
                 assert single.setdefault(tuple(words), label) == label
         assert seen == set(range(depths[0], depths[1] + 1))
+    assert table_lookup.TABLES[0].tolist() == [2, 4, 3, 6, 5, 0, 1, 7]
     assert all(sorted(table) == list(range(8)) for table in table_lookup.TABLES)
     assert len({tuple(table) for table in table_lookup.TABLES}) == 8
 
@@ -77,6 +78,8 @@ def test_table_lookup_composes_functions(name, order):
 def test_published_table_lookup(name, order):
     """The tables give the labels, and the numbers of samples match the authors' code."""
     tables = table_lookup.PUBLISHED_TABLES
+    random = np.random.RandomState(0x12345678)
+    np.testing.assert_array_equal(tables, [random.permutation(8) for _ in range(11)])
     for split, depths in (("train", (1, 5)), ("dev", (6, 8)), ("test", (9, 10))):
         samples = list(problems.get(name).generate_samples(split, None, None, seed=5))
         counts = collections.Counter()
