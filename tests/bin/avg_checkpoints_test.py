@@ -62,7 +62,7 @@ def test_checkpoints_flag_averages_named_checkpoints(run, tmp_path):
 
 
 def test_float16_weights_are_read_as_float32(run, tmp_path):
-    """The file has float16 weights. A model reads them as float32, without further rounding."""
+    """The average stores float16 weights, and a loaded model has these values as float32."""
     argv = [f"--prefix={run}/", "--num_last_checkpoints=1", "--weights_dtype=float16"]
     assert avg_checkpoints.main([*argv, f"--output_path={tmp_path / 'model.ckpt'}"]) == 0
     small, whole = (_weights(path) for path in (tmp_path / "model.ckpt-0", run / "model.ckpt-3"))
@@ -107,7 +107,10 @@ def test_average_sums_in_float64(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_average_is_a_valid_output_dir(run, tmp_path, capsys):
-    """A folder with an average can be evaluated but not trained. A new average replaces it."""
+    """The trainer evaluates an averaged checkpoint but rejects its folder for training.
+
+    A second run of ut-avg-checkpoints replaces the first average.
+    """
     argv = [
         f"--prefix={run}",
         "--num_last_checkpoints=3",
@@ -146,7 +149,7 @@ def test_output_path_rejects_checkpoint_of_a_run(run, tmp_path, capsys):
         assert said in _error(capsys, f"--output_path={tmp_path}/model.ckpt", *argv)
     average = [f"--output_path={tmp_path}/a", f"--prefix={tmp_path}/"]
     assert avg_checkpoints.main([*average, "--num_last_checkpoints=2"]) == 0
-    # The average a-0 cannot be replaced by an average of itself and another checkpoint.
+    # The command rejects an average of a-0 and another checkpoint that would overwrite a-0.
     assert said in _error(capsys, *average, "--checkpoints=model.ckpt-1,a-0")
     assert {path: path.read_bytes() for path in before} == before
 
@@ -228,7 +231,7 @@ def test_average_rejects_t2t_and_truncated_checkpoints(run, tmp_path, capsys):
 
 
 def test_features_record_cannot_name_foreign_files(run, tmp_path, capsys):
-    """Vocabularies that features.json names are copied only if they are files of the run."""
+    """The command copies a vocabulary only if features.json names a vocabulary file of a run."""
     theirs, home = tmp_path / "theirs", tmp_path / "home"
     shutil.copytree(run, theirs)
     home.mkdir()

@@ -40,7 +40,7 @@ def test_sacrebleu_matches_published_score(shared_dir, capsys):
     assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:" in cased
     assert uncased.startswith(f"BLEU_uncased =  {float(scores['sacreBLEU_lc']):.2f}")
     assert "|case:lc|" in uncased
-    assert "25.36" in cased  # the score itself, independent of the file
+    assert "25.36" in cased  # the published score, which no file can change
 
 
 @pytest.mark.slow
@@ -55,7 +55,7 @@ def test_t2t_bleu_matches_published_score(shared_dir, capsys):
 
 
 def test_bleu_cased_and_uncased(files, capsys):
-    """A file without a line break at its end has the same number of lines."""
+    """A missing line break at the end of a file does not change the number of lines."""
     assert bleu.main([*files, "--bleu_variant=uncased"]) == 0
     assert capsys.readouterr().out.startswith("BLEU_uncased = 100.00  100.0/100.0")
     assert bleu.main([*files, "--bleu_variant=cased", "--t2t"]) == 0

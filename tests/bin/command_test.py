@@ -1,4 +1,4 @@
-"""Commands survive a closed terminal and escape their output."""
+"""Commands continue after the terminal closes, and escape control characters in output."""
 
 import contextlib
 import errno
@@ -18,7 +18,7 @@ from ut_keras.process import live_line
 
 
 def _in_a_graph(error):
-    """Raise a user error in a nested function, while a command traces a graph."""
+    """Return a command that raises `error` in a nested function of a graph."""
 
     def inner(x):
         if x is not None:
@@ -141,7 +141,7 @@ def test_full_standard_output_is_an_error_in_a_calling_program(monkeypatch, caps
         monkeypatch.setattr(sys, "stdout", full)
         assert command.run(lambda argv: print("short"), []) == 2
         assert f"{os.strerror(errno.ENOSPC)}: standard output" in capsys.readouterr().err
-        # The command has not replaced the stream of the calling program.
+        # The command has not replaced the standard output of the calling program.
         assert os.path.samestat(os.fstat(full.fileno()), os.stat("/dev/full"))
 
 
@@ -153,7 +153,7 @@ def test_command_runs_with_closed_streams(tmp_path):
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_output_escapes_control_characters(encoding):
-    """All output is escaped, also error messages, and also in a pipe or log."""
+    """Commands escape all output, including error messages and output to a pipe or a log."""
     hostile = "\x1b]0;mine\x07 \x9b2J \u202eevil \x7f \udcff \ud800 \u061c"
     shown = r"\x1b]0;mine\x07 \x9b2J \u202eevil \x7f \udcff \ud800 \u061c"
 

@@ -1,4 +1,4 @@
-"""The run and the texts for the tests of ut-decoder."""
+"""Fixtures with a run and source texts for the tests of ut-decoder."""
 
 import types
 
@@ -22,7 +22,7 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def one_model():
-    """Make all commands use one model, so that searches are traced once."""
+    """Share one model between all commands, so that TensorFlow traces a search once."""
     made = {}
 
     def from_specs(*arguments):
@@ -40,11 +40,11 @@ def one_model():
 
 @pytest.fixture
 def source(tmp_path):
-    """Return (path, lines) of a text with 36 lines of 1 to 9 tokens and 4 empty lines."""
+    """Return (path, lines) of a file with 36 lines of 1 to 9 tokens and 4 empty lines."""
     return write_source(tmp_path / "source", shortest=1)
 
 
 @pytest.fixture
 def equal_source(tmp_path):
-    """Return (path, lines) of a text with 36 lines of 9 tokens and 4 empty lines."""
+    """Return (path, lines) of a file with 36 lines of 9 tokens and 4 empty lines."""
     return write_source(tmp_path / "source", shortest=9)

@@ -62,7 +62,7 @@ def test_user_errors_are_one_line(tmp_path, capsys, argv, message):
 
 @pytest.mark.parametrize("size", [10, 1000])
 def test_full_disk_leaves_no_files(tmp_path, capsys, size):
-    """With 10 bytes, not even the record of the files' origin can be written."""
+    """With a limit of 10 bytes, the command cannot write even the record of the files' origin."""
     name = "algorithmic_reverse_binary40_test"
     with full_disk.full_disk(size):
         assert _run(tmp_path, f"--problem={name}") == 2
@@ -76,7 +76,7 @@ def test_tasks_of_several_machines_give_the_same_files(tmp_path, capsys):
     whole, shared = tmp_path / "whole", tmp_path / "shared"
     assert _run(whole, "--problem=algorithmic_reverse_binary40_test") == 0
     names = sorted(path.relative_to(whole) for path in whole.rglob("*") if path.is_file())
-    assert len(names) == 4  # a file and a record of each split
+    assert len(names) == 4  # each of the two splits has a data file and a record
     assert _run(shared, "--problem=algorithmic_reverse_binary40_test", "--task_id=1") == 0
     assert "100 dev" in capsys.readouterr().out
     flags = ["--task_id_start=0", "--task_id_end=2"]
@@ -92,7 +92,7 @@ def test_inspect_prints_records(tmp_path, capsys):
     assert "tiny_algo, train\n1  inputs" in out and "\n2  inputs" in out
     assert "tiny_algo, dev\n" in out and "\n3  inputs" not in out
     assert "100 records in 1 file" in out
-    # Existing files are not generated again.
+    # The command does not generate existing files again.
     assert _run(tmp_path, "--problem=tiny_algo", "--inspect=1") == 0
     assert "nothing to generate" in capsys.readouterr().out
 

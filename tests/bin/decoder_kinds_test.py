@@ -1,4 +1,4 @@
-"""ut-decoder with classifiers and language models."""
+"""Tests of ut-decoder with classifiers and language models."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,10 @@ _GLOBAL = {
     ],
 )
 def test_classifier_decodes_one_label_per_line(tmp_path, model, parts, options, monkeypatch):
-    """Each line gets the same label alone, in a batch, in an export and in evaluation."""
+    """The label of a line is the same in ut-decoder, in an export and in evaluation.
+
+    The other lines in the batch do not change the label.
+    """
     (tmp_path / "run").mkdir()
     options = {"problem": "decoder_test_classes", "model": model, "steps": (3,), **options}
     run = Run(tmp_path / "run", tmp_path, **options)
@@ -77,7 +80,7 @@ def test_language_model_continues_each_line(tmp_path):
     encoder = problems.get("decoder_test_language_model").feature_encoders(None)["targets"]
     expected = []
     for line in lines:
-        # As in T2T, a space is added after a punctuation mark at the end of a prompt.
+        # Like T2T, the decoder adds a space after a punctuation mark at the end of a prompt.
         ids = encoder.encode("It is. " if line == "It is." else line)
         if line:
             found = run.model.generate({"inputs": [ids]}, beam_size=2, decode_length=6)
@@ -91,7 +94,7 @@ def test_language_model_continues_each_line(tmp_path):
 
 @pytest.mark.slow
 def test_exit_threshold_stops_a_fixed_depth_run_early(tmp_path):
-    """The rule "convergence" has no weights, so any fixed-depth run can stop early."""
+    """The halting rule "convergence" has no weights, so it works with any fixed-depth run."""
     (tmp_path / "run").mkdir()
     fixed = {"num_rec_steps": 3, "pos": "timing", "add_step_timing_signal": False}
     run = Run(tmp_path / "run", tmp_path, model="universal_transformer", **fixed)

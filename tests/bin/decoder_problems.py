@@ -1,4 +1,4 @@
-"""Problems for the tests of ut-decoder, of types that no small dataset has."""
+"""Problems for the tests of ut-decoder, for problem types without a small dataset."""
 
 from ut_keras import problems
 from ut_keras.data.features import FeatureSpec
@@ -10,7 +10,7 @@ WORDS = ("no", "yes", "maybe", "a", "b", "c", "d", ".")
 
 @problem.register("decoder_test_classes")
 class Classes(problem.Problem):
-    """Maps words to one of three labels."""
+    """A problem that maps words to one of three labels."""
 
     class_label_features = ("targets",)
 
@@ -31,7 +31,7 @@ class LanguageModel(problem.Problem):
 
 @problem.register("decoder_test_stories")
 class Stories(Classes):
-    """Has inputs of sentences, which a line of text cannot be."""
+    """A problem whose inputs are lists of sentences, which a line of text cannot express."""
 
     def feature_specs(self, data_dir):
         specs = super().feature_specs(data_dir)
@@ -41,7 +41,7 @@ class Stories(Classes):
 
 @problem.register("decoder_test_decimal")
 class Decimal(problem.Problem):
-    """Reverses binary numbers that are encoded with the vocabulary of decimal numbers."""
+    """A problem that reverses binary numbers but has the vocabulary of decimal numbers."""
 
     def feature_encoders(self, data_dir):
         return problems.get("algorithmic_reverse_decimal40").feature_encoders(data_dir)
@@ -49,7 +49,7 @@ class Decimal(problem.Problem):
 
 @problem.register("decoder_test_digits")
 class Digits(problem.Problem):
-    """Reverses digits."""
+    """A problem that reverses the two digits of a number."""
 
     num_train_shards = 1
 

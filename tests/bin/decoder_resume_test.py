@@ -19,7 +19,7 @@ _HOW = "--decode_hparams=beam_size=1,extra_length=3,batch_size=4"
 
 @pytest.fixture
 def interruption(monkeypatch):
-    """Return an object that sends a signal in a chosen batch and counts the batches."""
+    """Return a dict that counts the batches and sets the batch that SIGTERM interrupts."""
     return _interruption(monkeypatch)
 
 
@@ -43,7 +43,7 @@ def test_resume_continues_after_the_interruption(
     argv = run.argv(f"--decode_from_file={source[0]}", _HOW)
     assert decoder.main([*argv, f"--decode_to_file={tmp_path / 'whole'}"]) == 0
     all_batches, interruption["batches"] = interruption["batches"], 0
-    assert all_batches == 9  # 36 non-empty lines
+    assert all_batches == 9  # 36 non-empty lines in batches of 4
 
     argv.append(f"--decode_to_file={tmp_path / 'out'}")
     shutil.copy(partial, tmp_path / ".out.ut_keras-partial")
@@ -57,7 +57,7 @@ def test_resume_continues_after_the_interruption(
 
 @pytest.fixture(scope="module")
 def partial(run, tmp_path_factory):
-    """Return the files left by decoding `source`, interrupted in its third batch."""
+    """Return the partial output of a command that was interrupted in its third batch."""
     folder = tmp_path_factory.mktemp("stopped")
     source, _ = write_source(folder / "source", shortest=1)
     argv = run.argv(f"--decode_from_file={source}", f"--decode_to_file={folder / 'out'}", _HOW)
@@ -83,7 +83,7 @@ def test_resume_restarts_after_a_change(
         argv.append(f"--checkpoint_path={run.folder}/model.ckpt-1")
     elif change == "input":
         source[0].write_text(source[0].read_text().replace("0", "1", 1))
-    else:  # other weights in a file with the same name and time
+    else:  # the checkpoint gets other weights but keeps its name and modification time
         folder = tmp_path / "other"
         shutil.copytree(run.folder, folder)
         for ending in ("index", "data-00000-of-00001"):

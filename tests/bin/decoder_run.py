@@ -37,7 +37,7 @@ def write_source(path, shortest):
 
 
 def search(model, line, **options):
-    """Return [(text, score)] for a single line."""
+    """Return [(text, score)] of all beams for a single line."""
     ids = ENCODER.encode(line) + [1]
     found = model.generate({"inputs": [ids]}, **options)
     texts = [ENCODER.decode(cut_at_eos(row)) for row in found.ids[0].numpy()]

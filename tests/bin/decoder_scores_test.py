@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("one_model")
 
 
 def test_score_file_scores_given_targets(run, tmp_path):
-    """The score is T2T's: the mean of -log p over the ids, including EOS."""
+    """As in T2T, the score of a target is the mean of -log p over its ids, including EOS."""
     pairs = [("0 1 1", "1 1 0"), ("1", "0 0 0 0 1"), ("0 0 1 0 1", ""), ("1 1", "1 1")] * 3
     (tmp_path / "pairs").write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
     run.decode(f"--score_file={tmp_path / 'pairs'}", f"--decode_to_file={tmp_path / 'scores'}")
@@ -49,7 +49,8 @@ def test_decode_reference_uses_language_of_the_problem(run, source, tmp_path, ca
     assert "|tok:zh|" in capsys.readouterr().out
 
 
-# Output of t2t-decoder --score_file for tests/testdata/t2t/ckpt/transformer.
+# (source, target, score). t2t-decoder --score_file computed the scores with the checkpoint in
+# tests/testdata/t2t/ckpt/transformer.
 T2T_SCORES = (
     ("1 1 0 1 1 1 1 1 0 1", "1 0 1 1 1 1 1 0 1", 1.049522),
     ("0 1 0 0 1 1", "1 1 0 0 1", 1.143023),
@@ -61,7 +62,7 @@ T2T_SCORES = (
 
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory):
-    """Return the command line for a run that T2T trained."""
+    """Return the flags that select an imported run, which T2T trained."""
     folder = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t")
     output_dir = tmp_path_factory.mktemp("imported")
     data = f"--data_dir={folder}/data_dir"
@@ -79,7 +80,7 @@ def test_score_file_matches_t2t(imported, tmp_path):
 
 
 def test_beams_match_t2t(imported, tmp_path):
-    """Beams are equal, except for empty beams, which T2T fills with <pad>."""
+    """ut-decoder writes the same beams as T2T, except that T2T fills empty beams with <pad>."""
     (tmp_path / "source").write_text("0 1 0 0 1 1 1\n1 0 1\n")
     how = "beam_size=4,alpha=0.6,extra_length=5,return_beams=True,write_beam_scores=True"
     argv = [f"--decode_from_file={tmp_path / 'source'}", f"--decode_to_file={tmp_path / 'out'}"]

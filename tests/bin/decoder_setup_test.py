@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from tests.bin import decoder_problems, small_run  # noqa: F401  registers problems
+from tests.bin import decoder_problems, small_run  # noqa: F401  the import registers problems
 from ut_keras import models, problems
 from ut_keras.bin import command_line, decoder, decoder_setup
 from ut_keras.bin import flags as flags_lib
@@ -32,7 +32,7 @@ def runs(tmp_path_factory):
 
 @pytest.fixture
 def flags(runs, tmp_path):
-    """Return a valid command line as a dict."""
+    """Return the flags of a valid command line as {name: value}."""
     (tmp_path / "source").write_text("0 1\n1\n")
     return {
         "output_dir": runs["reverse"],
@@ -153,7 +153,7 @@ def test_check_uses_vocabulary_of_the_run(flags, tmp_path):
     assert setup.specs == record.specs and setup.data_dir == ""
     assert setup.encoders["inputs"].encode("0 1") == [2, 3]
     assert [weight.shape for weight in setup.load_model()[0].weights]
-    # A split needs data, which the folder does not have.
+    # Without --decode_from_file, the decoder needs the data of a split, which do not exist here.
     argv = _argv({**flags, "output_dir": run, "data_dir": None, "decode_from_file": None})
     with pytest.raises(UsageError, match="the folder with the data of the split"):
         decoder_setup.check(command_line.parse(flags_lib.DECODER, argv, "ut-decoder", ""))
@@ -218,7 +218,7 @@ def test_check_rejects_lines_for_stories(error, runs, tmp_path):
     assert "--model is required" in line and "run.json" in line
 
 
-# Without run.json, only the shapes of the weights show that the vocabulary is another one.
+# Without run.json, only the shapes of the weights show that the run has another vocabulary.
 
 
 def test_checkpoint_of_another_vocabulary_is_rejected(flags, runs, tmp_path, capsys):

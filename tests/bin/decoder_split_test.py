@@ -1,11 +1,11 @@
-"""ut-decoder without --decode_from_file decodes a split and writes its targets."""
+"""Without --decode_from_file, ut-decoder decodes a split and also writes its targets."""
 
 import os
 
 import numpy as np
 import pytest
 
-from tests.bin import decoder_problems  # noqa: F401  registers problems
+from tests.bin import decoder_problems  # noqa: F401  the import registers problems
 from tests.bin.decoder_run import ENCODER, PROBLEM, Run, lines_of, search
 from ut_keras.bin import datagen, decoder
 
@@ -38,7 +38,7 @@ def test_split_is_written_to_files(run, tmp_path):
 
     [file] = tfrecords.find(str(run.data_dir), PROBLEM, "dev")
     first = next(iter(tfrecords.read(file)))
-    assert ENCODER.decode(first["inputs"]) == inputs[0]  # in file order
+    assert ENCODER.decode(first["inputs"]) == inputs[0]  # the output has the order of the file
 
 
 @pytest.mark.slow
@@ -72,7 +72,7 @@ def test_split_is_printed_without_a_file(run, capsys):
 
 
 def test_split_files_keep_links_and_are_checked_first(run, tmp_path):
-    """All files are checked before decoding, and links stay links."""
+    """The decoder checks all files before it decodes, and keeps symbolic links."""
     how = "--decode_hparams=beam_size=1,extra_length=1,num_samples=1"
     folder = tmp_path / "x.beam1.alpha0.6.decodes"
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""ut-decoder end to end, from lines of text to lines of text."""
+"""End-to-end tests of ut-decoder, from lines of text to lines of text."""
 
 import io
 import json
@@ -21,7 +21,7 @@ _TWO_BEAMS = "--decode_hparams=beam_size=2,extra_length=4"
 
 
 def _two_beams(run, lines):
-    """Return the output lines for two beams."""
+    """Return the better of two beams for each line."""
     options = {"beam_size": 2, "alpha": 0.6, "decode_length": 4}
     return [search(run.model, line, **options)[0][0] if line else "" for line in lines]
 
@@ -34,7 +34,7 @@ def test_each_line_is_decoded_as_alone(run, source, tmp_path, capsys, together):
     run.decode(*argv, _TWO_BEAMS + together)
     expected = _two_beams(run, lines)
     assert lines_of(target) == expected
-    assert len(set(expected)) > 10  # the outputs differ
+    assert len(set(expected)) > 10  # the lines have different outputs
     shown = capsys.readouterr().out
     assert "lines 4, 5, 21, 40: empty" in shown
     assert "Decoded 40 lines." in shown
@@ -87,7 +87,7 @@ def test_return_beams_writes_all_beams(run, equal_source, tmp_path):
 
 
 def test_decoding_traces_few_graphs(run, source, tmp_path, monkeypatch):
-    monkeypatch.setattr(run_directory, "models", models)  # a new model
+    monkeypatch.setattr(run_directory, "models", models)  # the command builds a new model
     shapes, traced = set(), []
     original = transformer.Transformer.encode
     call = predictor.Predictor.outputs
@@ -121,7 +121,7 @@ def test_out_of_memory_names_the_line(run, source, tmp_path, capsys, monkeypatch
 
 
 def test_checkpoint_path_finds_the_run(run, source, tmp_path):
-    """Hparams, model and problem come from the checkpoint's folder."""
+    """The decoder reads hparams, model and problem from the folder of the checkpoint."""
     expected = _two_beams(run, source[1])
     argv = [f"--data_dir={run.data_dir}", f"--decode_from_file={source[0]}", _TWO_BEAMS]
     for step, same in ((3, True), (1, False)):
@@ -159,9 +159,9 @@ def test_decode_hparams_set_search_options(run, source, tmp_path):
     lengths = [
         len(line.split()) for line in _options(run, source, tmp_path, "min_length=6") if line
     ]
-    # An output for the shortest line has at most 6 tokens.
+    # The output for the shortest line can have at most 6 tokens.
     assert len(lengths) == 36 and min(lengths) == 6
-    # No token occurs twice in a line. A line has at most two different tokens, and rarely <pad>.
+    # No token occurs twice in a line. The tokens are 0, 1 and, rarely, <pad>.
     lines = _options(run, source, tmp_path, "no_repeat_ngram_size=1")
     assert all(len(set(line.split())) == len(line.split()) for line in lines)
 
@@ -241,6 +241,6 @@ def test_empty_file_and_empty_lines_are_decoded(run, tmp_path):
 
 
 def test_decoder_reads_problem_and_model_from_the_run(run):
-    """Only run.json of the fixture names problem and model."""
+    """The other tests pass no --problem or --model, so run.json must contain the names."""
     record = json.loads((run.folder / "run.json").read_text())
     assert (record["problem"], record["model"]) == (PROBLEM, "transformer")

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import trainer
 import ut_keras
-from tests.bin import decoder_problems, full_disk, small_run  # noqa: F401  registers problems
+from tests.bin import decoder_problems, full_disk, small_run  # noqa: F401  this registers problems
 from ut_keras import pretrained, problems
 from ut_keras.bin import avg_checkpoints, datagen, exporter
 from ut_keras.files import path_lock
@@ -58,7 +58,7 @@ def test_exporter_writes_safetensors_and_ctranslate2(run, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_exporter_writes_a_numbered_saved_model(run, tmp_path, capsys):
-    """Each export has another number, and the served outputs equal the model's."""
+    """Each export gets a new number, and the exported model keeps the outputs of the run."""
     argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]
     argv += ["--decode_hparams=beam_size=2,alpha=0.5,extra_length=3"]
     assert exporter.main([*argv, f"--checkpoint_path={run}/model.ckpt-1"]) == 0
@@ -99,7 +99,7 @@ def test_exporter_writes_into_the_run_by_default(run, tmp_path):
 
 @pytest.fixture
 def writes(monkeypatch):
-    """Replace exports by empty folders; return the list of exported models."""
+    """Make exports write empty folders, and return the list of exported models."""
     from ut_keras import export
 
     models = []
@@ -119,10 +119,10 @@ def writes(monkeypatch):
         ([], 1_000_000),
         (["999999", "notes"], 1_000_000),
         (["1000000"], 1_000_001),
-        # The clock of the machine that wrote the export was ahead.
+        # The clock of the machine that wrote the existing export was ahead.
         (["2000000000", "7"], 2_000_000_001),
         (["0002000000"], 2_000_001),
-        # Another program is still writing the export.
+        # Another process is still writing export 3000000.
         ([".3000000.ut_keras-8f3a0c1d"], 3_000_001),
     ],
 )
@@ -157,10 +157,10 @@ def test_exporter_removes_leftovers_of_killed_processes(run, tmp_path, writes):
     assert sorted(os.listdir(served)) == [alive, "1000000"]
 
 
-@pytest.mark.slow  # the default tests cover this export without the command
+@pytest.mark.slow  # faster tests cover this export without the command
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
 def test_exporter_writes_litert_model_and_vocabulary(run, tmp_path):
-    """The folder contains the model and the vocabulary, and nothing else."""
+    """The folder of the export contains only the model and the vocabulary."""
     argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]
     argv += ["--format=litert", "--export_quantize=int8"]
     how = "beam_size=1,extra_length=3,max_input_size=9"
@@ -188,7 +188,10 @@ def test_exporter_writes_onnx_model_and_vocabulary(run, tmp_path):
 
 
 def test_exporter_rejects_search_that_onnx_lacks(run, tmp_path, capsys, monkeypatch):
-    """The errors come before TensorFlow loads the model, and one of them names the extra."""
+    """The command reports these errors before TensorFlow loads the model.
+
+    If a package is missing, the error names the extra of ut_keras that installs the package.
+    """
     monkeypatch.setattr(exporter, "_export", None)
     monkeypatch.setattr(exporter.extras, "require", lambda *_: None)
     known = [f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served", "--format=onnx"]

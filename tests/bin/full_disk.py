@@ -7,7 +7,7 @@ import resource
 
 @contextlib.contextmanager
 def full_disk(size):
-    """Context manager that limits the size of this process's files, in bytes."""
+    """Limit each file that this process writes to `size` bytes."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
@@ -18,8 +18,8 @@ def full_disk(size):
 
 @contextlib.contextmanager
 def full_output():
-    """Context manager with a text file that cannot be written."""
-    file = open("/dev/full", "w", encoding="utf-8")  # noqa: SIM115  closing it also fails
+    """Yield a text file that raises an error when a program writes to the file."""
+    file = open("/dev/full", "w", encoding="utf-8")  # noqa: SIM115  closing the file also fails
     try:
         yield file
     finally:

@@ -1,6 +1,6 @@
 """On a full disk, commands name the file in one line and leave no partial files.
 
-The tests of datagen, exporter, avg_checkpoints and checkpoints have their own cases.
+The tests of datagen, exporter, avg_checkpoints and checkpoints have their own full-disk tests.
 """
 
 import errno
@@ -59,7 +59,7 @@ def test_decoder_reports_full_standard_output(run, capsys, monkeypatch):
         (_train, 100, "run.json", []),
         (_import, 6000, "model.ckpt-20", []),
         (_decode, 70, ".target.ut_keras-partial", []),
-        # The decoded outputs are kept.
+        # The decoder keeps the outputs that it has already decoded.
         (_decode, 150, ".target.ut_keras-partial", [".target.ut_keras-partial"]),
     ],
 )

@@ -54,7 +54,7 @@ def sound(tmp_path_factory):
 
 @pytest.fixture
 def world(sound, tmp_path):
-    """Return a copy of the folder, to be damaged."""
+    """Return a copy of the folder `sound` that the test can damage."""
     return shutil.copytree(sound, tmp_path / "world")
 
 
@@ -111,7 +111,7 @@ def _make_folder(path):
     path.mkdir()
 
 
-# Files with invalid contents.
+# Invalid contents of JSON files.
 
 _SHAPES = {
     "deep": "[" * 100_000,
@@ -153,7 +153,7 @@ def test_invalid_json_is_one_line(world, capsys, file, name, shape):
 
 
 def _spoilt_vocabularies():
-    """Return {name: function from the lines of a vocabulary to bytes}."""
+    """Return {name: function that converts the lines of a vocabulary to damaged bytes}."""
     return {
         "reversed": lambda lines: "\n".join([*lines[:2], *reversed(lines[2:])]).encode(),
         "unreserved": lambda lines: "\n".join(lines[2:]).encode(),
@@ -233,7 +233,7 @@ def test_trainer_does_not_restart_with_invalid_checkpoint_state(world, capsys):
 @pytest.mark.parametrize("end", ["index", "data-00000-of-00001"])
 @pytest.mark.parametrize("name", ["decoder", "exporter", "avg", "trainer"])
 def test_broken_checkpoint_link_is_one_line(world, capsys, name, end):
-    """The user wants the linked checkpoint, so the command does not use an older one."""
+    """The user wants the linked checkpoint, so the command does not use an older checkpoint."""
     path = world / "run" / f"model.ckpt-2.{end}"
     path.unlink()
     path.symlink_to("/nonexistent/checkpoint")
@@ -317,7 +317,7 @@ def test_broken_user_package_is_one_line(world, capsys, name, source, said):
     _refused(capsys, MAIN[name], [*_argv(name, world), f"--t2t_usr_dir={package}"], said)
 
 
-# Numbers.
+# Tests with numbers that are out of range.
 
 
 @pytest.mark.parametrize(
@@ -372,7 +372,7 @@ def test_broken_user_package_is_one_line(world, capsys, name, source, said):
 def test_out_of_range_number_is_one_line(world, capsys, name, flag, said):
     argv = _argv(name, world)
     if name == "trainer":
-        shutil.rmtree(world / "run")  # otherwise the trainer rejects changed hparams first
+        shutil.rmtree(world / "run")  # otherwise the trainer first rejects the changed hparams
     _refused(capsys, MAIN[name], [*argv, f"--{flag}"], said)
 
 
@@ -392,14 +392,14 @@ def test_out_of_range_depth_is_one_line(world, capsys, overrides):
 
 @pytest.mark.parametrize("line", ["ns=1000000000", f"dl={10**12}", "dl=" + "9" * 6000, "ns=nan"])
 def test_out_of_range_typed_number_is_rejected(world, monkeypatch, capsys, line):
-    """The number is rejected, and decoding continues."""
+    """The decoder rejects the number and continues with the next line."""
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{line}\nq\n"))
     argv = [word for word in _argv("decoder", world) if "_file=" not in word]
     assert decoder.main([*argv, "--decode_interactive"]) == 0
     assert f"{line[:2]} must be a number from " in capsys.readouterr().out
 
 
-# Texts.
+# Tests with long or invalid texts.
 
 
 @pytest.mark.parametrize(

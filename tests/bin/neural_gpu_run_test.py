@@ -1,4 +1,4 @@
-"""A Neural GPU with the commands: training with a curriculum, resuming, decoding, scoring."""
+"""Tests of the commands with a Neural GPU: curriculum, resuming, decoding and scoring."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def folder(tmp_path_factory):
 def _checkpoint(output_dir):
     reader = tf.train.load_checkpoint(checkpoint_files.newest(str(output_dir)))
     names = reader.get_variable_to_shape_map()
-    ignored = ("_", "save_counter")  # TensorFlow's own variables
+    ignored = ("_", "save_counter")  # variables that TensorFlow adds
     return {name: reader.get_tensor(name) for name in names if not name.startswith(ignored)}
 
 

@@ -13,7 +13,7 @@ from ut_keras.errors import UsageError
 
 
 class _Shouting(http.server.BaseHTTPRequestHandler):
-    """Responds like TensorFlow Serving, with the beams text.upper() and text."""
+    """A server like TensorFlow Serving that returns the beams text.upper() and text."""
 
     def do_POST(self):
         texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["instances"]
@@ -36,7 +36,7 @@ class _Shouting(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def address():
-    """ "host:port" of a `_Shouting` server."""
+    """Return the "host:port" of a running `_Shouting` server."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Shouting) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -99,7 +99,7 @@ def test_unreachable_and_invalid_servers_are_rejected(address, capsys):
 
 @contextlib.contextmanager
 def _dripping(before, then=b" ", every=0.05):
-    """Return a context with the "host:port" of a server that slowly sends its response."""
+    """Yield the "host:port" of a server that sends its response slowly."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         over = threading.Event()
 

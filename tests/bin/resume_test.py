@@ -1,4 +1,4 @@
-"""A rejected trainer command changes no file, and a resumed run loses nothing."""
+"""A rejected trainer command changes no file, and a resumed run loses no results."""
 
 import hashlib
 import json
@@ -50,12 +50,12 @@ def finished(tmp_path_factory):
 
 @pytest.fixture
 def world(finished, tmp_path):
-    """Return a copy of the folder, to be damaged."""
+    """Return a copy of the folder `finished` that the test can damage."""
     return shutil.copytree(finished, tmp_path / "world")
 
 
 def _content(folder):
-    """Return {path: (time of change, digest)} of all files."""
+    """Return {path: (time of change, digest)} of all files in a folder."""
     return {
         str(path.relative_to(folder)): (
             path.stat().st_mtime_ns,
@@ -81,7 +81,10 @@ def _in_another_order(world):
 
 
 def _of_an_older_version(world):
-    """Remove features.json, so that only shapes of variables show that the vocabulary changed."""
+    """Change the vocabulary of a run without features.json, as older versions wrote it.
+
+    Only the shapes of the variables show that the vocabulary changed.
+    """
     (world / "run" / "features.json").unlink()
     _with_another_entry(world)
 
@@ -107,7 +110,7 @@ def _damage_data(world):
     path.write_bytes(path.read_bytes()[:-3])
 
 
-# name: (function that damages the folder, changed flags, part of the message)
+# {name: (function that damages the folder, changed flags, part of the error message)}
 REFUSALS = {
     "optimizer": (None, {"hparams": {"optimizer": "momentum"}}, "optimizer must be adam "),
     "size": (None, {"hparams": {"hidden_size": 32}}, "hidden_size=32 instead of 16"),

@@ -1,4 +1,4 @@
-"""Write a run with large random weights, whose outputs differ between inputs."""
+"""Write a run with random weights so large that different inputs give different outputs."""
 
 import numpy as np
 
@@ -19,11 +19,11 @@ def write(directory, data_dir=None, problem=PROBLEM, model="transformer", steps=
     """Write checkpoints and records of a run.
 
     Args:
-        directory: str, an existing folder.
-        data_dir: str, the data of the problem.
-        problem, model: str, names.
-        steps: ints, the steps at which checkpoints are written. Each has other random weights.
-        **changed: hparams.
+        directory: pathlib.Path, an existing folder.
+        data_dir: str or path, the folder with the data of the problem.
+        problem, model: str, the names of the problem and the model.
+        steps: ints, the steps of the checkpoints. Each checkpoint has other random weights.
+        **changed: hparams that replace or extend `SMALL`.
 
     Returns:
         The model, with the weights of the last checkpoint.
@@ -46,7 +46,7 @@ def write(directory, data_dir=None, problem=PROBLEM, model="transformer", steps=
             if len(weight.shape) > 1:
                 value = rng.normal(size=weight.shape).astype("float32")
                 if "softmax" in weight.path:
-                    value[1] *= 0.3  # EOS must not always come first
+                    value[1] *= 0.3  # smaller EOS weights, so that outputs are not all empty
                 weight.assign(value)
         optimizer.iterations.assign(step)
         checkpoints.save()
@@ -58,7 +58,7 @@ def write(directory, data_dir=None, problem=PROBLEM, model="transformer", steps=
 
 
 def error(capsys, main, argv):
-    """Run a command that fails, and return its only line on stderr."""
+    """Run a command that fails, and return the only line that it writes to stderr."""
     assert main(argv) == 2
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1, lines

@@ -66,7 +66,7 @@ def test_missing_bleu_tokenizer_is_reported_before_training(tmp_path, monkeypatc
     _check(tmp_path, *argv)  # the default schedule does not decode
     _check(
         tmp_path, argv[0] + "_rev", "--schedule=train_eval_and_decode", argv[1]
-    )  # its targets are English
+    )  # the targets of this problem are English
 
 
 @pytest.mark.parametrize("missing", ["data_dir", "output_dir", "problem"])

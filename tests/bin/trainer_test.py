@@ -49,7 +49,7 @@ def test_trainer_reads_training_batches(tmp_path):
 
 
 def test_trainer_reads_own_dataset_of_problem(tmp_path, monkeypatch):
-    """A subclass may change the batches of `dataset`, and training must use the changed ones."""
+    """The trainer uses the batches of a problem that overrides `dataset`."""
     base = type(problems.get("algorithmic_reverse_binary40"))
     plain, splits = base.dataset, []
 

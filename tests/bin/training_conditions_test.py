@@ -1,4 +1,4 @@
-"""A run that resumes with other conditions prints notes or raises an error."""
+"""A trainer that resumes a run under changed conditions prints notes or raises an error."""
 
 import json
 import re
@@ -48,7 +48,7 @@ def test_changes_reports_each_condition(changed, expected):
     setup = types.SimpleNamespace(hp=_HP, seed=changed.pop("random_seed", 3))
     said = training_conditions.changes(_RECORD, {**_TERMS, **changed}, setup)
     assert said == ([f"note: {expected}"] if expected else [])
-    # A run of an older version has no record.
+    # A run of an older version of ut_keras has no record of its conditions.
     assert not training_conditions.changes({}, {**_TERMS, **changed}, setup)
 
 
@@ -60,7 +60,7 @@ def test_changes_explains_global_batch_size():
     assert "replicas changed from 1 to 2. Because of --global_batch_size, the batches" in said
     [said] = training_conditions.changes(
         _RECORD, terms, setup
-    )  # without a recorded global_batch_size
+    )  # this record has no global_batch_size
     assert said.endswith("from 1 to 2")
 
 
@@ -106,7 +106,10 @@ def run(data_dir, tmp_path_factory):
 
 
 def test_worker_fingerprint_has_number_of_gpus(data_dir, tmp_path, monkeypatch):
-    """Workers compare the number before TensorFlow waits for them without a timeout."""
+    """Workers compare their numbers of GPUs before TensorFlow connects them.
+
+    TensorFlow would wait without a timeout for workers with other numbers of GPUs.
+    """
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["GPU:0", "GPU:1"])
 
     def gpus(asked):
@@ -137,7 +140,10 @@ def _edit(run, name, value):
 
 @pytest.mark.slow
 def test_resume_reports_changed_conditions(run, data_dir, tmp_path, capsys):
-    """Data, seed, batch size and moving average change. Then the order of the data also changes."""
+    """The test changes data, seed, hparams and moving average.
+
+    These changes also change the order of the batches, so the trainer begins a new epoch.
+    """
     other = _generate(tmp_path, 2)
     _edit(run, "learning_rate_constant", 0.5)
     hparams = _HPARAMS.replace("batch_size=256", "batch_size=128,norm_epsilon=0.001")

@@ -1,4 +1,7 @@
-"""The search end to end; a fast program replaces the trainer in all but one test."""
+"""End-to-end tests of the hparam search.
+
+A fast program replaces the trainer in all tests except `test_search_runs_the_real_trainer`.
+"""
 
 import json
 import os
@@ -55,7 +58,7 @@ def _search(argv):
 
 
 def _trials(directory):
-    """Return the trials that Optuna reads."""
+    """Return the trials that Optuna reads from the journal."""
     backend = optuna.storages.journal.JournalFileBackend(str(directory / "search/search.journal"))
     storage = optuna.storages.JournalStorage(backend)
     return optuna.load_study(study_name="search", storage=storage).trials
@@ -180,13 +183,13 @@ def test_study_of_the_user_is_kept(tmp_path):
     assert path.read_text() == before
 
 
-# Trials that the user adds with Optuna.
+# Tests with trials that the user adds with Optuna.
 
 _ENQUEUED = {"learning_rate_constant": 0.25, "num_heads": 2, "ffn_layer": "conv_hidden_relu"}
 
 
 def _study(directory):
-    """Return the study, opened as a user does."""
+    """Open the study with Optuna, as a user does, and return the study."""
     backend = optuna.storages.journal.JournalFileBackend(str(directory / "search/search.journal"))
     storage = optuna.storages.JournalStorage(backend)
     return optuna.load_study(study_name="search", storage=storage)
@@ -252,7 +255,7 @@ def test_enqueued_trial_outside_the_ranges_fails_alone(tmp_path, begun, capsys, 
 
 def test_enqueued_trial_of_a_killed_search_is_resumed(tmp_path, begun):
     begun.enqueue_trial(_ENQUEUED)
-    begun.ask()  # the search was killed right after this call
+    begun.ask()  # the call leaves the study as a killed search would
     assert _trials(tmp_path)[2].state.name == "RUNNING"
     assert _search(_argv(tmp_path, autotune_max_trials="2")) == 0
     trial = _trials(tmp_path)[2]
@@ -330,7 +333,7 @@ def test_result_that_the_user_reported_is_kept(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_stopped_search_resumes_with_equal_results(tmp_path, end):
-    """After SIGKILL, the next search waits until the trial has saved."""
+    """After SIGKILL of a search, the next search waits until the running trial has saved."""
     whole, parted = tmp_path / "whole", tmp_path / "parted"
     whole.mkdir()
     parted.mkdir()

@@ -1,8 +1,9 @@
 """A program that replaces the trainer in tests of the search.
 
-It has no model, but writes the trainer's files and returns its exit codes. Its objective, `score`,
-is best at learning_rate_constant=0.001. The environment variable TUNED_PROGRAM selects a behavior:
-"slow" makes trial-1 run until it is stopped, and "broken" makes trial-1 fail.
+The program trains no model, but writes the same files and returns the same exit codes as the
+trainer. The objective `score` is highest at learning_rate_constant=0.001. The environment variable
+TUNED_PROGRAM selects a behavior. "slow" makes trial-1 run until a signal stops it. "broken" makes
+trial-1 fail.
 """
 
 import json

@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from tests.bin import decoder_problems, small_run  # noqa: F401  registers problems
+from tests.bin import decoder_problems, small_run  # noqa: F401  the import registers problems
 from ut_keras import models, problems
 from ut_keras.bin import visualize as command
 from ut_keras.data.features import FeatureSpec
@@ -26,7 +26,7 @@ WORDS = ("moved", "Where", "is", "Mary", "John", "to", "the", "garden", "hallway
 
 @problem.register("visualize_test_stories")
 class Stories(problem.Problem):
-    """Stories like bAbI's, with up to 4 sentences of 5 words."""
+    """A problem with stories like those of bAbI, with up to 4 sentences of 5 words."""
 
     class_label_features = ("targets",)
 
@@ -65,7 +65,7 @@ def _argv(run, directory, **flags):
 
 @pytest.fixture
 def see(tmp_path, monkeypatch, capsys):
-    """Return a function from flags to the plotted `Observation`."""
+    """Return a function that runs the command and returns the plotted `Observation`."""
 
     def run(folder, **flags):
         seen = []
@@ -119,8 +119,8 @@ def test_story_is_split_into_sentences(runs, see, tmp_path):
     (tmp_path / "out" / "mine.png").write_text("a file of the user's")
     assert see(runs["stories"], input="Where is Mary ?").maps["encoder"].keys == ["Where is Mary ?"]
     names = ["attention_encoder_bars.png", "mine.png", "ponder_encoder.png"]
-    assert sorted(os.listdir(tmp_path / "out")) == names  # the pictures of the first story are gone
-    assert see(runs["stories"], input="|").maps == {}  # without sentences there are no steps
+    assert sorted(os.listdir(tmp_path / "out")) == names  # without pictures of the first story
+    assert see(runs["stories"], input="|").maps == {}  # an input without sentences has no steps
 
 
 def test_language_model_is_visualized(runs, see):

@@ -1,6 +1,7 @@
-"""The second of two commands that write to one location fails and names its flag.
+"""If two commands write to one location, the second command fails and names the flag.
 
-Files of the user or of other programs in this location do not change, whatever their names are.
+The commands never change files of the user or of other programs in this location, even if the
+files have names like temporary files of a command.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ T2T = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t")
 
 
 class _Begun(Exception):
-    """Raised when the first command holds its lock."""
+    """An exception that stops the first command when it holds its lock."""
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,7 @@ def _export(place, run):
     argv = [f"--output_dir={run}", f"--data_dir={place}", f"--export_dir={place}"]
     return exporter.main(
         [*argv, "--format=safetensors"]
-    )  # all formats write a folder in the same way
+    )  # all formats write their folder in the same way
 
 
 def _draw(place, run):
@@ -103,7 +104,7 @@ def _draw(place, run):
     return visualize.main([*argv, "--input=0 1"])
 
 
-# Commands that write to one location, and the flag that names it.
+# {start of the error message: commands that write to one location}
 PLACES = {
     "--output_dir": [_train, _search, _import],
     "Data must": [_generate, _generate_a_part, _generate_and_train],
@@ -127,7 +128,7 @@ def test_second_writer_is_rejected_by_flag(flag, first, second, run, tmp_path, c
     @contextlib.contextmanager
     def held(path, *said):
         with plain(path, *said):
-            # The first command holds the lock, so the second starts now.
+            # The first command holds the lock, so the second command starts now.
             if not codes and _is_common(path, tmp_path):
                 codes.append(None)
                 codes[0] = second(tmp_path, run)
@@ -146,12 +147,12 @@ def test_second_writer_is_rejected_by_flag(flag, first, second, run, tmp_path, c
 
 
 def _is_common(path, place):
-    """Whether a lock belongs to the location, not to a run or another data file."""
+    """Return whether a lock is for the common location, not for a run or another data file."""
     folder, name = os.path.split(path)
     return folder == str(place) and ("-train-" not in name or "-train-00003-" in name)
 
 
-# Names that a user may give to files next to the outputs. Some are typical names of temporary
+# Names of the user's files next to the outputs. The endings include typical endings of temporary
 # files.
 STEMS = ("", "target", "averaged", "run", "1", "checkpoint", "hparams.json", "model.ckpt-1.index")
 STEMS += (
@@ -176,7 +177,7 @@ WRITERS = [_import, _generate, _decode, _score, _average, _export, _draw]
 
 @pytest.mark.parametrize("writer", [*WRITERS, pytest.param(_train_shortly, marks=pytest.mark.slow)])
 def test_writers_keep_foreign_files(writer, run, tmp_path, monkeypatch):
-    # There are few samples, but they are sorted on disk, as if there were many.
+    # With a small limit of memory, the command sorts even these few samples on disk.
     monkeypatch.setattr(algorithmic.AlgorithmicProblem, "train_size", 1000)
     buckets = functools.partial(external_shuffle.Buckets, memory=2000)
     monkeypatch.setattr(external_shuffle, "Buckets", buckets)
@@ -189,7 +190,7 @@ def test_writers_keep_foreign_files(writer, run, tmp_path, monkeypatch):
     assert {name: after.get(name) for name in before} == before and len(after) > len(before)
 
 
-# Temporary files of a command, and outputs whose names the command chooses.
+# The names of the temporary files of each command, and of outputs whose names the command chooses.
 _OF_RUN = [".run.ut_keras-lock", "hparams.json", "run.json", "features.json"]
 _OF_RUN += ["vocab.inputs.subwords", "vocab.targets.tokens"]
 IN_THE_WAY = {
@@ -254,7 +255,7 @@ def test_run_in_best_folder_is_kept(run, tmp_path, capsys):
     refused("without a checkpoint of its run")
     argv = ("--train_steps=0", "--schedule=train", f"--hparams={small}")
     assert _train(tmp_path, run, *argv) == 0
-    # In the folder of a run, another run in `best` is rejected, too.
+    # The trainer also rejects another run in `best` if the folder already contains a run.
     refused("OUTPUT_DIR/best must contain only")
 
 
@@ -270,7 +271,7 @@ def _put(path, kind="file"):
 
 
 def _content(place):
-    """Return {path: content} of all files."""
+    """Return {path: content} of all files, links and pipes in a folder."""
     found = {}
     for path in place.rglob("*"):
         if path.is_symlink():

@@ -25,7 +25,7 @@ def _choose(num_replicas=1, trains=True, own_dataset=False, needs_hparams=False,
 def test_auto_uses_xla_only_on_gpus(has_gpu, monkeypatch, capsys):
     monkeypatch.setattr(devices, "has_gpu", lambda: has_gpu)
     assert _choose() == (_ON if has_gpu else _OFF)
-    # A run on the CPU, and one that only evaluates.
+    # A run on the CPU and a run that only evaluates do not use XLA.
     assert _choose(worker_gpu=0) == _choose(trains=False) == _OFF
     assert _choose(use_tpu=True) == (False, False, True, 0)
     assert not capsys.readouterr().out
