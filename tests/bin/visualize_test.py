@@ -26,7 +26,7 @@ WORDS = ("moved", "Where", "is", "Mary", "John", "to", "the", "garden", "hallway
 
 @problem.register("visualize_test_stories")
 class Stories(problem.Problem):
-    """A problem with stories like those of bAbI, with up to 4 sentences of 5 words."""
+    """A problem with stories like in bAbI, which have up to 4 sentences of 5 words."""
 
     class_label_features = ("targets",)
 

@@ -1,4 +1,4 @@
-"""The curriculum of lengths: it lengthens at the threshold and resumes exactly."""
+"""The curriculum adds longer examples at the accuracy threshold, and resumes exactly."""
 
 import types
 
@@ -17,7 +17,7 @@ _LENGTHS = [2, 3, 4, 9, 12]
 
 
 def _epoch(folder, lengths=_LENGTHS, number=4, **changed):
-    """Return `IndexedBatches` of sequences with these lengths, whose ids the toy model knows."""
+    """Return `IndexedBatches` of sequences with these lengths and with ids of the toy model."""
     random = np.random.RandomState(0)
     examples = []
     for length in list(lengths) * number:
@@ -76,7 +76,7 @@ def test_newest_weights_select_the_newest_lengths(tmp_path):
     np.testing.assert_array_equal(made.newest_weights(features, targets), np.ones([3, 1]))
     for _ in range(2):
         made.add(_result(1, 1))
-    newest = [[0.0], [1.0], [1.0]]  # longer than 3
+    newest = [[0.0], [1.0], [1.0]]  # two sequences are longer than 3
     np.testing.assert_array_equal(made.newest_weights(features, targets), newest)
     weights = np.float32([0.5, 0.25, 2])
     np.testing.assert_array_equal(
@@ -162,9 +162,9 @@ def _checkpoint(folder):
 @pytest.mark.parametrize(
     ("stop", "last", "settings"),
     [
-        # stopped between two increases
+        # The first part of the resumed run stops between two increases of the length.
         pytest.param(5, 12, {"accuracy": 0.0, "updates": 3}, marks=pytest.mark.slow),
-        (5, 6, {"accuracy": 0.5, "updates": 50}),  # stopped while the accuracy is measured
+        (5, 6, {"accuracy": 0.5, "updates": 50}),  # it stops during a measurement
     ],
 )
 def test_resumed_run_equals_uninterrupted_run(tmp_path, capsys, stop, last, settings):

@@ -7,7 +7,7 @@ from ut_keras.training import early_stopping
 
 
 def _stopping(values, metric="loss", patience_steps=200, delta=0.1, minimize=None):
-    """Add one evaluation after every 100 steps."""
+    """Return an `EarlyStopping` with one evaluation after every 100 steps."""
     stopping = early_stopping.EarlyStopping(metric, patience_steps, delta, minimize)
     for number, value in enumerate(values, 1):
         stopping.add(100 * number, {stopping.metric: value})
@@ -22,11 +22,11 @@ def _stopping(values, metric="loss", patience_steps=200, delta=0.1, minimize=Non
         ([1.0, 1.0, 1.0], True),
         ([1.0, 2.0, 0.95], True),
         ([1.0, 0.89, 0.88], False),
-        # Small steps add up to an improvement if they are within the patience.
+        # The sum of small improvements within the patience counts as one improvement.
         ([1.0, 0.94, 0.88, 0.82], False),
         ([1.0, 0.96, 0.92, 0.88], True),
         ([1.0, 0.97, 0.94], True),
-        # The reference is the value before the patience began, not the best of all.
+        # The reference is the value before the patience began, not the best of all values.
         ([1.0, 3.0, 2.0, 1.5], False),
         # A temporary improvement counts.
         ([1.0, 0.8, 1.0], False),
@@ -79,7 +79,7 @@ def test_read_restores_earlier_results(tmp_path):
 
 
 def test_read_ignores_other_splits_and_problems(tmp_path):
-    """`--schedule=evaluate` adds such records. Test scores must not control training."""
+    """`--schedule=evaluate` adds records of other splits, which must not control training."""
     records = [{"step": 100, "problem": "mine", "split": "dev", "loss": 1.0}]
     records += [{"step": 200, "problem": "mine", "split": "test", "loss": 0.1}]
     records += [{"step": 300, "problem": "other", "split": "dev", "loss": 0.1}]
@@ -97,7 +97,7 @@ def _trainer(tmp_path, **settings):
     )[0]
 
 
-@pytest.mark.slow  # trains twice; the default suite has one resumed run
+@pytest.mark.slow  # this test trains twice; a faster test covers a resumed run
 def test_run_stops_and_stays_stopped(tmp_path, capsys):
     # No accuracy can improve by 2.
     trainer = _trainer(tmp_path)

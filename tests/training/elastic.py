@@ -1,7 +1,7 @@
 """Train a run on one and two logical CPUs in turn, and print its batches as JSON.
 
-elastic_test.py runs this program in a new process, because logical devices must be created before
-anything else happens in TensorFlow.
+elastic_test.py runs this program in a new process, because a program must create logical devices
+before TensorFlow does anything else.
 
     python -m tests.training.elastic FOLDER NAME,STEPS,DEVICES ...
 """
@@ -13,7 +13,7 @@ import sys
 import tensorflow as tf
 
 PROBLEM = "algorithmic_reverse_binary40_test"
-# Only the weights and the order of the examples are random.
+# Without dropout, only the initial weights and the order of the examples are random.
 HPARAMS = (
     "hidden_size=16,filter_size=16,num_heads=2,num_rec_steps=2,learning_rate_warmup_steps=1,"
     "learning_rate_constant=0.1,"
@@ -38,7 +38,10 @@ def flags(folder, name, train_steps):
 
 
 def weights(output_dir):
-    """Return {name: array} of the newest checkpoint, with the optimizer's variables."""
+    """Return {name: array} of the float variables of model and optimizer.
+
+    The function reads the newest checkpoint.
+    """
     reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(str(output_dir)))
     names = reader.get_variable_to_shape_map()
     kept = [name for name in names if name.endswith(".ATTRIBUTES/VARIABLE_VALUE")]

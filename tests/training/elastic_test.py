@@ -1,4 +1,4 @@
-"""With --global_batch_size, a run is the same on one device and on two.
+"""With --global_batch_size, a run is the same on one device and on two devices.
 
 The number of devices may also change in the middle of the run.
 """
@@ -21,7 +21,7 @@ _ROOT = pathlib.Path(__file__).parents[2]
 def test_run_resumes_with_another_number_of_devices(tmp_path):
     """The run uses one device, then two devices, then one device again.
 
-    The examples and their order are the same, and the weights are equal up to rounding.
+    The run has the same batches as a run on one device, and equal weights up to rounding.
     """
     problem = problems.get(elastic.PROBLEM)
     problem.generate_data(str(tmp_path), str(tmp_path), 1, num_processes=1)

@@ -13,7 +13,7 @@ _DATA_DIR = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "da
 
 
 def _make_epoch(number):
-    """Return the batches 10 * number + (0, 1, 2)."""
+    """Return a dataset of the three numbers 10 * number + (0, 1, 2)."""
     return tf.data.Dataset.range(10 * number, 10 * number + 3)
 
 
@@ -59,7 +59,7 @@ def test_element_spec_consumes_no_batch():
     assert _take(iterator, 2) == [0, 1]
 
 
-# Batches from files: one dataset for all epochs.
+# The following tests read batches from files. One dataset has the batches of all epochs.
 
 
 def _epoch_of_files(number, static_shapes=False, seed=None):
@@ -90,29 +90,29 @@ def _arrays(batch):
 
 
 def _bytes(batches):
-    """Return each batch as bytes, including its shapes."""
+    """Return each batch as bytes, including the names and shapes of its arrays."""
     return [
         b"".join(repr((name, a.shape)).encode() + a.tobytes() for name, a in _arrays(batch))
         for batch in batches
     ]
 
 
-@pytest.mark.slow  # the default suite tests the positions with small files
+@pytest.mark.slow  # faster tests cover the positions with small files
 @pytest.mark.parametrize("static_shapes, digest", [(False, "48ef7df3a8a4"), (True, "e921059ee223")])
 def test_indexed_batches_cover_all_epochs(static_shapes, digest):
     expected = [_bytes(_epoch_of_files(number, static_shapes)) for number in range(3)]
     count = len(expected[0])
     expected = sum(expected, [])
-    # Earlier versions of ut_keras made one dataset per epoch and had these batches. Runs with older
-    # checkpoints must resume with the same batches.
+    # Earlier versions of ut_keras made one dataset per epoch, and the digest is from their batches.
+    # Runs with older checkpoints must resume with the same batches.
     assert hashlib.sha256(b"".join(expected)).hexdigest()[:12] == digest
     made = _epochs_of_files(static_shapes)
     assert made.element_spec == _epoch_of_files(0, static_shapes).element_spec
     assert _bytes(next(made) for _ in expected) == expected
     made.write_position()
     assert [int(made.position[name]) for name in ("epoch", "batch")] == [2, count]
-    # The positions are in an epoch, at its end, and after its end. A position is after the end if
-    # the batches were smaller when the checkpoint was saved.
+    # The three positions are inside an epoch, at its end and after its end. A position is after the
+    # end if the epoch had more batches when the checkpoint was saved.
     for position, first in (((1, 4), count + 4), ((0, count), count), ((1, count + 9), 2 * count)):
         resumed = _epochs_of_files(static_shapes, position)
         assert _bytes(next(resumed) for _ in range(2)) == expected[first : first + 2]

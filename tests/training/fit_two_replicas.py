@@ -20,11 +20,11 @@ from ut_keras.metrics import keras_metrics
 from ut_keras.training import distribution
 
 _HPARAMS = two_replicas.HPARAMS + ",clip_grad_norm=0.5,label_smoothing=0.1"
-ROWS = (5, 3, 4, 1)  # number of examples in each batch; not always divisible by the replicas
+ROWS = (5, 3, 4, 1)  # numbers of examples per batch, not all divisible by the replicas
 
 
 def _even():
-    # Every replica has examples, but the numbers of tokens differ.
+    # Every replica has examples, but the replicas have different numbers of tokens.
     return two_replicas.dataset().take(3)
 
 
@@ -33,8 +33,8 @@ def _batches():
     for rows in ROWS:
         ids = random.randint(2, toy.VOCAB_SIZE, (rows, 7)).astype("int32")
         ids *= np.arange(7) < random.randint(1, 8, (rows, 1))
-        # The first example has weight 0. In the last batch, which has one example, the sum of the
-        # weights is therefore 0.
+        # The first example of each batch has weight 0. The last batch has only one example, so the
+        # sum of its weights is 0.
         weights = random.uniform(0, 2, (rows, 7)).astype("float32") * (np.arange(rows) > 0)[:, None]
         yield {"inputs": ids, "targets": ids}, ids, weights
 
@@ -54,7 +54,7 @@ def _fit(hparams_set, dataset, strategy):
             optimizer=optimizers.Adam(0.01, clip_grad_norm=0.5, epsilon=1e-3),
             weighted_metrics=[keras_metrics.SumOverCount("neg_log_perplexity")],
         )
-    # This callback reads the learning rate, but the patience is too long for a change.
+    # This callback reads the learning rate, but its patience is too long to change the rate.
     no_plateau = keras.callbacks.ReduceLROnPlateau(monitor="loss", patience=9)
     history = model.fit(dataset, epochs=2, callbacks=[no_plateau], verbose=0)
     evaluated = model.evaluate(dataset, verbose=0, return_dict=True)

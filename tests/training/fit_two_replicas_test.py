@@ -8,7 +8,7 @@ import pytest
 
 from tests.training import fit_two_replicas
 
-pytestmark = pytest.mark.slow  # the processes take a minute
+pytestmark = pytest.mark.slow  # the processes of fit_two_replicas.py take a minute
 RUNS = [(2, "universal"), (2, "adaptive"), (2, "uneven"), (3, "uneven")]
 
 
@@ -24,7 +24,7 @@ def _runs(replicas):
 
 @pytest.mark.parametrize(("replicas", "name"), RUNS)
 def test_fit_on_several_replicas_equals_one(replicas, name):
-    """Replicas have different numbers of tokens and examples, and different sample weights."""
+    """The replicas have different numbers of tokens and examples, and other sample weights."""
     one, several = _runs(replicas)[name]
     assert (one["replicas"], several["replicas"]) == (1, replicas)
     for key in ("loss", "metric"):
@@ -47,7 +47,7 @@ def test_fit_compiles_a_model_of_several_replicas():
 
 
 def test_fit_rejects_unsupported_calls_of_keras():
-    """Without our check, Keras would wait without a time limit or raise a long error."""
+    """Without the checks of ut_keras, Keras would wait forever or raise a long error."""
     refusals = _runs(2)["refusals"]
     assert len(refusals) == 3
     for refusal, value in zip(refusals, (2, 4, 3), strict=True):
@@ -55,7 +55,7 @@ def test_fit_rejects_unsupported_calls_of_keras():
 
 
 def test_replicas_have_different_dropout_masks():
-    """The first replica has the mask of a single device. The second one has another mask."""
+    """The first replica has the mask of a single device, and the second has another mask."""
     one, several = _runs(2)["universal"]
     assert one["masks"] == several["masks"][:1]
     first, second = several["masks"]

@@ -1,4 +1,4 @@
-"""Print the errors of a model's Keras methods on one of two workers, as JSON.
+"""Call Keras methods of a model on one of two workers, and print their errors as JSON.
 
     TF_CONFIG=… python -m tests.training.fit_two_workers
 
@@ -18,7 +18,7 @@ _OVERRIDES = "hidden_size=8,filter_size=8,num_heads=2,num_rec_steps=1"
 
 
 def raised():
-    """Return [class of the exception, message] of a call, or None."""
+    """Return {method: [class of the exception, message], or None without an exception}."""
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():
         hp = hparams.get("universal_transformer_tiny", _OVERRIDES)
@@ -48,4 +48,4 @@ def _error(method, *args, **options):
 if __name__ == "__main__":
     json.dump(raised(), sys.stdout)
     sys.stdout.flush()
-    os._exit(0)  # After errors in Keras, the workers would wait for each other.
+    os._exit(0)  # A normal exit would make the workers wait for each other.

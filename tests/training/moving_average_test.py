@@ -45,7 +45,7 @@ def test_evaluation_uses_averages_and_training_uses_weights(averaged, tmp_path):
     assert results["loss"] != plain_results["loss"]
     np.testing.assert_array_equal(model.table.numpy(), plain_model.table.numpy())
 
-    # best/ contains the averages, and --schedule=evaluate uses them.
+    # The folder best/ contains the averages, and --schedule=evaluate evaluates them.
     average = _newest(folder)["moving_average/embedding_table/.ATTRIBUTES/VARIABLE_VALUE"]
     best = checkpoint.read_weights(tf.train.latest_checkpoint(str(folder / "best")))
     np.testing.assert_array_equal(best["embedding_table"], average)

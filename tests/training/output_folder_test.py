@@ -22,7 +22,7 @@ def test_check_rejects_names_that_are_patterns(tmp_path, name):
 @pytest.mark.parametrize("there", ["checkpoint", "model.ckpt-7.index"])
 def test_check_rejects_results_without_checkpoint(tmp_path, there):
     (tmp_path / "metrics.jsonl").touch()
-    output_folder.check(str(tmp_path))  # The file is empty, so no results can be lost.
+    output_folder.check(str(tmp_path))  # metrics.jsonl is empty, so no results can be lost.
     (tmp_path / "metrics.jsonl").write_text('{"step": 5}\n')
     with pytest.raises(UsageError, match=r"^--output_dir .*metrics\.jsonl.*no checkpoint"):
         output_folder.check(str(tmp_path))
@@ -71,5 +71,5 @@ def test_check_rejects_weights_without_checkpoint(tmp_path, there, named):
     (tmp_path / there).touch()
     with pytest.raises(UsageError, match=rf"or no weights. Received: '.*/{named}'"):
         output_folder.check(str(tmp_path))
-    (tmp_path / "checkpoint").touch()  # the checkpoint of the run that wrote the weights
+    (tmp_path / "checkpoint").touch()  # now the weights have a run with a checkpoint
     output_folder.check(str(tmp_path))

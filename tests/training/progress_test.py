@@ -47,7 +47,7 @@ def test_line_shows_averages_of_recent_batches():
     stream = io.StringIO()
     line, clock = _progress(stream)
     line.add(1, _result(loss=9.0))
-    line.fetch()  # The time of compilation does not count.
+    line.fetch()  # The speed excludes the time of compilation.
     for step in (2, 3):
         line.add(step, _result(loss=3.0, correct=2.0))
     with line.waiting_for_input():
@@ -193,7 +193,7 @@ def test_halting_warning_is_none_for_normal_pondering(averages):
 def test_halting_warning_is_printed_once_after_100_steps(
     train_steps, log_every_steps, warnings, tmp_path, capsys
 ):
-    # The toy model ponders two steps.
+    # The toy model has a ponder time of two steps.
     trainer, _ = toy.make_trainer(
         tmp_path, train_steps=train_steps, eval_every_steps=500, log_every_steps=log_every_steps
     )

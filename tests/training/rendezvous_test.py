@@ -1,4 +1,4 @@
-"""Workers wait for each other up to a time limit and exchange their fingerprints."""
+"""Workers wait for each other up to a time limit, and exchange and compare fingerprints."""
 
 import contextlib
 import errno
@@ -31,7 +31,7 @@ def test_exchange_returns_when_all_workers_have_connected(addresses, capsys):
     def exchange(index):
         workers = cluster.Cluster(tuple(addresses), index)
         done[index] = rendezvous.exchange(workers, 60, {"index": index, "both": [1.5, None]})
-        # TensorFlow listens on this port after `exchange`.
+        # `exchange` has freed the port. After `exchange`, TensorFlow listens on this port.
         with socket.create_server(("127.0.0.1", int(addresses[index].rpartition(":")[2]))):
             everybody.wait(60)
 
@@ -72,7 +72,7 @@ def test_exchange_waits_for_a_worker_that_disconnected(addresses):
 
 
 def _answering(port, reply):
-    """Start a server that sends the same reply to every client."""
+    """Start and return a server that sends the same reply to every client."""
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self):
@@ -130,7 +130,7 @@ def test_exchange_reports_another_program_on_the_port(addresses, reply, reason):
 
 
 def test_exchange_ignores_messages_of_other_programs(addresses):
-    """A program with another message format gets no reply and delays no worker."""
+    """Another program that connects gets no reply and does not delay the workers."""
     port = int(addresses[0].rpartition(":")[2])
 
     def talk():
@@ -197,7 +197,7 @@ def test_check_names_the_difference_on_every_worker(name, value):
 
 
 def test_check_names_the_workers_own_difference():
-    """Two workers differ from the chief in different settings."""
+    """The error on each worker names the setting in which this worker differs from the chief."""
     fingerprints = {"a:1": _SAME, "b:1": {**_SAME, "train_steps": 8}, "c:1": {**_SAME, "x": 1}}
     for index, expected in enumerate(("train_steps=9", "train_steps=9", "x=None")):
         with pytest.raises(ClusterError, match=f"Received: {expected} on a:1"):

@@ -10,7 +10,7 @@ from ut_keras.training import distribution, shape_update, train_step
 
 
 class _NumpyModel(toy.ToyModel):
-    """A model with an operation that XLA does not compile."""
+    """A model with an operation that XLA cannot compile."""
 
     def forward(self, features, training=None):
         output = super().forward(features, training)
@@ -20,7 +20,7 @@ class _NumpyModel(toy.ToyModel):
 
 
 def _make(model_class):
-    """Return a model, and a function that returns its update with or without XLA."""
+    """Return a model and a function that makes the update of the model, with or without XLA."""
     keras.utils.set_random_seed(0)
     strategy = distribution.get_strategy(devices=["CPU:0"])
     with strategy.scope():

@@ -1,4 +1,4 @@
-"""Updates have static shapes and only operations that XLA compiles, as TPUs require."""
+"""As TPUs require, updates have static shapes and only operations that XLA can compile."""
 
 import keras
 import numpy as np
@@ -24,7 +24,7 @@ def data_dir(tmp_path_factory):
 
 
 def _batches(hp, data_dir):
-    """Return one batch of each of two shapes."""
+    """Return two batches with different shapes."""
     found = {}
     dataset = problems.get(_PROBLEM).dataset("train", data_dir, hp, seed=1, static_shapes=True)
     for batch in dataset:
@@ -35,10 +35,10 @@ def _batches(hp, data_dir):
 
 
 def _train(model_name, hp, batches, jit_compile):
-    """Train on the batches.
+    """Train on the batches, and return the update, the losses and the trained variables.
 
-    With XLA, the update is traced once per shape. Otherwise it is traced once for all shapes, which
-    is faster.
+    With XLA, TensorFlow traces the update once per shape. Without XLA, TensorFlow traces the update
+    once for all shapes, which is faster.
     """
     keras.utils.set_random_seed(0)
     strategy = distribution.get_strategy(devices=["CPU:0"])
@@ -58,15 +58,15 @@ def _train(model_name, hp, batches, jit_compile):
     "model_name, hparams_set, num_shapes",
     [
         ("transformer", "transformer_tiny", 2),
-        # This model takes long to compile for each shape, so it is trained with only one shape. The
-        # other model tests that every shape is traced.
+        # XLA takes long to compile this model, so the test trains it with only one shape. The other
+        # model shows that TensorFlow traces the update once per shape.
         ("universal_transformer", "adaptive_universal_transformer_tiny", 1),
     ],
 )
 def test_update_with_xla_equals_update_without(model_name, hparams_set, num_shapes, data_dir):
     hp = hparams.get(hparams_set, _HPARAMS)
     shapes = _batches(hp, data_dir)[:num_shapes]
-    batches = [shapes[0], shapes[-1]]  # two updates, with one or two shapes
+    batches = [shapes[0], shapes[-1]]  # two updates with one or two shapes
     step, compiled_losses, compiled = _train(model_name, hp, batches, jit_compile=True)
     assert step.experimental_get_tracing_count() == num_shapes
     _, losses, weights = _train(model_name, hp, batches, jit_compile=False)
@@ -80,7 +80,7 @@ def test_update_with_xla_equals_update_without(model_name, hparams_set, num_shap
 
 
 def _strings(graph):
-    """Return the operations on text in a graph, including those in loops and branches."""
+    """Yield the names of a graph's operations on strings, also inside loops and branches."""
     definition = graph.as_graph_def()
     nodes = [*definition.node]
     for function in definition.library.function:

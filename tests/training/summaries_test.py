@@ -15,7 +15,7 @@ from ut_keras.training import summaries
 
 
 def _run(folder, steps):
-    """Write the records of a run with evaluation and decoding at every second step."""
+    """Write the records of a run that evaluates and decodes at every second step."""
     written = summaries.Summaries(str(folder))
     for step in steps:
         written.write_training(step, {"loss": float(step)})
@@ -106,7 +106,7 @@ def _written(folder):
 
 
 def test_event_accumulator_finds_scalars(tmp_path):
-    """Scripts for T2T's event files use `EventAccumulator`."""
+    """The test uses `EventAccumulator`, because scripts for T2T's event files use this class."""
     _written(tmp_path)
     found = {}
     for folder in ("", "eval", "decode"):
@@ -124,7 +124,7 @@ def test_event_accumulator_finds_scalars(tmp_path):
 
 
 def test_tensorboard_shows_scalars_and_histograms(tmp_path):
-    """The test reads the files in the same way as TensorBoard's web page."""
+    """The test reads the files in the same way as the web page of TensorBoard."""
     _written(tmp_path)
     written = summaries.Summaries(str(tmp_path))
     written.write_training(9, {}, {"encoder": (np.ones([1, 3]), np.ones([1, 3]))})

@@ -1,7 +1,7 @@
-"""A small run from TFRecord files that survival_test.py kills at chosen moments.
+"""A small run that reads TFRecord files and that survival_test.py kills at chosen moments.
 
-It contains everything that has a state: dropout, shuffling, length buckets, Adam, evaluation, free
-decoding and checkpoints.
+The run uses all parts that have a state: dropout, shuffling, length buckets, Adam, evaluation,
+free decoding and checkpoints.
 """
 
 import concurrent.futures
@@ -41,7 +41,10 @@ _SPECS = {name: features.FeatureSpec(toy.VOCAB_SIZE) for name in ("inputs", "tar
 
 
 def write_data(data_dir):
-    """Write examples for about seven batches per epoch, which is not a multiple of 5."""
+    """Write examples for about seven batches per epoch.
+
+    Seven is not a multiple of `EVERY`, so the run also saves checkpoints inside an epoch.
+    """
     random = np.random.RandomState(0)
     examples = []
     for _ in range(50):
@@ -52,13 +55,13 @@ def write_data(data_dir):
 
 
 def train(data_dir, output_dir, moment=None, full_from=None, full_to=None):
-    """Start or resume training in this process, with output to output_dir/log.
+    """Start or resume training in this process, and write all output to output_dir/log.
 
     Args:
-        moment: str. The moment at which the process is killed: a key of `MOMENTS`, or "beside the
-            steps".
-        full_from, full_to: int. The disk is full from step `full_from` until step `full_to`,
-            exclusive.
+        moment: str, a key of `MOMENTS` or "beside the steps". The process kills itself at this
+            moment.
+        full_from, full_to: int. The disk is full from step `full_from` to step `full_to` - 1.
+            Without `full_to`, the disk stays full.
     """
     with open(os.path.join(output_dir, "log"), "a") as log:
         os.dup2(log.fileno(), 1)
@@ -83,7 +86,7 @@ def train(data_dir, output_dir, moment=None, full_from=None, full_to=None):
 
 
 def state(path):
-    """Return all tensors of a checkpoint, except for the counter of writes."""
+    """Return {name: array} of a checkpoint without the counter of saves and the object graph."""
     reader = tf.train.load_checkpoint(path)
     names = reader.get_variable_to_dtype_map()
     return {
@@ -94,13 +97,14 @@ def state(path):
 
 
 def events(output_dir, folder):
-    """Return the (step, tag) pairs that TensorBoard shows, except for speeds.
+    """Return the (step, tag) pairs that TensorBoard shows, without speeds and waiting times.
 
-    TensorBoard reads the files in the order of their names, and discards repeated steps.
+    TensorBoard reads the files in the order of their names. If a step occurs again, TensorBoard
+    discards the earlier values of this step and of all later steps.
     """
     shown: dict[str, list] = {}
     for path in sorted(glob.glob(os.path.join(output_dir, folder, "events.out.*"))):
-        with contextlib.suppress(tf.errors.DataLossError):  # The end of the file is incomplete.
+        with contextlib.suppress(tf.errors.DataLossError):  # A file may end too early.
             for event in tf.compat.v1.train.summary_iterator(path):
                 for value in event.summary.value:
                     steps = shown.setdefault(value.tag, [])
@@ -145,9 +149,9 @@ def _trainer(output_dir):
 
 
 def _fill_disk(first, stop):
-    """Limit the size of files from step `first` until step `stop`, exclusive.
+    """Limit the sizes of files from step `first` to step `stop` - 1.
 
-    Checkpoints may have 1,000 bytes, and metrics.jsonl may grow by 30 bytes.
+    Checkpoint files may have at most 1,000 bytes, and metrics.jsonl may grow by at most 30 bytes.
     """
 
     def limited(owner, name, step_of, size_of):
@@ -163,7 +167,7 @@ def _fill_disk(first, stop):
 
         setattr(owner, name, function)
 
-    # The limit applies to the complete process, so nothing else may write at the same time.
+    # The limit applies to the complete process, so no other thread may write at the same time.
     start_saving = checkpoint.Checkpoints.start_saving
 
     def start_and_wait(checkpoints):
@@ -185,7 +189,7 @@ def _fill_disk(first, stop):
     )
 
 
-# The moments at which the process is killed.
+# The following functions make the process kill itself at a chosen moment.
 
 
 def _kill(*_, **__):
@@ -193,7 +197,7 @@ def _kill(*_, **__):
 
 
 def _kill_instead_of(owner, name, calls=1):
-    """Kill the process instead of calling the function for the n-th time."""
+    """Kill the process at the start of call number `calls` of the function `owner.name`."""
     plain = getattr(owner, name)
     left = iter(range(calls - 1, -1, -1))
 
@@ -217,7 +221,7 @@ def _within_a_line():
 
 
 def _while_rewinding():
-    # An earlier kill left an incomplete line. This kill happens just before that line is removed.
+    # An earlier kill left an incomplete line. This kill happens just before the run removes it.
     plain = whole_file.move_into_place
 
     def put(pairs):
@@ -254,7 +258,7 @@ def beside_the_steps():
 
     train_loop.TrainLoop._report = report
     checkpoint_files.record = record
-    # Evaluation waits for the checkpoint that is being written.
+    # The run only trains, because an evaluation would wait until the checkpoint is complete.
     trainer_lib.Trainer.train_eval_and_decode = trainer_lib.Trainer.train
 
 

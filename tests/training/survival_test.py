@@ -1,7 +1,7 @@
-"""A run that is killed and started again is bit-equal to an uninterrupted run.
+"""A run that is killed and started again gives the same bits as an uninterrupted run.
 
-The processes are forks of one process that has imported TensorFlow. With UT_KERAS_KILLS=20, the run
-is killed at 20 random moments instead of three.
+The processes are forks of one process that has imported TensorFlow. With the environment variable
+UT_KERAS_KILLS=20, a test kills the run at 20 random moments instead of three moments.
 """
 
 import json
@@ -57,7 +57,7 @@ def uninterrupted(processes, data_dir, tmp_path_factory):
 
 
 def _records(output_dir):
-    """Return the records in metrics.jsonl without the time."""
+    """Return the records in metrics.jsonl without their times."""
     records = [json.loads(line) for line in (output_dir / "metrics.jsonl").read_text().splitlines()]
     return [{name: record[name] for name in record if name != "time"} for record in records]
 
@@ -128,7 +128,7 @@ def test_run_resumes_after_a_kill_during_background_saving(
     process = _start(processes, data_dir, output_dir, moment="beside the steps")
     assert _finish(process) == -signal.SIGKILL
     assert "killed at step 12" in (output_dir / "log").read_text()
-    # The checkpoint is complete except for its name.
+    # The files of the checkpoint are complete, but the file `checkpoint` does not name them.
     assert (output_dir / "model.ckpt-10.index").exists()
     assert _finish(_start(processes, data_dir, output_dir)) == 0
     log = (output_dir / "log").read_text()
@@ -151,7 +151,7 @@ def test_run_resumes_after_kills_at_random_moments(processes, data_dir, uninterr
         process.kill()
         if _finish(process) == -signal.SIGKILL:
             killed_after.append(round(moment, 2))
-        else:  # The run ended before it was killed.
+        else:  # The run ended before the kill.
             _assert_same(output_dir, uninterrupted)
             runs += 1
     print("killed after seconds:", killed_after)
@@ -183,7 +183,7 @@ def test_full_disk_does_not_change_the_result(processes, data_dir, uninterrupted
     assert "; newest checkpoint: " in line and "model.ckpt-5." in line
     assert f": File too large: {output_dir}/model.ckpt-10. Training" in line
     _assert_same_state(output_dir, uninterrupted)
-    # The lines that did not fit are missing, and all other lines are complete.
+    # The lines that did not fit on the disk are missing, and all other lines are complete.
     records = _records(output_dir)
     assert all(record in _records(uninterrupted) for record in records)
     assert [record["step"] for record in records][-4:] == [15, 15, 20, 20]

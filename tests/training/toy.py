@@ -29,10 +29,10 @@ class ToyOutput(NamedTuple):
 
 
 class ToyModel(keras.Model):
-    """A model that learns to copy its inputs: a table, dropout and a dense layer.
+    """A model with an embedding table, dropout and a dense layer that learns to copy its inputs.
 
-    It reports a ponder time of two steps at real positions and of nine at padding, which must not
-    be counted.
+    The model reports a ponder time of two steps at real positions and of nine steps at padding.
+    Averages must not include the padding.
     """
 
     def __init__(self, dropout=0.0, vocab_size=VOCAB_SIZE, width=16, **kwargs):
@@ -72,7 +72,7 @@ class ToyModel(keras.Model):
 
 
 def make_trainer(output_dir, dropout=0.2, learning_rate=0.05, seed=1, **settings):
-    """Return a trainer with twelve steps and an evaluation after six, and its model."""
+    """Return (trainer, model) for twelve steps, with an evaluation after every six steps."""
     keras.utils.set_random_seed(seed)
     strategy = distribution.get_strategy(devices=["CPU:0"])
     with strategy.scope():
@@ -94,7 +94,7 @@ def trainer_of(
     score=lambda *texts: {},
     names=("accuracy", "accuracy_per_sequence"),
 ):
-    """Return a trainer of a model, with the metrics `names`."""
+    """Return a trainer that trains a model and evaluates the metrics `names`."""
     return trainer_lib.Trainer(
         model,
         optimizer,
@@ -110,7 +110,7 @@ def trainer_of(
 
 
 def free_decoder(model, settings, score=lambda *texts: {}):
-    """Return a decoder whose texts are the ids of the tokens."""
+    """Return a `FreeDecoder` that writes a sequence as the numbers of its ids."""
     return free_decoding.FreeDecoder(model, settings, lambda _, ids: " ".join(map(str, ids)), score)
 
 
@@ -125,7 +125,7 @@ def eval_dataset():
 
 @functools.cache
 def dataset(num_batches=5, batch_size=4, max_length=6, seed=0):
-    """Return batches of sequences to copy, with different lengths and with EOS."""
+    """Return batches of sequences to copy, which have different lengths and end with EOS."""
     random = np.random.RandomState(seed)
     ids = np.zeros((num_batches, batch_size, max_length), "int32")
     sizes = np.full((num_batches, 2), batch_size, "int32")

@@ -15,7 +15,7 @@ from ut_keras.training import distribution, train_step
 
 @pytest.fixture(scope="module")
 def two_replicas():
-    """Return the results of training on one and on two logical CPUs (two_replicas.py)."""
+    """Return the results of two_replicas.py, which trains on one and on two logical CPUs."""
     command = [sys.executable, "-m", "tests.training.two_replicas"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -86,7 +86,7 @@ def test_counts_exclude_padding():
 def test_xla_equals_graph():
     model, step = _step()
     compiled_model, compiled = _step(jit_compile=True)
-    # XLA compiles once per shape, so this test uses only one shape.
+    # XLA compiles the update once per shape, so this test uses only one shape.
     batch = _batches()[0]
     for _ in range(2):
         expected, actual = step(batch), compiled(batch)
@@ -112,7 +112,7 @@ def test_sequence_of_padding_and_length_one():
 
 
 def test_accumulated_batches_equal_one_large_batch():
-    """The small batches have equal numbers of tokens. Otherwise the updates would differ."""
+    """The updates are equal only if the small batches have equal numbers of tokens."""
     ids = np.random.RandomState(0).randint(2, toy.VOCAB_SIZE, (8, 5)).astype("int32")
     halves, wholes = np.split(ids, 4), np.split(ids, 2)
     accumulating = optimizers.MultistepAdam(0.01, accumulate_steps=2, epsilon=1e-3)

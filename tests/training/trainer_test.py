@@ -1,4 +1,4 @@
-"""The trainer's schedules: training, evaluation, decoding, and errors before training."""
+"""Tests of the trainer's schedules: training, evaluation, decoding and early errors."""
 
 import dataclasses
 import json
@@ -131,7 +131,7 @@ def test_resumed_run_equals_uninterrupted_run(finished, tmp_path):
 
 
 def test_finished_run_is_not_trained_again(run, capsys):
-    (run / "metrics.jsonl").unlink()  # as if the run had not been evaluated
+    (run / "metrics.jsonl").unlink()  # now the run has no evaluations
     trainer, _ = _make(run)
     trainer.continuous_train_and_eval(_epoch, _epoch_zero)
     assert "Resuming from step 12" in capsys.readouterr().out
@@ -161,7 +161,7 @@ def test_training_ignores_evaluations_of_other_processes(run):
 
 
 def test_worker_stops_early_with_the_chief(run, monkeypatch, capsys):
-    """The worker has no values, so it cannot print the reason."""
+    """A worker that is not the chief has no metric values, so it cannot print the reason."""
     monkeypatch.setattr(distribution, "is_chief", lambda strategy: False)
     (run / "metrics.jsonl").unlink()
     trainer, _ = _make(run, settings={"train_steps": 18})
@@ -173,8 +173,8 @@ def test_worker_stops_early_with_the_chief(run, monkeypatch, capsys):
 def test_signal_ends_an_evaluation_of_several_workers(run, monkeypatch):
     """With several workers, a signal ends an evaluation at once.
 
-    No training progress is lost. To wait for the end of a batch, all workers would have to stop
-    together.
+    The signal loses no training progress. If a worker instead waited for the end of a batch, all
+    workers would have to stop at the same batch.
     """
     waits = []
     monkeypatch.setattr(
@@ -220,7 +220,7 @@ def test_non_finite_loss_stops_and_saves_nothing(run):
 
 
 class _BreakingBatches:
-    """Epochs of 5 batches. Making the fourth epoch corrupts the model's weights."""
+    """A function that makes epochs of 5 batches, and sets weights to NaN in the fourth epoch."""
 
     def __init__(self, model):
         self._model = model
@@ -245,7 +245,7 @@ def test_non_finite_weights_after_a_finite_loss_are_not_saved(tmp_path):
 )
 def test_signal_saves_and_explains_how_to_resume(tmp_path, number, code):
     trainer, _ = _make(tmp_path, settings={"train_steps": 1000, "eval_every_steps": 1000})
-    # Set a handler, because the signal may be ignored, as under nohup.
+    # The test sets a handler, because the process may ignore the signal, as under nohup.
     before = signal.signal(number, signal.default_int_handler)
 
     def epochs(epoch):
@@ -283,7 +283,7 @@ def test_training_ends_if_the_folder_is_removed(tmp_path, made_anew):
     trainer, model = _make(output_dir)
 
     def epochs(epoch):
-        if epoch == 2:  # after the checkpoint of step 6 and before that of step 12
+        if epoch == 2:  # this epoch is between the checkpoints of steps 6 and 12
             shutil.rmtree(output_dir)
             if made_anew:
                 output_dir.mkdir()
@@ -343,7 +343,7 @@ def test_eval_steps_limits_the_evaluation(run):
         taken.append(1)
 
     trainer.evaluate(None, eval_dataset)
-    assert 2 <= len(taken) <= 3  # One batch may be read ahead.
+    assert 2 <= len(taken) <= 3  # The dataset may read one batch ahead.
 
 
 def test_decode_settings_limit_the_examples(run):
@@ -356,7 +356,7 @@ def test_decode_settings_limit_the_examples(run):
 
 
 def test_feature_metrics_are_reported(run):
-    """`finish` and `summarize` are applied. A metric with count 0 is omitted."""
+    """An evaluation applies `finish` and `summarize`, and omits a metric whose count is 0."""
 
     def sources(logits, targets, features):
         real = tf.cast(features["inputs"] != 0, tf.float32)
@@ -465,9 +465,9 @@ def test_unknown_metric_is_rejected_before_training(tmp_path, metric, decode):
 
 
 def test_metric_names_are_found_with_one_batch(tmp_path, monkeypatch):
-    """One batch is evaluated or decoded to find the names that `summarize` and `score` add.
+    """The trainer processes one batch to find the names that `summarize` and `score` add.
 
-    The names of all other metrics are known before an evaluation.
+    The trainer knows the names of all other metrics before an evaluation.
     """
     looks, plain = [], evaluation.Evaluator.__call__
 
@@ -498,7 +498,7 @@ def _best_record(path, metric):
 
 
 def test_best_holds_the_weights_of_the_best_evaluation(tmp_path):
-    # The model first improves, then a huge learning rate makes it worse.
+    # The model improves up to step 6. Then `_worse_after_the_sixth` makes the weights worse.
     stopping = early_stopping.EarlyStopping("accuracy")
     trainer, _ = toy.make_trainer(
         tmp_path, dropout=0.0, train_steps=12, eval_every_steps=3, early_stopping=stopping
@@ -516,7 +516,10 @@ def test_best_holds_the_weights_of_the_best_evaluation(tmp_path):
 
 
 def _worse_after_the_sixth(trainer):
-    """Return epochs of three batches. Epoch 2 negates the weights of the head."""
+    """Return a function that makes epochs of three batches.
+
+    The call for epoch 2, after step 6, multiplies the weights of the head by -10.
+    """
 
     def epoch(number):
         if number == 2:
@@ -534,7 +537,7 @@ def test_failed_save_of_best_weights_is_reported(tmp_path, capsys):
 
 
 def test_resumed_run_saves_missing_best_weights(tmp_path):
-    still = {"learning_rate": 0.0}  # All evaluations are equal, so the last is the best.
+    still = {"learning_rate": 0.0}  # All evaluations are equal, so the last evaluation is the best.
     first, _ = toy.make_trainer(tmp_path, train_steps=6, **still)
     first.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
     for path in (tmp_path / "best").iterdir():

@@ -1,7 +1,7 @@
 """Train the same batches on one and two logical CPUs, and print the results as JSON.
 
-train_step_test.py runs this program in a new process, because logical devices must be created
-before anything else happens in TensorFlow.
+train_step_test.py runs this program in a new process, because a program must create logical devices
+before TensorFlow does anything else.
 """
 
 import json
@@ -51,7 +51,10 @@ def _truncated_model():
 
 
 def _batches():
-    """Return batches whose second half has fewer tokens. Near the end, it has no tokens at all."""
+    """Yield batches in which the last two examples have fewer tokens than the first two.
+
+    In the fourth batch, the last two examples have no tokens.
+    """
     random = np.random.RandomState(0)
     for long, short in ((6, 1), (5, 2), (7, 1), (4, 0)):
         ids = np.zeros((4, 8), "int32")
@@ -85,12 +88,12 @@ def _rms_prop():
     return gradient_descent.RMSProp(0.01)
 
 
-# The BLEU of a batch is not the mean of the BLEU of its parts (metrics/approximate.py).
+# The BLEU score of a batch is not the mean of the scores of its parts (metrics/approximate.py).
 _METRICS = [name for name in metrics.names() if name != "approx_bleu_score"]
 
 
 def train(make_model, make_optimizer, strategy, metric_names=_METRICS):
-    """Train the batches with a strategy and return the results."""
+    """Train a model on all batches with a strategy, and return the results."""
     keras.utils.set_random_seed(0)
     with strategy.scope():
         model = make_model()

@@ -1,8 +1,9 @@
-"""Process the same batches on one of two workers or on one device, and print JSON.
+"""Process the same batches on one of two workers or on one device, and print results as JSON.
 
     TF_CONFIG=… python -m tests.training.two_workers DATA_DIR
 
-two_workers_test.py runs this program, and does the same in its own process without TF_CONFIG.
+two_workers_test.py runs this program on two workers. The test also calls `train_all` in its own
+process, without TF_CONFIG.
 """
 
 import json
@@ -18,7 +19,7 @@ from ut_keras.training import cluster, distribution, epochs, train_step
 
 _VOCAB_SIZE = two_replicas.toy.VOCAB_SIZE
 _SPECS = {name: features.FeatureSpec(_VOCAB_SIZE) for name in ("inputs", "targets")}
-_STEPS = 10  # number of updates from files; an epoch has seven batches
+_STEPS = 10  # number of updates with batches from files, of which an epoch has seven
 
 
 def write_data(data_dir):
@@ -34,7 +35,7 @@ def _ids(random, length):
 
 
 def train_all(strategy, data_dir):
-    """Return the results of training and of exchanging values."""
+    """Train on batches and files, exchange values between workers, and return all results."""
     made = {name: made for name, *made in two_replicas.RUNS}
     metrics = ["accuracy_per_sequence", "neg_log_perplexity"]
     return {
@@ -49,7 +50,7 @@ def train_all(strategy, data_dir):
 def _epoch(data_dir, number):
     settings = input_pipeline.InputSettings(batch_size=48, max_length=32, batch_shuffle_size=8)
     files = tfrecords.find(data_dir, "toy", "train")
-    # The batches of one device are as large as those of two replicas together.
+    # The batches of one device are as large as the batches of two replicas together.
     return input_pipeline.make_batches(
         files, _SPECS, settings, True, 2, seed=lambda passed: number + passed
     )
@@ -65,7 +66,7 @@ def _train_from_files(make_model, make_optimizer, strategy, data_dir):
     step = train_step.make_train_step(model, optimizer, strategy, batches.element_spec)
     losses = []
     for number in range(_STEPS):
-        if number == 3:  # Resume from this position, as after an interruption.
+        if number == 3:  # The run resumes from this position, as after an interruption.
             batches.write_position()
             batches.read_position()
         losses.append(float(step(next(batches)).loss))
@@ -79,8 +80,11 @@ def _train_from_files(make_model, make_optimizer, strategy, data_dir):
 def _rows(strategy, data_dir):
     """Return the (inputs, targets) of this worker in the batches of an epoch.
 
-    For "own", each worker reads only its own examples; "read" lists the number of records of each
-    read. For "cut", each worker reads all examples and takes its own from them.
+    The results have three keys:
+
+    - "own": the worker read only its own examples.
+    - "read": the number of records in each of these reads.
+    - "cut": the worker read all examples and selected its own examples.
     """
     passes = _epoch(data_dir, 0)
     counted = []
@@ -93,7 +97,7 @@ def _rows(strategy, data_dir):
     record_index.RecordIndex.read = read
 
     def one_pass(part):
-        # One slice of each batch, for the only replica of the worker.
+        # The worker has only one replica, which needs one slice of each batch.
         return passes.batches_from(part=part).take(passes.num_batches)
 
     own = _local(strategy, distribution.distribute_parts(strategy, one_pass))

@@ -1,4 +1,4 @@
-"""Training with two processes on one machine works in the same way as on two machines."""
+"""Tests of training with two workers, which are two processes on one machine."""
 
 import json
 import os
@@ -22,7 +22,7 @@ _PROBLEM = "algorithmic_reverse_binary40_test"
 
 
 def _environments():
-    """Return the environments of two workers. The ports were free a moment ago."""
+    """Yield the environments of two workers, with ports that were free a moment ago."""
     sockets = [socket.socket() for _ in range(2)]
     for each in sockets:
         each.bind(("127.0.0.1", 0))
@@ -79,7 +79,7 @@ def runs(tmp_path_factory):
         finished = _finish(started)
     for code, _, err in finished:
         assert code == 0, err[-3000:]
-    # An earlier line may report the time of indexing if it was long.
+    # The results are the last line, because an earlier line may report a long time of indexing.
     return [alone, *(json.loads(out.splitlines()[-1]) for _, out, _ in finished)]
 
 
@@ -128,10 +128,10 @@ def test_two_workers_with_own_examples_equal_one_device(runs):
 def test_worker_reads_only_its_own_examples(runs):
     whole, *workers = (run["rows"] for run in runs)
     batches = [len(targets) for _, targets in whole["own"]]
-    assert min(batches) == 1  # so that one worker gets no example
+    assert min(batches) == 1  # one worker gets no example of the smallest batch
     assert any(size > 1 and size % 2 for size in batches)
     for worker in workers:
-        # Both kinds of reading pad an example to the longest example of the complete batch.
+        # "own" and "cut" both pad each example to the longest example of the complete batch.
         assert worker["own"] == worker["cut"]
         rows = [len(targets) for _, targets in worker["own"]]
         assert max(worker["read"]) == max(rows) < max(batches)
@@ -150,8 +150,8 @@ def test_two_workers_have_equal_weights(runs, name):
 @pytest.mark.slow
 def test_workers_exchange_values(runs):
     alone, first, second = (run["agreed"] for run in runs)
-    # The order is as in `two_workers._agreed`: is_chief, from_chief, any_worker twice, and
-    # is_same_on_all_workers twice.
+    # The values have the order of `two_workers._agreed`: is_chief, from_chief, any_worker twice,
+    # and is_same_on_all_workers twice.
     assert alone == [True, 5, False, False, True, True]
     assert first == [True, 5, True, False, True, False]
     assert second == [False, 5, True, False, True, False]
@@ -211,7 +211,7 @@ def test_signal_before_the_first_update_ends_the_process():
 
 @pytest.mark.slow
 def test_run_resumes_with_another_number_of_workers(tmp_path):
-    """With --global_batch_size, batches are the same and weights equal up to rounding.
+    """With --global_batch_size, the number of workers changes the weights only by rounding.
 
     elastic_test.py also tests a change from several devices back to one device.
     """
@@ -236,7 +236,7 @@ def test_run_resumes_with_another_number_of_workers(tmp_path):
 
 
 class _Run:
-    """The command of a run with two workers, which can be started repeatedly."""
+    """A run with two workers that a test can start repeatedly."""
 
     def __init__(self, folder):
         from ut_keras.bin import datagen
@@ -266,14 +266,14 @@ class _Run:
         return self._processes
 
     def wait_for_checkpoint(self, after=0):
-        """Wait for a checkpoint of a step later than `after`."""
+        """Wait until the run has a checkpoint of a step later than `after`."""
         while self.newest_step() <= after:
             for process in self._processes:
                 assert process.poll() is None, process.communicate()[1][-3000:]
             time.sleep(0.1)
 
     def newest_step(self):
-        """Return the step of the newest checkpoint, or 0."""
+        """Return the step of the newest checkpoint, or 0 without a checkpoint."""
         path = self.output_dir / "checkpoint"
         return int(re.search(r"model.ckpt-(\d+)", path.read_text())[1]) if path.exists() else 0
 
@@ -289,7 +289,7 @@ def run(tmp_path):
 
 
 def _assert_lost(run, left):
-    """The remaining process reports the lost worker and ends."""
+    """Check that the remaining process `left` reports the lost worker and ends."""
     out, err = left.communicate(timeout=60)
     assert left.returncode == 75, out[-1000:] + err[-3000:]
     last = out.splitlines()[-1]
@@ -331,7 +331,7 @@ def test_workers_stop_together_and_resume(run):
         results.append(out.splitlines()[-1].split(" train_time")[0])
     assert results[0] == results[1]
     assert run.newest_step() == last_step
-    # Only the chief writes.
+    # Only the chief writes records and event files.
     records = (run.output_dir / "metrics.jsonl").read_text().splitlines()
     steps = [json.loads(line)["step"] for line in records]
     assert steps == sorted(set(steps))
