@@ -69,7 +69,7 @@ def _made_ids(ids):
 
 @pytest.fixture
 def run(tmp_path, registries):
-    """Return a function that writes a package and runs ut-datagen on its problem."""
+    """Return a function that writes a user's package and runs ut-datagen on its problem."""
 
     def main(source, *argv):
         (tmp_path / "package").mkdir()
@@ -204,7 +204,7 @@ def test_attributes_of_problem_are_checked(run, tmp_path, capsys, body, expected
     ],
 )
 def test_generate_samples_is_checked(run, tmp_path, capsys, head, code, expected):
-    """The message names the file and the line of the user's package."""
+    """The error message names the file and the line of the user's package."""
     line = _assert_rejected(run, tmp_path, capsys, head + _samples(code), expected)
     if expected.endswith("("):
         at = len((head + _samples(code)).splitlines())
@@ -234,7 +234,7 @@ _ENDLESS = _samples(
 @pytest.mark.parametrize("head", [_T2T, _OURS], ids=["t2t", "ours"])
 @pytest.mark.parametrize("how", ["", "is_generate_per_split = False\n    ", _CHARACTERS])
 def test_max_cases_limits_endless_generator(run, capsys, head, how):
-    """The limit applies to the vocabulary, to one split, and to all splits at once."""
+    """The limit applies to the texts for a vocabulary, to one split and to all splits together."""
     if head is _OURS:
         how = how.replace("character", "characters").replace("is_generate_per_split = False", "")
     assert run(head + how + _ENDLESS, "--max_cases=50") == 0

@@ -1,4 +1,4 @@
-"""Flip single bits of files like a faulty disk, without changing size or time."""
+"""Flip single bits of files like a faulty disk, which keeps the size and the time of a file."""
 
 import contextlib
 import os

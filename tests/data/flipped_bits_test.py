@@ -1,4 +1,4 @@
-"""100 flipped bits in checkpoints, data files and indexes are all detected."""
+"""ut_keras detects each of 100 flipped bits in checkpoints, data files and indexes."""
 
 import os
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 def _bit_numbers(paths):
-    """Return `_FLIPS` pairs (file, bit), sampled over all bits of some files."""
+    """Yield `_FLIPS` pairs (file, bit), which are sampled from all bits of the files."""
     sizes = [os.path.getsize(path) for path in paths]
     for bit in flipped_bits.bit_numbers(sum(sizes), _FLIPS):
         for path, size in zip(paths, sizes, strict=True):

@@ -71,7 +71,7 @@ def test_find_reports_missing_files(tmp_path):
 
     paths = tfrecords.shard_paths(tmp_path, "p", "train", 3)
     tfrecords.write([{"inputs": [2]}] * 3, paths)
-    # Files of another problem whose name begins with the same letters are not found.
+    # `find` ignores files of another problem whose name begins with the same letters.
     tfrecords.write([{"inputs": [2]}], tfrecords.shard_paths(tmp_path, "p-train", "train", 1))
     assert tfrecords.find(tmp_path, "p", "train") == paths
     os.remove(paths[1])
@@ -110,7 +110,7 @@ def test_fingerprint_depends_on_content(tmp_path):
 
 
 def test_other_format_is_none_for_uncompressed_files(tmp_path):
-    """The size of the first record may look like the beginning of compressed data."""
+    """The size of the first record may look like the first bytes of a compressed file."""
     for number, (first, second) in enumerate([(0x78, 0x01), (0x78, 0x9C), (0x1F, 0x8B)]):
         path = tfrecords.shard_paths(tmp_path, f"p{number}", "dev", 1)[0]
         record = b"\0" * (first + (second << 8))

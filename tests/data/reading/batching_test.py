@@ -7,6 +7,7 @@ from ut_keras.data.reading import batching
 
 
 def test_batching_scheme_matches_t2t():
+    # The expected values are the result of
     # tensor2tensor.utils.data_reader.batching_scheme(2048, 50, 8, 1.3).
     scheme = batching.batching_scheme(2048, 50, 8, 1.3)
     assert scheme.boundaries == [8, 10, 13, 16, 20, 26, 33, 42]
@@ -35,7 +36,7 @@ def test_extended_covers_longer_examples():
 
 
 def _cost(buckets, lengths, ends):
-    """Return the number of ids with padding if each merged bucket ends with one of `ends`."""
+    """Return the number of ids, including padding, if the merged buckets end at `ends`."""
     total, before = 0, -1
     for end in ends:
         chosen = (buckets > before) & (buckets <= end)
@@ -71,7 +72,7 @@ def test_merged_buckets_have_least_padding(most_shapes):
 
 
 def test_merged_needs_no_more_shapes_than_gain():
-    """Equal lengths need one shape."""
+    """Examples of equal lengths need only one shape."""
     scheme = batching.extended(batching.batching_scheme(64, 32, 8, 1.1), 64, 32, 32)
     merged = batching.merged(scheme, np.full(9, 20), np.full((9, 1), 20), most_shapes=8)
     assert (merged.num_shapes, merged.padding) == (1, 0)

@@ -19,7 +19,7 @@ def _passes(files, chosen=None, num_replicas=1):
 
 
 def _reads(monkeypatch):
-    """Record every read: return a list to which the numbers of its records are appended."""
+    """Return a list to which each read appends the list of its record numbers."""
     found = []
     plain = record_index.RecordIndex.read
     monkeypatch.setattr(
@@ -62,7 +62,7 @@ def test_batches_from_reads_no_earlier_records(tmp_path, monkeypatch):
 
     monkeypatch.setattr(example_order.Epoch, "examples", examples)
     next(iter(passes.batches_from(0, first)))
-    # The first batches of the next epoch may be prefetched.
+    # The dataset may also prefetch the first batches of the next epoch.
     assert [batches for batches in planned.values() if first in batches] in (
         [{first}],
         [{first, first + 1}],
@@ -88,7 +88,7 @@ def test_slices_of_all_workers_form_the_batches(tmp_path, workers, replicas, sta
             assert part.element_spec == whole.element_spec
             parts.append(arrays(part.take(replicas * number_of_batches)))
         for number, (features, targets) in enumerate(expected):
-            # tf.distribute splits a batch of unknown size in the same way.
+            # tf.distribute splits a batch of unknown size into slices of this size.
             size = -(-len(targets) // count)
             for slot in range(count):
                 worker, replica = slot % workers, slot // workers
@@ -140,7 +140,7 @@ class _Adder:
         return self._number + number
 
     def dataset(self):
-        # AutoGraph fails in Python 3.13, and then keeps a reference to the object.
+        # AutoGraph fails in Python 3.13 and then keeps a reference to the `_Adder`.
         @tf.autograph.experimental.do_not_convert
         def add(number):
             return tf.numpy_function(indexed_batches.weak_call(self.add), [number], tf.int64)

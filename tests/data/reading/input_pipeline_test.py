@@ -21,7 +21,10 @@ from ut_keras.data.reading import input_pipeline, record_index
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Write three examples of each of LENGTHS. All tests share one index of the files."""
+    """Write three examples of each length in LENGTHS, and return the paths of the files.
+
+    All tests share one index of these files.
+    """
     folder = tmp_path_factory.mktemp("files")
     return write(folder, [example(n) for n in LENGTHS * 3], num_shards=2)
 
@@ -82,7 +85,7 @@ def test_batch_size_counts_tokens_per_replica(tmp_path):
 
 
 def test_prepended_length_is_inputs_and_targets(tmp_path):
-    """Other features do not change the length."""
+    """Features other than inputs and targets do not change the length of an example."""
     files = write(tmp_path, [{**example(9, n), "domain": [3]} for n in (10, 22, 23)])
     specs = {"domain": FeatureSpec(5, "class_label"), **SYMBOLS}
     chosen = settings(prepend_mode="prepend_inputs_full_attention")
@@ -131,7 +134,7 @@ def test_static_shapes_pad_to_bucket_boundaries(tmp_path):
                 assert (features["inputs"] > 0).sum() == 100
             else:
                 assert size == shapes[length] if training else size <= shapes[length]
-        if training:  # Examples are repeated to fill a batch. No example is lost.
+        if training:  # The pipeline repeats examples to fill a batch, and loses no example.
             expected = {tuple(example(n)["inputs"]) for n in lengths}
             assert {tuple(row) for row in rows(found)} == expected
         else:
@@ -139,7 +142,7 @@ def test_static_shapes_pad_to_bucket_boundaries(tmp_path):
 
 
 def test_merged_buckets_have_few_shapes(tmp_path):
-    """Each feature is padded to its own greatest length in a bucket, and no example is lost."""
+    """The pipeline pads each feature to its greatest length in a bucket, and loses no example."""
     lengths = [n for n in range(1, 33) for _ in range(3)]
     files = write(tmp_path, [example(n, 1 + n // 2) for n in lengths])
     chosen = settings(static_shapes=True, most_shapes=3)
@@ -152,7 +155,7 @@ def test_merged_buckets_have_few_shapes(tmp_path):
         assert size == other_size and target_length == 1 + length // 2
         assert size * length <= 64
     assert {len(row) for row in rows(found)} == set(lengths)
-    # Evaluation and datasets without static shapes have all buckets.
+    # The pipeline merges no buckets for evaluation or for datasets without static shapes.
     for training, unused in ((False, chosen), (True, settings(most_shapes=3))):
         assert not input_pipeline.make_batches(files, SYMBOLS, unused, training).merged
 
@@ -190,7 +193,10 @@ def test_preprocess_changes_features(tmp_path):
 
 
 def test_weights_are_the_third_element(tmp_path):
-    """`preprocess` may return weights per example or per target. They are cut like targets."""
+    """`preprocess` may return weights per example or per target.
+
+    The pipeline truncates weights per target like the targets.
+    """
 
     def of_rows(features):
         total = tf.reduce_sum(tf.cast(features["targets"], tf.float32), axis=1, keepdims=True)
@@ -225,7 +231,7 @@ def test_weights_are_the_third_element(tmp_path):
     ],
 )
 def test_cardinality_is_known_before_iteration(files, training, chosen):
-    """With the cardinality, `fit` knows where an epoch ends, and prints no warning."""
+    """If `fit` knows the cardinality, `fit` knows where an epoch ends and prints no warning."""
     chosen = settings(batch_size=20, min_length=2, **chosen)
     dataset = input_pipeline.make_dataset(files, SYMBOLS, chosen, training=training)
     number = int(dataset.cardinality())

@@ -2,7 +2,7 @@ import pytest
 
 from ut_keras.data.reading import packing
 
-# The result of T2T 1.15.7:
+# PACKED_PAIRS is the result of this call in T2T 1.15.7, where `examples` is PAIRS:
 # generator_utils.pack_examples(examples, True, packed_length=8, spacing=0, queue_size=2)
 PAIRS = [
     {"inputs": [8, 7, 1], "targets": [4, 1]},
@@ -46,6 +46,7 @@ PACKED_PAIRS = [
         "targets_position": [0, 1],
     },
 ]
+# PACKED_SINGLE is the result of this call in T2T 1.15.7, where `examples` has the ids of SINGLE:
 # pack_examples(examples, False, packed_length=4, spacing=0, chop_long_sequences=True)
 SINGLE = [
     [2, 3, 1],
@@ -105,7 +106,7 @@ def test_unpack_inverts_pack(names):
     for row in packing.pack(examples, packed_length=12):
         if names == ("targets",):
             del row["inputs"]
-        # Padding, as in a batch with a longer row.
+        # The row gets padding, as in a batch with a longer row.
         padded = {name: tf.pad(tf.constant(ids), [[0, 3]]) for name, ids in row.items()}
         for example in packing.unpack(padded).as_numpy_iterator():
             found.append({name: ids.tolist() for name, ids in example.items()})

@@ -75,7 +75,7 @@ OTHER_FORMATS = {
 
 @pytest.mark.parametrize("kind, rewrite", OTHER_FORMATS.items(), ids=OTHER_FORMATS)
 def test_file_of_another_format_is_named(tmp_path, kind, rewrite):
-    """The file may contain good data, so the message does not advise removing it."""
+    """The file may contain good data, so the message must not advise the user to remove it."""
     files = write(tmp_path, [example(5)] * 60, num_shards=3)
     rewrite(files[1])
     with pytest.raises(DataError, match=rf"Received: {files[1]}, which is {kind}") as error:

@@ -77,7 +77,7 @@ def test_get_makes_an_index_once(tmp_path, monkeypatch):
 
 
 def test_get_keeps_a_few_indexes_in_memory(tmp_path, monkeypatch):
-    """Training and evaluation alternate. Older indexes of a process are freed."""
+    """A process keeps the indexes of training and evaluation, and frees older indexes."""
     scans, scan = [], record_index._scan
     monkeypatch.setattr(record_index, "_scan", lambda *args: scans.append(args) or scan(*args))
     record_index._indexes.clear()
@@ -105,7 +105,10 @@ def test_index_time_is_that_of_reading(tmp_path, monkeypatch, capsys):
 
 
 def test_get_saves_index_of_many_records_only(tmp_path, monkeypatch, capsys):
-    """The number of records decides, because the time would depend on the machine's load."""
+    """The number of records decides whether an index is saved.
+
+    A decision by time would depend on the load of the machine.
+    """
     monkeypatch.setattr(record_index, "_RECORDS_WORTH_KEEPING", 50)
     _get(_write(tmp_path, count=49))
     assert capsys.readouterr().out == "" and not list(tmp_path.rglob("record_index*"))
@@ -150,8 +153,8 @@ def test_get_saves_index_that_took_long(tmp_path, monkeypatch, capsys):
     index = _get(files, key="a")
     assert "Indexed 50 records of 3 files" in capsys.readouterr().out
     (kept,) = tmp_path.rglob("record_index*")
-    # No new file is next to the data files, because T2T reads every file whose name begins with the
-    # name of a split, and a package may read all files.
+    # The index must not be next to the data files. T2T reads every file whose name begins with the
+    # name of a split, and other packages may read all files in the folder.
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == [
         os.path.basename(file) for file in files
     ]
@@ -159,7 +162,7 @@ def test_get_saves_index_that_took_long(tmp_path, monkeypatch, capsys):
     again = _get(files, key="a")
     assert again.lengths.tolist() == index.lengths.tolist()
     assert again.read([17])[1] == index.read([17])[1]
-    with pytest.raises(TypeError):  # because the index would have to be made again
+    with pytest.raises(TypeError):  # `_scan` is None, but a new index needs a scan
         _get(files, key="b")
     # An earlier version stored the index next to the data files.
     os.rename(kept, tmp_path / kept.name)
@@ -167,7 +170,7 @@ def test_get_saves_index_that_took_long(tmp_path, monkeypatch, capsys):
 
 
 def test_read_detects_every_flipped_bit(tmp_path):
-    """The flipped bits of an indexed file are in sizes, records and their checksums."""
+    """The test flips bits in the record sizes, in the records and in their checksums."""
     files = _write(tmp_path, count=12, num_shards=2)
     index = _get(files)
     everything = np.arange(len(index))

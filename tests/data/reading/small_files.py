@@ -1,4 +1,4 @@
-"""Small TFRecord files and their batches."""
+"""Functions that write small TFRecord files and read their batches."""
 
 import pytest
 

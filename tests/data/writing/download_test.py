@@ -1,4 +1,4 @@
-"""Downloads from a local server that closes connections or returns errors."""
+"""Tests of downloads from a local server that closes connections or returns errors."""
 
 import hashlib
 import http.server
@@ -15,12 +15,12 @@ BODY = bytes(range(256)) * 400
 
 
 class _Server(http.server.ThreadingHTTPServer):
-    """Serves `BODY` at every path.
+    """A server that returns `BODY` at every path.
 
     Attributes:
-        break_after: list of int. Numbers of bytes after which the next responses end.
-        statuses: list of int. HTTP errors of the next responses.
-        num_requests: int. Number of requests so far.
+        break_after: list of int, the numbers of bytes after which the next responses end.
+        statuses: list of int, the HTTP errors that the next responses return.
+        num_requests: int, the number of requests so far.
     """
 
     def __init__(self):
@@ -77,7 +77,7 @@ def test_fetch_downloads_once(server, tmp_path):
 
 
 def test_fetch_reports_requests_and_retries(tmp_path, monkeypatch, capsys):
-    """The URL is printed before the first request and before each retry."""
+    """`fetch` prints the URL before the first request and before each retry."""
     monkeypatch.setattr(download, "_RETRY_SECONDS", (0, 0))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     raw_file = download.RawFile("corpus.bin", "http://127.0.0.1:9/corpus.bin")

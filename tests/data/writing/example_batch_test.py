@@ -18,11 +18,11 @@ def test_serialize_matches_tfrecords_serialize():
     columns = {
         "targets": [rng.integers(2**i, size=1 + i).tolist() for i in range(12)],
         "inputs": [rng.integers(40_000, size=size).tolist() for size in sizes],
-        # names are sorted by their bytes and may be long
+        # A serialized example sorts its feature names by their bytes, and a name may be long.
         "Z" * 130: [[0, 127, 128, 16_383, 16_384, 2**21, 2**28 - 1, 2**28, 2**31 - 1, -1]] * 12,
         "ä": [[i] for i in range(12)],
     }
-    ragged = {  # may hold numbers that are not ids, such as negative ones
+    ragged = {  # `RaggedIds` may also contain negative numbers, which are not ids
         name: RaggedIds(np.concatenate(rows).astype("int32"), np.cumsum([0, *map(len, rows)]))
         for name, rows in columns.items()
     }

@@ -4,7 +4,7 @@ import pytest
 
 from ut_keras.data.writing import external_shuffle
 
-RECORDS = [str(i).encode() * (i % 7) for i in range(1000)]  # some are empty, some are equal
+RECORDS = [str(i).encode() * (i % 7) for i in range(1000)]  # some records are empty or equal
 
 
 def _buckets(tmp_path, memory, number=3):
@@ -31,7 +31,7 @@ def test_bucket_order_does_not_depend_on_memory(tmp_path):
 
 
 def test_bucket_shuffle_is_uniform(tmp_path):
-    """100 records with 200 seeds: mean positions are normally distributed around the middle."""
+    """The mean positions of 100 records over 200 seeds are close to the middle position."""
     buckets = external_shuffle.Buckets(str(tmp_path), 1, 100)
     for i in range(100):
         buckets.add(0, bytes([i]))

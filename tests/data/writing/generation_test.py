@@ -47,7 +47,7 @@ def _inputs(path):
 
 @pytest.fixture
 def few_in_memory(monkeypatch):
-    """Limit the memory, so that buckets are written to files although there are few samples."""
+    """Limit the memory, so that even few samples make ut_keras write its buckets to files."""
     monkeypatch.setattr(
         external_shuffle, "Buckets", functools.partial(external_shuffle.Buckets, memory=2000)
     )
@@ -111,7 +111,7 @@ def test_write_resumes_interrupted_run(tmp_path, few_in_memory):
             encode=functools.partial(_fail_at, stop_at, KeyboardInterrupt()),
             num_processes=1,
         )
-    # Only the first two files are finished.
+    # The interrupted command finished only the first two files.
     assert generation_plan.missing_shards(split) == [2, 3]
     names = sorted(os.listdir(tmp_path))
     assert names[:-1] == [
@@ -120,7 +120,7 @@ def test_write_resumes_interrupted_run(tmp_path, few_in_memory):
     ]
     assert os.listdir(tmp_path / ".ut_keras-records") == ["datagen.p-train.json"]
     for path in split.paths[:2]:
-        os.remove(path)  # `_fail_at` writes other records than `encode`.
+        os.remove(path)  # `_fail_at` and `encode` return different records.
     _write(split, [0, 1], num_processes=1)
     times = [os.stat(path).st_mtime_ns for path in split.paths[:2]]
     assert _write(split, num_processes=1) == 100
@@ -233,13 +233,13 @@ def test_write_removes_leftovers_of_killed_runs_only(tmp_path):
 
 
 def test_missing_shards_rejects_files_without_origin(tmp_path):
-    """The files have no origin, so ut_keras must not replace them."""
+    """ut_keras must not replace files without a record of their origin."""
     split = _split(tmp_path)
     with open(split.paths[1], "w") as file:
         file.write("mine")
     with pytest.raises(DataError, match="Received: files of unknown origin"):
         generation_plan.missing_shards(split)
-    (tmp_path / "datagen.p-train.json").write_text("mine")  # a file of the user, like the next one
+    (tmp_path / "datagen.p-train.json").write_text("mine")  # a file of the user
     with pytest.raises(DataError, match="files of unknown origin"):
         generation_plan.missing_shards(split)
     (tmp_path / ".ut_keras-records").mkdir()

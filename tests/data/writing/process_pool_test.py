@@ -75,7 +75,10 @@ def test_unpicklable_functions_run_in_this_process():
 
 
 def test_script_without_a_guard_runs_once(tmp_path):
-    """Functions of the script are called in its process, and the script is not run again."""
+    """The pool calls functions of a script in the process of the script.
+
+    The worker processes must not run the script again.
+    """
     script = tmp_path / "script.py"
     script.write_text(
         "import os\n"
@@ -97,7 +100,7 @@ def test_script_without_a_guard_runs_once(tmp_path):
 
 
 def test_workers_end_with_the_caller(tmp_path):
-    """A busy worker also ends when the caller is killed."""
+    """A busy worker ends even if a signal kills the caller."""
     script = tmp_path / "script.py"
     script.write_text(
         "import time\n"
