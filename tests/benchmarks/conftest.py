@@ -1,4 +1,4 @@
-"""Fixtures that import the programs in benchmarks/ and that write a run for them."""
+"""Fixtures that import the programs in benchmarks/ and write a run for these programs."""
 
 import importlib
 import os
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.bin import decoder_problems, small_run  # noqa: F401  registers the problems
+from tests.bin import decoder_problems, small_run  # noqa: F401  the import registers problems
 from ut_keras import problems
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
@@ -15,13 +15,13 @@ sys.path[:0] = [os.path.join(ROOT, "benchmarks"), os.path.join(ROOT, "scripts")]
 
 @pytest.fixture
 def benchmark_module():
-    """Return a function from the name of a file in benchmarks/ to its module."""
+    """Return a function that imports a file of benchmarks/ by its name without ".py"."""
     return importlib.import_module
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """Return the folder of a run and its data. The model supports any number of steps."""
+    """Return a folder with a run and its data, whose model supports any number of steps."""
     folder = tmp_path_factory.mktemp("run")
     name = "decoder_test_digits"
     problems.get(name).generate_data(str(folder), str(folder))

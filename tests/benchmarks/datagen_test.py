@@ -1,4 +1,4 @@
-"""The raw files that benchmarks/datagen.py writes."""
+"""Test of the raw files that benchmarks/datagen.py writes."""
 
 from ut_keras import problems
 

@@ -1,4 +1,4 @@
-"""The parts of benchmarks/in_jax.py that do not need JAX."""
+"""Tests of the parts of benchmarks/in_jax.py that do not need JAX."""
 
 import collections
 import itertools
@@ -77,7 +77,7 @@ def test_exported_cell_becomes_a_run(in_jax, monkeypatch, tmp_path):
     assert (plan["last"], update["size"]) == (4, 8)
     module = (folder / "update-0.mlir").read_text()
     assert "stablehlo.while" in module and "mhlo.copy" not in module
-    # The causal mask is computed: the module does not hold its values.
+    # The module computes the causal mask and does not contain the values of the mask.
     assert not re.search(r'dense<"0x[^>]*> : tensor<[0-9x]*i1>', module)
     values, step, _ = in_jax._state(folder)
     assert (step, sorted(update["order"])) == (0, list(range(len(values))))

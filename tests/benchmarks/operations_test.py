@@ -23,7 +23,7 @@ def test_counted_separates_loops(command):
     assert counts["loop"]["Sin"] == 2 and "Sin" not in counts["once"]
 
 
-@pytest.mark.slow  # the update is traced twice
+@pytest.mark.slow  # TensorFlow traces the update twice
 def test_update_for_gpus_has_no_slow_operations(command, monkeypatch):
     monkeypatch.setattr(devices, "has_gpu", lambda: False)
     size = {"hidden": 8, "filter": 16, "heads": 2, "vocab": 12, "batch": 2, "length": 40}

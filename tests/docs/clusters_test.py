@@ -1,7 +1,7 @@
-"""The scripts and configurations of docs/clusters.md, as far as one machine can test them.
+"""Tests of the scripts and configurations in docs/clusters.md on one machine.
 
-They can be parsed and have the required fields. The trainer accepts their commands and understands
-their description of the workers.
+The scripts and configurations can be parsed and have the required fields. The trainer accepts their
+commands and can read their descriptions of the workers.
 """
 
 import json
@@ -94,7 +94,7 @@ def test_kubeflow_job_starts_trainer(tmp_path):
 
 @pytest.mark.parametrize("code", [0, 75])
 def test_ray_program_starts_trainer(code, monkeypatch):
-    """A fake Ray calls the function, and a fake trainer checks the flags."""
+    """A fake Ray calls the function of the page, and a fake trainer checks the flags."""
     [program] = _blocks("Ray", "text")
     made = []
 
@@ -134,7 +134,7 @@ def test_vertex_config_is_understood():
         assert pool["machineSpec"]["machineType"] and container["imageUri"]
         assert container["command"] == ["ut-trainer"]
         _check(container["args"])
-    # TF_CONFIG as Vertex writes it for the machine of the second pool.
+    # Vertex AI sets this TF_CONFIG on the machine of the second pool.
     config = {
         "cluster": {"chief": ["job-chief-0:2222"], "worker": ["job-worker-0:2222"]},
         "task": {"type": "worker", "index": 0, "cloud": "x"},

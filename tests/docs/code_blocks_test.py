@@ -1,9 +1,9 @@
 """The code blocks in the README, in docs/ and in pretrained/ are valid.
 
-- Blocks of the language `python` are run, page by page, with fewer training steps.
-- Commands in `sh` are parsed by the command itself, which stops before it begins to work.
-- `source` names an excerpt of the code.
-- `text` is only for reading.
+- The tests run the `python` blocks of each page, with fewer training steps.
+- Each ut_keras command in a `sh` block parses its flags, and the test then stops the command.
+- A `source` block names an excerpt of the code, which must exist.
+- A `text` block is only for readers.
 """
 
 import configparser
@@ -32,7 +32,7 @@ PAGES = [
     *sorted(glob.glob("pretrained/*/README.md", root_dir=ROOT)),
 ]
 LANGUAGES = ("python", "sh", "json", "source", "text")
-# Commands that do not belong to ut_keras. They are not checked.
+# These commands do not belong to ut_keras, and the tests do not check them.
 OTHER_COMMANDS = ("cat", "cd", "curl", "docker", "echo", "pip", "saved_model_cli", "tensorboard")
 
 # Replacements that make the examples of a page shorter.
@@ -84,11 +84,11 @@ def test_excerpts_exist(page, monkeypatch):
     assert filled.count("```python title=") == len(_blocks(page, "source"))
 
 
-# Python.
+# Tests of `python` blocks.
 
 
-# These pages run only in the complete suite. The other pages, such as docs/index.md and the READMEs
-# in `pretrained`, contain most examples of README.md.
+# Only the complete test suite runs the blocks of these pages. The other pages, such as
+# docs/index.md and the READMEs in `pretrained`, contain most examples of README.md.
 _SLOW = (
     *("README.md", "docs/keras_layers.md", "docs/on_device.md", "docs/quickstart.md"),
     *("docs/serving.md", "docs/visualize.md", "pretrained/multi30k_ende_adaptive/README.md"),
@@ -105,7 +105,7 @@ _SLOW = (
     ],
 )
 def test_python_blocks_run(page, tmp_path, monkeypatch):
-    """Run all blocks of a page one after the other, as a reader would."""
+    """The test runs all blocks of a page one after the other, as a reader would."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     _forget_registrations(monkeypatch)
@@ -120,7 +120,7 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
         text = text.replace(long, short)
     for match in FENCE.finditer(text):
         if match[2] == "python":
-            # The empty lines make errors show the line of the page.
+            # With these empty lines, an error shows the line number in the page.
             lines = "\n" * text[: match.start(3)].count("\n")
             exec(compile(lines + match[3], page, "exec"), names)
     check = globals().get(f"_check_{_identifier(page)}")
@@ -133,10 +133,10 @@ def _identifier(page):
 
 
 def _prepare_docs_serving(text, folder):
-    """Write the export of an untrained model, which the page loads."""
+    """Write an export of an untrained model, because the page loads an export."""
     from ut_keras import export
 
-    path = "served/reverse/1790000000"  # as ut-exporter writes it
+    path = "served/reverse/1790000000"  # ut-exporter chooses a path like this one
     problem = problems.get("algorithmic_reverse_decimal40")
     hp = hparams.get("adaptive_universal_transformer_tiny", "hidden_size=16,filter_size=16")
     model = models.get("universal_transformer", hp, problem, folder)
@@ -146,7 +146,7 @@ def _prepare_docs_serving(text, folder):
 
 
 def _prepare_docs_on_device(text, folder):
-    """Write the export of an untrained model with subwords, which the page reads."""
+    """Write exports of an untrained model with subwords, because the page reads exports."""
     from tests.inference import export_models
     from ut_keras import export
     from ut_keras.inference import feature_record
@@ -157,7 +157,7 @@ def _prepare_docs_on_device(text, folder):
         ("phone", export.export_litert, "model.tflite"),
         ("onnx", export.export_onnx, "model.onnx"),
     ):
-        made = folder / name / "1790000000"  # as ut-exporter writes it
+        made = folder / name / "1790000000"  # ut-exporter chooses a path like this one
         made.mkdir(parents=True)
         feature_record.save(str(made), feature_record.FeatureRecord(specs, encoders))
         write(model, str(made / file), source_length=16, decode_length=2, min_length=4)
@@ -192,8 +192,9 @@ def _check_docs_t2t_package(names, folder):
 
 
 def _forget_registrations(monkeypatch):
-    """Remove, after the test, the names that are registered from now on."""
-    # Built-in parts register when they are first imported, which must not happen in the test.
+    """Remove the names that the test registers when the test ends."""
+    # Built-in parts register their names at the first import, and these names must remain. The
+    # import must therefore happen now, not in the test.
     importlib.import_module("ut_keras.models.universal_transformer")
     modules = [vars(module) for module in list(sys.modules.values()) if module is not None]
     values = [value for module in modules for value in list(module.values())]
@@ -209,7 +210,7 @@ def _check_readme(names, folder):
 
 
 def _check_text_of_model(names):
-    """The loaded model translates a text in the same way as the trained model."""
+    """Check that the loaded model translates a text in the same way as the trained model."""
     written = names["run"].translate("3 1 4")
     problem = problems.get("algorithmic_reverse_decimal40_held_out")
     loaded = ut_keras.load("runs/model.keras", problem=problem, data_dir="runs/data")
@@ -222,7 +223,7 @@ def _check_docs_quickstart(names, folder):
     assert names["out"].encoder.ponder_times.shape == (1, 7)
 
 
-# Commands.
+# Tests of `sh` blocks.
 
 
 def _setup():
@@ -269,7 +270,7 @@ def test_commands_can_be_parsed(page, words, monkeypatch):
             module = importlib.import_module(os.path.basename(rest[0]).removesuffix(".py"))
             command_line.parse(module.FLAGS, rest[1:], rest[0], "")
             return
-        if "add_with_before(parser)" in source:  # this function adds an option
+        if "add_with_before(parser)" in source:  # this function adds --with_before
             source += _read("benchmarks/worker.py")
         assert all(f'"{flag}"' in source for flag in re.findall(r"--\w+", " ".join(rest)))
     elif program == "python" or program in _scripts():
@@ -284,15 +285,15 @@ def test_commands_can_be_parsed(page, words, monkeypatch):
 
 
 class _Parsed(BaseException):
-    """Ends a command after its flags were parsed."""
+    """An exception that ends a command after the command has parsed its flags."""
 
 
 def _parse(module, argv, monkeypatch):
-    """Return the flags as the command parses them, an `argparse.Namespace`."""
+    """Return the flags that a command parses, as an `argparse.Namespace`."""
     parse = command_line.parse
 
     def read_and_stop(*arguments):
-        raise _Parsed(parse(*arguments[:4]))  # without the flags that a package may add
+        raise _Parsed(parse(*arguments[:4]))  # this omits the flags of a user's package
 
     monkeypatch.setattr(command_line, "parse", read_and_stop)
     with pytest.raises(_Parsed) as parsed:
@@ -302,7 +303,7 @@ def _parse(module, argv, monkeypatch):
 
 
 def _check_names(args):
-    """Check that problems, models and sets exist, and that their overrides can be parsed."""
+    """Check that the problems, model and hparams set exist, and that overrides can be parsed."""
     for name in filter(None, (getattr(args, "problem", None) or "").split(",")):
         problems.get(name)
     if getattr(args, "model", None):
@@ -312,13 +313,13 @@ def _check_names(args):
     decode_hparams.parse(getattr(args, "decode_hparams", ""), decode_hparams.DECODER)
 
 
-# Flags whose value is a file or folder that the reader has or gets.
+# Flags whose value is a file or folder that the reader has or that a command creates.
 _PATHS = ("data_dir", "output_dir", "tmp_dir", "export_dir", "t2t_usr_dir", "decode_from_file")
 _PATHS = (*_PATHS, "decode_to_file", "translation", "reference")
 
 
 def _paths_of_reader(page):
-    """Yield the files and folders that a page creates, such as "runs" for --data_dir=runs/data."""
+    """Yield the files and folders that a page uses, such as "runs" for --data_dir=runs/data."""
     words = [word for command in _commands(page) for word in command]
     words += re.findall(r"--\w+=[\w./]+", "".join(_blocks(page, "text")) + _read(page))
     for name, value in (word[2:].split("=", 1) for word in words if re.match(r"--\w+=", word)):
@@ -330,7 +331,10 @@ def _paths_of_reader(page):
 
 @pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
 def test_files_of_reader_are_ignored_by_git(page):
-    """git and `make lint` ignore the files that a reader of the page creates in a clone."""
+    """The file .gitignore lists the files that a reader of the page creates in a clone.
+
+    Therefore, git and `make lint` ignore these files.
+    """
     with open(os.path.join(ROOT, ".gitignore"), encoding="utf-8") as file:
         ignored = {line.strip().strip("/") for line in file}
     found = set(_paths_of_reader(page))
@@ -355,7 +359,7 @@ def test_wrong_commands_are_found(monkeypatch):
 
 
 def test_problem_of_the_readme_works(tmp_path, monkeypatch, capsys):
-    """ut-datagen generates the data of the README's package, given by --t2t_usr_dir."""
+    """ut-datagen loads the package of the README with --t2t_usr_dir and generates its data."""
     (tmp_path / "mine").mkdir()
     blocks = _blocks("README.md", "python")
     [block] = [block for block in blocks if "@problem.register" in block]

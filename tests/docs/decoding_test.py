@@ -1,4 +1,4 @@
-"""The commands on the pages can be parsed, and the table of decode hparams is complete."""
+"""Commands in README.md and docs/decoding.md, and the table of decode hparams, are valid."""
 
 import os
 import re

@@ -1,4 +1,7 @@
-"""All scripts in findings/ are listed and can be parsed. CI does not run the scripts."""
+"""findings/README.md lists all scripts in findings/, and bash can parse the scripts.
+
+CI does not run the scripts.
+"""
 
 import glob
 import os

@@ -1,10 +1,10 @@
 """Words that this project's text does not use, each with the term to use instead.
 
-`glossary_test.py` reads Markdown, docstrings, comments and messages for the patterns in
-`REPLACEMENTS`. `ALLOWED` lists the few texts in which a pattern is right.
+`glossary_test.py` searches Markdown, docstrings, comments and messages for the patterns in
+`REPLACEMENTS`. `ALLOWED` lists the few texts that may contain a pattern.
 """
 
-# Pattern (a regular expression; case does not matter) -> what to write instead.
+# {regular expression, which ignores case: words to write instead}
 REPLACEMENTS = {
     r"\btold\b": "given, logged or reported (name who reports)",
     r"\b(is|are|was|were) (said|asked)\b": "given, reported or requested (name who does it)",
@@ -31,13 +31,13 @@ REPLACEMENTS = {
     ),
 }
 
-# (path prefix, words of the text) in which a pattern is right.
+# Each pair (path prefix, words of a text) selects texts that may contain a pattern.
 ALLOWED = [
     ("tests/docs/glossary.py", ""),
 ]
 
-# Files and folders whose text follows the glossary. A folder that is missing here still waits to
-# be rewritten.
+# Files and folders whose text follows the glossary. The test does not check other files and
+# folders, because their text does not follow the glossary yet.
 CHECKED: list[str] = [
     "benchmarks/datagen.py",
     "benchmarks/decode.py",

@@ -1,4 +1,4 @@
-"""Text uses the terms of `glossary.py`."""
+"""The texts of the project use the terms of `glossary.py`."""
 
 import ast
 import io

@@ -1,4 +1,4 @@
-"""The class `Subwords` of docs/on_device.md equals `SubwordTextEncoder` for any vocabulary."""
+"""For any vocabulary, `Subwords` of docs/on_device.md works like `SubwordTextEncoder`."""
 
 import os
 import random
@@ -46,7 +46,7 @@ PIECES = [
 
 @pytest.fixture(scope="module")
 def page():
-    """Return the names that the first block of the page defines."""
+    """Return the names that the first `python` block of docs/on_device.md defines."""
     names = {}
     exec(_blocks(os.path.join("docs", "on_device.md"), "python")[0], names)
     return names

@@ -33,7 +33,7 @@ def test_table_is_up_to_date():
 
 
 def _names(cell):
-    """Yield the names of problems for the first cell of a row. In a cell, a…b is a range."""
+    """Yield the names of problems in the first cell of a row, where {a…b} is a range."""
     for name in re.findall(r"`([^`]+)`", cell):
         match = re.match(r"(.*)\{(.*)\}(.*)", name)
         if not match:

@@ -1,4 +1,4 @@
-"""The servers in docs/examples, with curl's requests and with `ut-query-server`'s client."""
+"""Tests of the servers in docs/examples, with requests of curl and of ut-query-server."""
 
 import contextlib
 import importlib.util
@@ -28,18 +28,18 @@ def run():
 
 @pytest.fixture(scope="module")
 def folder(run, tmp_path_factory):
-    """Return a folder with an export of `reverse40`."""
+    """Return a folder with an export of the run `reverse40`."""
     folder = tmp_path_factory.mktemp("served")
     export.export_saved_model(
         run.model, run.encoders, str(folder / "9"), beam_size=2, decode_length=2
     )
-    (folder / "10.tmp").mkdir()  # not a version
+    (folder / "10.tmp").mkdir()  # this name is not a version
     return folder
 
 
 @pytest.fixture(scope="module")
 def address(folder):
-    """ "host:port" of a server with the export."""
+    """Yield the "host:port" of a server with the export."""
     with _serving("rest_server.py", folder) as address:
         yield address
 
@@ -123,7 +123,7 @@ def test_server_takes_other_signatures_and_encodings(address):
         ([], "AttributeError"),
         ({}, "instances"),
         ({"instances": [1.5]}, "TypeError"),
-        # A str is not read as a list of characters.
+        # The server must not read a str as a list of characters.
         ({"instances": "2 7"}, "instances must be a list"),
         ({"instances": ["2 7"], "signature_name": "score"}, "inputs, targets"),
         ({"instances": ["2"], "signature_name": "typo"}, "typo"),

@@ -1,9 +1,9 @@
 """The commands in the `sh` blocks of the pages work as they are written.
 
-The test runs all commands of a page in their order, in an empty folder. It trains for fewer steps
-than the page says. A page that continues with the run of another page gets a small run. `NOT_RUN`
-lists the commands that cannot run here, each with the reason. `code_blocks_test.py` checks the
-flags of all commands.
+The test runs the commands of a page in order, in an empty folder, and trains for fewer steps than
+the page says. If a page uses the run of another page, the test writes a small run. `NOT_RUN` lists
+the commands that the test cannot run, each with the reason. `code_blocks_test.py` checks the flags
+of all commands.
 """
 
 import os
@@ -20,7 +20,7 @@ from ut_keras import problems
 from ut_keras.inference import feature_record
 
 _ROOT = code_blocks_test.ROOT
-# Maps the beginning or a flag of a command to the reason why the command is not run.
+# {beginning or flag of a command: reason why the test does not run the command}
 NOT_RUN = {
     "curl": "needs the server that Docker runs",
     "docker": "needs Docker",
@@ -50,7 +50,7 @@ SHORTER = (
     (r"--autotune_max_trials=\d+", "--autotune_max_trials=1"),
     (r"--schedule=train_eval_and_decode", r"\g<0> --decode_hparams=num_samples=2,extra_length=1"),
     (r'--decode_hparams="beam_size=1,extra_length=2"', ""),
-    (r"--hparams=batch_size=512", ""),  # each hparam may be given only once
+    (r"--hparams=batch_size=512", ""),  # a command may set each hparam only once
 )
 # The algorithmic problems have 100,000 examples. In the test, the commands generate only 200.
 _SITE_CUSTOMIZE = """
@@ -61,7 +61,7 @@ algorithmic.AlgorithmicProblem.train_size = algorithmic.AlgorithmicProblem.dev_s
 
 
 def _commands(page):
-    """Return the commands of a page, each with its lines joined, and without comments."""
+    """Return the commands of a page without comments, and with continued lines joined."""
     blocks = "\n".join(code_blocks_test._blocks(page, "sh")).replace("\\\n", " ")
     lines = (re.sub(r"\s+#.*", "", line).strip() for line in blocks.splitlines())
     return [line for line in lines if line]
@@ -105,7 +105,7 @@ def test_commands_of_page_work(page, tmp_path):
 
 
 def test_reasons_are_needed():
-    """Every entry of `NOT_RUN` is for a command on a page. Otherwise it can be removed."""
+    """`NOT_RUN` has no entries that apply to no command of the pages."""
     commands = [command for page in code_blocks_test.PAGES for command in _commands(page)]
     for part in NOT_RUN:
         assert any(_is_of(command, part) for command in commands), part
@@ -113,7 +113,7 @@ def test_reasons_are_needed():
 
 
 def _environment(folder):
-    """Return an environment with the commands that an installation would have."""
+    """Return environment variables that provide the commands of an installation."""
     programs = folder / "bin"
     programs.mkdir()
     modules = {name: f" -m {module}" for name, module in code_blocks_test._scripts().items()}
@@ -130,11 +130,11 @@ def _environment(folder):
     }
 
 
-# Files that a page expects from the reader or from another page.
+# The following functions write files that a page expects from the reader or from another page.
 
 
 def _write_run(folder, run, data, name="algorithmic_reverse_binary40_test", **options):
-    """Write the data of a problem, and a run of it with random weights."""
+    """Write the data of a problem, and a run of this problem with random weights."""
     problem = problems.get(name)
     problem.generate_data(str(folder / data), str(folder), num_processes=1)
     (folder / run).mkdir(parents=True)

@@ -1,4 +1,7 @@
-"""The site has every page and every public part of the code. `make docs` checks the rest."""
+"""The site contains every page and every public module.
+
+`make docs` checks the other properties of the site.
+"""
 
 import glob
 import importlib
@@ -13,7 +16,7 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
 @pytest.fixture(scope="module")
 def site():
-    """Return the modules of scripts/site by name."""
+    """Yield {name: module} for the modules in scripts/site."""
     folder = os.path.join(ROOT, "scripts", "site")
     sys.path.insert(0, folder)
     try:

@@ -1,4 +1,4 @@
-"""The page of T2T's names lists what a package gets for each name."""
+"""The page of T2T names lists what a user's package gets for each name."""
 
 import importlib.util
 import os
@@ -78,7 +78,7 @@ def test_imports_module_matches_script():
 
 
 def test_module_reached_through_another_has_its_names():
-    """A package may reach each of T2T's names through another module."""
+    """A user's package may reach the names of a T2T module through a module that imports it."""
     walked = 0
     for module, names in imports.BY_MODULE.items():
         for name, target in names.items():
@@ -96,7 +96,7 @@ def test_module_reached_through_another_has_its_names():
 
 
 def test_package_can_import_every_name(tmp_path):
-    """Every form of `import` works."""
+    """A user's package can use every form of `import`."""
     from ut_keras.t2t import usr_dir
 
     lines = []
@@ -108,7 +108,7 @@ def test_package_can_import_every_name(tmp_path):
             f"from tensor2tensor.{folder} import {last}",
             *(f"short.{name}, {last}.{name}" for name in imports.BY_MODULE[module]),
             *(f"tensor2tensor.{module}.{name}, short.{name}, {last}.{name}" for name in names),
-            # Last, because T2T's module `neural_gpu` has a function of the same name.
+            # This import is last, because T2T's module `neural_gpu` has a function of this name.
             f"from tensor2tensor.{module} import {', '.join([*names, *imports.BY_MODULE[module]])}",
         ]
     (tmp_path / "__init__.py").write_text("\n".join(lines))

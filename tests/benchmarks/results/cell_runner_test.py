@@ -1,4 +1,4 @@
-"""Tests of `cell_runner`: it trains and tests one run, and reads the results from its folder."""
+"""Tests of `cell_runner`, which trains and tests a run and reads results from the run's folder."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def folders(tmp_path):
 
 @pytest.fixture
 def directory(folders):
-    """Return the folder of a trained and tested run whose result is not yet recorded."""
+    """Return the folder of a trained and tested run that has no result line yet."""
     folder = cell_runner.run_directory(folders.runs_dir, CELL, 1)
     os.makedirs(os.path.join(folder, "best"))
     record = {"seconds": 1.5, "commit": cell_runner.commit(), "trained": True, "where": "a GPU"}

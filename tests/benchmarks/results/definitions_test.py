@@ -1,4 +1,4 @@
-"""The tables of docs/results.md have valid commands, and the paper's numbers for bAbI."""
+"""The tables of docs/results.md have valid commands and the bAbI numbers of the paper."""
 
 import dataclasses
 import statistics
@@ -24,7 +24,7 @@ def test_cell_has_valid_flags(name, tmp_path):
         splits = []
         for arguments in (cell.training(seed=1), cell.testing()):
             if arguments == cell.testing():
-                # A real test reads the hparams set from the folder of the run.
+                # A real test command reads the hparams set from the folder of the run.
                 arguments = [*arguments, f"--hparams_set={cell.hparams_set}"]
             args = command_line.parse(flags.TRAINER, [*arguments, *folders], "trainer.py", "")
             splits.append(trainer_setup.check(args).eval_split)
@@ -38,7 +38,7 @@ def test_cell_has_valid_flags(name, tmp_path):
 
 
 def test_recipe_contains_settings_without_names():
-    """Two tables with the same cell share its runs."""
+    """Two cells share their runs if they differ only in their names and scores."""
     same = f"batch_size={CELL.set_values['batch_size']}"
     by_hand = dataclasses.replace(CELL, name="a/b", hparams=same, scores=())
     assert by_hand.recipe == CELL.recipe

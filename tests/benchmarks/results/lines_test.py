@@ -1,4 +1,4 @@
-"""An invalid line of a run gives an error of one line. An incomplete line is written again."""
+"""An invalid result line raises an error of one line. A reader skips an incomplete last line."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""A table, and lines of invented runs, for tests."""
+"""A table and result lines of invented runs for tests."""
 
 from results.definitions import Cell, Score, Table
 from results.lines import Lines

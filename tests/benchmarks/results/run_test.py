@@ -1,4 +1,4 @@
-"""The command that repeats experiments trains runs and writes one line of JSON for each run."""
+"""Tests of the command that repeats experiments and writes one line of JSON per run."""
 
 import json
 import signal
@@ -49,7 +49,7 @@ def test_tried_setting_adds_its_flags(capsys):
     listed = capsys.readouterr().out
     assert "seeds done: none" in listed
     assert "--moving_average_decay=0.9 --keep_checkpoint_max=1 --data_dir=data" in listed
-    assert "--eval_early_stopping_metric=step" in listed  # from the flags of the cell
+    assert "--eval_early_stopping_metric=step" in listed  # the cell has this flag
 
 
 def test_run_starts_nothing_after_its_time(tmp_path, capsys):
@@ -85,7 +85,7 @@ def test_stopped_run_resumes_and_writes_a_line(tmp_path):
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "tiny.py").write_text(TINY)
     (tmp_path / "raw" / "somewhere").mkdir(parents=True)
-    # An epoch has many batches, because the start of a new epoch takes time.
+    # The data are repeated, so that an epoch has many batches. The start of an epoch takes time.
     parts = {"train": babi_qa_test.TRAIN * 200, "valid": babi_qa_test.TRAIN}
     babi_qa_test.write_archive(tmp_path / "raw" / "somewhere", valid=parts)
     folders = [f"--{name}_dir={tmp_path / name}" for name in ("runs", "data", "tmp", "results")]

@@ -1,4 +1,4 @@
-"""The summary: its rows, means over the same tasks, and the picture."""
+"""Tests of the rows, the means and the picture of the summary."""
 
 import pytest
 from results import definitions, pictures, summary
