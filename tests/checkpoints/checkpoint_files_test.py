@@ -40,7 +40,7 @@ def test_save_removes_the_oldest(tmp_path, end):
     _save(f"{tmp_path}{end}", 5, 10, 15, 20, keep=2)
     assert _steps(checkpoint_files.newest_first(str(tmp_path))) == [20, 15]
     assert len(full_disk.all_files(tmp_path)) == 5
-    _save(tmp_path, 20, keep=1, value=7.0)  # overwrites the checkpoint of step 20
+    _save(tmp_path, 20, keep=1, value=7.0)  # this overwrites the checkpoint of step 20
     assert [_value(path) for path in checkpoint_files.newest_first(str(tmp_path))] == [7]
 
 
@@ -56,7 +56,7 @@ def test_record_supports_non_ascii_names(tmp_path):
     "lost, left",
     [
         ("", [20, 15, 10, 5]),
-        # The listed checkpoints come first.
+        # The checkpoint that the file `checkpoint` lists comes first.
         ("named only 10", [10, 20, 15, 5]),
         ("checkpoint", [20, 15, 10, 5]),
         ("model.ckpt-20.index", [20, 15, 10, 5]),
@@ -100,7 +100,7 @@ def test_note_names_checkpoints_of_later_steps(tmp_path):
 
 
 def test_save_syncs_files_before_listing_them(tmp_path, monkeypatch):
-    """Files and their folder are synced once before the file `checkpoint` lists them."""
+    """`save` syncs new files and their folder once before the file `checkpoint` lists the files."""
     _save(tmp_path, 5)
     done = []
 
@@ -170,7 +170,7 @@ def test_remove_incomplete_removes_only_temporary_files(tmp_path):
 
 
 def test_save_keeps_checkpoints_in_other_folders(tmp_path):
-    """The file `checkpoint` of a copied run may list checkpoints of the original."""
+    """The file `checkpoint` of a copied run may list checkpoints of the original run."""
     (tmp_path / "old").mkdir()
     (tmp_path / "new").mkdir()
     _save(tmp_path / "old", 5, 10)

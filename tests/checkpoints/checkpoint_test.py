@@ -46,7 +46,7 @@ def test_restore_recovers_the_complete_state(tmp_path):
     assert int(other_position["epoch"]) == 4
     for a, b in zip(optimizer.variables, other_optimizer.variables, strict=True):
         np.testing.assert_array_equal(a.numpy(), b.numpy())
-    # The sequence of dropout masks continues.
+    # The restored model continues the sequence of dropout masks.
     actual = other.forward(features, training=True).logits
     np.testing.assert_array_equal(actual.numpy(), expected.numpy())
 
@@ -125,7 +125,7 @@ def test_restore_rejects_another_model(tmp_path):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_restore_rejects_weights_that_are_not_finite(tmp_path, value):
-    """Such weights come from another program, so no older checkpoint is used instead."""
+    """Another program wrote such weights, so ut_keras does not use an older checkpoint instead."""
     model, optimizer, _, checkpoints = _make(tmp_path)
     _train(model, optimizer)
     checkpoints.save()
@@ -163,7 +163,7 @@ def test_incomplete_checkpoint_is_skipped(tmp_path, capsys):
 
 
 def test_checkpoint_with_a_flipped_bit_is_skipped_with_one_line(tmp_path, capsys, caplog):
-    """`tf.train.Checkpoint` would print one line for each value that it did not read."""
+    """Otherwise, `tf.train.Checkpoint` would print one line for each value that was not read."""
     model, optimizer, _, checkpoints = _make(tmp_path)
     checkpoints.save()
     _train(model, optimizer)
@@ -194,7 +194,7 @@ def test_restore_newest_requires_a_readable_checkpoint(tmp_path):
 def test_incomplete_files_are_ignored(tmp_path):
     model, optimizer, _, checkpoints = _make(tmp_path)
     checkpoints.save()
-    # A process that was killed between the two renames leaves this file.
+    # A process that was killed before it renamed the index leaves this data file.
     (tmp_path / "model.ckpt-9.data-00000-of-00001").write_bytes(b"half")
     (tmp_path / "model.ckpt-9_temp").mkdir()
     assert _make(tmp_path)[-1].newest.endswith("model.ckpt-0")
@@ -242,13 +242,13 @@ def test_restore_accepts_new_dropout(tmp_path):
     _train(model, optimizer)
     checkpoints.save()
     now, *_, checkpoints = _make(tmp_path, dropout=0.5)
-    assert len(now.variables) > len(model.variables)  # the additional one is dropout's random state
+    assert len(now.variables) > len(model.variables)  # dropout adds a random state
     assert checkpoints.restore_newest()
     np.testing.assert_array_equal(now.table.numpy(), model.table.numpy())
 
 
 def _memory(name):
-    """Return the memory of this process in bytes: "VmRSS" now, "VmHWM" at its peak."""
+    """Return the memory of this process in bytes, now ("VmRSS") or at its peak ("VmHWM")."""
     with open("/proc/self/status", encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith(f"{name}:")) * 1024
 
@@ -258,11 +258,11 @@ def test_restore_needs_memory_for_one_copy_of_the_values(tmp_path):
     model = keras.Sequential([keras.layers.Input([2048]), layer])
     optimizer = optimizers.Adam(0.1)
     optimizer.build(model.trainable_variables)
-    # The object keeps the copies that it saved, so that restoring cannot reuse their memory.
+    # `checkpoints` keeps the copies that it saved, so that the restore cannot reuse their memory.
     checkpoints = checkpoint.Checkpoints(str(tmp_path), model, optimizer)
     size = os.path.getsize(f"{checkpoints.save()}.data-00000-of-00001")
     with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
-        file.write("5")  # the peak is measured from here
+        file.write("5")  # this resets the peak
     before = _memory("VmRSS")
     assert checkpoints.restore_newest()
     assert _memory("VmHWM") - before < 1.5 * size

@@ -79,7 +79,7 @@ def test_try_lock_ignores_file_removed_while_opening(tmp_path, monkeypatch):
 
     def slow(file, operation):
         if not calls:
-            lock.unlink()  # the process that held the lock removes its file
+            lock.unlink()  # the process that held the lock removes the lock file
         calls.append(operation)
         return flock(file, operation)
 
@@ -148,7 +148,7 @@ def test_held_keeps_file_of_the_user(tmp_path, kind):
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
 def test_held_keeps_error_of_folder_that_became_read_only(tmp_path, monkeypatch, number):
-    """The error names the checkpoint that could not be saved, not the lock."""
+    """The caller gets the error about the unsaved checkpoint, not an error about the lock."""
 
     def remove(path):
         raise OSError(number, os.strerror(number), path)
@@ -157,5 +157,5 @@ def test_held_keeps_error_of_folder_that_became_read_only(tmp_path, monkeypatch,
     monkeypatch.setattr(os, "remove", remove)
     with pytest.raises(UserError, match="not saved"), path_lock.held(path, "must be written"):
         raise UserError("not saved")
-    with path_lock.held(path, "must be written"):  # the remaining file does not lock anything
+    with path_lock.held(path, "must be written"):  # the remaining lock file locks nothing
         pass

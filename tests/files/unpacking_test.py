@@ -1,4 +1,4 @@
-"""Only the selected files of an archive are unpacked."""
+"""`unpack` unpacks only the selected files of an archive."""
 
 import contextlib
 import gzip
@@ -13,7 +13,7 @@ import pytest
 from ut_keras.errors import DataError
 from ut_keras.files import unpacking
 
-MOST = 100_000  # bytes
+MOST = 100_000  # maximum size in bytes
 
 
 def _unpack(path, directory, members=("*",), most_bytes=MOST):
@@ -85,7 +85,7 @@ def test_unpack_rejects_link_in_zip(tmp_path):
 
 
 def _zip(path, flags=0, compression=0):
-    """Write a zip file with wrong numbers in its header."""
+    """Write a zip file whose headers have these flags and this compression method."""
     _archive(path, {"x": b"hello" * 100})
     content = bytearray(_read(path))
     central = content.rfind(b"PK\1\2")
@@ -124,11 +124,11 @@ def test_unpack_rejects_invalid_patterns(tmp_path, members):
 
 @pytest.mark.parametrize("name", ["a.tar", "a.zip"])
 def test_unpack_member_without_bytes_or_name(tmp_path, name):
-    """An empty member is unpacked. A member without a name is not."""
+    """`unpack` accepts an empty member, but rejects an archive with only unnamed members."""
     path = _archive(tmp_path / name, {"empty.txt": b""})
     assert os.listdir(_unpack(path, tmp_path / "out")) == ["empty.txt"]
     for other, files in enumerate([{"": b"x"}, {".": b"x"}, {"a/..": b"x"}, {}]):
-        with contextlib.suppress(IndexError):  # zipfile does not write empty names
+        with contextlib.suppress(IndexError):  # zipfile cannot write empty names
             path = _archive(tmp_path / f"{other}{name}", files)
             with pytest.raises(DataError, match="must stay inside|archive without them"):
                 _unpack(path, tmp_path / "other")
@@ -157,11 +157,11 @@ def test_unpack_of_truncated_archive_leaves_nothing(tmp_path, name):
 def test_unpack_of_archive_with_damaged_end_leaves_nothing(tmp_path, name):
     content = bytearray(_read(_archive(tmp_path / name, {"a": b"a" * 1000, "b": b"b"})))
     if name == "a.tar":
-        del content[512 + 1024 :]  # between two members
+        del content[512 + 1024 :]  # the file ends between two members
     elif name == "header.tar":
         content[512 + 1024] ^= 1
     else:
-        content[-8] ^= 1  # the checksum
+        content[-8] ^= 1  # this byte belongs to the checksum
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match="complete tar, zip or gzip"):
         _unpack(tmp_path / name, tmp_path / "out")
@@ -170,7 +170,7 @@ def test_unpack_of_archive_with_damaged_end_leaves_nothing(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["a.tar", "a.tgz", "a.zip"])
 def test_unpack_skips_other_members(tmp_path, name):
-    """Members that are not selected may have any type and name."""
+    """`unpack` ignores members that are not selected, even if their names are invalid."""
     files = {"./data/de.txt": b"hallo", "data/fr.txt": b"salut", "../evil": b"x", "en.txt": b"hi"}
     path = _archive(tmp_path / name, files)
     folder = _unpack(path, tmp_path / "out", ("data/*.txt", "en.*"))

@@ -1,4 +1,4 @@
-"""Checks, notes, overrides and files of hyperparameters."""
+"""Tests of checks, notes, overrides and files of hyperparameters."""
 
 import dataclasses
 import importlib
@@ -38,7 +38,7 @@ def test_declarations_are_consistent(cls):
         if spec.facts.supported is not None:
             for value in spec.supported_values:
                 assert spec.checked(value) == value, name
-        # A field without effect cannot change the weights, and all its values are accepted.
+        # A field without effect cannot change the weights, and accepts all values.
         if spec.facts.ignored:
             assert not spec.facts.architecture, name
             assert spec.facts.supported is None, name
@@ -178,7 +178,7 @@ def test_num_heads_must_divide_the_used_channels():
     assert hp.hidden_size == 10
 
 
-# --- What is implemented ----------------------------------------------------------------------
+# --- Supported values -------------------------------------------------------------------------
 
 
 def test_check_supported_names_fields_values_and_choices():
@@ -429,15 +429,14 @@ def test_from_dict_reads_all_golden_models(path):
     base = json.loads((T2T / "model/base_hparams.json").read_text())
     hp = hparam_schema.from_dict(base[golden["base_hparams_set"]] | golden["overrides"])
     assert all(getattr(hp, name) == value for name, value in golden["overrides"].items())
-    # The hparams of T2T's lstm_seq2seq have no fields of an LSTM. Only the model name identifies
-    # it.
+    # T2T's set lstm_seq2seq has no fields of an LSTM, so only the model name identifies the LSTM.
     kinds = {"universal_transformer_base": UniversalTransformerHParams}
     kinds |= {name: LSTMHParams for name in base if name.startswith("lstm_") and "att" in name}
     assert type(hp) is kinds.get(golden["base_hparams_set"], TransformerHParams)
 
 
 def test_from_dict_reads_backprop_steps_of_earlier_versions():
-    """In earlier versions, 0 had the meaning that None has now: no truncation."""
+    """In earlier versions, the value 0 meant no truncation. Now None means no truncation."""
     values = {"recurrence_type": "basic", "recurrence_backprop_steps": 0}
     assert hparam_schema.from_dict(values) == UniversalTransformerHParams(recurrence_type="basic")
 

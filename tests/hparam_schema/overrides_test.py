@@ -1,4 +1,4 @@
-"""The grammar of --hparams, independently of the fields."""
+"""Tests of the grammar of --hparams, which does not depend on the fields."""
 
 import pytest
 

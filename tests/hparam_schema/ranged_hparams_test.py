@@ -1,4 +1,4 @@
-"""Ranges of hyperparameters, and the values that a trial samples from them."""
+"""Tests of hyperparameter ranges, and of the values that a trial samples from the ranges."""
 
 import random
 

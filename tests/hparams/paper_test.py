@@ -1,4 +1,4 @@
-"""The sets of docs/results.md differ only in the compared properties."""
+"""The hparams sets of docs/results.md differ only in the compared properties."""
 
 import math
 
@@ -9,8 +9,8 @@ from ut_keras import hparams, models
 from ut_keras.data.features import FeatureSpec
 
 TASKS = ("babi", "algorithmic", "lte", "scan", "multi30k")
-# Fields of the model, not of its training. The defaults of "pos" and "daisy_chain_variables" differ
-# between the Transformer and the Universal Transformer.
+# These fields belong to the model, not to its training. The defaults of "pos" and
+# "daisy_chain_variables" differ between the Transformer and the Universal Transformer.
 OF_THE_MODEL = {"hidden_size", "filter_size", "pos", "daisy_chain_variables"}
 
 
@@ -41,8 +41,8 @@ def test_padding_sentences_do_not_change_babi_predictions(kind):
     wider = model({"inputs": np.pad(stories, [(0, 0), (0, 9), (0, 0)])})
     np.testing.assert_allclose(wider, together, atol=1e-5)
     np.testing.assert_allclose(model({"inputs": stories[1:, :4]}), together[1:], atol=1e-5)
-    # T2T puts empty sentences between the story and the question. This changes the position of the
-    # question, and so the outputs.
+    # T2T puts empty sentences between the story and the question. The empty sentences change the
+    # position of the question and therefore the outputs.
     between = np.insert(stories[1:, :4], 3, 0, axis=1)
     assert np.abs(model({"inputs": between}) - together[1:]).max() > 1e-3
 
@@ -61,7 +61,7 @@ def test_multi30k_sets_have_equal_numbers_of_weights():
 
 @pytest.mark.parametrize("size", ["base", "small", "tiny"])
 def test_deepstart_sets_change_only_the_halting_bias(size):
-    """Sets with a deep start differ from T2T's only in the halting bias."""
+    """Sets with a deep start differ from the sets of T2T only in the halting bias."""
     of_t2t = hparams.get(f"adaptive_universal_transformer_{size}").to_dict()
     deep = hparams.get(f"adaptive_universal_transformer_{size}_deepstart").to_dict()
     assert {k: v for k, v in deep.items() if v != of_t2t[k]} == {"act_halting_bias_init": -3.0}

@@ -1,4 +1,4 @@
-"""Ranges with T2T's names have T2T's values, copied from its source by hand."""
+"""Ranges with names from T2T have the values in the source code of T2T."""
 
 import pytest
 

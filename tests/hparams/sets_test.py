@@ -1,4 +1,4 @@
-"""Every set with a T2T name has T2T's values (tests/testdata/t2t/hparams)."""
+"""Every hparams set with a T2T name has the values of T2T (tests/testdata/t2t/hparams)."""
 
 import json
 import pathlib
@@ -17,8 +17,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 GOLDEN = json.loads((ROOT / "tests/testdata/t2t/hparams/sets.json").read_text())
 BASE = GOLDEN["base"]["values"]
 
-# Fields that T2T's sets do not have: fields that ut_keras adds, and fields that T2T reads although
-# no set defines them.
+# The defaults of fields that are not in T2T's sets. ut_keras adds some of these fields. T2T reads
+# the other fields, although no set defines these fields.
 NOT_IN_T2T = {
     "act_force_final_remainder": False,
     "act_halted_state": "transform",
@@ -66,7 +66,7 @@ OURS = [name for name in hparams.names() if SETS.get(name).__module__ == "ut_ker
 
 
 def _t2t_values(name):
-    if name == "neural_gpu":  # the file is of a small model; T2T's source has these three values
+    if name == "neural_gpu":  # the file has a small model, but T2T's source has these values
         golden = json.loads((ROOT / "tests/testdata/t2t/hparams/neural_gpu.json").read_text())
         return golden | {"hidden_size": 256, "num_hidden_layers": 1, "dropout": 0.1}
     golden = GOLDEN["sets"][name]
@@ -85,8 +85,8 @@ def test_set_matches_t2t(name):
     assert lacking == {k: NOT_IN_T2T[k] for k in lacking}
     values = {k: v for k, v in values.items() if k not in lacking}
     assert values == expected
-    # The types are compared as well, because 1 == 1.0 == True. T2T's functions set a float field to
-    # the int 0.
+    # The test also compares types, because 1 == 1.0 == True. T2T sets one float field to the int 0,
+    # so the test converts this value to a float.
     name = "multiproblem_schedule_max_examples"
     expected[name] = float(expected[name])
     assert {k: type(v) for k, v in values.items()} == {k: type(v) for k, v in expected.items()}
