@@ -21,7 +21,7 @@ def benchmark_module():
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """Return a folder with a run and its data, whose model supports any number of steps."""
+    """Return a folder with a run and its data. The model supports any number of steps."""
     folder = tmp_path_factory.mktemp("run")
     name = "decoder_test_digits"
     problems.get(name).generate_data(str(folder), str(folder))

@@ -19,7 +19,7 @@ def test_path_of_a_checkout_is_accepted(worker):
 
 
 def test_folder_without_ut_keras_is_rejected(worker, tmp_path):
-    """With such a folder, a benchmark would compare the installed ut_keras with itself."""
+    """Without this check, a benchmark would compare the installed ut_keras with itself."""
     with pytest.raises(argparse.ArgumentTypeError, match=f"Received: {re.escape(str(tmp_path))}"):
         worker.checkout_path(str(tmp_path))
 

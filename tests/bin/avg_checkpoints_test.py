@@ -62,7 +62,10 @@ def test_checkpoints_flag_averages_named_checkpoints(run, tmp_path):
 
 
 def test_float16_weights_are_read_as_float32(run, tmp_path):
-    """The average stores float16 weights, and a loaded model has these values as float32."""
+    """The command writes float16 weights.
+
+    A loaded model converts these weights to float32 without a change of their values.
+    """
     argv = [f"--prefix={run}/", "--num_last_checkpoints=1", "--weights_dtype=float16"]
     assert avg_checkpoints.main([*argv, f"--output_path={tmp_path / 'model.ckpt'}"]) == 0
     small, whole = (_weights(path) for path in (tmp_path / "model.ckpt-0", run / "model.ckpt-3"))
@@ -107,7 +110,7 @@ def test_average_sums_in_float64(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_average_is_a_valid_output_dir(run, tmp_path, capsys):
-    """The trainer evaluates an averaged checkpoint but rejects its folder for training.
+    """The trainer can evaluate an averaged checkpoint but cannot resume training from it.
 
     A second run of ut-avg-checkpoints replaces the first average.
     """
@@ -149,7 +152,7 @@ def test_output_path_rejects_checkpoint_of_a_run(run, tmp_path, capsys):
         assert said in _error(capsys, f"--output_path={tmp_path}/model.ckpt", *argv)
     average = [f"--output_path={tmp_path}/a", f"--prefix={tmp_path}/"]
     assert avg_checkpoints.main([*average, "--num_last_checkpoints=2"]) == 0
-    # The command rejects an average of a-0 and another checkpoint that would overwrite a-0.
+    # The output a-0 must not overwrite the input a-0.
     assert said in _error(capsys, *average, "--checkpoints=model.ckpt-1,a-0")
     assert {path: path.read_bytes() for path in before} == before
 

@@ -18,7 +18,7 @@ from ut_keras.process import live_line
 
 
 def _in_a_graph(error):
-    """Return a command that raises `error` in a nested function of a graph."""
+    """Return a command that raises `error` while TensorFlow traces a graph."""
 
     def inner(x):
         if x is not None:

@@ -62,7 +62,7 @@ def test_user_errors_are_one_line(tmp_path, capsys, argv, message):
 
 @pytest.mark.parametrize("size", [10, 1000])
 def test_full_disk_leaves_no_files(tmp_path, capsys, size):
-    """With a limit of 10 bytes, the command cannot write even the record of the files' origin."""
+    """With a limit of 10 bytes, the command cannot write even its small JSON record."""
     name = "algorithmic_reverse_binary40_test"
     with full_disk.full_disk(size):
         assert _run(tmp_path, f"--problem={name}") == 2

@@ -94,7 +94,7 @@ def test_language_model_continues_each_line(tmp_path):
 
 @pytest.mark.slow
 def test_exit_threshold_stops_a_fixed_depth_run_early(tmp_path):
-    """The halting rule "convergence" has no weights, so it works with any fixed-depth run."""
+    """The halting rule "convergence" has no weights, so it can stop any fixed-depth run early."""
     (tmp_path / "run").mkdir()
     fixed = {"num_rec_steps": 3, "pos": "timing", "add_step_timing_signal": False}
     run = Run(tmp_path / "run", tmp_path, model="universal_transformer", **fixed)

@@ -23,7 +23,7 @@ class Classes(problem.Problem):
 
 @problem.register("decoder_test_language_model")
 class LanguageModel(problem.Problem):
-    """A language model of bytes."""
+    """A problem of language modeling, with bytes as tokens."""
 
     def feature_encoders(self, data_dir):
         return {"targets": text_encoder.ByteTextEncoder()}

@@ -19,7 +19,7 @@ _HOW = "--decode_hparams=beam_size=1,extra_length=3,batch_size=4"
 
 @pytest.fixture
 def interruption(monkeypatch):
-    """Return a dict that counts the batches and sets the batch that SIGTERM interrupts."""
+    """Return {"batches": number of batches so far, "at": number of the batch with SIGTERM}."""
     return _interruption(monkeypatch)
 
 

@@ -62,7 +62,7 @@ T2T_SCORES = (
 
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory):
-    """Return the flags that select an imported run, which T2T trained."""
+    """Import a run that T2T trained, and return the flags that select this run."""
     folder = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t")
     output_dir = tmp_path_factory.mktemp("imported")
     data = f"--data_dir={folder}/data_dir"

@@ -153,7 +153,7 @@ def test_check_uses_vocabulary_of_the_run(flags, tmp_path):
     assert setup.specs == record.specs and setup.data_dir == ""
     assert setup.encoders["inputs"].encode("0 1") == [2, 3]
     assert [weight.shape for weight in setup.load_model()[0].weights]
-    # Without --decode_from_file, the decoder needs the data of a split, which do not exist here.
+    # Without --decode_from_file, the decoder decodes a split and therefore needs --data_dir.
     argv = _argv({**flags, "output_dir": run, "data_dir": None, "decode_from_file": None})
     with pytest.raises(UsageError, match="the folder with the data of the split"):
         decoder_setup.check(command_line.parse(flags_lib.DECODER, argv, "ut-decoder", ""))
@@ -218,7 +218,8 @@ def test_check_rejects_lines_for_stories(error, runs, tmp_path):
     assert "--model is required" in line and "run.json" in line
 
 
-# Without run.json, only the shapes of the weights show that the run has another vocabulary.
+# Without run.json, only the shapes of the weights show that run and problem have different
+# vocabularies.
 
 
 def test_checkpoint_of_another_vocabulary_is_rejected(flags, runs, tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""Without --decode_from_file, ut-decoder decodes a split and also writes its targets."""
+"""Without --decode_from_file, ut-decoder decodes a split and writes inputs, targets and outputs."""
 
 import os
 
@@ -72,7 +72,7 @@ def test_split_is_printed_without_a_file(run, capsys):
 
 
 def test_split_files_keep_links_and_are_checked_first(run, tmp_path):
-    """The decoder checks all files before it decodes, and keeps symbolic links."""
+    """The decoder checks all output files before it decodes, and writes through symbolic links."""
     how = "--decode_hparams=beam_size=1,extra_length=1,num_samples=1"
     folder = tmp_path / "x.beam1.alpha0.6.decodes"
     folder.mkdir()

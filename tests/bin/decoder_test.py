@@ -161,7 +161,7 @@ def test_decode_hparams_set_search_options(run, source, tmp_path):
     ]
     # The output for the shortest line can have at most 6 tokens.
     assert len(lengths) == 36 and min(lengths) == 6
-    # No token occurs twice in a line. The tokens are 0, 1 and, rarely, <pad>.
+    # No token occurs twice in a line. The outputs contain only 0, 1 and, rarely, <pad>.
     lines = _options(run, source, tmp_path, "no_repeat_ngram_size=1")
     assert all(len(set(line.split())) == len(line.split()) for line in lines)
 
@@ -241,6 +241,6 @@ def test_empty_file_and_empty_lines_are_decoded(run, tmp_path):
 
 
 def test_decoder_reads_problem_and_model_from_the_run(run):
-    """The other tests pass no --problem or --model, so run.json must contain the names."""
+    """The other tests pass no --problem or --model, so run.json must contain both names."""
     record = json.loads((run.folder / "run.json").read_text())
     assert (record["problem"], record["model"]) == (PROBLEM, "transformer")

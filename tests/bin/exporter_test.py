@@ -58,7 +58,7 @@ def test_exporter_writes_safetensors_and_ctranslate2(run, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_exporter_writes_a_numbered_saved_model(run, tmp_path, capsys):
-    """Each export gets a new number, and the exported model keeps the outputs of the run."""
+    """Each export gets a new number, and gives the same outputs as the model of the run."""
     argv = [f"--output_dir={run}", f"--data_dir={tmp_path}", f"--export_dir={tmp_path}/served"]
     argv += ["--decode_hparams=beam_size=2,alpha=0.5,extra_length=3"]
     assert exporter.main([*argv, f"--checkpoint_path={run}/model.ckpt-1"]) == 0
@@ -157,7 +157,7 @@ def test_exporter_removes_leftovers_of_killed_processes(run, tmp_path, writes):
     assert sorted(os.listdir(served)) == [alive, "1000000"]
 
 
-@pytest.mark.slow  # faster tests cover this export without the command
+@pytest.mark.slow  # a faster test calls this export without the command
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
 def test_exporter_writes_litert_model_and_vocabulary(run, tmp_path):
     """The folder of the export contains only the model and the vocabulary."""

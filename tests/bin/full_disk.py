@@ -7,7 +7,7 @@ import resource
 
 @contextlib.contextmanager
 def full_disk(size):
-    """Limit each file that this process writes to `size` bytes."""
+    """Let this process write at most `size` bytes to each file."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
@@ -18,7 +18,7 @@ def full_disk(size):
 
 @contextlib.contextmanager
 def full_output():
-    """Yield a text file that raises an error when a program writes to the file."""
+    """Yield an open text file that a program cannot write."""
     file = open("/dev/full", "w", encoding="utf-8")  # noqa: SIM115  closing the file also fails
     try:
         yield file

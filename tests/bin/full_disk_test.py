@@ -59,7 +59,7 @@ def test_decoder_reports_full_standard_output(run, capsys, monkeypatch):
         (_train, 100, "run.json", []),
         (_import, 6000, "model.ckpt-20", []),
         (_decode, 70, ".target.ut_keras-partial", []),
-        # The decoder keeps the outputs that it has already decoded.
+        # The decoder keeps the file with the outputs that it has already decoded.
         (_decode, 150, ".target.ut_keras-partial", [".target.ut_keras-partial"]),
     ],
 )

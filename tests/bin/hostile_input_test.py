@@ -1,6 +1,7 @@
 """Every command reports invalid input quickly, in one line and with exit code 2.
 
-Each test case names the damaged input, the commands that read it, and a part of the error message.
+Each test case names a damaged input, the commands that read this input, and a part of the error
+message.
 """
 
 import io

@@ -36,7 +36,7 @@ def _train(output_dir, model, *more):
 
 @pytest.fixture(scope="module", params=RUNS)
 def imported(request, tmp_path_factory):
-    """Return the name of a T2T run in tests/testdata and the folder of the imported run."""
+    """Import a T2T run of tests/testdata, and return its name and the folder of the new run."""
     output_dir = tmp_path_factory.mktemp(request.param)
     assert _import(_source(request.param), output_dir) == 0
     return request.param, output_dir
@@ -84,7 +84,7 @@ def test_imported_run_can_be_evaluated_and_trained(imported, tmp_path, capsys):
     assert _train(run, RUNS[name], "--schedule=train", "--train_steps=22") == 0
     assert "Resuming from step 20" in capsys.readouterr().out
     assert (run / "model.ckpt-22.index").exists()
-    record = json.loads((run / "run.json").read_text())  # the record still has hparams_set
+    record = json.loads((run / "run.json").read_text())  # training keeps hparams_set
     assert record["hparams_set"].endswith("transformer_tiny") and "hidden_size" in record["hparams"]
 
 

@@ -50,7 +50,7 @@ def folder(tmp_path_factory):
 def _checkpoint(output_dir):
     reader = tf.train.load_checkpoint(checkpoint_files.newest(str(output_dir)))
     names = reader.get_variable_to_shape_map()
-    ignored = ("_", "save_counter")  # variables that TensorFlow adds
+    ignored = ("_", "save_counter")  # prefixes of variables that TensorFlow adds
     return {name: reader.get_tensor(name) for name in names if not name.startswith(ignored)}
 
 

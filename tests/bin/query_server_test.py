@@ -13,7 +13,7 @@ from ut_keras.errors import UsageError
 
 
 class _Shouting(http.server.BaseHTTPRequestHandler):
-    """A server like TensorFlow Serving that returns the beams text.upper() and text."""
+    """A handler that responds like TensorFlow Serving, with the beams text.upper() and text."""
 
     def do_POST(self):
         texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["instances"]
@@ -36,7 +36,7 @@ class _Shouting(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def address():
-    """Return the "host:port" of a running `_Shouting` server."""
+    """Yield the "host:port" of a running server with the handler `_Shouting`."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Shouting) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

@@ -81,9 +81,9 @@ def _in_another_order(world):
 
 
 def _of_an_older_version(world):
-    """Change the vocabulary of a run without features.json, as older versions wrote it.
+    """Change the vocabulary and remove features.json, which older versions did not write.
 
-    Only the shapes of the variables show that the vocabulary changed.
+    Then only the shapes of the variables show that the vocabulary changed.
     """
     (world / "run" / "features.json").unlink()
     _with_another_entry(world)

@@ -46,7 +46,7 @@ def write(directory, data_dir=None, problem=PROBLEM, model="transformer", steps=
             if len(weight.shape) > 1:
                 value = rng.normal(size=weight.shape).astype("float32")
                 if "softmax" in weight.path:
-                    value[1] *= 0.3  # smaller EOS weights, so that outputs are not all empty
+                    value[1] *= 0.3  # smaller EOS weights make longer outputs
                 weight.assign(value)
         optimizer.iterations.assign(step)
         checkpoints.save()

@@ -108,7 +108,7 @@ def run(data_dir, tmp_path_factory):
 def test_worker_fingerprint_has_number_of_gpus(data_dir, tmp_path, monkeypatch):
     """Workers compare their numbers of GPUs before TensorFlow connects them.
 
-    TensorFlow would wait without a timeout for workers with other numbers of GPUs.
+    If the numbers differed, TensorFlow would wait without a timeout.
     """
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["GPU:0", "GPU:1"])
 

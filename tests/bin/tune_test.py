@@ -65,7 +65,7 @@ def _trials(directory):
 
 
 def _told(directory):
-    """Return the properties of the trials, without the times."""
+    """Return the properties of the trials, without their times."""
     return [(t.number, t.state.name, t.value, t.params, t.user_attrs) for t in _trials(directory)]
 
 
@@ -255,7 +255,7 @@ def test_enqueued_trial_outside_the_ranges_fails_alone(tmp_path, begun, capsys, 
 
 def test_enqueued_trial_of_a_killed_search_is_resumed(tmp_path, begun):
     begun.enqueue_trial(_ENQUEUED)
-    begun.ask()  # the call leaves the study as a killed search would
+    begun.ask()  # a search that is killed now leaves this state
     assert _trials(tmp_path)[2].state.name == "RUNNING"
     assert _search(_argv(tmp_path, autotune_max_trials="2")) == 0
     trial = _trials(tmp_path)[2]

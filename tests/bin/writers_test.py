@@ -1,4 +1,4 @@
-"""If two commands write to one location, the second command fails and names the flag.
+"""If two commands write to one location, the second command fails and names the location.
 
 The commands never change files of the user or of other programs in this location, even if the
 files have names like temporary files of a command.
@@ -147,7 +147,7 @@ def test_second_writer_is_rejected_by_flag(flag, first, second, run, tmp_path, c
 
 
 def _is_common(path, place):
-    """Return whether a lock is for the common location, not for a run or another data file."""
+    """Return whether both commands lock `path`."""
     folder, name = os.path.split(path)
     return folder == str(place) and ("-train-" not in name or "-train-00003-" in name)
 

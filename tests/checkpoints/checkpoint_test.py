@@ -125,7 +125,10 @@ def test_restore_rejects_another_model(tmp_path):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_restore_rejects_weights_that_are_not_finite(tmp_path, value):
-    """Another program wrote such weights, so ut_keras does not use an older checkpoint instead."""
+    """ut_keras reports weights that are not finite, and does not use an older checkpoint.
+
+    Another program must have saved such weights, because the trainer never saves them.
+    """
     model, optimizer, _, checkpoints = _make(tmp_path)
     _train(model, optimizer)
     checkpoints.save()
@@ -163,7 +166,7 @@ def test_incomplete_checkpoint_is_skipped(tmp_path, capsys):
 
 
 def test_checkpoint_with_a_flipped_bit_is_skipped_with_one_line(tmp_path, capsys, caplog):
-    """Otherwise, `tf.train.Checkpoint` would print one line for each value that was not read."""
+    """By default, `tf.train.Checkpoint` prints one line for each value that it did not read."""
     model, optimizer, _, checkpoints = _make(tmp_path)
     checkpoints.save()
     _train(model, optimizer)

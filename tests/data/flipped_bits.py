@@ -1,4 +1,4 @@
-"""Flip single bits of files like a faulty disk, which keeps the size and the time of a file."""
+"""Flip single bits of files like a faulty disk, without a change of size or time."""
 
 import contextlib
 import os

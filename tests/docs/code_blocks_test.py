@@ -192,7 +192,7 @@ def _check_docs_t2t_package(names, folder):
 
 
 def _forget_registrations(monkeypatch):
-    """Remove the names that the test registers when the test ends."""
+    """When the test ends, remove the names that the test has registered."""
     # Built-in parts register their names at the first import, and these names must remain. The
     # import must therefore happen now, not in the test.
     importlib.import_module("ut_keras.models.universal_transformer")

@@ -26,7 +26,7 @@ def _files(name):
 
 
 def _texts(path):
-    """Yield all texts of a file that are meant for readers, each as one line."""
+    """Yield all texts of a file that people read, each as one line."""
     source = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
         yield from _markdown(source)
@@ -45,7 +45,7 @@ def _markdown(source):
 
 
 def _python(source):
-    """Yield the strings that contain a space (docstrings, messages), and blocks of comments."""
+    """Yield all strings with a space, such as docstrings and messages, and comment blocks."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             yield from _markdown(node.value)

@@ -1,4 +1,4 @@
-"""Tests of the servers in docs/examples, with requests of curl and of ut-query-server."""
+"""Tests of the servers in docs/examples, with HTTP requests and with ut-query-server."""
 
 import contextlib
 import importlib.util

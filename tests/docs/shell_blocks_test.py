@@ -105,7 +105,7 @@ def test_commands_of_page_work(page, tmp_path):
 
 
 def test_reasons_are_needed():
-    """`NOT_RUN` has no entries that apply to no command of the pages."""
+    """Every entry of `NOT_RUN` applies to at least one command of the pages."""
     commands = [command for page in code_blocks_test.PAGES for command in _commands(page)]
     for part in NOT_RUN:
         assert any(_is_of(command, part) for command in commands), part
@@ -113,7 +113,7 @@ def test_reasons_are_needed():
 
 
 def _environment(folder):
-    """Return environment variables that provide the commands of an installation."""
+    """Return environment variables that make the commands of ut_keras available."""
     programs = folder / "bin"
     programs.mkdir()
     modules = {name: f" -m {module}" for name, module in code_blocks_test._scripts().items()}

@@ -157,7 +157,7 @@ def test_remove_leftovers_removes_only_files_of_ended_processes(tmp_path):
     with whole_file.writing(path) as file:
         file.write("whole")
     assert sorted(os.listdir(tmp_path)) == sorted(["x", *(n for n in begun if n[1] == "7")])
-    (tmp_path / ".7.ut_keras-00000000").mkdir()  # a kill came before the lock
+    (tmp_path / ".7.ut_keras-00000000").mkdir()  # its process died before the lock
     whole_file.remove_leftovers(str(tmp_path / "*"))
     assert os.listdir(tmp_path) == ["x"]
 

@@ -1,4 +1,4 @@
-"""Ranges with names from T2T have the values in the source code of T2T."""
+"""Ranges with names from T2T have T2T's values, which this file copies from T2T's source."""
 
 import pytest
 

@@ -17,8 +17,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 GOLDEN = json.loads((ROOT / "tests/testdata/t2t/hparams/sets.json").read_text())
 BASE = GOLDEN["base"]["values"]
 
-# The defaults of fields that are not in T2T's sets. ut_keras adds some of these fields. T2T reads
-# the other fields, although no set defines these fields.
+# These fields with their defaults are not in T2T's sets. ut_keras adds some of the fields. T2T
+# reads the other fields, although no set defines them.
 NOT_IN_T2T = {
     "act_force_final_remainder": False,
     "act_halted_state": "transform",

@@ -1,4 +1,4 @@
-"""The curriculum adds longer examples at the accuracy threshold, and resumes exactly."""
+"""The curriculum adds longer examples above an accuracy threshold, and resumes exactly."""
 
 import types
 
@@ -164,7 +164,8 @@ def _checkpoint(folder):
     [
         # The first part of the resumed run stops between two increases of the length.
         pytest.param(5, 12, {"accuracy": 0.0, "updates": 3}, marks=pytest.mark.slow),
-        (5, 6, {"accuracy": 0.5, "updates": 50}),  # it stops during a measurement
+        # The first part of the resumed run stops while the accuracy is measured.
+        (5, 6, {"accuracy": 0.5, "updates": 50}),
     ],
 )
 def test_resumed_run_equals_uninterrupted_run(tmp_path, capsys, stop, last, settings):

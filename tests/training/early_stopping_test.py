@@ -79,7 +79,10 @@ def test_read_restores_earlier_results(tmp_path):
 
 
 def test_read_ignores_other_splits_and_problems(tmp_path):
-    """`--schedule=evaluate` adds records of other splits, which must not control training."""
+    """`--schedule=evaluate` adds records of other splits and problems.
+
+    These records must not control training.
+    """
     records = [{"step": 100, "problem": "mine", "split": "dev", "loss": 1.0}]
     records += [{"step": 200, "problem": "mine", "split": "test", "loss": 0.1}]
     records += [{"step": 300, "problem": "other", "split": "dev", "loss": 0.1}]

@@ -1,4 +1,4 @@
-"""Train a run on one and two logical CPUs in turn, and print its batches as JSON.
+"""Train runs on one or two logical CPUs, and print the batches of the runs as JSON.
 
 elastic_test.py runs this program in a new process, because a program must create logical devices
 before TensorFlow does anything else.

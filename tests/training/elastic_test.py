@@ -21,7 +21,8 @@ _ROOT = pathlib.Path(__file__).parents[2]
 def test_run_resumes_with_another_number_of_devices(tmp_path):
     """The run uses one device, then two devices, then one device again.
 
-    The run has the same batches as a run on one device, and equal weights up to rounding.
+    Compared with a run on one device, the batches are the same, and the weights are equal up to
+    rounding.
     """
     problem = problems.get(elastic.PROBLEM)
     problem.generate_data(str(tmp_path), str(tmp_path), 1, num_processes=1)

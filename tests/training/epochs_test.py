@@ -103,8 +103,8 @@ def test_indexed_batches_cover_all_epochs(static_shapes, digest):
     expected = [_bytes(_epoch_of_files(number, static_shapes)) for number in range(3)]
     count = len(expected[0])
     expected = sum(expected, [])
-    # Earlier versions of ut_keras made one dataset per epoch, and the digest is from their batches.
-    # Runs with older checkpoints must resume with the same batches.
+    # Earlier versions of ut_keras made one dataset per epoch. `digest` is the hash of the batches
+    # in these versions, because runs with older checkpoints must resume with the same batches.
     assert hashlib.sha256(b"".join(expected)).hexdigest()[:12] == digest
     made = _epochs_of_files(static_shapes)
     assert made.element_spec == _epoch_of_files(0, static_shapes).element_spec

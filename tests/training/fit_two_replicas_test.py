@@ -24,7 +24,7 @@ def _runs(replicas):
 
 @pytest.mark.parametrize(("replicas", "name"), RUNS)
 def test_fit_on_several_replicas_equals_one(replicas, name):
-    """The replicas have different numbers of tokens and examples, and other sample weights."""
+    """The replicas get different numbers of tokens and examples, and different sample weights."""
     one, several = _runs(replicas)[name]
     assert (one["replicas"], several["replicas"]) == (1, replicas)
     for key in ("loss", "metric"):
@@ -55,7 +55,7 @@ def test_fit_rejects_unsupported_calls_of_keras():
 
 
 def test_replicas_have_different_dropout_masks():
-    """The first replica has the mask of a single device, and the second has another mask."""
+    """The first replica has the mask of a single device. The second replica has another mask."""
     one, several = _runs(2)["universal"]
     assert one["masks"] == several["masks"][:1]
     first, second = several["masks"]

@@ -18,7 +18,7 @@ _OVERRIDES = "hidden_size=8,filter_size=8,num_heads=2,num_rec_steps=1"
 
 
 def raised():
-    """Return {method: [class of the exception, message], or None without an exception}."""
+    """Return {method: [class of the exception, message]}, with None for a successful method."""
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():
         hp = hparams.get("universal_transformer_tiny", _OVERRIDES)

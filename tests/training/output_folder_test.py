@@ -71,5 +71,5 @@ def test_check_rejects_weights_without_checkpoint(tmp_path, there, named):
     (tmp_path / there).touch()
     with pytest.raises(UsageError, match=rf"or no weights. Received: '.*/{named}'"):
         output_folder.check(str(tmp_path))
-    (tmp_path / "checkpoint").touch()  # now the weights have a run with a checkpoint
+    (tmp_path / "checkpoint").touch()  # now the folder has a run with a checkpoint
     output_folder.check(str(tmp_path))

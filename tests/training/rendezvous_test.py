@@ -1,4 +1,4 @@
-"""Workers wait for each other up to a time limit, and exchange and compare fingerprints."""
+"""Workers wait for each other up to a time limit, and exchange and compare their settings."""
 
 import contextlib
 import errno
@@ -31,7 +31,7 @@ def test_exchange_returns_when_all_workers_have_connected(addresses, capsys):
     def exchange(index):
         workers = cluster.Cluster(tuple(addresses), index)
         done[index] = rendezvous.exchange(workers, 60, {"index": index, "both": [1.5, None]})
-        # `exchange` has freed the port. After `exchange`, TensorFlow listens on this port.
+        # `exchange` must free the port, because TensorFlow then listens on this port.
         with socket.create_server(("127.0.0.1", int(addresses[index].rpartition(":")[2]))):
             everybody.wait(60)
 

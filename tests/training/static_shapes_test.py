@@ -80,7 +80,7 @@ def test_update_with_xla_equals_update_without(model_name, hparams_set, num_shap
 
 
 def _strings(graph):
-    """Yield the names of a graph's operations on strings, also inside loops and branches."""
+    """Yield the names of the string operations in a graph, including its loops and branches."""
     definition = graph.as_graph_def()
     nodes = [*definition.node]
     for function in definition.library.function:

@@ -221,7 +221,7 @@ def _within_a_line():
 
 
 def _while_rewinding():
-    # An earlier kill left an incomplete line. This kill happens just before the run removes it.
+    # An earlier kill left an incomplete line. This kill comes just before the run removes the line.
     plain = whole_file.move_into_place
 
     def put(pairs):

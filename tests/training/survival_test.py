@@ -1,4 +1,4 @@
-"""A run that is killed and started again gives the same bits as an uninterrupted run.
+"""A run that is killed and restarted has bitwise the same results as an uninterrupted run.
 
 The processes are forks of one process that has imported TensorFlow. With the environment variable
 UT_KERAS_KILLS=20, a test kills the run at 20 random moments instead of three moments.

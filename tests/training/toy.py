@@ -32,7 +32,7 @@ class ToyModel(keras.Model):
     """A model with an embedding table, dropout and a dense layer that learns to copy its inputs.
 
     The model reports a ponder time of two steps at real positions and of nine steps at padding.
-    Averages must not include the padding.
+    Averages of the ponder time must exclude the padding.
     """
 
     def __init__(self, dropout=0.0, vocab_size=VOCAB_SIZE, width=16, **kwargs):
@@ -110,7 +110,7 @@ def trainer_of(
 
 
 def free_decoder(model, settings, score=lambda *texts: {}):
-    """Return a `FreeDecoder` that writes a sequence as the numbers of its ids."""
+    """Return a `FreeDecoder` that converts the ids of a sequence to a text of numbers."""
     return free_decoding.FreeDecoder(model, settings, lambda _, ids: " ".join(map(str, ids)), score)
 
 

@@ -112,7 +112,7 @@ def test_sequence_of_padding_and_length_one():
 
 
 def test_accumulated_batches_equal_one_large_batch():
-    """The updates are equal only if the small batches have equal numbers of tokens."""
+    """The updates are equal only because the small batches have equal numbers of tokens."""
     ids = np.random.RandomState(0).randint(2, toy.VOCAB_SIZE, (8, 5)).astype("int32")
     halves, wholes = np.split(ids, 4), np.split(ids, 2)
     accumulating = optimizers.MultistepAdam(0.01, accumulate_steps=2, epsilon=1e-3)

@@ -1,4 +1,4 @@
-"""Tests of the trainer's schedules: training, evaluation, decoding and early errors."""
+"""Tests of the trainer: training, evaluation, decoding, and errors before training."""
 
 import dataclasses
 import json
@@ -161,7 +161,7 @@ def test_training_ignores_evaluations_of_other_processes(run):
 
 
 def test_worker_stops_early_with_the_chief(run, monkeypatch, capsys):
-    """A worker that is not the chief has no metric values, so it cannot print the reason."""
+    """A worker that is not the chief has no metrics, so it cannot print why training stopped."""
     monkeypatch.setattr(distribution, "is_chief", lambda strategy: False)
     (run / "metrics.jsonl").unlink()
     trainer, _ = _make(run, settings={"train_steps": 18})
@@ -220,7 +220,7 @@ def test_non_finite_loss_stops_and_saves_nothing(run):
 
 
 class _BreakingBatches:
-    """A function that makes epochs of 5 batches, and sets weights to NaN in the fourth epoch."""
+    """A callable that makes epochs of 5 batches, and sets weights to NaN in the fourth epoch."""
 
     def __init__(self, model):
         self._model = model
@@ -467,7 +467,7 @@ def test_unknown_metric_is_rejected_before_training(tmp_path, metric, decode):
 def test_metric_names_are_found_with_one_batch(tmp_path, monkeypatch):
     """The trainer processes one batch to find the names that `summarize` and `score` add.
 
-    The trainer knows the names of all other metrics before an evaluation.
+    The trainer knows the names of all other metrics without an evaluation.
     """
     looks, plain = [], evaluation.Evaluator.__call__
 

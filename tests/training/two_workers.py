@@ -19,7 +19,7 @@ from ut_keras.training import cluster, distribution, epochs, train_step
 
 _VOCAB_SIZE = two_replicas.toy.VOCAB_SIZE
 _SPECS = {name: features.FeatureSpec(_VOCAB_SIZE) for name in ("inputs", "targets")}
-_STEPS = 10  # number of updates with batches from files, of which an epoch has seven
+_STEPS = 10  # number of updates with batches from files; an epoch has seven batches
 
 
 def write_data(data_dir):
@@ -35,7 +35,7 @@ def _ids(random, length):
 
 
 def train_all(strategy, data_dir):
-    """Train on batches and files, exchange values between workers, and return all results."""
+    """Train on batches in memory and from files, exchange values, and return all results."""
     made = {name: made for name, *made in two_replicas.RUNS}
     metrics = ["accuracy_per_sequence", "neg_log_perplexity"]
     return {

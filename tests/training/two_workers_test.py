@@ -79,7 +79,7 @@ def runs(tmp_path_factory):
         finished = _finish(started)
     for code, _, err in finished:
         assert code == 0, err[-3000:]
-    # The results are the last line, because an earlier line may report a long time of indexing.
+    # Only the last line contains the results. An earlier line may report a slow indexing.
     return [alone, *(json.loads(out.splitlines()[-1]) for _, out, _ in finished)]
 
 

@@ -38,7 +38,7 @@ def test_cell_has_valid_flags(name, tmp_path):
 
 
 def test_recipe_contains_settings_without_names():
-    """Two cells share their runs if they differ only in their names and scores."""
+    """Two cells share their runs if the cells differ only in their names and scores."""
     same = f"batch_size={CELL.set_values['batch_size']}"
     by_hand = dataclasses.replace(CELL, name="a/b", hparams=same, scores=())
     assert by_hand.recipe == CELL.recipe

@@ -1,4 +1,4 @@
-"""An invalid result line raises an error of one line. A reader skips an incomplete last line."""
+"""`lines.read` rejects an invalid result line in one line, and skips an incomplete last line."""
 
 import dataclasses
 import json

@@ -36,14 +36,14 @@ def test_epoch_depends_on_seed():
     assert first == _batches(_order().epoch([1, 0]))
     for seed in ([1, 1], [2, 0], [0, 1]):
         other = _batches(order.epoch(seed))
-        # The batches contain other examples. The epochs differ not only in the order of batches.
+        # The epochs have different batches, not only a different order of equal batches.
         assert not {tuple(sorted(batch)) for batch in first if len(batch) > 1} & {
             tuple(sorted(batch)) for batch in other
         }
 
 
 def test_epoch_of_seed_is_stable_across_versions():
-    """If a newer version of ut_keras changed the order, the version could not resume a run."""
+    """A version of ut_keras with another order could not resume the runs of older versions."""
     order = example_order.ExampleOrder([3, 9, 4, 9, 5, 9, 6], [8], [2, 2])
     assert _batches(order.epoch([5, 3])) == [[2, 4], [5], [6, 0], [3, 1]]
 

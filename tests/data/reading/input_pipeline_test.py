@@ -195,7 +195,7 @@ def test_preprocess_changes_features(tmp_path):
 def test_weights_are_the_third_element(tmp_path):
     """`preprocess` may return weights per example or per target.
 
-    The pipeline truncates weights per target like the targets.
+    The pipeline truncates weights per target in the same way as the targets.
     """
 
     def of_rows(features):

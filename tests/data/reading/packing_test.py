@@ -56,7 +56,7 @@ SINGLE = [
     [15, 16, 17, 18, 1],
     [19, 1],
 ]
-PACKED_SINGLE = [  # targets, segmentation, position
+PACKED_SINGLE = [  # each entry is (targets, segmentation, position)
     ([4, 5, 6, 7], [1, 1, 1, 1], [0, 1, 2, 3]),
     ([8, 9, 10, 11], [1, 1, 1, 1], [0, 1, 2, 3]),
     ([2, 2, 2, 2], [1, 1, 1, 1], [0, 1, 2, 3]),

@@ -164,7 +164,7 @@ def test_get_saves_index_that_took_long(tmp_path, monkeypatch, capsys):
     assert again.read([17])[1] == index.read([17])[1]
     with pytest.raises(TypeError):  # `_scan` is None, but a new index needs a scan
         _get(files, key="b")
-    # An earlier version stored the index next to the data files.
+    # Earlier versions stored the index next to the data files.
     os.rename(kept, tmp_path / kept.name)
     assert _get(files, key="a").path == str(tmp_path / kept.name)
 

@@ -18,7 +18,7 @@ def test_serialize_matches_tfrecords_serialize():
     columns = {
         "targets": [rng.integers(2**i, size=1 + i).tolist() for i in range(12)],
         "inputs": [rng.integers(40_000, size=size).tolist() for size in sizes],
-        # A serialized example sorts its feature names by their bytes, and a name may be long.
+        # `serialize` sorts feature names by their bytes. A name may be long.
         "Z" * 130: [[0, 127, 128, 16_383, 16_384, 2**21, 2**28 - 1, 2**28, 2**31 - 1, -1]] * 12,
         "ä": [[i] for i in range(12)],
     }

@@ -143,7 +143,7 @@ def test_resume_rejects_other_samples(tmp_path):
 
 
 def test_origin_of_earlier_version_is_read_and_moved(tmp_path):
-    """Earlier versions wrote the origin next to the data files."""
+    """Earlier versions wrote the JSON record of a split next to the data files."""
     split = _begin(tmp_path)
     earlier = tmp_path / "datagen.p-train.json"
     os.rename(split.origin_path, earlier)
@@ -233,7 +233,7 @@ def test_write_removes_leftovers_of_killed_runs_only(tmp_path):
 
 
 def test_missing_shards_rejects_files_without_origin(tmp_path):
-    """ut_keras must not replace files without a record of their origin."""
+    """ut_keras must not replace data files that have no JSON record of ut_keras."""
     split = _split(tmp_path)
     with open(split.paths[1], "w") as file:
         file.write("mine")
