@@ -18,7 +18,7 @@ def full_disk(size):
 
 @contextlib.contextmanager
 def full_output():
-    """Yield an open text file that a program cannot write."""
+    """Yield an open text file to which all writes fail."""
     file = open("/dev/full", "w", encoding="utf-8")  # noqa: SIM115  closing the file also fails
     try:
         yield file

@@ -36,7 +36,7 @@ T2T_RUN = os.path.join(os.path.dirname(__file__), "..", "testdata", "t2t", "ckpt
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory):
-    """Return a folder with data and a run."""
+    """Return a folder with valid data and a valid run."""
     folder = tmp_path_factory.mktemp("sound")
     for name in ("raw", "data", "run"):
         (folder / name).mkdir()

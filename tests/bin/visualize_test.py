@@ -119,7 +119,7 @@ def test_story_is_split_into_sentences(runs, see, tmp_path):
     (tmp_path / "out" / "mine.png").write_text("a file of the user's")
     assert see(runs["stories"], input="Where is Mary ?").maps["encoder"].keys == ["Where is Mary ?"]
     names = ["attention_encoder_bars.png", "mine.png", "ponder_encoder.png"]
-    assert sorted(os.listdir(tmp_path / "out")) == names  # without pictures of the first story
+    assert sorted(os.listdir(tmp_path / "out")) == names  # the pictures of the first story are gone
     assert see(runs["stories"], input="|").maps == {}  # an input without sentences has no steps
 
 

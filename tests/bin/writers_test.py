@@ -1,4 +1,4 @@
-"""If two commands write to one location, the second command fails and names the location.
+"""If two commands write to one location, the second command fails and its error names the location.
 
 The commands never change files of the user or of other programs in this location, even if the
 files have names like temporary files of a command.

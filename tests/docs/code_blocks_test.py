@@ -35,7 +35,7 @@ LANGUAGES = ("python", "sh", "json", "source", "text")
 # These commands do not belong to ut_keras, and the tests do not check them.
 OTHER_COMMANDS = ("cat", "cd", "curl", "docker", "echo", "pip", "saved_model_cli", "tensorboard")
 
-# Replacements that make the examples of a page shorter.
+# {page: {text of the page: replacement that makes the example faster}}
 SHORTER = {
     "README.md": {
         "max_length=11,batch_size=512": "max_length=11,batch_size=64,learning_rate_warmup_steps=1",

@@ -26,9 +26,9 @@ def _stopping(values, metric="loss", patience_steps=200, delta=0.1, minimize=Non
         ([1.0, 0.94, 0.88, 0.82], False),
         ([1.0, 0.96, 0.92, 0.88], True),
         ([1.0, 0.97, 0.94], True),
-        # The reference is the value before the patience began, not the best of all values.
+        # Improvements are relative to the value before the patience began, not to the best value.
         ([1.0, 3.0, 2.0, 1.5], False),
-        # A temporary improvement counts.
+        # A temporary improvement also counts as an improvement.
         ([1.0, 0.8, 1.0], False),
     ],
 )

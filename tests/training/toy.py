@@ -63,7 +63,7 @@ class ToyModel(keras.Model):
         return {"training": [target], "act_loss": [cost]}
 
     class_labels = False
-    encoder = decoder = "one"  # The model has an encoder and a decoder.
+    encoder = decoder = "one"  # These values mean that the model has an encoder and a decoder.
     why_source_padding_matters = why_encoder_padding_matters = ""
 
     def search(self, features, options):
@@ -137,7 +137,7 @@ def dataset(num_batches=5, batch_size=4, max_length=6, seed=0):
             batch[row, length] = 1
 
     def example(ids, size):
-        ids = tf.slice(ids, [0, 0], size)  # [None, None]
+        ids = tf.slice(ids, [0, 0], size)  # static shape [None, None]
         return {"inputs": ids, "targets": ids}, ids
 
     return tf.data.Dataset.from_tensor_slices((ids, sizes)).map(example)

@@ -55,7 +55,7 @@ def _kill(processes):
 
 
 def _finish(processes, seconds=240):
-    """Return the exit code and the output of each process."""
+    """Wait for the processes, and return [(exit code, stdout, stderr)]."""
     try:
         written = [process.communicate(timeout=seconds) for process in processes]
     finally:
@@ -193,7 +193,7 @@ def test_workers_with_other_settings_are_rejected(tmp_path, change, expected):
 
 @pytest.mark.slow
 def test_signal_before_the_first_update_ends_the_process():
-    """TensorFlow replaces the handler of SIGTERM if there are several workers."""
+    """TensorFlow replaces the handler of SIGTERM on several workers, but the process still ends."""
     program = (
         "import os, signal, sys\n"
         "from ut_keras.bin import command\n"
