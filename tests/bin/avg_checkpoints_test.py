@@ -146,14 +146,14 @@ def test_run_folder_keeps_its_newest_checkpoint(run, capsys):
 def test_output_path_rejects_checkpoint_of_a_run(run, tmp_path, capsys):
     small_run.write(tmp_path, steps=(0, 1))
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    said = "must not overwrite a checkpoint of a run"
+    message = "must not overwrite a checkpoint of a run"
     for prefix, step in ((run, 1), (tmp_path, 0)):
         argv = [f"--prefix={prefix}/model.ckpt-", f"--checkpoints={step}"]
-        assert said in _error(capsys, f"--output_path={tmp_path}/model.ckpt", *argv)
+        assert message in _error(capsys, f"--output_path={tmp_path}/model.ckpt", *argv)
     average = [f"--output_path={tmp_path}/a", f"--prefix={tmp_path}/"]
     assert avg_checkpoints.main([*average, "--num_last_checkpoints=2"]) == 0
     # The output a-0 must not overwrite the input a-0.
-    assert said in _error(capsys, *average, "--checkpoints=model.ckpt-1,a-0")
+    assert message in _error(capsys, *average, "--checkpoints=model.ckpt-1,a-0")
     assert {path: path.read_bytes() for path in before} == before
 
 
@@ -188,12 +188,12 @@ def test_output_path_rejects_checkpoint_of_another_model(run, tmp_path, capsys):
     net = keras.Sequential([keras.layers.Dense(1)])
     net.build([None, 2])
     argv = [f"--prefix={run}/model.ckpt-", f"--output_path={tmp_path}/ckpt", "--checkpoints=1,2"]
-    said = "a checkpoint of another model"
+    message = "a checkpoint of another model"
     one = tf.Variable(1.0)
     for parts in ({"mine": one}, {"model": net}, {"model": one}, {"model": {"w": one}}):
         tf.train.Checkpoint(**parts).write(f"{tmp_path}/ckpt-0")
         before = full_disk.all_files(tmp_path)
-        assert said in _error(capsys, *argv)
+        assert message in _error(capsys, *argv)
         assert full_disk.all_files(tmp_path) == before
     os.truncate(tmp_path / "ckpt-0.index", 20)
     assert "ckpt-0" in _error(capsys, *argv)

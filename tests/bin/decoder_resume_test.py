@@ -61,11 +61,11 @@ def partial(run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("stopped")
     source, _ = write_source(folder / "source", shortest=1)
     argv = run.argv(f"--decode_from_file={source}", f"--decode_to_file={folder / 'out'}", _HOW)
-    said = io.StringIO()
-    with pytest.MonkeyPatch.context() as monkeypatch, contextlib.redirect_stdout(said):
+    output = io.StringIO()
+    with pytest.MonkeyPatch.context() as monkeypatch, contextlib.redirect_stdout(output):
         _interruption(monkeypatch)["at"] = 3
         assert decoder.main(argv) == 143
-    assert "16 of 40 lines" in said.getvalue()
+    assert "16 of 40 lines" in output.getvalue()
     assert not (folder / "out").exists() and (folder / ".out.ut_keras-partial").exists()
     return folder / ".out.ut_keras-partial"
 

@@ -94,10 +94,10 @@ MAIN = {
 }
 
 
-def _refused(capsys, main, argv, said):
+def _assert_rejected(capsys, main, argv, message):
     line = small_run.error(capsys, main, argv)
     assert len(line) <= LONGEST_LINE, line
-    assert said in line
+    assert message in line
     return line
 
 
@@ -150,7 +150,7 @@ def test_invalid_json_is_one_line(world, capsys, file, name, shape):
         _make_folder(path)
     else:
         _write(path, _SHAPES.get(shape, _OTHER_VALUES))
-    _refused(capsys, MAIN[name], _argv(name, world), file)
+    _assert_rejected(capsys, MAIN[name], _argv(name, world), file)
 
 
 def _spoilt_vocabularies():
@@ -170,8 +170,8 @@ def _spoilt_vocabularies():
 def test_invalid_vocabulary_is_one_line(world, capsys, name, kind):
     path = world / "data" / VOCABULARY
     _write(path, _spoilt_vocabularies()[kind](path.read_text().splitlines()))
-    said = {"no_utf8": "UTF-8", "unreserved": "<pad> and <EOS>", "empty": "<pad> and <EOS>"}
-    _refused(capsys, MAIN[name], _argv(name, world), said.get(kind, "vocabulary"))
+    messages = {"no_utf8": "UTF-8", "unreserved": "<pad> and <EOS>", "empty": "<pad> and <EOS>"}
+    _assert_rejected(capsys, MAIN[name], _argv(name, world), messages.get(kind, "vocabulary"))
 
 
 @pytest.mark.parametrize("kind", _spoilt_vocabularies())
@@ -192,11 +192,11 @@ def test_run_without_hash_is_compared_with_its_vocabulary(world, capsys):
     capsys.readouterr()
     vocabulary = world / "data" / VOCABULARY
     _write(vocabulary, _spoilt_vocabularies()["reversed"](vocabulary.read_text().splitlines()))
-    _refused(capsys, exporter.main, _argv("exporter", world), "must match the run in")
+    _assert_rejected(capsys, exporter.main, _argv("exporter", world), "must match the run in")
 
 
 @pytest.mark.parametrize(
-    "changed, said",
+    "changed, message",
     [
         ({"modality": "image"}, "modality of 'inputs' must be one of"),
         ({"vocab_size": 0}, "positive ints"),
@@ -205,12 +205,12 @@ def test_run_without_hash_is_compared_with_its_vocabulary(world, capsys):
         ({"encoder": 7}, "must be as ut-trainer writes it"),
     ],
 )
-def test_invalid_features_record_is_one_line(world, capsys, changed, said):
+def test_invalid_features_record_is_one_line(world, capsys, changed, message):
     path = world / "run" / "features.json"
     content = json.loads(path.read_text())
     content["features"]["inputs"].update(changed)
     path.write_text(json.dumps(content))
-    _refused(capsys, decoder.main, _argv("decoder", world), said)
+    _assert_rejected(capsys, decoder.main, _argv("decoder", world), message)
 
 
 @pytest.mark.parametrize(
@@ -223,12 +223,14 @@ def test_invalid_features_record_is_one_line(world, capsys, changed, said):
 @pytest.mark.parametrize("name", ["decoder", "avg"])
 def test_invalid_checkpoint_state_is_one_line(world, capsys, name, content):
     _write(world / "run" / "checkpoint", content)
-    _refused(capsys, MAIN[name], _argv(name, world), "checkpoint must name a checkpoint")
+    _assert_rejected(capsys, MAIN[name], _argv(name, world), "checkpoint must name a checkpoint")
 
 
 def test_trainer_does_not_restart_with_invalid_checkpoint_state(world, capsys):
     _write(world / "run" / "checkpoint", "garbage")
-    _refused(capsys, trainer.main, _argv("trainer", world), "checkpoint must name a checkpoint")
+    _assert_rejected(
+        capsys, trainer.main, _argv("trainer", world), "checkpoint must name a checkpoint"
+    )
 
 
 @pytest.mark.parametrize("end", ["index", "data-00000-of-00001"])
@@ -238,7 +240,7 @@ def test_broken_checkpoint_link_is_one_line(world, capsys, name, end):
     path = world / "run" / f"model.ckpt-2.{end}"
     path.unlink()
     path.symlink_to("/nonexistent/checkpoint")
-    _refused(capsys, MAIN[name], _argv(name, world), f"model.ckpt-2.{end}")
+    _assert_rejected(capsys, MAIN[name], _argv(name, world), f"model.ckpt-2.{end}")
     assert not (world / "target").exists()
 
 
@@ -246,11 +248,13 @@ def test_invalid_t2t_checkpoint_state_is_one_line(world, capsys):
     shutil.copytree(T2T_RUN, world / "t2t")
     _write(world / "t2t" / "checkpoint", "garbage")
     argv = [word for word in _argv("import_t2t", world) if "--data_dir" not in word]
-    _refused(capsys, import_t2t.main, [*argv, f"--data_dir={world}"], "must name a checkpoint")
+    _assert_rejected(
+        capsys, import_t2t.main, [*argv, f"--data_dir={world}"], "must name a checkpoint"
+    )
 
 
 @pytest.mark.parametrize(
-    "spoil, said",
+    "spoil, message",
     [
         (_make_folder, "must be a regular file"),
         (lambda path: (path.unlink(), os.mkfifo(path)), "must be a regular file"),
@@ -260,9 +264,9 @@ def test_invalid_t2t_checkpoint_state_is_one_line(world, capsys):
         (lambda path: _write(path, b"\x07" * 500), "A TFRecord file must be"),
     ],
 )
-def test_invalid_shard_is_one_line(world, capsys, spoil, said):
+def test_invalid_shard_is_one_line(world, capsys, spoil, message):
     spoil(world / "data" / SHARD)
-    _refused(capsys, trainer.main, _argv("trainer", world), said)
+    _assert_rejected(capsys, trainer.main, _argv("trainer", world), message)
 
 
 def _no_answer(*_):
@@ -293,14 +297,14 @@ def test_commands_do_not_wait_for_a_pipe(world, capsys, path, names):
     try:
         for name in names:
             signal.alarm(60)
-            _refused(capsys, MAIN[name], _argv(name, world), os.path.basename(path))
+            _assert_rejected(capsys, MAIN[name], _argv(name, world), os.path.basename(path))
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.parametrize(
-    "source, said",
+    "source, message",
     [
         ("def (:\n", "SyntaxError: invalid syntax (/"),
         ("\0", "SyntaxError"),
@@ -311,18 +315,18 @@ def test_commands_do_not_wait_for_a_pipe(world, capsys, path, names):
     ],
 )
 @pytest.mark.parametrize("name", ["trainer", "datagen", "decoder", "import_t2t"])
-def test_broken_user_package_is_one_line(world, capsys, name, source, said):
+def test_broken_user_package_is_one_line(world, capsys, name, source, message):
     package = world / f"package_{abs(hash((name, source)))}"
     package.mkdir()
     (package / "__init__.py").write_text(source)
-    _refused(capsys, MAIN[name], [*_argv(name, world), f"--t2t_usr_dir={package}"], said)
+    _assert_rejected(capsys, MAIN[name], [*_argv(name, world), f"--t2t_usr_dir={package}"], message)
 
 
 # Tests with numbers that are out of range.
 
 
 @pytest.mark.parametrize(
-    "name, flag, said",
+    "name, flag, message",
     [
         ("trainer", "intra_op_parallelism_threads=-1", "at least 0"),
         ("trainer", "intra_op_parallelism_threads=100000", "at most 1024"),
@@ -370,11 +374,11 @@ def test_broken_user_package_is_one_line(world, capsys, name, source, said):
         ("exporter", f"decode_hparams=beam_size=1,sampling_temp=1,seed={2**63}", "at most"),
     ],
 )
-def test_out_of_range_number_is_one_line(world, capsys, name, flag, said):
+def test_out_of_range_number_is_one_line(world, capsys, name, flag, message):
     argv = _argv(name, world)
     if name == "trainer":
         shutil.rmtree(world / "run")  # otherwise the trainer first rejects the changed hparams
-    _refused(capsys, MAIN[name], [*argv, f"--{flag}"], said)
+    _assert_rejected(capsys, MAIN[name], [*argv, f"--{flag}"], message)
 
 
 @pytest.mark.parametrize(
@@ -388,7 +392,7 @@ def test_out_of_range_depth_is_one_line(world, capsys, overrides):
     shutil.rmtree(world / "run")
     argv = [word for word in _argv("trainer", world) if not word.startswith("--hparams=")]
     argv += ["--model=universal_transformer", "--hparams_set=universal_transformer_tiny"]
-    _refused(capsys, trainer.main, [*argv, f"--hparams={overrides}"], "in [1, 1024]")
+    _assert_rejected(capsys, trainer.main, [*argv, f"--hparams={overrides}"], "in [1, 1024]")
 
 
 @pytest.mark.parametrize("line", ["ns=1000000000", f"dl={10**12}", "dl=" + "9" * 6000, "ns=nan"])
@@ -417,7 +421,7 @@ def test_out_of_range_typed_number_is_rejected(world, monkeypatch, capsys, line)
     ],
 )
 def test_long_and_unusual_arguments_are_one_line(world, capsys, name, argument):
-    _refused(capsys, MAIN[name], [*_argv(name, world), argument], "")
+    _assert_rejected(capsys, MAIN[name], [*_argv(name, world), argument], "")
 
 
 @pytest.mark.parametrize(
@@ -425,7 +429,7 @@ def test_long_and_unusual_arguments_are_one_line(world, capsys, name, argument):
 )
 def test_non_utf8_text_is_one_line(world, capsys, name, file):
     _write(world / file, b"a\tb\n\xff\tc\n")
-    _refused(capsys, MAIN[name], _argv(name, world), "must be UTF-8")
+    _assert_rejected(capsys, MAIN[name], _argv(name, world), "must be UTF-8")
 
 
 @pytest.mark.parametrize(

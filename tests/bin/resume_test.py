@@ -111,7 +111,7 @@ def _damage_data(world):
 
 
 # {name: (function that damages the folder, changed flags, part of the error message)}
-REFUSALS = {
+REJECTED = {
     "optimizer": (None, {"hparams": {"optimizer": "momentum"}}, "optimizer must be adam "),
     "size": (None, {"hparams": {"hidden_size": 32}}, "hidden_size=32 instead of 16"),
     "heads": (None, {"hparams": {"num_heads": 4}}, "num_heads=4 instead of 2"),
@@ -122,7 +122,7 @@ REFUSALS = {
     "other model": (None, {"model": "universal_transformer"}, "--model="),
     "unknown flag": (None, {"trian_steps": 3}, "--train_steps"),
     "bad flag": (None, {"moving_average_decay": 1}, "must be in [0, 1)"),
-    "no metric": (None, {"decode_hparams": "beam=3"}, "beam_size"),
+    "unknown decode hparam": (None, {"decode_hparams": "beam=3"}, "beam_size"),
     "no data": (lambda world: shutil.rmtree(world / "data"), {}, "does not exist"),
     "damaged data": (_damage_data, {}, "-train-00000"),
     "a vocabulary with one more": (_with_another_entry, {}, "vocabulary of 'inputs' must match"),
@@ -143,15 +143,15 @@ REFUSALS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", REFUSALS)
+@pytest.mark.parametrize("name", REJECTED)
 def test_rejected_command_changes_no_file(world, capsys, name):
-    spoil, changed, said = REFUSALS[name]
+    spoil, changed, message = REJECTED[name]
     if spoil:
         spoil(world)
     before = _content(world / "run")
     assert "best/hparams.json" in before
     line = small_run.error(capsys, trainer.main, _argv(world, **changed))
-    assert said in line
+    assert message in line
     assert _content(world / "run") == before
 
 
@@ -166,7 +166,7 @@ def _weights(run):
 
 
 @pytest.mark.parametrize(
-    "damaged, lost, goes_on_from",
+    "damaged, lost, resumed_step",
     [
         pytest.param([], ["checkpoint"], 6, marks=pytest.mark.slow),
         pytest.param([6], ["checkpoint"], 4, marks=pytest.mark.slow),
@@ -174,15 +174,15 @@ def _weights(run):
     ],
 )
 def test_resume_uses_newest_complete_checkpoint(
-    world, finished, capsys, damaged, lost, goes_on_from
+    world, finished, capsys, damaged, lost, resumed_step
 ):
     _damage(world, *damaged)
     for name in lost:
         (world / "run" / name).unlink()
     assert trainer.main(_argv(world)) == 0
     shown = capsys.readouterr().out
-    assert f"Resuming from step {goes_on_from} " in shown
-    assert shown.count("Skipped a checkpoint that cannot be read: ") == (6 - goes_on_from) // 2
+    assert f"Resuming from step {resumed_step} " in shown
+    assert shown.count("Skipped a checkpoint that cannot be read: ") == (6 - resumed_step) // 2
     run = world / "run"
     assert sorted(set(_steps_of_records(run))) == [2, 4, 6]
     assert _weights(run) == _weights(finished / "run")

@@ -46,8 +46,8 @@ _RECORD = {"random_seed": 3, "trained_with": _TERMS}
 def test_changes_reports_each_condition(changed, expected):
     changed = dict(changed)
     setup = types.SimpleNamespace(hp=_HP, seed=changed.pop("random_seed", 3))
-    said = training_conditions.changes(_RECORD, {**_TERMS, **changed}, setup)
-    assert said == ([f"note: {expected}"] if expected else [])
+    notes = training_conditions.changes(_RECORD, {**_TERMS, **changed}, setup)
+    assert notes == ([f"note: {expected}"] if expected else [])
     # A run of an older version of ut_keras has no record of its conditions.
     assert not training_conditions.changes({}, {**_TERMS, **changed}, setup)
 
@@ -56,12 +56,12 @@ def test_changes_explains_global_batch_size():
     setup = types.SimpleNamespace(hp=_HP, seed=3)
     record = {**_RECORD, "trained_with": {**_TERMS, "global_batch_size": 64}}
     terms = {**_TERMS, "num_replicas": 2, "global_batch_size": 64}
-    [said] = training_conditions.changes(record, terms, setup)
-    assert "replicas changed from 1 to 2. Because of --global_batch_size, the batches" in said
-    [said] = training_conditions.changes(
+    [message] = training_conditions.changes(record, terms, setup)
+    assert "replicas changed from 1 to 2. Because of --global_batch_size, the batches" in message
+    [message] = training_conditions.changes(
         _RECORD, terms, setup
     )  # this record has no global_batch_size
-    assert said.endswith("from 1 to 2")
+    assert message.endswith("from 1 to 2")
 
 
 def test_changes_ignores_train_steps_without_dependent_schedule():
@@ -150,7 +150,7 @@ def test_resume_reports_changed_conditions(run, data_dir, tmp_path, capsys):
     argv = _argv(other, run, hparams=f"{hparams},learning_rate_constant=0.25")
     changes = ("--train_steps=3", "--random_seed=4", "--moving_average_decay=0.9")
     assert trainer.main([*argv, *changes]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for expected in (
         r"^note: batch_size is 128; the run was trained with 256 \(\S*/hparams.json\)$",
         r"^note: learning_rate_constant is 0.25; the run was trained with 2.0 \(",
@@ -161,16 +161,16 @@ def test_resume_reports_changed_conditions(run, data_dir, tmp_path, capsys):
         "^Starting a moving average of the weights, .*$",
         "^The order of the batches differs .* beginning of epoch 1$",
     ):
-        assert re.search(expected, said, re.MULTILINE), (expected, said)
+        assert re.search(expected, output, re.MULTILINE), (expected, output)
     assert trainer.main([*argv, *changes, "--train_steps=4"]) == 0
-    said = capsys.readouterr().out
-    assert not re.search("changed|trained with|another|average", said), said
+    output = capsys.readouterr().out
+    assert not re.search("changed|trained with|another|average", output), output
     argv = [*argv, "--random_seed=4", "--train_steps=5"]
     assert trainer.main(argv) == 0
-    said = capsys.readouterr().out
-    assert "note: moving_average_decay changed from 0.9 to 0.0" in said
-    assert "Ignoring the moving average of the weights" in said
-    assert "order of the batches differs" not in said
+    output = capsys.readouterr().out
+    assert "note: moving_average_decay changed from 0.9 to 0.0" in output
+    assert "Ignoring the moving average of the weights" in output
+    assert "order of the batches differs" not in output
     trained_with = json.loads((run / "run.json").read_text())["trained_with"]
     assert trained_with["hparams"]["norm_epsilon"] == 0.001
     assert trained_with["num_replicas"] == 1 and trained_with["train_steps"] == 5

@@ -64,7 +64,7 @@ def _trials(directory):
     return optuna.load_study(study_name="search", storage=storage).trials
 
 
-def _told(directory):
+def _trial_records(directory):
     """Return the properties of the trials, without their times."""
     return [(t.number, t.state.name, t.value, t.params, t.user_attrs) for t in _trials(directory)]
 
@@ -123,10 +123,10 @@ def test_search_keeps_foreign_files(tmp_path, capsys):
 
 def test_repeated_search_only_runs_new_trials(tmp_path):
     assert _search(_argv(tmp_path)) == 0
-    first = _told(tmp_path)
+    first = _trial_records(tmp_path)
     assert _search(_argv(tmp_path)) == 0
     assert _search(_argv(tmp_path, autotune_max_trials="7", random_seed=None)) == 0
-    trials = _told(tmp_path)
+    trials = _trial_records(tmp_path)
     assert trials[:5] == first and len(trials) == 7
     assert all(len(_starts(tmp_path, number)) == 1 for number in range(7))
 
@@ -211,9 +211,9 @@ def test_enqueued_trial_runs_with_its_hparams(tmp_path, begun, capsys):
     assert trial.user_attrs["hparams"] == _ENQUEUED
     assert trial.params == {**_ENQUEUED, "num_heads": 0}
     assert "trial-2: learning_rate_constant=0.25 num_heads=2 ffn" in capsys.readouterr().out
-    before = _told(tmp_path)
+    before = _trial_records(tmp_path)
     assert _search(_argv(tmp_path, autotune_max_trials="4")) == 0
-    assert _told(tmp_path) == before
+    assert _trial_records(tmp_path) == before
 
 
 def test_enqueued_trial_runs_after_the_last_of_a_search(tmp_path, begun):
@@ -358,7 +358,7 @@ def test_stopped_search_resumes_with_equal_results(tmp_path, end):
 
     assert _search(_argv(parted)) == 0
     assert (parted / "search/trial-1/saved").exists()
-    assert _told(parted) == _told(whole)
+    assert _trial_records(parted) == _trial_records(whole)
     assert [len(_starts(parted, number)) for number in range(5)] == [1, 2, 1, 1, 1]
 
 

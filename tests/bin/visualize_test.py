@@ -94,7 +94,7 @@ def test_pictures_show_input_and_output(runs, see, tmp_path, capsys):
     assert f"Weights: {runs['reverse']}/model.ckpt-1" in out
 
 
-def test_steps_are_drawn_if_asked(runs, see, tmp_path, capsys):
+def test_steps_option_draws_the_steps(runs, see, tmp_path, capsys):
     seen = see(runs["reverse"], input="0 1 1", steps=True)
     assert len(seen.steps["decoder"].logits) == seen.ponder["decoder"].times.max()
     assert (tmp_path / "out" / "steps_decoder.png").exists()

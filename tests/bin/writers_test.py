@@ -126,8 +126,8 @@ def test_second_writer_is_rejected_by_flag(flag, first, second, run, tmp_path, c
     codes = []
 
     @contextlib.contextmanager
-    def held(path, *said):
-        with plain(path, *said):
+    def held(path, *arguments):
+        with plain(path, *arguments):
             # The first command holds the lock, so the second command starts now.
             if not codes and _is_common(path, tmp_path):
                 codes.append(None)
@@ -244,19 +244,19 @@ def test_average_keeps_foreign_records(name, run, tmp_path):
 def test_run_in_best_folder_is_kept(run, tmp_path, capsys):
     small = ",".join(f"{name}={value}" for name, value in small_run.SMALL.items())
 
-    def refused(said):
+    def assert_rejected(message):
         shutil.copytree(run, tmp_path / "best")
         before = _content(tmp_path)
         assert _train(tmp_path, run, "--train_steps=0", f"--hparams={small}") == 2
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
         assert _content(tmp_path) == before
         shutil.rmtree(tmp_path / "best")
 
-    refused("without a checkpoint of its run")
+    assert_rejected("without a checkpoint of its run")
     argv = ("--train_steps=0", "--schedule=train", f"--hparams={small}")
     assert _train(tmp_path, run, *argv) == 0
     # The trainer also rejects another run in `best` if the folder already contains a run.
-    refused("OUTPUT_DIR/best must contain only")
+    assert_rejected("OUTPUT_DIR/best must contain only")
 
 
 def _put(path, kind="file"):

@@ -351,7 +351,7 @@ def test_cache_with_any_halting_pattern(variant):
     [n if n == "start_step" else pytest.param(n, marks=pytest.mark.slow) for n in NOT_CACHED],
 )
 def test_generate_warns_once_without_cache(variant, caplog):
-    *setting, said = NOT_CACHED[variant]
+    *setting, message = NOT_CACHED[variant]
     model = _model(*setting)
     features = {"inputs": _inputs(0, 2, 4)}
     with caplog.at_level(logging.WARNING, logger="ut_keras"):
@@ -361,7 +361,7 @@ def test_generate_warns_once_without_cache(variant, caplog):
         record for record in caplog.records if record.name == "ut_keras"
     ]  # the list excludes records of TensorFlow's logger
     messages = [record.getMessage() for record in ours]
-    assert len(messages) == 1 and said in messages[0]
+    assert len(messages) == 1 and message in messages[0]
 
 
 @pytest.mark.slow  # tests/bin/decoder_test.py also counts traces

@@ -298,7 +298,7 @@ def _parse(module, argv, monkeypatch):
     monkeypatch.setattr(command_line, "parse", read_and_stop)
     with pytest.raises(_Parsed) as parsed:
         code = importlib.import_module(module).main(argv)
-        pytest.fail(f"refused with exit code {code}")
+        pytest.fail(f"rejected with exit code {code}")
     return parsed.value.args[0]
 
 

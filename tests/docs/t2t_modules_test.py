@@ -116,7 +116,7 @@ def test_package_can_import_every_name(tmp_path):
 
 
 def test_unsupported_name_raises_one_line():
-    refused = [(m, name) for m in NAMES for name in NAMES[m] if not SCRIPT.is_here(m, name)]
-    for module, name in refused:
+    rejected = [(m, name) for m in NAMES for name in NAMES[m] if not SCRIPT.is_here(m, name)]
+    for module, name in rejected:
         with pytest.raises(Missing, match=rf"{module}\.{name}, .+; .+\.$"):
             getattr(modules.find(module), name)()

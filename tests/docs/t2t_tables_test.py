@@ -38,8 +38,8 @@ def test_table_is_up_to_date(filename):
 def test_reasons_and_our_own_fields_are_real():
     fields = specs(hparam_schema.UniversalTransformerHParams) | specs(hparam_schema.LSTMHParams)
     fields |= specs(hparam_schema.NeuralGPUHParams)
-    refused = [name for name, spec in fields.items() if spec.facts.supported is not None]
-    used = {TABLES.reason(name)[1] for name in refused} - {None}
+    rejected = [name for name, spec in fields.items() if spec.facts.supported is not None]
+    used = {TABLES.reason(name)[1] for name in rejected} - {None}
     assert used == set(TABLES.REASONS)
     assert set(TABLES.OURS) <= set(fields)
 

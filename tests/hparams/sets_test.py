@@ -126,11 +126,11 @@ def test_common_sets_are_supported():
             return False
         return True
 
-    refused = {name for name in hparams.names() if not is_supported(name)}
-    assert "transformer_base_v1" not in refused
-    assert "adaptive_universal_transformer_global_base" not in refused
-    assert "universal_transformer_sepconv_tiny" not in refused
-    assert not refused & set(OURS)
+    rejected = {name for name in hparams.names() if not is_supported(name)}
+    assert "transformer_base_v1" not in rejected
+    assert "adaptive_universal_transformer_global_base" not in rejected
+    assert "universal_transformer_sepconv_tiny" not in rejected
+    assert not rejected & set(OURS)
 
 
 def test_get_applies_overrides():

@@ -374,17 +374,21 @@ def test_failed_export_leaves_no_folder(tmp_path, monkeypatch):
 def test_export_rejects_arguments(tmp_path):
     model, encoders = export_models.build("bytes")
 
-    def refused(error, match, *, encoders=encoders, directory="1", **options):
+    def assert_rejected(error, match, *, encoders=encoders, directory="1", **options):
         with pytest.raises(error, match=match):
             export.export_saved_model(model, encoders, str(tmp_path / directory), **options)
         assert not [name for name in os.listdir(tmp_path) if name != "full"]
 
-    refused(ValueError, "beam_size must be at most the size of the vocabulary, 258", beam_size=259)
-    refused(ValueError, "max_input_length must be .*at least 0", max_input_length=-1)
-    refused(ValueError, "forced_prefix", forced_prefix=[[1]])
-    refused(ValueError, "decode_length must be at least 0", decode_length=-1)
-    refused(ValueError, "The encoder of inputs must .*, 258. Received: no encoder", encoders={})
+    assert_rejected(
+        ValueError, "beam_size must be at most the size of the vocabulary, 258", beam_size=259
+    )
+    assert_rejected(ValueError, "max_input_length must be .*at least 0", max_input_length=-1)
+    assert_rejected(ValueError, "forced_prefix", forced_prefix=[[1]])
+    assert_rejected(ValueError, "decode_length must be at least 0", decode_length=-1)
+    assert_rejected(
+        ValueError, "The encoder of inputs must .*, 258. Received: no encoder", encoders={}
+    )
     other = {**encoders, "targets": export_models.NUMBERS}
-    refused(ValueError, "The encoder of targets must .*, 258. Received: 12", encoders=other)
+    assert_rejected(ValueError, "The encoder of targets must .*, 258. Received: 12", encoders=other)
     (tmp_path / "full").mkdir()
-    refused(FileExistsError, "full", directory="full")
+    assert_rejected(FileExistsError, "full", directory="full")

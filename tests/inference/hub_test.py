@@ -153,9 +153,9 @@ def test_load_names_revision_with_missing_file(server, revision, name):
     del server.files[name]
     with pytest.raises(DataError, match=f"hf://user/name{revision} must .*{name}") as raised:
         ut_keras.load("hf://user/name" + revision)
-    said = str(raised.value)
-    assert f"Received: revision {revision[1:] or f'main ({COMMIT})'}, which lacks" in said
-    assert "--data_dir" not in said and "\n" not in said
+    message = str(raised.value)
+    assert f"Received: revision {revision[1:] or f'main ({COMMIT})'}, which lacks" in message
+    assert "--data_dir" not in message and "\n" not in message
 
 
 @pytest.mark.parametrize(

@@ -259,21 +259,21 @@ def test_fit_rejects_data_of_another_form(method):
     model = _make("universal_transformer_tiny")
     model.compile()
 
-    def refused(message, *arguments, **options):
+    def assert_rejected(message, *arguments, **options):
         with pytest.raises(ValueError, match=rf"^{message}\.$"):
             getattr(model, method)(*arguments, **options)
 
     no_targets = r"y must be the targets, as in fit\(features, .* Received: None"
     no_dict = r"features must .*: inputs, targets\. Received: "
-    refused(no_targets, features)
-    refused(rf"{no_dict}a tensor of shape \(.*, 7\)\. .*", features["inputs"], targets)
+    assert_rejected(no_targets, features)
+    assert_rejected(rf"{no_dict}a tensor of shape \(.*, 7\)\. .*", features["inputs"], targets)
     if method != "train_on_batch":
-        refused(rf"{no_dict}tuple\. .*", [features["inputs"], targets], targets)
+        assert_rejected(rf"{no_dict}tuple\. .*", [features["inputs"], targets], targets)
         order = {"shuffle": False} if method == "fit" else {}
-        refused(no_targets, tf.data.Dataset.from_tensors(features), **order)
-        refused(f"{no_dict}.*", tf.data.Dataset.from_tensors((targets, targets)), **order)
+        assert_rejected(no_targets, tf.data.Dataset.from_tensors(features), **order)
+        assert_rejected(f"{no_dict}.*", tf.data.Dataset.from_tensors((targets, targets)), **order)
     getattr(model, method)(features, targets)  # valid data still work afterwards
-    refused(no_targets, features)
+    assert_rejected(no_targets, features)
 
 
 def test_fit_requires_targets():

@@ -72,7 +72,7 @@ _SIZES = {"inputs": 8, "targets": 8}
 
 
 @pytest.mark.parametrize(
-    "make, said",
+    "make, message",
     [
         (lambda hp: models.get("transformer", hp.to_dict(), vocab_sizes=_SIZES), "a dict"),
         (lambda hp: models.get("transformer", "transformer_tiny", vocab_sizes=_SIZES), "a str"),
@@ -88,8 +88,8 @@ _SIZES = {"inputs": 8, "targets": 8}
         (lambda hp: problems.get(None), "Unknown problem: None"),
     ],
 )
-def test_get_rejects_other_objects(make, said):
-    with pytest.raises(errors.UserError, match=said) as caught:
+def test_get_rejects_other_objects(make, message):
+    with pytest.raises(errors.UserError, match=message) as caught:
         make(hparams.get("transformer_tiny"))
     assert "\n" not in str(caught.value)
 
@@ -98,9 +98,9 @@ def test_models_reject_ids_out_of_range():
     hp = hparams.get("transformer_tiny", "hidden_size=8,filter_size=8,num_heads=2")
     model = models.get("transformer", hp, vocab_sizes={"inputs": 8, "targets": 9})
     good, bad = [[2, 3, 1]], [[2, 9, 1]]
-    said = r"^inputs must be ids in \[0, 8\). Received: 9\.$"
+    message = r"^inputs must be ids in \[0, 8\). Received: 9\.$"
     for ask in (model.inspect, model.generate, model.score):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             ask({"inputs": bad, "targets": good})
     with pytest.raises(ValueError, match=r"^targets must be ids in \[0, 9\)"):
         model.score({"inputs": good, "targets": bad})

@@ -130,7 +130,7 @@ def test_prepend_sets_match_t2t():
 
 
 @pytest.mark.parametrize(
-    "kind, overrides, said",
+    "kind, overrides, message",
     [
         ("language_model", "", "Received: symbols: {'targets': 13}"),
         ("classifier", "", "Received: symbols: {'inputs': 13}"),
@@ -142,8 +142,8 @@ def test_prepend_sets_match_t2t():
         ("lstm", "", "prepend_mode"),
     ],
 )
-def test_prepend_mode_rejects_other_hparams(kind, overrides, said):
-    with pytest.raises(HParamError, match=said):
+def test_prepend_mode_rejects_other_hparams(kind, overrides, message):
+    with pytest.raises(HParamError, match=message):
         examples.make(kind, f"prepend_mode={prepended.FULL}{overrides}")
 
 

@@ -364,9 +364,9 @@ def test_multi_problem_generates_trains_and_decodes(
 )
 def test_invalid_threshold_raises(made, changes, message):
     problem, data_dir = made
-    for refused in (lambda hp: problem.dataset("train", data_dir, hp), problem.with_hparams):
+    for rejected in (lambda hp: problem.dataset("train", data_dir, hp), problem.with_hparams):
         with pytest.raises(DataError, match=message):
-            refused(_hp(changes))
+            rejected(_hp(changes))
 
 
 def test_invalid_threshold_raises_before_data(package, registries, tmp_path, capsys):

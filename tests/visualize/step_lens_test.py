@@ -281,7 +281,7 @@ def test_recording_works_in_a_graph(name):
             np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
 
 
-def test_steps_are_recorded_only_if_asked():
+def test_steps_are_recorded_only_on_request():
     assert _observe("both", steps=False).steps == {}
     assert _observe("both", attention=False).steps == {}
     assert _observe("both", attention=False, steps=True).steps and not _seen("both").ponder
