@@ -2,13 +2,14 @@
 # CTranslate2 returns scores that are not log probabilities, because no output may be empty.
 #
 # Version:   ctranslate2 4.8.5
-# Behaviour: `translate_batch` has `min_decoding_length=1` by default. It removes the end token before
-#            the softmax of the first step, so the other tokens share its probability. The score of
-#            every output is higher by -log(1 - p(end)). An empty output cannot be returned, even if
-#            it is the most likely output.
-# Surprise:  the option seems to filter outputs, but it changes the scores of outputs that are long
-#            enough anyway. `score_batch` gives another score to the same text. The difference
-#            depends on the source, so thresholds and comparisons are wrong without a warning.
+# Behaviour: `translate_batch` has `min_decoding_length=1` by default. It removes the end token
+#            before the softmax of the first step, so the other tokens share the probability of the
+#            end token. The score of every output is higher by -log(1 - p(end)). An empty output
+#            cannot be returned, even if it is the most likely output.
+# Surprise:  the option seems to filter outputs, but it also changes the scores of outputs that are
+#            longer than the minimum. `score_batch` returns another score for the same text. The
+#            difference depends on the source, so thresholds and comparisons are wrong without a
+#            warning.
 # Model:     all weights are 0 except the bias of the output layer. Each token therefore has a fixed
 #            probability at each position, and the scores can be computed by hand.
 # Output seen:

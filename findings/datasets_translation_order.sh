@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Hugging Face datasets sorts the languages of a Translation column, whatever order it declares.
+# Hugging Face datasets sorts the languages of a Translation column instead of keeping its order.
 #
 # Version:   datasets 4.4.1
 # Behaviour: a column declared `Translation(languages=["en", "de"])` and filled with dicts in that
-#            order yields dicts in alphabetical order, "de" first. The same rows without the declared
-#            type keep "en" first.
+#            order yields dicts in alphabetical order, "de" first. The same rows without the
+#            declared type keep "en" first.
 # Surprise:  the features still print languages=['en', 'de']. Code that unpacks the values as
 #            (source, target) silently trains the opposite direction. This happens only for some
 #            pairs, because others, such as "de", "en", are already in alphabetical order.

@@ -2,12 +2,13 @@
 # Keras' dropout state is a variable of the model that neither .keras nor a checkpoint saves.
 #
 # Version:   keras 3.15.1, tensorflow 2.21.0
-# Behaviour: `model.variables` lists the state of the Dropout layer's random numbers. A `.keras` file
-#            and `tf.train.Checkpoint(model=model)` do not contain it. The restored model starts with
-#            the first mask again. `assert_consumed()` passes, because the checkpoint does not
-#            contain the state either.
-# Surprise:  with a fixed seed, resumed training uses the masks of its first updates again. It never
-#            equals uninterrupted training, although every variable seems to be restored.
+# Behaviour: `model.variables` lists the state of the Dropout layer's random numbers. A `.keras`
+#            file and `tf.train.Checkpoint(model=model)` do not contain this state. The restored
+#            model starts with the first mask again. `assert_consumed()` passes, because the
+#            checkpoint does not contain the state either.
+# Surprise:  with a fixed seed, resumed training uses the masks of its first updates again. Its
+#            result never equals that of uninterrupted training, although every variable seems to be
+#            restored.
 # Output seen:
 #   model.variables: ['seed_generator/seed_generator_state']
 #   state before saving: [1, 3]

@@ -2,12 +2,12 @@
 # Keras fit counts one optimizer step too many per epoch if the size of a dataset is unknown.
 #
 # Version:   keras 3.15.1, tensorflow 2.21.0
-# Behaviour: at the end of a tf.data dataset of unknown size, the compiled train function starts once
-#            more. Operations that do not wait for a batch still run: `optimizer.iterations`
-#            increases, although there is no gradient. With a known size, or with run_eagerly=True,
-#            the count is correct.
+# Behaviour: at the end of a tf.data dataset of unknown size, the compiled train function starts
+#            once more. In this extra step, operations that do not wait for a batch still run:
+#            `optimizer.iterations` increases, although there is no gradient. With a known size, or
+#            with run_eagerly=True, the count is correct.
 # Surprise:  a `filter` in the input pipeline shifts the learning rate schedule and Adam's bias
-#            correction: 3 epochs of 6 batches are 18 updates, but the optimizer counts 21. The
+#            correction. 3 epochs of 6 batches are 18 updates, but the optimizer counts 21. The
 #            weights do not change in the extra step, so nothing else shows the error.
 # Output seen:
 #   batches seen by callbacks: 18

@@ -3,8 +3,8 @@
 #
 # Version:   keras 3.15.1, tensorflow 2.21.0
 # Behaviour: each replica clips its own gradient to the norm, and the clipped gradients are added
-#            afterwards. The sum of N replicas can be N times as long as global_clipnorm allows. It
-#            also has another direction, because a replica with a small gradient has the same
+#            afterwards. The sum over N replicas can be N times as long as global_clipnorm allows.
+#            It also has another direction, because a replica with a small gradient has the same
 #            weight as a replica with a large gradient.
 # Surprise:  with the same model, batch and optimizer, the update on two devices differs from the
 #            update on one device, without a warning. The name of the option says that the norm is

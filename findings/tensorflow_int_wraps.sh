@@ -2,10 +2,10 @@
 # TensorFlow drops the higher bits of Python ints that do not fit the dtype.
 #
 # Version:   tensorflow 2.21.0
-# Behaviour: `tf.constant(2**32 + 7, tf.int32)` is 7. The same holds for lists, ragged constants, other
-#            int dtypes of at most 32 bits, and ints that an operation converts to the dtype of a tensor:
-#            `tf.constant([5], tf.int32) % 2**31` is negative. For int64, TensorFlow raises an error.
-#            NumPy 2 raises an error for each of these dtypes.
+# Behaviour: `tf.constant(2**32 + 7, tf.int32)` is 7. The same holds for lists, ragged constants,
+#            other int dtypes of at most 32 bits, and ints that an operation converts to the dtype
+#            of a tensor, so `tf.constant([5], tf.int32) % 2**31` is negative. For int64, TensorFlow
+#            raises an error. NumPy 2 raises an error for each of these dtypes.
 # Surprise:  no warning is printed, and an id that is much too large becomes another valid id.
 # Output seen:
 #   tf.constant([2**32 + 7, 1], int32): [7, 1]

@@ -2,12 +2,12 @@
 # After an error inside `tf.map_fn`, `strategy.scope()` fails for the rest of the process.
 #
 # Version:   tensorflow 2.21.0
-# Behaviour: `tf.map_fn` in a graph sets a caching device for variables while it traces its function.
-#            If the function raises an error, the caching device stays set, also after the graph is
-#            gone. The next `strategy.scope()` raises NotImplementedError about caching devices.
-#            Every later one raises RuntimeError about mixed strategies.
-# Surprise:  the error was caught, no variable was created, and no strategy was used before.
-#            The messages do not mention `tf.map_fn`. In a notebook, only a restart helps.
+# Behaviour: `tf.map_fn` in a graph sets a caching device for variables while it traces its
+#            function. If the function raises an error, the caching device stays set, even after the
+#            graph is deleted. The next `strategy.scope()` raises NotImplementedError about caching
+#            devices. Every later call raises RuntimeError about mixed strategies.
+# Surprise:  the error was caught, no variable was created, and no strategy was used before. The
+#            messages do not mention `tf.map_fn`. In a notebook, only a restart helps.
 # Output seen:
 #   strategy.scope() before: works
 #   Dataset.map with an error in tf.map_fn: ValueError

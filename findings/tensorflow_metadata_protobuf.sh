@@ -3,11 +3,12 @@
 #
 # Version:   tensorflow-metadata 1.21.0, protobuf 5.29.6
 # Behaviour: for Python 3.11 and newer, the package requires protobuf>=4.25.2. Its generated code
-#            requires protobuf 6.31.1 or newer. pip installs it beside protobuf 5.29.6, and
-#            `pip check` finds no conflict. The import then raises protobuf's VersionError.
-# Surprise:  TensorFlow 2.19 requires protobuf<6, and tensorflow-datasets requires tensorflow-metadata
-#            without a version. So a new environment with both packages cannot read a dataset.
-#            tensorflow-metadata 1.17.3 works there.
+#            requires protobuf 6.31.1 or newer. pip nevertheless installs the package with protobuf
+#            5.29.6, and `pip check` finds no conflict. The import then raises protobuf's
+#            VersionError.
+# Surprise:  TensorFlow 2.19 requires protobuf<6, and tensorflow-datasets requires
+#            tensorflow-metadata without a version. So a new environment with both packages cannot
+#            read a dataset. tensorflow-metadata 1.17.3 works in such an environment.
 # Output seen:
 #   pip check: No broken requirements found.
 #   tensorflow-metadata 1.21.0: VersionError
