@@ -11,12 +11,12 @@ from ray import serve
 
 
 def make_application(folder, name, replicas):
-    """Return the application of Ray Serve; each replica loads the export in its own process."""
+    """Return the application for Ray Serve. Each replica loads the export in its own process."""
 
-    path = os.path.abspath(folder)  # a replica has another working directory
+    path = os.path.abspath(folder)  # each replica has another working directory
 
     def make_server():
-        from rest_server import make_app  # in the replica, so this process loads no TensorFlow
+        from rest_server import make_app  # only the replicas load TensorFlow
 
         return make_app(path, name)
 

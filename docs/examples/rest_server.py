@@ -11,7 +11,7 @@ import os
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text  # noqa: F401  registers the operations of subword models
+import tensorflow_text  # noqa: F401  this import registers the operations of subword models
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -48,7 +48,10 @@ def make_app(folder, name):
 
 
 def _checked(rows, inputs):
-    """Return the instances; each must be an object if the signature has several inputs."""
+    """Return the instances after checking their types.
+
+    If the signature has several inputs, each instance must be an object.
+    """
     if not isinstance(rows, list):
         raise ValueError(f"instances must be a list. Received: {rows!r}.")
     if len(inputs) > 1 and not all(map(_is_object, rows)):
@@ -61,13 +64,16 @@ def _is_object(row):
 
 
 def _value(row, key):
-    """Return the value of an input: {"inputs": value}, or the value itself if there is only one."""
+    """Return the value of the input `key`. An instance is an object, or the value itself."""
     value = row[key] if _is_object(row) else row
     return base64.b64decode(value["b64"]) if isinstance(value, dict) else value
 
 
 def _tensor(values, dtype):
-    """Return the values of an input. For ids that do not fit the dtype, NumPy raises an error."""
+    """Return the values of an input as a tensor.
+
+    If ids do not fit the dtype, NumPy raises an error.
+    """
     if dtype.is_integer:
         np.array(values, dtype.as_numpy_dtype)  # tf.constant would drop the higher bits
     return tf.constant(values, dtype)
