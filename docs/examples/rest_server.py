@@ -55,7 +55,8 @@ def _checked(rows, inputs):
     if not isinstance(rows, list):
         raise ValueError(f"instances must be a list. Received: {rows!r}.")
     if len(inputs) > 1 and not all(map(_is_object, rows)):
-        raise ValueError(f"Each instance must be an object with {', '.join(inputs)}.")
+        names = ", ".join(inputs)
+        raise ValueError(f"Each instance must be an object with {names}. Received: {rows!r}.")
     return rows
 
 
