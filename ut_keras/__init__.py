@@ -3,11 +3,11 @@
 Importing this package loads neither TensorFlow nor Keras. Modules of the package that need
 TensorFlow or Keras import it.
 
-If Keras was imported before, this package registers its model classes, so that
-`keras.models.load_model` finds them. If not, this package selects TensorFlow as the backend of
-Keras by setting the environment variable KERAS_BACKEND. This is the only way that works without
-importing Keras, and it has precedence over `keras.json`. If KERAS_BACKEND already names another
-backend, the package prints a warning.
+If the program has already imported Keras, this package registers its model classes, so that
+`keras.models.load_model` finds them. Otherwise, this package selects TensorFlow as the backend of
+Keras by setting the environment variable KERAS_BACKEND. Only this variable selects a backend
+without an import of Keras, and it has precedence over `keras.json`. If KERAS_BACKEND already names
+another backend, the package prints a warning.
 """
 
 import os
@@ -38,22 +38,25 @@ def load(
 ) -> "SavedRun | keras.Model":
     """Load a trained run or a saved model.
 
-    The function prints a line before it imports TensorFlow, which takes seconds.
+    The import of TensorFlow takes seconds, so the function prints a line before the import.
 
     Args:
-        path: str or `os.PathLike`. The folder of a run; a file or folder that `model.save` wrote;
-            the name of a run that ships with the package (see `pretrained`; a folder of the same
-            name has precedence); or "hf://user/name@revision" of the Hugging Face hub.
+        path: str or `os.PathLike`. One of the following:
+            - the folder of a run
+            - a file or folder that `model.save` wrote
+            - the name of a run that ships with the package (see `pretrained`). A folder of the same
+              name has precedence.
+            - an address "hf://user/name@revision" of the Hugging Face hub
         checkpoint_path, problem, data_dir: options for the folder of a run, see `saved_run.load`.
-            A saved model contains no text encoders. To use it with texts, also pass its problem and
-            the data_dir that contains its vocabulary.
+            A saved model contains no text encoders. To use a saved model with texts, also pass its
+            problem and the data_dir that contains its vocabulary.
 
     Returns:
-        `SavedRun`, which takes texts, for a run or for a saved model with a problem. `keras.Model`
-        for a saved model without a problem.
+        `SavedRun`, whose inputs are texts, if `path` is a run or if `problem` is given.
+        `keras.Model` if `path` is a saved model and `problem` is None.
 
     Raises:
-        DataError: if a file is missing, or if ut_keras did not write it.
+        DataError: if a file is missing, or if another program wrote the file.
     """
     from ut_keras.files import file_error
     from ut_keras.inference import run_directory
@@ -77,9 +80,9 @@ def load(
 
 
 def _find(path):
-    """Return (what to load, whether Keras wrote it).
+    """Return (location, whether Keras wrote the files at this location).
 
-    The first value is a folder, a file or an address. The function does not import TensorFlow.
+    The location is a folder, a file or an address. The function does not import TensorFlow.
     """
     from ut_keras import pretrained
     from ut_keras.errors import DataError

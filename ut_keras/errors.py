@@ -1,7 +1,7 @@
 """Errors that the user can correct.
 
-A command prints such an error as one line and exits with code 2. `from_user_code` converts errors
-in the user's own code to such errors. Their message names the user's file, not a file of ut_keras.
+A command prints a `UserError` as one line and exits with code 2. `from_user_code` converts an error
+in the user's own code to a `UserError`. Its message names the user's file, not a file of ut_keras.
 """
 
 import os
@@ -30,8 +30,8 @@ def add_user_code_folder(folder: str) -> None:
 def from_user_code(error: BaseException) -> UserError | None:
     """Convert an error in the user's code to a `UserError`.
 
-    This includes `sys.exit` in the user's code. The return value is None if the error was raised
-    elsewhere.
+    The function also converts the `SystemExit` of a `sys.exit` in the user's code. It returns None
+    if other code raised the error.
     """
     found: BaseException | None = error
     while found is not None:
@@ -39,7 +39,7 @@ def from_user_code(error: BaseException) -> UserError | None:
             tuple(_user_code_folders)
         ):
             return UserError(f"SyntaxError: {found.msg} ({found.filename}, line {found.lineno})")
-        # This attribute exists if AutoGraph's copy of the code raised the error.
+        # The error has this attribute if AutoGraph's copy of the user's code raised the error.
         in_graph = getattr(found, "ag_error_metadata", None)
         frames = reversed(traceback.extract_tb(found.__traceback__))
         for frame in (*frames, *(in_graph.translated_stack if in_graph else ())):

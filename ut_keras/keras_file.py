@@ -33,11 +33,11 @@ def load(path: str | os.PathLike[str]) -> keras.Model:
     """Load a model from a `.keras` file.
 
     Args:
-        path: str or `os.PathLike`, of a file whose name ends in ".keras", or of a folder that
-            `model.save(folder, zipped=False)` wrote.
+        path: str or `os.PathLike`. The path of a file whose name ends in ".keras", or the path of a
+            folder that `model.save(folder, zipped=False)` wrote.
 
     Returns:
-        `keras.Model`, compiled if it was compiled when it was saved.
+        `keras.Model`. The model is compiled if it was compiled when it was saved.
 
     Raises:
         DataError: if the file does not exist, contains no known model, or contains a weight that is

@@ -1,4 +1,4 @@
-"""The registries of the parts of a model, by the names in hparams.
+"""Registries that map the names in hparams to the parts of a model.
 
     @parts.transitions.register("gated_linear")
     def gated_linear(hp, side):
@@ -6,9 +6,9 @@
 
 After this, `--hparams=ffn_layer=gated_linear` uses the layer. A registered object is called a
 maker. A maker is a function of the hparams and a `Side`, and it returns a new layer. It may have
-further arguments, whose values follow the name: `--hparams="ffn_layer='sigma_moe(num_experts=16,
-k=4)'"`. The built-in parts are registered in the same way, each in the file of its layer. This
-module does not import TensorFlow.
+further arguments. Their values follow the name: `--hparams="ffn_layer='sigma_moe(num_experts=16,
+k=4)'"`. Each built-in part is registered in the same way, in the file of its layer. This module
+does not import TensorFlow.
 """
 
 import ast
@@ -22,13 +22,14 @@ from ut_keras import errors, registry
 
 
 class PartRegistry(registry.Registry):
-    """Makers by name, or by "name(argument=value, ...)".
+    """A registry that finds a maker by "name" or by "name(argument=value, ...)".
 
-    If a name is unknown, all modules of `ut_keras.layers` are imported, which imports TensorFlow.
+    If a name is unknown, the registry imports all modules of `ut_keras.layers`, which import
+    TensorFlow.
     """
 
     def get(self, name: str) -> Any:
-        """Return the maker of a part. Arguments in `name` are already bound.
+        """Return the maker of a part, with the arguments in `name` already bound.
 
         Raises:
             UnknownNameError: see `Registry.get`.
@@ -89,8 +90,8 @@ recurrences = PartRegistry("recurrence_type")
 # maker returns None for no injection.
 injections = PartRegistry("recurrence_input_injection")
 # Makers of an initial state, for the hparam `recurrence_initial_state`. An initial state is a layer
-# [B, S, D] input -> [B, S, D] with the argument `training`. It returns the state before the first
-# step. A maker returns None if this state is the input.
+# [B, S, D] input -> [B, S, D] with the argument `training`. The layer returns the state before the
+# first step. A maker returns None if the state before the first step is the input itself.
 initial_states = PartRegistry("recurrence_initial_state")
 # Makers of a `layers.depth.step_sampling.StepSampling`, for the hparam `num_rec_steps_sampling`. A
 # maker returns None for a fixed number of steps.
@@ -119,10 +120,11 @@ class Side(str):
     A language model is a decoder without an encoder.
 
     Attributes:
-        answers: bool. Whether this side computes the predictions of the model. Then each of its
-            steps can have a loss. True for decoders, and for encoders that no decoder attends to.
-        pooling: str. How `ClassLabelHead` computes the class of an example from the output. None if
-            every position has its own output.
+        answers: bool. Whether this side computes the predictions of the model. If True, each step
+            of this side can have a loss. The value is True for decoders, and for encoders that no
+            decoder attends to.
+        pooling: str. The way in which `ClassLabelHead` computes the class of an example from the
+            output. The value is None if every position has its own output.
     """
 
     answers: bool

@@ -1,12 +1,12 @@
-"""Registries, which are tables from name to object, one for each kind of object.
+"""The class `Registry`: a table from name to object, for one kind of object.
 
     problems = Registry("problem")
 
     @problems.register("algorithmic_reverse_binary40")
     def reverse_binary(): ...
 
-T2T has one global registry that derives names from class names. Here every name is written in full,
-so that a text search finds it. This module does not import TensorFlow.
+T2T has one global registry that derives names from class names. In ut_keras, every name is written
+in full, so that a text search finds the name. This module does not import TensorFlow.
 """
 
 import difflib
@@ -36,7 +36,7 @@ class Registry:
         self._unsupported: dict[str, str] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Return a decorator that registers its object under `name`.
+        """Return a decorator that registers the decorated object under `name`.
 
         Raises:
             ValueError: if the name is already registered.
@@ -65,7 +65,7 @@ class Registry:
     def mark_unsupported(self, pattern: str, reason: str) -> None:
         """Declare that a name, or every name that matches a pattern, is not supported.
 
-        A pattern is, for example, `a_*`. A registered name stays available even if it matches
+        An example of a pattern is `a_*`. A registered name stays available even if it matches
         the pattern.
         """
         self._unsupported[pattern] = reason
@@ -90,8 +90,8 @@ class Registry:
         """
         if name not in self:
             reason = self.unsupported_reason(name)
-            # A name that is almost equal to a registered one is a typing error. It may still match
-            # a pattern of unsupported names, so the nearest names are the better message.
+            # A name that is almost equal to a registered name is a typing error. Such a name may
+            # also match a pattern of unsupported names, but the nearest names are more helpful.
             if reason and not difflib.get_close_matches(str(name), self._entries, cutoff=0.95):
                 raise UnknownNameError(f"The {self.kind} {name!r} is not supported: {reason}.")
             raise UnknownNameError(unknown_name_message(self.kind, name, self._entries))

@@ -5,7 +5,7 @@
 
 The layers have the names of T2T's scopes, so the path of a weight is nearly T2T's variable name.
 The rules below make the remaining changes. T2T splits an embedding table into shards, while
-ut_keras has one weight.
+ut_keras stores the table in one weight.
 """
 
 from ut_keras.process import silent_tensorflow  # noqa: F401  (before the imports of TensorFlow)
@@ -25,7 +25,8 @@ from ut_keras.data.features import FeatureSpec
 from ut_keras.files import json_file
 from ut_keras.ops import finite
 
-# Rules from the path of a weight to T2T's name within the model's scope, applied in this order.
+# Rules that convert the path of a weight to T2T's name within the model's scope. They are applied
+# in this order.
 _RENAMING_RULES = (
     (r"/depth/(before|recurrence|after)/", r"/depth/"),
     (r"/depth/(signals/)?timing/dense/", r"/depth/{timing_dense}/"),
@@ -71,7 +72,7 @@ class _Entry(NamedTuple):
     """The T2T variables that contain one weight."""
 
     variable: object  # Keras variable
-    names: tuple  # names of T2T's variables; a table with shards has several variables
+    names: tuple  # names of T2T's variables; an embedding table with shards has several variables
     shapes: tuple  # shapes of T2T's variables
 
 
@@ -96,8 +97,8 @@ def build_model(
         keras.Model.
 
     Raises:
-        ValueError: if the variables are not exactly those of the model, or a shape or value is
-            wrong.
+        ValueError: if a variable is missing, does not belong to the model, or has a wrong shape or
+            value.
     """
     hp = hparam_schema.from_dict(_without_ignored_hparams(model_name, t2t_hparams))
     specs = _read_specs(model_name, variables)
@@ -122,8 +123,8 @@ def export_variables(
 
     Args:
         model: a model of ut_keras.
-        values: arrays in the order of `model.trainable_variables`, such as gradients. The default
-            is the weights.
+        values: arrays in the order of `model.trainable_variables`, such as gradients. By default,
+            the function uses the weights.
 
     Returns:
         dict from T2T's variable name to array.
@@ -148,7 +149,7 @@ def load_checkpoint(t2t_output_dir: str, model_name: str, target_space_id: int =
         keras.Model.
 
     Raises:
-        ValueError: if there is no checkpoint, or its variables are not those of the model.
+        ValueError: if there is no checkpoint, or if its variables do not match the model.
     """
     variables = read_checkpoint(t2t_output_dir, f"{model_name}/")
     t2t_hparams = json_file.read(os.path.join(t2t_output_dir, "hparams.json"))
@@ -156,11 +157,11 @@ def load_checkpoint(t2t_output_dir: str, model_name: str, target_space_id: int =
 
 
 def read_checkpoint(t2t_output_dir: str, *beginnings: str) -> dict[str, np.ndarray]:
-    """Return the variables of a T2T run whose names begin with one of `beginnings`.
+    """Return those variables of a T2T run whose names begin with one of `beginnings`.
 
     Args:
         t2t_output_dir: str. Folder with `hparams.json` and `model.ckpt-*`.
-        *beginnings: str. Beginnings of names.
+        *beginnings: str. The possible beginnings of the names.
 
     Returns:
         dict from T2T's variable name to array.
@@ -208,8 +209,8 @@ def _without_ignored_hparams(model_name, t2t_hparams):
 
 
 def _read_specs(model_name, variables):
-    """Return the feature specs from names like symbol_modality_24_16/input_emb/weights_0."""
-    tables: dict[str, set[int]] = {}  # from kind ("shared", "input_emb", ...) to vocabulary sizes
+    """Derive the feature specs from names like symbol_modality_24_16/input_emb/weights_0."""
+    tables: dict[str, set[int]] = {}  # maps a kind, such as "input_emb", to vocabulary sizes
     classes = None
     for name in variables:
         symbol = re.match(rf"{model_name}/symbol_modality_(\d+)_\d+/(\w+)/weights_", name)
@@ -252,7 +253,7 @@ def _entry(model, variable):
     depth, timing_dense = "", "dense"
     if _is_universal(model.name):
         depth = f"universal_transformer_{model.hparams.recurrence_type}/"
-        if model.hparams.recurrence_type == "dwa":  # the first "dense" of "dwa" is another layer
+        if model.hparams.recurrence_type == "dwa":  # here "dense" is the name of another layer
             timing_dense = "dense_1"
     classes = f"{model.specs['targets'].vocab_size}_{model.hparams.hidden_size}"
     name = variable.path
@@ -292,7 +293,7 @@ def _table_entry(model, variable):
 
 
 def _merge_shards(entry, variables):
-    """Return the value of a weight from T2T's variables."""
+    """Compute the value of a weight from T2T's variables."""
     parts = [np.asarray(variables[name]) for name in entry.names]
     for name, part, shape in zip(entry.names, parts, entry.shapes, strict=True):
         if part.shape != shape:
@@ -308,7 +309,7 @@ def check_finite(names: Iterable[str], variables: Mapping[str, np.ndarray]) -> N
 
 
 def _split_into_shards(entry, value):
-    """Return T2T's variables from the value of a weight."""
+    """Split the value of a weight into T2T's variables."""
     if len(entry.names) == 1:
         return {entry.names[0]: value.reshape(entry.shapes[0])}
     ends = np.cumsum([shape[0] for shape in entry.shapes])

@@ -16,7 +16,7 @@ from typing import IO, Any, TypeAlias
 
 from ut_keras.errors import DataError, UserError
 
-# The suffixes of the path of a checkpoint that is being written.
+# Pattern of the suffixes that TensorFlow adds to a checkpoint's path while it writes the files.
 _TEMPORARY_SUFFIX = re.compile(r"(_temp(/.*)?|\.tempstate\d+)$")
 _TENSORFLOW_MESSAGE = re.compile(
     r"(?:\{\{.*?\}\} )?(?P<path>.+?); (?P<cause>[^;]+?)(?: \[Op:\w+\](?: name:.*)?)?"
@@ -39,13 +39,13 @@ def named(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def copy(source: Readable, path: str | os.PathLike[str], target: IO[bytes]) -> None:
-    """Copy an open file. An error that occurs when it is read names `path`."""
+    """Copy an open file to `target`. If reading fails, the error names `path`."""
     for block in blocks(source, path):
         target.write(block)
 
 
 def blocks(source: Readable, path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """Yield the content of an open file in blocks. An error of reading names `path`."""
+    """Yield the content of an open file in blocks. If reading fails, the error names `path`."""
     while True:
         with named(path):
             block = source.read(_BLOCK)
@@ -74,8 +74,8 @@ def checked_path(path: Any, name: str, error_class: type[UserError] = DataError)
     """Return a path as a str.
 
     Raises:
-        UserError: if the path is neither a str nor an `os.PathLike` of a str, or if it is empty.
-            The message calls it `name`.
+        UserError: if the path is empty, or is neither a str nor an `os.PathLike` of a str. The
+            message uses `name` as the name of the path.
     """
     found = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(found, str) or not found:
@@ -96,7 +96,7 @@ def check_is_file(path: str | os.PathLike[str], error_class: type[UserError] = D
 
 
 def from_tensorflow(error: BaseException) -> OSError | None:
-    """Return the `OSError` for a TensorFlow error, or None if it is not about a file."""
+    """Return the `OSError` for a TensorFlow error, or None if the error is not about a file."""
     message = str(getattr(error, "message", error)).strip().partition("\n")[0]
     match = _TENSORFLOW_MESSAGE.fullmatch(message)
     if not match or match["cause"] not in _ERROR_NUMBERS:

@@ -48,7 +48,7 @@ def read_own(path: str, keys: Collection[str]) -> dict[str, Any] | None:
     Returns None if the file does not exist.
 
     Raises:
-        DataError: if the file does not have the keys, so it was written by another program.
+        DataError: if the file lacks one of the keys, so that another program must have written it.
     """
     if not os.path.lexists(path):
         return None

@@ -20,26 +20,26 @@ from ut_keras.files import file_error, json_file, whole_file
 
 FILENAME = "metrics.jsonl"
 _SIGNATURE = b'{"step": '
-_SEARCH_BLOCK = 4096  # bytes that are read at a time when searching from the end of the file
+_SEARCH_BLOCK = 4096  # bytes that the search from the end of the file reads at a time
 NON_METRIC_KEYS = ("step", "time", "problem", "split", "by")
-BY_TRAINING = {"by": "training"}  # arguments for `records`
+BY_TRAINING = {"by": "training"}  # with these arguments, `records` yields only training's records
 _LARGEST_FINITE = 1e300  # larger numbers overflow in computations
-# Names of metrics whose smaller values are better. For all others, such as accuracies and BLEU,
-# larger values are better.
+# Pattern of the names of metrics for which smaller values are better. For all other metrics, such
+# as accuracies and BLEU, larger values are better.
 _LESS_IS_BETTER = re.compile(
     r"(^|[/_])(loss|losses|error|failed|perplexity|rmse|edit_distance)($|[/_])"
 )
 _NEGATED = re.compile(r"(^|[/_])neg_")
 
 
-# T2T's tags in TensorBoard.
+# Pattern of T2T's tags in TensorBoard.
 _T2T_TAG = re.compile(r"metrics-[^/]*/(?:targets/)?(.*)")
 
 
 def metric_name(metric: str) -> str:
-    """Return the name of a metric for T2T's tag "metrics-PROBLEM/targets/accuracy".
+    """Return the name of a metric without T2T's prefix, such as "metrics-PROBLEM/targets/".
 
-    Other names are returned unchanged.
+    A name without this prefix is returned unchanged.
     """
     tag = _T2T_TAG.fullmatch(metric)
     return tag[1] if tag else metric
@@ -58,8 +58,8 @@ def records(output_dir: str, **required: str) -> Iterator[dict[str, Any]]:
 
     Args:
         output_dir: str. The run's folder.
-        required: required values, such as problem="mine" or split="dev". A record without the key
-            matches too.
+        required: required values, such as problem="mine" or split="dev". A record that lacks a
+            required key is yielded too.
     """
     for record in filter(None, map(_record, _lines(path(output_dir)))):
         if matches(record, **required):
@@ -76,7 +76,7 @@ def is_less_better(metric: str) -> bool:
 
 
 def matches(record: dict[str, Any], **required: str) -> bool:
-    """Return whether a record has the required values. A missing key matches any value."""
+    """Return whether a record has the required values, where a missing key matches any value."""
     return all(record.get(key, value) == value for key, value in required.items())
 
 
@@ -89,8 +89,8 @@ def append(output_dir: str, record: dict[str, Any]) -> None:
     """
     file_error.check_is_file(path(output_dir))
     whole_file.break_hard_links(path(output_dir))
-    # The file is unbuffered. If the disk is full, a buffer would keep the unwritten rest and write
-    # it later.
+    # The file is unbuffered. If the disk is full, a buffer would keep the unwritten bytes and write
+    # them later.
     with file_error.named(path(output_dir)), open(path(output_dir), "a+b", buffering=0) as file:
         file.seek(0)
         _check_signature(output_dir, file.read(len(_SIGNATURE)))
@@ -121,7 +121,7 @@ def filter_records(output_dir: str, is_kept: Callable[[dict[str, Any]], bool]) -
     """Keep only the lines that contain a record for which `is_kept` returns True.
 
     Raises:
-        OSError: as for `append`.
+        OSError: in the same cases as `append`.
     """
     lines = _lines(path(output_dir))
     _check_signature(output_dir, b"".join(lines))
@@ -137,7 +137,7 @@ def _check_signature(output_dir, content):
 
 
 def _lines(name):
-    """Return the lines of a file as bytes, including an incomplete last one."""
+    """Return the lines of a file as bytes, including an incomplete last line."""
     if not os.path.exists(name):
         return []
     file_error.check_is_file(name)

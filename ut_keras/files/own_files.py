@@ -4,12 +4,11 @@
     data_dir/.ut_keras-records/record_index-<digest>.npz       the index of the TFRecord files
 
 Such a metadata file is called a record below. Records have their own folder, because other packages
-may read every file in data_dir as data. Directly in data_dir, ut_keras writes only the files that
-T2T also writes, and empty lock files. A lock file must be in the same folder as the file that it
-locks.
+may read every file in data_dir as data. In data_dir itself, ut_keras writes only the files that T2T
+also writes, and empty lock files. A lock file must be in the same folder as the file that it locks.
 
-Earlier versions of ut_keras wrote the records directly into data_dir. Such a record is still read.
-It is removed when the record is written again.
+Earlier versions of ut_keras wrote the records directly into data_dir. ut_keras still reads the
+records of earlier versions. It removes such a record when it writes the record again.
 """
 
 import contextlib
@@ -31,13 +30,14 @@ def path(data_dir: str, name: str) -> str:
 def find(data_dir: str, name: str, keys: Collection[str] = ()) -> str:
     """Return the path from which a record is read.
 
-    This is the result of `path`, unless the record exists only in the location of earlier versions.
+    The result equals `path(data_dir, name)`, unless the record exists only where earlier versions
+    wrote it.
 
     Args:
         data_dir: str, the data folder.
         name: str, the file name of the record.
-        keys: str, the keys that the JSON object of an earlier version must have. A file of that
-            name without these keys is not a record.
+        keys: list of str, the keys that the JSON object of an earlier version must have. A file
+            with the name `name` but without these keys is not a record.
     """
     found, earlier = path(data_dir, name), os.path.join(data_dir, name)
     if not os.path.lexists(found) and os.path.isfile(earlier):
@@ -48,7 +48,7 @@ def find(data_dir: str, name: str, keys: Collection[str] = ()) -> str:
 
 
 def check_folder(data_dir: str) -> None:
-    """Raise `UserError` if a file, rather than a folder, has the name of the folder."""
+    """Raise `UserError` if a file has the name of the folder of the records."""
     folder = os.path.join(data_dir, _FOLDER)
     if os.path.lexists(folder) and not os.path.isdir(folder):
         raise path_lock.foreign(folder)
@@ -62,7 +62,7 @@ def make_folder(data_dir: str) -> None:
 def write(
     data_dir: str, name: str, values: Mapping[str, Any], keys: Collection[str], indent: int | None
 ) -> None:
-    """Write a record as a JSON object, and remove the same record of an earlier version."""
+    """Write a record as a JSON object, and remove the file that an earlier version wrote."""
     earlier = find(data_dir, name, keys)
     make_folder(data_dir)
     json_file.write(path(data_dir, name), values, indent=indent)
@@ -71,7 +71,7 @@ def write(
 
 
 def remove(data_dir: str, name: str, keys: Collection[str]) -> None:
-    """Remove a record if it exists, and the folder if it is then empty."""
+    """Remove a record if it exists, and then remove the folder of the records if it is empty."""
     _remove(find(data_dir, name, keys))
     with contextlib.suppress(OSError):
         os.rmdir(os.path.join(data_dir, _FOLDER))

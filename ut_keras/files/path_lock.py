@@ -7,9 +7,10 @@ the lock when the process ends, also on network file systems. Therefore a lock f
 process has left behind does not lock anything. The file is empty, so that a program that reads all
 files of a folder finds no data in it.
 
-If a file of this name is not empty, or is a pipe or a link, it belongs to the user. It is not
-changed, and acquiring the lock raises an error. As an exception, lock files of earlier versions of
-ut_keras are recognized. They contain a line of text and a process number.
+If a file of this name is not empty, or is a pipe or a link, it belongs to the user. ut_keras does
+not change this file, and acquiring the lock raises an error. Lock files of earlier versions of
+ut_keras are an exception. They are recognized, although they contain a line of text and a process
+number.
 """
 
 import contextlib
@@ -42,10 +43,12 @@ def held(path: str, expected: str, received: str = "") -> Iterator[None]:
     """Hold the lock for a path during the `with` block.
 
     Args:
-        path: str, the file or folder that is written. The lock file is next to it, and is removed
-            at the end.
-        expected: str, the beginning of the error, which continues "by one command at a time".
-        received: str, the name of the file or folder in the error. With "", this is the path.
+        path: str, the file or folder that is written. The lock file is next to `path`, and is
+            removed at the end.
+        expected: str, the beginning of the message of an error. The message continues with "by one
+            command at a time".
+        received: str, the name of the file or folder in the message. If it is "", the message
+            contains `path`.
 
     Raises:
         LockedError: if another process holds the lock.
@@ -69,7 +72,7 @@ def held(path: str, expected: str, received: str = "") -> Iterator[None]:
 
 
 def try_lock(path: str, make: bool = True) -> IO[bytes] | None:
-    """Return an open file that holds the lock, or None if another process holds it.
+    """Return an open file that holds the lock, or None if another process holds the lock.
 
     Args:
         path: str, the lock file.
@@ -117,7 +120,7 @@ def open_own(path: str, signature: bytes) -> IO[bytes]:
 
     Raises:
         FileNotFoundError: if the file does not exist.
-        UserError: if the file does not begin with the signature, so it is the user's.
+        UserError: if the file does not begin with the signature, and so belongs to the user.
     """
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:

@@ -23,7 +23,8 @@ from ut_keras.errors import DataError
 from ut_keras.files import file_error, whole_file
 
 _BLOCK = 1 << 20  # bytes
-# For an encrypted file or an unknown compression method, `zipfile` raises the last two of these.
+# `zipfile` raises RuntimeError for an encrypted file, and NotImplementedError for an unknown
+# compression method.
 _ARCHIVE_ERRORS = (
     *(tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error),
     *(lzma.LZMAError, ValueError, RuntimeError, NotImplementedError),
@@ -31,20 +32,24 @@ _ARCHIVE_ERRORS = (
 
 
 def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -> str:
-    """Unpack an archive into a new folder, which gets its name when it is complete.
+    """Unpack an archive into a new folder, which gets its final name when it is complete.
 
     Args:
         path: str. The archive.
         directory: str. The new folder. If it exists, the function does nothing.
-        members: tuple of str, patterns for the names of the files to unpack; `*` matches any text.
+        members: tuple of str, patterns for the names of the files to unpack. In a pattern, `*`
+            matches any text.
         most_bytes: int. The maximum unpacked size of all files of the archive.
 
     Returns:
         `directory`.
 
     Raises:
-        DataError: if the archive is damaged, encrypted or too large; if no file matches; if a
-            matching file is a link or has a name outside the folder; or if `directory` is a file.
+        DataError: in one of these cases:
+            - The archive is damaged, encrypted or too large.
+            - `members` is not a tuple of patterns, or no file matches a pattern.
+            - A matching file is a link or device, or its name leads outside the folder.
+            - `directory` is a file or a broken link.
     """
     if os.path.isdir(directory):
         return directory
@@ -81,7 +86,7 @@ def unpack(path: str, directory: str, members: Sequence[str], most_bytes: int) -
             raise DataError(
                 f"{path} must contain {' or '.join(members)}. Received: an archive without them."
             )
-        if not os.path.isdir(directory):  # Another process may have finished first.
+        if not os.path.isdir(directory):  # another process may have made the folder in the meantime
             whole_file.move_into_place([(whole, directory)])
     return directory
 
@@ -92,11 +97,12 @@ def read(
     """Call `receive(name, binary file)` for matching files, in archive order.
 
     Args:
-        path, members, most_bytes: as for `unpack`.
+        path, members, most_bytes: the same as for `unpack`.
         receive: function that is called once per matching file.
 
     Raises:
-        DataError: as for `unpack`.
+        DataError: if the archive is damaged, encrypted or too large, or if a matching file is a
+            link or device.
     """
     file_error.check_is_file(path)
     try:
@@ -115,7 +121,7 @@ def read(
             with open_member() as file:
                 receive(name, file)
     except (OSError, *_ARCHIVE_ERRORS) as error:
-        # True for an error of the operating system, for example if the disk is full.
+        # An error of the operating system has a number, for example if the disk is full.
         is_of_system = isinstance(error, OSError) and error.errno is not None
         if is_of_system or isinstance(error, DataError):
             raise
@@ -129,7 +135,7 @@ def _members(path):
     """Yield the members of an archive, except folders.
 
     Yields:
-        (name, size in bytes, whether it is a regular file, function that opens it)
+        (name, size in bytes, whether the member is a regular file, function that opens the member)
     """
     if not os.path.getsize(path):
         raise EOFError("an empty file")

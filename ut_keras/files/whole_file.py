@@ -2,7 +2,7 @@
 
     with writing("run/hparams.json") as file: …                    a file
     with writing_folder("served/7") as folder: …                   a folder
-    with temporary_folder("run/model.index") as temporary: …       several; see `move_into_place`
+    with temporary_folder("run/model.index") as temporary: …       several files; `move_into_place`
 
 While a file or folder PATH is incomplete, it is in a temporary folder next to PATH, called
 .NAME.ut_keras-8f3a0c1d. The writing process holds a lock in this folder. If the process is killed,
@@ -66,8 +66,8 @@ def copy(source: str, path: str) -> None:
 def writing_folder(path: str) -> Iterator[str]:
     """Fill a temporary folder in a `with` block; at the end it is renamed to `path`.
 
-    Yields the temporary folder. Missing parent folders are created. `path` must not exist, or must
-    be an empty folder. If an exception is raised, `path` is not created.
+    The context yields the temporary folder. It creates missing parent folders. `path` must not
+    exist, or must be an empty folder. If an exception is raised, `path` is not created.
     """
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with temporary_folder(path) as temporary:
@@ -80,10 +80,10 @@ def writing_folder(path: str) -> Iterator[str]:
 
 
 def break_hard_links(path: str) -> None:
-    """Replace a file by a copy if it has other hard links, as after `cp -al`.
+    """Replace a file by a copy if the file has other hard links, for example after `cp -al`.
 
-    Code that appends to a file must call this function first. `writing` does not need it, because
-    it always makes a new file.
+    Code that appends to a file must call this function first. `writing` does not call this
+    function, because `writing` always makes a new file.
     """
     if os.path.exists(path) and os.stat(path).st_nlink > 1:
         copy(path, os.path.realpath(path))
@@ -104,7 +104,8 @@ def check_writable(directory: str) -> None:
 def temporary_folder(path: str) -> Iterator[str]:
     """Create a temporary folder next to `path`, and remove it after the `with` block.
 
-    Yields the folder. It contains a file called "lock", which must not be removed.
+    The context yields the folder. The folder contains a file called "lock", which must not be
+    removed.
     """
     remove_leftovers(path)
     lock = made = None
@@ -130,7 +131,7 @@ def move_into_place(pairs: Iterable[tuple[str, str]], obsolete: str | None = Non
     Args:
         pairs: list of (source, target), paths of files or folders on the same disk. The
             sources are first synchronized to the disk.
-        obsolete: str, path of a file that is removed first.
+        obsolete: str, path of a file that is removed before the first source is renamed.
     """
     for source, _ in pairs:
         _sync(source)
@@ -147,7 +148,7 @@ def remove_leftovers(path: str) -> None:
     """Remove the temporary folders that killed processes left for a path.
 
     Args:
-        path: str. `*` matches any text.
+        path: str. In this path, `*` matches any text.
     """
     pattern = glob.escape(path_lock.beside(path, "")).replace("[*]", "*")
     for name in glob.glob(f"{pattern}*"):
@@ -155,7 +156,7 @@ def remove_leftovers(path: str) -> None:
             continue
         with contextlib.suppress(OSError, UserError):
             if lock := path_lock.try_lock(os.path.join(name, _LOCK), make=False):
-                with lock:  # the process that wrote it has ended
+                with lock:  # the process that wrote the folder has ended
                     shutil.rmtree(name, ignore_errors=True)
         with contextlib.suppress(OSError):
             os.rmdir(name)  # a process was killed before it could lock the folder

@@ -3,7 +3,7 @@
 import contextlib
 import os
 
-_OTHER_FILES = 200  # the number of other files that the process may already have open
+_OTHER_FILES = 200  # the process may already have this number of other files open
 
 
 def num_processors() -> int:
@@ -19,7 +19,7 @@ def allow_open_files(count: int) -> None:
     The initial limit is 256 on macOS and 1,024 on Linux. If the limit cannot be raised, nothing
     changes.
     """
-    import resource  # this module exists only on Unix, but this package is also used elsewhere
+    import resource  # the module `resource` exists only on Unix
 
     wanted = _OTHER_FILES + count
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,4 +1,4 @@
-"""Handles signals: they end a command immediately, or request that a loop stops.
+"""Handles signals, which end a command immediately or request that a loop stops.
 
     with RaiseOnSignal():                 encloses a command: `command.run`
         with StopRequest() as stop:       encloses a loop that has state to save
@@ -49,7 +49,8 @@ class StoppedBySignal(KeyboardInterrupt):
 
 _STOPPING = "stopping…"
 _STOPPING_LATER = "stopping after the current step. A second Ctrl-C stops at once."
-_GRACE_SECONDS = 0.3  # wait before a signal is acknowledged; most commands end within this time
+# The time between a signal and its acknowledgement. Most commands end within this time.
+_GRACE_SECONDS = 0.3
 _stop_requests: list["StopRequest"] = []  # the requests in use, from the outermost to the innermost
 
 
@@ -58,7 +59,8 @@ def acknowledged(stderr: int = 2) -> Iterator[None]:
     """Context in which a signal is acknowledged soon, even during a long call of C++ code.
 
     Python calls its signal handlers only after the main thread has returned from C++ code, which
-    may take seconds. So a separate thread prints a line, unless the context ends within a moment.
+    may take seconds. So a separate thread prints a line, unless the context ends within
+    `_GRACE_SECONDS` after the signal.
 
     Args:
         stderr: int. File descriptor for the line.
@@ -129,8 +131,8 @@ class RaiseOnSignal(_Handlers):
             needed if C++ calls Python, for example while TensorFlow is imported, because an
             exception in such a call may abort the process.
         is_last: bool. If True, the process has no more work to do, and a signal after the context
-            kills the process. If False, Python would print a stack trace for such a signal and
-            continue to wait for its threads.
+            kills the process. Without this option, Python would print a stack trace for a signal
+            after the context and continue to wait for its threads.
     """
 
     def __init__(self, stderr: int = 2, raises: bool = True, is_last: bool = False) -> None:
@@ -156,7 +158,7 @@ class RaiseOnSignal(_Handlers):
         raise stopped
 
     def _exit(self, line, exit_code):
-        with contextlib.suppress(Exception):  # the stream may be in use, for example
+        with contextlib.suppress(Exception):  # for example, the stream may be in use
             sys.stdout.flush()
         with contextlib.suppress(OSError):
             os.write(self._stderr, f"{line}\n".encode())
@@ -174,14 +176,14 @@ class DefaultSignalActions(_Handlers):
 
 
 class StopRequest(_Handlers):
-    """Context that records the first signal. A second signal has its usual effect.
+    """Context that records the first signal and passes a second one to the outer handler.
 
         with StopRequest() as stop:
             while not stop.requested: ...
 
     Args:
-        waits: bool. If False, the first signal also has its usual effect, until the attribute
-            `waits` is set to True. Use False as long as there is nothing to save.
+        waits: bool. If False, the first signal is also passed to the outer handler, until the
+            attribute `waits` is set to True. Use False as long as there is nothing to save.
     """
 
     def __init__(self, waits: bool = True) -> None:

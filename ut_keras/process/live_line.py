@@ -1,11 +1,11 @@
 """Shows a progress line that is updated repeatedly.
 
-On a terminal, each update overwrites the line. In a log, or on a terminal that cannot overwrite
-(TERM=dumb), an update writes a new line every few seconds. A notebook also shows new lines.
+On a terminal, each update overwrites the line. In a log, in a notebook, and on a terminal that
+cannot overwrite (TERM=dumb), an update writes a new line every few seconds.
 
 This module does not use tqdm or rich. In a log, tqdm separates updates by carriage returns, and
-rich writes only the last update. If a line is too long, both cut the line, but `fit` omits its
-least important parts.
+rich writes only the last update. Both packages cut a line that is too long, while `fit` omits the
+least important parts of the line.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ class LiveLine:
     """A progress line on a stream, which records when its next update is due.
 
     Args:
-        stream: text stream. None: standard output. If it is a terminal, updates overwrite the line.
+        stream: text stream. None means standard output. On a terminal, updates overwrite the line.
         log_seconds: float. Seconds between lines if the stream is not a terminal.
         clock: function that returns seconds.
     """
@@ -50,7 +50,7 @@ class LiveLine:
     def width(self) -> int | None:
         """The maximum number of characters on a line, or None for a log, which has no limit.
 
-        If a text needed a second line of a terminal, it could not be overwritten completely.
+        A text that needs a second line of a terminal cannot be overwritten completely.
         """
         return shutil.get_terminal_size().columns - 1 if self.is_live else None
 
@@ -89,10 +89,10 @@ def fit(parts: Sequence[tuple[int, str]], width: int | None) -> str:
     """Return the parts of a line that fit, separated by two spaces.
 
     Args:
-        parts: list of (importance, text). Parts with the lowest importance are omitted first. If
-            several parts have the same importance, the last one is omitted first. One part is
-            always shown.
-        width: int. The maximum number of characters. None: no limit.
+        parts: list of (importance, text). Parts with the lowest importance are omitted first. Of
+            several parts with the same importance, the last part is omitted first. At least one
+            part is always shown.
+        width: int. The maximum number of characters. None means no limit.
     """
     shown = dict(enumerate(parts))
     while width is not None and len(shown) > 1 and len(_joined(shown)) > width:
@@ -161,7 +161,7 @@ class ProgressLine:
 
         training-parallel-nc-v12.tgz: 84.2 MB of 168.4 MB (50 %), 5.1 MB/s, 00:16 left
 
-    In a log, a line is written every 30 seconds, so short work does not write a line.
+    In a log, a line is written every 30 seconds, so shorter work writes no line.
     """
 
     title: str  # the beginning of the line
@@ -181,7 +181,7 @@ class ProgressLine:
         self.set(self._done + count, note)
 
     def set(self, done: int, note: str = "") -> None:
-        """Set the number of finished units, and a note that is shown after this number."""
+        """Set the number of finished units, and a note that is shown after the rate."""
         self._done, self._note = done, note
         if self._line.is_due:
             self._line.write(self.text(self.clock()))
@@ -191,7 +191,7 @@ class ProgressLine:
         self._line.write(f"{self.title}: {text}")
 
     def text(self, now: float) -> str:
-        """Return the text of the line. `now` is the present time of `clock`."""
+        """Return the text of the line, where `now` is the present time of `clock`."""
         rate = self._done / max(now - self._start, 1e-9)
         parts = [f"{self.title}: {self.show(self._done)}"]
         if self.total:

@@ -1,10 +1,11 @@
 """Provides the top-level names `problems`, `hparams` and `pretrained`.
 
 These names stand for the packages `ut_keras.problems`, `ut_keras.hparams` and
-`ut_keras.pretrained`. In a checkout, the folders of these packages are at the top, so Python can
-import them by their short names. Packages that users wrote for an older installation also use the
-short names. Both names of a package must give the same module objects, because a second copy would
-register every problem again. So the short names become additional entries of `sys.modules`.
+`ut_keras.pretrained`. In a checkout, the folders of these packages are at the top level, so Python
+can import the packages by their short names. Packages that users wrote for an older version of
+ut_keras also use the short names. Both names of a package must refer to the same module objects,
+because a second copy would register every problem again. So the short names become additional
+entries of `sys.modules`.
 """
 
 import importlib
@@ -20,7 +21,8 @@ def alias(name: str) -> None:
     Each of the packages calls this function with `__name__` at the end of its `__init__.py`.
 
     Args:
-        name: str. One of `NAMES`; any other name, such as "ut_keras.problems", changes nothing.
+        name: str. One of `NAMES`. For any other name, such as "ut_keras.problems", the function
+            does nothing.
     """
     if name not in NAMES:
         return

@@ -1,4 +1,4 @@
-"""Imports TensorFlow without its log lines, see `tensorflow_log`.
+"""Imports TensorFlow without its log lines; `tensorflow_log` has the details.
 
 A module that users import must import this module before it imports TensorFlow or Keras.
 """

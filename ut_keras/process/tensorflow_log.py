@@ -8,8 +8,8 @@ Commands call `load` before they use TensorFlow. `ut_keras.load`, `models.get` a
 During its import, TensorFlow writes notes to standard error, for example about the processor's
 instructions and missing libraries. Python raises TensorFlow's errors as exceptions in any case.
 TF_CPP_MIN_LOG_LEVEL filters the lines only after the import, and TensorFlow has no setting for
-earlier lines. So `load` catches the lines, and shows only those that TF_CPP_MIN_LOG_LEVEL allows
-(by default none). If the import fails, `load` shows all lines. Lines that are not TensorFlow's are
+earlier lines. So `load` catches the lines, and shows only the lines that TF_CPP_MIN_LOG_LEVEL
+allows (none by default). If the import fails, `load` shows all lines. Lines from other sources are
 always shown. If a program imports TensorFlow without `load`, TensorFlow writes its lines as usual.
 """
 
@@ -36,7 +36,9 @@ def load() -> None:
 
 @contextlib.contextmanager
 def held_back() -> Iterator[None]:
-    """Context for code that imports TensorFlow; hides TensorFlow's lines in the same way as `load`.
+    """Context that hides TensorFlow's log lines while other code imports TensorFlow.
+
+    The context hides the same lines as `load`.
 
     If TF_CPP_MIN_LOG_LEVEL is not set, the context sets it to 3 for this process and its children.
     If TensorFlow's Python logger has no level, the context sets the level to warnings. Notebooks
@@ -46,7 +48,7 @@ def held_back() -> Iterator[None]:
         yield
         return
     os.environ.setdefault(_LEVEL, "3")
-    # The errors occur if standard error does not exist or is closed.
+    # `flush` raises these errors if standard error does not exist or is closed.
     with contextlib.suppress(AttributeError, ValueError):
         sys.stderr.flush()
     logger = logging.getLogger("tensorflow")
@@ -70,11 +72,11 @@ def _level() -> int:
     try:
         return int(os.environ.get(_LEVEL, 0))
     except ValueError:
-        return 0  # TensorFlow uses the same level in this case
+        return 0  # for an invalid value, TensorFlow also uses level 0
 
 
 def _shown(text: bytes) -> bytes:
-    """Return the lines that the level allows, and all lines that are not TensorFlow's."""
+    """Return TensorFlow's lines that the level allows, and all lines from other sources."""
     return b"".join(line for line in text.splitlines(keepends=True) if _is_shown(line))
 
 
