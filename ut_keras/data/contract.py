@@ -3,9 +3,9 @@
     check(problem, T2T_PROBLEM_FIELDS)   DataError: num_classes of Reviews must be an int from 1 …
 
 A problem class may belong to ut_keras or to a user's package. Each table maps the name of an
-attribute to what its value must be. A name that ends with "()" is a method without arguments, and
-its return value is checked. The functions at the end check the samples, texts and ids that a
-problem yields. Code that uses a checked value needs no further checks.
+attribute to the `Requirement` for its value. A name that ends with "()" is a method without
+arguments. For a method, the return value is checked. The functions at the end check the samples,
+texts and ids that a problem yields. Code that uses a checked value needs no further checks.
 """
 
 import inspect
@@ -19,17 +19,17 @@ from typing import Any, NamedTuple
 from ut_keras.errors import DataError, UserError
 from ut_keras.hparam_schema import limits
 
-_MAX_SHARDS = 10_000  # per split; each shard is a file that stays open while it is written
+_MAX_SHARDS = 10_000  # the limit for one split; data generation keeps one lock file per shard open
 _MAX_CLASSES = 10**6
-_NUM_TEXT_SPACES = 32  # kinds of text for which T2T's models have an embedding
+_NUM_TEXT_SPACES = 32  # the number of kinds of text for which T2T's models have an embedding
 
 
 class Requirement(NamedTuple):
-    """What a value must be.
+    """A requirement that a value must meet.
 
     Fields:
         expected: str. The requirement in words, for error messages.
-        fits: function from a value to a bool, True if the value meets the requirement.
+        fits: function from a value to a bool. The bool is True if the value meets the requirement.
     """
 
     expected: str
@@ -78,7 +78,7 @@ def _is_text(value):
         return False
     try:
         return value.isascii() or bool(value.encode())
-    except UnicodeEncodeError:  # a lone surrogate
+    except UnicodeEncodeError:  # the text contains a lone surrogate
         return False
 
 
@@ -162,9 +162,9 @@ VOCABULARY_FIELDS = {
     "max_samples_for_vocab": _or_none(_int(1, sys.maxsize)),
     "oov_token": _or_none(_LINE),
 }
-# For a T2T problem whose `generate_data` is called once per task.
+# Further attribute of a T2T problem whose `generate_data` is called once per task.
 T2T_TASK_FIELDS = {"num_generate_tasks": _int(1)}
-# All problems that are written for T2T's API.
+# Attributes of all problems that are written for T2T's API.
 T2T_PROBLEM_FIELDS = {
     "name": _FILE,
     "dataset_filename()": _FILE,
@@ -173,7 +173,7 @@ T2T_PROBLEM_FIELDS = {
         "train, eval, test, without duplicates",
         _are_splits,
     ),
-    # T2T also declares this as a method. A method counts as true, whatever it returns.
+    # T2T also declares this attribute as a method. A method counts as true, whatever it returns.
     "is_generate_per_split": _BOOL._replace(fits=lambda v: callable(v) or _BOOL.fits(v)),
     "multiprocess_generate": _BOOL,
     "eval_metrics()": _LINES,
@@ -216,7 +216,7 @@ T2T_VOCABULARY_FIELDS = {
     "tokens": _TOKEN_VOCABULARY_FIELDS,
     "subwords": _SUBWORD_VOCABULARY_FIELDS,
 }
-# The hparams object that the `hparams` method of a T2T problem fills.
+# Attributes of the hparams object that the `hparams` method of a T2T problem fills.
 T2T_HPARAMS_FIELDS = {
     "modality": DICT,
     "vocab_size": DICT,
@@ -238,7 +238,7 @@ def check(problem: Any, table: Mapping[str, Requirement]) -> None:
     """Check the attributes of a problem against a table.
 
     Attributes that the problem does not have are skipped. Attributes that raise a `UserError` when
-    they are read are skipped too; the code that needs such an attribute reports the error.
+    they are read are skipped too. The code that needs such an attribute reports the error.
 
     Args:
         problem: the problem object.
@@ -293,12 +293,12 @@ def line_error(expected: str, path: str, number: int, received: Any) -> DataErro
 
 
 def shortened(value: Any) -> str:
-    """Return the `repr` of a value, cut to 100 characters, for a message."""
+    """Return the `repr` of a value for a message, cut to 100 characters."""
     text = repr(value)
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-# Samples, texts and ids.
+# The requirement and the functions below check samples, texts and ids.
 
 SAMPLES = Requirement(
     "an iterable of samples",
@@ -310,7 +310,7 @@ def text_of(sample: dict[str, Any], name: str) -> str:
     """Return the text of a sample under a name.
 
     Raises:
-        DataError: if the sample has no text under this name, or a text that UTF-8 cannot encode.
+        DataError: if the sample has no text under this name, or if UTF-8 cannot encode the text.
     """
     text: Any = sample.get(name) if isinstance(sample, dict) else None
     if not _is_text(text):
@@ -322,7 +322,11 @@ def text_of(sample: dict[str, Any], name: str) -> str:
 
 
 def texts_of(samples: Sequence[dict[str, Any]], name: str) -> list[str]:
-    """Return the texts of several samples under a name; errors are those of `text_of`."""
+    """Return the texts of several samples under a name.
+
+    Raises:
+        DataError: in the same cases as `text_of`.
+    """
     try:
         texts = [sample[name] for sample in samples]
         if all(map(str.isascii, texts)):

@@ -18,10 +18,13 @@ class FeatureSpec(NamedTuple):
 
     Fields:
         vocab_size: int. Ids are in [0, vocab_size).
-        modality: "symbol": [B, length] ids; "sentences": [B, sentences, words] ids, where each
-            sentence becomes one position (bAbI); "class_label": [B, 1], one class id, no padding.
+        modality: str. One of the following:
+            - "symbol": The feature holds ids [B, length].
+            - "sentences": The feature holds ids [B, sentences, words], as in bAbI. The model
+              converts each sentence to one position.
+            - "class_label": The feature holds one class id, [B, 1], and no padding.
         shape: tuple of int. The sizes of the axes after the batch axis, if these sizes are fixed,
-            as for "sentences". Otherwise ().
+            as for "sentences". If the sizes are not fixed, the tuple is empty.
         default: int. The value of the feature in records that lack it, for example records that T2T
             wrote. None means that every record must have the feature.
     """
@@ -59,4 +62,4 @@ class FeatureMetric(NamedTuple):
     # added over batches and replicas. `features` has all features of the records, including the
     # features that the model does not read.
     function: Callable
-    finish: Callable = float  # converts sum / count to the result; `exp` for a perplexity
+    finish: Callable = float  # converts sum / count to the result, for example `exp` for perplexity

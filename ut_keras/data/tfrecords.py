@@ -4,8 +4,9 @@ A record is a `tf.train.Example` whose features are int64 lists:
 
     {"inputs": [3, 2, 3, 1], "targets": [3, 2, 3, 1]}
 
-Files are written under a temporary name and renamed when they are complete. A split is read only if
-all of its files exist. Only the functions that read or write records import TensorFlow.
+ut_keras writes the files under temporary names and renames them when they are complete. It reads a
+split only if all files of the split exist. Only the functions that read or write records import
+TensorFlow.
 """
 
 import codecs
@@ -26,8 +27,8 @@ from ut_keras.files import file_error, whole_file
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})$")
 _SPLITS = ("train", "dev", "test")
 _EDGE = 1 << 16  # bytes that are read at each end of a file
-_HEADER = 12  # bytes before a record: its size and the checksum of the size
-_MASK_DELTA = 0xA282EAD8  # TensorFlow's lib/hash/crc32c.h
+_HEADER = 12  # number of bytes before a record: the record's size and the checksum of the size
+_MASK_DELTA = 0xA282EAD8  # the constant in TensorFlow's lib/hash/crc32c.h
 _MAGIC = {
     "GZIP-compressed": b"\x1f\x8b\x08",
     "BZIP2-compressed": b"BZh",
@@ -102,7 +103,7 @@ def find(data_dir: str, filename: str, split: str) -> list[str]:
     for path in paths:
         if not os.path.isfile(path):  # reading a pipe would block
             raise DataError(f"A TFRecord file must be a regular file. Received: {path}.")
-        with open(path, "rb"):  # raises an error that names an unreadable file, unlike TensorFlow
+        with open(path, "rb"):  # unlike TensorFlow, `open` names an unreadable file in its error
             pass
     return paths
 
@@ -118,12 +119,12 @@ def is_complete(data_dir: str, filename: str, split: str) -> bool:
 def write(examples: Iterable[Any], paths: Sequence[str]) -> int:
     """Write examples to shards in turn.
 
-    The first example goes to the first shard, the second to the second one, and so on. If an error
-    occurs, no shard is written.
+    The first example goes to the first shard, the second example to the second shard, and so on. If
+    an error occurs, no shard is written.
 
     Args:
-        examples: iterable of dicts from feature name to a non-empty list of ints, or of the bytes
-            that `serialize` makes from them.
+        examples: iterable of examples. An example is a dict from feature name to a non-empty list
+            of ints, or the bytes that `serialize` makes from such a dict.
         paths: list of str, one file per shard.
 
     Returns:
@@ -182,9 +183,9 @@ def read(path: str) -> Iterator[dict[str, list[int]]]:
 
 
 def find_bad(paths: Iterable[str]) -> str | None:
-    """Return the first file with damage or with features other than int64 lists.
+    """Return the first file that is damaged or has features other than int64 lists.
 
-    Returns None if there is no such file.
+    The return value is None if there is no such file.
     """
     import tensorflow as tf
 
@@ -194,7 +195,7 @@ def find_bad(paths: Iterable[str]) -> str | None:
                 features = tf.train.Example.FromString(record).features.feature.values()
                 if any(feature.WhichOneof("kind") != "int64_list" for feature in features):
                     return path
-        except Exception:  # an error of TensorFlow or of protobuf, whose error class is not public
+        except Exception:  # an error of TensorFlow, or one of protobuf, whose class is not public
             return path
     return None
 
@@ -203,7 +204,7 @@ def check_format(path: str) -> None:
     """Check that a file is an uncompressed TFRecord file.
 
     Raises:
-        DataError: if it is not; the message names the format that was found.
+        DataError: if the file has another format. The message names this format.
     """
     if other := other_format(path):
         advice = " Decompress it under the same name." if other.endswith("compressed") else ""
@@ -234,7 +235,10 @@ def other_format(path: str) -> str | None:
 
 
 def _text_format(start):
-    """Return which kind of text begins with some bytes; None if they are not text."""
+    """Return the kind of text that a file contains, from the first bytes of the file.
+
+    The return value is None if the bytes are not text.
+    """
     try:
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(start)
     except UnicodeDecodeError:
@@ -258,10 +262,10 @@ def fingerprint(files: Sequence[str]) -> str:
 
         10 files, 1,234,567 bytes, sha256 0a1b2c3d4e5f6071
 
-    The hash covers the size of each file, in the order of `files`, and the first and last 64 KiB of
-    each file, so that gigabytes need not be read. Different examples or a different order give a
-    different hash. Copied or renamed files give the same hash. Damage elsewhere in a file is
-    detected when the damaged record is read, because each record has its own checksum.
+    The hash covers the size and the first and last 64 KiB of each file, in the order of `files`. It
+    does not cover complete files, which may have gigabytes. Different examples or a different order
+    give a different hash. Copied or renamed files give the same hash. Damage in the middle of a
+    file is detected when the damaged record is read, because each record has its own checksum.
     """
     digest, total = hashlib.sha256(), 0
     for path in files:

@@ -1,6 +1,6 @@
-"""T2T's batching scheme: the number of examples in a batch, by the length of the examples.
+"""T2T's batching scheme: the number of examples in a batch depends on their length.
 
-Examples are sorted into buckets by length. All examples of a batch come from one bucket, and the
+Examples are sorted into buckets by length. All examples of a batch come from one bucket, and each
 batch holds about `batch_size` tokens, including padding:
 
     batching_scheme(batch_size=4096, max_length=256, min_length_bucket=8, length_bucket_step=1.1)
@@ -46,7 +46,7 @@ def batching_scheme(
         max_length: int. Boundaries are below this length. The batch size of the last bucket is
             computed for examples of this length.
         min_length_bucket: int. The first boundary.
-        length_bucket_step: float > 1. Approximate ratio of successive boundaries.
+        length_bucket_step: float > 1. The approximate ratio of successive boundaries.
     """
     boundaries = bucket_boundaries(min_length_bucket, max_length, length_bucket_step)
     sizes = [max(1, batch_size // length) for length in boundaries + [max_length]]
@@ -56,7 +56,7 @@ def batching_scheme(
 
 
 def bucket_boundaries(first: int, stop: int, step: float) -> list[int]:
-    """Return boundaries below `stop`, each about `step` times the previous one."""
+    """Return boundaries below `stop`, each about `step` times the previous boundary."""
     boundaries = []
     length = first
     while length < stop:
@@ -71,7 +71,8 @@ def extended(
     """Return a scheme with more buckets, for lengths between `max_length` and `longest`.
 
     Examples longer than `max_length` need these buckets, unless such examples are skipped. T2T puts
-    all of them into its last bucket, where a batch can hold many times `batch_size` tokens.
+    all examples longer than `max_length` into its last bucket. A batch of this bucket can hold many
+    times `batch_size` tokens.
     """
     extra = [*bucket_boundaries(max_length + 1, longest + 1, 1.5), longest + 1]
     sizes = [max(1, batch_size // (length - 1)) for length in extra[1:]] + [1]
@@ -81,15 +82,15 @@ def extended(
 
 
 class MergedBuckets(NamedTuple):
-    """A few buckets, each with one batch shape, and what they cost."""
+    """A few buckets, each with one batch shape, and the padding that they cause."""
 
     scheme: BatchingScheme
     # int32 [buckets, features]: the length to which each feature of a bucket is padded.
     lengths: np.ndarray
     num_shapes: int  # the number of buckets with examples
     padding: float  # the share of padding in all ids of an epoch
-    num_shapes_before: int  # the same two numbers if no buckets were merged
-    padding_before: float
+    num_shapes_before: int  # `num_shapes` without merging
+    padding_before: float  # `padding` without merging
 
     def __str__(self) -> str:
         return (
@@ -99,7 +100,8 @@ class MergedBuckets(NamedTuple):
         ).replace("%", " %")
 
 
-# A further shape must reduce the number of ids by this share, because its compilation takes long.
+# More shapes are used only if they reduce the number of ids by more than about this share, because
+# the compilation of each shape takes long.
 _LEAST_GAIN = 0.02
 
 
@@ -108,14 +110,16 @@ def merged(
 ) -> MergedBuckets:
     """Merge neighboring buckets so that at most `most_shapes` contain examples.
 
-    The merged buckets are those with the least padding. A merged bucket has the batch size of its
-    last bucket, so a batch still holds about `batch_size` tokens. Each feature is padded to the
-    greatest length that it has in the bucket.
+    For each possible number of merged buckets, the function finds the buckets with the least
+    padding. It then chooses the smallest number that needs at most 2 % more ids than the greatest
+    possible number of buckets. A merged bucket has the batch size of its last bucket, so a batch
+    still holds about `batch_size` tokens. Each feature is padded to its greatest length in the
+    bucket.
 
     Args:
         scheme: the buckets to merge.
-        key_lengths: int array [n], the length that decides the bucket of each example. All lengths
-            must be below the last boundary.
+        key_lengths: int array [n], the length of each example, which determines its bucket. All
+            lengths must be below the last boundary.
         lengths: int array [n, features], the lengths of the features of each example.
         most_shapes: int > 0.
     """
@@ -134,7 +138,7 @@ def merged(
     best, starts = cost[0], [np.zeros(len(buckets), int)]
     totals = [best[-1]]
     for _ in range(1, min(most_shapes, len(buckets))):
-        through = best[:-1, np.newaxis] + cost[1:]  # the last merged bucket starts at i + 1
+        through = best[:-1, np.newaxis] + cost[1:]  # [i, j]: the last merged bucket starts at i + 1
         starts.append(np.append(0, 1 + through.argmin(axis=0)[1:]))
         best = np.append(np.inf, through.min(axis=0)[1:])
         totals.append(best[-1])

@@ -1,13 +1,13 @@
-"""Computes the batches of an epoch only from the lengths of the examples.
+"""Computes the batches of an epoch from the lengths of the examples alone.
 
     order = ExampleOrder(lengths, scheme.boundaries, scheme.batch_sizes)
     epoch = order.epoch(seed=[5, 0])
     epoch.examples(k)      the numbers of the examples of batch k, for any k
 
-An epoch is a pure function of its seed. If the shares of a mixture change, it also depends on the
-number of the epoch. The examples are shuffled and sorted into buckets by length. Each bucket is cut
-into batches, and the batches are shuffled. So a stopped run can resume in the middle of an epoch
-without reading the earlier batches again.
+An epoch is a pure function of its seed. If the shares of a mixture change, the epoch also depends
+on its number. The examples are shuffled and sorted into buckets by length. Each bucket is cut into
+batches, and the batches are shuffled. Because of this, a stopped run can resume in the middle of an
+epoch without reading the earlier batches again.
 
 This module does not import TensorFlow.
 """
@@ -22,7 +22,7 @@ import numpy as np
 
 from ut_keras.errors import DataError
 
-# Number of intervals of an epoch in which the shares of a mixture are constant.
+# Number of equal intervals of an epoch. Within an interval, the shares of a mixture are constant.
 _NUM_INTERVALS = 1000
 
 
@@ -48,9 +48,9 @@ class ExampleOrder:
     Args:
         lengths: int array [n], the length of every example.
         boundaries, batch_sizes: as in `BatchingScheme`.
-        shortest, longest: int. Examples with other lengths are skipped.
-        shuffle_batches: bool. If True, the batches of an epoch are shuffled. If False, a batch
-            comes as soon as the shuffled examples have filled it. Incomplete batches come last.
+        shortest, longest: int. Shorter and longer examples are skipped.
+        shuffle_batches: bool. If True, the batches of an epoch are shuffled. If False, the batches
+            are in the order in which the shuffled examples fill them. Incomplete batches come last.
 
     Attributes:
         num_batches: int, the number of batches of every epoch.
@@ -114,10 +114,10 @@ class ExampleOrder:
         return 1 + int.from_bytes(digest.digest()[:8], "little") % 2**62
 
     def epoch(self, seed: Sequence[int] | None, number: int = 0) -> Epoch:
-        """Return an `Epoch`.
+        """Return the `Epoch` for a seed.
 
         Args:
-            seed: list of ints in [0, 2^32). None: the examples are not shuffled.
+            seed: list of ints in [0, 2^32). If it is None, the examples are not shuffled.
             number: int. The number of the epoch, which only affects mixtures whose shares change.
         """
         # RandomState samples the same numbers in every version of numpy. The newer generators do
@@ -133,7 +133,7 @@ class ExampleOrder:
             is_full = stops - starts == self._sizes[batch_buckets]
             filled_at = np.where(is_full, by_bucket[stops - 1], len(shuffled))
             turn = np.argsort(filled_at, kind="stable")
-        # If the shares of a mixture change, the number of batches may differ in this epoch.
+        # If the shares of a mixture change, the number of batches may differ from `num_batches`.
         turn = np.resize(turn, self.num_batches)
         return Epoch(
             self._examples[shuffled[by_bucket]], starts[turn], stops[turn], batch_buckets[turn]
@@ -168,12 +168,12 @@ class Mixture(NamedTuple):
     """The share of each group of examples in the training data.
 
     Fields:
-        shares: list of float with the sum 1: one share per group.
-        first: list of float. The shares at the first example. It is empty if the shares are
+        shares: list of float. One share per group. The sum of the shares is 1.
+        first: list of float. The shares at the first example. The list is empty if the shares are
             constant.
         until: float. The number of examples after which the shares are `shares`.
         is_sudden: bool. If True, the shares change from `first` to `shares` at once, after `until`
-            examples. If False, they approach `shares` as in T2T's `inverse_exp_decay`.
+            examples. If False, the shares approach `shares` as in T2T's `inverse_exp_decay`.
     """
 
     shares: Sequence[float]
@@ -202,22 +202,22 @@ class MixedOrder(ExampleOrder):
     """The order of the examples in epochs in which each group has a given share.
 
     An epoch has about as many examples as the data. If the share of a group is small, an epoch has
-    only some of the group's examples, and each epoch has different ones. If the share is large, an
-    epoch has every example of the group several times. The same fraction of a group is used in all
-    its buckets.
+    only some of the group's examples, and each epoch has different examples. If the share is large,
+    an epoch has every example of the group several times. An epoch uses the same fraction of a
+    group's examples in all buckets.
 
     If the shares change within an epoch, the group at each position is sampled according to the
-    current shares, and a batch comes as soon as it is full. All epochs have as many batches as the
-    first one. For this, the last batches are skipped or the first ones are repeated. Without
-    shuffling, the groups take turns.
+    current shares. The batches are then in the order in which the examples fill them. All epochs
+    have as many batches as the first epoch. If an epoch has another number of batches, its last
+    batches are skipped or its first batches are repeated. Without shuffling, the groups take turns.
 
     Args:
         groups: int array [n], the group of every example.
-        mixture: `Mixture`. None: an epoch has every example once.
-        arguments: the keyword arguments of `ExampleOrder`.
+        mixture: `Mixture`. If it is None, an epoch has every example once.
+        arguments, named: the arguments of `ExampleOrder`.
 
     Raises:
-        DataError: if a group without examples has a share.
+        DataError: if a group without examples has a positive share.
     """
 
     def __init__(
@@ -258,7 +258,7 @@ class MixedOrder(ExampleOrder):
         """Return the number of examples in an epoch for each combination of group and bucket."""
         shares = self._shares_over_epoch(number).mean(axis=0)
         sizes = np.bincount(self._groups, minlength=len(shares))
-        # Number of times that each example comes.
+        # [groups]: the number of times that an epoch uses each example of a group.
         times = len(self._groups) * shares / np.maximum(sizes, 1)
         # The counts are rounded up, because otherwise a few examples of a group with a small share
         # would never be used.

@@ -4,13 +4,14 @@
     batches.one_pass()                        one epoch; each repetition reads the next epoch
     batches.batches_from(number=3, first=7)   endless, from batch 7 of epoch 3
 
-The n-th seed determines the order of epoch n. So every epoch has a different order, and another
-process computes the same orders. Reading can begin with any batch, without reading earlier batches.
-If there are several workers, each worker reads only its slices of a batch: see `WorkerSlices`.
+The seed `seed_of(n)` determines the order of epoch n. So every epoch has a different order, and
+another process computes the same orders. Reading can begin with any batch, without reading earlier
+batches. If there are several workers, each worker reads only its slices of a batch: see
+`WorkerSlices`.
 
-TensorFlow needs half a second to begin an epoch. Many small epochs take less time than this. So a
-training run reads `batches_from`, and the function that reads a batch is traced once for all
-datasets.
+TensorFlow needs half a second to begin an epoch, and a small epoch may take less time than this. So
+a training run reads the endless dataset `batches_from`. The function that reads a batch is traced
+once for all datasets.
 """
 
 import dataclasses
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from ut_keras.data.reading.example_order import ExampleOrder
     from ut_keras.data.reading.record_index import RecordIndex
 
-# Number of batches; its product with the replicas of a worker must fit into 64 bits.
+# Number of batches of an endless dataset. The product of this number and the number of replicas of
+# a worker must fit into 64 bits.
 _ENDLESS = 2**48
 
 
@@ -40,9 +42,9 @@ def weak_call(method: Any) -> Callable[..., Any]:
 
     This function is for `tf.numpy_function`. TensorFlow keeps the Python function of an operation
     as long as the outermost graph exists, often until the process ends. Every object to which the
-    function refers would exist as long. With the weak reference, the code that makes the operation
-    must keep the bound object alive. A `tf.data.Dataset` keeps the objects to which its functions
-    refer.
+    function refers would exist as long as the graph. With the weak reference, the code that makes
+    the operation must keep the bound object alive. A `tf.data.Dataset` keeps the objects to which
+    its functions refer.
     """
     reference: Any = weakref.WeakMethod(method)
 
@@ -83,17 +85,17 @@ class IndexedBatches:
     # Function from the number of an epoch to a seed in the format of `ExampleOrder.epoch`.
     seed_of: Callable[[int], list[int] | None]
     # int array [buckets], or None. The number of examples in the batches of each bucket. A smaller
-    # batch is filled up to this number: some of its examples are repeated.
+    # batch is filled up to this number by repeating some of its examples.
     fill_to: Sequence[int] | None
-    # Function that returns the elements of the datasets: a nest of tensors with one entry per
-    # record. Its arguments are:
+    # Function that returns an element of the datasets: a nest of tensors with one entry per record.
+    # The arguments of the function are:
     # - the file of each record, string [n]
     # - the records, string [n]
-    # - the lengths of their features according to the index, int32 [n, features]
+    # - the lengths of the records' features according to the index, int32 [n, features]
     # - the greatest lengths in the complete batch, int32 [features]
     # - the bucket of the batch, int64 scalar
     parse: Callable[..., Any]
-    # The `batching.MergedBuckets` if buckets were merged so that there are only few batch shapes.
+    # The `batching.MergedBuckets` if buckets were merged to reduce the number of batch shapes.
     merged: "MergedBuckets | None" = None
 
     def __post_init__(self) -> None:
@@ -130,8 +132,8 @@ class IndexedBatches:
             )
         raise AttributeError(name)
 
-    # The reading functions do not use AutoGraph. It would take a fifth of the time for creating a
-    # dataset.
+    # The reading functions do not use AutoGraph, because AutoGraph would take a fifth of the time
+    # for creating a dataset.
     @tf.autograph.experimental.do_not_convert
     def one_pass(self) -> tf.data.Dataset:
         """Return a dataset of one epoch. Each iteration over the dataset gives the next epoch.
@@ -160,8 +162,8 @@ class IndexedBatches:
         Args:
             number: int, the number of the epoch.
             first: int, the first batch of this epoch to read.
-            part: `WorkerSlices`. If given, the dataset yields, for each batch, the slices of the
-                worker one after the other. Optional.
+            part: `WorkerSlices`. If it is given, the dataset yields the slices of the worker one
+                after the other, batch by batch. Optional.
         """
         part = part or WorkerSlices()
         start = number * self.num_batches + min(first, self.num_batches)
@@ -184,14 +186,17 @@ class IndexedBatches:
         )
 
     def _plan(self, batch):
-        """Return (numbers of the examples, bucket) of batch `batch`, counted from epoch 0."""
+        """Return (numbers of the examples, bucket) of a batch.
+
+        `batch` is the number of the batch, counted from the first batch of epoch 0.
+        """
         number, batch = divmod(int(batch), self.num_batches)
         with self._planning:  # without the lock, several threads would shuffle the same epoch
             epoch = self._epoch(number)
         return epoch.examples(batch).astype(np.int64), np.int64(epoch.buckets[batch])
 
     def _read_rows(self, numbers, bucket, slot, slots):
-        """Return one slice of a batch: the nest that `parse` returns for its records."""
+        """Return one slice of a batch: the nest that `parse` returns for the slice's records."""
         types = [tf.int64, tf.string, tf.int32, tf.int32, tf.int64]
         num_features = self.index.lengths.shape[1]
         shapes = [[None], [None], [None, num_features], [num_features], []]
@@ -208,8 +213,8 @@ class IndexedBatches:
         longest = self.index.lengths[numbers].max(axis=0)
         size = -(-len(numbers) // slots)
         mine = numbers[slot * size : (slot + 1) * size]
-        # `parse` needs at least one record. So for an empty slice, one record is read, and removed
-        # after `parse`.
+        # `parse` needs at least one record. So for an empty slice, one record is read. It is
+        # removed after `parse`.
         numbers = mine if len(mine) else numbers[:1]
         files, records = self.index.read(numbers)
         lengths = self.index.lengths[numbers]

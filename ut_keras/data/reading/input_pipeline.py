@@ -4,10 +4,10 @@
 
     ({"inputs": int32 [B, S], "targets": int32 [B, T]}, int32 [B, T])        0 = padding
 
-`batch_size` is the number of tokens per replica. A batch is for all replicas together. Training
-skips the examples that are longer than `max_length` and shuffles the others. Evaluation uses all
-examples and always has the same batches, in the order of the records. The incomplete last batch of
-each bucket comes at the end. A dataset is one pass over the data.
+`batch_size` is the number of tokens per replica, and a batch contains the examples for all
+replicas. Training skips the examples that are longer than `max_length` and shuffles the others.
+Evaluation uses all examples and always has the same batches, in the order of the records. The
+incomplete last batch of each bucket comes at the end. A dataset is one pass over the data.
 
 Invalid data raises a `DataError` of one line. If the check is cheap, the error is raised at once.
 Otherwise it is raised during the iteration, which must run inside `readable.errors()`.
@@ -47,32 +47,32 @@ class InputSettings:
     max_length: int = 0  # training drops longer examples; 0 means batch_size
     min_length: int = 0  # training and evaluation drop shorter examples
     min_length_bucket: int = 8  # the first bucket holds lengths below this value
-    length_bucket_step: float = 1.1  # > 1: ratio of successive bucket boundaries
+    length_bucket_step: float = 1.1  # ratio of successive bucket boundaries; it must be > 1
     eval_drop_long_sequences: bool = False  # whether evaluation also drops long examples
     max_input_seq_length: int = 0  # maximum number of ids in a feature; 0 or less means no limit
     max_target_seq_length: int = 0
-    # Use a single bucket; batch_size is then the number of examples.
+    # If True, there is only one bucket, and batch_size is the number of examples in a batch.
     use_fixed_batch_size: bool = False
     # If this is positive, training shuffles all batches in addition to the examples. If it is 0 or
     # None, training shuffles only the examples. (In T2T this is the size of the shuffle buffer.)
     batch_shuffle_size: int = 0
     # T2T does not have this field. If it is True, every feature is padded to the boundary of its
-    # bucket, so there are only as many shapes as buckets. This is for TPUs and XLA, and avoids
-    # retracing. In training, repeated examples fill up the last batch of a bucket.
+    # bucket, so there are only as many shapes as buckets. The fixed shapes are for TPUs and XLA, and
+    # avoid retracing. In training, repeated examples fill up the last batch of a bucket.
     static_shapes: bool = False
     # T2T does not have this field. If it is positive and static_shapes is True, training merges
     # neighboring buckets until at most this number of shapes remains, see `batching.merged`.
     most_shapes: int = 0
-    # T2T does not have this field. If it is positive, training starts with shorter examples: see
+    # T2T does not have this field. If it is positive, training starts with short examples: see
     # `training.curriculum`.
     curriculum_start_length: int = 0
-    # Unless this is "none", the model joins inputs, a 0 and targets to one sequence, whose length
-    # is then the length of the example: see `models.prepended`.
+    # Unless this is "none", the model joins inputs, a 0 and targets into one sequence. The length
+    # of this sequence is then the length of the example: see `models.prepended`.
     prepend_mode: str = "none"
 
     @classmethod
     def from_hparams(cls, hparams: Any) -> Self:
-        """Return settings from hparams. Fields that `hparams` lacks have their defaults."""
+        """Return settings from hparams. A field that `hparams` lacks has its default value."""
         fields = [field.name for field in dataclasses.fields(cls)]
         found = {name: getattr(hparams, name) for name in fields if hasattr(hparams, name)}
         return cls(**found)
@@ -84,7 +84,9 @@ class InputSettings:
 
 
 def make_dataset(*arguments: Any, **settings: Any) -> tf.data.Dataset:
-    """Make the batches of one pass over some files, with the arguments of `make_batches`.
+    """Make the batches of one pass over some files.
+
+    The arguments are the same as for `make_batches`.
 
     Returns:
         A `tf.data.Dataset` of (features, targets), or of (features, targets, weights) if there are
@@ -112,7 +114,9 @@ def make_batches(
     groups: Sequence[int] = (),
     mixture: example_order.Mixture | None = None,
 ) -> indexed_batches.IndexedBatches:
-    """Make the batches of all epochs over `files`. Datasets can read any part of them.
+    """Make the batches of all epochs over `files`.
+
+    The methods of the result return datasets that read any part of these batches.
 
     Args:
         files: list of str, TFRecord files.
@@ -120,21 +124,23 @@ def make_batches(
         settings: `InputSettings`.
         training: bool. If True, examples are shuffled and long examples are dropped.
         num_replicas: int. The factor by which the batches are enlarged.
-        seed: int, or a function from the number of an epoch to an int. Makes shuffling in training
-            reproducible. Even with an int, each epoch has a different order. None: a random seed.
+        seed: int, or a function from the number of an epoch to an int. The seed makes shuffling in
+            training reproducible. Even with an int, each epoch has a different order. If it is
+            None, the seed is random.
         preprocess: function from the features of n records to the features of n examples. Both are
             dicts of int32 tensors: ragged [n, (length)] or [n, (length), ...], or [n, ...] if the
-            shape is fixed. The key "weights", float [n, 1] or ragged like the targets, holds the
-            weights for the loss and the metrics; it is not a feature. Optional.
-        lengths_vary: bool. Whether `preprocess` may sample lengths. If so, the lengths at the first
-            reading determine the batches. static_shapes requires that it is False.
+            shape is fixed. The key "weights" is not a feature. Its value, float [n, 1] or ragged
+            like the targets, holds the weights for the loss and the metrics. Optional.
+        lengths_vary: bool. Whether `preprocess` may sample lengths. If True, the lengths at the
+            first reading determine the batches. If settings.static_shapes is True, `preprocess`
+            must not sample lengths.
         evenly_sharded: bool. Whether the records of a split were distributed evenly over its files.
         check_counts: function that gets the number of records in each of `files` and raises a
             `DataError` if records are missing. Optional.
         parse: function from the files and the contents of n records, string tensors [n], to the
             features of the records. Required if `record_specs` does not describe the records.
-        groups: list of int. If `files` belong to several problems, the number of files of each
-            problem, in order. Evaluation reads one record of each problem in turn. Optional.
+        groups: list of int. If `files` belong to several problems, this is the number of files of
+            each problem, in order. Evaluation reads one record of each problem in turn. Optional.
         mixture: `Mixture`, the shares of these problems in training. Optional.
 
     Returns:
@@ -242,8 +248,8 @@ def _parser(index, to_examples, padded_lengths, lengths_vary):
         index: the index of the records.
         to_examples: function from files and records to features.
         padded_lengths: int array [buckets, features] or [buckets, 1], the length of each feature in
-            a bucket. None: each feature is padded to its greatest length in the batch.
-        lengths_vary: bool, as for `make_batches`.
+            a bucket. If it is None, each feature is padded to its greatest length in the batch.
+        lengths_vary: bool, the same as for `make_batches`.
     """
 
     def parse(files, records, lengths, longest, bucket):
@@ -267,7 +273,7 @@ def _parser(index, to_examples, padded_lengths, lengths_vary):
 
 
 def _lengths_key(record_specs, settings, preprocess):
-    """Return a string that identifies all settings, apart from the files, that affect lengths."""
+    """Return a string that identifies all settings that affect lengths, except for the files."""
     owner = getattr(preprocess, "__self__", None)
     limits = (settings.max_input_seq_length, settings.max_target_seq_length)
     function = [getattr(preprocess, name, "") for name in ("__module__", "__qualname__")]

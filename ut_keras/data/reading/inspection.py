@@ -1,6 +1,6 @@
 """Reports the number of records, their lengths and the used vocabulary for files of a split.
 
-A call and its output:
+The following lines show a call and its output:
 
 print(inspection.report(files, specs, encoders, num_shown=2))
 

@@ -25,16 +25,16 @@ def pack(
 
     Args:
         examples: iterable of dicts of id lists, with "targets" and optionally "inputs".
-        packed_length: int. The maximum number of ids in a row. Longer targets without inputs are
-            cut into several rows. A longer pair of inputs and targets is not cut and fills a row
-            alone.
+        packed_length: int. The maximum number of ids in a row. Targets that are longer are cut into
+            several rows if they have no inputs. A pair of inputs and targets is never cut. A pair
+            that is too long has a row of its own.
         open_rows: int. The maximum number of open rows. If no open row has enough space for an
             example, the oldest row is completed.
 
     Yields:
         dicts of id lists. As in T2T, a row without inputs has "inputs" [0], which no model reads.
     """
-    # List of (space left, members).
+    # An open row is a pair: the space that is left for each feature, and the examples in the row.
     rows: list[tuple[dict[str, int], list[dict[str, list[int]]]]] = []
     for example in examples:
         pieces, example = _cut(example, packed_length)
@@ -106,7 +106,10 @@ def _features(members):
 
 
 def _cut(example, packed_length):
-    """Return (pieces that each fill a row, the rest or None). Pairs are not cut."""
+    """Return (pieces that each fill a row, the rest or None).
+
+    An example with inputs is not cut.
+    """
     if "inputs" in example:
         return (), {name: example[name] for name in ("inputs", "targets")}
     ids = example["targets"]

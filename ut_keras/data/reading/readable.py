@@ -16,7 +16,7 @@ from ut_keras.errors import DataError
 
 _FAILED_CHECK = re.compile(r"assertion failed: \[(?P<check>[^\]]*)\](?P<values>.*)")
 _UNKNOWN_FILE = "one of the data files"
-_RAISED = re.compile(r"\bDataError: (?P<line>.*)")  # a Python function in the graph raised this
+_RAISED = re.compile(r"\bDataError: (?P<line>.*)")  # an error of a Python function in the graph
 
 
 @contextlib.contextmanager
@@ -27,7 +27,8 @@ def errors(files: Sequence[str] = ()) -> Iterator[None]:
 
     Args:
         files: list of str, the files that are read sequentially. If TensorFlow reports a damaged
-            file without its name, the first damaged file among these is named. Optional.
+            file without its name, the `DataError` names the first damaged file of this list.
+            Optional.
     """
     try:
         yield
@@ -59,7 +60,7 @@ def batches(dataset: Iterable[Any]) -> Iterator[Any]:
 
 
 def _explained(text, files):
-    """Return the user's message if an error text is about a record, and None otherwise."""
+    """Return the message for the user if an error text is about a record, and None otherwise."""
     match = _FAILED_CHECK.search(text)
     if match and match["check"] in record_parser.CHECKS:
         values = re.findall(r"\[([^\]]*)\]", match["values"])

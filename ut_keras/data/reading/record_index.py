@@ -46,8 +46,8 @@ _FORMAT = 4  # version of the format of a saved index
 # If files have at least this mean number of records, an empty file is an error.
 _MIN_MEAN_RECORDS = 10
 
-# A process usually trains on one set of files and evaluates on a few others. A process that runs
-# tests may use many sets, so only the newest indexes are kept.
+# A process usually trains on one set of files and evaluates on a few other sets. A process that
+# runs tests may use many sets of files, so only the newest indexes are kept.
 _MAX_INDEXES = 4
 
 # Dict {(folder, hash of files and key): index}. The newest index is the last entry.
@@ -77,7 +77,7 @@ class RecordIndex:
         self._offsets = np.concatenate([[0], np.cumsum(sizes.astype(np.int64) + sum(_FRAME))])
         self._file_starts = np.concatenate([[0], np.cumsum([os.stat(f).st_size for f in files])])
         if self._offsets[-1] != self._file_starts[-1]:
-            # TensorFlow does not raise an error for a short text file, but reads no records.
+            # For a short text file, TensorFlow raises no error and reads no records.
             for file in files:
                 tfrecords.check_format(file)
             raise DataError(
@@ -100,7 +100,7 @@ class RecordIndex:
         Data generation distributes the examples evenly over the files, so an empty file is damaged.
 
         Raises:
-            DataError: if a file is empty. The message names it.
+            DataError: if a file is empty. The message names the file.
         """
         splits = np.array([file.rpartition("-of-")[0].rpartition("-")[0] for file in self.files])
         for split in np.unique(splits):
@@ -186,7 +186,8 @@ def get(files: Sequence[str], lengths_of: Callable[..., Any], key: str) -> Recor
             returns the lengths of the features of each example, int32 [k, ...].
         key: str that identifies all settings, apart from the files, that affect the lengths.
     """
-    # The names are relative to the folder, whose path may be written in several ways or change.
+    # The names are relative to the folder, because the folder's path may change or be written in
+    # several ways.
     folder = os.path.realpath(os.path.dirname(files[0]))
     states = [
         (_name_from(folder, file), stat.st_size, stat.st_mtime_ns)
@@ -273,7 +274,7 @@ def _load(path):
 
 
 def _save(path, sizes, lengths):
-    """Write an index, followed by its SHA-256; return whether this succeeded."""
+    """Write an index, followed by its SHA-256, and return whether the write succeeded."""
     arrays = io.BytesIO()
     try:
         np.savez(arrays, sizes=sizes, lengths=lengths)

@@ -1,4 +1,4 @@
-"""Parses TFRecord records to features, and checks the features.
+"""Parses TFRecord records into features, and checks the features.
 
 The checks run inside tf.data, where a fault can be reported only as a failed assertion. The module
 `readable` in this folder converts TensorFlow's error to one line for the user.
@@ -44,8 +44,8 @@ def parse_records(
         specs: dict from the name of a feature of the records to its `FeatureSpec`.
 
     Returns:
-        dict from feature name to an int32 tensor: a ragged one [n, (length)] or, for features of a
-            fixed shape, a dense one [n, *shape].
+        dict from feature name to an int32 tensor. The tensor is ragged, [n, (length)], or dense,
+            [n, *shape], if the feature has a fixed shape.
     """
     parsed = tf.io.parse_example(records, {name: tf.io.RaggedFeature(tf.int64) for name in specs})
     features = {}
@@ -74,11 +74,12 @@ def check_ids(rows: tf.RaggedTensor, name: str, vocab_size: int, files: tf.Tenso
 
     Args:
         rows: ragged int tensor [n, (length)].
-        name: str, the feature, for the error.
+        name: str, the name of the feature in the error.
         vocab_size: int.
-        files: string tensor [n], the origin of each row, for the error.
+        files: string tensor [n], the file of each row, which the error names.
     """
-    # `tf.reduce_min` and `tf.reduce_max` would each call `value_rowids` again.
+    # `tf.reduce_min` and `tf.reduce_max` are not used, because both would call `value_rowids`
+    # again.
     ids_and_rows = (rows.flat_values, rows.value_rowids(), rows.nrows())
     low = tf.math.unsorted_segment_min(*ids_and_rows)
     high = tf.math.unsorted_segment_max(*ids_and_rows)
