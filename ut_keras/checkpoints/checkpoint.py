@@ -10,7 +10,7 @@ As in T2T, a checkpoint is called `model.ckpt-STEP`. It contains these variables
 - the variables of the model, under their Keras paths
 - the variables of the optimizer
 - the state of each dropout's random number generator, which neither Keras nor TensorFlow saves;
-  without it, a resumed run would sample other dropout masks
+  without this state, a resumed run would sample other dropout masks
 - the position in the data
 
 `checkpoint_files` writes the files and lists the checkpoints of a folder.
@@ -54,10 +54,10 @@ class Checkpoints:
         model: a built Keras model.
         optimizer: a built Keras optimizer, or None to read only the model.
         position: dict from name to `tf.Variable`, the position in the data. Optional.
-        keep: int. Number of newest checkpoints to keep; 0 keeps all.
+        keep: int. Number of newest checkpoints to keep. 0 means all checkpoints.
         moving_average: dict from name to `tf.Variable`, or None. Checkpoints without moving
-            averages can be read too. The attribute `has_moving_average` is True if the last
-            checkpoint that was read contained them.
+            averages can be read too. The attribute `has_moving_average` is True if the checkpoint
+            that was read last contained moving averages.
     """
 
     def __init__(
@@ -88,7 +88,8 @@ class Checkpoints:
         self._keep = keep
         # Path of the newest checkpoint, or of the checkpoint that was read last.
         self.newest = checkpoint_files.newest(directory)
-        # Copies of the groups in host memory, which training does not change while they are saved.
+        # Copies of the groups in host memory. Training does not change the copies while they are
+        # saved.
         self._copies: dict[str, dict[str, tf.Variable]] = {}
         self._checkpoint: tf.train.Checkpoint | None = None
         self._writer = concurrent.futures.ThreadPoolExecutor(max_workers=1)
@@ -106,11 +107,11 @@ class Checkpoints:
     def start_saving(self) -> None:
         """Copy the state to host memory and start to write it in the background.
 
-        Training may continue as soon as this method returns.
+        Training may continue as soon as this method returns. If the previous checkpoint is still
+        being written, the method first waits for it.
 
         Raises:
-            SaveError: if the previous checkpoint could not be written. The method waits for it
-                first.
+            SaveError: if the previous checkpoint could not be written.
         """
         self.finish_saving()
         self._copy_state()
@@ -125,8 +126,8 @@ class Checkpoints:
                 written.
 
         Returns:
-            str, the path of the checkpoint. None if no checkpoint was started, or if it is not
-            finished.
+            str, the path of the checkpoint. The value is None if no checkpoint was started, or if
+            the started checkpoint is not finished.
 
         Raises:
             SaveError: if the checkpoint could not be written.
@@ -162,7 +163,7 @@ class Checkpoints:
         return self.newest
 
     def restore_newest(self) -> bool:
-        """Read the newest readable checkpoint and return whether there was one.
+        """Read the newest readable checkpoint, and return whether there is a checkpoint.
 
         Raises:
             CheckpointError: if the checkpoint belongs to another model, or if no checkpoint can be
@@ -189,7 +190,7 @@ class Checkpoints:
         """Read one checkpoint, such as "run/model.ckpt-1000".
 
         Raises:
-            CheckpointError: if it cannot be read or belongs to another model.
+            CheckpointError: if the checkpoint cannot be read or belongs to another model.
         """
         with _readable(path):
             self._restore(path)
@@ -218,9 +219,10 @@ class Checkpoints:
             if group != _AVERAGE or self.has_moving_average
             for name, variable in named.items()
         }
-        # These variables may be missing: the order of the batches (in checkpoints of older
-        # versions), the state of a curriculum, and the random states of dropout and of gradient
-        # noise (if the earlier run did not use them).
+        # These variables may be missing:
+        # - the order of the batches, in checkpoints of older versions
+        # - the state of a curriculum
+        # - the random states of dropout and of gradient noise, if the earlier run did not use them
         optional_keys = _variable_key("position", "order"), _variable_key("optimizer", "noise_seed")
         for key in variables.keys() - shapes.keys():
             if key in optional_keys or key.startswith(("seeds/", "position/curriculum_")):
@@ -232,10 +234,10 @@ class Checkpoints:
                 "without it. Received: only weights, as ut-avg-checkpoints writes them."
             )
         _check_shapes(path, shapes, variables)
-        # `tf.train.Checkpoint.restore` is not used, because when the process ends it would print a
-        # line for each variable that was not read. All values are read before any variable is
-        # changed. They are cast, because the checkpoint may hold float16. A value that the reader
-        # returns is a NumPy array, and TensorFlow would copy it. So `RestoreV2` reads the values.
+        # `tf.train.Checkpoint.restore` is not used. For each variable that was not read, it would
+        # print a line at the end of the process. All values are read before any variable is
+        # changed. The values are cast, because the checkpoint may hold float16. The reader would
+        # return NumPy arrays, which TensorFlow would copy, so `RestoreV2` reads the values.
         dtypes = reader.get_variable_to_dtype_map()
         with tf.device("CPU:0"):
             values = tf.raw_ops.RestoreV2(
@@ -246,7 +248,7 @@ class Checkpoints:
             )
             named = zip(variables.items(), values, strict=True)
             read = [(key, v, tf.cast(value, v.dtype)) for (key, v), value in named]
-        if _OBJECT_GRAPH in shapes:  # This value is read only to detect damage.
+        if _OBJECT_GRAPH in shapes:  # the value of this key is read only to detect damage
             reader.get_tensor(_OBJECT_GRAPH)
         _check_finite(path, ((key, value) for key, _, value in read))
         for _, variable, value in read:
@@ -266,9 +268,10 @@ def _check_finite(path, named):
 
 
 def _check_shapes(path, shapes, variables):
-    """Check that a checkpoint contains exactly these variables, with these shapes.
+    """Check that a checkpoint contains these variables, with these shapes.
 
-    It may contain other variables that do not belong to the model.
+    The checkpoint must not contain other variables of a model. It may contain other variables that
+    do not belong to a model.
     """
     expected = {key: tuple(variable.shape) for key, variable in variables.items()}
     stored = {
@@ -286,14 +289,14 @@ def _check_shapes(path, shapes, variables):
 def restored(
     directory: str, model: keras.Model, moving_average: dict[str, tf.Variable] | None = None
 ) -> Checkpoints:
-    """Return the `Checkpoints` of a run for evaluation, with the newest one restored.
+    """Restore the newest checkpoint of a run for evaluation, and return the `Checkpoints`.
 
     Args:
-        directory, model, moving_average: as for `Checkpoints`.
+        directory, model, moving_average: the same as for `Checkpoints`.
 
     Raises:
-        CheckpointError: if there is no checkpoint, or if moving averages are requested and it
-            contains none.
+        CheckpointError: if there is no checkpoint, or if moving averages are requested and the
+            checkpoint contains none.
     """
     checkpoints = Checkpoints(directory, model, moving_average=moving_average)
     if not checkpoints.restore_newest():
@@ -309,7 +312,10 @@ def restored(
 
 
 def read_weights(path: str) -> "dict[str, np.ndarray]":
-    """Read the model's variables from a checkpoint, by path, without a model.
+    """Read the weights of a model from a checkpoint, without building the model.
+
+    Returns:
+        dict from the path of a variable to its value.
 
     Raises:
         CheckpointError: if the checkpoint cannot be read, was not written by ut_keras, or contains
@@ -324,7 +330,7 @@ def read_weights(path: str) -> "dict[str, np.ndarray]":
 
 
 def _variable_names(path, reader):
-    """Return the model's variables in a checkpoint, as a dict from key to name."""
+    """Return a dict from key to name for the model's variables in a checkpoint."""
     keys = reader.get_variable_to_shape_map()
     _check_is_ut_keras_checkpoint(path, keys)
     return {
@@ -335,14 +341,15 @@ def _variable_names(path, reader):
 
 
 def contains_only_weights(path: str, like: str = "") -> bool:
-    """Return whether a checkpoint contains only a model's weights from ut_keras.
+    """Return whether ut_keras wrote a checkpoint and the checkpoint contains only weights.
 
     Args:
-        path: str.
-        like: str, path of another checkpoint. If given, both must contain the same variables.
+        path: str, the path of the checkpoint.
+        like: str, the path of another checkpoint. If it is given, the result is True only if both
+            checkpoints also contain the same variables of the model.
 
     Raises:
-        CheckpointError: if a checkpoint cannot be read, or `like` was not written by ut_keras.
+        CheckpointError: if a checkpoint cannot be read, or if ut_keras did not write `like`.
     """
     with _readable(path):
         keys = _reader(path).get_variable_to_shape_map()
@@ -362,7 +369,7 @@ def contains_only_weights(path: str, like: str = "") -> bool:
 
 
 def model_variables(model: keras.Model) -> dict[str, Any]:
-    """Return the model's variables by path.
+    """Return a dict from path to variable for the variables of a model.
 
     The states of random number generators are excluded. The paths do not contain the name of the
     model.
@@ -418,6 +425,6 @@ def _variable_key(group, name):
 
 
 def _variable_name(key):
-    """Return the name of a variable from its key; the inverse of `_variable_key`."""
+    """Return the name of a variable from its key, as the inverse of `_variable_key`."""
     escaped = key.partition("/")[2].removesuffix(_KEY_SUFFIX)
     return re.sub(r"\.(S|\.)", lambda match: "/" if match[1] == "S" else ".", escaped)

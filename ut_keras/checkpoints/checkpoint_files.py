@@ -1,16 +1,17 @@
 """List checkpoint files and write them atomically.
 
-    run/model.ckpt-1000.data-00000-of-00001    the values
-    run/model.ckpt-1000.index                  their names, shapes and checksums
+    run/model.ckpt-1000.data-00000-of-00001    the values of the variables
+    run/model.ckpt-1000.index                  the names, shapes and checksums of the variables
     run/checkpoint                             the list of checkpoints, in TensorFlow's format
 
     path = save(tf.train.Checkpoint(...), "run", step=1000, keep=20)
     newest_first("run")  ->  ["run/model.ckpt-1000", "run/model.ckpt-500"]
 
-`save` first writes all files of a checkpoint under temporary names. When all are on disk, it gives
-them their final names, the index last. Then it adds the checkpoint to the file `checkpoint`.
+`save` first writes all files of a checkpoint under temporary names. When all files are on disk,
+`save` gives them their final names, and renames the index last. Then it adds the checkpoint to the
+file `checkpoint`.
 
-TensorFlow is imported only where it is needed. `exists` does not need it.
+Only the functions that need TensorFlow import it. `exists` does not need TensorFlow.
 """
 
 import contextlib
@@ -45,12 +46,12 @@ def exists(directory: str) -> bool:
 
 
 def newest_first(directory: str) -> list[str]:
-    """Return the paths of the checkpoints from which to resume, the best choice first.
+    """Return the paths of the checkpoints from which a run can resume, the best choice first.
 
-    The checkpoints in the file `checkpoint` come first, beginning with the newest one. They are
-    followed by the other checkpoints in the folder, by decreasing step. A checkpoint can be missing
-    from the file because a process was killed or because the file was lost. This function does not
-    check whether a checkpoint is damaged.
+    The checkpoints in the file `checkpoint` come first, beginning with the newest checkpoint. They
+    are followed by the other checkpoints in the folder, by decreasing step. A checkpoint can be
+    missing from the file because a process was killed or because the file was lost. This function
+    does not check whether a checkpoint is damaged.
 
     Raises:
         CheckpointError: if the file `checkpoint` exists and lists no checkpoint.
@@ -72,9 +73,9 @@ def note_on_later_steps(directory: str, step: int) -> str | None:
 
 
 def newest(directory: str) -> str | None:
-    """Return the path of the newest checkpoint in a folder, or None.
+    """Return the path of the newest checkpoint in a folder, or None if there is none.
 
-    It does not matter which process wrote the checkpoint.
+    The checkpoint may be from any process.
     """
     return next(iter(newest_first(directory)), None)
 
@@ -118,7 +119,7 @@ def save(checkpoint: "tf.train.Checkpoint", directory: str, step: int, keep: int
     """Write the checkpoint of a step, add it to the list, and return its path.
 
     The folder is created if it does not exist. If `keep` is not 0, the oldest checkpoints are then
-    removed until `keep` checkpoints remain, including the new one.
+    removed until `keep` checkpoints remain, including the new checkpoint.
 
     Raises:
         OSError, tf.errors.OpError: if the checkpoint cannot be written. Earlier files are then
@@ -147,7 +148,7 @@ def write(checkpoint: "tf.train.Checkpoint", path: str) -> None:
     """Write a checkpoint to an existing folder without adding it to the list.
 
     Raises:
-        OSError, tf.errors.OpError: as for `save`.
+        OSError, tf.errors.OpError: in the same cases as `save`.
     """
     name = os.path.basename(path)
     checkpoint.save_counter.assign_add(1)  # TensorFlow's checkpoint managers require the counter.
@@ -155,7 +156,7 @@ def write(checkpoint: "tf.train.Checkpoint", path: str) -> None:
         checkpoint.write(os.path.join(temporary, name))
         files = sorted(file for file in os.listdir(temporary) if file.startswith(f"{name}."))
         # In sorted order, the data files come before the index. An existing index with the same
-        # name is removed first because it would not match the new data files.
+        # name is removed first, because the old index would not match the new data files.
         whole_file.move_into_place(
             [
                 (os.path.join(temporary, file), os.path.join(os.path.dirname(path), file))
@@ -221,8 +222,8 @@ def _listed_paths(directory):
     found = state(directory)
     if found is None:
         return []
-    # The newest checkpoint is a separate field of the file. The user may have set this field to an
-    # older checkpoint. In a file of TensorFlow 1 it may be the only checkpoint.
+    # A separate field of the file names the newest checkpoint. The user may have set this field to
+    # an older checkpoint. In a file of TensorFlow 1, only this field may name a checkpoint.
     newest = found.model_checkpoint_path
     return [*(path for path in found.all_model_checkpoint_paths if path != newest), newest]
 

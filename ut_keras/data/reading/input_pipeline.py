@@ -57,8 +57,8 @@ class InputSettings:
     # None, training shuffles only the examples. (In T2T this is the size of the shuffle buffer.)
     batch_shuffle_size: int = 0
     # T2T does not have this field. If it is True, every feature is padded to the boundary of its
-    # bucket, so there are only as many shapes as buckets. The fixed shapes are for TPUs and XLA, and
-    # avoid retracing. In training, repeated examples fill up the last batch of a bucket.
+    # bucket, so there are only as many shapes as buckets. The fixed shapes are for TPUs and XLA.
+    # They avoid retracing. In training, repeated examples fill up the last batch of a bucket.
     static_shapes: bool = False
     # T2T does not have this field. If it is positive and static_shapes is True, training merges
     # neighboring buckets until at most this number of shapes remains, see `batching.merged`.

@@ -3,10 +3,11 @@
     corpus = download.at("https://example.org/corpus.tgz", sha256="9f86d0…")
     path = download.fetch(tmp_dir, corpus)                                      tmp_dir/corpus.tgz
 
-An existing file in `tmp_dir` is used if its checksum is right, so users can also put a file there
-themselves. A download gets its final name when it is complete. The download manager of
-tensorflow-datasets is not used here, because it takes seconds to load and does not keep T2T's file
-names. A problem uses tensorflow-datasets only if that package has a builder for the problem's data.
+If a file with the right checksum exists in `tmp_dir`, it is used, so users can also put a file
+there themselves. A download gets its final name when it is complete. This module does not use the
+download manager of tensorflow-datasets, because the manager takes seconds to load and does not keep
+T2T's file names. A problem uses tensorflow-datasets only if that package has a builder for the
+problem's data.
 """
 
 import functools
@@ -23,7 +24,7 @@ from ut_keras.files import file_error, whole_file
 from ut_keras.process import live_line
 
 _BLOCK = 1 << 20  # bytes
-_TIMEOUT = 60  # seconds without receiving a byte
+_TIMEOUT = 60  # maximum seconds between two received bytes
 _RETRY_SECONDS = (1, 4, 15)  # seconds before each retry
 # Errors of the network, as opposed to, for example, a full disk.
 _NETWORK_ERRORS = (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError)
@@ -32,17 +33,17 @@ _NETWORK_ERRORS = (urllib.error.URLError, http.client.HTTPException, ConnectionE
 class RawFile(NamedTuple):
     """A raw file from which a problem is made."""
 
-    name: str  # its name in tmp_dir
-    url: str  # the official location; "" if it cannot be downloaded
-    sha256: str | None = None  # in hexadecimal; None if unknown
+    name: str  # the name of the file in tmp_dir
+    url: str  # the official location; "" if the file cannot be downloaded
+    sha256: str | None = None  # the checksum in hexadecimal; None if it is unknown
     licence: str = ""  # the uses that the licence permits
-    members: tuple = ()  # of str: for an archive, patterns for the names of the files to unpack
+    members: tuple = ()  # for an archive: patterns (str) for the names of the files to unpack
     most_bytes: int = 10**9  # the maximum unpacked size of a compressed file
     # Problems may unpack different `members` from the same archive. Each such set of members then
     # needs its own name here, and is unpacked to its own folder.
     part: str = ""
-    size: int | None = None  # bytes of the file; None if unknown
-    page: str = ""  # without `url`: the address where a user finds the file
+    size: int | None = None  # the number of bytes of the file; None if it is unknown
+    page: str = ""  # if `url` is empty: the address at which a user finds the file
 
     @property
     def size_text(self) -> str:
@@ -54,7 +55,7 @@ class MissingFileError(DataError):
     """A raw file is missing and cannot be downloaded.
 
     Attributes:
-        reason: str. Why it cannot be downloaded.
+        reason: str. The reason why the file cannot be downloaded.
     """
 
     def __init__(self, message: str, reason: str) -> None:
@@ -63,7 +64,7 @@ class MissingFileError(DataError):
 
 
 def at(url: str, sha256: str | None = None, **fields: Any) -> RawFile:
-    """Return the `RawFile` of a URL; its name is the last part of the URL.
+    """Return the `RawFile` of a URL, with the last part of the URL as its name.
 
     Args:
         url: str. The official location.
@@ -74,7 +75,7 @@ def at(url: str, sha256: str | None = None, **fields: Any) -> RawFile:
 
 
 def fetch(tmp_dir: str | None, raw_file: RawFile) -> str:
-    """Return the path of a raw file in `tmp_dir`; download the file if it is missing.
+    """Return the path of a raw file in `tmp_dir`, and download the file if it is missing.
 
     Raises:
         MissingFileError: if the file is missing and cannot be downloaded. The message names the
@@ -100,7 +101,7 @@ def fetch(tmp_dir: str | None, raw_file: RawFile) -> str:
 
 
 def _download(path, raw_file):
-    """Download a file; retry after temporary errors."""
+    """Download a file, and retry after temporary errors."""
     retry_seconds = list(_RETRY_SECONDS)
     with live_line.ProgressLine(raw_file.name) as waiting:
         while True:
@@ -141,7 +142,7 @@ def _write_response(raw_file, file):
 
 
 def _is_retryable(error):
-    """Return whether a retry may succeed; it cannot after "404 Not Found"."""
+    """Return whether a retry may succeed, which is not the case after "404 Not Found"."""
     code = getattr(error, "code", None)
     return code is None or code in (408, 429) or code >= 500
 

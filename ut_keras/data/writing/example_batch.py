@@ -1,8 +1,8 @@
 """Serialize many `tf.train.Example`s at once with numpy.
 
 `tfrecords.serialize` returns the same bytes but is slower, because it serializes one example at a
-time. The format is nested: in the hexadecimal bytes below, the indented lines are the content of
-the line above them.
+time. The format is nested. In the hexadecimal bytes below, indented lines are the content of the
+line above them.
 
     serialize({"inputs": RaggedIds.from_lists([[300, 1]]), "targets": RaggedIds.from_lists([[7]])})
 
@@ -19,7 +19,7 @@ varints. Each byte of a varint holds 7 bits of the number, the lowest bits first
 set if another byte of the same number follows.
 
 The bytes before the values depend only on the name of the feature and on the size of the values in
-bytes. They are therefore cached for each name and size.
+bytes. Therefore these bytes are cached for each name and size.
 """
 
 import functools
@@ -43,7 +43,7 @@ def serialize(columns: "Mapping[str, RaggedIds]") -> list[bytes]:
 
     Args:
         columns: dict from feature name to `RaggedIds`. All `RaggedIds` must have the same number of
-            rows, which must be at least one.
+            rows, and at least one row.
 
     Raises:
         DataError: if a row has no ids.

@@ -1,12 +1,13 @@
-"""Shuffle more records than fit into memory, in buckets that do fit, as in T2T.
+"""Shuffle more records than fit into memory by means of smaller buckets, as in T2T.
 
     buckets = Buckets(folder, num_buckets=10)
     for record in records:
-        buckets.add(rng.randrange(10), record)       kept in memory, or in files if many
+        buckets.add(rng.randrange(10), record)       kept in memory, or in files if there are many
     for bucket in buckets.close():
-        for record in bucket.read(seed):             shuffled, or in order without a seed
+        for record in bucket.read(seed):             shuffled if a seed is given
 
-Each bucket is shuffled in memory. The order depends only on the seed and the records.
+A bucket must fit into memory, where it is shuffled. The order depends only on the seed and the
+records.
 """
 
 import dataclasses
@@ -27,7 +28,7 @@ class Bucket:
     """The records of one bucket, in memory or in a file."""
 
     count: int
-    records: tuple = ()  # of bytes; empty if `path` is given
+    records: tuple = ()  # the records, as bytes; empty if `path` is given
     path: str | None = None
 
     def read(self, seed: int | str | None = None) -> Iterable[bytes]:
@@ -41,13 +42,16 @@ class Bucket:
 
 
 class Buckets:
-    """Collects records in buckets, and writes them to files if they exceed `memory` bytes."""
+    """A collector of records in buckets.
+
+    If the records exceed `memory` bytes, they are written to files.
+    """
 
     def __init__(self, folder: str, num_buckets: int, memory: int = _MEMORY) -> None:
         self._folder = folder
         self._memory = memory
         self._pending: list[list[bytes]] = [[] for _ in range(num_buckets)]
-        self._counts = [0] * num_buckets  # records in files, by bucket
+        self._counts = [0] * num_buckets  # for each bucket, the number of records in its file
         self._bytes = 0
 
     def add(self, number: int, record: bytes) -> None:

@@ -2,13 +2,13 @@
 
     samples --distribute--> bucket of each file --shuffle, encode--> <problem>-train-00000-of-00100
 
-Distributing the samples is cheap: each sample is put, unencoded, into the bucket of its file. If
-there are many samples, the buckets are kept on disk. Encoding is expensive, so several processes
-make the files, each file from one bucket.
+Distributing the samples is cheap, because each sample is put unencoded into the bucket of its file.
+If there are many samples, the buckets are kept on disk. Encoding is expensive, so several processes
+make the files. Each file is made from one bucket.
 
-The bytes of a file depend neither on the number of processes nor on the other files that a run
-makes. Therefore several machines can share the work, and after an interruption only the missing
-files need to be made.
+The bytes of a file do not depend on the number of processes or on the other files that a run makes.
+Therefore several machines can share the work. After an interruption, only the missing files need to
+be made.
 
     .ut_keras-records/datagen.<problem>-train.json  describes the files: see generation_plan.py
 
@@ -48,22 +48,24 @@ def write(
 
     Args:
         split: `generation_plan.Split`.
-        samples: iterable of all samples of the split. It must be possible to pickle each sample.
+        samples: iterable of all samples of the split. Each sample must be picklable.
         encode: function from an iterable of samples to an iterable of records for
             `tfrecords.write`. It is called once per file.
         shards: list of int, the shards to write, from `generation_plan.plan`.
-        num_processes: int. None: one per processor. If the samples fit into memory, this process
-            encodes them itself.
-        skipped: dict from a reason to the number of samples that were skipped for it. It is read
-            after the last sample.
-        max_cases: int. Only this many samples are read. None: all.
+        num_processes: int. None means one process per processor. If the samples fit into memory,
+            this process encodes them itself.
+        skipped: dict from a reason to the number of samples that were skipped for this reason. The
+            function reads the dict after the last sample.
+        max_cases: int. The maximum number of samples to read. None means all samples.
 
     Returns:
         The number of records written.
 
     Raises:
-        DataError: if there are no samples or records, if a feature is empty, or if existing files
-            were made from other samples.
+        DataError: in one of these cases:
+            - There are no samples, or no records.
+            - A sample cannot be pickled, or a feature is empty.
+            - Existing files were made from other samples.
     """
     paths = [split.paths[shard] for shard in shards]
     _remove(paths)
@@ -92,13 +94,13 @@ def write(
                     raise DataError(f"{title} must have at least one record. Received: none.")
                 generation_plan.add_counts(split, dict(zip(shards, counts, strict=True)))
             except DataError:
-                # The user must correct the data, and the next run then makes all files again.
+                # After the user has corrected the data, the next run makes all these files again.
                 _remove(paths)
-                for path in paths:  # remove temporary files of processes that were killed
+                for path in paths:  # killed processes may have left temporary files
                     whole_file.remove_leftovers(path)
                 raise
             finally:
-                is_all = len(shards) == split.num_shards  # if True, no other machine makes files
+                is_all = len(shards) == split.num_shards  # no other machine makes files if True
                 if is_all and not any(map(os.path.exists, split.paths)):
                     generation_plan.remove_origin(split)
     return sum(counts)
@@ -110,7 +112,7 @@ class Samples:
     Args:
         samples: iterable.
         title: str. The beginning of the progress line.
-        max_samples: int. Only this many samples are read. None: all.
+        max_samples: int. The maximum number of samples to read. None means all samples.
 
     Attributes:
         count: int. The number of samples so far.
@@ -154,7 +156,7 @@ class Samples:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The values by which a later run recognizes the same samples."""
+        """The values from which a later run recognizes that it has the same samples."""
         return {"samples": self.count, "checksum": f"{self.checksum:08x}"}
 
 
@@ -164,9 +166,9 @@ def for_vocab(samples: Iterable[Any], name: str, *bounds: int | None) -> Samples
 
 
 def _distribute(split, samples, shards, folder):
-    """Return the bucket of each shard with its samples.
+    """Return one bucket for each of `shards`, which contains the samples of the shard.
 
-    The samples are divided into groups of `num_shards` successive samples, and every shard gets one
+    The samples are divided into groups of `num_shards` successive samples. Every shard gets one
     sample of each group. Samples of shards that are not in `shards` are dropped.
     """
     rng = random.Random(split.seed)
@@ -188,7 +190,7 @@ def _distribute(split, samples, shards, folder):
 
 
 def _write_shard(encode, job):
-    """Write the samples of a bucket to a file; shuffle them if there is a seed."""
+    """Write the samples of a bucket to a file, and shuffle the samples if there is a seed."""
     bucket, path, seed = job
     return tfrecords.write(encode(map(pickle.loads, bucket.read(seed))), [path])
 
@@ -202,7 +204,7 @@ def _remove(paths):
 def summary(
     counts: Mapping[str, int], skipped: Mapping[str, int], seconds: float, data_dir: str
 ) -> str:
-    """Return a line with the number of examples written and of samples skipped."""
+    """Return a line with the numbers of written examples and of skipped samples."""
     written = ", ".join(f"{count} {split}" for split, count in counts.items()) or "vocabulary"
     text = f"wrote {written} examples to {data_dir}"
     if seconds >= 1:

@@ -1,4 +1,4 @@
-"""Find the missing files of a split, and record what existing files were made from.
+"""Find the missing files of a split, and record the origin of the existing files.
 
     with claimed(data_dir, "my_problem", {"train": 10, "dev": 1}, seed, tasks) as missing:
         for split, shards in missing.items():
@@ -8,11 +8,11 @@
                             {"random_seed": 1, "shards": 10, "samples": …, "checksum": …}
 
 The JSON file is called the origin of a split (see `own_files`). It is written before the first file
-of the split, and it is kept. The origin contains the seed and a checksum of all samples. A later
-run compares these values with its own values to determine whether it can resume. The origin also
-contains the number of skipped samples for each reason. After the files are written, the number of
-records of each file is added. `check_counts` compares these numbers with the records that training
-reads.
+of the split, and it is kept afterwards. The origin contains the seed and a checksum of all samples.
+A later run compares these values with its own values to determine whether it can resume. The origin
+also contains the number of skipped samples for each reason. After the files are written, the number
+of records of each file is added to the origin. `check_counts` compares these numbers with the
+records that training reads.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ class Split:
     data_dir: str
     filename: str  # the first part of the file names
     name: str  # "train", "dev" or "test"
-    num_shards: int  # files
+    num_shards: int  # the number of files
     random_seed: int  # the seed that the user gave
 
     @property
@@ -57,7 +57,7 @@ class Split:
 
     @property
     def origin_path(self) -> str:
-        """Str. The path from which the origin is read."""
+        """The path from which the origin is read."""
         return origin_path(self.data_dir, self.filename, self.name)
 
     @property
@@ -79,11 +79,11 @@ def claimed(
     No other process can write these files inside the context.
 
     Args:
-        data_dir, filename, num_shards, random_seed, tasks: as for `plan`.
+        data_dir, filename, num_shards, random_seed, tasks: the same as for `plan`.
 
     Raises:
         LockedError: if another process writes one of the files.
-        DataError: as for `plan`.
+        DataError: in the same cases as `plan`.
     """
     for name, number in num_shards.items():
         for path in tfrecords.shard_paths(data_dir, filename, name, number):
@@ -95,7 +95,7 @@ def claimed(
         for split, shards in plan(*arguments).items():
             for path in (split.paths[shard] for shard in shards):
                 locks.enter_context(path_lock.held(path, "Data must be generated"))
-        # Another process may have written some of them before the locks were taken.
+        # Another process may have written some of the files before the locks were acquired.
         yield plan(*arguments)
 
 
@@ -114,11 +114,11 @@ def plan(
         num_shards: dict from the name of a split to its number of files.
         random_seed: int. The user's seed.
         tasks: list of int. The numbers of the requested files, counted over all splits from 0.
-            Other machines may make the other files at the same time. None: all files are requested.
+            Other machines may make the other files at the same time. None means all files.
 
     Returns:
-        dict from `Split` to the list of the shards to write. Splits without such shards are
-        omitted.
+        dict from `Split` to the list of the shards to write. A split is omitted if it has no shards
+        to write.
 
     Raises:
         DataError: if a task does not exist, or if existing files are incompatible; see
@@ -159,11 +159,12 @@ def _origin_name(filename, split):
 
 
 def missing_shards(split: Split, shards: Sequence[int] | None = None) -> list[int]:
-    """Return the shards that must be written, out of `shards`. None means all shards.
+    """Return the requested shards that must be written.
 
-    If all shards are requested, existing shards with another seed or another number of shards are
-    written again. If only some are requested, other machines may make shards at the same time, so
-    no existing file is overwritten. Files without an origin are never overwritten.
+    `shards` lists the requested shards. None means that all shards are requested. In this case,
+    existing shards with another seed or another number of shards are written again. If `shards` is
+    a list, other machines may make shards at the same time, so no existing file is overwritten.
+    Files without an origin are never overwritten.
 
     Raises:
         DataError: if existing files have another seed or another number of shards and must not be
@@ -212,7 +213,8 @@ def add_counts(split: Split, counts: Mapping[int, int]) -> None:
     """Add the number of records of each new shard to the JSON file.
 
     Other machines may add the numbers of their shards at the same time. One machine may then
-    overwrite the numbers of another. `check_counts` does not check shards whose number was lost.
+    overwrite the numbers of another machine. `check_counts` does not check a shard if the number of
+    its records was lost.
     """
     origin = json_file.read_own(split.origin_path, KEYS) or split.plan
     records = {**_recorded(origin), **{str(shard): count for shard, count in counts.items()}}
@@ -223,14 +225,14 @@ def add_counts(split: Split, counts: Mapping[int, int]) -> None:
 def check_counts(files: Sequence[str], counts: Sequence[int], is_one_each: bool) -> None:
     """Check that the files of a split hold as many records as were written to them.
 
-    Files without an origin, such as T2T's, are not checked.
+    Files without an origin, such as the files that T2T writes, are not checked.
 
     Args:
         files: list of str, all files of the split, in their order.
         counts: list of int, the number of records of each file.
-        is_one_each: bool. Whether each sample became one record. If True, the number of records
-            follows from the number of samples when the origin does not contain it, as in files of
-            earlier versions.
+        is_one_each: bool. Whether each sample became one record. Origins of earlier versions lack
+            the numbers of records. If `is_one_each` is True, these numbers are then computed from
+            the number of samples.
 
     Raises:
         DataError: if a file holds more or fewer records, or if the origin lists another number of
@@ -272,7 +274,7 @@ def check_counts(files: Sequence[str], counts: Sequence[int], is_one_each: bool)
 
 
 def _recorded(origin):
-    """Return {shard: number of records} for the shards whose number an origin contains."""
+    """Return {shard: number of records} for each shard whose number is in the origin."""
     records = origin.get("records")
     items = records.items() if isinstance(records, dict) else ()
     return {shard: n for shard, n in items if shard.isdigit() and isinstance(n, int)}

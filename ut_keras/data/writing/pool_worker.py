@@ -25,7 +25,7 @@ def main(results_descriptor: int) -> None:
         results_descriptor: int. The file descriptor of the pipe. For each item, this process writes
             the pickled pair (succeeded, result). If `succeeded` is False, `result` is an exception.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent, which handles it
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(sys.stdin.buffer, messages), daemon=True).start()
     preparations, function = messages.get(), messages.get()
@@ -59,7 +59,7 @@ def _loaded(preparations: bytes, function: bytes) -> Callable[[Any], Any]:
 
 
 def _picklable(error: BaseException) -> Exception:
-    """Return `error`, or an exception with the same information that can be pickled."""
+    """Return `error`, or a picklable exception with the same information."""
     shown = error if isinstance(error, UserError) else errors.from_user_code(error) or error
     if not isinstance(shown, Exception) or not _survives_pickling(shown):
         return RuntimeError(traceback.format_exc())

@@ -22,7 +22,7 @@ from ut_keras.errors import DataError
 
 _ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "-1",
-    # The workers already share the processor.
+    # Each worker uses one thread, because the workers already share the processor.
     "TF_NUM_INTRAOP_THREADS": "1",
     "TF_NUM_INTEROP_THREADS": "1",
 }
@@ -31,10 +31,10 @@ _preparations: list[Callable[[], Any]] = []
 
 
 def prepare(function: Callable[[], Any]) -> None:
-    """Have every worker call `function()` before its work. The function must be picklable.
+    """Make every worker call `function()` before its work.
 
-    This process does not call the function. For example, a function that imports a package is not
-    needed here, because the caller has already imported the package.
+    The function must be picklable. This process does not call the function. For example, the
+    function may import a package that this process has already imported.
     """
     if not any(pickle.dumps(function) == pickle.dumps(known) for known in _preparations):
         _preparations.append(function)
@@ -49,9 +49,9 @@ def run(
     """Call `function(item)` for every item.
 
     Args:
-        function: the function. It cannot be pickled for another process if it, or an object that it
-            refers to, is defined in the main script. This process then does all the work.
-        items: list of arguments.
+        function: function of one item. If the function, or an object to which it refers, is defined
+            in the main script, another process cannot load it. This process then does all the work.
+        items: list of arguments of `function`.
         num_processes: int. With 1, this process does all the work.
         done: function that is called with every finished item, in the order of `items`.
 
@@ -83,7 +83,7 @@ def _collect(results: Iterable[Any], items: Sequence[Any], done: Callable[[Any],
 
 
 def _pickled(function: Callable[[Any], Any]) -> bytes | None:
-    """Return the pickled function; None if another process could not load it."""
+    """Return the pickled function, or None if another process could not load the function."""
     try:
         pickled = pickle.dumps(function)
     except (pickle.PicklingError, AttributeError, TypeError):
@@ -93,7 +93,7 @@ def _pickled(function: Callable[[Any], Any]) -> bytes | None:
 
 @contextlib.contextmanager
 def _workers(number: int, task: tuple[bytes, bytes]) -> Iterator[Callable[[Any], Any]]:
-    """Start workers, yield a function that gives an item to a free worker, then kill them."""
+    """Start workers, yield a function that gives an item to a free worker, and end the workers."""
     workers = [_Worker(task) for _ in range(number)]
     free: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
     for worker in workers:
@@ -109,7 +109,7 @@ def _workers(number: int, task: tuple[bytes, bytes]) -> Iterator[Callable[[Any],
     try:
         yield call
     finally:
-        for worker in workers:  # after an error, some may still be working
+        for worker in workers:  # after an error, some workers may still be working
             worker.kill()
 
 
@@ -129,7 +129,7 @@ class _Worker:
         self._task: tuple[Any, ...] = (sys.path, *task)
 
     def call(self, item: Any) -> Any:
-        """Return the function's result for an item, or raise the exception that it raised."""
+        """Return the function's result for an item, or raise the function's exception."""
         assert self._process.stdin is not None
         try:
             for message in (*self._task, pickle.dumps(item)):
@@ -149,7 +149,7 @@ class _Worker:
         raise result
 
     def kill(self) -> None:
-        """End the process. A thread that waits for its result gets an error."""
+        """End the process. A thread that waits for a result of the process gets an error."""
         self._process.kill()
         self._process.wait()
         assert self._process.stdin is not None
