@@ -3,14 +3,15 @@
     ut-avg-checkpoints --prefix=run/ --num_last_checkpoints=8 --output_path=averaged/averaged.ckpt
     ut-avg-checkpoints --prefix=run/model.ckpt- --checkpoints=1000,2000 --output_path=…
 
-This writes averaged/averaged.ckpt-0 and copies the run's hparams.json and run.json next to it. Use
-it with `ut-decoder --checkpoint_path=averaged/averaged.ckpt-0`, or with `--output_dir=averaged` in
-any command that evaluates or decodes. The average has no optimizer state, so it cannot be used to
-resume training. If --output_path is in the folder of a run, the files of the run do not change.
+The first command writes averaged/averaged.ckpt-0, and copies the run's hparams.json and run.json
+next to this checkpoint. To use the average, give --checkpoint_path=averaged/averaged.ckpt-0 to
+ut-decoder, or --output_dir=averaged to any command that evaluates or decodes. The average has no
+optimizer state, so it cannot be used to resume training. If --output_path is in the folder of a
+run, the files of the run do not change.
 
 `--weights_dtype=float16` stores the weights in 16 bits instead of 32. The file is then half as
-large and easier to share.
-With a single checkpoint, the command only converts its weights.
+large as with 32 bits, and easier to share. With a single checkpoint, the command only converts the
+weights.
 """
 
 import contextlib
@@ -51,7 +52,7 @@ def main(args: command.Args) -> None:
             f"{args.output_path!r}, but {written!r} exists."
         )
     whole_file.check_writable(os.path.dirname(output_path))
-    # Raises an error if features.json is unreadable.
+    # This call raises an error if features.json is unreadable.
     feature_record.filenames(os.path.dirname(paths[-1]))
     with path_lock.held(output_path, "--output_path must be written"):
         _average(paths, output_path, args.weights_dtype)
@@ -71,7 +72,7 @@ def _average(paths, output_path, dtype):
             "--output_path must not overwrite a checkpoint of another model. Received: "
             f"{output_path!r}, but {written!r} exists."
         )
-    # This check must come before the checkpoint is written. In a folder with a checkpoint,
+    # This check must run before the checkpoint is written. In a folder with a checkpoint,
     # `foreign_record` assumes that ut_keras has written all files, and returns None.
     foreign = output_folder.foreign_record(os.path.dirname(written))
     weights = average(paths)
@@ -93,10 +94,13 @@ def _average(paths, output_path, dtype):
 
 
 def named_checkpoints(names: str, prefix: str) -> list[str]:
-    """Return the paths of the checkpoints in a list "a,b", with the prefix before each name.
+    """Return the paths of checkpoints from a text such as "a,b".
+
+    Each path consists of the prefix and a name.
 
     Raises:
-        UsageError: if a checkpoint does not exist or is named twice, or no checkpoint is named.
+        UsageError: if a checkpoint does not exist, if a checkpoint is named twice, or if no
+            checkpoint is named.
     """
     paths = [prefix + name.strip() for name in names.split(",") if name.strip()]
     paths = [os.path.expanduser(path.removesuffix(".index")) for path in paths]
@@ -147,7 +151,8 @@ def average(paths: Sequence[str]) -> dict[str, Any]:
     """Return the mean of each weight over several checkpoints.
 
     Returns:
-        dict from name to array in the stored dtype. The sums are computed in float64.
+        dict from name to array. An array has the dtype of the stored weight. The sums are computed
+        in float64.
 
     Raises:
         CheckpointError: if a checkpoint cannot be read, was not written by ut_keras, or belongs to
@@ -196,8 +201,8 @@ def make_output_dir(source: str, path: str) -> bool:
     """Make the folder of an averaged checkpoint usable as --output_dir, if possible.
 
     The function copies the records of the run and writes the file `checkpoint`. It does nothing if
-    the folder already contains a run. Otherwise the file `checkpoint` would name the average as the
-    newest checkpoint of that run.
+    the folder already contains a run, because the new file `checkpoint` would name the average as
+    the newest checkpoint of this run.
 
     Args:
         source: str. Folder of the run.
@@ -221,7 +226,7 @@ def make_output_dir(source: str, path: str) -> bool:
 
 
 def _has_other_checkpoint(path):
-    """Whether the folder of a checkpoint contains other checkpoints."""
+    """Return whether the folder of a checkpoint contains other checkpoints."""
     try:
         return checkpoint_files.newest(os.path.dirname(path)) not in (None, path)
     except checkpoint_files.CheckpointError:

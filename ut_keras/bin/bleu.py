@@ -2,10 +2,10 @@
 
     ut-bleu --translation=newstest2014.decoded.de --reference=newstest2014.de
 
-This computes sacreBLEU and prints its signature, which makes the score comparable.
+The command computes sacreBLEU and prints its signature, which makes the score comparable.
 --language_pair=en-zh selects sacreBLEU's tokenizer for the target language, and --tokenize selects
-any tokenizer. --t2t computes the score of t2t-bleu instead. Each file has one segment per line, in
-ordinary (detokenized) text.
+any tokenizer. With --t2t, the command computes the score of t2t-bleu instead. Each file has one
+segment per line, in ordinary (detokenized) text.
 """
 
 import sys
@@ -22,7 +22,7 @@ def main(args: command.Args) -> None:
     command_line.require(args, "translation", "reference", what="a file with one segment per line")
     language = _target_language(args)
     if not args.t2t:
-        sacre_bleu.metric(args.tokenize, language)  # raises its errors before the files are read
+        sacre_bleu.metric(args.tokenize, language)  # this call raises errors before files are read
     references, hypotheses = read_pair(args.reference, args.translation)
     for variant in ("uncased", "cased"):
         if args.bleu_variant not in (variant, "both"):
@@ -77,7 +77,7 @@ def read_pair(reference: str, translation: str) -> tuple[list[str], list[str]]:
 
 def t2t_line(references: Sequence[str], hypotheses: Sequence[str], case_sensitive: bool) -> str:
     """Return the line that t2t-bleu prints for references and hypotheses."""
-    command.load_tensorflow()  # needed by the import of ut_keras.metrics
+    command.load_tensorflow()  # the import of ut_keras.metrics needs TensorFlow
     from ut_keras.metrics import bleu
 
     score = bleu.bleu_of_lines(references, hypotheses, case_sensitive)

@@ -1,7 +1,7 @@
-"""Runs a command and reports each error that a user can fix in one line.
+"""Runs a command, and reports in one line each error that the user can fix.
 
-Only bugs of ut_keras print a stack trace. The exit code is 0 for success, 2 for an error that the
-user can fix, and 128 + N if signal N ended the command, after all results were saved.
+Only bugs of ut_keras print a stack trace. The exit code is 0 for success, 1 for a bug, 2 for an
+error that the user can fix, and 128 + N if signal N ended the command.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def run(function: Callable[[list[str]], int | None], argv: Sequence[str] | None 
     Args:
         function: function from the list of arguments to an exit code. If it returns None, the exit
             code is 0.
-        argv: list of str, without the program's name. None: the arguments of the process.
+        argv: list of str, without the program's name. None means the arguments of the process.
     """
     with safe_output() as outputs:
         try:
@@ -40,8 +40,8 @@ def run(function: Callable[[list[str]], int | None], argv: Sequence[str] | None 
         except Exception:
             if argv is not None:
                 raise
-            # The error is printed here, because safe_output() must escape the texts of servers and
-            # files.
+            # The error is printed inside safe_output(), so that the texts of servers and files in
+            # the error are escaped.
             traceback.print_exc()
             return 1
         finally:
@@ -128,9 +128,10 @@ def load_tensorflow(what: str = "", args: Args | None = None) -> None:
     The import takes seconds. A signal during the import ends the process immediately.
 
     Args:
-        what: str. If given, "Loading {what}…" is printed before the import, which may take half a
-            minute. Optional.
-        args: the flags of the command. If given, its runtime flags are applied. Optional.
+        what: str. If it is given, the function prints "Loading {what}…" before the import, which
+            may take half a minute. Optional.
+        args: the flags of the command. If given, the function applies the flags for TensorFlow's
+            runtime. Optional.
     """
     if what:
         print(f"Loading {what}…", flush=True)
@@ -192,10 +193,10 @@ def import_user_package(
 
 
 def typed_lines(prompt: str) -> Iterator[str]:
-    """Yield lines from the terminal, after a prompt, or from a pipe."""
+    """Yield the lines that the user types after a prompt, or the lines of a pipe."""
     is_terminal = sys.stdin.isatty()
     if is_terminal:
-        with contextlib.suppress(ImportError):  # some builds of Python do not have it
+        with contextlib.suppress(ImportError):  # some builds of Python have no `readline`
             import readline  # noqa: F401  for line editing and history
     with contextlib.suppress(EOFError):
         while True:
@@ -220,7 +221,7 @@ def registry_help() -> str:
 
 
 def _shortened(text, most):
-    """Return a text of at most `most` characters; a longer text is shortened in the middle."""
+    """Return a text, shortened in the middle if it is longer than `most` characters."""
     if len(text) <= most:
         return text
     end = most // 4
@@ -230,7 +231,7 @@ def _shortened(text, most):
 def _user_message(error):
     """Return the message for an error that the user can fix.
 
-    The result is None if the error is a bug of ut_keras. Then the command prints a stack trace.
+    The result is None if the error is a bug of ut_keras. The command prints a stack trace of a bug.
     """
     if isinstance(error, UserError):
         return str(error)
@@ -246,15 +247,15 @@ def _user_message(error):
 
 
 def _error_in_graph(error):
-    """Return the `UserError` that caused TensorFlow's error in tracing a graph, or None."""
+    """Return the `UserError` that made TensorFlow fail to trace a graph, or None."""
     while error is not None and type(error).__name__ == "StagingError":
         error = error.__cause__ or error.__context__
     return error if isinstance(error, UserError) else None
 
 
-# Control characters and characters that change the direction of text. Newlines and tabs are
-# allowed. A carriage return is allowed before a newline, and at the start, where the live line uses
-# it.
+# Pattern of control characters and of characters that change the direction of text. Newlines and
+# tabs are allowed. A carriage return is allowed before a newline, and at the start of a text, where
+# the live line uses a carriage return.
 _UNSAFE_CHARACTERS = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
     r"|(?!\A)\r(?!\n)"
@@ -268,10 +269,10 @@ def safe_output() -> Iterator[tuple["_Output", "_Output"]]:
     If the terminal or pipe is closed, the command continues, and later output is discarded.
 
     Responses of servers, contents and names of files, and outputs of models may contain escape
-    sequences that move the cursor, rename the window or reverse the text. Their characters are
-    printed in the form `\x1b`. This also applies to pipes and logs, because a terminal may show the
-    log later. Characters that the encoding of the stream lacks are printed in the same form. The
-    files that commands write contain the unchanged text.
+    sequences that move the cursor, rename the window or reverse the text. The characters of these
+    sequences are printed in the form `\x1b`. They are also escaped in pipes and logs, because a
+    terminal may show the log later. Characters that the encoding of the stream lacks are printed in
+    the same form. The files that commands write contain the unchanged text.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # the parent process closed the stream
@@ -290,8 +291,9 @@ class _Output:
 
     Args:
         stream: text stream.
-        name: str. File name for an `OSError`, for example on a full disk. For standard error, it is
-            "": no error can be reported there, so output that cannot be written is discarded.
+        name: str. The name of the stream in an `OSError`, for example on a full disk. The name of
+            standard error is "". A failure of standard error cannot be reported, so the output that
+            cannot be written is discarded.
     """
 
     def __init__(self, stream, name=""):

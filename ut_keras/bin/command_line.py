@@ -2,9 +2,9 @@
 
     args = command_line.parse(flags.BLEU, argv, "ut-bleu", __doc__)
 
-Accepted spellings are --flag=value, --flag value, --switch, --noswitch, --switch=True, one dash in
-place of two, and T2T's --hp_NAME=value. For an unsupported flag (`Flag.unsupported`), only the
-default value is accepted.
+These spellings are accepted: --flag=value, --flag value, --switch, --noswitch, --switch=True, one
+dash in place of two, and T2T's --hp_NAME=value. For an unsupported flag (`Flag.unsupported`), only
+the default value is accepted.
 """
 
 import argparse
@@ -23,7 +23,8 @@ class Flag:
     """One flag of a command."""
 
     name: str
-    default: Any  # the value if the flag is absent; its type is used if `type` is None
+    # The value if the flag is absent. If `type` is None, the type of this value is used.
+    default: Any
     help: str = ""
     type: Any = None  # type of the value, or a function that converts str to the value
     # Allowed values in addition to ""; () means that any value is allowed.
@@ -54,12 +55,14 @@ def parse(
         table: the flags.
         argv: list of str, without the program's name.
         program, description: str, for --help.
-        others: list. Arguments that belong to no flag of the table are appended to it. If it is
-            None, such arguments raise an error.
+        others: list. Arguments that belong to no flag of the table are appended to this list. If
+            it is None, these arguments raise an error.
 
     Raises:
-        UsageError: if a flag is unknown or unsupported, or a value has the wrong type or is out of
-            range. The message for an unknown flag lists the nearest names.
+        UsageError: in one of these cases:
+            - A flag is unknown. The message lists the nearest names.
+            - An unsupported flag does not have its default value.
+            - A value has the wrong type, is out of range, or is not one of the choices.
     """
     parser = _Parser(
         prog=program,
@@ -68,7 +71,7 @@ def parse(
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    # absl also has these names for --help.
+    # absl also accepts these names in place of --help.
     parser.add_argument("--helpfull", "--helpshort", action="help", help=argparse.SUPPRESS)
     for flag in table:
         _add(parser, flag)
@@ -101,8 +104,8 @@ def parse(
 def path(text: str) -> str:
     """Return a path with "~" expanded.
 
-    An address such as gs://bucket raises an error. Python would use it as a local folder named
-    "gs:".
+    An address such as gs://bucket raises an error, because Python would use the address as a local
+    folder named "gs:".
     """
     if "://" in text:
         raise argparse.ArgumentTypeError(
@@ -115,7 +118,7 @@ AUTO = "auto"
 
 
 def auto_or_boolean(text: str) -> bool | str:
-    """Return "auto", or the value of a switch."""
+    """Return "auto", or the bool that the text means."""
     if text.lower() == AUTO:
         return AUTO
     return _boolean(text, f"{AUTO}, True or False")

@@ -4,8 +4,8 @@
     ut-datagen --problem='algorithmic_*,tiny_algo' --exclude_problems=nlplike --data_dir=data
 
 A second call only writes missing files. Several machines can share the work. Each file is a task
-with a number, which --only_list prints. --task_id=7 writes one file, and --task_id_start=0
---task_id_end=8 writes the files 0 to 7.
+with a number, which --only_list prints. With --task_id=7, the command writes one file. With
+--task_id_start=0 --task_id_end=8, it writes the files 0 to 7.
 """
 
 import fnmatch
@@ -87,7 +87,7 @@ def _inspect(problem, data_dir, count):
     from ut_keras.data.reading import inspection
     from ut_keras.data.writing import generation_plan
 
-    # This command has no hparams. If a problem needs them to preprocess records, the records are
+    # This command has no hparams. If a problem needs hparams to preprocess records, the records are
     # shown as they are stored.
     is_stored = problem.preprocess_needs_hparams
     if is_stored:

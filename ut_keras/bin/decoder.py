@@ -6,8 +6,9 @@
     ut-decoder --output_dir=run --data_dir=data --score_file=pairs.tsv --decode_to_file=scores
 
 --decode_hparams="beam_size=4,alpha=0.6,return_beams=True,write_beam_scores=True" sets the decoding
-options. To resume an interrupted command, give it again: finished outputs are kept in
-.NAME.ut_keras-partial next to the output file, which is only written when it is complete.
+options. To resume an interrupted command, give the same command again. Finished outputs are kept in
+.NAME.ut_keras-partial next to the output file. The output file is written when all outputs are
+finished.
 """
 
 import contextlib

@@ -60,7 +60,7 @@ class Setup(SelectedRun):
 
 
 def check(args: argparse.Namespace) -> Setup:
-    """Check that the flags fit each other, the run, the registries and the files.
+    """Check that the flags are consistent with each other, the run, the registries and the files.
 
     Raises:
         UsageError, UnknownNameError, HParamError, DataError, OSError: with a one-line message.
@@ -198,7 +198,10 @@ def _check_has_run(args, others=""):
 
 
 def _name(flag, args, records, run_dir):
-    """Return the name of the problem or model from its flag, or else from the run's record."""
+    """Return the name of the problem or model.
+
+    The name comes from the flag, or from the run's record if the flag is not given.
+    """
     given = getattr(args, flag)
     noted = [record[flag] for record in records if record.get(flag)]
     if not given and not noted:
@@ -295,7 +298,10 @@ def decode_filename(
 
 
 def side_files(target: str) -> list[str]:
-    """Return the files for a split's targets and inputs, which are next to its output file."""
+    """Return the paths of the files for the targets and the inputs of a split.
+
+    These files are next to the output file, `target`.
+    """
     base = target.rpartition(".")[0]
     return [f"{base}.targets", f"{base}.inputs"]
 

@@ -4,16 +4,16 @@ r"""ut-exporter: export a trained model, for example as a SavedModel for text.
     ut-exporter --output_dir=run --data_dir=data --export_dir=served \
       --decode_hparams="beam_size=4,alpha=0.6,extra_length=50,max_input_size=256"
 
-This writes EXPORT_DIR/TIME, the layout of TensorFlow Serving; see docs/serving.md.
+These commands write EXPORT_DIR/TIME, the layout of TensorFlow Serving; see docs/serving.md.
 
     ut-exporter --output_dir=run --export_dir=phone --format=litert --export_quantize=int8 \
       --decode_hparams="beam_size=1,extra_length=10,max_input_size=32"
 
-This writes EXPORT_DIR/TIME with model.tflite and the vocabularies; see docs/on_device.md.
---format=onnx writes model.onnx instead, with greedy search.
+This command writes EXPORT_DIR/TIME with model.tflite and the vocabularies; see docs/on_device.md.
+With --format=onnx, the command writes model.onnx instead, with greedy search.
 
---format=safetensors writes a folder for `ut_keras.load` and for other programs that read
-safetensors. --format=ctranslate2 writes a `transformer` model for CTranslate2.
+With --format=safetensors, the command writes a folder for `ut_keras.load` and for other programs
+that read safetensors. With --format=ctranslate2, it writes a `transformer` model for CTranslate2.
 """
 
 import os
@@ -29,9 +29,9 @@ from ut_keras.hparam_schema import overrides
 from ut_keras.inference import decode_hparams, feature_record
 from ut_keras.process import extras
 
-# Formats whose inputs have a fixed length -> the file of the model.
+# The formats whose inputs have a fixed length, each with the name of the model's file.
 _MODEL_FILES = {"litert": "model.tflite", "onnx": "model.onnx"}
-# Formats that require an extra -> the packages of the extra.
+# The formats that require an extra, each with the packages of the extra.
 _PACKAGES = {"ctranslate2": ("ctranslate2",), "onnx": ("tf2onnx", "onnxruntime")}
 
 
@@ -94,7 +94,7 @@ def _export(args, run, search, values, directory):
 def _check_source_length(name, run, values):
     """Raise `UsageError` if max_input_size is required but not set.
 
-    Inputs of variable length require max_input_size.
+    A model whose inputs have a variable length requires max_input_size.
     """
     is_needed = "inputs" in run.specs and run.specs["inputs"].modality == "symbol"
     if is_needed and values["max_input_size"] < 1:
@@ -105,7 +105,7 @@ def _check_source_length(name, run, values):
 
 
 def _check_greedy(run, values):
-    """Raise `UsageError` if an ONNX file cannot hold the search."""
+    """Raise `UsageError` if an ONNX file does not support the search."""
     if run.is_language_model:
         raise UsageError(
             "--format=onnx requires a model with inputs. Received: a language model. Use "
@@ -127,7 +127,7 @@ def _write_fixed(export, run, model, directory, length, search):
         run: the run of the model.
         model: the model.
         directory: str, the folder.
-        length: int, the length of the inputs, or 0 if it follows from the model.
+        length: int, the length of the inputs, or 0 if the model determines the length.
         search: keyword arguments of `export`.
     """
     with whole_file.writing_folder(directory) as written:
@@ -166,8 +166,8 @@ def _search_options(args, run):
 def _export_number(base):
     """Return the number of the export: the time, or a larger number if needed.
 
-    TensorFlow Serving uses the folder with the highest number, so the number is always larger than
-    those of all existing folders.
+    TensorFlow Serving uses the folder with the highest number. So the new number is always larger
+    than the number of every existing folder.
     """
     names = (re.fullmatch(r"\.?([0-9]+)(\.ut_keras-.*)?", name) for name in os.listdir(base))
     highest = max((int(name[1]) for name in names if name), default=0)

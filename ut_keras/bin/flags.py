@@ -32,7 +32,7 @@ SCHEDULES = {
     "train_and_evaluate": "same as continuous_train_and_eval",
     "train_eval_and_decode": "train, evaluate and decode each checkpoint",
 }
-# The schedules that only T2T has, with the alternative in ut_keras.
+# The schedules that only T2T has, each with the alternative in ut_keras.
 OTHER_SCHEDULES = {
     "continuous_eval": "use train_and_evaluate, or call evaluate again for a newer checkpoint",
     "continuous_eval_on_train_data": "evaluate reads the dev or test split",
@@ -208,7 +208,7 @@ TRAINER = (
         f"{os.environ.get('USER')}-tpu",
         'Name or address of the TPU; "local" on the TPU machine itself.',
     ),
-    # docs/training.md
+    # docs/training.md describes the following flags.
     Flag("warm_start_from", None, "Run or checkpoint that provides the initial weights.", path),
     Flag("eval_early_stopping_steps", None, "Stop after N steps without progress.", int, least=0),
     Flag(
@@ -241,7 +241,7 @@ TRAINER = (
     Flag("inter_op_parallelism_threads", 0, "Parallel operations; 0: one per core.", **_THREADS),
     Flag("log_device_placement", False, "Print where each operation runs."),
     Flag("optionally_use_dist_strat", False, "No effect: tf.distribute is always used."),
-    # Search; docs/tuning.md.
+    # The following flags are for a search, which docs/tuning.md describes.
     Flag("hparams_range", None, "Search this range of hparams instead of training once.", str),
     Flag("autotune_objective", None, "Search: metric of metrics.jsonl to optimize.", str),
     Flag("autotune_maximize", True, "Search: whether a higher metric is better."),
@@ -280,7 +280,7 @@ TRAINER = (
 
 
 def _merged(own, others):
-    """Return the flags of a command, and those flags of another command that it lacks."""
+    """Return the flags of a command, and the flags that only another command has."""
     names = {flag.name for flag in own}
     return (*own, *(flag for flag in others if flag.name not in names))
 

@@ -42,13 +42,14 @@ def main(args: command.Args) -> None:
     seed = int(noted) if noted.isdecimal() else secrets.randbelow(2**31)
 
     with output_folder.lock(output_dir):
-        # Checks again, because no other process can write to the folder now.
+        # The folder is checked again, because no other process can write to it now.
         _check_is_free(output_dir)
         output_folder.check(output_dir)
         model, optimizer, step = _load(source, model_name, problem.target_space_id, seed)
         _check_vocabulary(specs, model, problem.name, data_dir)
-        # The checkpoint is written before the JSON files. If the folder had only the JSON files,
-        # for example because this process was killed, ut-trainer would start from new weights.
+        # The checkpoint is written before the JSON files. Otherwise, if this process was killed
+        # between the two, the folder would have only the JSON files, and ut-trainer would start
+        # from new weights.
         path = _write(model, optimizer, output_dir)
         output_folder.write_records(
             output_dir,

@@ -20,7 +20,7 @@ from ut_keras.bin import command, command_line, flags
 from ut_keras.errors import UsageError
 from ut_keras.files import json_file
 
-_MAX_RESPONSE_BYTES = 2**23  # the memory for parsing a response can be 30 times its size
+_MAX_RESPONSE_BYTES = 2**23  # parsing can need 30 times as much memory as the response has bytes
 
 
 @command.from_flags(flags.QUERY_SERVER, "ut-query-server", __doc__)
@@ -99,7 +99,7 @@ def _prediction(row):
 def _post(address, path, body, timeout_secs):
     """Return the status of the response, and at most _MAX_RESPONSE_BYTES of its body."""
     connection = http.client.HTTPConnection(address, timeout=timeout_secs)
-    # For another number, the socket would use the remainder modulo 65536.
+    # For any other port number, the socket would use the remainder modulo 65536.
     if not 1 <= connection.port <= 65535:
         raise OverflowError("port must be from 1 to 65535")
     with contextlib.closing(connection):

@@ -7,7 +7,7 @@ r"""Train, evaluate and decode a model on a problem, with the flags of t2t-train
 To resume a stopped run, give the same command again.
 """
 
-# The files in the folder of a run describe the run. `hparams.json` has the final hparams.
+# The folder of a run contains files that describe the run. `hparams.json` has the final hparams.
 # `run.json` has the problem, the model and the random seed. `features.json` and the vocabularies
 # define the text for each id.
 
@@ -63,7 +63,9 @@ def main(args: command.Args) -> None:
 
 
 def make_trainer(setup: Setup) -> tuple[Any, Any, Any]:
-    """Build the trainer and its datasets. This imports TensorFlow.
+    """Build the trainer and the functions that return its datasets.
+
+    This function imports TensorFlow.
 
     Returns:
         (trainer, make_epoch, make_eval_dataset). `trainer` is a `Trainer`. Its schedules take the
@@ -105,9 +107,10 @@ def _strategy(setup):
 
 
 def _datasets(setup, strategy, compilation):
-    """Return (make_epoch, make_eval_dataset).
+    """Return (make_epoch, make_eval_dataset), two functions that return datasets.
 
-    The results of both are cached, because tracing a dataset takes longer than reading a small one.
+    The results of both functions are cached, because tracing a dataset takes longer than reading a
+    small dataset.
     """
     is_global = setup.args.global_batch_size is not None
     num_replicas = 1 if is_global else strategy.num_replicas_in_sync
@@ -142,7 +145,8 @@ def _check_data(setup, compilation, make_epoch, make_eval_dataset):
     """Check the data before the model is built.
 
     Raises:
-        DataError: if the data cannot be read, or if their vocabulary differs from the run's.
+        DataError: if the data cannot be read, or if their vocabulary differs from the vocabulary of
+            the run.
     """
     if setup.trains:
         from ut_keras.training import curriculum
@@ -251,12 +255,12 @@ def _write_records(setup, num_replicas):
     if checkpoint_files.exists(setup.args.output_dir):
         for line in training_conditions.changes(before, conditions, setup):
             print(line, flush=True)
-    # The hparams come from hparams.json unless --hparams_set names another set. So the new record
-    # keeps the set's name and the overrides from the old record.
+    # The hparams come from hparams.json unless --hparams_set names another set. If they come from
+    # hparams.json, the new record keeps the set's name and the overrides of the old record.
     is_of_run = setup.args.hparams_set in (None, before.get("hparams_set"))
     named = before if is_of_run else vars(setup.args)
     directories = [setup.args.output_dir]
-    # With these records, the folder of the best weights can be used as a run.
+    # If the folder of the best weights has these records, it can be used as a run.
     if setup.schedule != "train":
         directories.append(os.path.join(setup.args.output_dir, output_folder.BEST))
     features = feature_record.from_problem(setup.problem, setup.args.data_dir)

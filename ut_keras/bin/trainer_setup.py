@@ -53,7 +53,7 @@ class Setup:
 
 
 def check(args: argparse.Namespace) -> Setup:
-    """Check that the flags fit each other, the registries and the output folder.
+    """Check that the flags are consistent with each other, the registries and the output folder.
 
     Raises:
         UsageError, UnknownNameError, HParamError: with a one-line message.
@@ -135,7 +135,7 @@ def check(args: argparse.Namespace) -> Setup:
 
 
 def _optimizer(hp):
-    """Return the name of an optimizer, the same for all spellings that T2T accepts."""
+    """Return a normalized optimizer name, equal for all spellings that T2T accepts."""
     return hp.optimizer.replace("_", "").lower().removeprefix("true")
 
 
@@ -192,7 +192,7 @@ def _early_stopping(args, schedule, problem):
 
 
 def _profile_steps(text):
-    if not text or text == "False":  # in T2T this flag is a switch
+    if not text or text == "False":  # in T2T, --profile is a switch
         return None
     first, _, last = text.partition("-")
     if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
@@ -207,8 +207,8 @@ def final_hparams(
 ) -> tuple[Any, Any]:
     """Return the final hparams, and the hparams with which the run was trained.
 
-    As in T2T, the run's hparams.json overrides the hparams set from which it was made. The `given`
-    values override both.
+    As in T2T, the run's hparams.json overrides the hparams set from which the file was made. The
+    `given` values override the file and the set.
 
     Args:
         hparams_set: str or None. Name of the set.
@@ -218,7 +218,8 @@ def final_hparams(
         trains: bool. Whether the command trains.
 
     Returns:
-        (hp, trained): the two sets of hparams. `trained` is None for a new run.
+        (hp, trained): the final hparams, and the hparams with which the run was trained. `trained`
+        is None for a new run.
 
     Raises:
         UsageError, HParamError: with a one-line message.
@@ -270,7 +271,7 @@ def _check_same_run(args, record, output_dir, trains):
 def print_hparam_changes(
     saved: Any, hp: Any, output_dir: str, inference_only: bool = False
 ) -> None:
-    """Print the hparams whose values differ from those with which the run was trained."""
+    """Print the hparams whose values changed since the run was trained."""
     if saved is not None:
         path = os.path.join(output_dir, "hparams.json")
         for line in hparam_changes.notes(saved, hp, path, inference_only):

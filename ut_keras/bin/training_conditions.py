@@ -5,8 +5,8 @@
     training_conditions.worker_fingerprint(setup)                      must be equal on all workers
 
 Conditions are the training data, the batch size, the seed and other inputs of the updates. A user
-may want to change them between two sessions, so a change is only reported. If a change would make
-the model compute another function, other modules raise an error (`hparam.changes`,
+may want to change conditions between two sessions, so a change is only reported. If a change would
+make the model compute another function, other modules raise an error (`hparam_schema.changes`,
 `feature_record`).
 """
 
@@ -60,9 +60,10 @@ def describe(setup: Any, num_replicas: int) -> dict[str, Any]:
 
 
 def changes(record: Any, conditions: Mapping[str, Any], setup: Any) -> list[str]:
-    """Return a note for each condition that differs from the one in run.json.
+    """Return a note for each condition that differs from the record in run.json.
 
-    If run.json was written by an older version, some conditions may be missing. These are skipped.
+    If an older version wrote run.json, some conditions may be missing. Missing conditions are
+    skipped.
 
     Args:
         record: the content of run.json.
@@ -90,7 +91,7 @@ def changes(record: Any, conditions: Mapping[str, Any], setup: Any) -> list[str]
 def worker_fingerprint(setup: Any) -> dict[str, Any]:
     """Return the settings that must be equal on all workers.
 
-    The settings are sorted so that those most likely to differ come first.
+    The settings that are most likely to differ come first.
 
     Raises:
         DeviceError: if this worker has fewer GPUs than requested.

@@ -45,8 +45,8 @@ def run(args: argparse.Namespace, program: str) -> None:
         program: str. Python code that runs the trainer. Each trial runs this code in a new process.
 
     Raises:
-        UsageError: if the flags are invalid, or all trials failed.
-        Interrupted: after a signal, once all running trials have saved a checkpoint.
+        UsageError: if the flags are invalid, or if all trials failed.
+        Interrupted: if a signal arrived. All running trials have then saved a checkpoint.
     """
     setup, ranges = check(args)
     with output_folder.lock(args.output_dir):
@@ -116,7 +116,7 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
             f"Received: {args.output_dir}, which contains a run."
         )
     ranged_hparams.check_hparams(ranges, setup.hp)
-    # Fields that --hparams sets have fixed values in the search.
+    # The fields that --hparams sets have fixed values in the search.
     fixed = hparam_overrides.parse(args.hparams)
     ranges = tuple(item for item in ranges if item.name not in fixed)
     if not ranges:
@@ -174,10 +174,11 @@ class _Search:
     ranges: Any
     study: Any
     program: str
-    running: dict[int, Any] = dataclasses.field(default_factory=dict)  # slot: (trial, process)
+    # Dict from the number of a slot to (trial, process).
+    running: dict[int, Any] = dataclasses.field(default_factory=dict)
 
     def run(self, stop):
-        """Run trials until their number is --autotune_max_trials."""
+        """Run trials until the search has --autotune_max_trials trials."""
         gpus = gpu_groups(self.setup.args.autotune_parallel_trials)
         try:
             while True:
@@ -203,7 +204,7 @@ class _Search:
             )
 
     def _start(self, slot, gpus):
-        """Start the next trial; return False if there is no trial to start."""
+        """Start the next trial, or return False if there is no trial to start."""
         busy = [trial.number for trial, _ in self.running.values()]
         most = self.setup.args.autotune_max_trials
         try:
@@ -216,8 +217,8 @@ class _Search:
         directory = _trial_dir(self.setup.args.output_dir, trial.number)
         lock = trial_process.try_lock(directory)
         if lock is None:
-            # The search was killed earlier, and the process of this trial is still saving. The
-            # search tries again later.
+            # An earlier process of the search was killed, and the process of this trial is still
+            # saving. The search tries again later.
             return True
         seed = self.study.user_attrs["random_seed"]
         arguments = trial_arguments(self.setup.args, trial, seed)
@@ -262,7 +263,7 @@ class _Search:
 
 
 def _check_free(output_dir, numbers):
-    """Raise `UsageError` if the folder has a file whose name a future trial would need."""
+    """Raise `UsageError` if a file in the folder has the name of a future trial."""
     taken = (_trial_dir(output_dir, number) for number in numbers)
     if there := next(filter(os.path.lexists, taken), None):
         raise UsageError(

@@ -2,10 +2,10 @@
 
     ut-visualize --output_dir=run --data_dir=data --input="Zwei Hunde spielen." --visualize_dir=out
 
-This writes PNG files with the attention weights of every step and type, and with the ponder times.
-With --steps, another file shows what the model would predict if it stopped after each step. The
-model decodes the input greedily, and the pictures show this decoding. Separate the sentences of a
-story by "|", with the question last.
+The command writes PNG files with the attention weights of every step and type, and with the ponder
+times. With --steps, another file shows what the model would predict if it stopped after each step.
+The model decodes the input greedily, and the pictures show this decoding. Separate the sentences of
+a story by "|". The question must be the last sentence.
 """
 
 import importlib.util

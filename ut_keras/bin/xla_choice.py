@@ -1,6 +1,6 @@
-"""Decides whether XLA compiles the update of ut-trainer: the flag --xla_compile.
+"""Decides whether XLA compiles the update of ut-trainer, according to --xla_compile.
 
-This module imports TensorFlow only when it decides.
+The function `choose` imports TensorFlow. The import of this module does not.
 """
 
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ LEAST_STEPS = 5000
 
 
 class Compilation(NamedTuple):
-    """How the update is compiled."""
+    """The options with which the update is compiled."""
 
     jit_compile: bool  # whether XLA compiles the update
     jit_fallback: bool  # whether training continues without XLA if XLA cannot compile the update
@@ -26,7 +26,7 @@ class Compilation(NamedTuple):
 def choose(setup: Any, num_replicas: int) -> Compilation:
     """Return the `Compilation` for the flags and the devices.
 
-    If the value is "auto" and there is a GPU, a printed line says why XLA is not used.
+    If the flag is "auto", there is a GPU and XLA is not used, the function prints the reason.
 
     Args:
         setup: `trainer_setup.Setup`.
@@ -49,7 +49,7 @@ def choose(setup: Any, num_replicas: int) -> Compilation:
 
 
 def _why_not(setup, num_replicas):
-    """Return why XLA must not or should not compile the update, or ""."""
+    """Return the reason why XLA must not or should not compile the update, or ""."""
     problem = setup.problem
     if num_replicas > 1:
         return f"XLA compiles the update for one device, and there are {num_replicas}"
