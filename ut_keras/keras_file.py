@@ -26,7 +26,9 @@ from ut_keras.errors import DataError
 from ut_keras.files import file_error
 from ut_keras.ops import finite
 
-_LONGEST_REASON = 200  # characters; Keras adds the complete configuration to some errors
+# Maximum number of characters of Keras' reason in an error. Keras adds the complete configuration
+# to some of its errors.
+_LONGEST_REASON = 200
 
 
 def load(path: str | os.PathLike[str]) -> keras.Model:

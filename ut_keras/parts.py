@@ -4,11 +4,11 @@
     def gated_linear(hp, side):
         return GatedLinear(hp.filter_size, hp.hidden_size, name="gated_linear")
 
-After this, `--hparams=ffn_layer=gated_linear` uses the layer. A registered object is called a
-maker. A maker is a function of the hparams and a `Side`, and it returns a new layer. It may have
-further arguments. Their values follow the name: `--hparams="ffn_layer='sigma_moe(num_experts=16,
-k=4)'"`. Each built-in part is registered in the same way, in the file of its layer. This module
-does not import TensorFlow.
+After this registration, `--hparams=ffn_layer=gated_linear` uses the layer. A registered object is
+called a maker. A maker is a function of the hparams and a `Side`, and it returns a new layer. A
+maker may have further arguments. The values of these arguments follow the name of the maker:
+`--hparams="ffn_layer='sigma_moe(num_experts=16, k=4)'"`. Each built-in part is registered in the
+same way, in the file of its layer. This module does not import TensorFlow.
 """
 
 import ast
@@ -32,7 +32,7 @@ class PartRegistry(registry.Registry):
         """Return the maker of a part, with the arguments in `name` already bound.
 
         Raises:
-            UnknownNameError: see `Registry.get`.
+            UnknownNameError: in the same cases as `Registry.get`.
             UserError: if the maker does not accept the arguments.
         """
         word, given = _parse(name)

@@ -27,7 +27,7 @@ class Registry:
     """A table from name to registered object.
 
     Args:
-        kind: str. What the table contains, for error messages ("problem", "hparams set").
+        kind: str. The kind of the registered objects, for error messages ("problem").
     """
 
     def __init__(self, kind: str) -> None:

@@ -22,7 +22,7 @@ def main(args: command.Args) -> None:
     command_line.require(args, "translation", "reference", what="a file with one segment per line")
     language = _target_language(args)
     if not args.t2t:
-        sacre_bleu.metric(args.tokenize, language)  # this call raises errors before files are read
+        sacre_bleu.metric(args.tokenize, language)  # errors are raised before the files are read
     references, hypotheses = read_pair(args.reference, args.translation)
     for variant in ("uncased", "cased"):
         if args.bleu_variant not in (variant, "both"):

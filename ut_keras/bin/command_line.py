@@ -133,7 +133,7 @@ def require(args: argparse.Namespace, *names: str, what: str = "") -> None:
     Args:
         args: the flags.
         *names: str, the required flags. The message names every flag that has no value.
-        what: str. Describes the missing value in the message. Optional.
+        what: str. A description of the missing value, for the message. Optional.
     """
     missing = [f"--{name}" for name in names if not getattr(args, name)]
     if missing:

@@ -1,7 +1,7 @@
 """Checks the flags of ut-decoder as far as possible without TensorFlow.
 
     setup = check(args)              checks the names, the run, the files and the decode hparams
-    run = check_run(args)            only the part that every command with a trained model needs
+    run = check_run(args)            checks what every command with a trained model needs
     model, path = run.load_model()   loads the weights
 
 The run is the folder --output_dir, or the folder of --checkpoint_path. Its hparams.json and

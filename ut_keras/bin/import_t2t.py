@@ -47,9 +47,8 @@ def main(args: command.Args) -> None:
         output_folder.check(output_dir)
         model, optimizer, step = _load(source, model_name, problem.target_space_id, seed)
         _check_vocabulary(specs, model, problem.name, data_dir)
-        # The checkpoint is written before the JSON files. Otherwise, if this process was killed
-        # between the two, the folder would have only the JSON files, and ut-trainer would start
-        # from new weights.
+        # The checkpoint is written before the JSON files. If the JSON files were written first and
+        # this process was then killed, ut-trainer would start from new weights.
         path = _write(model, optimizer, output_dir)
         output_folder.write_records(
             output_dir,

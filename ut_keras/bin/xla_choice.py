@@ -20,13 +20,14 @@ class Compilation(NamedTuple):
     jit_compile: bool  # whether XLA compiles the update
     jit_fallback: bool  # whether training continues without XLA if XLA cannot compile the update
     static_shapes: bool  # whether the update is traced for every batch shape
-    most_shapes: int  # the largest number of batch shapes; 0: one for each bucket
+    most_shapes: int  # the largest number of batch shapes; 0 means one shape for each bucket
 
 
 def choose(setup: Any, num_replicas: int) -> Compilation:
     """Return the `Compilation` for the flags and the devices.
 
-    If the flag is "auto", there is a GPU and XLA is not used, the function prints the reason.
+    If --xla_compile is "auto" and XLA is not used although there is a GPU, the function prints the
+    reason.
 
     Args:
         setup: `trainer_setup.Setup`.

@@ -270,8 +270,8 @@ def _check_finite(path, named):
 def _check_shapes(path, shapes, variables):
     """Check that a checkpoint contains these variables, with these shapes.
 
-    The checkpoint must not contain other variables of a model. It may contain other variables that
-    do not belong to a model.
+    The checkpoint must not contain further variables in the group "model". It may contain further
+    variables in other groups.
     """
     expected = {key: tuple(variable.shape) for key, variable in variables.items()}
     stored = {
@@ -358,8 +358,8 @@ def contains_only_weights(path: str, like: str = "") -> bool:
         with _readable(like):
             if _variable_names(like, _reader(like)).keys() != set(of_model):
                 return False
-    # In a key of ut_keras, the name of the variable has no slash (see `_variable_key`). Keys that
-    # other programs write have several parts.
+    # In a key of ut_keras, the name of the variable has no slash (see `_variable_key`). In the keys
+    # of other programs, the name has several parts, separated by slashes.
     own_keys = [key for key in of_model if key.removesuffix(_KEY_SUFFIX).count("/") == 1]
     return (
         bool(own_keys)

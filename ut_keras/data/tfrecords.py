@@ -218,8 +218,8 @@ def other_format(path: str) -> str | None:
     """Return the format of a file that is not an uncompressed TFRecord file.
 
     Returns:
-        str, for example "GZIP-compressed". None for a TFRecord file, for an empty file, and for a
-        file whose format is not recognized, such as a damaged one.
+        str, for example "GZIP-compressed". The value is None for a TFRecord file, for an empty
+        file, and for a file whose format is not recognized, such as a damaged file.
     """
     with open(path, "rb") as file:
         start = file.read(_EDGE)

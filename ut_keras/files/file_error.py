@@ -22,7 +22,7 @@ _TENSORFLOW_MESSAGE = re.compile(
     r"(?:\{\{.*?\}\} )?(?P<path>.+?); (?P<cause>[^;]+?)(?: \[Op:\w+\](?: name:.*)?)?"
 )
 Readable: TypeAlias = IO[bytes] | gzip.GzipFile
-_BLOCK = 1 << 20  # bytes
+_BLOCK = 1 << 20  # maximum number of bytes that are read at once
 _HEADINGS = ("Graph execution error:",)
 _ERROR_NUMBERS = {os.strerror(number): number for number in errno.errorcode}
 
@@ -86,7 +86,7 @@ def checked_path(path: Any, name: str, error_class: type[UserError] = DataError)
 def check_is_file(path: str | os.PathLike[str], error_class: type[UserError] = DataError) -> None:
     """Check that a path is a regular file or does not exist.
 
-    Reading a pipe, for example, would block.
+    For example, a pipe is rejected, because reading it would block.
 
     Raises:
         UserError: of class `error_class`, if the path is a folder, pipe or device.

@@ -45,7 +45,7 @@ def write(path: str, values: Mapping[str, Any], indent: int | None = 2) -> None:
 def read_own(path: str, keys: Collection[str]) -> dict[str, Any] | None:
     """Read a JSON file that ut_keras is about to replace or remove.
 
-    Returns None if the file does not exist.
+    The function returns None if the file does not exist.
 
     Raises:
         DataError: if the file lacks one of the keys, so that another program must have written it.

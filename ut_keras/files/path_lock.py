@@ -114,9 +114,10 @@ def remove_leftover(path: str) -> None:
 
 
 def open_own(path: str, signature: bytes) -> IO[bytes]:
-    """Open a file of ut_keras for reading and writing, unbuffered, positioned after its signature.
+    """Open a file of ut_keras for reading and writing, without a buffer.
 
-    The function does not follow links and does not wait for pipes.
+    The position of the open file is after the signature. The function does not follow links and
+    does not wait for pipes.
 
     Raises:
         FileNotFoundError: if the file does not exist.
@@ -168,7 +169,7 @@ def _holder(path):
     with contextlib.suppress(OSError, ValueError), open(_HELD, encoding="ascii") as held:
         status = os.lstat(path)
         device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
-        # 1: FLOCK  ADVISORY  WRITE 7120 fe:00:5548243 0 EOF
+        # Example of a line: 1: FLOCK  ADVISORY  WRITE 7120 fe:00:5548243 0 EOF
         for words in map(str.split, held):
             if f"{device}:{status.st_ino}" in words[5:6] and int(words[4]) > 0:
                 return f"process {words[4]}"

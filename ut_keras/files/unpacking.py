@@ -22,7 +22,7 @@ from typing import IO
 from ut_keras.errors import DataError
 from ut_keras.files import file_error, whole_file
 
-_BLOCK = 1 << 20  # bytes
+_BLOCK = 1 << 20  # maximum number of bytes that are read at once
 # `zipfile` raises RuntimeError for an encrypted file, and NotImplementedError for an unknown
 # compression method.
 _ARCHIVE_ERRORS = (

@@ -32,11 +32,11 @@ _FOLDER_SYNC_UNSUPPORTED = (errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.EACC
 
 @contextlib.contextmanager
 def writing(path: str, binary: bool = False) -> Iterator[IO[Any]]:
-    """Write a temporary file in a `with` block; at the end it replaces `path`.
+    """Context that yields an open temporary file, which replaces `path` at the end.
 
     Several processes may write the same file. If an exception is raised, the old file is kept and
-    the temporary file is removed. A file that is not writable, or a link to a disk that is not
-    mounted, raises an error and is not changed.
+    the temporary file is removed. If `path` is not writable, or is a link to a disk that is not
+    mounted, the context raises an error and does not change `path`.
 
     Args:
         path: str. The file.
@@ -57,17 +57,17 @@ def writing(path: str, binary: bool = False) -> Iterator[IO[Any]]:
 
 
 def copy(source: str, path: str) -> None:
-    """Copy a file to `path` atomically, as `writing` does."""
+    """Copy a file to `path` atomically, by means of `writing`."""
     with open(source, "rb") as file, writing(path, binary=True) as written:
         file_error.copy(file, source, written)
 
 
 @contextlib.contextmanager
 def writing_folder(path: str) -> Iterator[str]:
-    """Fill a temporary folder in a `with` block; at the end it is renamed to `path`.
+    """Context that yields a temporary folder, which is renamed to `path` at the end.
 
-    The context yields the temporary folder. It creates missing parent folders. `path` must not
-    exist, or must be an empty folder. If an exception is raised, `path` is not created.
+    The context creates missing parent folders. `path` must not exist, or must be an empty folder.
+    If an exception is raised, `path` is not created.
     """
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with temporary_folder(path) as temporary:

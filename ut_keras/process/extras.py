@@ -9,7 +9,7 @@ def require(purpose: str, extra: str, *packages: str) -> None:
     """Raise `UsageError` if a package is missing.
 
     Args:
-        purpose: str, what requires the packages.
+        purpose: str, the name of the feature that requires the packages, for the message.
         extra: str, the extra in setup.cfg that installs the packages.
         packages: the names under which Python imports the packages.
     """

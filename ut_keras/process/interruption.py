@@ -176,7 +176,9 @@ class DefaultSignalActions(_Handlers):
 
 
 class StopRequest(_Handlers):
-    """Context that records the first signal and passes a second one to the outer handler.
+    """Context that records the first signal, so that a loop can save its state.
+
+    A second signal is passed to the outer handler.
 
         with StopRequest() as stop:
             while not stop.requested: ...

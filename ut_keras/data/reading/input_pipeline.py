@@ -49,8 +49,8 @@ class InputSettings:
     min_length_bucket: int = 8  # the first bucket holds lengths below this value
     length_bucket_step: float = 1.1  # ratio of successive bucket boundaries; it must be > 1
     eval_drop_long_sequences: bool = False  # whether evaluation also drops long examples
-    max_input_seq_length: int = 0  # maximum number of ids in a feature; 0 or less means no limit
-    max_target_seq_length: int = 0
+    max_input_seq_length: int = 0  # maximum number of ids in inputs; 0 or less means no limit
+    max_target_seq_length: int = 0  # maximum number of ids in targets; 0 or less means no limit
     # If True, there is only one bucket, and batch_size is the number of examples in a batch.
     use_fixed_batch_size: bool = False
     # If this is positive, training shuffles all batches in addition to the examples. If it is 0 or
@@ -213,7 +213,7 @@ def make_batches(
 
 
 def _seed_of(seed, training):
-    """Return a function from the number of an epoch to its seed, or None for evaluation."""
+    """Return a function from the number of an epoch to its seed, which is None in evaluation."""
     if not training:
         return lambda number: None
     if callable(seed):

@@ -25,9 +25,9 @@ def pack(
 
     Args:
         examples: iterable of dicts of id lists, with "targets" and optionally "inputs".
-        packed_length: int. The maximum number of ids in a row. Targets that are longer are cut into
-            several rows if they have no inputs. A pair of inputs and targets is never cut. A pair
-            that is too long has a row of its own.
+        packed_length: int. The maximum number of ids in a row. If an example has no inputs, longer
+            targets are cut into several rows. An example with inputs is never cut. If it is too
+            long, it has a row of its own.
         open_rows: int. The maximum number of open rows. If no open row has enough space for an
             example, the oldest row is completed.
 

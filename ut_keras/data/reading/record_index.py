@@ -4,10 +4,10 @@
     index.lengths                 int32 [n, features]
     index.read([7, 3])            reads records 7 and 3, and no other records
 
-To build the index, `get` reads all files once, at 150,000 examples per second on two cores. This
-also finds damaged records before training starts. An index of at least 200,000 records is saved for
-later runs (see `own_files`). An index takes 8 bytes per record and 4 bytes per feature of a record,
-which is 72 MB for the 4.5 million records of WMT14 English-German.
+To build the index, `get` reads all files once, at 150,000 examples per second on two cores. Thereby
+`get` also finds damaged records before training starts. An index of at least 200,000 records is
+saved for later runs (see `own_files`). An index takes 8 bytes per record and 4 bytes per feature of
+a record. For the 4.5 million records of WMT14 English-German, this is 72 MB.
 
 During training, records are read one by one in random order. This is fast only if the operating
 system can cache the files in memory. Every read verifies the checksums of the record again, because
@@ -43,7 +43,7 @@ _MASK_DELTA = np.uint32(0xA282EAD8)  # the constant in TensorFlow's lib/hash/crc
 _RECORDS_WORTH_KEEPING = 200_000  # reading this number of records takes one to several seconds
 _DIGEST_BYTES = 32
 _FORMAT = 4  # version of the format of a saved index
-# If files have at least this mean number of records, an empty file is an error.
+# If the files of a split have at least this mean number of records, an empty file is an error.
 _MIN_MEAN_RECORDS = 10
 
 # A process usually trains on one set of files and evaluates on a few other sets. A process that
@@ -231,7 +231,7 @@ def _scan(files, lengths_of):
     """Read all records and return (sizes, lengths, seconds).
 
     `seconds` is the time for reading. It excludes the start of TensorFlow and the tracing of
-    `lengths_of`. These may take longer, and a saved index would not avoid them.
+    `lengths_of`. Both may take longer than reading, and a saved index would not avoid them.
     """
 
     def records_of(file):

@@ -23,7 +23,7 @@ from ut_keras.errors import DataError
 from ut_keras.files import file_error, whole_file
 from ut_keras.process import live_line
 
-_BLOCK = 1 << 20  # bytes
+_BLOCK = 1 << 20  # maximum number of bytes that are read at once
 _TIMEOUT = 60  # maximum seconds between two received bytes
 _RETRY_SECONDS = (1, 4, 15)  # seconds before each retry
 # Errors of the network, as opposed to, for example, a full disk.

@@ -32,7 +32,7 @@ from ut_keras.errors import DataError
 from ut_keras.files import whole_file
 from ut_keras.process import live_line
 
-_REPORT_EVERY = 1000  # samples
+_REPORT_EVERY = 1000  # number of samples between two updates of the progress line
 
 
 def write(
@@ -50,7 +50,7 @@ def write(
         split: `generation_plan.Split`.
         samples: iterable of all samples of the split. Each sample must be picklable.
         encode: function from an iterable of samples to an iterable of records for
-            `tfrecords.write`. It is called once per file.
+            `tfrecords.write`. This function is called once per file.
         shards: list of int, the shards to write, from `generation_plan.plan`.
         num_processes: int. None means one process per processor. If the samples fit into memory,
             this process encodes them itself.
@@ -100,7 +100,8 @@ def write(
                     whole_file.remove_leftovers(path)
                 raise
             finally:
-                is_all = len(shards) == split.num_shards  # no other machine makes files if True
+                # If this process makes all files, no other machine makes files.
+                is_all = len(shards) == split.num_shards
                 if is_all and not any(map(os.path.exists, split.paths)):
                     generation_plan.remove_origin(split)
     return sum(counts)
@@ -116,7 +117,7 @@ class Samples:
 
     Attributes:
         count: int. The number of samples so far.
-        size, checksum: int. The bytes and the CRC-32 of the `records` so far.
+        size, checksum: int. The number of bytes and the CRC-32 of the `records` so far.
 
     Raises:
         DataError: if `samples` is not an iterable of samples.
