@@ -9,7 +9,7 @@ a model of full depth. The model of full depth has the same weights, but uses
 `act_halted_state=transform`, so it computes every position in each of the N steps.
 
 "share" is the time divided by the time of the full depth. If the time were proportional to the
-number of computed positions, the share would be p/N. The aim is that share : p/N is at most 1.25.
+number of computed positions, the share would be p/N. The aim is a share of at most 1.25 p/N.
 The printed number of operations includes only matrix products and is computed from the ponder
 times. Only the encoder is measured, in float32. As in `ut-decoder`, every core computes a part of
 each batch.

@@ -45,7 +45,7 @@ adaptive_universal_transformer_base = _adaptive_base = derived(_base, recurrence
 adaptive_universal_transformer_small = derived(_small, recurrence_type="act")
 adaptive_universal_transformer_tiny = _adaptive_tiny = derived(_tiny, recurrence_type="act")
 
-# With these fields, the model has no timing signal for the step.
+# With this field, the model has no timing signal for the step.
 _NO_STEP_SIGNAL = {"add_step_timing_signal": False}
 
 universal_transformer_base_tpu = derived(_base, fit_for_tpu, **_NO_STEP_SIGNAL)

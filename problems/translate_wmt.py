@@ -183,7 +183,7 @@ _VARIANTS: dict[str, dict[str, Any]] = {
 
 
 class _WmtProblem(translate.TranslateProblem):
-    """Base class of the problems below."""
+    """Base class of most problems below."""
 
 
 def _register(stem, variants, train, dev, test=(), base=_WmtProblem, **attributes):
@@ -191,7 +191,7 @@ def _register(stem, variants, train, dev, test=(), base=_WmtProblem, **attribute
 
     Args:
         stem: str. The name without the variant, such as "translate_ende_wmt". Its second word
-            determines the languages.
+            gives the languages, unless `attributes` contains `source` and `target`.
         variants: str. Variants of the vocabulary and of packing, separated by spaces.
         train: a `parallel_text.Corpus` or an iterable of corpora, for training.
         dev: a corpus or an iterable of corpora, for the dev split.

@@ -26,7 +26,8 @@ def _stopping(values, metric="loss", patience_steps=200, delta=0.1, minimize=Non
         ([1.0, 0.94, 0.88, 0.82], False),
         ([1.0, 0.96, 0.92, 0.88], True),
         ([1.0, 0.97, 0.94], True),
-        # Improvements are relative to the value before the patience began, not to the best value.
+        # An improvement is measured from the last value before the latest `patience_steps` steps,
+        # not from the best value.
         ([1.0, 3.0, 2.0, 1.5], False),
         # A temporary improvement also counts as an improvement.
         ([1.0, 0.8, 1.0], False),

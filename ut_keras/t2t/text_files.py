@@ -92,7 +92,10 @@ def text2self_txt_iterator(txt_path: str) -> Samples:
 def text2class_txt_iterator(
     source_txt_path: str, label_txt_path: str, class_strs: Iterable[str] | None = None
 ) -> Samples:
-    """Yield samples from a text file and a label file with numbers or names in `class_strs`."""
+    """Yield samples from a text file and a label file.
+
+    Each label is a number. If `class_strs` is given, each label is one of these names.
+    """
     numbers = {label: number for number, label in enumerate(class_strs or ())}
     for source, label in _pairs(*map(txt_line_iterator, (source_txt_path, label_txt_path))):
         number = numbers.get(label) if class_strs else int(label) if label.isdecimal() else None

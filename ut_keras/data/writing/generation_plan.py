@@ -162,9 +162,10 @@ def missing_shards(split: Split, shards: Sequence[int] | None = None) -> list[in
     """Return the requested shards that must be written.
 
     `shards` lists the requested shards. None means that all shards are requested. In this case,
-    existing shards with another seed or another number of shards are written again. If `shards` is
-    a list, other machines may make shards at the same time, so no existing file is overwritten.
-    Files without an origin are never overwritten.
+    shards with another seed or another number of shards are written again if a shard is missing. If
+    `shards` is a list, other machines may make shards at the same time, so no existing file is
+    overwritten. Files without an origin are never overwritten. If all shards exist, the list is
+    empty, as in T2T.
 
     Raises:
         DataError: if existing files have another seed or another number of shards and must not be
@@ -213,8 +214,8 @@ def add_counts(split: Split, counts: Mapping[int, int]) -> None:
     """Add the number of records of each new shard to the JSON file.
 
     Other machines may add the numbers of their shards at the same time. One machine may then
-    overwrite the numbers of another machine. `check_counts` does not check a shard if the number of
-    its records was lost.
+    overwrite the numbers of another machine. `check_counts` then computes
+    the number of records from the number of samples, or does not check the shard.
     """
     origin = json_file.read_own(split.origin_path, KEYS) or split.plan
     records = {**_recorded(origin), **{str(shard): count for shard, count in counts.items()}}

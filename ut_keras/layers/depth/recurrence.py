@@ -50,7 +50,7 @@ class Constants(NamedTuple):
 
     # Function (x [B, S, D], step) -> `BlockOutput` that applies injection, signals and block.
     transform: Callable
-    inputs: tf.Tensor  # [B, S, D], the input of the recurrence, by default H_0
+    inputs: tf.Tensor  # [B, S, D], the input of the recurrence. H_0 equals it by default.
     padding_mask: tf.Tensor | None  # bool [B, S], True at real tokens
     training: bool | None
 
@@ -73,7 +73,7 @@ class InputInjection(Layer):
     The block is residual, so it adds values to its input. Because g < 1, earlier additions fade. If
     the size of each addition is bounded, the state is bounded for any number of steps. If H_{t-1}
     and H_0 are independent and have the same variance, X_t also has this variance. With g = 1, H_t
-    would contain t copies of H_0.
+    would contain t + 1 copies of H_0.
 
     Call arguments:
         state: float tensor [B, S, D], the state H_{t-1}.
@@ -422,7 +422,7 @@ def _make_basic(hp, side):
 
 
 def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, Any]:
-    """Return the arguments of all recurrences, without the number of steps.
+    """Return the arguments that all recurrences share, except the number of steps.
 
     Raises:
         HParamError: if `num_rec_steps_sampling`, `recurrence_input_injection` or
