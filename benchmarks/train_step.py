@@ -1,4 +1,4 @@
-"""Compare the time of a training step with a matrix product, T2T and PyTorch libraries.
+"""Compare ut_keras' training step with a matrix product, T2T's step and PyTorch libraries' steps.
 
     python benchmarks/train_step.py
     python benchmarks/train_step.py --with_t2t=t2t_env/bin/python      # see t2t/requirements.txt
@@ -6,9 +6,9 @@
     python benchmarks/train_step.py --with_before=old_checkout         # an older version
 
 The models have hidden size 256, filter size 1024, 4 heads, 6 steps and a vocabulary of 8000. A
-batch has 16 x (32 source + 32 target) tokens. Dropout is 0.1, and the optimizer is Adam. All models
-are measured in turn, two steps each, so that other load on the machine affects all of them. The
-printed ratio is the median over the rounds.
+batch has 16 x (32 source + 32 target) tokens. Dropout is 0.1, and the optimizer is Adam. For each
+model, the libraries take turns of two training steps, so that other load on the machine affects all
+of them. One turn of every library is a round. The printed ratio is the median over the rounds.
 
 "of matmul" compares two numbers of operations per second from the same run: the number for the
 training step, and the number for a 2048 x 2048 float32 matrix product. The operations of a training

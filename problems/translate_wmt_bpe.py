@@ -1,4 +1,4 @@
-"""T2T's WMT English-German that is already split into words and BPE tokens, with a word vocabulary.
+"""T2T's WMT English-German problem whose text is already split into BPE tokens.
 
     translate_ende_wmt_bpe32k
         inputs   "Gut@@ ach : Incre@@ ased safety for pedestri@@ ans"
@@ -10,7 +10,8 @@ Files that are already unpacked in tmp_dir, as T2T leaves them, are read from th
 
 File names and vocabulary are those of tensor2tensor 1.11.0; tensor2tensor 1.15.7 no longer has the
 problem. In tensor2tensor 1.7.0, the vocabulary in data_dir is called `vocab.bpe.32000` and has no
-empty word before "UNK". To use such a folder, copy this file to the name in the error message.
+empty word before "UNK". To use such a folder, copy this vocabulary to the
+name that the error message reports.
 
 `decode/bleu` joins the tokens first. The text stays split into words, so the score differs from
 that of translate_ende_wmt32k.

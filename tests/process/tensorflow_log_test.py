@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 # This fake package `tensorflow` writes the same kinds of lines as TensorFlow.
 FAKE = r"""
@@ -18,7 +18,7 @@ print("another program's line", file=sys.stderr)
 
 def get_logger():
     logger = logging.getLogger("tensorflow")
-    if not logger.handlers:  # as in a notebook
+    if not logger.handlers:  # in a notebook, TensorFlow also adds a handler for stdout
         logger.addHandler(logging.StreamHandler(sys.stdout))
         logger.setLevel(logging.INFO)
     return logger
@@ -115,7 +115,7 @@ def test_building_a_model_is_silent():
 @pytest.mark.parametrize(
     "statement",
     [
-        "from ut_keras import optimizers",  # the quickstart begins with this line
+        "from ut_keras import optimizers",  # the quickstart also imports `optimizers` first
         *(
             pytest.param(statement, marks=pytest.mark.slow)
             for statement in (

@@ -76,6 +76,24 @@ def test_package_imports_itself_and_its_neighbours(load, tmp_path):
         importlib.import_module("kept")
 
 
+@pytest.mark.parametrize("folder", ["problems", "hparams"])
+def test_package_named_as_one_of_ut_keras_imports_itself(load, registries, tmp_path, folder):
+    known = {"problems": "problem", "hparams": "registry"}[folder]
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / "words.py").write_text("WORD = 'inside'\n")
+    (tmp_path / folder / "__init__.py").write_text(
+        f"from {folder} import words\n"
+        f"import {folder}.words as same\n"
+        f"from {folder}.words import WORD\n"
+        f"from {folder} import {known} as known\n"
+        f"import {folder}.{known}\n"
+    )
+    usr_dir.load(str(tmp_path / folder))
+    package = sys.modules[usr_dir._module_name(str(tmp_path / folder))]
+    assert (package.words is package.same, package.WORD) == (True, "inside")
+    assert package.known is importlib.import_module(f"ut_keras.{folder}.{known}")
+
+
 def test_package_is_found_on_its_own_path(registries, tmp_path, monkeypatch):
     """The package's folder is on the path, as with PYTHONPATH=my_package."""
     parts = tmp_path / "package" / "parts_of_it"

@@ -35,7 +35,7 @@ def _search_field(spec, default):
 # The options of a search. T2T has three of them: beam_size, alpha and extra_length. T2T also
 # accepts eos_penalty, but its search ignores this option.
 SEARCH = {spec.hparam: _search_field(spec, getattr(Options, name)) for name, spec in SPECS.items()}
-# The trainer has no num_steps, because it decodes with the number of steps of training.
+# The trainer has no num_steps, because it decodes with the depth that the model was trained with.
 TRAINER = {
     **{name: field for name, field in SEARCH.items() if name != "num_steps"},
     "batch_size": Field(0, 0),  # number of examples; 0 means the batches of the dataset

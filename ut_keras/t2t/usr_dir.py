@@ -9,7 +9,8 @@ installed module hides the package. The worker processes of data generation load
 
 - `tensor2tensor`, which means ut_keras' replacements for T2T's modules;
 - TensorFlow 1's names in `tf`;
-- the package itself, under the name of its folder.
+- the package itself, under the name of its folder. Only a folder called `ut_keras` cannot be
+  imported by its name.
 
 The modules next to the package's folder can import the same names. Imports inside functions, which
 run later, also work. No other module of the process sees these names.
@@ -22,7 +23,8 @@ folder.
 - `sys.modules` could have entries for `tensor2tensor` and `tensorflow`, or a meta-path finder could
   find these names. Then `__import__` would not have to be replaced. However, both affect the whole
   process: they would hide an installed Tensor2Tensor, and every library would import TensorFlow 1's
-  names. This cannot keep the promise, so it was not tried.
+  names. Other modules would then see
+  these names, which breaks the promise. Therefore neither was tried.
 - Rewriting the import statements with `SourceLoader.source_to_code` would still need the loader and
   the finder. It would also have to bind the right names for each form of `import`. This rewriting
   was not tried.
@@ -34,7 +36,7 @@ folder.
 
 **Tests** in tests/t2t/usr_dir_test.py. Without the finder,
 `test_package_imports_itself_and_its_neighbours` and `test_package_is_found_on_its_own_path` fail.
-Without the replaced `__import__` these and most other tests there fail, such as
+Without the loader's `__import__`, these and most other tests there fail, such as
 `test_stand_ins_are_visible_to_the_package_only`.
 """
 
@@ -56,7 +58,7 @@ from ut_keras.data.writing import process_pool
 from ut_keras.process import short_names
 from ut_keras.t2t import missing, modules, tf1_compat
 
-# These names always mean packages of ut_keras, even inside a package of the same name.
+# Modules next to a package never replace these packages of ut_keras.
 _BUILT_IN_PACKAGES = ("ut_keras", "problems", "hparams")
 _folders: dict[str, str] = {}  # name of a loaded package -> its folder
 _unrelated_names: set[str] = set()  # top-level names that belong to no loaded package
@@ -65,7 +67,7 @@ _unrelated_names: set[str] = set()  # top-level names that belong to no loaded p
 def load(
     directory: str, flags: Mapping[str, Any] | None = None, words: Sequence[str] = ()
 ) -> list[str]:
-    """Import the package in a folder. A second call has no effect.
+    """Import the package in a folder. A second call does not import the package again.
 
     Args:
         directory: str. A folder with an `__init__.py`.
@@ -120,7 +122,10 @@ def _module_name(folder):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds modules in and next to loaded packages, including modules on PYTHONPATH."""
+    """Finds modules in and next to loaded packages.
+
+    It also finds them if another entry of `sys.path`, such as one from PYTHONPATH, contains them.
+    """
 
     def find_spec(
         self, fullname: str, path: Any = None, target: Any = None
@@ -184,6 +189,23 @@ def _import(package, folder_name, name, globals=None, locals=None, fromlist=(), 
         return module if fromlist else modules.find("")
     elif top == "tensorflow":
         return tf1_compat.find(name, fromlist)
-    elif top == folder_name and top not in _BUILT_IN_PACKAGES:
+    elif top == folder_name and _is_own(package, top, rest, fromlist or ()):
         name = f"{package}.{rest}" if rest else package
     return builtins.__import__(name, globals, locals, fromlist, level)
+
+
+def _is_own(package, top, rest, fromlist):
+    """Return whether an import of the name of the package's folder means the package itself.
+
+    A folder may be called `problems` or `hparams`, as packages of ut_keras. Then the package's own
+    modules have precedence. Any other name comes from the package of ut_keras.
+    """
+    if top not in _BUILT_IN_PACKAGES:
+        return True
+    if top == "ut_keras":
+        return False
+    module = sys.modules[package]
+    return all(
+        hasattr(module, name) or importlib.util.find_spec(f"{package}.{name}")
+        for name in ([rest.partition(".")[0]] if rest else fromlist)
+    )
