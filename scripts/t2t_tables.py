@@ -65,6 +65,7 @@ OURS = (
     "recurrence_initial_state",
     "recurrence_input_injection",
     "recurrence_residual_scale",
+    "recurrence_segments",
     "recurrence_supervised_every",
     "ponder_net_prior",
     "pos_randomized_range",

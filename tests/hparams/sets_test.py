@@ -57,6 +57,7 @@ NOT_IN_T2T = {
     "recurrence_initial_state": "embedding",
     "recurrence_input_injection": "none",
     "recurrence_residual_scale": "1",
+    "recurrence_segments": 1,
     "recurrence_supervised_every": 0,
     "relative_mask_future": False,
     "sentence_mask_stddev": 0.0,

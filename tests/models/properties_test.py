@@ -61,6 +61,7 @@ MORE_VALUES = {
     "recompute_grad": (False, True),
     "recurrence_fixed_point_loss_weight": (0.0, 0.5),
     "recurrence_residual_scale": ("1", "0.5", "1/sqrt(N)"),
+    "recurrence_segments": (1, 2),
     "recurrence_supervised_every": (0, 2),
     "relative_mask_future": (False, True),
     "shared_embedding_and_softmax_weights": (True, False),

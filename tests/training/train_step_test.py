@@ -22,7 +22,10 @@ def two_replicas():
     return json.loads(done.stdout)
 
 
-_RUNS = ["toy", "adaptive", "recomputed", "truncated", "adafactor", "multistep_adam", "rms_prop"]
+_RUNS = [
+    *("toy", "adaptive", "recomputed", "truncated", "segmented"),
+    *("adafactor", "multistep_adam", "rms_prop"),
+]
 
 
 @pytest.mark.slow

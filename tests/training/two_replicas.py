@@ -50,6 +50,16 @@ def _truncated_model():
     return _universal_model("universal_transformer_tiny", f"{HPARAMS},{settings}")
 
 
+def _segmented_model():
+    settings = (
+        "recurrence_type=act,act_type=q_halt,act_epsilon=0.5,act_halting_bias_init=0,"
+        "recurrence_segments=2,recurrence_input_injection=add"
+    )
+    hp = hparams.get("universal_transformer_tiny", f"{HPARAMS},{settings}")
+    sizes = {"inputs": toy.VOCAB_SIZE, "targets": toy.VOCAB_SIZE}
+    return models.get("universal_transformer_encoder", hp, vocab_sizes=sizes)
+
+
 def _batches():
     """Yield batches in which the last two examples have fewer tokens than the first two.
 
@@ -132,6 +142,7 @@ RUNS = (
     ("adaptive", _adaptive_model, _adam),
     ("recomputed", _recomputed_model, _adam),
     ("truncated", _truncated_model, _adam),
+    ("segmented", _segmented_model, _adam),
     ("adafactor", _toy_model, _adafactor),
     ("multistep_adam", _toy_model, _multistep_adam),
     ("rms_prop", _toy_model, _rms_prop),

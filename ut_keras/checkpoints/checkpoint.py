@@ -71,6 +71,7 @@ class Checkpoints:
     ) -> None:
         self._directory = directory
         self._optimizer: Any = optimizer
+        self._updates_per_batch: int = getattr(model, "num_segments", 1)
         groups = {"model": model_variables(model)}
         if optimizer is not None:
             # Keras names an optimizer's variable OPTIMIZER/MODEL_LAYER_WEIGHT_SLOT.
@@ -95,6 +96,14 @@ class Checkpoints:
         self._writer = concurrent.futures.ThreadPoolExecutor(max_workers=1)
         self._writing: concurrent.futures.Future | None = None
 
+    @property
+    def step(self) -> int:
+        """The number of batches that the optimizer has used.
+
+        The optimizer counts updates. A model with several segments has several updates per batch.
+        """
+        return int(self._optimizer.iterations.numpy()) // self._updates_per_batch
+
     def save(self) -> str:
         """Write the checkpoint of the optimizer's current step and return its path.
 
@@ -115,8 +124,7 @@ class Checkpoints:
         """
         self.finish_saving()
         self._copy_state()
-        step = int(self._optimizer.iterations.numpy())
-        self._writing = self._writer.submit(self._write, step)
+        self._writing = self._writer.submit(self._write, self.step)
 
     def finish_saving(self, wait: bool = True) -> str | None:
         """Wait until the started checkpoint is written.

@@ -234,6 +234,10 @@ class UniversalTransformerHParams(
     # Added: the weight of an additional loss, the relative change of the state in the last step. 0
     # means that there is no such loss.
     recurrence_fixed_point_loss_weight: float = training(0.0, NON_NEGATIVE)
+    # Added: training visits each batch in M segments of num_rec_steps (or act_max_steps) steps. The
+    # state is carried without gradient, and each segment has its own update. Inference takes all
+    # segments. The training graph contains each segment once, which limits M.
+    recurrence_segments: int = field(1, "[1, 64]", architecture=True)
     # 0 means that only the last step has a loss.
     recurrence_supervised_every: int = training(0, STEPS_OR_NONE)
     # Added: the number of last steps through which the gradient passes. None means all steps.
@@ -331,6 +335,15 @@ class UniversalTransformerHParams(
                 "whose losses of earlier steps need a gradient. "
                 f"Received: recurrence_backprop_steps={steps}, "
                 f"recurrence_supervised_every={self.recurrence_supervised_every}."
+            )
+
+        if self.recurrence_segments > 1 and self.optimizer_multistep_accumulate_steps > 1:
+            raise HParamError(
+                "recurrence_segments requires optimizer_multistep_accumulate_steps of at most 1, "
+                "because each segment has its own update. "
+                f"Received: recurrence_segments={self.recurrence_segments}, "
+                "optimizer_multistep_accumulate_steps="
+                f"{self.optimizer_multistep_accumulate_steps}."
             )
 
     @property

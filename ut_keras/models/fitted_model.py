@@ -20,7 +20,7 @@ from ut_keras.models import auto_xla, compiled_model, end_of_data
 from ut_keras.models import losses as model_losses
 from ut_keras.ops import int32, private_api
 from ut_keras.ops.loss_term import LossTerm
-from ut_keras.optimizers import learning_rate, update
+from ut_keras.optimizers import batch_update, learning_rate
 
 _LOG = logging.getLogger("ut_keras")
 
@@ -32,6 +32,7 @@ class FittedModel(compiled_model.CompiledModel):
     """
 
     trains_by_steps: Any = False  # True if the loss uses the states of several steps
+    num_segments: Any = 1  # the number of updates for each batch
     _tries_xla = False  # whether `jit_compile="auto"` compiles `train_function` with XLA
     _class_weights = None  # float32 [V], the weight of each id while `fit` runs with class_weight
 
@@ -247,8 +248,10 @@ class FittedModel(compiled_model.CompiledModel):
 
     def _default_loss_step(self, data):
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
-        done = update.update(
-            self, self.optimizer, lambda: self._output_and_terms(x, y, weights, True)
+        done = batch_update.update(
+            self,
+            self.optimizer,
+            lambda carried: self._output_and_terms(x, y, weights, True, carried),
         )
         return self.compute_metrics(x, y, done.output.logits, sample_weight=weights)
 
@@ -259,13 +262,19 @@ class FittedModel(compiled_model.CompiledModel):
                 "recurrence_supervised_every: these settings require the default loss, which uses "
                 f"the states of several steps. Received: {self.loss!r}."
             )
+        if self.num_segments > 1:
+            raise ValueError(
+                "loss must not be set for recurrence_segments, which requires the default loss. "
+                f"Received: {self.loss!r}."
+            )
         return super().train_step(data)
 
-    def _output_and_terms(self, x, y, weights, training):
+    def _output_and_terms(self, x, y, weights, training, carried=None):
         """Return the output and the loss terms, including those from `add_loss` in user layers."""
         _check_targets(y)
         private_api.clear_losses(self)  # earlier calls of single layers may have added losses
-        output = self.forward(x, training)
+        segment = {} if carried is None else {"carried": carried}
+        output = self.forward(x, training, **segment)
         smoothing = self.loss.label_smoothing if training else 0.0
         terms = model_losses.terms(self, output, y, smoothing, weights)
         # Do not include losses that the model itself adds. These are the ponder costs, which are

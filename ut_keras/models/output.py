@@ -33,6 +33,12 @@ class ModelOutput(NamedTuple):
         stack = self.encoder if self.decoder is None else self.decoder
         return stack and stack.steps
 
+    @property
+    def carried(self) -> Any:
+        """The `Carried` of the last stack, or None without several segments."""
+        stack = self.encoder if self.decoder is None else self.decoder
+        return stack and stack.carried
+
 
 class Inspection(NamedTuple):
     """A forward pass with its losses, for inspection."""

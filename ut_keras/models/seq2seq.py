@@ -180,6 +180,11 @@ class Seq2Seq(keras_model.KerasModel):
                 "A call with training=True is not supported by a model whose loss includes every "
                 f"step. Use fit, or forward and loss_terms. Received: training=True of {self.name}."
             )
+        if training and self.num_segments > 1:
+            raise ValueError(
+                "A call with training=True is not supported by a model with recurrence_segments. "
+                f"Use fit, or forward and loss_terms. Received: training=True of {self.name}."
+            )
         output = self.forward(features, training, num_steps=num_steps)
         for terms in losses.cost_terms(self, output).values():
             self.add_loss([term.value() for term in terms])
@@ -194,8 +199,11 @@ class Seq2Seq(keras_model.KerasModel):
         exit_threshold: float | None = None,
         record_steps: bool = False,
         patches: Mapping[str, Mapping[int, StatePatch]] | None = None,
+        carried: Any = None,
     ) -> ModelOutput:
         """Run a forward pass.
+
+        With `recurrence_segments`, a forward pass in training takes the steps of one segment.
 
         Args:
             features, training, num_steps: as in a call.
@@ -208,13 +216,15 @@ class Seq2Seq(keras_model.KerasModel):
             patches: dict with the keys "encoder" and "decoder". Each value is a dict for a stack.
                 Its keys are numbers of steps, from 1. Its values are `StatePatch`es, which replace
                 the states after these steps. Training does not support patches.
+            carried: the field `carried` of the output of the previous segment. None in the first
+                segment, and at inference.
 
         Returns:
             `ModelOutput`.
 
         Raises:
             ValueError: if a feature is missing, if `check_steps` raises an error, or if training is
-                combined with `record_steps` or `patches`.
+                combined with `record_steps` or `patches`. Also if `carried` is set at inference.
         """
         self._check_features(features)
         self.check_steps(num_steps, exit_threshold)
@@ -222,6 +232,8 @@ class Seq2Seq(keras_model.KerasModel):
             raise ValueError(
                 "training must be False with record_steps or patches. Received: training=True."
             )
+        if carried is not None and not training:
+            raise ValueError("carried must be None at inference. Received: training=False.")
         inputs = StepInputs(
             num_steps=num_steps,
             exit_threshold=exit_threshold,
@@ -229,6 +241,7 @@ class Seq2Seq(keras_model.KerasModel):
             training=training,
             record_steps=record_steps,
             patches=patches,
+            carried=carried,
         )
         return self._forward(features, inputs)
 
@@ -348,7 +361,7 @@ class Seq2Seq(keras_model.KerasModel):
         Args:
             features: as in a call, including the targets.
             training: bool. True selects T2T's TRAIN mode (dropout, label smoothing), and False
-                T2T's EVAL mode.
+                T2T's EVAL mode. With `recurrence_segments`, True selects only the first segment.
             num_steps: as in a call.
 
         Returns:
@@ -392,7 +405,9 @@ class Seq2Seq(keras_model.KerasModel):
             deeper = model.with_steps(8)
 
         Args:
-            num_steps: int >= 1, instead of `num_rec_steps` or `act_max_steps`.
+            num_steps: int >= 1, instead of `num_rec_steps` or `act_max_steps`. With
+                `recurrence_segments`, it is the number of steps of all segments, and the new model
+                cannot be trained.
 
         Returns:
             a model of the same class, compiled like this model. Each of the two models can load the

@@ -212,6 +212,10 @@ class Transformer(seq2seq.Seq2Seq):
     def trains_by_steps(self) -> bool:
         return (self.decoder if self.has_decoder else self.encoder).trains_by_steps
 
+    @property
+    def num_segments(self) -> int:
+        return (self.decoder if self.has_decoder else self.encoder).num_segments
+
     # Decoding.
 
     def prompt(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor | None:

@@ -143,6 +143,7 @@ _GRADIENT_SETTINGS = {
     "recompute_grad": "recompute_grad",
     "recurrence_backprop_steps": "backprop_steps",
     "recurrence_fixed_point_loss_weight": "fixed_point_loss_weight",
+    "recurrence_segments": "num_segments",
 }
 
 

@@ -33,6 +33,7 @@ _FIELDS = {
     "hidden_size": 512,
     "optimizer": "adam",
     "optimizer_multistep_accumulate_steps": 0,
+    "recurrence_segments": 1,
 }
 # The factors that end with the run.
 _NEEDS_TRAIN_STEPS = {"linear_decay", "single_cycle_cos_decay"}
@@ -50,7 +51,8 @@ class HParamsSchedule(keras.optimizers.schedules.LearningRateSchedule):
         **fields: the hparams that a factor may read, under T2T's names. See `_FIELDS`.
 
     Call arguments:
-        step: int tensor, number of finished updates.
+        step: int tensor, number of finished updates. With `recurrence_segments=M`, the schedule
+            divides it by M, so that the schedule counts batches.
 
     Returns:
         float32 scalar tensor.
@@ -86,6 +88,8 @@ class HParamsSchedule(keras.optimizers.schedules.LearningRateSchedule):
         step = tf.cast(step, tf.float32)
         if self.optimizer_multistep_accumulate_steps:
             step = step / self.optimizer_multistep_accumulate_steps
+        if self.recurrence_segments > 1:  # each batch has an update for each segment
+            step = step / self.recurrence_segments
         rate = tf.constant(1.0)
         for name in self.factor_names:
             rate = rate * _FACTORS[name](self, step)

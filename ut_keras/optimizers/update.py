@@ -31,6 +31,7 @@ def update(
     model: keras.Model,
     optimizer: keras.optimizers.Optimizer,
     forward_and_terms: Callable[[], tuple[Any, Mapping[str, list[LossTerm]]]],
+    fills_gradients: bool = False,
 ) -> Update:
     """Compute the loss and its gradients, and apply the gradients.
 
@@ -41,6 +42,8 @@ def update(
         optimizer: keras optimizer. It sums the gradients over the replicas.
         forward_and_terms: function that runs the forward pass. It returns the output of the model
             and the loss terms of this replica, as a dict from the name of a loss to its terms.
+        fills_gradients: bool. Whether a variable that the loss does not depend on gets the gradient
+            0. If False, the optimizer skips such a variable.
 
     Returns:
         `Update`.
@@ -58,7 +61,7 @@ def update(
         unread = {variable.path for variable in getattr(model, "unread_weights", ())}
         gradients = [
             tf.zeros(variable.shape, variable.dtype)
-            if gradient is None and variable.path in unread
+            if gradient is None and (fills_gradients or variable.path in unread)
             else gradient
             for gradient, variable in zip(gradients, variables, strict=True)
         ]

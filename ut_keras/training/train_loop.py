@@ -44,7 +44,7 @@ class TrainLoop:
     The fields without a comment are described in `Trainer`.
 
     Attributes:
-        step: int, number of updates so far.
+        step: int, number of batches so far. Each batch has one update, or one for each segment.
         seconds: float, training time in this process.
         stop: `CoordinatedStop`.
 
@@ -233,7 +233,7 @@ class TrainLoop:
         Otherwise the run starts with new weights, or with the weights of `warm_start_from`.
         """
         if self._checkpoints.restore_newest():
-            self.step = int(self.optimizer.iterations.numpy())
+            self.step = self._checkpoints.step
             self._saver.saved_step = self.step
             if self._curriculum:
                 self._curriculum.read()

@@ -1,4 +1,4 @@
-"""The trainer's step: an update on every replica, and the sums that the trainer reports.
+"""The trainer's step: the updates of a batch on every replica, and the sums to report.
 
 step = make_train_step(model, optimizer, strategy, batches.element_spec)
 result = step((features, targets))                 # or (features, targets, weights)
@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from ut_keras import metrics
 from ut_keras.metrics import losses
-from ut_keras.optimizers import update
+from ut_keras.optimizers import batch_update
 from ut_keras.training import evaluation, ponder
 
 
@@ -65,11 +65,12 @@ def make_train_step(
     """
 
     def replica_step(features, targets, *weights):
-        def forward_and_terms():
-            output = model.forward(features, training=True)
+        def forward_and_terms(carried):
+            segment = {} if carried is None else {"carried": carried}
+            output = model.forward(features, training=True, **segment)
             return output, model.loss_terms(output, targets, True, *weights)
 
-        output, shares = update.update(model, optimizer, forward_and_terms)
+        output, shares = batch_update.update(model, optimizer, forward_and_terms)
         logits, targets, *matched = evaluation.match_lengths(
             model, output.logits, targets, *weights
         )
@@ -84,7 +85,7 @@ def make_train_step(
     def train_step(batch):
         result = strategy.run(replica_step, args=batch)
         if moving_average is not None:
-            moving_average.update(optimizer.iterations.value)
+            moving_average.update(optimizer.iterations.value // batch_update.count(model))
         return tf.nest.map_structure(lambda x: strategy.experimental_local_results(x)[0], result)
 
     return train_step

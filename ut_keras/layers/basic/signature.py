@@ -42,6 +42,8 @@ class StepInputs(NamedTuple):
         patches: dict from the number of a step to a `StatePatch`, which replaces the state after
             this step. The first step is 1. None: the recurrence keeps every state that it computes.
             Supported only at inference.
+        carried: `segments.Carried`, where a segment of training starts. None: the recurrence starts
+            from its initial state.
     """
 
     attention_mask: Any = None
@@ -55,6 +57,7 @@ class StepInputs(NamedTuple):
     cache: Any = None
     record_steps: bool = False
     patches: Any = None
+    carried: Any = None
 
 
 PLAIN = StepInputs()

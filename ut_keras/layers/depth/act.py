@@ -36,6 +36,7 @@ from ut_keras.layers.depth import (
     fixed_point,
     recompute,
     recurrence,
+    segments,
     stack,
     state_layer,
     step_recording,
@@ -99,6 +100,9 @@ class AdaptiveComputationTime(depth.Depth):
             None, the state before the first step is the input.
         fixed_point_loss_weight: float. Weight of the fixed-point loss, which is the relative change
             of the state in the last step of each position. See `fixed_point`.
+        num_segments: int M. In training, a forward pass takes the steps of one segment, and carries
+            the state to the next segment. At inference, the largest number of steps is
+            M · `halting.max_steps`. See `segments`. If M > 1, `timing` must have `repeats=True`.
 
     Call arguments and returns: as for `StateLayer`.
 
@@ -110,6 +114,8 @@ class AdaptiveComputationTime(depth.Depth):
             - The halting rule computes a loss for every step, and `backprop_steps` or
               `steps_sampling` is set.
             - `initial_state` is set, and `injection` is None.
+            - `num_segments` is less than 1. If it is more than 1, also if `timing` does not repeat
+              its signals, or if the halting rule does not implement `confidence`.
 
     References: T2T `universal_transformer_util.universal_transformer_act`.
 
@@ -138,6 +144,7 @@ class AdaptiveComputationTime(depth.Depth):
         steps_sampling: step_sampling.StepSampling | str | None = None,
         initial_state: keras.layers.Layer | None = None,
         fixed_point_loss_weight: float = 0.0,
+        num_segments: int = 1,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -151,6 +158,8 @@ class AdaptiveComputationTime(depth.Depth):
                     f"Received: {name}={value} with {type(halting).__name__}."
                 )
         initial_state_lib.check(initial_state, injection)
+        segments.check_layer(num_segments, timing, steps_sampling, halting)
+        self.num_segments = num_segments
         self.block = block
         self.timing = timing
         self.initial_state = initial_state
@@ -181,8 +190,10 @@ class AdaptiveComputationTime(depth.Depth):
         Returns:
             `StackOutput` with output [B, S, D], ponder_times (in steps), remainders (in [0, 1]) and
             ponder_cost. The last three have the shape U. In training, if the halting rule computes
-            a loss for every step (`expected_loss`), `steps` contains the states of all steps.
+            a loss for every step (`expected_loss`), `steps` contains the states of all steps. In
+            training with several segments, `carried` contains the values for the next segment.
         """
+        carried, inputs = inputs.carried, inputs._replace(carried=None)  # no sublayer reads it
         context = self._step_context(state, inputs)
         state = initial_state_lib.start(self.initial_state, state, inputs.training)
         limit = self._sampled_limit(state, inputs)
@@ -196,7 +207,7 @@ class AdaptiveComputationTime(depth.Depth):
         if self._can_skip_halted_examples(state, inputs):
             last = act_skipping.forward_running_examples(self, start, context)
             return _stack_output(last.output, last.halting)
-        return self._loop_over_all_positions(start, context)
+        return self._loop_over_all_positions(segments.resume(start, carried), context, carried)
 
     def _sampled_limit(self, state, inputs):
         """Return the largest number of steps that `steps_sampling` allows.
@@ -214,8 +225,12 @@ class AdaptiveComputationTime(depth.Depth):
             return sampling.sample()
         return None
 
-    def _loop_over_all_positions(self, start, context):
-        """Run the loop in which every step computes all positions."""
+    def _loop_over_all_positions(self, start, context, carried=None):
+        """Run the loop in which every step computes all positions.
+
+        Args:
+            carried: the `Carried` of the previous segment. Optional.
+        """
         inputs = context.inputs
         needs_steps = inputs.training and self.halting.expected_loss
         attention_record = depth.start_attention_record(inputs.record_attention, inputs.memory)
@@ -258,6 +273,8 @@ class AdaptiveComputationTime(depth.Depth):
             steps = steps._replace(confidence=confidence)
         weights = depth.stack_attention_record(last.attention_record)
         output = _stack_output(last.loop_state.output, last.loop_state.halting, *weights, steps)
+        if inputs.training and self.num_segments > 1:
+            output = segments.with_carried(self.halting, output, start, last.loop_state, carried)
         return output._replace(
             auxiliary_loss_stats=last.auxiliary_loss_stats,
             recorded=step_recording.stack(last.recorded, last.loop_state.step),
@@ -318,7 +335,7 @@ class AdaptiveComputationTime(depth.Depth):
         return [term]
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
-        max_steps = size.num_steps or self.halting.max_steps
+        max_steps = size.num_steps or self.num_segments * self.halting.max_steps
         stores = super().start_cache(size._replace(num_steps=max_steps))
         if self.halted_positions_are_constant:
             return stores
@@ -362,7 +379,7 @@ class AdaptiveComputationTime(depth.Depth):
 
     def _step_context(self, state, inputs, positions=None):
         """Return the `StepContext` of a forward pass over `state` [B, S, D]."""
-        max_steps = inputs.num_steps or self.halting.max_steps
+        max_steps = segments.num_steps(inputs, self.halting.max_steps, self.num_segments)
         positions = tf.range(tf.shape(state)[1]) if positions is None else positions
         signals = self.timing.prepare(positions, max_steps)
         initial_state = None if self.injection is None else state

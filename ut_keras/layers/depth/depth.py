@@ -50,6 +50,8 @@ class StackOutput(NamedTuple):
     # float32 [B, S], the relative change in the last step of each position. Set in training if
     # there is a fixed-point loss.
     last_residual: tf.Tensor | None = None
+    # `segments.Carried`. Set in training if the recurrence has several segments.
+    carried: Any = None
     recorded: RecordedSteps | None = None  # set if the call has `record_steps`
 
 
@@ -68,7 +70,8 @@ class Depth(state_layer.StateLayer):
     # Names of attributes that are layers or None. `build` builds these layers in this order, with
     # the shape of the state.
     layer_attributes: tuple[str, ...] = ("block",)
-    num_steps = 1  # how many times the block is applied
+    num_steps = 1  # how many times the block is applied in a segment
+    num_segments: Any = 1  # see `segments`
     timing: Any = None  # a `StepTimingSignal`, or None if the steps have no signals
     fixed_point_loss_weight = 0.0
 
@@ -117,7 +120,7 @@ class Depth(state_layer.StateLayer):
 
     def start_cache(self, size: cache_lib.CacheSize) -> Any:
         """Return an empty cache for `extend`. `size` also specifies the number of steps."""
-        steps = size.num_steps or self.num_steps
+        steps = size.num_steps or self.num_segments * self.num_steps
         widths = self._cache_widths()
         return tuple(cache_lib.start(part, size, steps, self.compute_dtype) for part in widths)
 
@@ -196,6 +199,10 @@ class DepthWrapper(Depth):
     @property
     def trains_by_steps(self) -> bool:
         return self.inner.trains_by_steps
+
+    @property
+    def num_segments(self) -> int:
+        return self.inner.num_segments
 
     @property
     def rule(self) -> halting.Rule | None:

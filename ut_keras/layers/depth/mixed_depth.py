@@ -76,7 +76,7 @@ class MixedDepth(depth.DepthWrapper):
             part_inputs = inputs._replace(memory=memory)
             if part is not self.recurrence:
                 state = self._with_position(state)
-                part_inputs = part_inputs._replace(num_steps=None)
+                part_inputs = part_inputs._replace(num_steps=None, carried=None)
                 recorded = self._outputs_after(part, recorded, part_inputs)
             result = part.forward(state, part_inputs)
             results.append(result)

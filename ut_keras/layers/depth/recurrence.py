@@ -16,6 +16,7 @@ from ut_keras.layers.depth import (
     depth,
     fixed_point,
     recompute,
+    segments,
     stack,
     step_recording,
     step_sampling,
@@ -181,11 +182,12 @@ class Recurrence(depth.Depth):
 
         Returns:
             `StackOutput` without ponder times and remainders. In training with `supervised_every`,
-            its `steps` are the supervised steps.
+            its `steps` are the supervised steps. In training with several segments, `carried` is
+            the state for the next segment.
         """
         training = inputs.training
         self.check_steps(inputs.num_steps)
-        max_steps = inputs.num_steps or self.num_steps
+        max_steps = segments.num_steps(inputs, self.num_steps, self.num_segments)
         num_steps: Any = max_steps
         sampling, mask = self.steps_sampling, inputs.padding_mask
         example_steps = step_sampling.example_steps(sampling, state, mask, inputs.num_steps)
@@ -196,7 +198,11 @@ class Recurrence(depth.Depth):
         signals = self.timing.prepare(tf.range(tf.shape(state)[1]), max_steps)
         every = self.supervised_every if training else 0
         has_fixed_point_loss = bool(training and self.fixed_point_loss_weight)
-        start = initial_state_lib.start(self.initial_state, state, training)
+        if inputs.carried is None:
+            start = initial_state_lib.start(self.initial_state, state, training)
+        else:
+            start = inputs.carried.state
+            inputs = inputs._replace(carried=None)  # no sublayer reads it
         first = RecurrenceState(
             tf.constant(0),
             start,
@@ -232,6 +238,7 @@ class Recurrence(depth.Depth):
             auxiliary_loss_stats=last.auxiliary_loss_stats,
             steps=depth.stack_step_record(last.step_record),
             **fixed_point.finish(last.fixed_point_record),
+            carried=segments.carry(last.state) if training and self.num_segments > 1 else None,
             recorded=step_recording.stack(last.recorded, last.step),
         )
 
@@ -255,7 +262,7 @@ class Recurrence(depth.Depth):
     ) -> tuple[tf.Tensor, Any]:
         if self.steps_sampling is not None and self.steps_sampling.per_example:
             raise ValueError("StepsByLength requires an encoder. Received: a decoding cache.")
-        num_steps = window.size.num_steps or self.num_steps
+        num_steps = window.size.num_steps or self.num_segments * self.num_steps
         signals = self.timing.prepare(window.positions, num_steps)
         inputs = StepInputs(window.attention_mask, memory=memory, training=False)
         layouts = [cache_lib.Layout(widths, window) for widths in self._cache_widths()]
@@ -396,10 +403,33 @@ class BasicRecurrence(Recurrence):
 
         H_t = Block(H_{t-1} + P_t),   t = 1 .. N       (Dehghani et al. 2019, section 2.1)
 
-    Arguments, call arguments and returns: as `Recurrence`.
+    Args:
+        **kwargs: the arguments of `Recurrence`.
+        num_segments: int M. In training, a forward pass takes N steps, and carries the state to the
+            next segment. At inference, it takes M · N steps. See `segments`. If M > 1, `timing`
+            must have `repeats=True`.
+
+    Call arguments and returns: as `Recurrence`.
+
+    Raises:
+        ValueError: as `Recurrence`. Also if num_segments < 1, or if several segments are combined
+            with `steps_sampling` or with a `timing` layer whose signals do not repeat.
 
     References: T2T `universal_transformer_util.universal_transformer_basic`.
     """
+
+    def __init__(
+        self,
+        block: stack.TransformerBlock,
+        timing: keras.layers.Layer,
+        num_steps: int,
+        *,
+        num_segments: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(block, timing, num_steps, **kwargs)
+        segments.check_layer(num_segments, timing, self.steps_sampling)
+        self.num_segments = num_segments
 
     def take_step(self, loop: RecurrenceState, constants: Constants) -> StepOutput:
         result = constants.transform(loop.state, loop.step)
@@ -425,10 +455,13 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
     """Return the arguments that all recurrences share, except the number of steps.
 
     Raises:
-        HParamError: if `num_rec_steps_sampling`, `recurrence_input_injection` or
-            `recurrence_supervised_every` is not supported for this `recurrence_type` or side.
+        HParamError: if `num_rec_steps_sampling`, `recurrence_input_injection`,
+            `recurrence_segments` or `recurrence_supervised_every` is not supported for this
+            `recurrence_type` or side.
     """
     steps = hp.act_max_steps if hp.recurrence_type == "act" else hp.num_rec_steps
+    if hp.recurrence_segments > 1:
+        segments.check(hp, side)
     timing = timing_signal.make(hp, steps)
     if hp.add_sru:
         dtype = from_hparams.dtype_policy(hp)
@@ -468,6 +501,8 @@ def arguments(hp: UniversalTransformerHParams, side: parts.Side) -> dict[str, An
         kwargs["recompute_grad"] = True
     if hp.recurrence_backprop_steps is not None:
         kwargs["backprop_steps"] = hp.recurrence_backprop_steps
+    if hp.recurrence_segments > 1:
+        kwargs["num_segments"] = hp.recurrence_segments
     if hp.recurrence_fixed_point_loss_weight:
         kwargs["fixed_point_loss_weight"] = hp.recurrence_fixed_point_loss_weight
     return kwargs

@@ -134,11 +134,13 @@ class StepTimingSignal(dense.WithKernels):
             every step samples a new number, also at inference.
         step: None, "learned" or "sinusoid", the type of the step signal. None: no step signal.
         combine: "add" or "concat".
+        repeats: bool. If True, step t has the signals of step t modulo N, for any number of steps.
+            See `depth.segments`.
         kernel_initializer: Keras initializer, for the projection of "concat".
 
     Call arguments:
         state: float tensor [B, S, D].
-        step: int32 scalar t in [0, N).
+        step: int32 scalar t in [0, N), or any t >= 0 with `repeats`.
         signals: `StepSignals` from `prepare`.
         signal_index: int32 [S]. For each position of the state, the index of its signal in
             `signals`. None: position i of the state has index i.
@@ -161,6 +163,7 @@ class StepTimingSignal(dense.WithKernels):
         position_start_index: str | None = None,
         step: str | None = "learned",
         combine: str = "add",
+        repeats: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -172,6 +175,7 @@ class StepTimingSignal(dense.WithKernels):
         self.position_start_index = position_start_index
         self.step = step
         self.combine = combine
+        self.repeats = repeats
         if position_start_index == "random":
             self.seed_generator = keras.random.SeedGenerator()
 
@@ -213,7 +217,7 @@ class StepTimingSignal(dense.WithKernels):
             ValueError: if `check_steps` does not allow `num_steps`.
         """
         self.check_steps(num_steps)
-        num_steps = num_steps or self.num_steps
+        num_steps = self.num_steps if self.repeats else num_steps or self.num_steps
         position = step = None
         if self.position and self.position_start_index is None:
             position = sinusoid(positions, self.hidden_size)
@@ -230,6 +234,8 @@ class StepTimingSignal(dense.WithKernels):
         Raises:
             ValueError: if num_steps is greater than the number of learned step embeddings.
         """
+        if self.repeats:
+            return
         if self.step == "learned" and (num_steps or 0) > self.layer_embedding.shape[0]:
             raise ValueError(
                 f"num_steps must be at most {self.layer_embedding.shape[0]}, because only so many "
@@ -249,6 +255,8 @@ class StepTimingSignal(dense.WithKernels):
         signal_index: tf.Tensor | None = None,
         cache: cache_lib.LayerCache | None = None,
     ) -> tf.Tensor:
+        if self.repeats:
+            step = step % self.num_steps
         position_signal = self._position_signal(step, signals)
         if signal_index is not None and position_signal is not None:
             position_signal = tf.gather(position_signal, signal_index)
@@ -296,6 +304,7 @@ def make(hp: UniversalTransformerHParams, num_steps: int) -> StepTimingSignal:
         position_start_index=hp.position_start_index,
         step=hp.step_timing_signal_type if hp.add_step_timing_signal else None,
         combine=hp.add_or_concat_timing_signal,
+        repeats=hp.recurrence_segments > 1,
         name="timing",
         **from_hparams.common(hp),
     )
