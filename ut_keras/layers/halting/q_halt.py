@@ -47,7 +47,8 @@ class QHalting(halting.LinearRule):
       sequence. Training teaches this q to predict whether all tokens are correct.
     - They also halt in training, except for randomly explored steps. The next example then replaces
       the halted example in the batch.
-    - They update the weights after each step, without gradients into earlier steps.
+    - They update the weights after each step, without gradients into earlier steps. The hparam
+      `recurrence_segments` trains in this way (`layers.depth.segments`).
     - Their evaluation takes all steps.
 
     These statements describe the authors' code. We could not check the losses of the tiny model.
