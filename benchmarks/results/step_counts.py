@@ -5,6 +5,7 @@ split for which the cell has a score.
 """
 
 import datetime
+import json
 import os
 import shlex
 import subprocess
@@ -14,7 +15,15 @@ from results import cell_runner, definitions, lines
 from ut_keras.errors import UserError
 from ut_keras.files import metrics_file
 
-_STEPS = os.path.join(definitions.HERE, "steps.py")
+# One process evaluates all splits, because loading TensorFlow takes longer than an evaluation.
+_PROGRAM = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import steps
+for words in json.loads(sys.argv[2]):
+    if code := steps.main(words):
+        sys.exit(code)
+"""
 _VALID = "valid"
 
 
@@ -39,27 +48,19 @@ def measure(folders, table, cell, seed, numbers, hparams=""):
     if not lines.read(folders.results_dir).has(cell, seed):
         raise UserError("the run is not finished. Train it first.")
     directory = cell_runner.run_directory(folders.runs_dir, cell, seed)
-    splits = {}
-    for split in dict.fromkeys(score.split for score in cell.scores):
-        target = os.path.join(directory, f"steps-{split}")
-        words = _words(numbers, hparams, split)
-        where = [
-            f"--output_dir={os.path.join(directory, 'best')}",
-            f"--data_dir={folders.data_dir}",
-            f"--visualize_dir={target}",
-        ]
-        result = subprocess.run([sys.executable, _STEPS, *words, *where], stderr=subprocess.PIPE)
-        if result.returncode:
-            last = result.stderr.decode().strip().rpartition("\n")[2]
-            raise UserError(last)
-        splits[split] = {
-            str(record["step"]): {
-                name: cell_runner.short(value)
-                for name, value in record.items()
-                if name not in metrics_file.NON_METRIC_KEYS
-            }
-            for record in metrics_file.records(target)
-        }
+    names = list(dict.fromkeys(score.split for score in cell.scores))
+    targets = {split: os.path.join(directory, f"steps-{split}") for split in names}
+    where = [f"--output_dir={os.path.join(directory, 'best')}", f"--data_dir={folders.data_dir}"]
+    commands = [
+        [*_words(numbers, hparams, split), *where, f"--visualize_dir={target}"]
+        for split, target in targets.items()
+    ]
+    program = [sys.executable, "-c", _PROGRAM, definitions.HERE, json.dumps(commands)]
+    result = subprocess.run(program, stderr=subprocess.PIPE)
+    if result.returncode:
+        raise UserError(result.stderr.decode().strip().rpartition("\n")[2])
+    splits = {split: _results(target) for split, target in targets.items()}
+    words = _words(numbers, hparams, names[-1])
     line = {
         "table": table.name,
         "cell": cell.name,
@@ -73,6 +74,18 @@ def measure(folders, table, cell, seed, numbers, hparams=""):
     }
     lines.append(folders.results_dir, lines.STEPS, line)
     return line
+
+
+def _results(directory):
+    """Return {number of steps: {metric: value}} from a folder that benchmarks/steps.py wrote."""
+    return {
+        str(record["step"]): {
+            name: cell_runner.short(value)
+            for name, value in record.items()
+            if name not in metrics_file.NON_METRIC_KEYS
+        }
+        for record in metrics_file.records(directory)
+    }
 
 
 def _words(numbers, hparams, split):
