@@ -290,6 +290,21 @@ universal_transformer_depth_ndr = derived(
     **POST_NORM,
     **_NO_SIGNALS,
 )
+# For more steps at inference than in training (benchmarks/results/tables/depth_more_steps.py). The
+# model has width 64 and at most 4 steps in training, so that many recipes can have three seeds. A
+# step signal would be unknown after the last trained step, so there is none. The learning rate and
+# the missing dropout let the model learn sums within 1,000 updates.
+universal_transformer_more_steps = derived(
+    universal_transformer_depth,
+    hidden_size=64,
+    filter_size=128,
+    num_rec_steps=4,
+    add_step_timing_signal=False,
+    learning_rate_constant=0.002,
+    **dropout(0.0),
+    use_fixed_batch_size=True,
+    batch_size=64,
+)
 # The Neural Data Router as published. The values are from github.com/RobertCsordas/ndr at da20530d,
 # sweeps/transformer_control_flow/ctl_ndr_geometric.yaml. The value for gradient clipping is from
 # main.py in the same repository. The weight decay is a hundredth of the learning rate and applies

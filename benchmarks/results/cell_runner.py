@@ -77,7 +77,7 @@ class Runner:
             LockedError: if another process is running the same run.
         """
         directory = run_directory(self._folders.runs_dir, cell, seed)
-        self._check()
+        self.check()
         os.makedirs(directory, exist_ok=True)
         record = os.path.join(directory, _RECORD)
         with path_lock.held(record, "A run must be run", directory):
@@ -119,7 +119,8 @@ class Runner:
         lines.append(self._folders.results_dir, file, line)
         return line
 
-    def _check(self):
+    def check(self):
+        """Raise `Stopped` if a signal arrived or the time is over."""
         if self._stop.requested:
             raise Stopped("stopped by a signal", self._stop.stopped("").exit_code)
         if time.monotonic() >= self._deadline:
@@ -148,7 +149,7 @@ class Runner:
                 process.kill()
         # If the trainer exits with 0 after a stop request, it finished training before the request.
         if process.exit_code:
-            self._check()
+            self.check()
             if process.exit_code > 2:
                 raise Stopped(f"the trainer was stopped: {process.last_line()}", process.exit_code)
             raise UserError(f"{process.last_line()} ({os.path.join(directory, 'log.txt')})")

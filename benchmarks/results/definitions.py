@@ -75,8 +75,7 @@ class Cell:
         decode: str. The value of `--decode_hparams`, used if a metric requires decoding.
         eval_steps: int. Number of batches in each validation. 0 means the complete split.
         flags: tuple of str. Additional flags for training.
-        hparams: str. Values that replace the values of the hparams set. Only runs with `--tried`
-            (see run.py) use this field.
+        hparams: str. Values that replace the values of the hparams set.
     """
 
     name: str
@@ -162,6 +161,7 @@ class Table:
         prepare: function of (raw, tmp_dir) that makes raw files from other files. Optional.
         page, block: str. The page in docs and the block on this page. The block "small" contains
             the tables that use only a small part of the data.
+        steps: tuple of int. Every finished run is also evaluated with these numbers of steps.
         name, text: str. The name and the docstring of the table's file, which `load` sets.
     """
 
@@ -172,6 +172,7 @@ class Table:
     prepare: Callable | None = None
     page: str = "results"
     block: str = "tables"
+    steps: tuple[int, ...] = ()
     name: str = ""
     text: str = ""
 

@@ -44,6 +44,15 @@ class Lines(NamedTuple):
             return seed in self.finished.get(cell.recipe, {})
         return any((x.get("recipe"), x["seed"]) == (cell.recipe, seed) for x in self.tried)
 
+    def has_steps(self, cell, seed, numbers):
+        """Return whether a run of a cell was evaluated with all of these numbers of steps."""
+        needed = set(map(str, numbers))
+        return any(
+            (x["recipe"], x["seed"], x["hparams"]) == (cell.recipe, seed, "")
+            and all(needed <= set(by_steps) for by_steps in x["splits"].values())
+            for x in self.steps
+        )
+
 
 def read(results_dir):
     """Return the `Lines` of a folder.

@@ -11,7 +11,7 @@ import statistics
 
 import blocks
 
-from results import definitions, lines, means, pictures, summary
+from results import definitions, lines, means, more_steps, more_steps_page, pictures, summary
 from ut_keras.files import metrics_file
 
 _COLUMNS = (
@@ -39,7 +39,13 @@ def written(results_dir):
     rows = summary.rows(every, found)
     texts = texts_of(every, found)
     texts["results", "summary"] = summary.table(rows)
-    files = {"pictures/results.svg": pictures.overview(rows)}
+    [table] = (table for table in every if table.name == more_steps.TABLE)
+    of_multiples = more_steps_page.curves(table, found)
+    texts["depth", "more_steps"] = more_steps_page.summary(of_multiples)
+    files = {
+        "pictures/results.svg": pictures.overview(rows),
+        f"pictures/{more_steps.TABLE}.svg": more_steps_page.picture(of_multiples),
+    }
     for name in dict.fromkeys(page for page, _ in texts):
         parts = {block: text.strip() for (page, block), text in texts.items() if page == name}
         with open(os.path.join(docs, f"{name}.md"), encoding="utf-8") as file:

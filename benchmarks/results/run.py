@@ -10,6 +10,9 @@ Ctrl-C, SIGTERM and the end of --hours stop the trainer, which saves a checkpoin
 resumes the run. Several processes may run the same command: a lock prevents two of them from
 training the same run. Each finished run adds a line to docs/results/TABLE.jsonl.
 
+Some tables name numbers of steps. The script also evaluates each finished run of such a table with
+these numbers of steps, and adds a line to docs/results/steps.jsonl.
+
 To try a setting that differs from a cell's setting, give --tried=WHY with --hparams, --hparams_set,
 --flags or --updates. Such a run does not read the test split. Its line goes to
 docs/results/tried.jsonl.
@@ -148,12 +151,17 @@ def _run_cells(table, cells, args):
 
         def run(cell, seed):
             name = f"{table.name} {cell.name} seed {seed}"
-            if lines.read(args.results_dir).has(cell, seed, is_tried):
+            found = lines.read(args.results_dir)
+            if found.has(cell, seed, is_tried):
                 print(f"{name}: already finished, see {args.results_dir}", flush=True)
-                return
-            print(f"{name}: {cell_runner.run_directory(args.runs_dir, cell, seed)}", flush=True)
-            line = runner.run(table, cell, seed, args.tried)
-            print(f"{name}: {_results(cell, line)}", flush=True)
+            else:
+                print(f"{name}: {cell_runner.run_directory(args.runs_dir, cell, seed)}", flush=True)
+                line = runner.run(table, cell, seed, args.tried)
+                print(f"{name}: {_results(cell, line)}", flush=True)
+            if table.steps and not is_tried and not found.has_steps(cell, seed, table.steps):
+                runner.check()
+                print(f"{name}: evaluating with the numbers of steps of the table", flush=True)
+                step_counts.measure(args, table, cell, seed, ",".join(map(str, table.steps)))
 
         return _each(table, cells, args.seeds, run)
 

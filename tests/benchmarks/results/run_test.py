@@ -7,9 +7,10 @@ import sys
 import time
 
 import pytest
-from results import definitions, run
+from results import definitions, lines, more_steps, run, step_counts
 
 from tests.benchmarks.conftest import ROOT
+from tests.benchmarks.results import made_up
 from tests.problems import babi_qa_test
 
 
@@ -56,6 +57,28 @@ def test_run_starts_nothing_after_its_time(tmp_path, capsys):
     folders = [f"--{name}_dir={tmp_path}" for name in ("runs", "data", "tmp", "results")]
     assert run.main(["--table=scan", "--hours=0", *folders]) == 0
     assert "is over. Run the same command again" in capsys.readouterr().out
+
+
+def test_run_evaluates_finished_runs_of_table_with_steps(tmp_path, monkeypatch):
+    [cell] = (x for x in definitions.load(more_steps.TABLE).cells if x.name == "parity/scale")
+    values = {score.metric: 1.0 for score in cell.scores}
+    finished = made_up.line(1, 0.5, 0.5, cell, table=more_steps.TABLE)
+    finished |= {"valid": values, "test": values}
+    lines.append(str(tmp_path), f"{more_steps.TABLE}.jsonl", finished)
+    measured = []
+
+    def measure(folders, table, cell, seed, numbers, hparams=""):
+        measured.append(numbers)
+        by_steps = {number: values for number in numbers.split(",")}
+        splits = {"valid": by_steps, "test": by_steps}
+        line = {"table": table.name, "cell": cell.name, "seed": seed, "recipe": cell.recipe}
+        lines.append(str(tmp_path), lines.STEPS, {**line, "hparams": hparams, "splits": splits})
+
+    monkeypatch.setattr(step_counts, "measure", measure)
+    argv = [f"--table={more_steps.TABLE}", "--only=parity/scale", f"--results_dir={tmp_path}"]
+    for _ in range(2):  # the second time, nothing is left to do
+        assert run.main(argv) == 0
+        assert measured == ["4,8,16,32,128"]
 
 
 TINY = """
