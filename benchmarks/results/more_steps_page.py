@@ -72,11 +72,12 @@ def summary(every):
         every: list of `Curves`.
     """
     columns = list(dict.fromkeys((one.row, one.name) for one in every))
-    lines = [["recipe", *(f"{row}: {name}" for row, name in columns), "stays right"]]
+    lines = [["recipe", *(f"{row}: {name}" for row, name in columns), "seeds", "stays right"]]
     for recipe in RECIPES:
         of = {(one.row, one.name): one for one in every if one.recipe == recipe}
         if of:
-            lines.append([recipe, *(_shown(of.get(column)) for column in columns), _verdict(of)])
+            shown = [_shown(of.get(column)) for column in columns]
+            lines.append([recipe, *shown, _seeds(of), _verdict(of)])
     return blocks.table(lines)
 
 
@@ -93,6 +94,14 @@ def _shown(one):
     if one is None:
         return ""
     return f"{100 * one.fall:.1f} ({100 * one.peak:.1f})"
+
+
+def _seeds(of):
+    """Return the number of seeds, and the tasks if their numbers differ."""
+    counts = {one.row: len(one.seeds) for one in of.values()}
+    if len(set(counts.values())) == 1:
+        return str(next(iter(counts.values())))
+    return ", ".join(f"{row}: {count}" for row, count in counts.items())
 
 
 def _verdict(of):
@@ -118,15 +127,15 @@ def picture(every):
     panels = list(dict.fromkeys((one.row, one.name) for one in every))
     step = _HEIGHT + 96
     bottom = _TOP + -(-len(panels) // _COLUMNS) * step
-    width = _LEFT + _COLUMNS * (_WIDTH + _GAP) + 100
+    recipes = {one.recipe for one in every}
+    width = max(_LEFT + _COLUMNS * (_WIDTH + _GAP), _LEFT + 112 * len(recipes))
     drawing = Drawing(width, bottom + 10, "Accuracy by multiples of the trained number of steps")
     for number, (row, name) in enumerate(panels):
         left = _LEFT + number % _COLUMNS * (_WIDTH + _GAP)
         top = _TOP + number // _COLUMNS * step
         shown = [one for one in every if (one.row, one.name) == (row, name)]
         _panel(drawing, left, top, f"{row}: {name}", shown)
-    shown = {one.recipe for one in every}
-    drawing.legend(_LEFT, bottom - 12, {k: v for k, v in _COLOURS.items() if k in shown})
+    drawing.legend(_LEFT, bottom - 12, {k: v for k, v in _COLOURS.items() if k in recipes})
     return drawing.finish()
 
 

@@ -43,7 +43,7 @@ def test_summary_shows_largest_fall_of_a_seed():
     later = (0.95, 0.98, 0.9, 0.96, 0.0)
     assert _lines_of_summary(_line("addition/fixed", 1, RIGHT), _line("addition/fixed", 2, later))[
         2:
-    ] == ["| fixed | 8.0 (99.0) | 8.0 (99.0) | no |"]
+    ] == ["| fixed | 8.0 (99.0) | 8.0 (99.0) | 2 | no |"]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,13 @@ def test_summary_shows_largest_fall_of_a_seed():
 )
 def test_summary_says_which_recipe_stays_right(accuracies, verdict):
     [line] = _lines_of_summary(_line("parity/uniform", 1, accuracies))[2:]
-    assert line.startswith("| uniform | ") and line.endswith(f"| {verdict} |")
+    assert line.startswith("| uniform | ") and line.endswith(f"| 1 | {verdict} |")
+
+
+def test_summary_names_tasks_with_other_numbers_of_seeds():
+    runs = [("addition", 1), ("addition", 2), ("parity", 1)]
+    lines = _lines_of_summary(*(_line(f"{row}/scale", seed, RIGHT) for row, seed in runs))
+    assert lines[2].endswith("| addition: 2, parity: 1 | yes |")
 
 
 def test_summary_excludes_runs_with_other_steps_or_hparams():
