@@ -14,8 +14,8 @@ changes only the hparams in this table:
 | geiping | poisson, start and sandwich, with `recurrence_backprop_steps=2` |
 | combined | uniform, start, sandwich and penalty |
 
-`geiping` uses the options that follow Geiping et al. 2025. Its sizes, and the number of steps with a
-gradient, are our choice. The tasks and the scores are those of the other tables on this page. The
+`geiping` uses the options that follow Geiping et al. 2025. Its sizes, and the number of steps with
+a gradient, are our choice. The tasks and the scores are those of the other tables on this page. The
 test split of each finished run is read once with N steps, and once more with every number of steps.
 No setting was chosen by it. Some runs shared the core with other processes, so their times differ.
 """
