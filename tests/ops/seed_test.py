@@ -66,3 +66,41 @@ def test_dropout_in_loop_has_equal_masks(mode, monkeypatch):
     np.testing.assert_array_equal(cpu, gpu)
     assert len(np.unique(cpu)) > 3
     assert "StatelessRandomGetKeyCounter" not in operations
+
+
+def _masks_under_xla(layers, shape):
+    """Return the masks of two calls of each layer in one function that XLA compiles."""
+
+    @tf.function(jit_compile=True, autograph=False)
+    def run():
+        return [layer(tf.ones(shape), training=True) for layer in layers for _ in range(2)]
+
+    return run, [mask.numpy() > 0 for mask in run()]
+
+
+def test_masks_under_xla_are_independent_and_repeatable():
+    layers = [dropout.Dropout(0.3, seed=number) for number in (1, 2, 2**31 - 1)]
+    run, masks = _masks_under_xla(layers, [500, 40])
+    masks += [mask.numpy() > 0 for mask in run()]
+    kept = np.array(masks).reshape(len(masks), -1)
+    np.testing.assert_allclose(kept.mean(axis=1), 0.7, atol=4 * np.sqrt(0.7 * 0.3 / 20_000))
+    correlation = np.corrcoef(kept) - np.eye(len(kept))
+    assert abs(correlation).max() < 4.5 / np.sqrt(20_000)
+    neighbors = [np.corrcoef(row[:-lag], row[lag:])[0, 1] for row in kept for lag in (1, 2, 4, 8)]
+    assert abs(np.array(neighbors)).max() < 4.5 / np.sqrt(20_000)
+    for layer in layers:
+        layer.seed_generator.state.assign([layer.seed, 0])
+    for again, mask in zip(run(), masks, strict=False):
+        np.testing.assert_array_equal(again.numpy() > 0, mask)
+
+
+def test_program_of_xla_has_no_key_per_dropout():
+    instructions = []
+    for count in (1, 3):
+        layers = [dropout.Dropout(0.3, seed=number) for number in range(count)]
+        run, _ = _masks_under_xla(layers, [8, 8])
+        program = run.experimental_get_compiler_ir()(stage="hlo")
+        instructions.append(program.count(" = "))
+        assert program.count("rng-bit-generator(") == 2 * count
+    # TensorFlow's key alone would be 267 instructions.
+    assert (instructions[1] - instructions[0]) / 4 < 60

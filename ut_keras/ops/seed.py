@@ -40,17 +40,28 @@ def per_replica(generator: keras.random.SeedGenerator) -> tf.Tensor:
 def random_int64(shape: Any, seed: tf.Tensor) -> tf.Tensor:
     """Return random numbers from the complete range of int64.
 
-    The result equals `tf.random.stateless_uniform(shape, seed, None, None, tf.int64)`. On a GPU,
-    `stateless_uniform` copies the seed to the host and computes the key of the numbers there, and
-    the host waits for the GPU. To avoid this wait, `random_int64` computes the key on the GPU.
+    Without XLA, the result equals `tf.random.stateless_uniform(shape, seed, None, None, tf.int64)`.
+    On a GPU, `stateless_uniform` copies the seed to the host and computes the key of the numbers
+    there, and the host waits for the GPU. To avoid this wait, `random_int64` computes the key on
+    the GPU.
+
+    Under XLA, the seed itself is the key, so the random numbers differ from those without XLA.
+    TensorFlow's key from a seed is 267 instructions of XLA's program. XLA would compile them for
+    every dropout.
 
     Args:
         shape: ints or int32 tensor.
         seed: int32 or int64 [2].
     """
-    if not stays_on_gpu():
+    if private_api.is_compiled_by_xla():
+        # Philox needs no scrambled key. A key has 2^64 blocks of numbers for each upper half of the
+        # counter, so different seeds never share a block.
+        seed = tf.bitcast(tf.cast(seed, tf.int64), tf.uint64)
+        key, counter = seed[:1], seed * tf.constant([0, 1], tf.uint64)
+    elif devices.has_gpu():
+        key, counter = _key_and_counter(tf.cast(seed, tf.int64))
+    else:
         return tf.random.stateless_uniform(shape, seed, None, None, tf.int64)
-    key, counter = _key_and_counter(tf.cast(seed, tf.int64))
     return tf.raw_ops.StatelessRandomUniformFullIntV2(
         shape=shape, key=key, counter=counter, alg=_PHILOX, dtype=tf.int64
     )
