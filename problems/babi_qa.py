@@ -162,7 +162,9 @@ def _wrong_answers(task, logits, targets, features):
     """Return (number of errors, number of questions) of a task."""
     import tensorflow as tf
 
-    wrong = tf.argmax(logits, axis=-1, output_type=targets.dtype) != targets[:, 0]
+    from ut_keras.ops import maximum
+
+    wrong = ~maximum.is_argmax(logits, targets[:, 0])
     of_task = tf.cast(features["task"][:, 0] == task, tf.float32)
     return tf.reduce_sum(tf.cast(wrong, tf.float32) * of_task), tf.reduce_sum(of_task)
 

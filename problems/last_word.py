@@ -46,9 +46,9 @@ def is_right(unknown_id: int = -1) -> Callable:
     """
 
     def value(logits, words, features):
-        import tensorflow as tf
+        from ut_keras.ops import maximum
 
-        is_correct = tf.argmax(logits, axis=-1, output_type=tf.int32) == words
+        is_correct = maximum.is_argmax(logits, words)
         return is_correct & (words != unknown_id), True
 
     return value

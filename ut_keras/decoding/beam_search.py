@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ut_keras.ops import log_softmax, private_api
+from ut_keras.ops import log_softmax, maximum, private_api
 
 EOS = 1
 # T2T's value. The score of an empty beam is -INFINITY, which is valid JSON, unlike -inf.
@@ -113,15 +113,12 @@ def greedy_search(task: Task, choose: Callable[[Any, Any], Any] | None = None) -
 def _choose_tokens(logits, query, task, choose):
     """Return the chosen tokens and their log probabilities, both [B], for logits [B, V]."""
     if task.constrain is None and choose is None:
-        token = tf.argmax(logits, axis=-1, output_type=tf.int32)
+        token = maximum.argmax(logits)
         return token, tf.math.log(tf.gather(tf.nn.softmax(logits), token, batch_dims=1))
     log_probs = allowed = tf.nn.log_softmax(logits)
     if task.constrain is not None:
         allowed = _constrained(log_probs[:, tf.newaxis], query, task)[:, 0]
-    if choose is None:
-        token = tf.argmax(allowed, axis=-1, output_type=tf.int32)
-    else:
-        token = choose(allowed, query.position)
+    token = maximum.argmax(allowed) if choose is None else choose(allowed, query.position)
     return token, tf.gather(log_probs, token, batch_dims=1)
 
 

@@ -25,7 +25,7 @@ from ut_keras.decoding.decoded_model import DecodedModel
 from ut_keras.decoding.options import NUMBERS, Options
 from ut_keras.layers.basic import embedding
 from ut_keras.layers.basic.signature import Shape, StepInputs
-from ut_keras.ops import compiled, private_api
+from ut_keras.ops import compiled, maximum, private_api
 
 # If one of these options is 0, the graph has no input for this option.
 _OMITTED_AT_ZERO = ("eos_penalty", "temperature", "min_length")
@@ -338,6 +338,6 @@ def sampler(temperature: Any, top_k: Any, top_p: Any, seed: tf.Tensor) -> Callab
         noise = tf.random.stateless_uniform(
             tf.shape(logits), seed + tf.stack([0, position]), minval=1e-20, maxval=1.0
         )
-        return tf.argmax(logits - tf.math.log(-tf.math.log(noise)), -1, output_type=tf.int32)
+        return maximum.argmax(logits - tf.math.log(-tf.math.log(noise)))
 
     return choose

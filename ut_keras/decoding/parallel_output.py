@@ -15,7 +15,7 @@ from ut_keras.decoding.beam_search import EOS, Decoded
 from ut_keras.decoding.decoded_model import DecodedModel
 from ut_keras.decoding.options import Options
 from ut_keras.layers.basic import embedding
-from ut_keras.ops import compiled
+from ut_keras.ops import compiled, maximum
 
 # Options that only a search can use.
 _OF_A_SEARCH = (
@@ -73,7 +73,7 @@ def _decode(model: DecodedModel, ids: tf.Tensor) -> Decoded:
     """Return the `Decoded` of sources int32 [B, S]: one output of S positions per source."""
     output = model.forward({"inputs": ids}, training=False)
     log_probs = tf.nn.log_softmax(output.logits)
-    best = tf.argmax(log_probs, axis=-1, output_type=tf.int32)
+    best = maximum.argmax(log_probs)
     ended = tf.cumsum(tf.cast(best == EOS, tf.int32), axis=1, exclusive=True)
     written = ended == 0
     if not model.why_source_padding_matters:  # then the model predicts nothing at padding

@@ -24,7 +24,7 @@ import tensorflow as tf
 from ut_keras.decoding import batch_plan, parallel_batch
 from ut_keras.decoding.beam_search import Decoded
 from ut_keras.decoding.options import Options, from_keywords
-from ut_keras.ops import compiled
+from ut_keras.ops import compiled, maximum
 
 
 class Predictor:
@@ -159,7 +159,7 @@ class Predictor:
             written: Decoded = self.model.search({"inputs": ids}, no_search)
             return written
         log_probs = self.log_probs(ids, **options.depth)
-        best = tf.argmax(log_probs, axis=-1, output_type=tf.int32)
+        best = maximum.argmax(log_probs)
         scores = tf.reduce_max(log_probs, axis=-1)
         if self.classifies:
             return Decoded(best[:, tf.newaxis, tf.newaxis], scores[:, tf.newaxis])

@@ -21,6 +21,7 @@ import tensorflow as tf
 
 from ut_keras.metrics import bleu, teacher_forced
 from ut_keras.metrics.teacher_forced import METRICS, Pair, Weights
+from ut_keras.ops import maximum
 
 # T2T adds these numbers to avoid 0 / 0.
 _EPSILON_2, _EPSILON_L = 1e-8, 1e-12
@@ -92,7 +93,7 @@ def _score_sequences(score, logits, targets, weights):
     """
     sequence_weights = teacher_forced.sequence_weights(logits, targets, weights)
     logits, targets, _ = teacher_forced.flatten(logits, targets)
-    predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
+    predictions = maximum.argmax(logits)
 
     def compute(references, hypotheses, weights):
         rows = references.any(axis=1) & (weights != 0)

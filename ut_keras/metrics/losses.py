@@ -21,7 +21,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.metrics import weights as weights_lib
-from ut_keras.ops import custom_gradient, log_softmax
+from ut_keras.ops import custom_gradient, log_softmax, maximum
 from ut_keras.ops.loss_term import LossTerm
 
 
@@ -230,7 +230,7 @@ def confidence_term(
     """
     targets, weights = weights_lib.of_targets(targets, class_labels, weights)
     confidence = tf.reshape(confidence, tf.shape(probabilities))
-    predictions = tf.reshape(tf.argmax(logits, -1, targets.dtype), tf.shape(confidence))
+    predictions = tf.reshape(maximum.argmax(logits, targets.dtype), tf.shape(confidence))
     is_correct = tf.cast(predictions == targets, tf.float32)
     losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=is_correct, logits=confidence)
     numerator = tf.reduce_sum(weights * probabilities * losses)

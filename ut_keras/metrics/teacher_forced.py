@@ -73,7 +73,7 @@ def edit_distance(logits: tf.Tensor, targets: tf.Tensor, weights: Weights = None
     """
     per_sequence = sequence_weights(logits, targets, weights)
     logits, targets, _ = flatten(logits, targets)
-    predictions = tf.argmax(logits, axis=-1, output_type=targets.dtype)
+    predictions = maximum.argmax(logits, targets.dtype)
     # Remove the sequence that `_sparse` adds.
     distances = tf.edit_distance(_sparse(predictions), _sparse(targets), normalize=False)[:-1]
     counts = tf.math.count_nonzero(targets, axis=1, dtype=tf.float32)

@@ -8,7 +8,30 @@ largest, the function uses the first of them.
 
 import tensorflow as tf
 
-from ut_keras.ops import devices
+from ut_keras.ops import devices, litert
+
+_LARGEST_EXACT = 2**24  # float32 represents all integers up to this number
+
+
+def argmax(logits: tf.Tensor, output_type: tf.DType = tf.int32) -> tf.Tensor:
+    """Return the index of the largest logit.
+
+    Args:
+        logits: float [..., V] without NaN.
+        output_type: int32 or int64.
+
+    Returns:
+        int [...].
+    """
+    size = logits.shape[-1]
+    is_exact = size is not None and 0 < size <= _LARGEST_EXACT
+    if not devices.has_gpu() or litert.is_traced() or not is_exact:
+        return tf.argmax(logits, axis=-1, output_type=output_type)
+    largest = tf.reduce_max(logits, axis=-1, keepdims=True)
+    # On GPUs, TensorFlow has no maximum of int32 numbers. The first index has the largest rank.
+    rank = tf.range(size, 0, -1, dtype=tf.float32)
+    first = tf.reduce_max(tf.where(logits == largest, rank, 1.0), axis=-1)
+    return tf.cast(size - first, output_type)
 
 
 def is_argmax(logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
