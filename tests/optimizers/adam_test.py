@@ -1,5 +1,7 @@
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.optimizers import optimizer_examples as examples
 from ut_keras.optimizers import adam, learning_rate
@@ -65,3 +67,27 @@ def test_adam_w_decays_weights_before_each_update(mode):
     optimizer = adam.AdamW(0.1, share)
     examples.assert_same(examples.train(optimizer, mode), expected)
     assert adam.AdamW.from_config(optimizer.get_config()).decay == share
+
+
+@pytest.mark.parametrize("cls", [adam.Adam, adam.AdamW])
+def test_variables_of_an_update_share_the_powers(cls):
+    variables = [keras.Variable(tf.ones([size])) for size in (1, 2, 3)]
+    optimizer = cls(0.1)
+    optimizer.build(variables)
+    gradients = [2 * tf.ones(variable.shape) for variable in variables]
+    update = tf.function(lambda: optimizer.apply(gradients), autograph=False)
+    operations = [op.type for op in update.get_concrete_function().graph.get_operations()]
+    assert operations.count("Pow") == 2 and operations.count("ResourceApplyAdam") == 3
+    together = []
+    for _ in range(3):
+        update()
+        optimizer.apply(gradients)  # an eager update computes new powers
+        together.append([float(variable[0]) for variable in variables])
+    alone, values = cls(0.1), []
+    single = keras.Variable(tf.ones([1]))
+    alone.build([single])
+    for _ in range(3):
+        alone.apply(gradients[:1])
+        alone.apply(gradients[:1])
+        values.append([float(single[0])] * 3)
+    assert together == values

@@ -1,5 +1,6 @@
 """T2T's Adam, and its variants with weight decay and with accumulated gradients."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -7,6 +8,16 @@ import tensorflow as tf
 
 from ut_keras.optimizers import optimizer
 from ut_keras.optimizers.optimizer import LearningRate
+
+
+class _Shared:
+    """The tensors that the variables of one update share.
+
+    TensorFlow would save a dict that is an attribute of an optimizer, but not this object.
+    """
+
+    def __init__(self):
+        self.powers = {}  # (dtype, id of the graph) -> (b1^t, b2^t)
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -28,6 +39,7 @@ class Adam(optimizer.Optimizer):
     References: Kingma and Ba 2015, the formulation before section 2.1; `tf.train.AdamOptimizer`.
     """
 
+    _shared: Any = None  # `_Shared` during `apply`
     t2t_slot_name = "Adam"
     statistics = ({"momentum": 0.0, "velocity": 0.0},)
 
@@ -45,22 +57,45 @@ class Adam(optimizer.Optimizer):
         self.beta_2 = beta_2
         self.epsilon = epsilon
 
+    def apply(
+        self, grads: Sequence[Any], trainable_variables: Sequence[keras.Variable] | None = None
+    ) -> None:
+        self._shared = _Shared()
+        try:
+            super().apply(grads, trainable_variables)
+        finally:
+            self._shared = None  # the tensors would keep their graph in memory
+
     def _update(self, variable, gradient, learning_rate, slots):
         momentum, velocity, *_ = slots
-        dtype = variable.dtype
-        t = tf.cast(self._num_updates(), dtype)
+        beta1_power, beta2_power = self._powers(variable.dtype)
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=momentum.handle,
             v=velocity.handle,
-            beta1_power=tf.pow(tf.cast(self.beta_1, dtype), t),
-            beta2_power=tf.pow(tf.cast(self.beta_2, dtype), t),
+            beta1_power=beta1_power,
+            beta2_power=beta2_power,
             lr=learning_rate,
             beta1=self.beta_1,
             beta2=self.beta_2,
             epsilon=self.epsilon,
             grad=gradient,
         )
+
+    def _powers(self, dtype):
+        """Return b1^t and b2^t, which all variables of one device and graph share."""
+        shared = self._shared
+        if shared is None or tf.distribute.get_strategy().num_replicas_in_sync > 1:
+            return self._new_powers(dtype)
+        # A variable may be updated in a branch of `tf.cond`, which has its own graph.
+        key = (dtype, id(tf.compat.v1.get_default_graph()))
+        if key not in shared.powers:
+            shared.powers[key] = self._new_powers(dtype)
+        return shared.powers[key]
+
+    def _new_powers(self, dtype):
+        t = tf.cast(self._num_updates(), dtype)
+        return tuple(tf.pow(tf.cast(beta, dtype), t) for beta in (self.beta_1, self.beta_2))
 
     def _num_updates(self):
         """Return the number of updates, including the current one."""
