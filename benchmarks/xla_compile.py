@@ -1,0 +1,139 @@
+"""Measure how long XLA compiles one update, and count the instructions of its program.
+
+    python benchmarks/xla_compile.py
+    python benchmarks/xla_compile.py --model=transformer --with_before=old_checkout
+
+XLA compiles the update for the CPU on one thread, so this program needs no GPU. The CPU seconds do
+not predict the seconds on a GPU, where XLA has other passes. TensorFlow's translation of the graph
+into XLA's instructions, and the first passes over these instructions, are the same on both devices.
+
+The models have hidden size 64, 6 steps or layers, and a batch of 4 x (16 source + 16 target)
+tokens. The number of instructions hardly depends on these sizes. If there is an older checkout, the
+two versions take turns.
+
+The columns are:
+
+- instructions: of the program that TensorFlow gives to XLA;
+- optimized: instructions after XLA's passes for the CPU;
+- first call: CPU seconds of the first update without tracing, the median over the rounds.
+"""
+
+import argparse
+import collections
+import json
+import os
+import re
+import statistics
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+from worker import Worker, add_with_before, rounds
+
+STEPS = 6
+MODELS = ("universal_transformer", "adaptive_universal_transformer", "transformer")
+_INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?[\w.\-]+ = .*? ([a-z][\w\-]*)\(", re.MULTILINE)
+
+
+def main(argv=None):
+    """Print one line for each version."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_with_before(parser)
+    parser.add_argument("--model", default=MODELS[0], choices=MODELS)
+    parser.add_argument("--dtype", default="bfloat16", choices=("float32", "bfloat16"))
+    parser.add_argument("--rounds", type=rounds, default=2, help="measurements of each version")
+    parser.add_argument("--serve", metavar="CHECKOUT", help=argparse.SUPPRESS)
+    args = parser.parse_args(argv)
+    if args.serve:
+        return serve(args)
+    checkouts = {"now": os.path.dirname(HERE)}
+    if args.with_before:
+        checkouts["before"] = os.path.abspath(args.with_before)
+    results = {side: [] for side in checkouts}
+    for _ in range(args.rounds):
+        for side, checkout in checkouts.items():
+            results[side].append(_measure_in_process(checkout, args))
+    print("\n".join(table(f"{args.model}, {args.dtype}", results)))
+    return 0
+
+
+def _measure_in_process(checkout, args):
+    """Measure the ut_keras of one checkout in another process with one thread."""
+    environment = [f"TF_NUM_{kind}OP_THREADS=1" for kind in ("INTRA", "INTER")]
+    options = [f"--model={args.model}", f"--dtype={args.dtype}", f"--serve={checkout}"]
+    worker = Worker(["env", *environment, sys.executable, os.path.abspath(__file__), *options])
+    result = worker.request("measure")
+    worker.close()
+    return result
+
+
+def serve(args):
+    """Serve requests. Each request is one line."""
+    sys.path.insert(0, args.serve)
+    for _ in sys.stdin:
+        print("RESULT", json.dumps(measure(args.model, args.dtype)), flush=True)
+
+
+def measure(model, dtype, hidden_size=64, steps=STEPS):
+    """Return {"instructions": int, "optimized": int, "seconds": float} of an update."""
+    import tensorflow as tf
+
+    from ut_keras import hparams, models, optimizers
+    from ut_keras.training import train_step
+
+    depth = f"num_hidden_layers={steps}"
+    if model != "transformer":
+        depth = f"num_rec_steps={steps},act_max_steps={steps}"
+    hp = hparams.get(
+        f"{model}_base",
+        f"hidden_size={hidden_size},filter_size={4 * hidden_size},num_heads=4,{depth},"
+        f"layer_prepostprocess_dropout=0.1,attention_dropout=0.1,relu_dropout=0.1,"
+        f"activation_dtype={dtype}",
+    )
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    with strategy.scope():
+        sizes = {"inputs": 500, "targets": 500}
+        built = models.get(model.removeprefix("adaptive_"), hp, vocab_sizes=sizes)
+        optimizer = optimizers.get(hp)
+        optimizer.build(built.trainable_variables)
+    ids = tf.ones([4, 16], tf.int32)
+    batch = ({"inputs": ids, "targets": ids}, ids)
+    step = train_step.make_train_step(built, optimizer, strategy, None, jit_compile=True)
+    step.get_concrete_function(batch)
+    start = time.process_time()
+    step(batch)
+    seconds = time.process_time() - start
+    program = step.experimental_get_compiler_ir(batch)
+    before, after = (sum(counted(program(stage)).values()) for stage in ("hlo", "optimized_hlo"))
+    return {"instructions": before, "optimized": after, "seconds": seconds}
+
+
+def counted(program):
+    """Count the instructions of a program by type.
+
+    Args:
+        program: str, XLA's text form of a program.
+    """
+    return collections.Counter(_INSTRUCTION.findall(program))
+
+
+def table(title, results):
+    """Return the lines of a table.
+
+    Args:
+        title: str.
+        results: dict from "now" and, optionally, "before" to a list of results of `measure`.
+    """
+    lines = [f"{title}:", f"{'':8}{'instructions':>14}{'optimized':>14}{'first call, CPU s':>20}"]
+    for side, found in results.items():
+        seconds = statistics.median(result["seconds"] for result in found)
+        counts = "".join(f"{found[0][name]:14,}" for name in ("instructions", "optimized"))
+        lines.append(f"{side:8}{counts}{seconds:20.1f}")
+    return lines
+
+
+if __name__ == "__main__":
+    sys.exit(main())
