@@ -2,6 +2,7 @@
 
     python benchmarks/xla_compile.py
     python benchmarks/xla_compile.py --model=transformer --with_before=old_checkout
+    python benchmarks/xla_compile.py --count                  # only the first column, in seconds
 
 XLA compiles the update for the CPU on one thread, so this program needs no GPU. The CPU seconds do
 not predict the seconds on a GPU, where XLA has other passes. TensorFlow's translation of the graph
@@ -45,6 +46,7 @@ def main(argv=None):
     parser.add_argument("--model", default=MODELS[0], choices=MODELS)
     parser.add_argument("--dtype", default="bfloat16", choices=("float32", "bfloat16"))
     parser.add_argument("--rounds", type=rounds, default=2, help="measurements of each version")
+    parser.add_argument("--count", action="store_true", help="count instructions, compile nothing")
     parser.add_argument("--serve", metavar="CHECKOUT", help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     if args.serve:
@@ -53,7 +55,7 @@ def main(argv=None):
     if args.with_before:
         checkouts["before"] = os.path.abspath(args.with_before)
     results = {side: [] for side in checkouts}
-    for _ in range(args.rounds):
+    for _ in range(1 if args.count else args.rounds):
         for side, checkout in checkouts.items():
             results[side].append(_measure_in_process(checkout, args))
     print("\n".join(table(f"{args.model}, {args.dtype}", results)))
@@ -64,6 +66,7 @@ def _measure_in_process(checkout, args):
     """Measure the ut_keras of one checkout in another process with one thread."""
     environment = [f"TF_NUM_{kind}OP_THREADS=1" for kind in ("INTRA", "INTER")]
     options = [f"--model={args.model}", f"--dtype={args.dtype}", f"--serve={checkout}"]
+    options += ["--count"] if args.count else []
     worker = Worker(["env", *environment, sys.executable, os.path.abspath(__file__), *options])
     result = worker.request("measure")
     worker.close()
@@ -74,11 +77,14 @@ def serve(args):
     """Serve requests. Each request is one line."""
     sys.path.insert(0, args.serve)
     for _ in sys.stdin:
-        print("RESULT", json.dumps(measure(args.model, args.dtype)), flush=True)
+        print("RESULT", json.dumps(measure(args.model, args.dtype, not args.count)), flush=True)
 
 
-def measure(model, dtype, hidden_size=64, steps=STEPS):
-    """Return {"instructions": int, "optimized": int, "seconds": float} of an update."""
+def measure(model, dtype, compiles=True, hidden_size=64, steps=STEPS):
+    """Return {"instructions": int, "optimized": int, "seconds": float} of an update.
+
+    If `compiles` is False, the result contains only the instructions.
+    """
     import tensorflow as tf
 
     from ut_keras import hparams, models, optimizers
@@ -103,11 +109,14 @@ def measure(model, dtype, hidden_size=64, steps=STEPS):
     batch = ({"inputs": ids, "targets": ids}, ids)
     step = train_step.make_train_step(built, optimizer, strategy, None, jit_compile=True)
     step.get_concrete_function(batch)
+    program = step.experimental_get_compiler_ir(batch)
+    before = counted(program("hlo")).total()
+    if not compiles:
+        return {"instructions": before}
     start = time.process_time()
     step(batch)
     seconds = time.process_time() - start
-    program = step.experimental_get_compiler_ir(batch)
-    before, after = (sum(counted(program(stage)).values()) for stage in ("hlo", "optimized_hlo"))
+    after = counted(program("optimized_hlo")).total()
     return {"instructions": before, "optimized": after, "seconds": seconds}
 
 
@@ -127,11 +136,15 @@ def table(title, results):
         title: str.
         results: dict from "now" and, optionally, "before" to a list of results of `measure`.
     """
-    lines = [f"{title}:", f"{'':8}{'instructions':>14}{'optimized':>14}{'first call, CPU s':>20}"]
+    names = [name for name in ("instructions", "optimized") if name in results["now"][0]]
+    is_timed = "seconds" in results["now"][0]
+    head = "".join(f"{name:>14}" for name in names)
+    lines = [f"{title}:", f"{'':8}{head}" + f"{'first call, CPU s':>20}" * is_timed]
     for side, found in results.items():
-        seconds = statistics.median(result["seconds"] for result in found)
-        counts = "".join(f"{found[0][name]:14,}" for name in ("instructions", "optimized"))
-        lines.append(f"{side:8}{counts}{seconds:20.1f}")
+        line = f"{side:8}" + "".join(f"{found[0][name]:14,}" for name in names)
+        if is_timed:
+            line += f"{statistics.median(result['seconds'] for result in found):20.1f}"
+        lines.append(line)
     return lines
 
 

@@ -25,6 +25,13 @@ def test_update_is_measured(command):
     assert len(lines) == 4 and f"{result['instructions']:,}" in lines[2]
 
 
+def test_instructions_are_counted_without_compilation(command):
+    model = "universal_transformer"
+    result = command.measure(model, "float32", compiles=False, hidden_size=8, steps=2)
+    assert list(result) == ["instructions"] and 1000 < result["instructions"] < 20_000
+    assert len(command.table("tiny", {"now": [result]})) == 3
+
+
 def test_rounds_are_checked(command, capsys):
     with pytest.raises(SystemExit):
         command.main(["--rounds=1"])
