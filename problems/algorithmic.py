@@ -95,13 +95,17 @@ def _to_ids(symbols):
 class HeldOut(AlgorithmicProblem):
     """A task whose dev split has the train lengths and other strings than the train split.
 
-    One in 50 of all strings belongs to the dev split.
+    One in 50 of all strings with more than one symbol belongs to the dev split. There are so few
+    strings of one symbol that the dev split would contain the same string again and again.
     """
 
     def sample_of_split(self, rng: np.random.Generator, split: str) -> _Pair:
+        shortest = 2 if split == "dev" else 1
+        # Each length is equally frequent in both splits, because it is sampled only once.
+        length = int(rng.integers(shortest, self.train_length + 1))
         while True:
-            inputs, targets = super().sample_of_split(rng, split)
-            is_held_out = zlib.crc32(bytes(inputs)) % 50 == 0
+            inputs, targets = self.sample(rng, length, exact=True)
+            is_held_out = length > 1 and zlib.crc32(bytes(inputs)) % 50 == 0
             if is_held_out == (split == "dev"):
                 return inputs, targets
 

@@ -175,7 +175,11 @@ def test_held_out_strings_are_not_in_training():
     assert not set(train) & set(dev)
     # Short strings are also held out. Otherwise, most short strings would be in the train split.
     assert sum(len(ids) == 3 for ids in dev) > 3
-    assert {len(ids) for ids in dev} == set(range(2, 42))
+    assert {len(ids) for ids in train} == set(range(2, 42))
+    assert {len(ids) for ids in dev} == set(range(3, 42))
+    # No string and no length has a large share of the dev split.
+    assert collections.Counter(dev).most_common(1)[0][1] <= 20
+    assert collections.Counter(map(len, dev)).most_common(1)[0][1] <= 40
 
 
 def test_dataset_reads_folder_of_t2t():
