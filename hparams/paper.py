@@ -47,12 +47,34 @@ _SMALL = {
     "learning_rate_schedule": "constant*linear_warmup*single_cycle_cos_decay",
     "learning_rate_warmup_steps": 200,
 }
-# The set for `make demo`. A model with this set learns a small task on a CPU within minutes.
+# This set learns a small task on a CPU within minutes.
 adaptive_universal_transformer_quick = derived(
     adaptive_universal_transformer_tiny_deepstart,
     **_SMALL,
     batch_size=2048,
     learning_rate_constant=0.003,
+)
+# The set of `make demo`, which learns to reverse strings of up to 40 digits. Relative attention
+# lets a digit learn its distance to the end of the string. The lengths of the strings increase in
+# three stages. Every batch mixes the lengths of its stage. A length includes EOS.
+adaptive_universal_transformer_demo = derived(
+    adaptive_universal_transformer_quick,
+    hidden_size=64,
+    filter_size=128,
+    self_attention_type="dot_product_relative",
+    max_relative_position=40,
+    act_max_steps=3,
+    act_force_final_remainder=True,
+    act_loss_weight=0.001,
+    use_fixed_batch_size=True,
+    batch_size=64,
+    curriculum_start_length=11,
+    curriculum_length_step=15,
+    curriculum_accuracy=0.5,
+    curriculum_updates=20,
+    learning_rate_constant=0.004,
+    learning_rate_warmup_steps=100,
+    optimizer_adam_beta2=0.98,
 )
 
 
