@@ -97,19 +97,23 @@ def _shown(one):
 
 
 def _seeds(of):
-    """Return the number of seeds, and the tasks if their numbers differ."""
-    counts = {one.row: len(one.seeds) for one in of.values()}
-    if len(set(counts.values())) == 1:
-        return str(next(iter(counts.values())))
-    return ", ".join(f"{row}: {count}" for row, count in counts.items())
+    """Return the numbers of seeds."""
+    return _by_task({one.row: str(len(one.seeds)) for one in of.values()})
 
 
 def _verdict(of):
-    """Return whether a recipe stays right on the validation splits of all its tasks."""
+    """Return whether a recipe stays right on the validation split of each task."""
     valid = [one for one in of.values() if one.is_valid]
-    if not all(one.is_learned for one in valid):
-        return "not learned"
-    return "yes" if all(one.fall <= _MOST_FALL for one in valid) else "no"
+    stays = {one.row: "yes" if one.fall <= _MOST_FALL else "no" for one in valid}
+    learned = {one.row: one.is_learned for one in valid}
+    return _by_task({row: stays[row] if learned[row] else "not learned" for row in stays})
+
+
+def _by_task(values):
+    """Return the value of all tasks. If the tasks have several values, also name the tasks."""
+    if len(set(values.values())) == 1:
+        return next(iter(values.values()))
+    return ", ".join(f"{row}: {value}" for row, value in values.items())
 
 
 # --- The picture ----------------------------------------------------------------------------------

@@ -60,6 +60,12 @@ def test_summary_says_which_recipe_stays_right(accuracies, verdict):
     assert line.startswith("| uniform | ") and line.endswith(f"| 1 | {verdict} |")
 
 
+def test_summary_judges_each_task():
+    low = (0.6, 0.6, 0.6, 0.6, 0.6)
+    lines = _lines_of_summary(_line("addition/scale", 1, RIGHT), _line("parity/scale", 1, low))
+    assert lines[2].endswith("| 1 | addition: yes, parity: not learned |")
+
+
 def test_summary_names_tasks_with_other_numbers_of_seeds():
     runs = [("addition", 1), ("addition", 2), ("parity", 1)]
     lines = _lines_of_summary(*(_line(f"{row}/scale", seed, RIGHT) for row, seed in runs))
