@@ -182,8 +182,8 @@ def names_table():
         "",
         "This page lists T2T's names that ut_keras does not have, with the alternative or the",
         "reason. A command that receives such a name raises an error with the same text. `*`",
-        "stands for any text. `--registry_help` lists the supported names. `scripts/t2t_tables.py`",
-        "writes this page from the declarations.",
+        "stands for any text, but a supported name is not included. `--registry_help` lists the",
+        "supported names. `scripts/t2t_tables.py` writes this page.",
     ]
     for title, reasons in sections.items():
         lines += ["", f"## {title}", "", "| name | in ut_keras |", "|---|---|"]
