@@ -29,7 +29,7 @@ demo: $(VENV)/.library
 	$(PY) trainer.py --generate_data --problem=algorithmic_reverse_decimal40_held_out \
 	  --model=universal_transformer --hparams_set=adaptive_universal_transformer_demo \
 	  --data_dir=$(DEMO_DIR)/data --tmp_dir=$(DEMO_DIR)/tmp --output_dir=$(DEMO_DIR)/train \
-	  --train_steps=1300 --local_eval_frequency=1300 --random_seed=1 \
+	  --train_steps=1500 --local_eval_frequency=1500 --random_seed=1 \
 	  --schedule=train_eval_and_decode --eval_steps=0 \
 	  --decode_hparams="beam_size=1,extra_length=2"
 	@echo "To use the model in Python:"
