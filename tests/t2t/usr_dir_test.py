@@ -94,6 +94,28 @@ def test_package_named_as_one_of_ut_keras_imports_itself(load, registries, tmp_p
     assert package.known is importlib.import_module(f"ut_keras.{folder}.{known}")
 
 
+@pytest.mark.parametrize("folder", ["problems", "hparams"])
+def test_package_named_as_one_of_ut_keras_combines_both(load, registries, tmp_path, folder):
+    """An attribute that the package has imported from ut_keras is not a submodule."""
+    known = {"problems": "problem", "hparams": "registry"}[folder]
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / "words.py").write_text("WORD = 'inside'\n")
+    (tmp_path / folder / "__init__.py").write_text(
+        f"NUMBER = 3\nfrom {folder} import {known}\nfrom {folder} import reader\n"
+    )
+    (tmp_path / folder / "reader.py").write_text(
+        f"from {folder}.{known} import register\n"
+        f"from {folder} import words, {known} as known\n"
+        f"from {folder} import *\n"
+    )
+    usr_dir.load(str(tmp_path / folder))
+    reader = sys.modules[usr_dir._module_name(str(tmp_path / folder))].reader
+    expected = importlib.import_module(f"ut_keras.{folder}.{known}")
+    assert reader.known is expected
+    assert reader.register is expected.register
+    assert (reader.words.WORD, reader.NUMBER) == ("inside", 3)
+
+
 def test_package_is_found_on_its_own_path(registries, tmp_path, monkeypatch):
     """The package's folder is on the path, as with PYTHONPATH=my_package."""
     parts = tmp_path / "package" / "parts_of_it"

@@ -189,8 +189,14 @@ def _import(package, folder_name, name, globals=None, locals=None, fromlist=(), 
         return module if fromlist else modules.find("")
     elif top == "tensorflow":
         return tf1_compat.find(name, fromlist)
-    elif top == folder_name and _is_own(package, top, rest, fromlist or ()):
-        name = f"{package}.{rest}" if rest else package
+    elif top == folder_name:
+        if not rest and len({_is_own(package, top, "", [item]) for item in fromlist or ()}) == 2:
+            values = [_import(package, folder_name, top, fromlist=[item]) for item in fromlist]
+            pairs = zip(fromlist, values, strict=True)
+            found = {item: getattr(value, item) for item, value in pairs if hasattr(value, item)}
+            return types.SimpleNamespace(**found)
+        if _is_own(package, top, rest, fromlist or ()):
+            name = f"{package}.{rest}" if rest else package
     return builtins.__import__(name, globals, locals, fromlist, level)
 
 
@@ -204,8 +210,15 @@ def _is_own(package, top, rest, fromlist):
         return True
     if top == "ut_keras":
         return False
+    if rest:
+        # The package may have imported a module of ut_keras, which is then only an attribute.
+        return _has_submodule(package, rest.partition(".")[0])
     module = sys.modules[package]
     return all(
-        hasattr(module, name) or importlib.util.find_spec(f"{package}.{name}")
-        for name in ([rest.partition(".")[0]] if rest else fromlist)
+        name == "*" or hasattr(module, name) or _has_submodule(package, name) for name in fromlist
     )
+
+
+def _has_submodule(package, name):
+    fullname = f"{package}.{name}"
+    return fullname in sys.modules or importlib.util.find_spec(fullname) is not None
