@@ -251,6 +251,16 @@ def test_unsupported_combinations_are_rejected(kind, settings, values):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["transformer", "transformer_encoder"])
+def test_model_without_recurrence_rejects_segments(name):
+    """Otherwise the learning-rate schedule would count three updates for each batch."""
+    hp = hparams.get("universal_transformer_tiny", f"{examples.SIZE},recurrence_segments=3")
+    specs = {"inputs": examples.SYMBOLS, "targets": examples.SYMBOLS}
+    with pytest.raises(HParamError, match="recurrence_segments=3 for a Transformer") as caught:
+        models.from_specs(name, hp, specs)
+    assert "\n" not in str(caught.value)
+
+
 def test_unsupported_calls_are_rejected():
     model, features = _make("tagger")
     targets = features["targets"]

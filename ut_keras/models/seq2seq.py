@@ -85,6 +85,7 @@ class Seq2Seq(keras_model.KerasModel):
         )
         self.class_label_head, self.target_embedding, self.softmax, self.source_embedding = tables
         self._make_stacks()
+        self._check_segments()
         self._build_all()
         self.check_steps(num_steps)
 
@@ -136,6 +137,19 @@ class Seq2Seq(keras_model.KerasModel):
 
     def _make_stacks(self) -> None:
         raise NotImplementedError
+
+    def _check_segments(self):
+        """Check that the model trains in the segments that the hparams select.
+
+        The learning-rate schedule divides the number of updates by `recurrence_segments`. With a
+        model that has one update for each batch, the schedule would be too slow.
+        """
+        num_segments = getattr(self.hparams, "recurrence_segments", 1)
+        if num_segments != self.num_segments:
+            raise hparam_schema.HParamError(
+                "recurrence_segments requires a Universal Transformer. "
+                f"Received: recurrence_segments={num_segments} for a {type(self).__name__}."
+            )
 
     @classmethod
     def _softmax_size(cls, hp: Any) -> int:
