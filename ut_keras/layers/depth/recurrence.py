@@ -404,7 +404,7 @@ class BasicRecurrence(Recurrence):
         H_t = Block(H_{t-1} + P_t),   t = 1 .. N       (Dehghani et al. 2019, section 2.1)
 
     Args:
-        **kwargs: the arguments of `Recurrence`.
+        *args, **kwargs: the arguments of `Recurrence`.
         num_segments: int M. In training, a forward pass takes N steps, and carries the state to the
             next segment. At inference, it takes M · N steps. See `segments`. If M > 1, `timing`
             must have `repeats=True`.
@@ -423,11 +423,11 @@ class BasicRecurrence(Recurrence):
         block: stack.TransformerBlock,
         timing: keras.layers.Layer,
         num_steps: int,
-        *,
+        *args: Any,
         num_segments: int = 1,
         **kwargs: Any,
     ) -> None:
-        super().__init__(block, timing, num_steps, **kwargs)
+        super().__init__(block, timing, num_steps, *args, **kwargs)
         segments.check_layer(num_segments, timing, self.steps_sampling)
         self.num_segments = num_segments
 
