@@ -297,6 +297,19 @@ def test_layers_reject_unsupported_arguments():
         act.AdaptiveComputationTime(block(), timing(), halting.ACTHalting(K), num_segments=2)
 
 
+def test_layer_call_rejects_training_in_segments():
+    """A call in training would take K steps, and a call at inference M · K steps."""
+    timing = timing_signal.StepTimingSignal(K, repeats=True)
+    layer = recurrence.BasicRecurrence(layer_checks.make_block(8), timing, K, num_segments=M)
+    x = np.ones([1, 4, 8], "float32")
+    assert layer(x).shape == x.shape
+    with pytest.raises(ValueError, match=f"Received: num_segments={M}"):
+        layer(x, training=True)
+    wrapped = keras.Sequential([keras.layers.Dense(8), stack.Stack(layer)])
+    with pytest.raises(ValueError, match=f"Received: num_segments={M}"):
+        wrapped(x, training=True)
+
+
 def test_resuming_requires_the_same_number_of_segments():
     saved = hparams.get("universal_transformer_tiny", "recurrence_segments=2")
     with pytest.raises(HParamError, match="recurrence_segments=3 instead of 2"):

@@ -46,6 +46,7 @@ class StateLayer(Layer):
             - `attention_mask` does not have rank 4.
             - The call is in training, and the loss uses the states of several steps. A call does
               not support this loss, because a call returns only the output.
+            - The call is in training, and a recurrence has several segments.
     """
 
     supports_masking = True
@@ -88,7 +89,14 @@ class StateLayer(Layer):
         memory_mask = _padding_mask("memory_mask", memory_mask)
         attention.check_mask(attention_mask)
         sublayers = private_api.flatten_layers(self)
-        state_layers = (layer for layer in sublayers if isinstance(layer, StateLayer))
+        state_layers = [layer for layer in sublayers if isinstance(layer, StateLayer)]
+        num_segments = max(getattr(layer, "num_segments", 1) for layer in state_layers)
+        if training and num_segments > 1:
+            raise ValueError(
+                "A call does not support training with several segments, because it would train "
+                "only the first segment. Use `forward`, or a model of ut_keras.models. "
+                f"Received: num_segments={num_segments} of {self.name}."
+            )
         if training and any(layer.trains_by_steps for layer in state_layers):
             raise ValueError(
                 "A call does not support training with losses of several steps (supervised_every, "
