@@ -130,12 +130,16 @@ def test_onnx_export_names_unsupported_operation(tmp_path, monkeypatch, capfd, c
         return {"outputs": inputs, "scores": tf.random.stateless_uniform([1, 1], inputs[0, :2])}
 
     model = _model("transformer")
+    # TensorFlow warns about existing lookup tables when it converts a graph.
+    keys = tf.lookup.KeyValueTensorInitializer(["a"], [1])
+    table = tf.lookup.StaticHashTable(keys, 0)
     capfd.readouterr()
     monkeypatch.setattr(fixed_shapes, "whole_search", lambda *_: ("generate", generate))
     with pytest.raises(ValueError, match=r"operations .* Received: StatelessRandom\w+\.$"):
         export.export_onnx(model, str(tmp_path / "m.onnx"), LENGTH)
     assert not os.listdir(tmp_path)
     assert not capfd.readouterr().err and not caplog.records
+    assert table.size() == 1
 
 
 def test_onnx_export_names_missing_extra(tmp_path, monkeypatch):

@@ -69,7 +69,7 @@ def test_padding_table_matches_docs():
     assert len(rows) == len(ROWS)
     for (setting, cure), (name, row) in zip(rows, ROWS.items(), strict=True):
         assert f"{name}" in setting
-        assert cure == (f"`{row[2]}`" if row[2] else "not possible")
+        assert cure == (f"`{row[2]}`" if row[2] else "none")
 
 
 @pytest.mark.parametrize("kind", [k for k in examples.KINDS if "stories" not in k])

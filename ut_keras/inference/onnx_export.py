@@ -84,15 +84,21 @@ def export_onnx(
 
 @contextlib.contextmanager
 def _quiet_converter():
-    """Context that returns tf2onnx without its log lines."""
+    """Context that returns tf2onnx without its log lines.
+
+    TensorFlow's log is silent too. During the conversion, TensorFlow warns about every lookup table
+    that the process has created, such as the table of a vocabulary.
+    """
     tf2onnx = importlib.import_module("tf2onnx")
-    log = logging.getLogger("tf2onnx")
-    before = log.level
-    log.setLevel(logging.CRITICAL)
+    logs = [logging.getLogger(name) for name in ("tf2onnx", "tensorflow")]
+    before = [log.level for log in logs]
+    for log in logs:
+        log.setLevel(logging.CRITICAL)
     try:
         yield tf2onnx
     finally:
-        log.setLevel(before)
+        for log, level in zip(logs, before, strict=True):
+            log.setLevel(level)
 
 
 def _check_runs(content, shape):
