@@ -23,8 +23,8 @@ folder.
 - `sys.modules` could have entries for `tensor2tensor` and `tensorflow`, or a meta-path finder could
   find these names. Then `__import__` would not have to be replaced. However, both affect the whole
   process: they would hide an installed Tensor2Tensor, and every library would import TensorFlow 1's
-  names. Other modules would then see
-  these names, which breaks the promise. Therefore neither was tried.
+  names. Other modules would then see these names, which breaks the promise. Therefore neither
+  alternative was tried.
 - Rewriting the import statements with `SourceLoader.source_to_code` would still need the loader and
   the finder. It would also have to bind the right names for each form of `import`. This rewriting
   was not tried.
