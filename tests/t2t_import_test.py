@@ -136,6 +136,35 @@ def test_load_checkpoint_reads_newest(tmp_path):
     assert any(np.any(a != b) for a, b in zip(newest, oldest, strict=True))
 
 
+def test_load_checkpoint_finds_target_space_in_statistics():
+    folder = _folder("transformer")
+    assert t2t_import.load_checkpoint(folder, "transformer").target_space_id == DIGIT_1
+    with pytest.raises(ValueError, match="target_space_id must be 11.* Received: 8"):
+        t2t_import.load_checkpoint(folder, "transformer", 8)
+
+
+def test_load_checkpoint_warns_if_target_space_is_unknown(tmp_path):
+    folder = shutil.copytree(_folder("transformer"), tmp_path / "run")
+    # At step 0, all statistics are 0.
+    (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-0"\n')
+    with pytest.warns(UserWarning, match="target_space_id .*Using 0"):
+        assert t2t_import.load_checkpoint(str(folder), "transformer").target_space_id == 0
+
+
+@pytest.mark.parametrize(
+    ("statistics", "expected"),
+    [
+        ([np.where(np.arange(32) == 8, 1e-9, 1e-30), np.ones(16)], 8),  # Adafactor, factored
+        ([np.zeros((32, 4))], None),
+        ([np.full((32, 4), 0.1)], None),  # Adagrad, or weight decay
+        ([np.ones(16)], None),
+        ([], None),
+    ],
+)
+def test_used_target_space_is_the_only_row_with_statistics(statistics, expected):
+    assert t2t_import._used_target_space(statistics) == expected
+
+
 def test_load_checkpoint_rejects_folder_without_checkpoint(tmp_path):
     with pytest.raises(ValueError, match=r"hparams.json and a checkpoint.*with \[\]"):
         t2t_import.load_checkpoint(str(tmp_path), "transformer")

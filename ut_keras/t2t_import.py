@@ -1,6 +1,6 @@
 """Convert T2T's variables and checkpoints to models of ut_keras, and back.
 
-    model = t2t_import.load_checkpoint("t2t_run", "transformer")
+    model = t2t_import.load_checkpoint("t2t_run", "transformer", problem.target_space_id)
     variables = t2t_import.export_variables(model)         {T2T's variable name: array}
 
 The layers have the names of T2T's scopes, so the path of a weight is nearly T2T's variable name.
@@ -13,6 +13,7 @@ from ut_keras.process import silent_tensorflow  # noqa: F401  (before the import
 # isort: split
 import os
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -23,7 +24,11 @@ import tensorflow as tf
 from ut_keras import hparam_schema, models
 from ut_keras.data.features import FeatureSpec
 from ut_keras.files import json_file
+from ut_keras.layers.basic.embedding import TargetSpaceEmbedding
 from ut_keras.ops import finite
+
+_TARGET_SPACES = "body/target_space_embedding/kernel"
+_SMALLEST_SHARE = 1e-6  # of the largest statistics, for a row that had gradients
 
 # Rules that convert the path of a weight to T2T's name within the model's scope. They are applied
 # in this order.
@@ -137,23 +142,63 @@ def export_variables(
     return exported
 
 
-def load_checkpoint(t2t_output_dir: str, model_name: str, target_space_id: int = 0) -> keras.Model:
+def load_checkpoint(
+    t2t_output_dir: str, model_name: str, target_space_id: int | None = None
+) -> keras.Model:
     """Return a model with the weights of the newest checkpoint of a T2T run.
+
+    The id of the target text selects a row of the model's embedding of target spaces. No variable
+    contains the id. However, an optimizer has statistics only for the row that the run used.
 
     Args:
         t2t_output_dir: str. Folder with `hparams.json` and `model.ckpt-*`.
         model_name: str. T2T's name of the model.
-        target_space_id: int. The problem's id of the target text.
+        target_space_id: int. The problem's id of the target text. None means the id that the
+            statistics of the optimizer show. If there are none, the id is 0, and the function
+            warns if the model reads the id.
 
     Returns:
         keras.Model.
 
     Raises:
-        ValueError: if there is no checkpoint, or if its variables do not match the model.
+        ValueError: if there is no checkpoint, if its variables do not match the model, or if the
+            run used another target_space_id.
     """
-    variables = read_checkpoint(t2t_output_dir, f"{model_name}/")
+    kernel = f"{model_name}/{_TARGET_SPACES}"
+    variables = read_checkpoint(t2t_output_dir, f"{model_name}/", f"training/{kernel}/")
+    statistics = [variables.pop(name) for name in sorted(variables) if name.startswith("training/")]
+    used = _used_target_space(statistics)
+    if target_space_id is None:
+        if used is None and kernel in variables:
+            warnings.warn(
+                f"target_space_id should be given for {t2t_output_dir}, whose checkpoint does not "
+                "show it. Using 0.",
+                stacklevel=2,
+            )
+        target_space_id = used or 0
+    elif used not in (None, target_space_id):
+        raise ValueError(
+            f"target_space_id must be {used}, as in the run in {t2t_output_dir}. "
+            f"Received: {target_space_id}."
+        )
     t2t_hparams = json_file.read(os.path.join(t2t_output_dir, "hparams.json"))
     return build_model(model_name, t2t_hparams, variables, target_space_id)
+
+
+def _used_target_space(statistics):
+    """Return the only row of the target spaces' embedding that had gradients, or None.
+
+    Args:
+        statistics: list of arrays, the slots of T2T's optimizer for the embedding, in the order of
+            their names. The first slot has one entry or one row per target space.
+    """
+    rows = np.atleast_1d(np.abs(statistics[0])) if statistics else np.zeros(0)
+    if len(rows) != TargetSpaceEmbedding.NUM_SPACES:
+        return None
+    sizes = rows.reshape(len(rows), -1).sum(axis=1)
+    # The slots of the other rows are 0, or have about the size of Adafactor's epsilon, 1e-30.
+    (used,) = np.nonzero(sizes > _SMALLEST_SHARE * sizes.max())
+    return int(used[0]) if len(used) == 1 else None
 
 
 def read_checkpoint(t2t_output_dir: str, *beginnings: str) -> dict[str, np.ndarray]:

@@ -1,6 +1,6 @@
 """Load the slots of T2T's optimizers, so that ut_keras can resume a T2T run.
 
-    model = t2t_import.load_checkpoint(t2t_output_dir, "transformer")
+    model = t2t_import.load_checkpoint(t2t_output_dir, "transformer", problem.target_space_id)
     optimizer = optimizers.get(model.hparams)
     slots.load_optimizer(t2t_output_dir, model, optimizer)
 
