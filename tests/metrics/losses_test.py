@@ -100,3 +100,20 @@ def test_padded_cross_entropy(class_labels):
         got = each(targets, logits)
         assert got.shape == ()
         np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+def test_targets_with_a_further_axis_raise_in_a_function_for_several_ranks():
+    """Keras may trace one function for targets of several ranks, so the rank is then unknown."""
+
+    @tf.function(input_signature=[tf.TensorSpec(None, tf.int32)])
+    def loss(targets):
+        return losses.target_term(tf.zeros([B, T, V]), targets, 0.0, False).value()
+
+    np.testing.assert_allclose(loss(TARGETS), np.log(V), rtol=1e-6)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="3,4,1"):
+        loss(TARGETS[..., None])
+
+
+def test_targets_of_bool_raise():
+    with pytest.raises(ValueError, match="Received: bool of shape"):
+        losses.target_term(tf.zeros([B, T, V]), TARGETS > 0, 0.0, False)

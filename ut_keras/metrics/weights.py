@@ -26,11 +26,11 @@ def of_targets(
         (targets int32 [B, T], weights float32 [B, T]), where T = 1 for classes.
 
     Raises:
-        ValueError: if the targets are floats, which a cast would truncate. Also if the shape of the
-            weights does not match the targets.
+        ValueError: if the targets do not have an int dtype. A cast would truncate floats. Also if
+            the shape of the weights does not match the targets.
     """
     targets = tf.convert_to_tensor(targets)
-    if targets.dtype.is_floating:
+    if not targets.dtype.is_integer:
         received = f"{targets.dtype.name} of shape {targets.shape}"
         raise ValueError(f"Targets must be ids of an int type. Received: {received}.")
     targets = int32.cast(targets)
@@ -38,6 +38,8 @@ def of_targets(
         targets = targets if targets.shape.rank == 2 else tf.reshape(targets, [-1, 1])
         real = tf.ones_like(targets, tf.float32)
     else:
+        if targets.shape.rank is None:  # Keras traces once for several ranks
+            targets = tf.ensure_shape(targets, [None, None])
         real = tf.cast(targets != 0, tf.float32)
     if weights is None:
         return targets, real
