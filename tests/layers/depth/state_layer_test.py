@@ -274,3 +274,15 @@ def test_ponder_term_uses_example_weights():
     np.testing.assert_allclose(
         _ponder_value(COST[:, 0], 0.1, example_weights=weights), 0.1 * (3 * 2.5 + 2) / 4
     )
+
+
+def test_layer_rejects_a_mask_that_is_added_to_logits():
+    """As bool, 0 would forbid attention and -1e9 would allow it."""
+    block, x = layer_checks.make_block(D), layer_checks.normal(B, S, D)
+    may_attend = np.tril(np.ones((1, 1, S, S), "float32"))
+    found = block(x, attention_mask=may_attend)
+    np.testing.assert_allclose(found, block(x, use_causal_mask=True), atol=1e-6)
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="(?s)1 at the positions .* x >= 0 did not hold"
+    ):
+        block(x, attention_mask=-1e9 * (1 - may_attend))

@@ -239,7 +239,20 @@ def _padding_mask(name, mask):
 
 
 def _as_bool(mask):
-    return None if mask is None else tf.cast(mask, tf.bool)
+    """Return a mask of any dtype as bool, or None.
+
+    Raises:
+        tf.errors.InvalidArgumentError: if the mask has negative numbers. Other libraries add such
+            masks to the logits. Here, the conversion to bool would exchange True and False.
+    """
+    if mask is None:
+        return None
+    mask = tf.convert_to_tensor(mask)
+    if mask.dtype.is_floating:
+        message = "A mask must be 1 at the positions to attend to and 0 elsewhere"
+        with tf.control_dependencies([tf.debugging.assert_non_negative(mask, message)]):
+            mask = tf.identity(mask)
+    return tf.cast(mask, tf.bool)
 
 
 def _key_mask(padding_mask):
