@@ -16,6 +16,8 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from tests.inference import export_models
 from ut_keras import export
+from ut_keras.decoding import options
+from ut_keras.inference import text_model
 
 BROKEN = [b"\xff\xfe so", b"a\xe2\x82", b"\xed\xa0\x80 1", b""]
 _CLIENT = """
@@ -299,6 +301,20 @@ def test_export_samples_differ_between_calls(exports):
     serve = _load(exports("prompts", **drawn, seed=3)).signatures["serving_default"]
     answers = [serve(inputs=texts)["outputs"].numpy().tolist() for _ in range(2)]
     assert answers[0] == answers[1]
+
+
+def test_export_samples_differ_between_processes_of_a_seeded_program(monkeypatch):
+    """`keras.utils.set_random_seed` before an export does not fix the samples of the export."""
+    model, encoders = export_models.build("prompts")
+    texts = text_model.TextModel(model, encoders)
+    monkeypatch.setattr(texts.predictor, "batch", lambda ids, options: options.seed)
+    search = options.Options(temperature=1.0)
+    sampled = []
+    for _ in range(2):  # a new trace starts like an export in a new process
+        tf.random.set_seed(3)
+        trace = tf.function(functools.partial(texts.generate_ids, tf.constant([[1]]), search))
+        sampled.append(int(trace()))
+    assert sampled[0] != sampled[1]
 
 
 def _operations(directory):

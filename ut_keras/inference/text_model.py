@@ -114,7 +114,11 @@ class TextModel:
         """Return the outputs for a batch of ids, as `Predictor.batch` does."""
         if options.seed is None and options.temperature:
             # The graph must sample the seed. A seed from Python would be a constant of the trace.
-            seed: Any = tf.random.uniform([], maxval=tf.int32.max, dtype=tf.int32)
+            # `tf.random.uniform` would store the seed of `keras.utils.set_random_seed` in an
+            # export. Then every process that loads the export would write the same texts.
+            seed: Any = tf.raw_ops.RandomUniformInt(
+                shape=tf.constant([], tf.int32), minval=0, maxval=tf.int32.max
+            )
             options = dataclasses.replace(options, seed=seed)
         return self.predictor.batch(ids, options)
 
