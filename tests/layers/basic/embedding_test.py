@@ -214,3 +214,13 @@ def test_as_ids_rejects_ids_out_of_range(worst):
         embedding.as_ids(np.array([[0, worst, 7]]), "inputs", 8)
     np.testing.assert_array_equal(embedding.as_ids([[0, 7]], "inputs", 8), [[0, 7]])
     assert embedding.as_ids([[]], "inputs", 8).shape == (1, 0)
+
+
+def test_embedding_of_an_id_out_of_range_is_nan_under_xla():
+    """Under XLA, a gather would return the first or the last row."""
+    layer = embedding.SymbolEmbedding(V, D)
+    layer.build()
+    ids = tf.constant([[1, V - 1, V, -1, 0]])
+    found = tf.function(layer.call, jit_compile=True)(ids).numpy()
+    np.testing.assert_allclose(found[:, [0, 1, 4]], layer(ids.numpy()[:, [0, 1, 4]]), rtol=1e-6)
+    assert np.isnan(found[:, 2:4]).all()

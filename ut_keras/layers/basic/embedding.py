@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from ut_keras.layers.basic.dense import WithKernels
 from ut_keras.layers.basic.layer import Layer, PositionWise
 from ut_keras.layers.basic.signature import Shape
-from ut_keras.ops import int32, litert
+from ut_keras.ops import devices, int32, litert, private_api
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -36,7 +37,8 @@ class SymbolEmbedding(Layer):
         ids: int tensor of any shape.
 
     Returns:
-        float tensor [..., D].
+        float tensor [..., D]. For an id out of range, TensorFlow raises an error on a CPU. On other
+        devices and under XLA, the embedding of such an id is NaN.
 
     References: Vaswani et al. 2017, section 3.4; T2T `modalities.symbol_bottom`, `symbol_top`.
     """
@@ -60,6 +62,9 @@ class SymbolEmbedding(Layer):
     def call(self, ids: tf.Tensor) -> tf.Tensor:
         ids = as_ids(ids, "ids")
         scale = tf.where(ids != 0, self.hidden_size**0.5 if self.multiply else 1.0, 0.0)
+        if private_api.is_compiled_by_xla() or devices.has_gpu():
+            # There, a gather does not raise an error for an id out of range.
+            scale = tf.where((ids >= 0) & (ids < self.vocab_size), scale, float("nan"))
         rows = litert.lookup(tf.convert_to_tensor(self.embedding), ids)
         rows = tf.cast(rows, self.compute_dtype)
         return rows * tf.cast(scale, rows.dtype)[..., tf.newaxis]
@@ -284,8 +289,8 @@ def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
     """Return ids as an int32 tensor.
 
     Keras and TensorFlow accept some invalid ids without an error. Keras' embeddings truncate
-    floats. A cast to int32 drops the higher bits of large ints. On a GPU, the embedding of an id
-    out of range is zero. This function rejects such ids.
+    floats. A cast to int32 drops the higher bits of large ints. On a GPU, a gather returns zeros
+    for an id out of range. This function rejects such ids.
 
     Args:
         values: int tensor, array or nested lists of any shape.
@@ -315,3 +320,15 @@ def as_ids(values: Any, name: str, size: int | None = None) -> tf.Tensor:
             if not 0 <= int(worst) < size:
                 raise ValueError(f"{name} must be ids in [0, {size}). Received: {int(worst)}.")
     return int32.cast(ids)
+
+
+def check_range(ids: np.ndarray, name: str, size: int) -> None:
+    """Check that an int array contains only ids in [0, size).
+
+    Raises:
+        ValueError: if an id is out of range.
+    """
+    if ids.dtype.kind in "iu" and ids.size:
+        for worst in (ids.min(), ids.max()):
+            if not 0 <= worst < size:
+                raise ValueError(f"{name} must be ids in [0, {size}). Received: {worst}.")
