@@ -1,9 +1,13 @@
+import os
+import threading
+import types
+
 import numpy as np
 import pytest
 
 from tests.training import toy
 from ut_keras.checkpoints import checkpoint
-from ut_keras.training import train_loop
+from ut_keras.training import distribution, progress, train_loop
 
 
 @pytest.fixture(scope="module")
@@ -75,3 +79,47 @@ def test_warm_start_applies_only_to_a_new_run(run_dir, tmp_path, capsys):
     trainer.train(toy.epoch)
     assert int(trainer.optimizer.iterations) == 3
     assert "Warm start" not in capsys.readouterr().out
+
+
+def test_training_on_an_accelerator_does_not_wait_for_results(tmp_path, monkeypatch):
+    """The results of step 4 are not read before update 6 starts."""
+    update_6_started = threading.Event()
+    read = progress.Progress.read
+    written = {}
+
+    def read_late(self, *taken):
+        assert update_6_started.wait(5)
+        return read(self, *taken)
+
+    def epoch(number):  # an epoch has 5 batches
+        if number:
+            update_6_started.set()
+        return toy.epoch(number)
+
+    def write(self, step, scalars, ponder):
+        timed = ("steps_per_second", "tokens_per_second", "input_wait")
+        values = {name: value for name, value in scalars.items() if name not in timed}
+        written[self.output_dir].append((step, values, {k: v[0].sum() for k, v in ponder.items()}))
+
+    monkeypatch.setattr(progress.Progress, "read", read_late)
+    monkeypatch.setattr("ut_keras.training.summaries.Summaries.write_training", write)
+    weights = []
+    for on_accelerator in (True, False):
+        monkeypatch.setattr(distribution, "has_accelerator", lambda _, found=on_accelerator: found)
+        folder = str(tmp_path / f"{on_accelerator}")
+        os.mkdir(folder)
+        written[folder] = []
+        trainer, model = toy.make_trainer(folder, log_every_steps=4)
+        trainer.train(epoch)
+        weights.append(model.table.numpy())
+    late, at_once = written.values()
+    assert [step for step, *_ in late] == [4, 8, 12]
+    assert late == at_once
+    np.testing.assert_array_equal(*weights)
+
+
+def test_only_gpus_and_tpus_are_accelerators():
+    assert not distribution.has_accelerator(distribution.get_strategy(devices=["CPU:0"]))
+    devices = ("/job:localhost/replica:0/task:0/device:GPU:0",)
+    strategy = types.SimpleNamespace(extended=types.SimpleNamespace(worker_devices=devices))
+    assert distribution.has_accelerator(strategy)

@@ -207,7 +207,9 @@ def test_only_the_newest_checkpoints_are_kept(tmp_path):
     ]
 
 
-def test_non_finite_loss_stops_and_saves_nothing(run):
+@pytest.mark.parametrize("in_background", [False, True])
+def test_non_finite_loss_stops_and_saves_nothing(run, monkeypatch, in_background):
+    monkeypatch.setattr(distribution, "has_accelerator", lambda strategy: in_background)
     trainer, model = _make(run, settings={"train_steps": 40})
     with pytest.raises(saving.NonFiniteError) as caught:
         trainer.train(_BreakingBatches(model))

@@ -137,6 +137,15 @@ def num_workers(strategy: tf.distribute.Strategy) -> int:
     return sum(len(addresses) for addresses in cluster.values())
 
 
+def has_accelerator(strategy: tf.distribute.Strategy) -> bool:
+    """Return whether the replicas of this process run on GPUs or TPUs.
+
+    Such a device works in parallel with the Python program until the program reads a result.
+    """
+    devices = map(tf.DeviceSpec.from_string, strategy.extended.worker_devices)
+    return any(device.device_type != "CPU" for device in devices)
+
+
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Return whether this process writes the files of the run."""
     return strategy.extended.should_checkpoint

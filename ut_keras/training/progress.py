@@ -8,16 +8,17 @@ above are omitted first, beginning with the bar. The step, the loss and the accu
 shown. In a log, a new line without the bar is written every few seconds.
 
 Results stay on the device until the next line is due. Reading them after every step would make the
-device wait.
+device wait. All results are read in one transfer, and a thread can read them: see `Progress.read`.
 """
 
 import collections
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
 from ut_keras.process.live_line import LiveLine, clock_time, fit
 from ut_keras.training.train_step import StepResult
@@ -25,6 +26,14 @@ from ut_keras.training.train_step import StepResult
 _WINDOW = 100  # number of recent steps that each average in the line includes
 _BAR_WIDTH = 20
 _ALWAYS = 6  # the importance of the parts that every line contains
+
+
+class ReadResults(NamedTuple):
+    """The results of some updates, after they were read from the device."""
+
+    steps: list[tuple[int, dict[str, float]]]  # (step, dict from name to value), in order
+    time: float  # the time when the device had finished the last of these updates
+    input_wait_seconds: float  # the time that training waited for the batches of these updates
 
 
 @dataclasses.dataclass(eq=False)
@@ -62,7 +71,7 @@ class Progress:
 
     def add(self, step: int, result: StepResult) -> None:
         """Add the `StepResult` of `step` without reading it from the device."""
-        self._pending.append((step, result))
+        self._pending.append((step, result._replace(ponder={})))
 
     @property
     def is_due(self) -> bool:
@@ -75,22 +84,38 @@ class Progress:
         Returns:
             list of (step, values). `values` is a dict from name to float.
         """
-        fetched = [(step, _to_floats(result)) for step, result in self._pending]
-        self._pending = []
-        if not fetched:
-            return fetched
-        now = self.live.clock()
-        for _, values in fetched:
+        return self.receive(self.read(*self.take()))
+
+    def take(self) -> tuple[list[Any], float]:
+        """Return the arguments of `read` for all updates that were not taken before."""
+        taken = (self._pending, self._input_wait_seconds)
+        self._pending, self._input_wait_seconds = [], 0.0
+        return taken
+
+    def read(self, results: list[Any], input_wait_seconds: float) -> ReadResults:
+        """Wait until the device has finished some updates, and read their results.
+
+        A thread may call this method while training continues, because the method does not change
+        this object.
+        """
+        steps = list(zip((step for step, _ in results), _to_floats(results), strict=True))
+        return ReadResults(steps, self.live.clock(), input_wait_seconds)
+
+    def receive(self, found: ReadResults) -> list[tuple[int, dict[str, float]]]:
+        """Add the results that `read` returned to the averages, and return them."""
+        if not found.steps:
+            self._input_wait_seconds += found.input_wait_seconds
+            return []
+        for _, values in found.steps:
             self._recent.append(values)
         # The first interval is ignored, because it includes the compilation.
         if self._last_fetch_time is not None:
-            tokens = sum(values["tokens"] for _, values in fetched)
+            tokens = sum(values["tokens"] for _, values in found.steps)
             self._intervals.append(
-                (self._last_fetch_time, len(fetched), tokens, self._input_wait_seconds)
+                (self._last_fetch_time, len(found.steps), tokens, found.input_wait_seconds)
             )
-        self._last_fetch_time = now
-        self._input_wait_seconds = 0.0
-        return fetched
+        self._last_fetch_time = found.time
+        return found.steps
 
     def averages(self) -> dict[str, float]:
         """Return the averages over the recent updates, as a dict from name to float."""
@@ -173,12 +198,23 @@ class Progress:
         return parts
 
 
-def _to_floats(result):
-    values = {f"losses/{name}": float(loss) for name, loss in result.losses.items()}
+def _to_floats(results):
+    """Return a dict from name to float for each (step, `StepResult`).
+
+    The values are combined on the device, so that there is one transfer instead of a transfer for
+    each value.
+    """
+    if not results:
+        return []
+    named = [_named_scalars(result) for _, result in results]
+    numbers = iter(tf.stack([value for values in named for value in values.values()]).numpy())
+    return [{name: float(next(numbers)) for name in values} for values in named]
+
+
+def _named_scalars(result):
     scalars = result._asdict()
     del scalars["losses"], scalars["ponder"]
-    values.update({name: float(value) for name, value in scalars.items()})
-    return values
+    return {**{f"losses/{name}": loss for name, loss in result.losses.items()}, **scalars}
 
 
 # The number of the update after which halting is checked. In later updates, a small number of

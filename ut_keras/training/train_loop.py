@@ -11,15 +11,17 @@ Each batch is processed by these modules, in this order: `epochs` (the stream of
 handled between two updates (see `interruption`).
 """
 
+import concurrent.futures
 import dataclasses
 import functools
 import math
 import os
 import time
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from ut_keras.checkpoints import checkpoint, checkpoint_files
@@ -35,6 +37,16 @@ from ut_keras.training import (
 from ut_keras.training import epochs as epochs_lib
 from ut_keras.training.train_settings import TrainSettings
 from ut_keras.training.train_step import StepResult
+
+
+class _Report(NamedTuple):
+    """Results that are shown or recorded as soon as a thread has read them from the device."""
+
+    step: int  # the last update whose results are read
+    is_shown: bool  # whether the progress line shows them
+    is_logged: bool  # whether TensorBoard's file gets them
+    is_checked: bool  # whether the number of ponder steps is checked
+    reading: concurrent.futures.Future  # the future of `TrainLoop._read_report`
 
 
 @dataclasses.dataclass(eq=False)
@@ -99,6 +111,9 @@ class TrainLoop:
             self.settings.save_every_seconds,
         )
         self._profiler = StepProfiler(self.output_dir, self.settings.profile_steps)
+        self._reads_in_background = distribution.has_accelerator(self.strategy)
+        self._reader = concurrent.futures.ThreadPoolExecutor(max_workers=1)
+        self._reported: _Report | None = None  # the report whose results are being read
         self._update: Any = None
         self._restore()
 
@@ -131,6 +146,7 @@ class TrainLoop:
                 self._saver.finish()
                 raise self.interrupted()
         self._saver.save(self.step)
+        self._finish_report()
         self._progress.show(self.step)
         self._progress.end_line()
         self.seconds += time.monotonic() - started
@@ -147,6 +163,7 @@ class TrainLoop:
                 return self._update(batch)
         if not self.settings.static_shapes or self._update.is_compiled_for(batch):
             return self._update(batch)
+        self._finish_report()
         self._progress.end_line()
         result = self._update(batch)
         self._progress.restart_clock()  # the reported speed must not include the compilation
@@ -183,27 +200,65 @@ class TrainLoop:
     def _report(self, result):
         """Show and record the results of updates at regular intervals.
 
-        Reading results makes the device wait, so they are read only when a line or a record is due.
+        Reading results makes the caller wait for the device, so they are read only when a line or a
+        record is due. On a GPU or TPU, a thread reads them, and a later call shows them. Training
+        continues in the meantime, so the device always has work.
         """
         self._progress.add(self.step, result)
-        if self._progress.is_due:
-            self._read_results()
-            self._progress.show(self.step)
-        if self.step % self.settings.log_every_steps == 0:
-            self._read_results()
-            averages = self._progress.averages()
-            rate = float(keras.ops.convert_to_tensor(self.optimizer.learning_rate))
-            scalars = {**averages, "learning_rate": rate}
+        self._finish_report(wait=False)
+        is_logged = self.step % self.settings.log_every_steps == 0
+        is_checked = self.step == progress.HALTING_CHECK_STEP
+        is_shown = self._progress.is_due and self._reported is None
+        if not (is_logged or is_checked or is_shown):
+            return
+        self._finish_report()
+        scalars, ponder_times = {}, {}
+        if is_logged:
+            scalars["learning_rate"] = keras.ops.convert_to_tensor(self.optimizer.learning_rate)
             if self._curriculum:
-                scalars["curriculum_length"] = float(self._curriculum.length)
-            self.summaries.write_training(self.step, scalars, result.ponder)
-        if self.step == progress.HALTING_CHECK_STEP:
-            self._read_results()
-            if warning := progress.halting_warning(self._progress.averages()):
-                self._progress.print_line(warning)
+                scalars["curriculum_length"] = self._curriculum.length
+            ponder_times = result.ponder
+        self._reported = _Report(
+            self.step,
+            is_shown,
+            is_logged,
+            is_checked,
+            self._reader.submit(self._read_report, self._progress.take(), scalars, ponder_times),
+        )
+        self._finish_report(wait=not self._reads_in_background)
+
+    def _read_report(self, taken, scalars, ponder_times):
+        """Wait for the device, and return (results, scalars, ponder times) in host memory."""
+        results = self._progress.read(*taken)
+        scalars = {name: float(value) for name, value in scalars.items()}
+        return results, scalars, tf.nest.map_structure(np.asarray, ponder_times)
+
+    def _finish_report(self, wait=True):
+        """Show and record the results of the current report, if they were read.
+
+        Args:
+            wait: bool. Whether to wait until they were read.
+        """
+        report = self._reported
+        if report is None or not (wait or report.reading.done()):
+            return
+        self._reported = None
+        results, scalars, ponder_times = report.reading.result()
+        self._check_finite(self._progress.receive(results))
+        if report.is_shown:
+            self._progress.show(report.step)
+        if report.is_logged:
+            scalars = {**self._progress.averages(), **scalars}
+            self.summaries.write_training(report.step, scalars, ponder_times)
+        if report.is_checked and (warning := progress.halting_warning(self._progress.averages())):
+            self._progress.print_line(warning)
 
     def _read_results(self):
-        for step, values in self._progress.fetch():
+        self._finish_report()
+        self._check_finite(self._progress.fetch())
+
+    def _check_finite(self, results):
+        for step, values in results:
             if not math.isfinite(values["loss"]):
                 raise self._non_finite(f"loss={values['loss']} at step {step}")
 
@@ -299,6 +354,7 @@ class TrainLoop:
         self.summaries.close()
         self._progress.end_line()
         self._profiler.end()
+        self._reader.shutdown(wait=False)
         is_alone = distribution.num_workers(self.strategy) == 1
         if isinstance(error, distribution.LOST_WORKER_ERRORS) and not is_alone:
             raise distribution.WorkerLost(
