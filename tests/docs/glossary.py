@@ -44,6 +44,7 @@ CHECKED: list[str] = [
     "benchmarks/halting_rules.py",
     "benchmarks/in_ctranslate2.py",
     "benchmarks/in_jax.py",
+    "benchmarks/input_pipeline.py",
     "benchmarks/on_device.py",
     "benchmarks/results",
     "benchmarks/peers",
