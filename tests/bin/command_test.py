@@ -12,8 +12,9 @@ import pytest
 import tensorflow as tf
 
 from tests.bin import full_disk
-from ut_keras.bin import command
+from ut_keras.bin import command, command_line, flags
 from ut_keras.errors import DataError, UserError
+from ut_keras.ops import private_api
 from ut_keras.process import live_line
 
 
@@ -36,6 +37,28 @@ def test_user_error_in_graph_is_one_line(capsys):
 def test_bug_keeps_its_stack_trace():
     with pytest.raises(RuntimeError, match="a bug"):
         command.run(_in_a_graph(RuntimeError("a bug")), [])
+
+
+@pytest.mark.parametrize("argv, limits", [([], []), (["--worker_gpu_memory_fraction=.5"], [0.5])])
+def test_gpu_memory_is_allocated_as_needed(argv, limits, monkeypatch):
+    found, grown = [], []
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [f"{kind}:0", f"{kind}:1"])
+    monkeypatch.setattr(
+        tf.config.experimental, "set_memory_growth", lambda gpu, on: grown.append((gpu, on))
+    )
+    monkeypatch.setattr(private_api, "limit_gpu_memory", found.append)
+    command.load_tensorflow(args=command_line.parse(flags.TRAINER, argv, "ut-trainer", ""))
+    assert grown == [("GPU:0", True), ("GPU:1", True)]
+    assert found == limits
+
+
+def test_gpu_memory_keeps_the_limit_of_a_running_process(monkeypatch, capsys):
+    tf.zeros(1)
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["GPU:0"])
+    monkeypatch.setattr(tf.config.experimental, "set_memory_growth", lambda gpu, on: None)
+    argv = ["--worker_gpu_memory_fraction=0.5"]
+    command.load_tensorflow(args=command_line.parse(flags.TRAINER, argv, "ut-trainer", ""))
+    assert capsys.readouterr().out.startswith("note: TensorFlow is already running")
 
 
 _ROOT = pathlib.Path(__file__).parents[2]

@@ -134,7 +134,7 @@ def test_check_rejects_invalid_flags(error, changes, message):
     assert re.search(message, error(**changes))
 
 
-def test_gpu_memory_fraction_has_no_effect(flags):
+def test_gpu_memory_fraction_does_not_change_the_decoding(flags):
     changed = {**flags, "worker_gpu_memory_fraction": "0.5"}
     setups = [
         decoder_setup.check(command_line.parse(flags_lib.DECODER, _argv(given), "ut-decoder", ""))

@@ -101,3 +101,19 @@ def test_may_record_gradients_only_under_a_tape():
     assert not private_api.may_record_gradients()
     with tf.GradientTape():
         assert private_api.may_record_gradients()
+
+
+def test_limit_of_gpu_memory_is_part_of_the_configuration(monkeypatch):
+    context = private_api.context.context()
+    tf.zeros(1)
+    with pytest.raises(RuntimeError):
+        private_api.limit_gpu_memory(0.25)
+    before = context.config
+    monkeypatch.setattr(context, "_context_handle", None)  # as if the runtime had not started
+    monkeypatch.setattr(context, "_config", None)
+    private_api.limit_gpu_memory(0.25)
+    options = context.config.gpu_options
+    assert options.per_process_gpu_memory_fraction == 0.25
+    options.per_process_gpu_memory_fraction = 0
+    assert options == before.gpu_options
+    assert context.config.device_count == before.device_count

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ut_keras import errors
-from ut_keras.bin import command_line
+from ut_keras.bin import command_line, flags
 from ut_keras.errors import UsageError, UserError
 from ut_keras.files import file_error
 from ut_keras.process import interruption, tensorflow_log
@@ -154,6 +154,28 @@ def load_tensorflow(what: str = "", args: Args | None = None) -> None:
             print("note: TensorFlow is already running and keeps its number of threads", flush=True)
     if args.log_device_placement:
         tf.debugging.set_log_device_placement(True)
+    _set_gpu_memory(args.worker_gpu_memory_fraction)
+
+
+def _set_gpu_memory(fraction):
+    """Let TensorFlow allocate the memory of GPUs as needed, up to a share of each GPU's memory.
+
+    By default, TensorFlow would allocate almost all memory of all GPUs at once.
+    """
+    import tensorflow as tf
+
+    gpus = tf.config.list_physical_devices("GPU")
+    if not gpus:
+        return
+    try:
+        for gpu in gpus:
+            tf.config.experimental.set_memory_growth(gpu, True)
+        if fraction != flags.DEFAULT_MEMORY_FRACTION:
+            from ut_keras.ops import private_api
+
+            private_api.limit_gpu_memory(fraction)
+    except RuntimeError:  # the process has already used TensorFlow
+        print("note: TensorFlow is already running and keeps its limit of GPU memory", flush=True)
 
 
 def import_user_package(

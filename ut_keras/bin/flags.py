@@ -162,10 +162,12 @@ BLEU = (
     Flag("report_zero", None, type=bool, unsupported=_NO_DIR),
 )
 
+# TensorFlow's own limit is close to T2T's default, so the default has no effect.
+DEFAULT_MEMORY_FRACTION = 0.95
 _MEMORY_FRACTION = Flag(
     "worker_gpu_memory_fraction",
-    0.95,
-    "No effect: TensorFlow allocates GPU memory as needed.",
+    DEFAULT_MEMORY_FRACTION,
+    "Largest share of a GPU's memory, allocated as needed. Default: TensorFlow's own limit.",
     least=0,
     most=1,
 )

@@ -25,6 +25,7 @@ _PER_WORKER_FLAGS = frozenset(
         *("data_dir", "tmp_dir", "output_dir", "t2t_usr_dir", "generate_data"),
         *("worker_wait_secs", "cloud_tpu_name", "log_device_placement", "profile"),
         *("intra_op_parallelism_threads", "inter_op_parallelism_threads"),
+        "worker_gpu_memory_fraction",
         *("hparams_set", "hparams", "registry_help"),
     }
 )

@@ -17,7 +17,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 from keras.src.backend.common.variables import AutocastScope
-from tensorflow.python.eager import record
+from tensorflow.python.eager import context, record
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import control_flow_util
 
@@ -56,6 +56,25 @@ def stop_recording() -> contextlib.AbstractContextManager[None]:
     Test: `tests/layers/depth/recompute_test.py`.
     """
     return record.stop_recording()
+
+
+def limit_gpu_memory(fraction: float) -> None:
+    """Limit the share of each GPU's memory that TensorFlow allocates.
+
+    Promise: `--worker_gpu_memory_fraction` limits the memory that TensorFlow allocates as needed.
+    Public alternative: `LogicalDeviceConfiguration(memory_limit=…)` takes a number of megabytes.
+    No public function returns the memory of a GPU, and TensorFlow rejects the combination with
+    `set_memory_growth`. Test: `tests/ops/private_api_test.py`.
+
+    Raises:
+        RuntimeError: if TensorFlow's runtime has already started.
+    """
+    eager_context = context.context()
+    if eager_context._context_handle is not None:
+        raise RuntimeError("The limit must be set before TensorFlow's runtime starts.")
+    config = eager_context._config or tf.compat.v1.ConfigProto()
+    config.gpu_options.per_process_gpu_memory_fraction = fraction
+    eager_context._config = config
 
 
 def gradient_registry() -> MutableMapping[str, Any]:
