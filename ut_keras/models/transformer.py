@@ -17,7 +17,7 @@ from ut_keras.layers.basic import embedding, from_hparams, renamed
 from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth import stack
 from ut_keras.layers.depth.depth import StackOutput
-from ut_keras.models import prepended, seq2seq
+from ut_keras.models import flops, prepended, seq2seq
 from ut_keras.models.output import Encoded, ModelOutput
 
 parts.load_all()  # each part is registered in the file of its layer
@@ -93,6 +93,11 @@ class Transformer(seq2seq.Seq2Seq):
         if signal is not None:
             signal.name = name
         return signal
+
+    @property
+    def count_flops(self) -> Any:
+        """The function that counts the operations of an update, or None. See `flops.counter`."""
+        return flops.counter(self)
 
     # The forward pass.
 
