@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from tests.training import toy
+from ut_keras.models.flops import Flops
 from ut_keras.process.live_line import LiveLine
 from ut_keras.training import progress, train_step
 
@@ -80,6 +81,19 @@ def test_line_of_language_model_shows_accuracy_of_tokens():
     line.fetch()
     line.show(1)
     assert "  accuracy 0.25" in stream.getvalue() and "seq" not in stream.getvalue()
+
+
+def test_line_shows_the_share_of_a_known_peak():
+    stream = io.StringIO()
+    clock = _Clock()
+    line = progress.Progress(100, LiveLine(stream, clock=clock), peak=1000.0)
+    for step in (1, 2, 3):  # the mean ponder time is 2.5 steps
+        line.add(step, _result(), Flops(fixed=100.0, per_step=120.0))
+        line.fetch()
+        clock.now += 1.0
+    line.show(3)
+    assert "  50 tokens/s  40% of peak  input wait 0%\n" in stream.getvalue()
+    assert line.averages()["share_of_peak"] == pytest.approx(0.4)
 
 
 def test_line_omits_ponder_time_without_pondering():

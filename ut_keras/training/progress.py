@@ -1,11 +1,12 @@
 """Computes the progress line of training, and the averages for TensorBoard.
 
     step 1200/5000  loss 0.412  seq accuracy 0.87  ponder 2.61  51 ms/step  03:12 left
-    15,300 tokens/s  input wait 2%  [####......]
+    15,300 tokens/s  41% of peak  input wait 2%  [####......]
 
 On a terminal, the line is overwritten. If the terminal is too narrow, the parts in the second row
 above are omitted first, beginning with the bar. The step, the loss and the accuracy are always
-shown. In a log, a new line without the bar is written every few seconds.
+shown. In a log, a new line without the bar is written every few seconds. "of peak" is shown only if
+the largest rate of the GPU is known (see `card_rate`).
 
 Results stay on the device until the next line is due. Reading them after every step would make the
 device wait. All results are read in one transfer, and a thread can read them: see `Progress.read`.
@@ -34,6 +35,7 @@ class ReadResults(NamedTuple):
     steps: list[tuple[int, dict[str, float]]]  # (step, dict from name to value), in order
     time: float  # the time when the device had finished the last of these updates
     input_wait_seconds: float  # the time that training waited for the batches of these updates
+    flops: float = 0.0  # the number of operations of these updates, if it is known
 
 
 @dataclasses.dataclass(eq=False)
@@ -43,6 +45,8 @@ class Progress:
     total_steps: int  # the last step
     # The object that writes the line to the terminal or to the log.
     live: LiveLine = dataclasses.field(default_factory=LiveLine)
+    # The largest number of operations per second of the GPUs; None means that it is unknown.
+    peak: float | None = None
 
     def __post_init__(self) -> None:
         self._shown_step: int | None = None
@@ -55,9 +59,9 @@ class Progress:
 
         Call this method when training resumes after a pause.
         """
-        # Each `fetch` adds one entry of four values. The first value is the time of the previous
+        # Each `fetch` adds one entry of five values. The first value is the time of the previous
         # fetch. The other values are for the time since the previous fetch: the number of updates,
-        # the number of tokens, and the seconds spent waiting for batches.
+        # the number of tokens, the number of operations, and the seconds spent waiting for batches.
         self._intervals: collections.deque = collections.deque(maxlen=_WINDOW)
         self._last_fetch_time: float | None = None
         self._input_wait_seconds = 0.0
@@ -69,9 +73,15 @@ class Progress:
         yield
         self._input_wait_seconds += self.live.clock() - started
 
-    def add(self, step: int, result: StepResult) -> None:
-        """Add the `StepResult` of `step` without reading it from the device."""
-        self._pending.append((step, result._replace(ponder={})))
+    def add(self, step: int, result: StepResult, flops: Any = None) -> None:
+        """Add the `StepResult` of `step` without reading it from the device.
+
+        Args:
+            step: int, the number of the update.
+            result: `StepResult`.
+            flops: `models.flops.Flops`, the operations of the update. Required if `peak` is known.
+        """
+        self._pending.append((step, result._replace(ponder={}), flops))
 
     @property
     def is_due(self) -> bool:
@@ -98,8 +108,14 @@ class Progress:
         A thread may call this method while training continues, because the method does not change
         this object.
         """
-        steps = list(zip((step for step, _ in results), _to_floats(results), strict=True))
-        return ReadResults(steps, self.live.clock(), input_wait_seconds)
+        values = _to_floats([result for _, result, _ in results])
+        flops = 0.0
+        for of_step, (_, _, of_update) in zip(values, results, strict=True):
+            if of_update is not None:
+                ponder_steps = of_step["ponder_sum"] / max(of_step["ponder_count"], 1.0)
+                flops += of_update.total(ponder_steps)
+        steps = list(zip((step for step, _, _ in results), values, strict=True))
+        return ReadResults(steps, self.live.clock(), input_wait_seconds, flops)
 
     def receive(self, found: ReadResults) -> list[tuple[int, dict[str, float]]]:
         """Add the results that `read` returned to the averages, and return them."""
@@ -112,7 +128,13 @@ class Progress:
         if self._last_fetch_time is not None:
             tokens = sum(values["tokens"] for _, values in found.steps)
             self._intervals.append(
-                (self._last_fetch_time, len(found.steps), tokens, found.input_wait_seconds)
+                (
+                    self._last_fetch_time,
+                    len(found.steps),
+                    tokens,
+                    found.flops,
+                    found.input_wait_seconds,
+                )
             )
         self._last_fetch_time = found.time
         return found.steps
@@ -157,11 +179,12 @@ class Progress:
     def _speed(self):
         if not self._intervals:
             return {}
-        starts, steps, tokens, waited = zip(*self._intervals, strict=True)
+        starts, steps, tokens, flops, waited = zip(*self._intervals, strict=True)
         seconds = max(self._last_fetch_time - starts[0], 1e-9)
         return {
             "steps_per_second": sum(steps) / seconds,
             "tokens_per_second": sum(tokens) / seconds,
+            "share_of_peak": sum(flops) / seconds / self.peak if self.peak else None,
             "input_wait": sum(waited) / seconds,
         }
 
@@ -192,6 +215,8 @@ class Progress:
             left = (self.total_steps - step) / averages["steps_per_second"]
             parts.append((5, f"{clock_time(left)} left"))
             parts.append((2, f"{averages['tokens_per_second']:,.0f} tokens/s"))
+            if "share_of_peak" in averages:
+                parts.append((1, f"{averages['share_of_peak']:.0%} of peak"))
             parts.append((1, f"input wait {averages['input_wait']:.0%}"))
         if self.live.is_live:
             parts.append((0, self._bar(step)))
@@ -199,14 +224,14 @@ class Progress:
 
 
 def _to_floats(results):
-    """Return a dict from name to float for each (step, `StepResult`).
+    """Return a dict from name to float for each `StepResult`.
 
     The values are combined on the device, so that there is one transfer instead of a transfer for
     each value.
     """
     if not results:
         return []
-    named = [_named_scalars(result) for _, result in results]
+    named = [_named_scalars(result) for result in results]
     numbers = iter(tf.stack([value for values in named for value in values.values()]).numpy())
     return [{name: float(next(numbers)) for name in values} for values in named]
 

@@ -27,6 +27,7 @@ import tensorflow as tf
 from ut_keras.checkpoints import checkpoint, checkpoint_files
 from ut_keras.process import interruption, live_line
 from ut_keras.training import (
+    card_rate,
     curriculum,
     distribution,
     progress,
@@ -97,7 +98,10 @@ class TrainLoop:
             keep=self.settings.keep_checkpoints,
             moving_average=self.average and self.average.variables,
         )
-        self._progress = progress.Progress(self.settings.train_steps)
+        self._card_rate = card_rate.find(self.model, self.strategy)
+        self._progress = progress.Progress(
+            self.settings.train_steps, peak=self._card_rate and self._card_rate.peak
+        )
         self._check_folder: Callable[[int], Any] = lambda step: None
         if self._is_chief:
             status = os.stat(self.output_dir)
@@ -138,7 +142,7 @@ class TrainLoop:
             self.step += 1
             self.stop.waits = True
             self._profiler.after_update(self.step, result)
-            self._report(result)
+            self._report(result, batch)
             self._advance_curriculum(result)
             self._saver.save_if_due(self.step)
             if self.stop.is_due(self.step):
@@ -197,14 +201,15 @@ class TrainLoop:
             self._progress.print_line(f"{message} Step {self.step}.")
             self._epochs.limit_length(self._curriculum.length)
 
-    def _report(self, result):
+    def _report(self, result, batch):
         """Show and record the results of updates at regular intervals.
 
         Reading results makes the caller wait for the device, so they are read only when a line or a
         record is due. On a GPU or TPU, a thread reads them, and a later call shows them. Training
         continues in the meantime, so the device always has work.
         """
-        self._progress.add(self.step, result)
+        flops = self._card_rate.flops(batch) if self._card_rate else None
+        self._progress.add(self.step, result, flops)
         self._finish_report(wait=False)
         is_logged = self.step % self.settings.log_every_steps == 0
         is_checked = self.step == progress.HALTING_CHECK_STEP
