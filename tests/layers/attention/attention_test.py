@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from tests.layers import layer_checks
 from ut_keras.layers.attention import attention
+from ut_keras.ops import devices
 
 B, T, S, D, H = 3, 5, 7, 8, 2
 
@@ -186,3 +187,19 @@ def test_attention_rejects_mask_of_rank_3():
     for call in (layer, self_attention):
         with pytest.raises(ValueError, match=r"attention_mask must .*Received: \(2, 3, 3\)"):
             call(x, attention_mask=np.ones((2, 3, 3), bool))
+
+
+@pytest.mark.parametrize("length", [1, 3, 20])
+def test_form_for_gpus_transposes_heads(length, monkeypatch):
+    layer = attention.MultiHeadAttention(num_heads=2, hidden_size=8)
+    x = tf.constant(np.random.RandomState(0).randn(2, length, 8), tf.float32)
+    layer(x)
+    outputs = []
+    for has_gpu in (False, True):
+        monkeypatch.setattr(devices, "has_gpu", lambda has_gpu=has_gpu: has_gpu)
+        traced = tf.function(lambda: layer(x).output, autograph=False).get_concrete_function()
+        outputs.append(traced().numpy())
+    np.testing.assert_array_equal(*outputs)
+    operations = [operation.type for operation in traced.graph.get_operations()]
+    assert not {"Pack", "Unpack"} & {*operations}
+    assert operations.count("Transpose") == (0 if length == 1 else 4)
