@@ -68,6 +68,37 @@ def test_dropout_in_loop_has_equal_masks(mode, monkeypatch):
     assert "StatelessRandomGetKeyCounter" not in operations
 
 
+def test_dropout_for_gpus_has_few_operations(monkeypatch):
+    layer = dropout.Dropout(0.5, seed=3)
+
+    def gradients():
+        x = tf.ones([5, 4, 4])
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = layer(x, training=True)
+        return y, tape.gradient(y, x)
+
+    _, _, operations = _both_forms(gradients, "graph", monkeypatch)
+    # On a GPU, each of these operations starts a kernel, except the operations on shapes.
+    kernels = [name for name in operations if name not in _WITHOUT_KERNEL]
+    assert sorted(kernels) == sorted(
+        [
+            *("AddV2", "LeftShift", "RightShift"),  # the state and the seed
+            *("StatelessRandomUniformFullIntV2", "Mul"),  # the key and the counter
+            *("StatelessRandomUniformFullIntV2", "GreaterEqual", "SelectV2"),  # the factors
+            # Forward pass, gradient, and the gradient of the mask, which TensorFlow removes later.
+            *("Mul", "Mul", "Mul"),
+        ]
+    )
+
+
+# On a GPU, these operations only change the view of a tensor, or are constants.
+_WITHOUT_KERNEL = (
+    *("Const", "Placeholder", "Identity", "NoOp", "Fill", "ReadVariableOp", "AssignVariableOp"),
+    *("Bitcast", "Reshape", "StridedSlice"),
+)
+
+
 def _masks_under_xla(layers, shape):
     """Return the masks of two calls of each layer in one function that XLA compiles."""
 

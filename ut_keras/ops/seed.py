@@ -23,15 +23,16 @@ def per_replica(generator: keras.random.SeedGenerator) -> tf.Tensor:
         int32 [2]. On a GPU, the dtype is int64 instead, with the same numbers, because TensorFlow
         copies int32 tensors from the GPU to the host.
     """
-    state, replica = generator.next(), tf.distribute.get_replica_context()
+    replica = tf.distribute.get_replica_context()
     is_single = replica is None or replica.num_replicas_in_sync == 1
     if stays_on_gpu():
+        state = _next_state(generator)
         if not is_single:
             number = tf.cast(replica.replica_id_in_sync_group, tf.int64)
             state += tf.stack([number, tf.zeros_like(number)])
         # As in a cast to int32, only the lower 32 bits have an effect.
         return tf.bitwise.right_shift(tf.bitwise.left_shift(state, 32), 32)
-    seed = tf.cast(state, tf.int32)
+    seed = tf.cast(generator.next(), tf.int32)
     if is_single:
         return seed
     return seed + tf.stack([tf.cast(replica.replica_id_in_sync_group, tf.int32), 0])
@@ -73,6 +74,17 @@ def stays_on_gpu() -> bool:
     Under XLA the result is False, because XLA itself computes them on the GPU.
     """
     return devices.has_gpu() and not private_api.is_compiled_by_xla()
+
+
+def _next_state(generator):
+    """Return `generator.next()`, without Keras' multiplication that copies the state.
+
+    Keras copies the state because other backends may overwrite it. TensorFlow does not overwrite
+    the value of a variable while another operation can read the value.
+    """
+    state = tf.convert_to_tensor(generator.state.value)
+    generator.state.assign(state + tf.constant([0, 1], tf.int64))
+    return state
 
 
 def _key_and_counter(seed):

@@ -91,3 +91,18 @@ def test_rate_close_to_one_gives_finite_output():
     """The layer does not round the rate to 1. A rate of 1 would keep no element."""
     layer = dropout.Dropout(1 - 1e-7, seed=0)
     assert np.isfinite(layer(np.ones((64, 64), "float32"), training=True)).all()
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 7), (3, 4, 8)])
+@pytest.mark.parametrize("broadcast_dims", [(), (1,)])
+def test_mask_does_not_depend_on_known_sizes(shape, broadcast_dims):
+    layer, masks = dropout.Dropout(0.5, broadcast_dims, seed=1), []
+    for known in (shape, [None, *shape[1:]], [None] * 3):
+        layer.seed_generator.state.assign([1, 0])
+        run = tf.function(
+            lambda x: layer(x, training=True), [tf.TensorSpec(known)], autograph=False
+        )
+        masks.append(run(tf.ones(shape)).numpy())
+    np.testing.assert_array_equal(masks[0], masks[1])
+    np.testing.assert_array_equal(masks[0], masks[2])
+    assert masks[0].min() == 0 < masks[0].max()

@@ -206,8 +206,9 @@ class _Dense:
         weights = tf.nn.softmax(logits)
         kept = _empty(tf.bool)
         if self.dropout is not None:
-            sizes = enumerate(tf.unstack(tf.shape(weights)))
-            shape = [1 if axis in self.dropout.axes else size for axis, size in sizes]
+            is_known = weights.shape.num_elements() is not None
+            sizes = weights.shape.as_list() if is_known else tf.unstack(tf.shape(weights))
+            shape = [1 if axis in self.dropout.axes else size for axis, size in enumerate(sizes)]
             kept = dropout_lib.sample_kept(shape, self.dropout.seed, self.dropout.rate)
         output = product(self._dropped(weights, kept), self.value)
         return output, _empty(attention_tiles.accumulator(self.q.dtype)), weights, kept
@@ -217,8 +218,7 @@ class _Dense:
         return weights if self.dropout is None else weights * self._factors(kept)
 
     def _factors(self, kept):
-        scale = tf.constant(dropout_lib.scale(self.dropout.rate), self.q.dtype)
-        return tf.cast(kept, self.q.dtype) * scale
+        return dropout_lib.factors(kept, self.dropout.rate, self.q.dtype)
 
     def backward(self, weights, kept, upstream):
         """Return the gradients of q, key and value."""

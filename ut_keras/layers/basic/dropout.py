@@ -1,5 +1,6 @@
 """Dropout with a mask that may be shared along some axes."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from ut_keras.layers.basic.layer import PositionWise
+from ut_keras.ops import devices
 from ut_keras.ops import seed as seed_lib
 
 RESOLUTION = 2**16  # rates are multiples of 1 / RESOLUTION
@@ -58,15 +60,18 @@ class Dropout(PositionWise):
         if not training or self.rate == 0:
             return x
         keep = sample_kept(self._shape(x), seed_lib.per_replica(self.seed_generator), self.rate)
-        return x * (tf.cast(keep, x.dtype) * tf.constant(scale(self.rate), x.dtype))
+        return x * factors(keep, self.rate, x.dtype)
 
     def _shape(self, x):
-        """Return the shape of the mask: the shape of `x`, with size 1 along shared axes."""
-        shape = tf.shape(x)
+        """Return the shape of the mask: the shape of `x`, with size 1 along shared axes.
+
+        Known sizes are ints, so that TensorFlow need not compute the number of elements.
+        """
+        shape = tf.shape(x) if x.shape.num_elements() is None else x.shape.as_list()
         if self.broadcast_dims:
             rank = x.shape.rank
             shared = {axis + rank if axis < 0 else axis for axis in self.broadcast_dims}
-            shape = tf.stack([1 if axis in shared else shape[axis] for axis in range(rank)])
+            shape = [1 if axis in shared else shape[axis] for axis in range(rank)]
         return shape
 
 
@@ -77,17 +82,39 @@ def sample_kept(shape: Any, seed: tf.Tensor, rate: float) -> tf.Tensor:
     int64 into four int16 numbers.
 
     Args:
-        shape: ints or int32 tensor.
+        shape: list of ints and int32 scalars, or int32 tensor.
         seed: int32 or int64 [2].
         rate: float in (0, 1).
 
     Returns:
         bool tensor of the given shape, False where an element becomes zero.
     """
-    count = tf.reduce_prod(shape)
+    if isinstance(shape, list) and all(isinstance(size, int) for size in shape):
+        count: Any = math.prod(shape)
+        is_exact = count % 4 == 0
+    else:
+        count, is_exact = tf.reduce_prod(shape), False
     bits = seed_lib.random_int64([(count + 3) // 4], seed)
-    numbers = tf.reshape(tf.reshape(tf.bitcast(bits, tf.int16), [-1])[:count], shape)
-    return numbers >= _threshold(rate) - RESOLUTION // 2
+    numbers = tf.reshape(tf.bitcast(bits, tf.int16), [-1])
+    kept = tf.reshape(numbers if is_exact else numbers[:count], shape)
+    return kept >= _threshold(rate) - RESOLUTION // 2
+
+
+def factors(keep: tf.Tensor, rate: float, dtype: tf.DType) -> tf.Tensor:
+    """Return the factors with which dropout multiplies the elements: 0 or `scale(rate)`.
+
+    Args:
+        keep: bool tensor, the result of `sample_kept`.
+        rate: float in (0, 1).
+        dtype: a floating-point dtype.
+
+    Returns:
+        Tensor like `keep`, with the given dtype.
+    """
+    factor = tf.constant(scale(rate), dtype)
+    if devices.has_gpu():  # one kernel instead of two
+        return tf.where(keep, factor, tf.zeros([], dtype))
+    return tf.cast(keep, dtype) * factor
 
 
 def scale(rate: float) -> float:
