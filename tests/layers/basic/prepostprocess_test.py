@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.layers import layer_checks
 from ut_keras.layers.basic import prepostprocess
+from ut_keras.ops import devices
 
 
 @pytest.mark.parametrize(("sequence", "num_weights"), [("none", 0), ("n", 2), ("dan", 2)])
@@ -108,3 +110,19 @@ def test_rms_norm_mean_square_is_float32():
     expected = x / np.sqrt((x**2).mean())
     np.testing.assert_allclose(np.float32(layer(x)), expected, rtol=0.01)
     assert layer(x).dtype == "bfloat16"
+
+
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+def test_norm_for_gpus_has_few_casts(norm, monkeypatch):
+    layer = prepostprocess.NORMS[norm](dtype="mixed_bfloat16")
+    x = tf.constant([[2.0, -2.0] * 2], tf.bfloat16)
+    layer.build(x.shape)
+    layer.scale.assign([1.5] * 4)
+    outputs, casts = [], []
+    for has_gpu in (False, True):
+        monkeypatch.setattr(devices, "has_gpu", lambda has_gpu=has_gpu: has_gpu)
+        traced = tf.function(lambda: layer(x), autograph=False).get_concrete_function()
+        outputs.append(float(traced()[0, 0]))
+        casts.append([node.type for node in traced.graph.get_operations()].count("Cast"))
+    assert outputs == [1.5, 1.5]
+    assert casts[1] == 2 < casts[0]

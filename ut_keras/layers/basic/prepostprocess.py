@@ -9,7 +9,7 @@ import tensorflow as tf
 from ut_keras.layers.basic import dropout as dropout_lib
 from ut_keras.layers.basic.layer import Layer, PositionWise, build_all, check_choice
 from ut_keras.layers.basic.signature import Shape
-from ut_keras.ops import custom_gradient
+from ut_keras.ops import custom_gradient, devices, private_api
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -42,7 +42,7 @@ class LayerNormalization(PositionWise):
         self.bias = self.add_weight(name="layer_norm_bias", shape=(size,), initializer="zeros")
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        scale, bias = (tf.cast(part, tf.float32) for part in (self.scale, self.bias))
+        scale, bias = _in_float32(self.scale), _in_float32(self.bias)
         return tf.cast(_normalize(tf.cast(x, tf.float32), scale, bias, self.epsilon), x.dtype)
 
 
@@ -110,7 +110,17 @@ class RMSNormalization(PositionWise):
         exact = tf.cast(x, tf.float32)
         mean_square = tf.reduce_mean(tf.square(exact), axis=-1, keepdims=True)
         scaled = exact * tf.math.rsqrt(mean_square + self.epsilon)
-        return tf.cast(scaled * tf.cast(self.scale, tf.float32), x.dtype)
+        return tf.cast(scaled * _in_float32(self.scale), x.dtype)
+
+
+def _in_float32(weight):
+    """Return the value of a weight in float32.
+
+    Under the policy mixed_bfloat16, Keras rounds a weight to bfloat16 when a layer reads it. On a
+    GPU, each cast starts a kernel, so the function reads the weight without this rounding. On a
+    CPU, the function keeps the rounding, so that the output does not change.
+    """
+    return tf.cast(private_api.uncast_value(weight) if devices.has_gpu() else weight, tf.float32)
 
 
 NORMS = {"layer": LayerNormalization, "rms": RMSNormalization}
