@@ -12,6 +12,8 @@ from ut_keras.decoding import beam_search
 from ut_keras.decoding import next_logits as next_logits_lib
 from ut_keras.decoding import prefix as prefix_lib
 from ut_keras.layers.attention import cache as cache_lib
+from ut_keras.layers.depth import act_static_decoding
+from ut_keras.ops import private_api
 
 VOCAB = 9
 TINY = "hidden_size=16,filter_size=20,num_heads=2,num_hidden_layers=2,label_smoothing=0.0"
@@ -185,14 +187,15 @@ def test_cached_single_beam_matches_full_forward(variant):
     _check_symbol_by_symbol(variant, beams=1)
 
 
-def _check_symbol_by_symbol(variant, beams):
+def _check_symbol_by_symbol(variant, beams, max_length=None):
     model = _model(*VARIANTS[variant], seed=7)
     assert not model.why_not_cached
     batch, length = 2, 5
+    max_length = tf.constant(length) if max_length is None else max_length
     inputs = _inputs(0, batch, 4)
     random = np.random.RandomState(0)
     features = {"inputs": tf.constant(inputs)}
-    next_logits, cache = next_logits_lib.make(model, features, beams, tf.constant(length))
+    next_logits, cache = next_logits_lib.make(model, features, beams, max_length)
     ids, ancestors = np.zeros([2, batch, beams, length], np.int32)
     scored, prefixes = [], []
     for position in range(length):
@@ -328,13 +331,17 @@ def test_cache_with_any_halting_pattern(variant):
 
     In some patterns, a token takes more steps than an earlier token.
     """
+    _check_any_halting_pattern(variant, tf.constant(6), seeds=range(3))
+
+
+def _check_any_halting_pattern(variant, max_length, seeds):
     patterns = set()
-    for seed in range(3):
+    for seed in seeds:
         model = _model(*VARIANTS[variant], seed=400 + seed)
         inputs = _inputs(seed, 4, 6)
         ids = np.random.RandomState(seed).randint(2, VOCAB, size=(4, 1, 6)).astype(np.int32)
         next_logits, cache = next_logits_lib.make(
-            model, {"inputs": tf.constant(inputs)}, 1, tf.constant(6)
+            model, {"inputs": tf.constant(inputs)}, 1, max_length
         )
         output = model.forward({"inputs": inputs, "targets": ids[:, 0]}, training=False)
         for position in range(6):
@@ -344,6 +351,35 @@ def test_cache_with_any_halting_pattern(variant):
         patterns |= {tuple(row) for row in np.round(output.decoder.ponder_times)}
     assert any(len(set(row)) > 1 for row in patterns)
     assert any(row[i] > max(row[:i]) for row in patterns for i in range(1, 6))
+
+
+@pytest.fixture
+def static_shapes(monkeypatch):
+    """Select the forms that XLA compiles, with chunks of earlier columns that are not full."""
+    monkeypatch.setattr(private_api, "is_compiled_by_xla", lambda: True)
+    monkeypatch.setattr(act_static_decoding, "CHUNK", 2)
+
+
+@pytest.mark.parametrize(
+    ("variant", "seed"),
+    [
+        ("act", 1),
+        pytest.param("act_sepconv", 1, marks=pytest.mark.slow),
+        ("act_copy", 1),
+        pytest.param("act_copy_two_inner_layers", 0, marks=pytest.mark.slow),
+    ],
+)
+def test_cache_of_static_shapes_with_any_halting_pattern(variant, seed, static_shapes):
+    _check_any_halting_pattern(variant, 6, [seed])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "variant",
+    ["act", "act_random_start", "act_copy_masked", "act_copy_sepconv", "act_copy_gate", "act_sru"],
+)
+def test_cached_beams_of_static_shapes_match_full_forward(variant, static_shapes):
+    _check_symbol_by_symbol(variant, beams=3, max_length=5)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,13 @@ _LENGTH = 4
 @pytest.mark.slow  # XLA takes long to compile the search
 @pytest.mark.parametrize(
     ("kind", "beam_size", "cache"),
-    [("universal", 1, True), ("universal", 4, True), ("adaptive", 4, False)],
+    [
+        ("universal", 1, True),
+        ("universal", 4, True),
+        ("adaptive", 4, False),
+        ("adaptive", 1, True),
+        ("adaptive", 4, True),
+    ],
 )
 def test_generate_under_xla_gives_the_same_ids(kind, beam_size, cache):
     model = examples.make(kind)
@@ -22,6 +28,7 @@ def test_generate_under_xla_gives_the_same_ids(kind, beam_size, cache):
             weight.assign(rng.normal(size=weight.shape))
     inputs = tf.constant(examples.features(kind)["inputs"])
     options = {"beam_size": beam_size, "decode_length": _LENGTH, "cache": cache}
+    options["return_steps"] = kind == "adaptive"
     expected = model.generate({"inputs": inputs}, **options)
     compiled = tf.function(
         lambda inputs: model.generate({"inputs": inputs}, **options),
@@ -34,19 +41,10 @@ def test_generate_under_xla_gives_the_same_ids(kind, beam_size, cache):
     padding = length - expected.ids.shape[2]
     np.testing.assert_array_equal(found.ids, np.pad(expected.ids, [(0, 0), (0, 0), (0, padding)]))
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-4)
+    if kind == "adaptive":
+        steps = np.pad(expected.target_steps, [(0, 0), (0, 0), (0, padding)])
+        np.testing.assert_array_equal(found.target_steps, steps)
     assert len(np.unique(expected.ids[:, 0], axis=0)) > 1
-
-
-def test_generate_under_xla_rejects_cache_of_adaptive_depth():
-    model = examples.make("adaptive")
-    inputs = tf.constant(examples.features("adaptive")["inputs"])
-    compiled = tf.function(
-        lambda: model.generate({"inputs": inputs}, decode_length=_LENGTH),
-        jit_compile=True,
-        autograph=False,
-    )
-    with pytest.raises(ValueError, match="cache=False. Received: adaptive depth"):
-        compiled()
 
 
 def test_generate_under_xla_requires_static_shapes():

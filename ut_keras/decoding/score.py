@@ -9,7 +9,7 @@ from ut_keras.decoding import parallel_batch, traces
 from ut_keras.decoding.decoded_model import DecodedModel, ForwardOutput
 from ut_keras.decoding.options import Options
 from ut_keras.layers.basic import embedding
-from ut_keras.ops import compiled, log_softmax
+from ut_keras.ops import compiled, log_softmax, private_api
 
 
 def score(
@@ -115,14 +115,16 @@ def _compiled(
         name: (None, None, *ids.shape[2:])[: ids.shape.rank] for name, ids in features.items()
     }
     key = (function, num_steps, exit_threshold, *shapes.items())
+
+    def run(features):
+        output = model.forward(
+            features, training=False, num_steps=num_steps, exit_threshold=exit_threshold
+        )
+        return function(model, output, features)
+
+    if private_api.is_compiled_by_xla():  # a trace without XLA has operations that XLA rejects
+        return run
     if key not in kept:
-
-        def run(features):
-            output = model.forward(
-                features, training=False, num_steps=num_steps, exit_threshold=exit_threshold
-            )
-            return function(model, output, features)
-
         signature = {name: tf.TensorSpec(shape, tf.int32) for name, shape in shapes.items()}
         kept[key] = compiled.function(run, [signature])
     return kept[key]

@@ -255,13 +255,28 @@ class LayerCache:
         store, rows_per_step = self.stores[name], self.layout.rows_per_step[name]
         place = self.layout.row_indices[name]
         values = tf.reshape(values, [-1, store.shape[-1]])
-        if deeper:
+        if deeper and private_api.is_compiled_by_xla():
+            place, values = self._at_all_steps(store, name, place, values)
+        elif deeper:
             steps = tf.range(self.step, tf.shape(store)[0] // tf.maximum(rows_per_step, 1))
             place = tf.reshape(steps[:, tf.newaxis] * rows_per_step + place, [-1])
             values = tf.tile(values, [tf.size(steps), 1])
         else:
             place += self.step * rows_per_step
         self.stores[name] = write_in_place(store, place, values)
+
+    def _at_all_steps(self, store, name, place, values):
+        """Return rows and values for a write at this step and all deeper steps, for XLA.
+
+        XLA needs to know the number of rows. So the write includes all N steps, and the values of
+        earlier steps are the stored values.
+        """
+        rows_per_step = self.layout.rows_per_step[name]
+        steps = tf.range(store.shape[0] // max(rows_per_step, 1))[:, tf.newaxis]  # [N, 1]
+        place = steps * rows_per_step + place  # [N, rows]
+        is_written = (steps >= self.step)[..., tf.newaxis]
+        values = tf.where(is_written, tf.cast(values, store.dtype), tf.gather(store, place))
+        return tf.reshape(place, [-1]), tf.reshape(values, [-1, store.shape[-1]])
 
     def read(self, name: str) -> tf.Tensor:
         """Return all columns of a store at this step, [B, G, C, W].

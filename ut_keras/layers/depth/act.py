@@ -31,6 +31,7 @@ from ut_keras.layers.basic.signature import PLAIN, Config, Shape, StepInputs
 from ut_keras.layers.depth import (
     act_decoding,
     act_skipping,
+    act_static_decoding,
     act_step,
     depth,
     fixed_point,
@@ -356,20 +357,18 @@ class AdaptiveComputationTime(depth.Depth):
     ) -> tuple[tf.Tensor, Any]:
         """Compute the next positions with a decoding cache. See `Depth.extend`.
 
-        `act_decoding` explains how the cache treats positions that have halted.
+        `act_decoding` explains how the cache treats positions that have halted. Under XLA,
+        `act_static_decoding` computes the same results.
         """
         if self.steps_sampling is not None and self.steps_sampling.per_example:
             raise ValueError("StepsByLength requires an encoder. Received: a decoding cache.")
-        if private_api.is_compiled_by_xla():
-            raise ValueError(
-                "Decoding with a cache under jit_compile=True requires a fixed number of steps. "
-                "Use cache=False. Received: adaptive depth, where the running positions vary."
-            )
         size = window.size
         inputs = StepInputs(window.attention_mask, memory=memory, training=False)
         inputs = inputs._replace(num_steps=size.num_steps, exit_threshold=size.exit_threshold)
         context = self._step_context(state, inputs, window.positions)
         state = initial_state_lib.start(self.initial_state, state, training=False)
+        if private_api.is_compiled_by_xla():
+            return act_static_decoding.extend(self, state, cache, window, context)
         if not self.halted_positions_are_constant:
             return act_decoding.extend_lazily(self, state, cache, window, context)
         _, output, stores = act_skipping.loop_over_running_positions(

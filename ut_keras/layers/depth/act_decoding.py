@@ -80,7 +80,7 @@ def extend_lazily(
 
     Args and returns: as `Depth.extend`.
     """
-    cache = _add_window(act_layer, cache, state, window, context.initial_state)
+    cache = add_window(act_layer, cache, state, window, context.initial_state)
     all_widths = (*act_layer.block.cache_widths(), act_layer.timing.cache_widths())
 
     def body(loop_state, cache):
@@ -95,11 +95,8 @@ def extend_lazily(
             cache_lib.LayerCache(part, step, cache_lib.Layout(widths, active_window))
             for part, widths in zip(cache.stores, all_widths, strict=True)
         ]
-        last_states = _state_cache(act_layer, cache, active_window)
-        before, *initial_state = (  # [B, A, D] for A active columns
-            tf.gather(last_states.read(name)[:, 0], active, axis=1)
-            for name in _state_widths(act_layer)
-        )
+        last_states = state_cache(act_layer, cache, active_window)
+        before, initial_state = states_of(act_layer, last_states, active)
         loop_state = act_step.apply_step(
             act_layer,
             loop_state._replace(state=before),
@@ -107,7 +104,7 @@ def extend_lazily(
                 inputs=context.inputs._replace(
                     attention_mask=active_window.attention_mask, cache=caches[:-1]
                 ),
-                initial_state=initial_state[0] if initial_state else None,
+                initial_state=initial_state,
                 signals=act_layer.timing.prepare(active_window.positions, context.max_steps),
                 signal_cache=caches[-1],
                 num_earlier=tf.shape(active)[0] - tf.shape(state)[1],
@@ -139,14 +136,38 @@ def _state_widths(act_layer):
     return dict.fromkeys(names, (1, act_layer.hidden_size))
 
 
-def _state_cache(act_layer, cache, window):
+def state_cache(
+    act_layer: Any, cache: LazyDepthCache, window: cache_lib.Window
+) -> cache_lib.LayerCache:
+    """Return the last states as a `LayerCache`, to read and write the columns of a window."""
     layout = cache_lib.Layout(_state_widths(act_layer), window)
     return cache_lib.LayerCache(cache.last_states, 0, layout)
 
 
-def _add_window(act_layer, cache, state, window, inputs):
+def states_of(
+    act_layer: Any, last_states: cache_lib.LayerCache, columns: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """Return the last states of columns int32 [A], and their inputs of the recurrence.
+
+    Returns:
+        (float tensor [B, A, D], float tensor [B, A, D], or None without an input injection).
+    """
+    before, *inputs = (
+        tf.gather(last_states.read(name)[:, 0], columns, axis=1)
+        for name in _state_widths(act_layer)
+    )
+    return before, inputs[0] if inputs else None
+
+
+def add_window(
+    act_layer: Any,
+    cache: LazyDepthCache,
+    state: tf.Tensor,
+    window: cache_lib.Window,
+    inputs: tf.Tensor | None,
+) -> LazyDepthCache:
     """Add the columns of a window to the cache, at depth 0."""
-    last_states = _state_cache(act_layer, cache, window)
+    last_states = state_cache(act_layer, cache, window)
     first = {"state": state, "inputs": inputs}
     for name in _state_widths(act_layer):
         last_states.write(name, first[name])

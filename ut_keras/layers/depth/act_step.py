@@ -4,11 +4,12 @@
     s^n = Block(x^n)
     The halting rule decides which positions halt, and computes the weight w^n of s^n in the output.
 
-Three loops call `apply_step`. They differ only in the positions that they pass to `apply_step`:
+Four loops call `apply_step`. They differ only in the positions that they pass to `apply_step`:
 
 - `act` passes all positions.
 - `act_skipping` passes only the positions, or only the examples, that have not halted.
 - `act_decoding` passes columns of a decoding cache.
+- `act_static_decoding` passes the new columns of a decoding cache, under XLA.
 
 In every function here, `act_layer` is the `AdaptiveComputationTime` layer. The functions use its
 sublayers `block`, `timing`, `halting` and `injection`.
@@ -90,11 +91,7 @@ def apply_step(act_layer: Any, loop_state: ACTLoopState, context: StepContext) -
             `step.epsilon`.
     """
     rule, inputs, before = act_layer.halting, context.inputs, loop_state.state
-    x = before
-    if act_layer.injection is not None:
-        x = act_layer.injection(before, context.initial_state)
-    signal_arguments = (context.signals, context.signal_index)
-    x = act_layer.timing(x, loop_state.step, *signal_arguments, cache=context.signal_cache)
+    running = None
     if context.copy_halted:
         running = loop_state.halting.running
         if context.num_earlier is not None:
@@ -102,9 +99,7 @@ def apply_step(act_layer: Any, loop_state: ACTLoopState, context: StepContext) -
             padded = tf.pad(tf.cast(running, tf.int32), [[0, 0], [context.num_earlier, 0]])
             running = tf.cast(padded, tf.bool)
         running = tf.expand_dims(running, 1) if rule.per_example else running
-        x = tf.where(tf.expand_dims(running, -1), x, before)
-        inputs = inputs._replace(running=running)
-    block_output = act_layer.block.forward(x, inputs)
+    x, block_output = apply_block(act_layer, before, loop_state.step, running, context)
     state = step_recording.patch(block_output.output, loop_state.step + 1, inputs.patches)
     state.set_shape(before.shape)
 
@@ -134,6 +129,36 @@ def apply_step(act_layer: Any, loop_state: ACTLoopState, context: StepContext) -
     output.set_shape(loop_state.output.shape)
     loop_state = ACTLoopState(loop_state.step + 1, state, halting, output)
     return StepResult(loop_state, block_output, update_weights)
+
+
+def apply_block(
+    act_layer: Any,
+    state: tf.Tensor,
+    step: tf.Tensor,
+    running: tf.Tensor | None,
+    context: StepContext,
+) -> tuple[tf.Tensor, BlockOutput]:
+    """Apply the signals and the block of one step, without the halting rule.
+
+    Args:
+        state: float tensor [B, S, D], s^{n-1}.
+        step: int32 scalar, the number of steps taken before.
+        running: bool, broadcastable to [B, S]. Where it is False, the state does not change. None:
+            the block transforms all states.
+        context: `StepContext`.
+
+    Returns:
+        (x^n [B, S, D], the `BlockOutput` of the step).
+    """
+    x, inputs = state, context.inputs
+    if act_layer.injection is not None:
+        x = act_layer.injection(state, context.initial_state)
+    signal_arguments = (context.signals, context.signal_index)
+    x = act_layer.timing(x, step, *signal_arguments, cache=context.signal_cache)
+    if running is not None:
+        x = tf.where(tf.expand_dims(running, -1), x, state)
+        inputs = inputs._replace(running=running)
+    return x, act_layer.block.forward(x, inputs)
 
 
 def _without_earlier(x, num_earlier, like):
