@@ -106,6 +106,18 @@ def test_line_break_in_vocabulary_is_read_as_in_t2t(tmp_path):
     assert read.decode(read.encode("b a\n")) == "b a\n"
 
 
+@pytest.mark.parametrize("quote", ["'", '"'])
+def test_quote_without_quotes_is_read_as_in_t2t(tmp_path, quote):
+    """In a file without quotes, T2T reads a single quote as an empty subtoken."""
+    lines = ["<pad>", "<EOS>", quote, "it", "_", *"\\;0123456789"]
+    (tmp_path / "vocab").write_text("\n".join(lines))
+    encoder = text_encoder.SubwordTextEncoder(str(tmp_path / "vocab"))
+    assert encoder.subtokens == ("<pad>", "<EOS>", "", *lines[3:])
+    escaped = [lines.index(character) for character in f"\\{ord(quote)};_"]
+    assert encoder.encode(f"it{quote}") == [3, 4, *escaped]  # the ids of T2T's encoder
+    assert encoder.decode(encoder.encode(f"it{quote}it")) == f"it{quote}it"
+
+
 def test_encoder_can_be_pickled():
     encoder = pickle.loads(pickle.dumps(load("200")))
     assert encoder.encode("so cool") == load("200").encode("so cool")

@@ -34,6 +34,7 @@ from ut_keras.text.text_encoder_base import (
     write_lines,
 )
 
+_QUOTES = ("'", '"')
 _QUOTED = re.compile(r"""(['"])(.*)\1""", re.DOTALL)
 _CACHE_SIZE = 2**18
 _MANY_TEXTS = 1000
@@ -237,14 +238,15 @@ def _unquote(filename, lines):
     subtokens = []
     for number, line in enumerate(map(str.rstrip, lines), start=1):
         quoted = _QUOTED.fullmatch(line)
-        if line[:1] == "'" and not quoted and lines[0][:1] == "'":
-            if line != "'":
-                raise DataError(
-                    "Every line of a subword vocabulary must be a subtoken in quotes. "
-                    f"Received: {filename}, line {number}: {line[:80]!r}."
-                )
-            # This line is a part of a subtoken that contains a line break. T2T writes such a
-            # subtoken unescaped and reads it as two subtokens.
+        if line in _QUOTES:
+            # T2T also reads a single quote as an empty subtoken. In a file with quotes, the line is
+            # a part of a subtoken that contains a line break: T2T writes such a subtoken unescaped
+            # and reads it as two subtokens.
             line = ""
+        elif line[:1] == "'" and not quoted and lines[0][:1] == "'":
+            raise DataError(
+                "Every line of a subword vocabulary must be a subtoken in quotes. "
+                f"Received: {filename}, line {number}: {line[:80]!r}."
+            )
         subtokens.append(quoted[2] if quoted else line)
     return subtokens
