@@ -1,12 +1,17 @@
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.inference import export_models
 from tests.training import toy
+from ut_keras import hparams
+from ut_keras.data.features import FeatureSpec
+from ut_keras.data.reading import input_pipeline
 from ut_keras.decoding import beam_search
 from ut_keras.decoding.options import Options
-from ut_keras.inference import decode_hparams, text_model
+from ut_keras.inference import decode_hparams, free_decoding, text_model
 
 TARGETS = np.array([[5, 6, 7, 1], [5, 6, 1, 0], [5, 1, 0, 0], [5, 6, 7, 1]], np.int32)
 DECODED = np.array(
@@ -29,6 +34,27 @@ class Decoded:
 
     def search(self, features, options):
         return beam_search.Decoded(tf.constant(DECODED[:, None]), tf.zeros([len(DECODED), 1]))
+
+
+@pytest.mark.parametrize(("changes", "longest"), [("max_length=0", 4096), ("max_length=50", 50)])
+def test_read_rows_keeps_the_longest_length_of_the_run(changes, longest):
+    """The batch size of decoding must not limit the lengths with eval_drop_long_sequences."""
+    found = []
+
+    def dataset(split, data_dir, hp):
+        found.append(input_pipeline.InputSettings.from_hparams(hp))
+        return tf.data.Dataset.from_tensors(({"inputs": TARGETS, "targets": TARGETS}, TARGETS))
+
+    hp = hparams.get("transformer_tiny", f"batch_size=4096,{changes}")
+    run = types.SimpleNamespace(
+        problem=types.SimpleNamespace(dataset=dataset),
+        data_dir="",
+        hp=hp,
+        specs={"inputs": FeatureSpec(9)},
+    )
+    inputs, targets = free_decoding.read_rows(run, "dev")
+    assert [*map(len, inputs)] == [4, 3, 2, 4] and len(targets) == 4
+    assert found[0].use_fixed_batch_size and found[0].longest == longest
 
 
 def test_free_decoding_accuracy():

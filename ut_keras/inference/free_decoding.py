@@ -155,7 +155,11 @@ def read_rows(run: Any, split: str, most: int = -1) -> tuple[list[Any], list[Any
         (inputs, targets), lists of int arrays.
     """
     # If batches have a fixed number of examples, the examples are not sorted by length.
-    hp = dataclasses.replace(run.hp, use_fixed_batch_size=True, batch_size=_BATCH_SIZE)
+    # Without max_length, the batch size of the run limits the lengths.
+    longest = run.hp.max_length or run.hp.batch_size
+    hp = dataclasses.replace(
+        run.hp, use_fixed_batch_size=True, batch_size=_BATCH_SIZE, max_length=longest
+    )
     dataset = packing.unpacked(run.problem.dataset(split, run.data_dir, hp), _BATCH_SIZE)
     rows: list[Any] = []
     for features, targets, *_ in readable.batches(dataset):
