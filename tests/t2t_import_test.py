@@ -136,6 +136,18 @@ def test_load_checkpoint_reads_newest(tmp_path):
     assert any(np.any(a != b) for a, b in zip(newest, oldest, strict=True))
 
 
+def test_copied_run_reads_its_own_checkpoint(tmp_path):
+    """T2T's file `checkpoint` can contain an absolute path, which a copy of the folder keeps."""
+    folder = shutil.copytree(_folder("transformer"), tmp_path / "run")
+    other = os.path.join(_folder("transformer"), "model.ckpt-0")
+    (folder / "checkpoint").write_text(f'model_checkpoint_path: "{other}"\n')
+    assert t2t_import.newest_checkpoint(str(folder)) == str(folder / "model.ckpt-0")
+    for path in folder.glob("model.ckpt-0.*"):
+        path.unlink()
+    with pytest.raises(ValueError, match="t2t_output_dir must contain .* a checkpoint"):
+        t2t_import.load_checkpoint(str(folder), "transformer")
+
+
 def test_load_checkpoint_finds_target_space_in_statistics():
     folder = _folder("transformer")
     assert t2t_import.load_checkpoint(folder, "transformer").target_space_id == DIGIT_1

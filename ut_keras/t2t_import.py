@@ -179,7 +179,7 @@ def load_checkpoint(
     elif used not in (None, target_space_id):
         raise ValueError(
             f"target_space_id must be {used}, as in the run in {t2t_output_dir}. "
-            f"Received: {target_space_id}."
+            f"Received: {target_space_id}. Use a problem with this target_space_id."
         )
     t2t_hparams = json_file.read(os.path.join(t2t_output_dir, "hparams.json"))
     return build_model(model_name, t2t_hparams, variables, target_space_id)
@@ -214,7 +214,7 @@ def read_checkpoint(t2t_output_dir: str, *beginnings: str) -> dict[str, np.ndarr
     Raises:
         ValueError: if there is no checkpoint.
     """
-    path = tf.train.latest_checkpoint(t2t_output_dir)
+    path = newest_checkpoint(t2t_output_dir)
     if path is None or not os.path.exists(os.path.join(t2t_output_dir, "hparams.json")):
         is_folder = os.path.isdir(t2t_output_dir)
         received = sorted(os.listdir(t2t_output_dir))[:5] if is_folder else "no such folder"
@@ -225,6 +225,19 @@ def read_checkpoint(t2t_output_dir: str, *beginnings: str) -> dict[str, np.ndarr
     reader = tf.train.load_checkpoint(path)
     names = reader.get_variable_to_shape_map()
     return {name: reader.get_tensor(name) for name in names if name.startswith(beginnings)}
+
+
+def newest_checkpoint(t2t_output_dir: str) -> str | None:
+    """Return the path of the newest checkpoint of a T2T run, or None if there is none.
+
+    The file `checkpoint` can contain the absolute path of another folder if the run was copied. The
+    checkpoint of this name in `t2t_output_dir` is used, never a checkpoint in the other folder.
+    """
+    state = tf.train.get_checkpoint_state(t2t_output_dir)
+    if state is None or not state.model_checkpoint_path:
+        return None
+    path = os.path.join(t2t_output_dir, os.path.basename(state.model_checkpoint_path))
+    return path if os.path.exists(path) or os.path.exists(f"{path}.index") else None
 
 
 def _is_universal(model_name):

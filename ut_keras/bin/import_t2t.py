@@ -146,7 +146,10 @@ def _load(source, model_name, target_space_id, seed):
     checkpoint_files.state(source)
     keras.utils.set_random_seed(seed)
     try:
-        names = [name for name, _ in tf.train.list_variables(source)]
+        path = t2t_import.newest_checkpoint(source)
+        if path is None:
+            raise ValueError("the file checkpoint must name a checkpoint in this folder.")
+        names = [name for name, _ in tf.train.list_variables(path)]
         if "global_step" not in names:
             raise ValueError(
                 "the newest checkpoint must contain global_step, the number of updates."
