@@ -109,6 +109,38 @@ def test_unknown_label_raises(tmp_path, labels, classes, message):
         list(text_problems.text2class_txt_iterator(*paths, classes))
 
 
+@pytest.mark.parametrize(
+    ("sources", "targets", "note"),
+    [
+        ("a\nb\nc\n", "A\nB\n", r"one has more lines than \S*two.* line 2 "),
+        ("a\nb\n", "A\nB\n\nD\n", r"two has more lines than \S*one.* line 2 "),
+        ("", "A\n", r"two has more lines than \S*one.* line 0 "),
+        ("a\nb\n\n", "A\nB", ""),
+        ("a\nb", "A\nB\n\n\n", ""),
+    ],
+)
+def test_files_of_different_lengths_print_note(tmp_path, capsys, sources, targets, note):
+    (tmp_path / "one").write_text(sources)
+    (tmp_path / "two").write_text(targets)
+    paths = [str(tmp_path / name) for name in ("one", "two")]
+    found = [sample["targets"] for sample in text_problems.text2text_txt_iterator(*paths)]
+    assert found == ["A", "B"][: len(sources)]
+    printed = capsys.readouterr().out
+    assert re.search(note, printed) if note else not printed
+    if sources:
+        translate.compile_data(str(tmp_path), [["", ("one", "two")]], "both")
+        assert (tmp_path / "both.lang2").read_text() == "A\nB\n"
+
+
+def test_label_file_with_further_lines_prints_note(tmp_path, capsys):
+    (tmp_path / "one").write_text("a\n")
+    (tmp_path / "two").write_text("A\tExtra_Label: 1\nB\n")
+    paths = [str(tmp_path / name) for name in ("one", "two")]
+    (sample,) = text_problems.text2text_txt_iterator_with_label(*paths)
+    assert sample == {"inputs": "a", "targets": "A", "extra_label": [1]}
+    assert "two has more lines" in capsys.readouterr().out
+
+
 def test_sgm_entities_stay_as_in_t2t(tmp_path):
     """Unlike the built-in problems, `compile_data` does not decode entities.
 

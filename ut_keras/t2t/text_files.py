@@ -6,12 +6,13 @@ References: tensor2tensor/data_generators/text_problems.py.
 import glob
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ut_keras.data.contract import text_of
 from ut_keras.errors import DataError
 from ut_keras.problems.problem import Samples
+from ut_keras.t2t import missing
 from ut_keras.text import text_lines
 from ut_keras.text.ragged_ids import RaggedIds
 from ut_keras.text.text_encoder_base import EOS, TextEncoder
@@ -47,20 +48,58 @@ def txt_and_label_iterator(txt_path: str) -> Iterator[list[Any]]:
         yield [found[1], int(found[2])]
 
 
-def _pairs(one, other):
-    """Pair two iterables up to the end of the shorter one, as in T2T."""
-    return zip(one, other, strict=False)
+def pairs(one: Iterable[Any], other: Iterable[Any], paths: Sequence[str]) -> Iterator[Any]:
+    """Pair the lines of two files up to the end of the shorter one, as in T2T.
+
+    If the longer file has further lines with text, a note names both files. Line n of one file may
+    then not belong to line n of the other file.
+
+    Args:
+        one, other: iterables of the lines of the two files.
+        paths: list of str, the names of the two files.
+    """
+    (one_path, other_path), ones, others = paths, iter(one), iter(other)
+    number = 0
+    for number, line in enumerate(ones, start=1):
+        for other_line in others:
+            yield line, other_line
+            break
+        else:
+            if line or _has_text(ones):
+                _note_longer(one_path, other_path, number - 1)
+            return
+    if _has_text(others):
+        _note_longer(other_path, one_path, number)
+
+
+def _has_text(lines):
+    try:
+        return any(lines)
+    except DataError:  # one of the lines is invalid
+        return True
+
+
+def _note_longer(longer, shorter, number):
+    missing.print_once(
+        f"note: {longer} has more lines than {shorter}. As in T2T, the lines after line {number:,} "
+        "are not used. If a line is missing before, the lines do not belong together."
+    )
+
+
+def _read_pairs(read, one_path, other_path):
+    return pairs(read(one_path), read(other_path), (one_path, other_path))
 
 
 def text2text_txt_iterator(source_txt_path: str, target_txt_path: str) -> Samples:
     """Yield samples from two files, line by line, up to the end of the shorter file."""
-    for source, target in _pairs(*map(txt_line_iterator, (source_txt_path, target_txt_path))):
+    for source, target in _read_pairs(txt_line_iterator, source_txt_path, target_txt_path):
         yield {"inputs": source, "targets": target}
 
 
 def text2text_txt_iterator_with_label(source_txt_path: str, target_txt_path: str) -> Samples:
-    lines = _pairs(txt_line_iterator(source_txt_path), txt_and_label_iterator(target_txt_path))
-    for source, (target, label) in lines:
+    sources, targets = txt_line_iterator(source_txt_path), txt_and_label_iterator(target_txt_path)
+    paths = (source_txt_path, target_txt_path)
+    for source, (target, label) in pairs(sources, targets, paths):
         yield {"inputs": source, "targets": target, "extra_label": [label]}
 
 
@@ -71,7 +110,7 @@ def text2text_txt_iterator_with_index(source_txt_path: str, target_txt_path: str
 
 def text2text_txt_sharded_iterator(source_txt_pattern: str, target_txt_pattern: str) -> Samples:
     patterns = (source_txt_pattern, target_txt_pattern)
-    for source, target in _pairs(*map(txt_line_sharded_iterator, patterns)):
+    for source, target in _read_pairs(txt_line_sharded_iterator, *patterns):
         yield {"inputs": source, "targets": target}
 
 
@@ -97,7 +136,7 @@ def text2class_txt_iterator(
     Each label is a number. If `class_strs` is given, each label is one of these names.
     """
     numbers = {label: number for number, label in enumerate(class_strs or ())}
-    for source, label in _pairs(*map(txt_line_iterator, (source_txt_path, label_txt_path))):
+    for source, label in _read_pairs(txt_line_iterator, source_txt_path, label_txt_path):
         number = numbers.get(label) if class_strs else int(label) if label.isdecimal() else None
         if number is None:
             expected = f"one of {[*numbers]}" if class_strs else "a number"

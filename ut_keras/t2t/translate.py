@@ -144,7 +144,8 @@ def _pairs(tmp_dir, dataset):
     lines = [text_problems.txt_line_iterator(path) for path in paths]
     if all(path.endswith("sgm") for path in paths):
         lines = [_segments(side) for side in lines]
-    yield from zip(*lines, strict=False)
+    sources, targets = lines
+    yield from text_files.pairs(sources, targets, paths)
 
 
 def _segments(lines):
