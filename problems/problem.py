@@ -532,6 +532,12 @@ class Problem:
         """
         return self
 
+    def set_direction(self, reverse: bool, copy: bool) -> None:
+        """Note that this problem is the base of `NAME_rev`, `NAME_copy` or both.
+
+        The default does nothing. `reversal.Derived` exchanges and copies the features.
+        """
+
     def check_counts(self, split: str, data_dir: str, counts: Sequence[int]) -> None:
         """Check that each file of `split_files` has as many records as were generated.
 

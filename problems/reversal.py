@@ -34,6 +34,7 @@ class Derived:
     def __init__(self, base: Problem, reverse: bool, copy: bool) -> None:
         self._base = base
         self._directions = reverse, copy
+        base.set_direction(reverse, copy)
         source = "targets" if reverse else "inputs"
         self._sources = {"inputs": source, "targets": "targets" if reverse == copy else "inputs"}
         self.name = base.name + "_copy" * copy + "_rev" * reverse
@@ -97,7 +98,14 @@ class Derived:
                 "_rev and _copy require a problem that does not override dataset. "
                 f"Received: {self.name}, whose class {type(self._base).__name__} overrides it."
             )
-        found: dict[str, Any] = _reading(self, split, data_dir, hparams)
+        found: dict[str, Any] = {
+            **self._base.reading(split, data_dir, hparams),
+            **_reading(self, split, data_dir, hparams),
+        }
+        if self._sources["inputs"] == self._sources["targets"]:
+            # As in T2T, the targets are the truncated inputs. The base truncates if it has no
+            # limits.
+            found.setdefault("limits", {"inputs": "inputs", "targets": "inputs"})
         return found
 
     def with_hparams(self, hparams: Any, split: str | None = None) -> "Derived":

@@ -152,6 +152,10 @@ def test_joint_examples_match_t2t(package):
         files, parts
     )
     assert short["targets"].to_list() == [row[:3] for row in whole]
+    # T2T's problems truncate their own features, before the inputs lose their last id.
+    hp = _hp("max_input_seq_length=3,max_target_seq_length=1")
+    made = multi_problem.JointExampleParser(t2t, hp).parse(files, parts)
+    assert made["targets"].to_list() == [[82, 5], [5, 6, 83, 86], [5, 6, 83, 85], [5, 6, 84, 8]]
 
 
 def test_target_weights_match_t2t(package):
@@ -203,6 +207,10 @@ def test_dataset_has_examples_of_every_problem(made):
     assert [*vocabulary.encode("the tale, number 1"), title, *vocabulary.encode("tale 1"), 1] in (
         expected
     )
+    # The limits apply to the targets of each problem, not to the joint examples.
+    short = _rows(problem.dataset("dev", data_dir, _hp("max_target_seq_length=1")))
+    assert _tasks(short, problem) == _tasks(_rows(problem.dataset("dev", data_dir, _hp())), problem)
+    assert all(row[-2] in (tale, review, title) for row in short)
     # As in T2T, the first batches of an evaluation have examples of each problem.
     few = _hp("use_fixed_batch_size=True").override("batch_size=2")
     assert _tasks(_rows(problem.dataset("dev", data_dir, few).take(2)), problem) == [2, 1, 1]

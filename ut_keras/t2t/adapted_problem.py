@@ -441,8 +441,16 @@ class Adapted(problem.Problem):
             other._cache = self._cache  # with the same hparams, the cached values are the same
         return other
 
+    def set_direction(self, reverse: bool, copy: bool) -> None:
+        self.t2t._was_reversed, self.t2t._was_copy = reverse, copy
+
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
-        return {**super().reading(split, data_dir, hparams), "evenly_sharded": self.writes_in_turn}
+        arguments = super().reading(split, data_dir, hparams)
+        if self.preprocess_needs_hparams:
+            # As in T2T, `preprocess_example` truncates the features, if it calls the base class or
+            # `preprocess_example_common`.
+            arguments["limits"] = {}
+        return {**arguments, "evenly_sharded": self.writes_in_turn}
 
     @property
     def preprocess_needs_hparams(self) -> bool:
@@ -475,9 +483,20 @@ class Adapted(problem.Problem):
             for name in feature_modalities.by_feature(of_package)
         }
         hp = t2t_hparam.from_dataclass(self._run_hparams)
-        return example_features.preprocess(
-            self.t2t, records, sizes, self._mode, hp, self._note_unused_feature
-        )
+        notes = (self._note_unused_feature, self._note_untruncated)
+        return example_features.preprocess(self.t2t, records, sizes, self._mode, hp, *notes)
+
+    def _note_untruncated(self):
+        limits = {
+            name: getattr(self._run_hparams, name)
+            for name in ("max_input_seq_length", "max_target_seq_length")
+        }
+        for name, limit in limits.items():
+            if limit > 0:
+                missing.print_once(
+                    f"note: {name}={limit} has no effect for {self.name}, as in T2T, because its "
+                    "preprocess_example does not call preprocess_example_common"
+                )
 
 
 class AdaptedWithIds(Adapted):

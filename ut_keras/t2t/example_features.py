@@ -52,6 +52,7 @@ def preprocess(
     mode: str,
     hparams: hparam.HParams,
     note_unused: Callable[[str], None],
+    note_untruncated: Callable[[], None],
 ) -> dict[str, Any]:
     """Apply `preprocess_example` of a package to n records.
 
@@ -64,9 +65,11 @@ def preprocess(
         hparams: `HParams` of the run.
         note_unused: function that is called with each known feature that neither the package nor a
             model reads.
+        note_untruncated: function that is called if the package does not truncate the features.
 
     Returns:
-        dict of int32 tensors "inputs" and "targets", as in `records`.
+        dict of int32 tensors "inputs" and "targets", as in `records`. For packed records, the dict
+        also has the segmentation and the positions.
 
     Raises:
         DataError: if the package does not return a dict with these features, or if they are not
@@ -78,7 +81,10 @@ def preprocess(
     from ut_keras.ops import int32
 
     code = type(t2t).preprocess_example.__code__
-    names = tuple(name for name in known if name in ("inputs", "targets"))
+    features = tuple(name for name in known if name in ("inputs", "targets"))
+    parts = {f"{name}_{part}": name for name in features for part in ("segmentation", "position")}
+    parts = {part: name for part, name in parts.items() if part in records}  # of packed records
+    names = (*features, *parts)
     fixed = [name for name, rows in records.items() if not isinstance(rows, tf.RaggedTensor)]
     ragged = tf.RaggedTensorSpec([None], tf.int32, ragged_rank=0)
 
@@ -88,6 +94,8 @@ def preprocess(
         made = t2t.preprocess_example(example, mode, hparams)
         for name in {*known} & example.keys() - example.read - {*names}:
             note_unused(name)
+        if problem.TruncationCalls.number == calls:
+            note_untruncated()
         return {**made} if made is example else made
 
     def process(example):
@@ -114,6 +122,7 @@ def preprocess(
         }
 
     specs = {name: tf.TensorSpec([1], tf.int32) if name in fixed else ragged for name in names}
+    calls = problem.TruncationCalls.number
     scope = tf.compat.v1.get_variable_scope()
     caching_device = scope.caching_device
     try:
@@ -125,9 +134,12 @@ def preprocess(
             scope.set_caching_device(caching_device)
     checks = []
     for name, ids in made.items():
-        if vocab_size := known[name]:
-            rows = ids if name not in fixed else tf.RaggedTensor.from_tensor(ids)
-            origin = tf.fill([rows.nrows()], f"preprocess_example of {t2t.name}")
+        rows = ids if name not in fixed else tf.RaggedTensor.from_tensor(ids)
+        origin = tf.fill([rows.nrows()], f"preprocess_example of {t2t.name}")
+        if name in parts:
+            lengths = made[parts[name]].row_lengths(), rows.row_lengths()
+            checks.append(record_parser.check_part(name, *lengths, origin))
+        elif vocab_size := known[name]:
             checks.append(record_parser.check_ids(rows, name, vocab_size, origin))
     with tf.control_dependencies(checks):
         return tf.nest.map_structure(tf.identity, made, expand_composites=True)

@@ -106,17 +106,19 @@ class AdaptedMulti(problem.Problem):
         return self.tasks[0].target_space_id
 
     def feature_encoders(self, data_dir: str | None) -> problem.Encoders:
+        # This call also reads the target space of the first problem, so it is necessary even if the
+        # extended vocabulary is known.
+        encoder = self.tasks[0].feature_encoders(data_dir)["targets"]
         if data_dir not in self._encoders:
-            self._encoders[data_dir] = self._extended(data_dir)
+            self._encoders[data_dir] = self._extended(encoder, data_dir)
         return {"targets": self._encoders[data_dir]}
 
-    def _extended(self, data_dir):
+    def _extended(self, encoder, data_dir):
         """Return the first problem's vocabulary, extended by entries for tasks and classes.
 
         No text contains these entries. T2T decodes them to an empty string, while ut_keras decodes
         a class to its name.
         """
-        encoder = self.tasks[0].feature_encoders(data_dir)["targets"]
         if not isinstance(encoder, text_encoder.SubwordTextEncoder):
             raise DataError(
                 f"The first problem of {self.name} must have a SubwordTextEncoder. "
@@ -190,6 +192,7 @@ class AdaptedMulti(problem.Problem):
             "evenly_sharded": all(task.writes_in_turn for task in self._tasks_to_read),
             "groups": [len(task.split_files(split, data_dir)) for task in self._tasks_to_read],
             "mixture": _mixture(hparams, len(self.t2t.task_list)),
+            "limits": {},  # the parser truncates inputs and targets before it joins them
         }
 
 
@@ -216,6 +219,9 @@ class JointExampleParser:
         ]
         self._first_task = tasks[0].task_id
         self._longest = hparams.multiproblem_fixed_train_length
+        seq_lengths = (hparams.max_input_seq_length, hparams.max_target_seq_length)
+        # The limits [inputs, targets] of all problems, which apply before EOS is removed.
+        self._most_ids = [n if n > 0 else None for n in seq_lengths]
         label = hparams.multiproblem_label_weight
         self._reweighs = training and hparams.multiproblem_reweight_label_loss
         # Each task has two shares of the loss: one for the positions before the targets, one for
@@ -245,8 +251,8 @@ class JointExampleParser:
         task = tf.argmax(tf.stack(matches, axis=1), axis=1, output_type=tf.int32)
         most = tf.gather(tf.constant(self._most), task)
         offsets = tf.gather(tf.constant(self._offsets), task)
-        inputs = _cut(rows["inputs"][:, :-1], most[:, 0])
-        targets = _cut(rows["targets"], most[:, 1])
+        inputs = _cut(rows["inputs"][:, : self._most_ids[0]][:, :-1], most[:, 0])
+        targets = _cut(rows["targets"][:, : self._most_ids[1]], most[:, 1])
         shift = tf.gather(offsets, targets.value_rowids())
         targets = targets.with_flat_values(targets.flat_values + shift)
         number = self._first_task + task

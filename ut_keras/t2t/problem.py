@@ -72,8 +72,24 @@ def default_model_hparams() -> hparam.HParams:
     )
 
 
+class TruncationCalls:
+    """The number of calls of `preprocess_example_common` in this process."""
+
+    number = 0
+
+
 def preprocess_example_common(example: dict[str, Any], mode: str, hparams: Any) -> dict[str, Any]:
-    """Return the example unchanged, because the input pipeline truncates it (see hparams)."""
+    """Truncate inputs and targets to the maximum lengths in the hparams, in place.
+
+    The segmentation and positions of a packed feature are truncated to the same length. The model
+    itself joins inputs and targets for `prepend_mode`.
+    """
+    TruncationCalls.number += 1
+    most = {"inputs": hparams.max_input_seq_length, "targets": hparams.max_target_seq_length}
+    for name, limit in most.items():
+        for part in (name, f"{name}_segmentation", f"{name}_position"):
+            if limit > 0 and part in example:
+                example[part] = example[part][:limit]
     return example
 
 

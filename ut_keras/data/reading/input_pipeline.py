@@ -16,7 +16,8 @@ Otherwise it is raised during the iteration, which must run inside `readable.err
 import dataclasses
 import functools
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -34,6 +35,7 @@ from ut_keras.errors import DataError
 from ut_keras.process.live_line import counted
 
 _LONGEST_IN_EVALUATION = 1 << 20
+OWN_LIMITS = types.MappingProxyType({"inputs": "inputs", "targets": "targets"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,6 +115,7 @@ def make_batches(
     parse: Callable[..., Any] | None = None,
     groups: Sequence[int] = (),
     mixture: example_order.Mixture | None = None,
+    limits: Mapping[str, str] = OWN_LIMITS,
 ) -> indexed_batches.IndexedBatches:
     """Make the batches of all epochs over `files`.
 
@@ -142,6 +145,9 @@ def make_batches(
         groups: list of int. If `files` belong to several problems, this is the number of files of
             each problem, in order. Evaluation reads one record of each problem in turn. Optional.
         mixture: `Mixture`, the shares of these problems in training. Optional.
+        limits: dict from a feature that is truncated to "inputs" or "targets", whose maximum length
+            in `settings` applies to it. By default, inputs and targets have their own limits. If
+            the dict is empty, `preprocess` or `parse` truncates the features.
 
     Returns:
         `IndexedBatches` of (features, targets), or of (features, targets, weights) if there are
@@ -162,11 +168,11 @@ def make_batches(
 
     def to_examples(files, records):
         features = parsed(files, records)
-        return _truncate(preprocess(features) if preprocess else features, settings)
+        return _truncate(preprocess(features) if preprocess else features, settings, limits)
 
     scheme = _scheme(settings, drop_long)
     scheme = scheme._replace(batch_sizes=[size * num_replicas for size in scheme.batch_sizes])
-    key = _lengths_key(record_specs, settings, preprocess or parse)
+    key = _lengths_key(record_specs, settings, preprocess or parse, limits)
     with readable.errors(files):
         index = record_index.get(files, lambda *some: feature_lengths(to_examples(*some)), key)
     if evenly_sharded:
@@ -272,14 +278,16 @@ def _parser(index, to_examples, padded_lengths, lengths_vary):
     return parse
 
 
-def _lengths_key(record_specs, settings, preprocess):
+def _lengths_key(record_specs, settings, preprocess, limits):
     """Return a string that identifies all settings that affect lengths, except for the files."""
     owner = getattr(preprocess, "__self__", None)
-    limits = (settings.max_input_seq_length, settings.max_target_seq_length)
+    most: tuple = (settings.max_input_seq_length, settings.max_target_seq_length)
+    if limits != OWN_LIMITS:
+        most += (sorted(limits.items()),)
     function = [getattr(preprocess, name, "") for name in ("__module__", "__qualname__")]
     function += filter(None, [getattr(owner, "preprocess_key", "")])
     owner = type(owner).__qualname__
-    return repr(("of each feature", sorted(record_specs.items()), limits, owner, *function))
+    return repr(("of each feature", sorted(record_specs.items()), most, owner, *function))
 
 
 def _padded(value, length):
@@ -291,19 +299,17 @@ def _padded(value, length):
     return tf.ensure_shape(padded, [None, None, *inner])
 
 
-def _truncate(features, settings):
+def _truncate(features, settings, limits=OWN_LIMITS):
     """Truncate features to their maximum lengths. As in T2T, a truncated feature has no EOS.
 
-    The segmentation and positions of a packed feature are truncated to the same length.
+    The segmentation and positions of a packed feature are truncated to the same length, and the
+    weights to the length of the targets.
     """
-    limits = {
-        "inputs": settings.max_input_seq_length,
-        "targets": settings.max_target_seq_length,
-        "weights": settings.max_target_seq_length,
-    }
+    most = {"inputs": settings.max_input_seq_length, "targets": settings.max_target_seq_length}
 
     def cut(name, value):
-        limit = limits.get(name.removesuffix("_segmentation").removesuffix("_position"), 0)
+        name = name.removesuffix("_segmentation").removesuffix("_position")
+        limit = most.get(limits.get("targets" if name == "weights" else name, ""), 0)
         is_sequence = isinstance(value, tf.RaggedTensor) and value.shape.rank == 2
         return value[:, :limit] if limit > 0 and is_sequence else value
 

@@ -26,6 +26,9 @@ CHECKS = {
         "{0!r} must hold ids in [0, {1}), the vocabulary size. Received: ids from {2} to {3} in "
         "{file}. The data and the vocabulary (or the problem) do not belong together."
     ),
+    "wrong length of a part": (
+        "{0!r} must have as many values as the packed feature, {1}. Received: {2}, in {file}."
+    ),
     "length has changed": (
         "An example must have the length {0} from the index of its file. Received: length {1}. "
         "Remove {file} if it exists, and run the command again."
@@ -92,6 +95,18 @@ def check_lengths(lengths: tf.Tensor, indexed: tf.Tensor, index_path: str) -> tf
     lengths, indexed = tf.reshape(lengths, [-1]), tf.reshape(indexed, [-1])
     paths = tf.fill(tf.shape(lengths), index_path)
     return _check("length has changed", lengths == indexed, indexed, lengths, files=paths)
+
+
+def check_part(part: str, expected: tf.Tensor, found: tf.Tensor, files: tf.Tensor) -> tf.Operation:
+    """Return an operation that fails if a part of a packed feature has another length.
+
+    Args:
+        part: str, such as "inputs_segmentation".
+        expected, found: int tensors [n], the lengths of the feature and of the part.
+        files: string tensor [n], the file of each row, which the error names.
+    """
+    is_same = tf.equal(expected, found)
+    return _check("wrong length of a part", is_same, part, expected, found, files=files)
 
 
 def _fill_empty(rows, value):
