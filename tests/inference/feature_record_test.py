@@ -4,6 +4,7 @@ import pytest
 
 from tests.text import subword_text_encoder_test as golden
 from ut_keras.data.features import FeatureSpec
+from ut_keras.errors import DataError
 from ut_keras.inference import feature_record
 from ut_keras.text import text_encoder
 
@@ -67,6 +68,15 @@ def test_save_omits_unknown_encoder(tmp_path):
 
     feature_record.save(str(tmp_path), _record(targets=Own()))
     assert feature_record.load(str(tmp_path)).encoders == {"targets": None}
+
+
+def test_other_target_space_is_rejected(tmp_path):
+    record = _record(inputs=SUBWORDS, targets=SUBWORDS)
+    feature_record.check_same_features(str(tmp_path), record)  # there is no record yet
+    feature_record.save(str(tmp_path), record)
+    feature_record.check_same_features(str(tmp_path), record)
+    with pytest.raises(DataError, match="target_space_id .* must be 7.*Received: 8"):
+        feature_record.check_same_features(str(tmp_path), record._replace(target_space_id=8))
 
 
 def test_load_without_record(tmp_path):

@@ -23,7 +23,7 @@ from ut_keras import models
 from ut_keras.bin import command, flags, trainer_setup, training_conditions, xla_choice
 from ut_keras.bin.trainer_setup import Setup
 from ut_keras.checkpoints import checkpoint_files
-from ut_keras.errors import UsageError
+from ut_keras.errors import DataError, UsageError
 from ut_keras.inference import decode_hparams, feature_record, run_json
 from ut_keras.text import text_encoder_base
 from ut_keras.training import output_folder, rendezvous
@@ -158,9 +158,32 @@ def _check_data(setup, compilation, make_epoch, make_eval_dataset):
             curriculum.check(settings, epoch)
     if setup.schedule != "train":
         make_eval_dataset()
-    if checkpoint_files.exists(setup.args.output_dir):
-        features = feature_record.from_problem(setup.problem, setup.args.data_dir)
-        feature_record.check_same_encoders(setup.args.output_dir, features)
+    _check_features(setup)
+
+
+def _check_features(setup):
+    args = setup.args
+    resumes = checkpoint_files.exists(args.output_dir)
+    if resumes or (setup.trains and args.warm_start_from):
+        features = feature_record.from_problem(setup.problem, args.data_dir)
+        if resumes:
+            feature_record.check_same_features(args.output_dir, features)
+        else:
+            _note_other_features(args.warm_start_from, features)
+
+
+def _note_other_features(warm_start_from, features):
+    """Print a note if the first weights were trained with other features.
+
+    An embedding table of the same shape is copied, although its rows may belong to other entries of
+    the vocabulary.
+    """
+    path = os.path.expanduser(warm_start_from)
+    folder = path if os.path.isdir(path) else os.path.dirname(path)
+    try:
+        feature_record.check_same_features(folder, features)
+    except DataError as error:
+        print(f"note: --warm_start_from has weights for other features: {error}", flush=True)
 
 
 def _trainer(setup, strategy, compilation):

@@ -131,18 +131,23 @@ def missing(values: Mapping[str, Any], directory: str) -> list[str]:
     return [name for name in known if not os.path.isfile(os.path.join(directory, name))]
 
 
-def check_same_encoders(directory: str, record: FeatureRecord) -> None:
-    """Check that encoders give the same ids as the encoders with which a run was trained.
+def check_same_features(directory: str, record: FeatureRecord) -> None:
+    """Check that a problem has the encoders and the target space with which a run was trained.
 
     Args:
         directory: str. If it has no `features.json`, nothing is checked.
-        record: `FeatureRecord` with the encoders to check.
+        record: `FeatureRecord` of the problem.
 
     Raises:
-        DataError: if an encoder differs from the run's encoder in its class, in the entries of its
-            vocabulary, or in the order of the entries.
+        DataError: if the target space differs. Also if an encoder differs from the run's encoder in
+            its class, in the entries of its vocabulary, or in the order of the entries.
     """
     described = _read(directory)
+    if described and described.target_space_id != record.target_space_id:
+        raise DataError(
+            f"target_space_id of the problem must be {described.target_space_id}, as in the run in "
+            f"{directory}. Received: {record.target_space_id}."
+        )
     for name, saved in (described.encoders if described else {}).items():
         current = _describe(record.encoders.get(name))
         if saved is None or current is None:

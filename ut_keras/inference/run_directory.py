@@ -197,7 +197,7 @@ def problem_features(problem: Any, data_dir: str | None, folders: Sequence[str])
     """Return a problem's `FeatureRecord`, and check it against the records of the folders."""
     features = feature_record.from_problem(problem, data_dir)
     for folder in folders:
-        feature_record.check_same_encoders(folder, features)
+        feature_record.check_same_features(folder, features)
     return features
 
 
