@@ -1,6 +1,7 @@
 """Without --decode_from_file, ut-decoder decodes a split and writes inputs, targets and outputs."""
 
 import os
+import types
 
 import numpy as np
 import pytest
@@ -8,8 +9,10 @@ import pytest
 from tests.bin import decoder_problems  # noqa: F401  the import registers problems
 from tests.bin.decoder_run import ENCODER, PROBLEM, Run, lines_of, search
 from ut_keras.bin import datagen, decoder
+from ut_keras.inference import decode_job
 
 pytestmark = pytest.mark.usefixtures("one_model")
+_WITHOUT_SCORES = {"write_beam_scores": False}
 
 
 def test_split_is_written_to_files(run, tmp_path):
@@ -61,6 +64,35 @@ def test_split_of_packed_examples_is_unpacked(tmp_path):
         "--problem=decoder_test_digits",
         f"--decode_from_file={tmp_path / 'source'}",
         "--decode_hparams=beam_size=1,extra_length=1",
+    )
+
+
+@pytest.mark.parametrize("return_beams", [True, False])
+def test_output_with_tab_is_correct(capsys, return_beams):
+    """With return_beams, a TAB separates the beams, so a TAB in a text becomes a space."""
+    problem = types.SimpleNamespace(name="mine", score_decoded=lambda *texts: {})
+    setup = types.SimpleNamespace(
+        values={"return_beams": return_beams}, problem=problem, split="dev"
+    )
+    [line, *_] = decode_job._output_lines([("a\tb", -1.0)], {**setup.values, **_WITHOUT_SCORES})
+    best = decode_job.best_text([line], setup.values)
+    decoder._print_scores(setup, ["x"], ["a\tb"], [best])
+    assert "accuracy_per_sequence=1 " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("flags", "name"), [((False, False), "inputs"), ((True, False), "targets"), ((0, 1), "targets")]
+)
+def test_lines_without_prefix_of_package_print_note(capsys, flags, name):
+    t2t = types.SimpleNamespace(inputs_prefix="in ", targets_prefix="out ", was_reversed=flags[1])
+    problem = types.SimpleNamespace(name="mine", t2t=t2t)
+    setup = types.SimpleNamespace(problem=problem, is_language_model=flags[0], source="some.txt")
+    prefix = getattr(t2t, f"{name}_prefix")
+    decoder._print_missing_prefix(setup, [f"{prefix}a", "", f"{prefix}b"])
+    assert not capsys.readouterr().out
+    decoder._print_missing_prefix(setup, [f"{prefix}a", "", "b", "c"])
+    assert f"some.txt: 2 lines do not begin with {name}_prefix='{prefix}'" in (
+        capsys.readouterr().out
     )
 
 

@@ -54,6 +54,7 @@ def _decode_file(setup):
     else:
         ids = _encoded(setup, setup.source, lines)
     _print_unknown_words(setup, lines)
+    _print_missing_prefix(setup, lines)
     longest, most = setup.hp.max_length or setup.hp.batch_size, setup.values["max_input_size"]
     for note in line_encoding.notes(ids, longest, most):
         print(f"note: {setup.source}: {note}", flush=True)
@@ -187,6 +188,22 @@ def _print_unknown_words(setup, lines):
             print(f"note: {setup.source}: {note}", flush=True)
 
 
+def _print_missing_prefix(setup, lines):
+    """Print a note if lines lack the prefix that a T2T package adds to the texts of training."""
+    t2t = getattr(setup.problem, "t2t", None)
+    of_targets = setup.is_language_model or getattr(t2t, "was_reversed", False)
+    name = "targets_prefix" if of_targets else "inputs_prefix"
+    prefix = getattr(t2t, name, "")
+    lacking = sum(bool(line.strip()) and not line.startswith(prefix) for line in lines)
+    if lacking:
+        print(
+            f"note: {setup.source}: {lacking:,} lines do not begin with {name}={prefix!r} of "
+            f"{setup.problem.name}, which training adds to each text. As in T2T, ut-decoder does "
+            "not add it.",
+            flush=True,
+        )
+
+
 def _repeated(texts, times):
     return [text for text, number in zip(texts, times, strict=True) for _ in range(number)]
 
@@ -205,6 +222,8 @@ def _finish(setup, paths):
 
 
 def _print_scores(setup, inputs, targets, outputs):
+    if setup.values["return_beams"]:  # the outputs have a space for each TAB
+        targets = [target.replace("\t", " ") for target in targets]
     right = sum(target == output for target, output in zip(targets, outputs, strict=True))
     scores = {"accuracy_per_sequence": right / max(1, len(targets))}
     scores.update(setup.problem.score_decoded(inputs, targets, outputs))
