@@ -20,6 +20,7 @@ This module does not import TensorFlow until data are written or read.
 """
 
 import collections
+import copy
 import dataclasses
 import fnmatch
 import functools
@@ -323,7 +324,8 @@ class Problem:
         If a subclass overrides this method, a single process encodes all samples.
         """
         samples = self.generate_samples(split, data_dir, tmp_dir, seed)
-        return self.encode_samples(samples, data_dir)
+        # The encoders read many samples at once, but one dict may be yielded several times.
+        return self.encode_samples(map(copy.copy, samples), data_dir)
 
     @functools.cached_property
     def left_out(self) -> collections.Counter[str]:

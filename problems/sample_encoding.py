@@ -1,5 +1,6 @@
 """Encode samples with the encoders of a problem, many samples at a time."""
 
+import copy
 import dataclasses
 import functools
 import itertools
@@ -83,7 +84,8 @@ def with_vocabulary_notes(
         return samples
     samples = iter(samples)
     most = word_vocabulary.MAX_TEXTS
-    first = list(itertools.islice(samples, min(most, max_cases or most)))
+    # The samples are copied, because `generate_samples` may yield one dict several times.
+    first = list(map(copy.copy, itertools.islice(samples, min(most, max_cases or most))))
     for encoder in {id(encoder): encoder for encoder in with_unknown.values()}.values():
         names = {name for name, other in with_unknown.items() if other is encoder}
         texts = (

@@ -167,3 +167,35 @@ def test_sentencepiece_vocabulary_prints_notes(load, tmp_path, capsys):
     notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note: ")]
     assert len(notes) == 2 and all("pieces.txt" in note for note in notes)
     assert "2 lines" in notes[0] and "'\u2581the\\t-1.5'" in notes[0] and "100%" in notes[1]
+
+
+_ONE_DICT = """
+import os
+@registry.register_problem
+class Mine(Base):
+    {attributes}
+    def generate_samples(self, data_dir, tmp_dir, dataset_split):
+        path = os.path.join(data_dir, self.vocab_filename)
+        if not os.path.exists(path):
+            with open(path, "w") as file:
+                file.write("\\n".join(["<pad>", "<EOS>", "UNK", *"abcdef"]))
+        sample = dict()
+        for word in "abcdef":
+            sample["inputs"] = sample["targets"] = word
+            yield sample
+"""
+_OWN_IDS = """def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
+        samples = self.generate_samples(data_dir, tmp_dir, dataset_split)
+        next(self.generate_samples(data_dir, tmp_dir, dataset_split))  # writes the vocabulary
+        encoder = self.get_or_create_vocab(data_dir, tmp_dir)
+        return text_problems.text2text_generate_encoded(samples, encoder)
+"""
+
+
+@pytest.mark.parametrize("more", ["oov_token = 'UNK'", "", _OWN_IDS])
+def test_package_may_yield_one_dict_with_new_values(make, more):
+    """T2T encodes each sample before it requests the next one."""
+    problem = make(_ONE_DICT.format(attributes=f"vocab_type = 'tokens'\n    {more}"))
+    for split in ("train", "dev"):
+        found = sorted(record["inputs"] for record in make.records(problem, split))
+        assert found == [[number, 1] for number in range(3, 9)]

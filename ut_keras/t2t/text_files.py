@@ -172,15 +172,16 @@ def encode(
     encoders: dict[str, TextEncoder],
     texts_of: Callable[[dict[str, Any]], list[str]],
 ) -> Iterator[tuple[dict[str, Any], tuple[list[int], ...]]]:
-    """Yield (sample, ids of its texts with EOS). Many samples are encoded at once."""
-    rest = iter(samples)
+    """Yield (copy of a sample, ids of its texts with EOS). Many samples are encoded at once."""
+    # A package may yield one dict several times, with new values.
+    rest = ((texts_of(sample), dict(sample)) for sample in samples)
     while group := list(itertools.islice(rest, _ENCODING_GROUP_SIZE)):
-        texts = zip(*map(texts_of, group), strict=True)
+        texts, copies = zip(*group, strict=True)
         columns = [
             _ragged(encoder, column).append(EOS).to_lists()
-            for encoder, column in zip(encoders.values(), texts, strict=True)
+            for encoder, column in zip(encoders.values(), zip(*texts, strict=True), strict=True)
         ]
-        yield from zip(group, zip(*columns, strict=True), strict=True)
+        yield from zip(copies, zip(*columns, strict=True), strict=True)
 
 
 def _ragged(encoder, texts):
