@@ -65,11 +65,11 @@ def test_targets_of_copy_are_the_truncated_inputs(make, name, expected):
 
 def test_packed_records_keep_their_segments(make):
     problem = make(_source(_END_AGAIN.splitlines()[0], "packed_length = 64"))
-    features = _first(problem, make, "")
+    features = _first(problem, make, "max_input_seq_length=9")
     assert features["targets_segmentation"].tolist() == [[1] * 7 + [2] * 7 + [3] * 7]
-    assert features["inputs_position"].tolist() == [[*range(7)] * 3]
-    cut = _first(problem, make, "max_input_seq_length=9")
-    assert {cut[name].shape[1] for name in ("inputs", "inputs_segmentation")} == {9}
+    assert features["targets_position"].tolist() == [[*range(7)] * 3]
+    assert features["inputs_segmentation"].tolist() == [[1] * 7 + [2] * 2]
+    assert features["inputs"].shape == features["inputs_position"].shape == (1, 9)
 
 
 @pytest.mark.parametrize(
