@@ -141,6 +141,16 @@ def test_label_file_with_further_lines_prints_note(tmp_path, capsys):
     assert "two has more lines" in capsys.readouterr().out
 
 
+def test_lines_without_tab_print_note(tmp_path, capsys):
+    (tmp_path / "pairs").write_text("a\tA\nb\n\nc\t\n")  # after `strip`, line 4 has no TAB
+    samples = list(text_problems.text2text_txt_tab_iterator(str(tmp_path / "pairs")))
+    assert samples == [{"inputs": "a", "targets": "A"}]
+    assert re.search(r"note: 2 lines of \S*pairs have no TAB", capsys.readouterr().out)
+    (tmp_path / "pairs").write_text("a\tA\n\n")
+    assert len(list(text_problems.text2text_txt_tab_iterator(str(tmp_path / "pairs")))) == 1
+    assert not capsys.readouterr().out
+
+
 def test_sgm_entities_stay_as_in_t2t(tmp_path):
     """Unlike the built-in problems, `compile_data` does not decode entities.
 

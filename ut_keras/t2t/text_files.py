@@ -115,12 +115,23 @@ def text2text_txt_sharded_iterator(source_txt_pattern: str, target_txt_pattern: 
 
 
 def text2text_txt_tab_iterator(txt_path: str) -> Samples:
-    """Yield samples from lines "source TAB target"; skip lines without a TAB."""
+    """Yield samples from lines "source TAB target"; skip lines without a TAB.
+
+    If a skipped line has text, a note says how many there are.
+    """
     lines = txt_line_sharded_iterator if txt_path.endswith("*") else txt_line_iterator
+    skipped = 0
     for line in lines(txt_path):
         source, tab, target = line.partition("\t")
         if tab:
             yield {"inputs": source.strip(), "targets": target.strip()}
+        else:
+            skipped += bool(line)
+    if skipped:
+        missing.print_once(
+            f"note: {skipped:,} lines of {txt_path} have no TAB between two texts. As in T2T, they "
+            "are skipped."
+        )
 
 
 def text2self_txt_iterator(txt_path: str) -> Samples:
