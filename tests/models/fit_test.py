@@ -403,5 +403,38 @@ def test_loss_rejects_targets_above_int32():
     model = _make()
     model.compile("sgd")
     features, targets = next(_batches())
+    wrong = targets.astype(np.int64) + 2**32
     with pytest.raises(tf.errors.InvalidArgumentError):
-        model.evaluate(features, targets.astype(np.int64) + 2**32, verbose=0)
+        model.evaluate(tf.data.Dataset.from_tensors((features, wrong)), verbose=0)
+
+
+@pytest.mark.parametrize("name", ["inputs", "targets"])
+def test_arrays_with_ids_outside_the_vocabulary_raise(name):
+    """On a GPU and under XLA, TensorFlow would read such ids as other ids or as zeros."""
+    model = _make()
+    model.compile("sgd", jit_compile=True)
+    features, targets = next(_batches())
+    for wrong in (-3, SIZES[name]):
+        ids = features[name].copy()
+        ids[0, 0] = wrong
+        data = {**features, name: ids}
+        message = rf"^{name} must be ids in \[0, 12\)\. Received: {wrong}\.$"
+        for method, arguments in (("fit", [targets]), ("evaluate", [targets]), ("predict", [])):
+            with pytest.raises(ValueError, match=message):
+                getattr(model, method)(data, *arguments)
+
+
+def test_fit_rejects_targets_padded_on_the_left():
+    """`keras.utils.pad_sequences` pads on the left by default."""
+    features, targets = next(_batches())
+    sequences = [row[row != 0] for row in targets]
+    model = _make()
+    left = keras.utils.pad_sequences(sequences)
+    with pytest.raises(ValueError, match=r"^targets must .* right\. Received: 1 of 4 sequences"):
+        model.fit({**features, "targets": left}, targets)
+    with pytest.warns(UserWarning, match=r"^inputs must .* right\. Received: 1 of 4 sequences"):
+        model._check_padding({**features, "inputs": left})
+    # Zeros in y alone remove targets from the loss.
+    model._check_padding(
+        {**features, "targets": keras.utils.pad_sequences(sequences, padding="post")}
+    )

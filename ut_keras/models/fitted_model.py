@@ -43,9 +43,8 @@ class FittedModel(compiled_model.CompiledModel):
             with self.distribute_strategy.scope():
                 self._compile_without_end()
         given = _FIT.bind(self, *args, **kwargs).arguments
-        y = given.get("y")
-        if isinstance(y, np.ndarray) and y.dtype.kind in "iu" and self.has_default_loss:
-            embedding.as_ids(y, "targets", self.specs["targets"].vocab_size)
+        self._check_arrays(given.get("x"), given.get("y"))
+        self._check_padding(given.get("x"))
         callbacks = given.get("callbacks")
         callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks))
         if any(isinstance(callback, _SETS_LEARNING_RATE) for callback in callbacks):
@@ -78,12 +77,14 @@ class FittedModel(compiled_model.CompiledModel):
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
         self._check_workers("evaluate")
         given = _EVALUATE.bind(self, *args, **kwargs).arguments
+        self._check_arrays(given.get("x"), given.get("y"))
         with end_of_data.expected(given.get("steps")):
             return super().evaluate(*args, **kwargs)
 
     @functools.wraps(keras.Model.predict)
     def predict(self, *args: Any, **kwargs: Any) -> Any:
         given = _PREDICT.bind(self, *args, **kwargs).arguments
+        self._check_arrays(given.get("x"))
         with end_of_data.expected(given.get("steps")):
             return super().predict(*args, **kwargs)
 
@@ -194,6 +195,42 @@ class FittedModel(compiled_model.CompiledModel):
                 f"{method} must not be called under MultiWorkerMirroredStrategy: Keras 3 does not "
                 f"support it (keras issue 20585). Received: {replicas} replicas. To train on "
                 "several workers, use ut-trainer (docs/clusters.md)."
+            )
+
+    def _check_arrays(self, x, y=None):
+        """Raise ValueError for ids out of range in arrays, before any batch is computed.
+
+        TensorFlow itself raises an error only on a CPU, and only without XLA.
+        """
+        values = {name: x.get(name) for name in self.specs} if isinstance(x, Mapping) else {}
+        named = [*values.items(), *([("targets", y)] if self.has_default_loss else [])]
+        for name, ids in named:
+            if isinstance(ids, np.ndarray):
+                embedding.check_range(ids, name, self.specs[name].vocab_size)
+
+    def _check_padding(self, x):
+        """Reject or report arrays that are padded on the left, as `pad_sequences` does by default.
+
+        A search begins at position 0. It cannot continue the padding before targets, so a model
+        that is trained on such targets generates wrong outputs.
+        """
+        for name in self.specs if isinstance(x, Mapping) else ():
+            ids = x.get(name)
+            if not isinstance(ids, np.ndarray) or self.specs[name].modality != "symbol":
+                continue
+            number = np.sum(ids.any(axis=1) & (ids[:, 0] == 0)) if ids.ndim == 2 and ids.size else 0
+            if not number:
+                continue
+            received = (
+                f"{name} must be padded with 0 on the right. Received: {number} of {len(ids)} "
+                "sequences that begin with 0. Use keras.utils.pad_sequences(…, padding='post')."
+            )
+            if name == "targets" or getattr(self.hparams, "prepend_mode", "none") != "none":
+                raise ValueError(received)
+            warnings.warn(
+                f"{received} The padding moves the tokens to later positions, so the model expects "
+                "the same padding in predictions.",
+                stacklevel=3,
             )
 
     def _check_replicas(self):
