@@ -36,3 +36,20 @@ def test_config_round_trip():
 def test_unknown_name_lists_the_nearest():
     with pytest.raises(registry.UnknownNameError, match="accuracy"):
         keras_metrics.SumOverCount("acuracy")
+
+
+@pytest.mark.parametrize("floatx", ["float16", "bfloat16"])
+def test_metrics_count_all_batches_with_a_short_floatx(floatx):
+    """In float16, 2048 + 1 is 2048. In bfloat16, 256 + 1 is 256."""
+    keras.config.set_floatx(floatx)
+    try:
+        accuracy, loss = keras_metrics.SumOverCount("accuracy"), keras_metrics.LossOfParts()
+    finally:
+        keras.config.set_floatx("float32")
+    for length, predicted in ((2048, 1), *[(1, 2)] * 8):
+        targets = np.ones((1, length), "int32")
+        accuracy.update_state(targets, np.repeat(_logits([[predicted]]), length, axis=1))
+    for numerator, denominator in ((2048.0, 2048.0), *[(2.0, 1.0)] * 8):
+        loss.add([(numerator, denominator)])
+    assert float(accuracy.result()) == pytest.approx(2048 / (2048 + 8))
+    assert float(loss.result()) == pytest.approx((2048 + 16) / (2048 + 8))

@@ -12,6 +12,9 @@ from ut_keras.files import metrics_file
 # of each of the two stacks, one for the auxiliary losses of blocks, and one for losses that layers
 # add.
 _MAX_TERMS = 5
+# With `keras.config.set_floatx("bfloat16")`, Keras' default dtype of sums would ignore most batches
+# of a large dataset.
+_FLOAT32 = {"dtype": "float32"}
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -28,7 +31,7 @@ class SumOverCount(keras.metrics.Metric):
     """
 
     def __init__(self, name: str, **kwargs: Any) -> None:
-        super().__init__(name=name, **kwargs)
+        super().__init__(name=name, **{**_FLOAT32, **kwargs})
         self._function = metrics.get(name)
         # Keras' callbacks read this attribute.
         self._direction = "down" if metrics_file.is_less_better(name) else "up"
@@ -55,7 +58,7 @@ class LossOfParts(keras.metrics.Metric):
     """
 
     def __init__(self, name: str = "loss", **kwargs: Any) -> None:
-        super().__init__(name=name, **kwargs)
+        super().__init__(name=name, **{**_FLOAT32, **kwargs})
         self._numerators = self.add_variable((_MAX_TERMS,), initializer="zeros", name="numerators")
         self._denominators = self.add_variable(
             (_MAX_TERMS,), initializer="zeros", name="denominators"
