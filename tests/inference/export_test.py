@@ -225,6 +225,19 @@ def test_encode_signature(loaded):
     assert encode(inputs=tf.constant([], tf.string))["ids"].shape[0] == 0
 
 
+def test_encode_gives_a_text_the_states_that_it_has_alone():
+    """The convolutions of a Neural GPU read the states of padding."""
+    model, encoders = export_models.build("neural_gpu")
+    texts = text_model.TextModel(model, encoders)
+    assert model.why_source_padding_matters
+    both = texts.encode(tf.constant(["9 0 7 3 1", "4", ""]))
+    for row, text in enumerate(["9 0 7 3 1", "4", ""]):
+        alone = texts.encode(tf.constant([text])).states[0]
+        np.testing.assert_allclose(both.states[row, : len(alone)], alone, atol=1e-5)
+        assert not np.any(both.states[row, len(alone) :])
+    assert texts.encode(tf.constant([], tf.string)).states.shape[0] == 0
+
+
 @pytest.mark.slow
 def test_encode_signature_of_language_model_returns_ids(loaded):
     encode = loaded("prompts").signatures["encode"]

@@ -184,14 +184,42 @@ class TextModel:
         return batch_plan.to_dense(self._sources(texts))
 
     def encode(self, texts: tf.Tensor, **depth: Any) -> EncodedTexts:
-        """Return the `EncodedTexts` of sources string [B]."""
-        ids = self.ids(texts)
+        """Return the `EncodedTexts` of sources string [B].
+
+        The states of a text do not depend on the other texts in its batch.
+        """
+        sources = self._sources(texts)
+        ids = batch_plan.to_dense(sources)
         if self.predictor.is_language_model:
             return EncodedTexts(ids, None)
         # The batch may be empty, so one example is added and then removed.
         padded = tf.pad(ids, [[0, 1]] + [[0, 0]] * (len(ids.shape) - 1))
-        states = self.model.encode({"inputs": padded}, StepInputs(**depth))
-        return EncodedTexts(ids, tf.cast(states.stack.output[:-1], tf.float32))
+        states = self._states(padded, depth)[:-1]
+        if self.model.why_source_padding_matters and isinstance(sources, tf.RaggedTensor):
+            zeros = tf.zeros([*tf.unstack(tf.shape(ids)[:2]), states.shape[-1]])
+            states = self._states_by_length(sources, zeros, depth)
+        return EncodedTexts(ids, states)
+
+    def _states(self, ids, depth):
+        """Return the output of the encoder, float32 [B, S, D]."""
+        encoded = self.model.encode({"inputs": ids}, StepInputs(**depth))
+        return tf.cast(encoded.stack.output, tf.float32)
+
+    def _states_by_length(self, sources, states, depth):
+        """Return the output of the encoder, computed for the sources of one length at a time.
+
+        Args:
+            sources: ragged ids, int32 [B, (S)].
+            states: zeros [B, S, D], which remain at the positions of padding.
+            depth: dict, num_steps and exit_threshold.
+        """
+
+        def encode(indices):
+            group = self._states(batch_plan.to_dense(tf.gather(sources, indices)), depth)
+            missing = tf.shape(states)[1] - tf.shape(group)[1]
+            return (tf.pad(group, [[0, 0], [0, missing], [0, 0]]),)
+
+        return batch_plan.map_groups(sources.row_lengths(), encode, (states,))[0]
 
     # Helper functions.
 
