@@ -424,6 +424,53 @@ def test_arrays_with_ids_outside_the_vocabulary_raise(name):
                 getattr(model, method)(data, *arguments)
 
 
+class ZeroLogits(universal_transformer.UniversalTransformer):
+    def call(self, features, training=None, num_steps=None):
+        return 0 * super().call(features, training, num_steps)
+
+
+class LossPlus100(universal_transformer.UniversalTransformer):
+    def compute_loss(self, *args, **kwargs):
+        return 100 + super().compute_loss(*args, **kwargs)
+
+
+class TwiceTheLoss(universal_transformer.UniversalTransformer):
+    def loss_terms(self, *args):
+        (term,) = super().loss_terms(*args)["training"]
+        return {"training": [term._replace(numerator=2 * term.numerator)]}
+
+
+@pytest.mark.parametrize("method", ["evaluate", pytest.param("fit", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (ZeroLogits, lambda loss: np.log(12)),
+        (LossPlus100, lambda loss: 100 + loss),
+        (TwiceTheLoss, lambda loss: 2 * loss),
+    ],
+)
+def test_fit_uses_methods_that_a_subclass_overrides(kind, expected, method):
+    plain = _make("universal_transformer_tiny", NO_DROPOUT + ",label_smoothing=0.0")
+    model = kind.from_hparams(plain.hparams, plain.specs)
+    model.set_weights(plain.get_weights())
+    features, targets = next(_batches())
+    losses_of = []
+    for one in (plain, model):
+        one.compile("sgd", metrics=[])
+        found = getattr(one, method)(features, targets, verbose=0)
+        losses_of.append(found.history["loss"][0] if method == "fit" else found)
+    np.testing.assert_allclose(losses_of[1], expected(losses_of[0]), rtol=1e-5)
+
+
+def test_fit_rejects_overridden_call_if_the_loss_uses_several_steps():
+    plain = _make(overrides=",act_type=ponder_net")
+    model = ZeroLogits.from_hparams(plain.hparams, plain.specs)
+    model.compile("sgd")
+    features, targets = next(_batches())
+    with pytest.raises(ValueError, match=r"call and .* overridden .*Received: ZeroLogits\.$"):
+        model.train_on_batch(features, targets)
+
+
 def test_fit_rejects_targets_padded_on_the_left():
     """`keras.utils.pad_sequences` pads on the left by default."""
     features, targets = next(_batches())

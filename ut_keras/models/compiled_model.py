@@ -95,7 +95,8 @@ class CompiledModel(private_api.ReplicaModel):
         if is_auto:  # so that a saved or copied model decides again
             private_api.compile_arguments(self)["jit_compile"] = "auto"
         if self.has_default_loss:
-            private_api.set_loss_tracker(self, keras_metrics.LossOfParts())
+            if not self.overrides("compute_loss"):
+                private_api.set_loss_tracker(self, keras_metrics.LossOfParts())
             weights = [1.0] if loss_weights is None else keras.tree.flatten(loss_weights)
             if len(weights) != 1:
                 raise ValueError(f"loss_weights must be one number. Received: {loss_weights!r}.")
@@ -114,3 +115,8 @@ class CompiledModel(private_api.ReplicaModel):
         another loss.
         """
         return type(self.loss) is losses.PaddedCrossEntropy
+
+    def overrides(self, method: str) -> bool:
+        """Return whether a class outside of ut_keras defines a method of this model."""
+        module = getattr(getattr(type(self), method), "__module__", "")
+        return not module.startswith("ut_keras.")

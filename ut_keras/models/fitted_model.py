@@ -28,9 +28,11 @@ _LOG = logging.getLogger("ut_keras")
 class FittedModel(compiled_model.CompiledModel):
     """A model that Keras' `fit` trains with the same loss as the trainer of ut_keras.
 
-    `fit` runs `forward` and computes the loss with `models.losses.terms`.
+    `fit` runs `forward` and computes the loss with `loss_terms`. If a subclass overrides `call` or
+    `compute_loss`, `fit` uses these two methods instead, as Keras does.
     """
 
+    loss_terms: Any
     trains_by_steps: Any = False  # True if the loss uses the states of several steps
     num_segments: Any = 1  # the number of updates for each batch
     _tries_xla = False  # whether `jit_compile="auto"` compiles `train_function` with XLA
@@ -266,7 +268,7 @@ class FittedModel(compiled_model.CompiledModel):
             if weights is not None:
                 raise ValueError(_ONE_KIND_OF_WEIGHT)
             data = (x, y, tf.gather(self._class_weights, int32.cast(tf.convert_to_tensor(y))))
-        step = self._default_loss_step if self.has_default_loss else self._keras_train_step
+        step = self._default_loss_step if self._runs_forward else self._keras_train_step
         if self.jit_compile:
             # A function that XLA compiled always waits for its data. A control dependency would
             # prevent the function from creating variables of the optimizer and of metrics.
@@ -277,7 +279,7 @@ class FittedModel(compiled_model.CompiledModel):
 
     def test_step(self, data: Any) -> dict[str, Any]:
         """Evaluate one batch. Keras calls this method."""
-        if not self.has_default_loss:
+        if not self._runs_forward:
             return super().test_step(data)
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
         output, _ = self._output_and_terms(x, y, weights, False)
@@ -292,17 +294,30 @@ class FittedModel(compiled_model.CompiledModel):
         )
         return self.compute_metrics(x, y, done.output.logits, sample_weight=weights)
 
+    @property
+    def _runs_forward(self):
+        """Whether a step calls `forward` and computes the default loss, without Keras' step.
+
+        Keras' step calls `call` and `compute_loss`, so a subclass may override these two methods.
+        """
+        overrides = self.overrides("call") or self.overrides("compute_loss")
+        return self.has_default_loss and not overrides
+
     def _keras_train_step(self, data):
+        what, received = "loss must not be set", repr(self.loss)
+        if self.has_default_loss:
+            what = "call and compute_loss must not be overridden"
+            received = type(self).__name__
         if self.trains_by_steps:
             raise ValueError(
-                "loss must not be set for act_type=ponder_net, act_type=q_halt or "
+                f"{what} for act_type=ponder_net, act_type=q_halt or "
                 "recurrence_supervised_every: these settings require the default loss, which uses "
-                f"the states of several steps. Received: {self.loss!r}."
+                f"the states of several steps. Received: {received}."
             )
         if self.num_segments > 1:
             raise ValueError(
-                "loss must not be set for recurrence_segments, which requires the default loss. "
-                f"Received: {self.loss!r}."
+                f"{what} for recurrence_segments, which requires the default loss. "
+                f"Received: {received}."
             )
         return super().train_step(data)
 
@@ -312,8 +327,11 @@ class FittedModel(compiled_model.CompiledModel):
         private_api.clear_losses(self)  # earlier calls of single layers may have added losses
         segment = {} if carried is None else {"carried": carried}
         output = self.forward(x, training, **segment)
-        smoothing = self.loss.label_smoothing if training else 0.0
-        terms = model_losses.terms(self, output, y, smoothing, weights)
+        if self.overrides("loss_terms"):
+            terms = self.loss_terms(output, y, training, *([] if weights is None else [weights]))
+        else:
+            smoothing = self.loss.label_smoothing if training else 0.0
+            terms = model_losses.terms(self, output, y, smoothing, weights)
         # Do not include losses that the model itself adds. These are the ponder costs, which are
         # already in `terms`.
         added = [loss for layer in self.layers for loss in layer.losses]
@@ -334,7 +352,8 @@ class FittedModel(compiled_model.CompiledModel):
         shown = [tuple(term) for name in terms if name != "extra" for term in terms[name]]
         if extra := terms.get("extra"):  # the list has one term per layer, all with one denominator
             shown.append((tf.add_n([term.numerator for term in extra]), extra[0].denominator))
-        private_api.loss_tracker(self).add(shown)
+        if not self.overrides("compute_loss"):  # otherwise Keras displays the result of that method
+            private_api.loss_tracker(self).add(shown)
         return terms
 
     def compute_loss(
