@@ -11,6 +11,7 @@ import tensorflow as tf
 from tests.models import examples
 from ut_keras import hparam_schema, hparams, models
 from ut_keras.metrics import losses
+from ut_keras.models import universal_transformer
 
 _FREE = "step_timing_signal_type=sinusoid"
 _LEARNED = "step_timing_signal_type=learned"
@@ -226,3 +227,35 @@ def test_with_steps_rejects_models_and_values():
     for method in (learned, learned.forward, learned.inspect, learned.score):
         with pytest.raises(ValueError, match="num_steps must be at least 1. Received: 0"):
             method(examples.features("universal"), num_steps=0)
+
+
+class WithScale(universal_transformer.UniversalTransformer):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.scale = keras.layers.Dense(8, name="own_scale")
+        self.scale.build([None, None, 8])
+
+
+def test_with_steps_rejects_a_subclass_that_would_make_new_weights():
+    plain = _make("universal", _FREE, 2)
+    model = WithScale.from_hparams(plain.hparams, plain.specs)
+    with pytest.raises(ValueError, match=r"Received: WithScale, .*own_scale/kernel\.$"):
+        model.with_steps(3)
+
+
+class WithFactor(universal_transformer.UniversalTransformer):
+    def __init__(self, *args, factor=1.0, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.factor = factor
+
+    def get_config(self):
+        return {**super().get_config(), "factor": self.factor}
+
+
+def test_arguments_of_a_subclass_are_kept():
+    plain = _make("universal", _FREE, 2)
+    model = WithFactor.from_hparams(plain.hparams, plain.specs, factor=3.0)
+    assert model.with_steps(3).factor == 3.0
+    assert WithFactor.from_config(model.get_config()).factor == 3.0
+    with pytest.raises(ValueError, match="other"):
+        WithFactor.from_config({**model.get_config(), "other": 1})

@@ -106,6 +106,7 @@ class KerasModel(fitted_model.FittedModel):
         )
 
     def get_config(self) -> dict[str, Any]:
+        """Return the config. A subclass with further arguments of `__init__` adds them to it."""
         return {
             "name": self.name,
             "hparams": self.hparams.to_dict(),
@@ -124,8 +125,27 @@ class KerasModel(fitted_model.FittedModel):
         }
         hp = hparam_schema.from_dict(config["hparams"])
         cls.check_arguments(hp, specs)
-        steps = config.get("num_steps")
-        model = cls(hp, specs, config["target_space_id"], num_steps=steps, name=config["name"])
+        steps, space = config.get("num_steps"), config["target_space_id"]
+        own = own_arguments(config)
+        model = cls(hp, specs, space, num_steps=steps, name=config["name"], **own)
         model.trainable = config.get("trainable", True)
         freeze(model, config.get("frozen", ()))
         return model
+
+
+# The keys of `KerasModel.get_config`, and "dtype", which Keras adds.
+_CONFIG = (
+    "name",
+    "hparams",
+    "specs",
+    "target_space_id",
+    "trainable",
+    "frozen",
+    "num_steps",
+    "dtype",
+)
+
+
+def own_arguments(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments that a user's subclass has added to the config of a model."""
+    return {name: value for name, value in config.items() if name not in _CONFIG}

@@ -428,14 +428,29 @@ class Seq2Seq(keras_model.KerasModel):
             weight files of the other. `save` also stores the number of steps.
 
         Raises:
-            ValueError: if the model does not support this number of steps, see `check_steps`.
+            ValueError: if the model does not support this number of steps, see `check_steps`. Also
+                if the `__init__` of a subclass makes weights, which the new model could not share.
         """
         self.check_steps(num_steps)
         if num_steps is None:
             raise ValueError("num_steps must be an int of at least 1. Received: None.")
         num_steps = int(num_steps)
         arguments = (self.hparams, self.specs, self.target_space_id, num_steps, self)
-        return type(self)(*arguments, name=self.name, dtype=self.dtype_policy)
+        own = keras_model.own_arguments(self.get_config())
+        model = type(self)(*arguments, name=self.name, dtype=self.dtype_policy, **own)
+        model._check_shares_weights(self)
+        return model
+
+    def _check_shares_weights(self, like):
+        """Raise ValueError if the `__init__` of a user's subclass made new weights."""
+        shared = {id(variable) for variable in like.variables}
+        new = [variable.path for variable in self.variables if id(variable) not in shared]
+        if new:
+            raise ValueError(
+                "with_steps requires that a subclass makes its layers in `_make_stacks`, so that "
+                f"the new model shares them. Received: {type(self).__name__}, whose `__init__` "
+                f"makes {new[0]}."
+            )
 
     # Decoding.
 
