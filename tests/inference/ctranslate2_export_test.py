@@ -123,6 +123,11 @@ def test_export_checks_the_files_it_leaves(tmp_path, monkeypatch):
             "prepend_mode=prepend_inputs_masked_attention",
         ),
         (lambda: _model(",hard_attention_k=12"), "Received: a transformer .*hard_attention_k=12"),
+        # For texts of at most one block, local attention equals full attention.
+        (
+            lambda: _model(",self_attention_type=local_unmasked,block_length=16"),
+            "Received: a transformer .*self_attention_type=local_unmasked",
+        ),
         (
             lambda: _model(targets=FeatureSpec(3, "class_label")),
             r"Received: .*targets \(class_label\)",
@@ -237,6 +242,13 @@ def _log_probabilities(model, source, ids):
     logits = model(features, training=False).numpy().reshape(len(ids), -1)
     logits -= logits.max(-1, keepdims=True)
     return (logits - np.log(np.exp(logits).sum(-1, keepdims=True)))[np.arange(len(ids)), ids]
+
+
+@pytest.mark.parametrize("encoder", [text_encoder.ByteTextEncoder(), None])
+def test_export_rejects_encoders_of_another_model(encoder, tmp_path):
+    encoders = {"inputs": ENCODER, **({} if encoder is None else {"targets": encoder})}
+    with pytest.raises(ValueError, match="encoder of targets .*24. Received: (258|no encoder)"):
+        export.export_ctranslate2(_model(), encoders, str(tmp_path / "served"))
 
 
 def test_export_rejects_arguments(tmp_path):

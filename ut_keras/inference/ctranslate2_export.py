@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from ut_keras.checkpoints import checkpoint
 from ut_keras.files import file_error, whole_file
-from ut_keras.inference import feature_record
+from ut_keras.inference import feature_record, text_model
 from ut_keras.ops import finite
 from ut_keras.text.text_encoder_base import EOS, PAD, TextEncoder
 
@@ -78,15 +78,19 @@ def export_ctranslate2(
         ) from error
     mode = getattr(model.hparams, "prepend_mode", "none")
     keys = getattr(model.hparams, "hard_attention_k", 0)
+    attention = getattr(model.hparams, "self_attention_type", "dot_product")
     is_plain = model.name == "transformer" and mode == "none" and not keys
+    # Local attention equals full attention for short texts, so `_score_difference` misses it.
+    is_plain = is_plain and not attention.startswith("local")
     kinds = [f"{name} ({spec.modality})" for name, spec in sorted(model.specs.items())]
     if not is_plain or kinds != ["inputs (symbol)", "targets (symbol)"]:
         raise ValueError(
             "model must be a transformer from symbol inputs to symbol targets. CTranslate2 has no "
             "layer for a Universal Transformer, which adds its signals at every step. "
             f"Received: a {model.name} with {', '.join(kinds)}, prepend_mode={mode}, "
-            f"hard_attention_k={keys}."
+            f"hard_attention_k={keys}, self_attention_type={attention}."
         )
+    text_model.check_encoders(model, encoders)
     finite.check_model(model)
     record = feature_record.FeatureRecord(model.specs, dict(encoders), model.target_space_id)
     with whole_file.writing_folder(directory) as folder:
