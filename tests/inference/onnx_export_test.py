@@ -64,6 +64,9 @@ def test_onnx_export_writes_the_outputs_of_the_model(variant, tmp_path):
     path = tmp_path / "m.onnx"
     session = _exported(model, path, LENGTH, decode_length=DECODE_LENGTH, **options)
     _check_same_outputs(model, session, SOURCES, LENGTH, DECODE_LENGTH, **options)
+    for wrong in (-3, model.specs["inputs"].vocab_size):  # ONNX would read -3 as an id at the end
+        with pytest.raises(Exception, match="Gather.*out of data bounds"):
+            session.run(None, {"inputs": np.int32([[5, wrong, 1, 0, 0, 0]])})
 
 
 ENGLISH = [

@@ -62,13 +62,15 @@ def lookup(table: Any, ids: tf.Tensor) -> tf.Tensor:
 
     Args:
         table: float [V, D].
-        ids: int32 [...].
+        ids: int32 [...]. ONNX reads the id -1 as the last row. So in a model for LiteRT or ONNX, a
+            negative id becomes V, for which these runtimes raise an error.
 
     Returns:
         float [..., D].
     """
     if not is_traced():
         return tf.gather(table, ids)
+    ids = tf.where(ids < 0, table.shape[0], ids)
     rows = _lookup(tf.convert_to_tensor(table), tf.reshape(ids, [-1]))
     return tf.reshape(rows, tf.concat([tf.shape(ids), [table.shape[1]]], axis=0))
 
