@@ -29,6 +29,7 @@ def make_app(folder, name):
     def predict(body):
         function = model.signatures[body.get("signature_name", "serving_default")]
         specs = function.structured_input_signature[1]
+        _check_names(body, ["instances", "signature_name"])
         rows = _checked(body["instances"], sorted(specs))
         columns = {key: [_value(row, key) for row in rows] for key in specs}
         outputs = function(**{key: _tensor(columns[key], specs[key].dtype) for key in specs})
@@ -47,6 +48,12 @@ def make_app(folder, name):
     return Starlette(routes=[Route(f"/v1/models/{name}:predict", answer, methods=["POST"])])
 
 
+def _check_names(values, names):
+    """Raise ValueError for a name without effect, such as an option of the search."""
+    if unknown := sorted(set(values) - set(names)):
+        raise ValueError(f"Names must be in {names}. Received: {', '.join(unknown)}.")
+
+
 def _checked(rows, inputs):
     """Return the instances after checking their types.
 
@@ -57,6 +64,8 @@ def _checked(rows, inputs):
     if len(inputs) > 1 and not all(map(_is_object, rows)):
         names = ", ".join(inputs)
         raise ValueError(f"Each instance must be an object with {names}. Received: {rows!r}.")
+    for row in filter(_is_object, rows):
+        _check_names(row, inputs)
     return rows
 
 
@@ -67,7 +76,8 @@ def _is_object(row):
 def _value(row, key):
     """Return the value of the input `key`. An instance is an object, or the value itself."""
     value = row[key] if _is_object(row) else row
-    return base64.b64decode(value["b64"]) if isinstance(value, dict) else value
+    # Without `validate`, Python would skip characters that are not base64.
+    return base64.b64decode(value["b64"], validate=True) if isinstance(value, dict) else value
 
 
 def _tensor(values, dtype):

@@ -123,10 +123,15 @@ def test_server_takes_other_signatures_and_encodings(address):
         ([], "AttributeError"),
         ({}, "instances"),
         ({"instances": [1.5]}, "TypeError"),
+        # The search of an export has fixed options.
+        ({"instances": ["2"], "beam_size": 9}, "Received: beam_size"),
+        ({"instances": [{"inputs": "2", "beam_size": 9}]}, "Received: beam_size"),
         # The server must not read a str as a list of characters.
         ({"instances": "2 7"}, "instances must be a list"),
         ({"instances": ["2 7"], "signature_name": "score"}, "inputs, targets"),
         ({"instances": ["2"], "signature_name": "typo"}, "typo"),
+        # Python would skip a character that is not base64.
+        ({"instances": [{"b64": "Mi-A3"}]}, "base64"),
         # tf.constant would convert this number to the id 5.
         ({"instances": [[2**32 + 5, 1]], "signature_name": "ids"}, "OverflowError"),
     ],
