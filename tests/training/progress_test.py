@@ -117,6 +117,17 @@ def test_results_are_read_only_when_fetched():
     assert line.fetch() == []
 
 
+def test_results_are_read_in_parts(monkeypatch):
+    monkeypatch.setattr(progress, "_MAX_TRANSFER", 7)
+    line, _ = _progress(io.StringIO())
+    losses = [1.0, 2.0, 4.0, 8.0]
+    for step, loss in enumerate(losses):
+        line.add(step, _result(loss=loss))
+    found = line.fetch()
+    assert [(step, values["loss"]) for step, values in found] == list(enumerate(losses))
+    assert all(values["tokens"] == 50.0 for _, values in found)
+
+
 def test_terminal_line_is_overwritten():
     stream = _Terminal()
     line, _ = _progress(stream)

@@ -26,6 +26,7 @@ from ut_keras.training.train_step import StepResult
 
 _WINDOW = 100  # number of recent steps that each average in the line includes
 _BAR_WIDTH = 20
+_MAX_TRANSFER = 1000  # the number of values that are read from the device at once
 _ALWAYS = 6  # the importance of the parts that every line contains
 
 
@@ -226,14 +227,20 @@ class Progress:
 def _to_floats(results):
     """Return a dict from name to float for each `StepResult`.
 
-    The values are combined on the device, so that there is one transfer instead of a transfer for
-    each value.
+    The values are combined on the device, so that there are a few transfers instead of a transfer
+    for each value.
     """
-    if not results:
-        return []
     named = [_named_scalars(result) for result in results]
-    numbers = iter(tf.stack([value for values in named for value in values.values()]).numpy())
-    return [{name: float(next(numbers)) for name in values} for values in named]
+    scalars = [value for values in named for value in values.values()]
+    parts = [scalars[i : i + _MAX_TRANSFER] for i in range(0, len(scalars), _MAX_TRANSFER)]
+    numbers = iter([float(number) for part in parts for number in _to_host(part)])
+    return [{name: next(numbers) for name in values} for values in named]
+
+
+def _to_host(scalars):
+    if "TPU" in scalars[0].device:  # a TPU would compile `tf.stack` for each number of values
+        return scalars
+    return tf.stack(scalars).numpy()
 
 
 def _named_scalars(result):
