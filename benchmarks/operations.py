@@ -103,7 +103,7 @@ def operations(model, size, dtype, form):
     from ut_keras.training import train_step
 
     if form == "gpu":
-        _trace_for_gpu()
+        trace_for_gpu()
     depth = f"num_hidden_layers={STEPS}"
     if model != "transformer":
         depth = f"num_rec_steps={STEPS},act_max_steps={STEPS}"
@@ -128,7 +128,8 @@ def operations(model, size, dtype, form):
     return counted(step.get_concrete_function().graph.as_graph_def())
 
 
-def _trace_for_gpu():
+def trace_for_gpu():
+    """Make all functions that are traced later use their form for GPUs."""
     try:
         from ut_keras.ops import devices
     except ImportError:  # an older version has only one form

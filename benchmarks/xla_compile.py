@@ -3,10 +3,15 @@
     python benchmarks/xla_compile.py
     python benchmarks/xla_compile.py --model=transformer --with_before=old_checkout
     python benchmarks/xla_compile.py --count                  # only the first column, in seconds
+    python benchmarks/xla_compile.py --count --form=gpu       # as traced on a GPU
+    python benchmarks/xla_compile.py --keep                   # load the program in a second process
 
 XLA compiles the update for the CPU on one thread, so this program needs no GPU. The CPU seconds do
 not predict the seconds on a GPU, where XLA has other passes. TensorFlow's translation of the graph
 into XLA's instructions, and the first passes over these instructions, are the same on both devices.
+
+Some functions have one form for GPUs and another form for CPUs. With --form=gpu, they use the form
+for GPUs.
 
 The models have hidden size 64, 6 steps or layers, and a batch of 4 x (16 source + 16 target)
 tokens. The number of instructions hardly depends on these sizes. If there is an older checkout, the
@@ -17,6 +22,9 @@ The columns are:
 - instructions: of the program that TensorFlow gives to XLA;
 - optimized: instructions after XLA's passes for the CPU;
 - first call: CPU seconds of the first update without tracing, the median over the rounds.
+
+With --keep, a first process compiles the update, and TensorFlow stores the program in a folder. In
+each round, another process loads the program.
 """
 
 import argparse
@@ -26,12 +34,14 @@ import os
 import re
 import statistics
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+from operations import FORMS, trace_for_gpu
 from worker import Worker, add_with_before, rounds
 
 STEPS = 6
@@ -45,8 +55,10 @@ def main(argv=None):
     add_with_before(parser)
     parser.add_argument("--model", default=MODELS[0], choices=MODELS)
     parser.add_argument("--dtype", default="bfloat16", choices=("float32", "bfloat16"))
+    parser.add_argument("--form", default="cpu", choices=FORMS, help="device to trace for")
     parser.add_argument("--rounds", type=rounds, default=2, help="measurements of each version")
     parser.add_argument("--count", action="store_true", help="count instructions, compile nothing")
+    parser.add_argument("--keep", action="store_true", help="keep the compiled program in a folder")
     parser.add_argument("--serve", metavar="CHECKOUT", help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     if args.serve:
@@ -54,19 +66,36 @@ def main(argv=None):
     checkouts = {"now": os.path.dirname(HERE)}
     if args.with_before:
         checkouts["before"] = os.path.abspath(args.with_before)
-    results = {side: [] for side in checkouts}
-    for _ in range(1 if args.count else args.rounds):
-        for side, checkout in checkouts.items():
-            results[side].append(_measure_in_process(checkout, args))
-    print("\n".join(table(f"{args.model}, {args.dtype}", results)))
+    if args.keep and (args.count or args.with_before):
+        parser.error("--keep must be given without --count and --with_before.")
+    if args.keep:
+        with tempfile.TemporaryDirectory() as folder:
+            found = [
+                _measure_in_process(checkouts["now"], args, folder) for _ in range(1 + args.rounds)
+            ]
+        results = {"compiles": found[:1], "loads": found[1:]}
+    else:
+        results = {side: [] for side in checkouts}
+        for _ in range(1 if args.count else args.rounds):
+            for side, checkout in checkouts.items():
+                results[side].append(_measure_in_process(checkout, args))
+    print("\n".join(table(f"{args.model}, {args.dtype}, form={args.form}", results)))
     return 0
 
 
-def _measure_in_process(checkout, args):
-    """Measure the ut_keras of one checkout in another process with one thread."""
+def _measure_in_process(checkout, args, folder=""):
+    """Measure the ut_keras of one checkout in another process with one thread.
+
+    Args:
+        checkout: str, a path.
+        args: the parsed arguments.
+        folder: str, the folder where TensorFlow keeps compiled programs. Empty: nowhere.
+    """
     environment = [f"TF_NUM_{kind}OP_THREADS=1" for kind in ("INTRA", "INTER")]
-    options = [f"--model={args.model}", f"--dtype={args.dtype}", f"--serve={checkout}"]
-    options += ["--count"] if args.count else []
+    if folder:
+        environment.append(f"TF_XLA_FLAGS=--tf_xla_persistent_cache_directory={folder}")
+    options = [f"--model={args.model}", f"--dtype={args.dtype}", f"--form={args.form}"]
+    options += [f"--serve={checkout}", *(["--count"] if args.count else [])]
     worker = Worker(["env", *environment, sys.executable, os.path.abspath(__file__), *options])
     result = worker.request("measure")
     worker.close()
@@ -76,6 +105,8 @@ def _measure_in_process(checkout, args):
 def serve(args):
     """Serve requests. Each request is one line."""
     sys.path.insert(0, args.serve)
+    if args.form == "gpu":
+        trace_for_gpu()
     for _ in sys.stdin:
         print("RESULT", json.dumps(measure(args.model, args.dtype, not args.count)), flush=True)
 
@@ -134,14 +165,16 @@ def table(title, results):
 
     Args:
         title: str.
-        results: dict from "now" and, optionally, "before" to a list of results of `measure`.
+        results: dict from the name of a line, such as "now" and "before", to a list of results of
+            `measure`.
     """
-    names = [name for name in ("instructions", "optimized") if name in results["now"][0]]
-    is_timed = "seconds" in results["now"][0]
+    first = next(iter(results.values()))[0]
+    names = [name for name in ("instructions", "optimized") if name in first]
+    is_timed = "seconds" in first
     head = "".join(f"{name:>14}" for name in names)
-    lines = [f"{title}:", f"{'':8}{head}" + f"{'first call, CPU s':>20}" * is_timed]
+    lines = [f"{title}:", f"{'':9}{head}" + f"{'first call, CPU s':>20}" * is_timed]
     for side, found in results.items():
-        line = f"{side:8}" + "".join(f"{found[0][name]:14,}" for name in names)
+        line = f"{side:9}" + "".join(f"{found[0][name]:14,}" for name in names)
         if is_timed:
             line += f"{statistics.median(result['seconds'] for result in found):20.1f}"
         lines.append(line)

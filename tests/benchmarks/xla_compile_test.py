@@ -36,3 +36,17 @@ def test_rounds_are_checked(command, capsys):
     with pytest.raises(SystemExit):
         command.main(["--rounds=1"])
     assert "Received: 1." in capsys.readouterr().err
+
+
+def test_keep_is_checked(command, capsys):
+    with pytest.raises(SystemExit):
+        command.main(["--keep", "--count"])
+    assert "--keep must be given without --count" in capsys.readouterr().err
+
+
+def test_loaded_programs_have_their_own_line(command):
+    result = {"instructions": 5, "optimized": 4, "seconds": 3.0}
+    loaded = [result | {"seconds": seconds} for seconds in (1.0, 2.0)]
+    lines = command.table("tiny", {"compiles": [result], "loads": loaded})
+    assert lines[2].split() == ["compiles", "5", "4", "3.0"]
+    assert lines[3].split() == ["loads", "5", "4", "1.5"]
