@@ -17,7 +17,7 @@ class _Shared:
     """
 
     def __init__(self):
-        self.powers = {}  # (dtype, id of the graph) -> (b1^t, b2^t)
+        self.powers = {}  # (dtype, device, id of the graph) -> (b1^t, b2^t)
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -68,7 +68,7 @@ class Adam(optimizer.Optimizer):
 
     def _update(self, variable, gradient, learning_rate, slots):
         momentum, velocity, *_ = slots
-        beta1_power, beta2_power = self._powers(variable.dtype)
+        beta1_power, beta2_power = self._powers(variable)
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=momentum.handle,
@@ -82,15 +82,16 @@ class Adam(optimizer.Optimizer):
             grad=gradient,
         )
 
-    def _powers(self, dtype):
+    def _powers(self, variable):
         """Return b1^t and b2^t, which all variables of one device and graph share."""
         shared = self._shared
-        if shared is None or tf.distribute.get_strategy().num_replicas_in_sync > 1:
-            return self._new_powers(dtype)
+        if shared is None:
+            return self._new_powers(variable.dtype)
         # A variable may be updated in a branch of `tf.cond`, which has its own graph.
-        key = (dtype, id(tf.compat.v1.get_default_graph()))
+        graph = id(tf.compat.v1.get_default_graph())
+        key = (variable.dtype, variable.handle.device, graph)
         if key not in shared.powers:
-            shared.powers[key] = self._new_powers(dtype)
+            shared.powers[key] = self._new_powers(variable.dtype)
         return shared.powers[key]
 
     def _new_powers(self, dtype):
