@@ -9,22 +9,26 @@ _ON = (True, True, True, xla_choice.MOST_SHAPES)
 _OFF = (False, False, False, 0)
 
 
-def _choose(num_replicas=1, trains=True, own_dataset=False, needs_hparams=False, **flags):
+def _choose(trains=True, cluster=None, own_dataset=False, needs_hparams=False, **flags):
     args = {"xla_compile": "auto", "use_tpu": False, "worker_gpu": 1, "train_steps": 10_000}
     problem = types.SimpleNamespace(
         has_own_dataset=own_dataset, preprocess_needs_hparams=needs_hparams
     )
     problem.with_hparams = lambda hp, split: problem
     setup = types.SimpleNamespace(
-        args=types.SimpleNamespace(**args | flags), problem=problem, hp=None, trains=trains
+        args=types.SimpleNamespace(**args | flags),
+        problem=problem,
+        hp=None,
+        trains=trains,
+        cluster=cluster,
     )
-    return xla_choice.choose(setup, num_replicas)
+    return xla_choice.choose(setup)
 
 
 @pytest.mark.parametrize("has_gpu", [False, True])
 def test_auto_uses_xla_only_on_gpus(has_gpu, monkeypatch, capsys):
     monkeypatch.setattr(devices, "has_gpu", lambda: has_gpu)
-    assert _choose() == (_ON if has_gpu else _OFF)
+    assert _choose() == _choose(worker_gpu=2) == (_ON if has_gpu else _OFF)
     # A run on the CPU and a run that only evaluates do not use XLA.
     assert _choose(worker_gpu=0) == _choose(trains=False) == _OFF
     assert _choose(use_tpu=True) == (False, False, True, 0)
@@ -34,7 +38,7 @@ def test_auto_uses_xla_only_on_gpus(has_gpu, monkeypatch, capsys):
 @pytest.mark.parametrize(
     "change, reason",
     [
-        ({"num_replicas": 2}, "there are 2"),
+        ({"cluster": "two workers"}, "the workers might not agree"),
         ({"train_steps": 4999}, "--train_steps is 4999"),
         ({"own_dataset": True}, "batch shapes vary"),
         ({"needs_hparams": True}, "batch shapes vary"),

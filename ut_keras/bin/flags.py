@@ -236,7 +236,7 @@ TRAINER = (
     Flag(
         "xla_compile",
         AUTO,
-        "Compile the update with XLA; auto: on one GPU, if XLA can compile it (T2T: False).",
+        "Compile the update with XLA; auto: on GPUs, if XLA can compile it (T2T: False).",
         auto_or_boolean,
     ),
     Flag("intra_op_parallelism_threads", 0, "Threads per operation; 0: all cores.", **_THREADS),

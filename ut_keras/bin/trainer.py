@@ -79,7 +79,7 @@ def make_trainer(setup: Setup) -> tuple[Any, Any, Any]:
     # Without --random_seed, each worker has sampled a seed. All workers use the chief's seed.
     setup = dataclasses.replace(setup, seed=distribution.from_chief(strategy, setup.seed))
     keras.utils.set_random_seed(setup.seed % 2**32)
-    compilation = xla_choice.choose(setup, strategy.num_replicas_in_sync)
+    compilation = xla_choice.choose(setup)
     datasets = _datasets(setup, strategy, compilation)
     _check_data(setup, compilation, *datasets)
     return _trainer(setup, strategy, compilation), *datasets
@@ -92,10 +92,10 @@ def _strategy(setup):
     from ut_keras.training import distribution
 
     args = setup.args
-    on_cpus = setup.cluster is not None and not tf.config.list_physical_devices("GPU")
-    if args.xla_compile is True and (args.worker_gpu > 1 or on_cpus):
+    on_cpus = not tf.config.list_physical_devices("GPU")
+    if args.xla_compile is True and setup.cluster and (args.worker_gpu > 1 or on_cpus):
         raise UsageError(
-            "--xla_compile requires one device, or one GPU per worker. Received: "
+            "--xla_compile with several workers requires one GPU per worker. Received: "
             f"--worker_gpu={args.worker_gpu}{', workers on CPUs' if on_cpus else ''}."
         )
     tpu = args.cloud_tpu_name if args.use_tpu else None

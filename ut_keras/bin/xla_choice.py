@@ -23,7 +23,7 @@ class Compilation(NamedTuple):
     most_shapes: int  # the largest number of batch shapes; 0 means one shape for each bucket
 
 
-def choose(setup: Any, num_replicas: int) -> Compilation:
+def choose(setup: Any) -> Compilation:
     """Return the `Compilation` for the flags and the devices.
 
     If --xla_compile is "auto" and XLA is not used although there is a GPU, the function prints the
@@ -31,7 +31,6 @@ def choose(setup: Any, num_replicas: int) -> Compilation:
 
     Args:
         setup: `trainer_setup.Setup`.
-        num_replicas: int. The number of replicas of all workers.
     """
     from ut_keras.ops import devices
 
@@ -43,17 +42,17 @@ def choose(setup: Any, num_replicas: int) -> Compilation:
     off = Compilation(False, False, False, 0)
     if not (devices.has_gpu() and args.worker_gpu and setup.trains):
         return off
-    if reason := _why_not(setup, num_replicas):
+    if reason := _why_not(setup):
         print(f"note: --xla_compile=auto does not use XLA: {reason}.", flush=True)
         return off
     return Compilation(True, True, True, MOST_SHAPES)
 
 
-def _why_not(setup, num_replicas):
+def _why_not(setup):
     """Return the reason why XLA must not or should not compile the update, or ""."""
     problem = setup.problem
-    if num_replicas > 1:
-        return f"XLA compiles the update for one device, and there are {num_replicas}"
+    if setup.cluster is not None:
+        return "the workers might not agree whether XLA can compile the update"
     if setup.args.train_steps < LEAST_STEPS:
         return (
             f"the compilation pays off after about {LEAST_STEPS:,} updates, and --train_steps is "

@@ -31,9 +31,14 @@ def of_all_replicas(terms: Mapping[str, list[LossTerm]]) -> dict[str, list[LossT
     If a numerator is divided by its summed denominator, the quotient is this replica's share of the
     loss. The sum of the replicas' gradients is the gradient of the complete batch.
     """
-    denominators = sum_over_replicas(
-        {name: [tf.stop_gradient(term.denominator) for term in terms[name]] for name in terms}
-    )
+    denominators = {name: [tf.stop_gradient(t.denominator) for t in terms[name]] for name in terms}
+    return with_denominators(terms, sum_over_replicas(denominators))
+
+
+def with_denominators(
+    terms: Mapping[str, list[LossTerm]], denominators: Mapping[str, list[tf.Tensor]]
+) -> dict[str, list[LossTerm]]:
+    """Return the terms with other denominators."""
     return {
         name: [
             term._replace(denominator=denominator)

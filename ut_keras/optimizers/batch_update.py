@@ -33,6 +33,7 @@ def update(
     model: keras.Model,
     optimizer: keras.optimizers.Optimizer,
     forward_and_terms: Callable[[Any], tuple[Any, Mapping[str, list[LossTerm]]]],
+    one_update: Callable[..., Update] = update_lib.update,
 ) -> Update:
     """Run all updates of a batch.
 
@@ -42,6 +43,7 @@ def update(
             and returns the same as in `update.update`. The carried state of the first segment is
             None. The carried state of each later segment is the field `carried` of the previous
             output.
+        one_update: `update.update` or `update.update_in_two_programs`.
 
     Returns:
         `Update`. The output comes from the last segment. Each loss is the mean over the segments.
@@ -52,7 +54,7 @@ def update(
     """
     num_segments = count(model)
     if num_segments == 1:
-        return update_lib.update(model, optimizer, lambda: forward_and_terms(None))
+        return one_update(model, optimizer, lambda: forward_and_terms(None))
     _check_no_accumulation(optimizer, num_segments)
     carried, done, losses = None, None, []
     for segment in range(num_segments):
@@ -61,7 +63,7 @@ def update(
             return forward_and_terms(carried)
 
         # Without input injection, only the first segment reads the embeddings.
-        done = update_lib.update(model, optimizer, run, fills_gradients=segment > 0)
+        done = one_update(model, optimizer, run, fills_gradients=segment > 0)
         losses.append(done.losses)
         carried = done.output.carried
     assert done is not None

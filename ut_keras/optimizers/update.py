@@ -9,8 +9,9 @@ replicas' gradients is the gradient of the complete batch, even if the replicas 
 numbers of tokens.
 """
 
+import functools
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -27,10 +28,13 @@ class Update(NamedTuple):
     losses: dict[str, tf.Tensor]  # from the name of a loss to this replica's share, a scalar
 
 
+ForwardAndTerms = Callable[[], tuple[Any, Mapping[str, list[LossTerm]]]]
+
+
 def update(
     model: keras.Model,
     optimizer: keras.optimizers.Optimizer,
-    forward_and_terms: Callable[[], tuple[Any, Mapping[str, list[LossTerm]]]],
+    forward_and_terms: ForwardAndTerms,
     fills_gradients: bool = False,
 ) -> Update:
     """Compute the loss and its gradients, and apply the gradients.
@@ -48,24 +52,109 @@ def update(
     Returns:
         `Update`.
     """
+    result, gradients = compute(
+        model, optimizer, forward_and_terms, losses.of_all_replicas, fills_gradients
+    )
+    apply(model, optimizer, gradients)
+    return result
+
+
+def update_in_two_programs(
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    forward_and_terms: ForwardAndTerms,
+    fills_gradients: bool = False,
+) -> Update:
+    """Compute the same as `update`, but compile the forward pass and the gradients with XLA.
+
+    XLA compiles programs for one device. Therefore the sums over the replicas and the optimizer
+    stay outside of the programs, and each replica has two programs:
+
+    1. The first program computes the denominators of the loss terms. They usually depend only on
+       the batch, so XLA removes the rest of the forward pass from this program.
+    2. The second program gets the sums of the denominators over all replicas. It computes the loss
+       and the gradients.
+
+    Args:
+        model, optimizer, fills_gradients: as in `update`.
+        forward_and_terms: as in `update`, but the output is a nest of tensors. It should be small,
+            because it must exist in memory after the second program.
+    """
+    states = [v for v in model.non_trainable_variables if not tf.as_dtype(v.dtype).is_floating]
+
+    def denominators():
+        before = [tf.convert_to_tensor(state.value) for state in states]
+        _, terms = forward_and_terms()
+        found = {name: [term.denominator for term in terms[name]] for name in terms}
+        # The second program must sample the same random numbers.
+        for state, value in zip(states, before, strict=True):
+            state.assign(value)
+        return found
+
+    summed = losses.sum_over_replicas(_compiled(denominators)())
+
+    def loss_and_gradients():
+        def with_sums(terms):
+            return losses.with_denominators(terms, summed)
+
+        return compute(model, optimizer, forward_and_terms, with_sums, fills_gradients)
+
+    result, gradients = _compiled(loss_and_gradients)()
+    # If XLA cannot compile the second program, the optimizer must not count an update.
+    with tf.control_dependencies([g for g in gradients if g is not None]):
+        apply(model, optimizer, gradients)
+    return result
+
+
+def _compiled(function):
+    """Return a function that XLA compiles.
+
+    `functools.partial` prevents a warning of TensorFlow about retracing, see `ops.compiled`.
+    """
+    return tf.function(functools.partial(function), jit_compile=True, autograph=False)
+
+
+def compute(
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    forward_and_terms: ForwardAndTerms,
+    sum_denominators: Callable[[Mapping[str, list[LossTerm]]], Mapping[str, list[LossTerm]]],
+    fills_gradients: bool,
+) -> tuple[Update, list[Any]]:
+    """Compute the loss and its gradients.
+
+    Args:
+        sum_denominators: function that replaces the denominators by their sums over all replicas.
+        model, optimizer, forward_and_terms, fills_gradients: as in `update`.
+
+    Returns:
+        (`Update`, gradients). The list has a gradient or None for each trainable variable.
+    """
     with tf.GradientTape() as tape:
         output, terms = forward_and_terms()
         shares = {
             name: tf.add_n([term.value() for term in parts])
-            for name, parts in losses.of_all_replicas(terms).items()
+            for name, parts in sum_denominators(terms).items()
         }
         loss: Any = optimizer.scale_loss(tf.add_n(list(shares.values())))
     # This line reads the variables after the forward pass, which may build the user's layers.
+    variables = model.trainable_variables
+    gradients = tape.gradient(loss, variables) if variables else []
+    unread = {variable.path for variable in getattr(model, "unread_weights", ())}
+    gradients = [
+        tf.zeros(variable.shape, variable.dtype)
+        if gradient is None and (fills_gradients or variable.path in unread)
+        else gradient
+        for gradient, variable in zip(gradients, variables, strict=True)
+    ]
+    return Update(output, shares), gradients
+
+
+def apply(
+    model: keras.Model, optimizer: keras.optimizers.Optimizer, gradients: Sequence[Any]
+) -> None:
+    """Apply the gradients of `compute`."""
     if variables := model.trainable_variables:
-        gradients = tape.gradient(loss, variables)
-        unread = {variable.path for variable in getattr(model, "unread_weights", ())}
-        gradients = [
-            tf.zeros(variable.shape, variable.dtype)
-            if gradient is None and (fills_gradients or variable.path in unread)
-            else gradient
-            for gradient, variable in zip(gradients, variables, strict=True)
-        ]
         optimizer.apply(gradients, variables)
     else:
-        warnings.warn("The model does not have any trainable weights.", stacklevel=2)  # as in Keras
-    return Update(output, shares)
+        warnings.warn("The model does not have any trainable weights.", stacklevel=3)  # as in Keras

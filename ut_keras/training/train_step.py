@@ -13,6 +13,7 @@ import tensorflow as tf
 from ut_keras import metrics
 from ut_keras.metrics import losses
 from ut_keras.optimizers import batch_update
+from ut_keras.optimizers import update as update_lib
 from ut_keras.training import evaluation, ponder
 
 
@@ -55,7 +56,8 @@ def make_train_step(
         element_spec: element spec of the distributed dataset. The update is traced once for all
             lengths that the spec does not fix. If it is None, the update is traced for every batch
             shape, so that XLA knows the shape.
-        jit_compile: bool. Whether XLA compiles the update.
+        jit_compile: bool. Whether XLA compiles the update. With several replicas, XLA compiles the
+            forward pass and the gradients of each replica, but not the optimizer.
         moving_average: `MovingAverage` of the weights, which the step also updates. Optional.
         curriculum: `Curriculum`, which determines the newest lengths. Optional.
 
@@ -63,25 +65,34 @@ def make_train_step(
         A function from (features, targets) or (features, targets, weights) to `StepResult`. The
         format of the weights is described in `losses`: float [B], [B, 1] or [B, T].
     """
+    # XLA compiles programs for one device, so it cannot compile sums over replicas.
+    is_split = jit_compile and strategy.num_replicas_in_sync > 1
 
     def replica_step(features, targets, *weights):
         def forward_and_terms(carried):
             segment = {} if carried is None else {"carried": carried}
             output = model.forward(features, training=True, **segment)
-            return output, model.loss_terms(output, targets, True, *weights)
+            terms = model.loss_terms(output, targets, True, *weights)
+            if is_split:
+                return _Counted(count(output), getattr(output, "carried", None)), terms
+            return output, terms
 
+        def count(output):
+            return _count(model, curriculum, output, features, targets, *weights)
+
+        if is_split:
+            counted, shares = batch_update.update(
+                model, optimizer, forward_and_terms, update_lib.update_in_two_programs
+            )
+            return _summed_result(shares, counted.result)
         output, shares = batch_update.update(model, optimizer, forward_and_terms)
-        logits, targets, *matched = evaluation.match_lengths(
-            model, output.logits, targets, *weights
-        )
-        newest = None
-        if curriculum is not None:
-            newest = curriculum.newest_weights(features, targets, *matched)
-        return _summed_result(shares, output, logits, features, targets, newest, *matched)
+        return _summed_result(shares, count(output))
 
     signature = None if element_spec is None else [element_spec]
 
-    @tf.function(input_signature=signature, jit_compile=jit_compile or None, autograph=False)
+    jit_all = jit_compile and not is_split
+
+    @tf.function(input_signature=signature, jit_compile=jit_all or None, autograph=False)
     def train_step(batch):
         result = strategy.run(replica_step, args=batch)
         if moving_average is not None:
@@ -91,7 +102,16 @@ def make_train_step(
     return train_step
 
 
-def _summed_result(shares, output, logits, features, targets, newest, *weights):
+class _Counted(NamedTuple):
+    """The output of a replica's forward pass that leaves the programs of XLA."""
+
+    result: StepResult  # the result of `_count`
+    carried: Any  # the state that the next segment starts from, or None
+
+
+def _count(model, curriculum, output, features, targets, *weights):
+    """Return the `StepResult` of this replica, without losses."""
+    logits, targets, *weights = evaluation.match_lengths(model, output.logits, targets, *weights)
     ponder_times = ponder.times_and_masks(output, features, targets)
     ponder_sum, ponder_count = ponder.sum_and_count(ponder_times)
     accuracy = metrics.get("accuracy_per_sequence")
@@ -100,25 +120,35 @@ def _summed_result(shares, output, logits, features, targets, newest, *weights):
     if "inputs" not in features:
         of_tokens = metrics.get("accuracy")(logits, targets, *weights)
     newest_correct = newest_sequences = tf.constant(0.0)
-    if newest is not None:
+    if curriculum is not None:
+        newest = curriculum.newest_weights(features, targets, *weights)
         newest_correct, newest_sequences = accuracy(logits, targets, newest)
-    result = losses.sum_over_replicas(
-        StepResult(
-            losses=shares,
-            loss=tf.add_n(list(shares.values())),
-            correct=correct,
-            sequences=sequences,
-            correct_tokens=of_tokens[0],
-            target_tokens=of_tokens[1],
-            newest_correct=newest_correct,
-            newest_sequences=newest_sequences,
-            tokens=_count_tokens(features, targets),
-            ponder_sum=ponder_sum,
-            ponder_count=ponder_count,
-            ponder={},
-        )
+    return StepResult(
+        losses={},
+        loss=tf.constant(0.0),
+        correct=correct,
+        sequences=sequences,
+        correct_tokens=of_tokens[0],
+        target_tokens=of_tokens[1],
+        newest_correct=newest_correct,
+        newest_sequences=newest_sequences,
+        tokens=_count_tokens(features, targets),
+        ponder_sum=ponder_sum,
+        ponder_count=ponder_count,
+        ponder=ponder_times,
     )
-    return result._replace(ponder=ponder_times)
+
+
+def _summed_result(shares, counted):
+    """Return the `StepResult` of all replicas.
+
+    Args:
+        shares: dict from the name of a loss to this replica's share.
+        counted: the result of `_count`.
+    """
+    loss = tf.add_n(list(shares.values()))
+    result = losses.sum_over_replicas(counted._replace(losses=shares, loss=loss, ponder={}))
+    return result._replace(ponder=counted.ponder)
 
 
 def _count_tokens(features, targets):
