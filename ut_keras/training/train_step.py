@@ -111,17 +111,17 @@ class _Counted(NamedTuple):
 
 def _count(model, curriculum, output, features, targets, *weights):
     """Return the `StepResult` of this replica, without losses."""
-    logits, targets, *weights = evaluation.match_lengths(model, output.logits, targets, *weights)
+    logits, targets, *matched = evaluation.match_lengths(model, output.logits, targets, *weights)
     ponder_times = ponder.times_and_masks(output, features, targets)
     ponder_sum, ponder_count = ponder.sum_and_count(ponder_times)
     accuracy = metrics.get("accuracy_per_sequence")
-    correct, sequences = accuracy(logits, targets, *weights)
+    correct, sequences = accuracy(logits, targets, *matched)
     of_tokens = (tf.zeros([]), tf.zeros([]))
     if "inputs" not in features:
-        of_tokens = metrics.get("accuracy")(logits, targets, *weights)
+        of_tokens = metrics.get("accuracy")(logits, targets, *matched)
     newest_correct = newest_sequences = tf.constant(0.0)
     if curriculum is not None:
-        newest = curriculum.newest_weights(features, targets, *weights)
+        newest = curriculum.newest_weights(features, targets, *matched)
         newest_correct, newest_sequences = accuracy(logits, targets, newest)
     return StepResult(
         losses={},
