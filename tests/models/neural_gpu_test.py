@@ -209,6 +209,7 @@ def test_predictor_groups_sources_by_length():
         ({"eos_penalty": 1.0}, "eos_penalty=1.0"),
         ({"forced_prefix": [[1]] * 3}, "forced_prefix="),
         ({"return_steps": True}, "return_steps=True"),
+        ({"jit_compile": True}, "jit_compile=True"),
         ({"num_steps": 3}, "num_steps=3"),
         ({"decode_length": -1}, "-1"),
     ],

@@ -82,6 +82,18 @@ def greedy_search(task: Task, choose: Callable[[Any, Any], Any] | None = None) -
         `Decoded` with one beam. The score is the log probability of the complete output with EOS.
     References: T2T `transformer.fast_decode` with beam_size=1.
     """
+    return _trimmed(*untrimmed_greedy_search(task, choose))
+
+
+def untrimmed_greedy_search(
+    task: Task, choose: Callable[[Any, Any], Any] | None = None
+) -> tuple[Decoded, tf.Tensor]:
+    """Return the result of `greedy_search` with ids of the maximum length, for XLA.
+
+    Returns:
+        (`Decoded` with ids [B, 1, L], the length of the ids that `greedy_search` returns: int32
+        scalar).
+    """
     zeros = tf.zeros([task.batch_size, 1, task.max_length], tf.int32)
 
     def take_step(position, ids, scores, finished, cache):
@@ -107,7 +119,11 @@ def greedy_search(task: Task, choose: Callable[[Any, Any], Any] | None = None) -
         ),
         maximum_iterations=task.max_length,
     )
-    return Decoded(ids[:, :, :position], scores[:, tf.newaxis])
+    return Decoded(ids, scores[:, tf.newaxis]), position
+
+
+def _trimmed(decoded, length):
+    return decoded._replace(ids=decoded.ids[:, :, :length])
 
 
 def _choose_tokens(logits, query, task, choose):
@@ -160,6 +176,16 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
     Returns:
         `Decoded` with K beams.
     References: Wu et al. 2016, eq. 14; T2T `beam_search.beam_search`, which gives the same numbers.
+    """
+    return _trimmed(*untrimmed_beam_search(task, beam_size, alpha))
+
+
+def untrimmed_beam_search(task: Task, beam_size: int, alpha: Any) -> tuple[Decoded, tf.Tensor]:
+    """Return the result of `beam_search` with ids of the maximum length, for XLA.
+
+    Returns:
+        (`Decoded` with ids [B, K, L], the length of the ids that `beam_search` returns: int32
+        scalar).
     """
 
     def length_penalty(length):
@@ -251,7 +277,7 @@ def beam_search(task: Task, beam_size: int, alpha: Any) -> Decoded:
     ids = tf.where(any_ended[:, :, tf.newaxis], last.finished_ids, alive_ids)
     scores = tf.where(any_ended, last.finished_scores, last.alive_log_probs)
     scores = tf.where(scores > -float("inf"), scores, -INFINITY)
-    return Decoded(ids[:, :, : last.position], scores)
+    return Decoded(ids, scores), last.position
 
 
 def _best_continuations(logits, query, task, alive_log_probs, count):

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from ut_keras.decoding.beam_search import EOS, Query
+from ut_keras.ops import private_api
 
 _FORBIDDEN = -float("inf")
 
@@ -57,7 +58,21 @@ def no_repeated_ngrams(log_probs: tf.Tensor, query: Query, n: int) -> tf.Tensor:
         repeats &= shifted == query.ids[:, :, tf.minimum(recent + offset, length - 1), tf.newaxis]
     starts = tf.range(length)
     repeats &= starts + n <= query.position  # only n-grams whose n tokens are all generated
-    followers = tf.cast(tf.boolean_mask(tf.roll(query.ids, -(n - 1), axis=2), repeats), tf.int64)
+    followers = tf.roll(query.ids, -(n - 1), axis=2)
+    if private_api.is_compiled_by_xla():  # XLA does not know the number of repeats
+        index = tf.stack([*_indices(query.ids), followers], axis=-1)  # [B, K, L, 3]
+        return tf.tensor_scatter_nd_min(
+            log_probs, index, tf.where(repeats, _FORBIDDEN, float("inf"))
+        )
+    followers = tf.cast(tf.boolean_mask(followers, repeats), tf.int64)
     banned = tf.concat([tf.where(repeats)[:, :2], followers[:, tf.newaxis]], axis=1)
     values = tf.fill([tf.shape(banned)[0]], _FORBIDDEN)
     return tf.tensor_scatter_nd_update(log_probs, banned, values)
+
+
+def _indices(ids):
+    """Return the indices of the example and of the beam for each token, both int32 [B, K, L]."""
+    shape = tf.shape(ids)
+    examples = tf.range(shape[0])[:, tf.newaxis, tf.newaxis]
+    beams = tf.range(shape[1])[:, tf.newaxis]
+    return tf.broadcast_to(examples, shape), tf.broadcast_to(beams, shape)

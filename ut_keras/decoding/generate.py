@@ -20,6 +20,7 @@ from ut_keras.decoding import (
     parallel_batch,
     score,
     traces,
+    xla_search,
 )
 from ut_keras.decoding.decoded_model import DecodedModel
 from ut_keras.decoding.options import NUMBERS, Options
@@ -52,6 +53,11 @@ def generate(
     prefix = _forced_prefix(options.forced_prefix, source, vocab_size)
     seed = _seed(options.seed)
     if not tf.executing_eagerly():
+        if options.jit_compile is True:
+            raise ValueError(
+                "jit_compile must be 'auto' or False inside a tf.function, whose own jit_compile "
+                "applies. Received: True."
+            )
         if private_api.is_compiled_by_xla():
             return _search_under_xla(model, source_features, prefix, seed, options)
         source = batch_plan.require_equal_lengths(model, source, options.per_example_length)
@@ -107,19 +113,75 @@ def _seed(seed):
 def _search_group(model, source_features, prefix, seed, options):
     """Return `Decoded` for examples that may share a batch."""
     (source,) = source_features.values()
-    graph = _graph_options(options)
+    graph = graph_options(options)
     search = compiled_search(model, source.shape, graph)
     values = {name: tf.cast(getattr(options, name), dtype) for name, dtype in NUMBERS.items()}
     values["seed"] = tf.stack([tf.cast(seed, tf.int32), 0])
     rows = {"source_features": source_features, "forced_prefix": prefix}
-    if graph.temperature:  # the random samples of an example depend on its index in the batch
+    decoded = None
+    may_compile = tf.executing_eagerly() and source.shape.num_elements() > 0
+    if may_compile and xla_search.is_used(model, options, source.shape[1]):
+        decoded = _search_padded(model, source_features, prefix, values, options)
+    if decoded is None and graph.temperature:
+        # The random samples of an example depend on its index in the batch.
         decoded = search(rows, values)
-    else:
+    elif decoded is None:
         decoded = _concat_parts(parallel_batch.run(search, rows, values), source.shape[1])
     if options.return_steps:
         source_steps, target_steps = score.steps(model, source_features, decoded.ids, options)
         decoded = decoded._replace(source_steps=source_steps, target_steps=target_steps)
     return decoded
+
+
+def _search_padded(model, source_features, prefix, values, options):
+    """Return `Decoded` of a search that XLA compiles, or None if XLA cannot compile it."""
+    (source,) = source_features.values()
+    lengths = (options.per_example_length, options.decode_length)
+    max_output_length = _max_output_length(source_features, *lengths)
+    rows = {"inputs": source, "forced_prefix": prefix, "max_output_length": max_output_length}
+    values = {name: value for name, value in values.items() if name != "decode_length"}
+
+    def search(rows, values):
+        graph, decode_length = graph_options(options), options.decode_length
+        return compiled_by_xla(model, graph, decode_length, rows, values)(rows, values)
+
+    return xla_search.run(model, search, rows, values, options)
+
+
+def compiled_by_xla(
+    model: DecodedModel,
+    graph: Options,
+    decode_length: int,
+    rows: Mapping[str, tf.Tensor],
+    values: Mapping[str, tf.Tensor],
+) -> Callable[..., Any]:
+    """Return the search for one shape as a `tf.function` that XLA compiles at its first call.
+
+    Args:
+        model: a `DecodedModel`.
+        graph: `Options` of `graph_options`.
+        decode_length: int.
+        rows: the result of `xla_search.pad`. The shapes of the search are the shapes of these rows.
+        values: dict with the other inputs of the search.
+
+    Returns:
+        Function (rows, values) -> (untrimmed `Decoded`, length of its ids).
+    """
+    searches = traces.of(model)
+    key = (compiled_by_xla, graph, decode_length, *(tuple(x.shape) for x in rows.values()))
+    if key not in searches:
+
+        def run(rows, values):
+            numbers = {**values, "decode_length": decode_length}
+            numbers["forced_prefix"] = rows["forced_prefix"]
+            features = {"inputs": rows["inputs"]}
+            return _search_untrimmed(model, features, graph, numbers, rows["max_output_length"])
+
+        signature = tf.nest.map_structure(
+            lambda x: tf.TensorSpec(x.shape, x.dtype), [dict(rows), dict(values)]
+        )
+        searches[key] = compiled.function(run, signature, jit_compile=True)
+    return searches[key]
 
 
 def _concat_parts(parts, source_length):
@@ -143,14 +205,15 @@ def _concat_parts(parts, source_length):
     return beam_search.Decoded(*(join(field) for field in beam_search.Decoded._fields))
 
 
-def _graph_options(options):
+def graph_options(options: Options) -> Options:
     """Return the `Options` that identify a trace.
 
     A numeric option becomes True if the graph has an input for it, and False otherwise.
     """
     switches = {name: bool(getattr(options, name)) for name in _OMITTED_AT_ZERO}
     has_prefix = options.forced_prefix is not None
-    others = {**dict.fromkeys(NUMBERS, True), "seed": None, "return_steps": False}
+    others: dict[str, Any] = dict.fromkeys(NUMBERS, True)
+    others |= {"seed": None, "return_steps": False, "jit_compile": False}
     return dataclasses.replace(options, **{**others, **switches}, forced_prefix=has_prefix)
 
 
@@ -160,7 +223,7 @@ def compiled_search(model: DecodedModel, source_shape: Shape, graph: Options) ->
     Args:
         model: a `DecodedModel`.
         source_shape: shape of the source. Only the axes after [B, S] matter.
-        graph: `Options` of `_graph_options`.
+        graph: `Options` of `graph_options`.
 
     Returns:
         Function (rows, values) -> `Decoded`. `rows` is a dict with the keys "source_features" and
@@ -212,13 +275,24 @@ def fixed_search(
     values = {name: getattr(options, name) for name in NUMBERS}
     values["seed"] = [options.seed or 0, 0] if seed is None else seed
     values["forced_prefix"] = forced_prefix
-    decoded = _search(model, source_features, _graph_options(options), values)
+    decoded, _ = _search_untrimmed(model, source_features, graph_options(options), values)
     shape = [source.shape[0], options.beam_size, source.shape[1] + options.decode_length]
-    ids = tf.pad(decoded.ids, [[0, 0], [0, 0], [0, shape[2] - tf.shape(decoded.ids)[2]]])
-    return beam_search.Decoded(tf.reshape(ids, shape), decoded.scores)
+    return beam_search.Decoded(tf.reshape(decoded.ids, shape), decoded.scores)
 
 
 def _search(model, source_features, graph, values):
+    decoded, length = _search_untrimmed(model, source_features, graph, values)
+    return decoded._replace(ids=decoded.ids[:, :, :length])
+
+
+def _search_untrimmed(model, source_features, graph, values, max_output_length=None):
+    """Return `Decoded` with ids of the maximum length, and the length of the outputs.
+
+    Args:
+        values: dict with the options of `NUMBERS`, the seed and the forced prefix. If decode_length
+            is a Python int, all shapes are static.
+        max_output_length: int32 [B]. Default: computed from the shape of the source.
+    """
     (source,) = source_features.values()
     max_length = values["decode_length"]
     if "inputs" in source_features:
@@ -228,22 +302,25 @@ def _search(model, source_features, graph, values):
     function, cache = next_logits.make(
         model, source_features, graph.beam_size, max_length, graph.cache, inputs
     )
+    if max_output_length is None:
+        lengths = (graph.per_example_length, values["decode_length"])
+        max_output_length = _max_output_length(source_features, *lengths)
     task = beam_search.Task(
         function,
         cache,
         tf.shape(source)[0],
         max_length,
-        _max_output_length(source_features, graph.per_example_length, values["decode_length"]),
+        max_output_length,
         _constraint(graph, values),
         tf.maximum(-values["eos_penalty"], 0.0),
         values["eos_penalty"],
     )
     if graph.temperature:
         names = ("temperature", "top_k", "top_p", "seed")
-        return beam_search.greedy_search(task, sampler(*(values[name] for name in names)))
+        return beam_search.untrimmed_greedy_search(task, sampler(*(values[name] for name in names)))
     if graph.beam_size == 1:
-        return beam_search.greedy_search(task)
-    return beam_search.beam_search(task, graph.beam_size, values["alpha"])
+        return beam_search.untrimmed_greedy_search(task)
+    return beam_search.untrimmed_beam_search(task, graph.beam_size, values["alpha"])
 
 
 def _max_output_length(source_features, per_example_length, decode_length):
@@ -334,9 +411,14 @@ def sampler(temperature: Any, top_k: Any, top_p: Any, seed: tf.Tensor) -> Callab
             tf.where(tf.math.is_finite(ordered), ordered, float("inf")), axis=-1, keepdims=True
         )
         logits = tf.where(logits >= smallest_kept, logits, -float("inf"))
-        # The Gumbel-max trick, with noise from a stateless random generator.
+        # The Gumbel-max trick, with noise from a stateless random generator. Philox is the default
+        # on CPUs and GPUs, but not under XLA. Its first numbers do not depend on the batch size.
         noise = tf.random.stateless_uniform(
-            tf.shape(logits), seed + tf.stack([0, position]), minval=1e-20, maxval=1.0
+            tf.shape(logits),
+            seed + tf.stack([0, position]),
+            minval=1e-20,
+            maxval=1.0,
+            alg="philox",
         )
         return maximum.argmax(logits - tf.math.log(-tf.math.log(noise)))
 

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 from ut_keras.errors import UsageError
 from ut_keras.hparam_schema import limits
 
+AUTO = "auto"
+
 
 class Spec(NamedTuple):
     """The limits of an option, its dtype in a graph, and its decode hparam."""
@@ -67,6 +69,9 @@ class Options:
             for every token.
         return_steps: bool. Whether to return the number of steps of each position. This requires
             one more forward pass over the output.
+        jit_compile: bool or "auto". Whether XLA compiles the search. "auto": on a GPU, if XLA can
+            compile it; see `xla_search`. Inside a `tf.function`, the `jit_compile` of that function
+            applies, and True is not allowed.
     """
 
     # The decode hparams that T2T also has use T2T's names and defaults.
@@ -86,6 +91,7 @@ class Options:
     forced_prefix: Any = None
     cache: bool = True
     return_steps: bool = False
+    jit_compile: bool | str = AUTO
 
     @property
     def depth(self) -> dict[str, Any]:
@@ -121,6 +127,8 @@ class Options:
     def _expected(self, name):
         """Return which values an option may have, or None if its value is valid."""
         value = getattr(self, name)
+        if name == "jit_compile" and isinstance(value, str):
+            return None if value == AUTO else f"True, False or {AUTO!r}"
         if name in _BOOLS:
             return None if isinstance(value, bool) else "True or False"
         spec, default = SPECS[name], getattr(type(self), name)

@@ -30,6 +30,11 @@ def generate(model: DecodedModel, features: Mapping[str, Any], options: Options)
     Raises:
         ValueError: if an option requires a search.
     """
+    if options.jit_compile is True:
+        raise ValueError(
+            "jit_compile must be False or 'auto' for a model that predicts all tokens at once. "
+            "Received: jit_compile=True."
+        )
     for name in _OF_A_SEARCH:
         value = getattr(options, name)
         if value is not getattr(Options, name) and value != getattr(Options, name):

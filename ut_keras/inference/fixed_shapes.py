@@ -35,7 +35,7 @@ def search_options(keywords: Mapping[str, Any], runtime: str) -> Options:
         ValueError: if an option is invalid or is not supported in a graph of fixed shapes.
     """
     search = from_keywords(dict(keywords), per_example_length=True)
-    for name in ("forced_prefix", "exit_threshold", "return_steps"):
+    for name in ("forced_prefix", "exit_threshold", "return_steps", "jit_compile"):
         if getattr(search, name) is not getattr(Options, name):
             raise ValueError(f"{name} is not supported by {runtime} exports. Received: {name}.")
     return search

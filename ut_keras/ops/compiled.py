@@ -13,6 +13,13 @@ from typing import Any
 import tensorflow as tf
 
 
-def function(run: Callable[..., Any], input_signature: Sequence[Any]) -> Callable[..., Any]:
+def function(
+    run: Callable[..., Any], input_signature: Sequence[Any], jit_compile: bool = False
+) -> Callable[..., Any]:
     """Return `run` as a `tf.function` with one signature, without AutoGraph."""
-    return tf.function(functools.partial(run), input_signature=input_signature, autograph=False)
+    return tf.function(
+        functools.partial(run),
+        input_signature=input_signature,
+        autograph=False,
+        jit_compile=jit_compile or None,
+    )

@@ -1,0 +1,177 @@
+"""Tests of the search that XLA compiles, and of the decision whether XLA compiles it."""
+
+import logging
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.models import examples
+from ut_keras.decoding import traces, xla_search
+from ut_keras.decoding.options import Options
+from ut_keras.ops import compiled, devices
+
+INPUTS = np.array([[3, 4, 5, 6, 1], [5, 1, 0, 0, 0], [2, 7, 1, 0, 0]], np.int32)
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    monkeypatch.setattr(devices, "has_gpu", lambda: True)
+
+
+@pytest.fixture
+def signatures(monkeypatch):
+    """Trace the fixed shapes that XLA would compile, without XLA, and return the signatures."""
+    found = []
+
+    def without_xla(run, input_signature, jit_compile=False):
+        if jit_compile:
+            found.append(input_signature)
+        return original(run, input_signature)
+
+    original = compiled.function
+    monkeypatch.setattr(compiled, "function", without_xla)
+    return found
+
+
+def _model(kind):
+    """Return a model whose outputs differ from example to example."""
+    model, rng = examples.make(kind), np.random.default_rng(4)
+    for weight in model.trainable_variables:
+        if len(weight.shape) > 1:
+            weight.assign(0.5 * rng.normal(size=weight.shape))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("size", "least", "expected"), [(1, 1, 1), (2, 1, 2), (3, 1, 4), (64, 1, 64), (65, 8, 128)]
+)
+def test_bucket_is_a_power_of_two(size, least, expected):
+    assert xla_search.bucket(size, least) == expected
+    assert xla_search.bucket(0, 8) == xla_search.bucket(8, 8) == 8
+
+
+def test_pad_gives_few_shapes_and_no_outputs_to_new_examples():
+    rows = {"inputs": INPUTS, "forced_prefix": INPUTS[:, :3], "max_output_length": [9, 6, 7]}
+    rows = {name: tf.constant(value) for name, value in rows.items()}
+    padded = xla_search.pad(examples.shared("universal"), rows)
+    np.testing.assert_array_equal(padded["max_output_length"], [9, 6, 7, 0])
+    np.testing.assert_array_equal(padded["inputs"][:3, :5], INPUTS)
+    assert padded["inputs"].shape == (4, 8) and padded["forced_prefix"].shape == (4, 4)
+    # The last example is a copy, so it needs no steps in depth that the others do not need.
+    np.testing.assert_array_equal(padded["inputs"][3], padded["inputs"][2])
+    # The padding of the length is zero.
+    assert (
+        not padded["inputs"][:, 5:].numpy().any()
+        and not padded["forced_prefix"][:, 3:].numpy().any()
+    )
+
+
+@pytest.mark.parametrize("per_example_length", [False, True])
+def test_auto_on_a_gpu_gives_the_same_outputs(per_example_length, gpu, signatures):
+    model, features = _model("universal"), {"inputs": INPUTS}
+    options = {"beam_size": 2, "decode_length": 3, "per_example_length": per_example_length}
+    expected = model.generate(features, **options, jit_compile=False)
+    assert not signatures
+    found = model.generate(features, **options)
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
+    # A shorter batch of other lengths does not need another shape.
+    model.generate({"inputs": INPUTS[:, :4]}, **options)
+    ((rows, _),) = signatures
+    assert rows["inputs"].shape == (4, 8)
+
+
+def test_auto_does_not_compile_on_a_cpu(monkeypatch, signatures):
+    monkeypatch.setattr(devices, "has_gpu", lambda: False)
+    examples.make("universal").generate({"inputs": INPUTS}, decode_length=1)
+    assert not signatures
+
+
+@pytest.mark.parametrize(
+    ("kind", "overrides", "length", "reason"),
+    [
+        ("language_model", "", 5, "language model"),
+        ("universal", "", xla_search.MOST_LENGTH, "maximum output length, 1074"),
+        (
+            "universal",
+            "self_attention_type=dot_product_relative_v2,max_relative_position=3",
+            5,
+            "relative",
+        ),
+    ],
+)
+def test_auto_logs_why_it_does_not_compile(kind, overrides, length, reason, gpu, caplog):
+    model = examples.make(kind, overrides)
+    with caplog.at_level(logging.INFO, "ut_keras"):
+        assert not xla_search.is_used(model, Options(), length)
+    assert reason in caplog.text
+
+
+def test_explicit_value_wins(gpu, monkeypatch):
+    model = examples.shared("universal")
+    assert xla_search.is_used(model, Options(), 5)
+    assert not xla_search.is_used(model, Options(jit_compile=False), 5)
+    monkeypatch.setattr(devices, "has_gpu", lambda: False)
+    assert not xla_search.is_used(model, Options(), 5)
+    assert xla_search.is_used(model, Options(jit_compile=True), 5)
+
+
+def test_auto_continues_without_xla_and_logs_one_line(gpu, monkeypatch, caplog):
+    def fails(run, input_signature, jit_compile=False):
+        if jit_compile:
+            raise tf.errors.UnimplementedError(None, None, "no kernel for this\nand a long trace")
+        return original(run, input_signature)
+
+    original = compiled.function
+    model = examples.make("universal")
+    options = {"decode_length": 2, "seed": 1, "temperature": 1.0}
+    expected = model.generate({"inputs": INPUTS}, **options, jit_compile=False)
+    monkeypatch.setattr(compiled, "function", fails)
+    for _ in range(2):
+        found = model.generate({"inputs": INPUTS}, **options)
+        np.testing.assert_array_equal(found.ids, expected.ids)
+    (message,) = (record.getMessage() for record in caplog.records)
+    assert "no kernel for this" in message and "\n" not in message
+    with pytest.raises(tf.errors.UnimplementedError, match="no kernel"):
+        model.generate({"inputs": INPUTS}, **options, jit_compile=True)
+
+
+def test_jit_compile_rejects_other_values_before_any_work():
+    model = examples.shared("universal")
+    for value in ("atuo", 1, None):
+        with pytest.raises(ValueError, match=f"jit_compile must be .*Received: {value}"):
+            model.generate({"inputs": INPUTS}, jit_compile=value)
+    with pytest.raises(ValueError, match="jit_compile must be .*language model.*Received: True"):
+        examples.shared("language_model").generate({"inputs": INPUTS}, jit_compile=True)
+    with pytest.raises(ValueError, match="inside a tf.function.*Received: True"):
+        tf.function(lambda: model.generate({"inputs": INPUTS}, jit_compile=True), autograph=False)()
+
+
+OPTIONS = {
+    "greedy": {},
+    "beam": {"beam_size": 4, "per_example_length": True},
+    "sampling": {"temperature": 1.0, "seed": 3, "top_k": 4},
+    "constraints": {
+        "beam_size": 2,
+        "no_repeat_ngram_size": 2,
+        "min_length": 3,
+        "eos_penalty": 0.5,
+        "forced_prefix": np.array([[3, 4, 5], [2, 0, 0], [6, 2, 0]]),
+    },
+}
+
+
+@pytest.mark.slow  # XLA takes long to compile the search
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [*(("universal", name) for name in OPTIONS), ("transformer", "beam"), ("adaptive", "beam")],
+)
+def test_compiled_search_gives_the_same_outputs(kind, name):
+    model, features = _model(kind), {"inputs": INPUTS}
+    options = {"decode_length": 3, **OPTIONS[name]}
+    expected = model.generate(features, **options, jit_compile=False)
+    found = model.generate(features, **options, jit_compile=True)
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-4)
+    assert any(getattr(key[0], "__name__", "") == "compiled_by_xla" for key in traces.of(model))

@@ -1,0 +1,138 @@
+"""Runs a search that XLA compiles, and decides when to use XLA.
+
+XLA compiles a search once for each shape. So the sources are padded to few shapes:
+
+    bucket(20)                        32: the number of examples and the length are powers of two
+    is_used(model, options, 20)       whether XLA compiles the search
+    run(function, rows, values, …)    a `Decoded`, as without XLA
+
+Padding does not change the outputs. Every example has its own maximum output length, which does not
+count the padding. An example that only fills the batch has the maximum output length 0. It is a
+copy of another example, so it needs no steps in depth that the other examples do not need.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from ut_keras.decoding import batch_plan
+from ut_keras.decoding.beam_search import Decoded
+from ut_keras.decoding.decoded_model import DecodedModel
+from ut_keras.decoding.options import AUTO, Options
+from ut_keras.ops import devices, xla
+
+LEAST_LENGTH = 8  # the smallest length of a padded source
+# With "auto", the largest maximum output length. The cache of a compiled search has this length
+# from the start, and attention reads the complete cache. Without XLA, the cache grows.
+MOST_LENGTH = 1024
+_LOG = logging.getLogger("ut_keras")
+_FAILED = "_search_without_xla"  # attribute of a model; True after XLA could not compile its search
+
+
+def bucket(size: int, least: int = 1) -> int:
+    """Return the smallest power of two that is at least `size` and `least`."""
+    return max(least, 1 << max(size - 1, 0).bit_length())
+
+
+def is_used(model: DecodedModel, options: Options, source_length: int) -> bool:
+    """Return whether XLA compiles a search that runs eagerly.
+
+    Args:
+        model: a `DecodedModel`.
+        options: checked `Options`.
+        source_length: int S.
+
+    Raises:
+        ValueError: if `jit_compile=True` is not supported for the model.
+    """
+    if not options.jit_compile or tf.config.functions_run_eagerly():
+        return False
+    is_auto = options.jit_compile == AUTO
+    if is_auto and (not devices.has_gpu() or vars(model).get(_FAILED)):
+        return False
+    reason = why_not_compiled(model)
+    if not is_auto:
+        if reason:
+            raise ValueError(f"jit_compile must be False or {AUTO!r}: {reason}. Received: True.")
+        return True
+    if why_padding := batch_plan.why_equal_lengths(model):
+        reason = reason or f"sources must not be padded to few lengths, because {why_padding}"
+    if (length := source_length + options.decode_length) > MOST_LENGTH:
+        reason = reason or f"the maximum output length, {length}, is above {MOST_LENGTH}"
+    if reason:
+        _LOG.info("jit_compile='auto' does not compile the search: %s.", reason)
+    return not reason
+
+
+def why_not_compiled(model: DecodedModel) -> str:
+    """Return why XLA cannot compile the search of a model, or ""."""
+    if model.encoder is None:
+        return "XLA cannot compile the search of a language model"
+    if not model.decoder_is_causal:
+        return "XLA cannot compile the search of a decoder that is not causal"
+    return ""
+
+
+def pad(model: DecodedModel, rows: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the examples of a batch with a shape of few possible shapes.
+
+    Args:
+        model: a `DecodedModel` with an encoder.
+        rows: dict with "inputs" int32 [B, S] or [B, sentences, words], "forced_prefix" int32 [B, P]
+            and "max_output_length" int32 [B].
+
+    Returns:
+        dict with the same keys.
+    """
+    source, prefix = rows["inputs"], rows["forced_prefix"]
+    length = source.shape[1]
+    # Stories have a fixed size. Sources of some models must not be padded.
+    if source.shape.rank == 2 and not batch_plan.why_equal_lengths(model):
+        source = tf.pad(source, [[0, 0], [0, bucket(length, LEAST_LENGTH) - length]])
+    prefix = tf.pad(prefix, [[0, 0], [0, bucket(prefix.shape[1]) - prefix.shape[1]]])
+    number = source.shape[0]
+    fill = bucket(number) - number
+    indices = tf.minimum(tf.range(number + fill), number - 1)
+    return {
+        "inputs": tf.gather(source, indices),
+        "forced_prefix": tf.gather(prefix, indices),
+        "max_output_length": tf.pad(rows["max_output_length"], [[0, fill]]),
+    }
+
+
+def run(
+    model: DecodedModel,
+    function: Callable[..., Any],
+    rows: Mapping[str, Any],
+    values: Mapping[str, Any],
+    options: Options,
+) -> Decoded | None:
+    """Return the outputs of a compiled search for the examples of a batch.
+
+    Args:
+        model: a `DecodedModel`.
+        function: function (padded rows, values) -> (`Decoded`, length of its ids), which XLA
+            compiles.
+        rows: as for `pad`, without padding.
+        values: the other arguments of the function.
+        options: the `Options` of the search.
+
+    Returns:
+        `Decoded` without padding. None if XLA cannot compile the function and `options.jit_compile`
+            is "auto". The log then has a line that says why.
+    """
+    try:
+        decoded, length = function(pad(model, rows), values)
+    except xla.NOT_COMPILED as error:
+        if options.jit_compile != AUTO:
+            raise
+        vars(model)[_FAILED] = True
+        _LOG.warning(
+            "jit_compile='auto': decoding without XLA, because XLA cannot compile the search: %s",
+            xla.why_not_compiled(error),
+        )
+        return None
+    number = rows["inputs"].shape[0]
+    return Decoded(decoded.ids[:number, :, : int(length)], decoded.scores[:number])
