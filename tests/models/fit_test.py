@@ -317,11 +317,14 @@ def test_evaluate_does_not_smooth_labels(dataset):
 
 
 def test_compile_keeps_user_loss_and_optimizer(dataset):
-    """The model uses the loss and the optimizer of the user without a change."""
-    model = _make("universal_transformer_tiny")
+    """The model uses the loss and the optimizer of the user without a change.
+
+    The model runs eagerly, because tracing is slow.
+    """
+    model = _make("universal_transformer_tiny", NO_DROPOUT)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(optimizer="sgd", loss=loss, metrics=[])
-    history = model.fit(dataset, epochs=2, verbose=0, shuffle=False)
+    model.compile(optimizer="sgd", loss=loss, metrics=[], run_eagerly=True)
+    history = model.fit(dataset.take(1), epochs=2, verbose=0, shuffle=False)
     assert history.history["loss"][1] < history.history["loss"][0]
     assert isinstance(model.optimizer, keras.optimizers.SGD)
 
@@ -345,10 +348,10 @@ def test_saved_compiled_model_continues_training(dataset, tmp_path):
 def test_fit_without_trainable_weights(dataset):
     model = _make("universal_transformer_tiny")
     model.trainable = False
-    model.compile()
+    model.compile(run_eagerly=True)  # tracing is slow
     before = [variable.numpy() for variable in model.weights]
     with pytest.warns(UserWarning, match="does not have any trainable weights"):
-        model.fit(dataset, shuffle=False, verbose=0)
+        model.fit(dataset.take(1), shuffle=False, verbose=0)
     for variable, value in zip(model.weights, before, strict=True):
         np.testing.assert_array_equal(variable, value)
 
@@ -388,9 +391,12 @@ def test_end_of_data_gives_no_warning():
 @pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
 @pytest.mark.parametrize("name", ["inputs", "targets"])
 def test_ids_above_int32_raise(method, name):
-    """A cast from int64 drops the higher bits, so 2**32 + 5 would be read as 5."""
+    """A cast from int64 drops the higher bits, so 2**32 + 5 would be read as 5.
+
+    `evaluate` and `predict` run in a graph. `fit` runs eagerly, because tracing an update is slow.
+    """
     model = _make()
-    model.compile("sgd")
+    model.compile("sgd", run_eagerly=method == "fit")
     features, targets = next(_batches())
     features = {key: ids.astype(np.int64) for key, ids in features.items()}
     features[name] += 2**32

@@ -241,7 +241,11 @@ def test_hparams_of_sampling_are_rejected(kind, settings, message):
 
 @pytest.mark.parametrize("kind", ["universal", "encoder", "tagger"])
 def test_model_with_steps_by_length(kind, tmp_path):
-    """The output depends neither on the batch nor on padding. `fit` trains the model."""
+    """The output depends neither on the batch nor on padding. `fit` trains the model.
+
+    `fit` traces the encoder with adaptive depth. It runs the other models eagerly, because tracing
+    is slow.
+    """
     more = "num_rec_steps_sampling='by_length(factor=0.5)'"
     model, features = examples.make(kind, more), examples.features(kind)
     plain = examples.make(kind)
@@ -261,7 +265,7 @@ def test_model_with_steps_by_length(kind, tmp_path):
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(loaded(features), got)
-    model.compile()
+    model.compile(run_eagerly=kind != "encoder")
     history = model.fit(features, features["targets"], verbose=0)
     assert np.isfinite(history.history["loss"][0])
 
@@ -277,10 +281,11 @@ def test_steps_by_length_reject_packed_examples():
 
 
 def test_lognormal_poisson_model_trains():
+    """`fit` traces the model with adaptive depth, and runs the other model eagerly."""
     settings = "num_rec_steps_sampling='lognormal_poisson(mean=2, sigma=0.5)'"
     for kind in ("universal", "adaptive"):
         model, features = examples.make(kind, settings), examples.features(kind)
-        model.compile()
+        model.compile(run_eagerly=kind == "universal")
         history = model.fit(features, features["targets"], epochs=2, verbose=0)
         assert np.all(np.isfinite(history.history["loss"]))
         assert model.encoder.depth.steps_sampling.mean == 2.0
