@@ -102,7 +102,7 @@ def test_fit_and_trainer_compute_the_same_loss():
     targets = features["targets"]
     weights = np.ones(targets.shape, "float32")
     model = examples.make("diagonal_neural_gpu", "dropout=0.0")
-    model.compile()
+    model.compile(run_eagerly=True)  # tracing is slow
     wanted = model.inspect(features, training=True).losses
     wanted = float(wanted["training"] + wanted["extra"])
     fitted = model.evaluate(features, targets, sample_weight=weights, verbose=0, return_dict=True)
@@ -124,11 +124,12 @@ def test_fit_and_trainer_compute_the_same_loss():
 def test_target_embedding_is_unread_and_unchanged():
     """The embedding table of the targets is part of T2T's checkpoints.
 
-    Keras does not warn about the missing gradient of this table.
+    Keras does not warn about the missing gradient of this table. The model runs eagerly, because
+    tracing is slow.
     """
     model, features = examples.make("neural_gpu"), examples.features("neural_gpu")
     before = model.target_embedding.embedding.numpy()
-    model.compile()
+    model.compile(run_eagerly=True)
     model.fit(features, features["targets"], epochs=2, shuffle=False, verbose=0)
     np.testing.assert_array_equal(model.target_embedding.embedding, before)
     shared = hparams.get("neural_gpu", "hidden_size=4,shared_embedding_and_softmax_weights=True")
@@ -276,7 +277,7 @@ def test_bfloat16_trains():
     seeds.set_seed(0)
     model = models.get("neural_gpu", hp, vocab_sizes=SIZES)
     features = {"inputs": np.int32([[3, 4, 1]]), "targets": np.int32([[4, 3, 1]])}
-    model.compile()
+    model.compile(run_eagerly=True)  # tracing is slow
     history = model.fit(features, features["targets"], verbose=0, shuffle=False).history
     assert np.isfinite(history["loss"]).all()
     assert model(features).dtype == tf.float32

@@ -142,7 +142,7 @@ def test_auxiliary_loss_is_part_of_every_loss(kind, overrides):
     extra = sum(float(term.value()) for term in terms["extra"])
     np.testing.assert_allclose(seen.get("extra"), extra, rtol=1e-5)
     assert extra
-    model.compile()
+    model.compile(run_eagerly=True)  # tracing is slow
     loss = model.fit(features, features["targets"], batch_size=3, verbose=0).history["loss"]
     np.testing.assert_allclose(loss, sum(float(value) for value in seen.values()), rtol=1e-4)
 
