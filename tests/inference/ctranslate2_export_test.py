@@ -6,6 +6,7 @@ import ctranslate2
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.text import subword_text_encoder_test as golden
 from ut_keras import export, hparams, models
@@ -212,6 +213,7 @@ def test_options_give_the_scores_of_the_model(tmp_path):
     model = _random_model(24, 0.3, seed=14)
     export.export_ctranslate2(model, ENCODERS, str(tmp_path / "served"))
     translator = ctranslate2.Translator(str(tmp_path / "served"))
+    log_probabilities = _log_probabilities(model)
     ended = 0
     for row in np.insert(np.random.RandomState(3).randint(2, 24, [40, 6]), 6, 1, axis=1):
 
@@ -222,7 +224,7 @@ def test_options_give_the_scores_of_the_model(tmp_path):
                 [words], beam_size=1, return_scores=True, return_end_token=True, **options
             )
             ids = list(map(int, result.hypotheses[0]))
-            return ids, result.scores[0], _log_probabilities(model, row, ids)
+            return ids, result.scores[0], log_probabilities(row, ids)
 
         ids, score, expected = translate()
         np.testing.assert_allclose(score, expected.sum(), atol=1e-3)
@@ -230,18 +232,25 @@ def test_options_give_the_scores_of_the_model(tmp_path):
         ids, score, expected = translate(length_penalty=1)
         np.testing.assert_allclose(score, expected.sum() / len(ids), atol=1e-3)
         ids, score, expected = translate(min_decoding_length=1)
-        end = _log_probabilities(model, row, [1])[0]
+        end = log_probabilities(row, [1])[0]
         assert ids[0] != 1
         np.testing.assert_allclose(score, expected.sum() - np.log1p(-np.exp(end)), atol=1e-3)
     assert 0 < ended < 40  # some outputs end, and others are truncated
 
 
-def _log_probabilities(model, source, ids):
-    """Return the model's log probability of each of `ids`."""
-    features = {"inputs": source[np.newaxis], "targets": np.int32([ids])}
-    logits = model(features, training=False).numpy().reshape(len(ids), -1)
-    logits -= logits.max(-1, keepdims=True)
-    return (logits - np.log(np.exp(logits).sum(-1, keepdims=True)))[np.arange(len(ids)), ids]
+def _log_probabilities(model):
+    """Return a traced function (source, ids) -> the model's log probability of each of `ids`."""
+    ids = tf.TensorSpec([1, None], tf.int32)
+    signature = [{"inputs": ids, "targets": ids}]
+    forward = tf.function(lambda x: model(x, training=False), signature, autograph=False)
+
+    def log_probabilities(source, ids):
+        features = {"inputs": np.int32([source]), "targets": np.int32([ids])}
+        logits = forward(features).numpy().reshape(len(ids), -1)
+        logits -= logits.max(-1, keepdims=True)
+        return (logits - np.log(np.exp(logits).sum(-1, keepdims=True)))[np.arange(len(ids)), ids]
+
+    return log_probabilities
 
 
 @pytest.mark.parametrize("encoder", [text_encoder.ByteTextEncoder(), None])
