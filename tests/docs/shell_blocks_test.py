@@ -51,6 +51,8 @@ SHORTER = (
     (r"--schedule=train_eval_and_decode", r"\g<0> --decode_hparams=num_samples=2,extra_length=1"),
     (r'--decode_hparams="beam_size=1,extra_length=2"', ""),
     (r"--hparams=batch_size=512", ""),  # a command may set each hparam only once
+    (r"depth\.py --rounds=2", "depth.py --rounds=1 --length=16 --hidden_size=16"),
+    (r"--steps=7,14,28", "--steps=28"),
 )
 # The algorithmic problems have 100,000 examples. In the test, the commands generate only 200.
 _SITE_CUSTOMIZE = """
