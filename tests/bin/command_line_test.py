@@ -49,11 +49,16 @@ def test_xla_compile_rejects_other_words():
         _parse("--xla_compile=atuo")
 
 
-def test_decoder_accepts_default_of_t2t_for_xla_compile():
+def test_decoder_has_the_xla_compile_of_the_trainer():
+    for argv, value in ([], "auto"), (["--noxla_compile"], False), (["--xla_compile"], True):
+        assert command_line.parse(flags.DECODER, argv, "", "").xla_compile is value
+
+
+def test_exporter_accepts_default_of_t2t_for_xla_compile():
     for argv in ([], ["--noxla_compile"]):
-        assert command_line.parse(flags.DECODER, argv, "", "").xla_compile is False
+        assert command_line.parse(flags.EXPORTER, argv, "", "").xla_compile is False
     with pytest.raises(UsageError, match="--xla_compile is not supported"):
-        command_line.parse(flags.DECODER, ["--xla_compile"], "", "")
+        command_line.parse(flags.EXPORTER, ["--xla_compile"], "", "")
 
 
 def test_parse_accepts_negative_and_empty_values():

@@ -127,6 +127,7 @@ def error(flags, capsys, monkeypatch, tmp_path):
             "--decode_hparams=beam_size=… .* Received: beam_size=4",
         ),
         ({"train_steps": "3"}, "--train_steps is not supported"),
+        ({"xla_compile": "atuo"}, "--xla_compile.*expected auto, True or False. Received: 'atuo'"),
         ({"beam_size": "3"}, "Unknown flag: '--beam_size'"),
     ],
 )
@@ -207,6 +208,17 @@ def test_check_rejects_unsuitable_problems(error, flags, runs):
     assert "--score_file requires" in line and "class labels" in line
     line = error(output_dir=language_model, decode_from_file=None, decode_to_file=None)
     assert "no inputs to decode; give prompts" in line
+
+
+def test_xla_compile_requires_a_search_that_xla_can_compile(error, flags, runs):
+    score = {"decode_from_file": None, "score_file": flags["decode_from_file"]}
+    for changes, reason in (
+        ({"output_dir": runs["language_model"]}, "a language model"),
+        ({"output_dir": runs["classes"]}, "a classifier"),
+        (score, "--score_file"),
+    ):
+        line = error(xla_compile=True, **changes)
+        assert line.endswith(f"Received: True, with {reason}.") and "--xla_compile" in line
 
 
 def test_check_rejects_lines_for_stories(error, runs, tmp_path):

@@ -57,3 +57,20 @@ def test_explicit_value_wins(has_gpu, monkeypatch, capsys):
     assert _choose(xla_compile=True, train_steps=1) == (True, False, True, 0)
     assert _choose(xla_compile=False) == _OFF
     assert not capsys.readouterr().out
+
+
+def test_search_during_training_follows_the_flag():
+    def of_search(xla_compile, worker_gpu=1, use_tpu=False, num_replicas=1):
+        args = types.SimpleNamespace(
+            xla_compile=xla_compile, worker_gpu=worker_gpu, use_tpu=use_tpu
+        )
+        return xla_choice.of_search(args, num_replicas)
+
+    assert of_search("auto") == of_search(True) == "auto"
+    for value in (
+        of_search(False),
+        of_search("auto", worker_gpu=0),
+        of_search("auto", use_tpu=True),
+        of_search("auto", num_replicas=2),
+    ):
+        assert value is False

@@ -75,6 +75,7 @@ def check(args: argparse.Namespace) -> Setup:
     if args.random_seed is not None and values["sampling_temp"] and values["seed"] < 0:
         values["seed"] = args.random_seed
     _check_fits(mode, run.problem, run.specs, values)
+    _check_xla(args, mode, run.specs)
     if mode == SPLIT:
         run.problem.check_scores()
     elif args.decode_reference:
@@ -254,6 +255,22 @@ def _check_fits(mode, problem, specs, values):
         values["beam_size"] = 1
     elif mode != SCORE:
         decode_hparams.check_fits(values, vocab_size)
+
+
+def _check_xla(args, mode, specs):
+    """Raise `UsageError` if --xla_compile is given and there is no search that XLA compiles."""
+    reason = ""
+    if mode == SCORE:
+        reason = f"--{SCORE}"
+    elif specs["targets"].modality == "class_label":
+        reason = "a classifier"
+    elif "inputs" not in specs:
+        reason = "a language model"
+    if args.xla_compile is True and reason:
+        raise UsageError(
+            "--xla_compile must be auto or False without a search that XLA can compile. "
+            f"Received: True, with {reason}."
+        )
 
 
 def _files(args, mode, names, values):

@@ -309,6 +309,12 @@ DECODER_OWN = (
     Flag("keep_timestamp", False, "Set the output file's time to the checkpoint's time."),
     Flag("random_seed", None, "Seed of sampling, unless --decode_hparams sets one.", int, **_SEED),
     Flag(
+        "xla_compile",
+        AUTO,
+        "Compile the search with XLA; auto: on a GPU, if XLA can compile it (T2T: False).",
+        auto_or_boolean,
+    ),
+    Flag(
         "intra_op_parallelism_threads",
         1,
         "Threads per operation. 1: each core decodes a part of the batch; 0: each operation uses "

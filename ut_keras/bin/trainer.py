@@ -235,6 +235,7 @@ def _trainer(setup, strategy, compilation):
                 encoders[name], ids, specs[name].modality == "class_label"
             ),
             score=problem.score_decoded,
+            jit_compile=xla_choice.of_search(args, strategy.num_replicas_in_sync),
         ),
         problem_name=problem.name,
         write_records=functools.partial(_write_records, setup, strategy.num_replicas_in_sync),

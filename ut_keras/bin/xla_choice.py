@@ -48,6 +48,19 @@ def choose(setup: Any) -> Compilation:
     return Compilation(True, True, True, MOST_SHAPES)
 
 
+def of_search(args: Any, num_replicas: int) -> bool | str:
+    """Return the value of `jit_compile` for the search that decodes during training.
+
+    The value is never True, so training never fails if XLA cannot compile the search.
+
+    Args:
+        args: the flags.
+        num_replicas: int. The number of replicas of all workers.
+    """
+    may_compile = args.xla_compile and args.worker_gpu and not args.use_tpu and num_replicas == 1
+    return AUTO if may_compile else False
+
+
 def _why_not(setup):
     """Return the reason why XLA must not or should not compile the update, or ""."""
     problem = setup.problem

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ut_keras import registry
-from ut_keras.decoding.options import SPECS, Options, current_names, from_keywords
+from ut_keras.decoding.options import AUTO, SPECS, Options, current_names, from_keywords
 from ut_keras.errors import UsageError
 from ut_keras.hparam_schema import limits
 from ut_keras.hparam_schema import overrides as hparam_overrides
@@ -138,9 +138,17 @@ def check_depth(values: Mapping[str, Any], model: Any) -> None:
         raise UsageError(f"The decode hparam {error}") from error
 
 
-def to_options(values: Mapping[str, Any], batch: int = 0) -> Options:
-    """Convert decode hparams to checked `Options`. The arguments are as for `search_options`."""
-    return from_keywords(search_options(values, batch), per_example_length=True)
+def to_options(
+    values: Mapping[str, Any], batch: int = 0, jit_compile: bool | str = AUTO
+) -> Options:
+    """Convert decode hparams to checked `Options`.
+
+    Args:
+        values, batch: as for `search_options`.
+        jit_compile: bool or "auto". Whether XLA compiles the search. This is no decode hparam.
+    """
+    keywords = {**search_options(values, batch), "jit_compile": jit_compile}
+    return from_keywords(keywords, per_example_length=True)
 
 
 def search_options(values: Mapping[str, Any], batch: int = 0) -> dict[str, Any]:

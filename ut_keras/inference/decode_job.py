@@ -86,7 +86,8 @@ def beams(
     Returns:
         list with one list of (text, score) per sequence, sorted from best to worst.
     """
-    options = decode_hparams.to_options({**setup.values, **changed}, batch)
+    values, jit_compile = {**setup.values, **changed}, setup.args.xla_compile
+    options = decode_hparams.to_options(values, batch, jit_compile)
     return [
         [
             (setup.to_text("targets", ids), float(score))

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from ut_keras.data.reading import packing, readable
 from ut_keras.decoding import batch_plan
+from ut_keras.decoding.options import AUTO
 from ut_keras.inference import decode_hparams
 from ut_keras.inference.predictor import Predictor
 from ut_keras.process import live_line
@@ -47,6 +48,7 @@ class FreeDecoder:
     # Function (sources, references, hypotheses) -> dict from name to float. The arguments are lists
     # of str.
     score: Callable[..., dict[str, float]]
+    jit_compile: bool | str = AUTO  # whether XLA compiles the search, as in `Options`
 
     def __post_init__(self) -> None:
         self._predictor = Predictor(self.model)
@@ -73,7 +75,7 @@ class FreeDecoder:
         shown: list[Sample] = []
         texts: list[list[str]] = []
         total = max(0, self.settings["num_samples"])  # 0 means that the number is unknown
-        options = decode_hparams.to_options(self.settings)
+        options = decode_hparams.to_options(self.settings, jit_compile=self.jit_compile)
         with live_line.ProgressLine("free decoding, examples", total) as line:
             for features, targets, *_ in readable.batches(self._batches(dataset)):
                 inputs = features["inputs"].numpy()
