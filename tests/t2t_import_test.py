@@ -174,7 +174,7 @@ def test_load_checkpoint_warns_if_target_space_is_unknown(tmp_path):
     ],
 )
 def test_used_target_space_is_the_only_row_with_statistics(statistics, expected):
-    assert t2t_import._used_target_space(statistics) == expected
+    assert t2t_import._used_target_space(statistics, 32) == expected
 
 
 def test_load_checkpoint_rejects_folder_without_checkpoint(tmp_path):

@@ -24,7 +24,6 @@ import tensorflow as tf
 from ut_keras import hparam_schema, models
 from ut_keras.data.features import FeatureSpec
 from ut_keras.files import json_file
-from ut_keras.layers.basic.embedding import TargetSpaceEmbedding
 from ut_keras.ops import finite
 
 _TARGET_SPACES = "body/target_space_embedding/kernel"
@@ -167,7 +166,7 @@ def load_checkpoint(
     kernel = f"{model_name}/{_TARGET_SPACES}"
     variables = read_checkpoint(t2t_output_dir, f"{model_name}/", f"training/{kernel}/")
     statistics = [variables.pop(name) for name in sorted(variables) if name.startswith("training/")]
-    used = _used_target_space(statistics)
+    used = _used_target_space(statistics, len(variables.get(kernel, ())))
     if target_space_id is None:
         if used is None and kernel in variables:
             warnings.warn(
@@ -185,15 +184,16 @@ def load_checkpoint(
     return build_model(model_name, t2t_hparams, variables, target_space_id)
 
 
-def _used_target_space(statistics):
+def _used_target_space(statistics, num_spaces):
     """Return the only row of the target spaces' embedding that had gradients, or None.
 
     Args:
         statistics: list of arrays, the slots of T2T's optimizer for the embedding, in the order of
             their names. The first slot has one entry or one row per target space.
+        num_spaces: int. The number of rows of the embedding.
     """
     rows = np.atleast_1d(np.abs(statistics[0])) if statistics else np.zeros(0)
-    if len(rows) != TargetSpaceEmbedding.NUM_SPACES:
+    if not num_spaces or len(rows) != num_spaces:
         return None
     sizes = rows.reshape(len(rows), -1).sum(axis=1)
     # The slots of the other rows are 0, or have about the size of Adafactor's epsilon, 1e-30.

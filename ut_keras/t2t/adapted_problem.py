@@ -12,7 +12,6 @@ import contextlib
 import copy
 import itertools
 import os
-import random
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -320,7 +319,7 @@ class Adapted(problem.Problem):
             raise
         except Exception:
             pass  # the package may generate the files that `feature_specs` reads
-        _set_seeds(seed)
+        t2t_problem.set_seeds(seed)
         by_tasks = self.t2t.multiprocess_generate
         if by_tasks:
             contract.check(self.t2t, contract.T2T_TASK_FIELDS)
@@ -337,7 +336,7 @@ class Adapted(problem.Problem):
 
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         t2t, of_texts = self.t2t, type(self) is Adapted
-        _set_seeds(self._seed)
+        t2t_problem.set_seeds(self._seed)
         # The order of these steps is the same as in T2T. First, this method calls
         # generate_samples, which may write a vocabulary file. Then it requests the package's
         # encoder. Then it reads the samples, before ut_keras writes its files next to the files of
@@ -355,7 +354,7 @@ class Adapted(problem.Problem):
         elif of_texts and t2t.vocab_type == text_problems.VocabType.TOKEN:
             _with_first_sample_made(samples)
         if of_texts:
-            _set_seeds(self._seed)
+            t2t_problem.set_seeds(self._seed)
             self._find_encoder(data_dir)
             # `hparams` may need fields of a run, or files that are written with the samples. Both
             # are missing now. Missing attributes of an encoder are reported later.
@@ -382,7 +381,7 @@ class Adapted(problem.Problem):
     ) -> problem.Samples:
         if self._pass:
             return self._pass.read(split)
-        _set_seeds(seed)
+        t2t_problem.set_seeds(seed)
         return _with_first_sample_made(
             self._samples(t2t_problem.SPLIT_OF_T2T[split], data_dir, tmp_dir)
         )
@@ -445,12 +444,11 @@ class Adapted(problem.Problem):
         self.t2t._was_reversed, self.t2t._was_copy = reverse, copy
 
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
+        # As in T2T, an overridden `preprocess_example` truncates the features, if it calls the base
+        # class or `preprocess_example_common`.
+        own = {"limits": {}} if self.preprocess_needs_hparams else {}
         arguments = super().reading(split, data_dir, hparams)
-        if self.preprocess_needs_hparams:
-            # As in T2T, `preprocess_example` truncates the features, if it calls the base class or
-            # `preprocess_example_common`.
-            arguments["limits"] = {}
-        return {**arguments, "evenly_sharded": self.writes_in_turn}
+        return {**arguments, **own, "evenly_sharded": self.writes_in_turn}
 
     @property
     def preprocess_needs_hparams(self) -> bool:
@@ -483,20 +481,8 @@ class Adapted(problem.Problem):
             for name in feature_modalities.by_feature(of_package)
         }
         hp = t2t_hparam.from_dataclass(self._run_hparams)
-        notes = (self._note_unused_feature, self._note_untruncated)
-        return example_features.preprocess(self.t2t, records, sizes, self._mode, hp, *notes)
-
-    def _note_untruncated(self):
-        limits = {
-            name: getattr(self._run_hparams, name)
-            for name in ("max_input_seq_length", "max_target_seq_length")
-        }
-        for name, limit in limits.items():
-            if limit > 0:
-                missing.print_once(
-                    f"note: {name}={limit} has no effect for {self.name}, as in T2T, because its "
-                    "preprocess_example does not call preprocess_example_common"
-                )
+        note = self._note_unused_feature
+        return example_features.preprocess(self.t2t, records, sizes, self._mode, hp, note)
 
 
 class AdaptedWithIds(Adapted):
@@ -516,11 +502,3 @@ def _with_first_sample_made(samples):
     """Compute the first sample before any data file exists, and return all samples."""
     samples = iter(samples)
     return itertools.chain(list(itertools.islice(samples, 1)), samples)
-
-
-def _set_seeds(seed):
-    """Set the same seeds that t2t-datagen sets before it calls a problem."""
-    import numpy as np
-
-    random.seed(seed)
-    np.random.seed(seed % 2**32)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ut_keras.data import contract
 from ut_keras.errors import DataError
-from ut_keras.t2t import hparam, problem
+from ut_keras.t2t import hparam, missing, problem
 
 
 class Example(dict[str, Any]):
@@ -52,7 +52,6 @@ def preprocess(
     mode: str,
     hparams: hparam.HParams,
     note_unused: Callable[[str], None],
-    note_untruncated: Callable[[], None],
 ) -> dict[str, Any]:
     """Apply `preprocess_example` of a package to n records.
 
@@ -65,7 +64,6 @@ def preprocess(
         hparams: `HParams` of the run.
         note_unused: function that is called with each known feature that neither the package nor a
             model reads.
-        note_untruncated: function that is called if the package does not truncate the features.
 
     Returns:
         dict of int32 tensors "inputs" and "targets", as in `records`. For packed records, the dict
@@ -95,7 +93,7 @@ def preprocess(
         for name in {*known} & example.keys() - example.read - {*names}:
             note_unused(name)
         if problem.TruncationCalls.number == calls:
-            note_untruncated()
+            _note_untruncated(t2t.name, hparams)
         return {**made} if made is example else made
 
     def process(example):
@@ -143,3 +141,14 @@ def preprocess(
             checks.append(record_parser.check_ids(rows, name, vocab_size, origin))
     with tf.control_dependencies(checks):
         return tf.nest.map_structure(tf.identity, made, expand_composites=True)
+
+
+def _note_untruncated(title, hparams):
+    """Print a note for each limit that the package does not apply."""
+    for name in ("max_input_seq_length", "max_target_seq_length"):
+        limit = getattr(hparams, name)
+        if limit > 0:
+            missing.print_once(
+                f"note: {name}={limit} has no effect for {title}, as in T2T, because its "
+                "preprocess_example does not call preprocess_example_common"
+            )

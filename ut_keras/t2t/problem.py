@@ -7,6 +7,7 @@ References: tensor2tensor/data_generators/problem.py.
 """
 
 import functools
+import random
 import types
 from typing import Any
 
@@ -70,6 +71,14 @@ def default_model_hparams() -> hparam.HParams:
         use_fixed_batch_size=False,
         data_dir=None,
     )
+
+
+def set_seeds(seed: int) -> None:
+    """Set the same seeds that t2t-datagen sets before it calls a problem."""
+    import numpy as np
+
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
 
 
 class TruncationCalls:
