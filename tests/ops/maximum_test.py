@@ -144,7 +144,8 @@ def test_decoding_is_equal_in_both_forms(options, monkeypatch):
         for weight in model.trainable_variables:  # large weights give outputs that differ
             if len(weight.shape) > 1:
                 weight.assign(rng.normal(size=weight.shape))
-        decode = tf.function(functools.partial(model.generate, decode_length=4, **options))
+        search = functools.partial(model.generate, decode_length=4, **options)
+        decode = tf.function(search, autograph=False)
         found.append(decode({"inputs": inputs}).ids.numpy())
         graph = decode.get_concrete_function({"inputs": inputs}).graph.as_graph_def()
         nodes = [node.op for function in graph.library.function for node in function.node_def]

@@ -148,7 +148,10 @@ def test_steps_sampling_samples_steps_only_in_training():
     timing = timing_signal.StepTimingSignal(3, position=False, step=None)
     block = layer_checks.StubBlock(lambda x, training: x + 1.0)
     layer = recurrence.BasicRecurrence(block, timing, 3, steps_sampling="uniform")
-    call = tf.function(lambda x, training: layer.forward(x, StepInputs(training=training)).output)
+    call = tf.function(
+        lambda x, training: layer.forward(x, StepInputs(training=training)).output,
+        autograph=False,
+    )
     zeros, sampled = tf.zeros([2, 4, 8]), set()
     for _ in range(40):
         (steps,) = np.unique(call(zeros, True))

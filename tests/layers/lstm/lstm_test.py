@@ -96,7 +96,7 @@ def test_stack_behaviors():
     again.build((None, None, C))
     again.set_weights(layer.get_weights())
     want = _call(layer, **ARGUMENTS)
-    graph = tf.function(lambda arguments: _call(layer, **arguments))
+    graph = tf.function(lambda arguments: _call(layer, **arguments), autograph=False)
     for got in (_call(again, **ARGUMENTS), graph(ARGUMENTS)):
         for value, expected in zip(tf.nest.flatten(got), tf.nest.flatten(want), strict=True):
             np.testing.assert_allclose(value, expected, atol=1e-6)
