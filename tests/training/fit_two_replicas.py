@@ -107,7 +107,6 @@ def _keras_errors():
 
 CASES = {
     "universal": ("universal_transformer_tiny", _even),
-    "adaptive": ("adaptive_universal_transformer_tiny", _even),
     "uneven": ("adaptive_universal_transformer_tiny", _uneven),
 }
 

@@ -9,7 +9,8 @@ import pytest
 from tests.training import fit_two_replicas
 
 pytestmark = pytest.mark.slow  # the processes of fit_two_replicas.py take a minute
-RUNS = [(2, "universal"), (2, "adaptive"), (2, "uneven"), (3, "uneven")]
+# "uneven" trains an adaptive model.
+RUNS = [(2, "universal"), (2, "uneven"), (3, "uneven")]
 
 
 @functools.cache
