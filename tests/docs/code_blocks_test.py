@@ -87,11 +87,13 @@ def test_excerpts_exist(page, monkeypatch):
 # Tests of `python` blocks.
 
 
-# Only the complete test suite runs the blocks of these pages. The other pages, such as
-# docs/index.md and the READMEs in `pretrained`, contain most examples of README.md.
+# Only the complete test suite runs the blocks of these pages. The other pages, such as the READMEs
+# in `pretrained`, contain most examples of README.md and docs/index.md. For the parts of
+# docs/depth.md, there are tests in tests/layers/depth and tests/models/segments_test.py.
 _SLOW = (
-    *("README.md", "docs/keras_layers.md", "docs/on_device.md", "docs/quickstart.md"),
-    *("docs/serving.md", "docs/visualize.md", "pretrained/multi30k_ende_adaptive/README.md"),
+    *("README.md", "docs/depth.md", "docs/index.md", "docs/keras_layers.md", "docs/on_device.md"),
+    *("docs/quickstart.md", "docs/serving.md", "docs/visualize.md"),
+    "pretrained/multi30k_ende_adaptive/README.md",
 )
 
 
