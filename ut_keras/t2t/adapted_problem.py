@@ -446,7 +446,7 @@ class Adapted(problem.Problem):
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
         # As in T2T, an overridden `preprocess_example` truncates the features, if it calls the base
         # class or `preprocess_example_common`.
-        own = {"limits": {}} if self.preprocess_needs_hparams else {}
+        own: dict[str, Any] = {"limits": {}} if self.preprocess_needs_hparams else {}
         arguments = super().reading(split, data_dir, hparams)
         return {**arguments, **own, "evenly_sharded": self.writes_in_turn}
 
