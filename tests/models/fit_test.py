@@ -475,19 +475,3 @@ def test_fit_rejects_overridden_call_if_the_loss_uses_several_steps():
     features, targets = next(_batches())
     with pytest.raises(ValueError, match=r"call and .* overridden .*Received: ZeroLogits\.$"):
         model.train_on_batch(features, targets)
-
-
-def test_fit_rejects_targets_padded_on_the_left():
-    """`keras.utils.pad_sequences` pads on the left by default."""
-    features, targets = next(_batches())
-    sequences = [row[row != 0] for row in targets]
-    model = _make()
-    left = keras.utils.pad_sequences(sequences)
-    with pytest.raises(ValueError, match=r"^targets must .* right\. Received: 1 of 4 sequences"):
-        model.fit({**features, "targets": left}, targets)
-    with pytest.warns(UserWarning, match=r"^inputs must .* right\. Received: 1 of 4 sequences"):
-        model._check_padding({**features, "inputs": left})
-    # Zeros in y alone remove targets from the loss.
-    model._check_padding(
-        {**features, "targets": keras.utils.pad_sequences(sequences, padding="post")}
-    )

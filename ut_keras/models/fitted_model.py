@@ -46,7 +46,6 @@ class FittedModel(compiled_model.CompiledModel):
                 self._compile_without_end()
         given = _FIT.bind(self, *args, **kwargs).arguments
         self._check_arrays(given.get("x"), given.get("y"))
-        self._check_padding(given.get("x"))
         callbacks = given.get("callbacks")
         callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks))
         if any(isinstance(callback, _SETS_LEARNING_RATE) for callback in callbacks):
@@ -209,31 +208,6 @@ class FittedModel(compiled_model.CompiledModel):
         for name, ids in named:
             if isinstance(ids, np.ndarray):
                 embedding.check_range(ids, name, self.specs[name].vocab_size)
-
-    def _check_padding(self, x):
-        """Reject or report arrays that are padded on the left, as `pad_sequences` does by default.
-
-        A search begins at position 0. It cannot continue the padding before targets, so a model
-        that is trained on such targets generates wrong outputs.
-        """
-        for name in self.specs if isinstance(x, Mapping) else ():
-            ids = x.get(name)
-            if not isinstance(ids, np.ndarray) or self.specs[name].modality != "symbol":
-                continue
-            number = np.sum(ids.any(axis=1) & (ids[:, 0] == 0)) if ids.ndim == 2 and ids.size else 0
-            if not number:
-                continue
-            received = (
-                f"{name} must be padded with 0 on the right. Received: {number} of {len(ids)} "
-                "sequences that begin with 0. Use keras.utils.pad_sequences(…, padding='post')."
-            )
-            if name == "targets" or getattr(self.hparams, "prepend_mode", "none") != "none":
-                raise ValueError(received)
-            warnings.warn(
-                f"{received} The padding moves the tokens to later positions, so the model expects "
-                "the same padding in predictions.",
-                stacklevel=3,
-            )
 
     def _check_replicas(self):
         """Raise ValueError for options that Keras does not support on several replicas.
