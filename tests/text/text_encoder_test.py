@@ -1,6 +1,7 @@
 import threading
 
 import pytest
+import tensorflow as tf
 
 from ut_keras.errors import DataError
 from ut_keras.files import path_lock
@@ -73,3 +74,13 @@ def test_store_new_waits_for_vocabulary_of_other_process(tmp_path):
         text_encoder.TokenTextEncoder(tokens=["dog"]).store_to_file(path)
     waiting.join()
     assert text_encoder.TokenTextEncoder(path).encode("dog") == [2]
+
+
+def test_carriage_returns_in_a_line_are_removed_as_in_t2t(tmp_path):
+    (tmp_path / "entries").write_bytes(b"<pad>\r\n<EOS>\r\none\rtwo\r\n")
+    filename = str(tmp_path / "entries")
+    token_encoder = text_encoder.TokenTextEncoder(filename=filename)
+    label_encoder = text_encoder.ClassLabelEncoder(filename=filename)
+    lines = tuple(line.decode() for line in tf.data.TextLineDataset(filename).as_numpy_iterator())
+    assert token_encoder.entries == label_encoder.entries == lines
+    assert token_encoder.encode("onetwo") == [2]

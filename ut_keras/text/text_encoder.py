@@ -146,7 +146,7 @@ class TokenTextEncoder(TextEncoder):
                 f"Received: filename={filename!r}, tokens={tokens!r}."
             )
         if filename is not None:
-            self.entries = tuple(line.strip() for line in read_lines(filename))
+            self.entries = tuple(_read_entries(filename))
             if len(self.entries) < NUM_RESERVED_IDS:
                 raise DataError(
                     f"A vocabulary must have at least {NUM_RESERVED_IDS} lines. "
@@ -201,7 +201,7 @@ class ClassLabelEncoder(TextEncoder):
                 f"Received: labels={labels!r}, filename={filename!r}."
             )
         if filename is not None:
-            labels = [line.strip() for line in read_lines(filename)]
+            labels = _read_entries(filename)
         self.entries = tuple(labels or ())
         if not self.entries:
             raise DataError(f"labels must not be empty. Received: none, {filename or labels}.")
@@ -213,3 +213,8 @@ class ClassLabelEncoder(TextEncoder):
 
     def decode(self, ids: Iterable[int]) -> str:
         return " ".join(self.entries[i] for i in ids)
+
+
+def _read_entries(filename):
+    """Return the stripped lines of a file, without carriage returns, as TensorFlow reads them."""
+    return [line.replace("\r", "").strip() for line in read_lines(filename)]
