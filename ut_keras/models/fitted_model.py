@@ -13,10 +13,9 @@ import numpy as np
 import tensorflow as tf
 
 from ut_keras import optimizers
-from ut_keras.layers.basic import embedding
 from ut_keras.metrics import losses
 from ut_keras.metrics import weights as weights_lib
-from ut_keras.models import auto_xla, compiled_model, end_of_data
+from ut_keras.models import array_checks, auto_xla, compiled_model, end_of_data
 from ut_keras.models import losses as model_losses
 from ut_keras.ops import int32, private_api
 from ut_keras.ops.loss_term import LossTerm
@@ -199,15 +198,8 @@ class FittedModel(compiled_model.CompiledModel):
             )
 
     def _check_arrays(self, x, y=None):
-        """Raise ValueError for ids out of range in arrays, before any batch is computed.
-
-        TensorFlow itself raises an error only on a CPU, and only without XLA.
-        """
-        values = {name: x.get(name) for name in self.specs} if isinstance(x, Mapping) else {}
-        named = [*values.items(), *([("targets", y)] if self.has_default_loss else [])]
-        for name, ids in named:
-            if isinstance(ids, np.ndarray):
-                embedding.check_range(ids, name, self.specs[name].vocab_size)
+        targets = y if self.has_default_loss else None
+        array_checks.check(self.specs, x if isinstance(x, Mapping) else {}, targets)
 
     def _check_replicas(self):
         """Raise ValueError for options that Keras does not support on several replicas.

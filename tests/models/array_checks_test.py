@@ -1,0 +1,47 @@
+import keras
+import numpy as np
+import pytest
+
+from ut_keras import hparams, models
+from ut_keras.models import array_checks
+
+SPECS = models.get(
+    "universal_transformer",
+    hparams.get("universal_transformer_tiny"),
+    vocab_sizes={"inputs": 9, "targets": 9},
+).specs
+SEQUENCES = [[3, 4, 1], [5, 1], [6, 7, 8, 1]]
+
+
+@pytest.mark.parametrize(("padding", "lines"), [("pre", 1), ("post", 0)])
+def test_padding_on_the_left_is_logged(padding, lines, caplog):
+    """Keras' `pad_sequences` pads on the left by default."""
+    ids = keras.utils.pad_sequences(SEQUENCES, padding=padding)
+    array_checks.check(SPECS, {"inputs": ids, "targets": keras.ops.convert_to_tensor(ids)}, ids)
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == lines
+    assert all("inputs" in message and "padding='post'" in message for message in messages)
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        ([[0, 0, 3], [4, 5, 6]], True),
+        ([[0, 0, 3], [4, 5, 0]], False),  # a sequence that begins with the id 0
+        ([[0, 0, 0], [4, 5, 6]], False),
+        ([[0, 0, 0]], False),
+        (np.zeros([0, 3]), False),
+        (np.zeros([2, 0]), False),
+        ([0, 1], False),
+    ],
+)
+def test_is_padded_on_left(ids, expected):
+    assert array_checks.is_padded_on_left(np.array(ids)) == expected
+
+
+def test_ids_out_of_range_raise():
+    ids = np.array([[3, 9]])
+    for x, y in (({"inputs": ids}, None), ({}, ids)):
+        with pytest.raises(ValueError, match=r"must be ids in \[0, 9\)\. Received: 9\.$"):
+            array_checks.check(SPECS, x, y)
+    array_checks.check(SPECS, {"other": ids})

@@ -1,0 +1,51 @@
+"""Checks of arrays of ids before `fit`, `evaluate` and `predict` compute a batch."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ut_keras.data import features
+from ut_keras.layers.basic import embedding
+
+_LOG = logging.getLogger("ut_keras")
+
+
+def check(specs: Mapping[str, features.FeatureSpec], x: Mapping[str, Any], y: Any = None) -> None:
+    """Check the arrays among the data of `fit`.
+
+    TensorFlow raises an error for an id out of range only on a CPU, and only without XLA. If a
+    feature seems to be padded on the left, a log line says so: `generate` begins at position 0, but
+    training would begin at a later position.
+
+    Args:
+        specs: dict from the names of the model's features to `FeatureSpec`.
+        x: dict from name to array, tensor or others.
+        y: the targets, or None.
+
+    Raises:
+        ValueError: if an id is out of range.
+    """
+    given = {name: ids for name in specs if isinstance(ids := x.get(name), np.ndarray)}
+    for name, ids in given.items():
+        embedding.check_range(ids, name, specs[name].vocab_size)
+        if specs[name].modality == "symbol" and is_padded_on_left(ids):
+            _LOG.warning(
+                "%s should be padded with 0 on the right. Received: sequences that begin with 0. "
+                "Use keras.utils.pad_sequences(..., padding='post').",
+                name,
+            )
+    if isinstance(y, np.ndarray):
+        embedding.check_range(y, "targets", specs["targets"].vocab_size)
+
+
+def is_padded_on_left(ids: np.ndarray) -> bool:
+    """Return whether some sequences [S] of an array [B, S] begin with 0, and none ends with 0.
+
+    Sequences of zeros do not count.
+    """
+    if ids.ndim != 2:
+        return False
+    ids = ids[ids.any(axis=1)]
+    return bool((ids[:, :1] == 0).any() and (ids[:, -1:] != 0).all())
