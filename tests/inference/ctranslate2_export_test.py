@@ -62,7 +62,7 @@ def test_export_writes_the_outputs_of_the_model(changes, tmp_path):
     model = _model(changes)
     export.export_ctranslate2(model, ENCODERS, str(tmp_path / "of" / "served"))
     assert feature_record.load(str(tmp_path / "of" / "served")).specs == model.specs
-    translator = ctranslate2.Translator(str(tmp_path / "of" / "served"))
+    translator = ctranslate2.Translator(str(tmp_path / "of" / "served"), intra_threads=1)
     ids = np.random.RandomState(2).randint(2, 24, [20, 9])
     ids[:, -1] = 1
     ids[5:, 6:] = 0  # the last sources are shorter
@@ -212,27 +212,29 @@ def test_options_give_the_scores_of_the_model(tmp_path):
     """
     model = _random_model(24, 0.3, seed=14)
     export.export_ctranslate2(model, ENCODERS, str(tmp_path / "served"))
-    translator = ctranslate2.Translator(str(tmp_path / "served"))
+    translator = ctranslate2.Translator(str(tmp_path / "served"), intra_threads=1)
     log_probabilities = _log_probabilities(model)
-    ended = 0
-    for row in np.insert(np.random.RandomState(3).randint(2, 24, [40, 6]), 6, 1, axis=1):
+    sources = np.insert(np.random.RandomState(3).randint(2, 24, [40, 6]), 6, 1, axis=1)
 
-        def translate(row=row, **options):
-            words = list(map(str, row))
-            options = {**ctranslate2_export.OPTIONS, "max_decoding_length": 12, **options}
-            [result] = translator.translate_batch(
-                [words], beam_size=1, return_scores=True, return_end_token=True, **options
-            )
+    def translate(**options):
+        """Yield (source, ids, score, log probabilities of the ids) of each source."""
+        words = [list(map(str, source)) for source in sources]
+        options = {**ctranslate2_export.OPTIONS, "max_decoding_length": 12, **options}
+        results = translator.translate_batch(
+            words, beam_size=1, return_scores=True, return_end_token=True, **options
+        )
+        for source, result in zip(sources, results, strict=True):
             ids = list(map(int, result.hypotheses[0]))
-            return ids, result.scores[0], log_probabilities(row, ids)
+            yield source, ids, result.scores[0], log_probabilities(source, ids)
 
-        ids, score, expected = translate()
+    ended = 0
+    for _, ids, score, expected in translate():
         np.testing.assert_allclose(score, expected.sum(), atol=1e-3)
         ended += ids[-1] == 1
-        ids, score, expected = translate(length_penalty=1)
+    for _, ids, score, expected in translate(length_penalty=1):
         np.testing.assert_allclose(score, expected.sum() / len(ids), atol=1e-3)
-        ids, score, expected = translate(min_decoding_length=1)
-        end = log_probabilities(row, [1])[0]
+    for source, ids, score, expected in translate(min_decoding_length=1):
+        end = log_probabilities(source, [1])[0]
         assert ids[0] != 1
         np.testing.assert_allclose(score, expected.sum() - np.log1p(-np.exp(end)), atol=1e-3)
     assert 0 < ended < 40  # some outputs end, and others are truncated
