@@ -571,7 +571,7 @@ def test_fit_gives_the_same_weights_with_blocks():
         model = _model("encoder_decoder", f"{_NO_DROPOUT},{more}")
         features = _features(model, batch=4)
         data = tf.data.Dataset.from_tensors((features, features["targets"])).repeat(2)
-        model.compile(run_eagerly=True)
+        model.compile(keras.optimizers.SGD(0.5), run_eagerly=True)
         model.fit(data, shuffle=False, verbose=0)
         return model.get_weights()
 
