@@ -411,14 +411,9 @@ def sampler(temperature: Any, top_k: Any, top_p: Any, seed: tf.Tensor) -> Callab
             tf.where(tf.math.is_finite(ordered), ordered, float("inf")), axis=-1, keepdims=True
         )
         logits = tf.where(logits >= smallest_kept, logits, -float("inf"))
-        # The Gumbel-max trick, with noise from a stateless random generator. Philox is the default
-        # on CPUs and GPUs, but not under XLA. Its first numbers do not depend on the batch size.
+        # The Gumbel-max trick, with noise from a stateless random generator.
         noise = tf.random.stateless_uniform(
-            tf.shape(logits),
-            seed + tf.stack([0, position]),
-            minval=1e-20,
-            maxval=1.0,
-            alg="philox",
+            tf.shape(logits), seed + tf.stack([0, position]), minval=1e-20, maxval=1.0
         )
         return maximum.argmax(logits - tf.math.log(-tf.math.log(noise)))
 
