@@ -30,7 +30,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from worker import Worker, add_with_before
+from worker import Worker, add_with_before, make_model
 
 SIZES = {
     "a": {"hidden": 256, "filter": 1024, "heads": 4, "vocab": 8000, "batch": 16, "length": 32},
@@ -99,29 +99,11 @@ def operations(model, size, dtype, form):
     """Return {"once": {type: number}, "loop": {type: number}} of an update."""
     import tensorflow as tf
 
-    from ut_keras import hparams, models, optimizers
     from ut_keras.training import train_step
 
     if form == "gpu":
         trace_for_gpu()
-    depth = f"num_hidden_layers={STEPS}"
-    if model != "transformer":
-        depth = f"num_rec_steps={STEPS},act_max_steps={STEPS}"
-    hp = hparams.get(
-        f"{model}_base",
-        f"hidden_size={size['hidden']},filter_size={size['filter']},num_heads={size['heads']},"
-        f"{depth},layer_prepostprocess_dropout=0.1,attention_dropout=0.1,relu_dropout=0.1,"
-        f"activation_dtype={dtype}",
-    )
-    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
-    with strategy.scope():
-        built = models.get(
-            model.removeprefix("adaptive_"),
-            hp,
-            vocab_sizes={"inputs": size["vocab"], "targets": size["vocab"]},
-        )
-        optimizer = optimizers.get(hp)
-        optimizer.build(built.trainable_variables)
+    built, optimizer, strategy = make_model(model, size, STEPS, dtype)
     ids = tf.TensorSpec([size["batch"], size["length"]], tf.int32)
     spec = ({"inputs": ids, "targets": ids}, ids)
     step = train_step.make_train_step(built, optimizer, strategy, spec)

@@ -44,6 +44,40 @@ def add_with_before(parser):
     )
 
 
+def make_model(name, size, steps, dtype):
+    """Return (model, optimizer, strategy) on one CPU, with the ut_keras that Python imports.
+
+    All dropout rates are 0.1.
+
+    Args:
+        name: str, the name of a model. "adaptive_universal_transformer" is the Universal
+            Transformer with adaptive halting.
+        size: dict with the ints hidden, filter, heads and vocab.
+        steps: int, the number of layers or steps.
+        dtype: str, the `activation_dtype`.
+    """
+    import tensorflow as tf
+
+    from ut_keras import hparams, models, optimizers
+
+    depth = f"num_hidden_layers={steps}"
+    if name != "transformer":
+        depth = f"num_rec_steps={steps},act_max_steps={steps}"
+    hp = hparams.get(
+        f"{name}_base",
+        f"hidden_size={size['hidden']},filter_size={size['filter']},num_heads={size['heads']},"
+        f"{depth},layer_prepostprocess_dropout=0.1,attention_dropout=0.1,relu_dropout=0.1,"
+        f"activation_dtype={dtype}",
+    )
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    with strategy.scope():
+        sizes = {"inputs": size["vocab"], "targets": size["vocab"]}
+        model = models.get(name.removeprefix("adaptive_"), hp, vocab_sizes=sizes)
+        optimizer = optimizers.get(hp)
+        optimizer.build(model.trainable_variables)
+    return model, optimizer, strategy
+
+
 class Worker:
     """A process that runs one side of a benchmark.
 

@@ -42,7 +42,7 @@ sys.path.insert(0, HERE)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from operations import FORMS, trace_for_gpu
-from worker import Worker, add_with_before, rounds
+from worker import Worker, add_with_before, make_model, rounds
 
 STEPS = 6
 MODELS = ("universal_transformer", "adaptive_universal_transformer", "transformer")
@@ -118,24 +118,10 @@ def measure(model, dtype, compiles=True, hidden_size=64, steps=STEPS):
     """
     import tensorflow as tf
 
-    from ut_keras import hparams, models, optimizers
     from ut_keras.training import train_step
 
-    depth = f"num_hidden_layers={steps}"
-    if model != "transformer":
-        depth = f"num_rec_steps={steps},act_max_steps={steps}"
-    hp = hparams.get(
-        f"{model}_base",
-        f"hidden_size={hidden_size},filter_size={4 * hidden_size},num_heads=4,{depth},"
-        f"layer_prepostprocess_dropout=0.1,attention_dropout=0.1,relu_dropout=0.1,"
-        f"activation_dtype={dtype}",
-    )
-    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
-    with strategy.scope():
-        sizes = {"inputs": 500, "targets": 500}
-        built = models.get(model.removeprefix("adaptive_"), hp, vocab_sizes=sizes)
-        optimizer = optimizers.get(hp)
-        optimizer.build(built.trainable_variables)
+    size = {"hidden": hidden_size, "filter": 4 * hidden_size, "heads": 4, "vocab": 500}
+    built, optimizer, strategy = make_model(model, size, steps, dtype)
     ids = tf.ones([4, 16], tf.int32)
     batch = ({"inputs": ids, "targets": ids}, ids)
     step = train_step.make_train_step(built, optimizer, strategy, None, jit_compile=True)
