@@ -243,6 +243,19 @@ def test_with_steps_rejects_a_subclass_that_would_make_new_weights():
         model.with_steps(3)
 
 
+class WithDropout(universal_transformer.UniversalTransformer):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.dropout = keras.layers.Dropout(0.1)
+
+
+def test_with_steps_accepts_a_subclass_with_a_layer_without_weights():
+    plain = _make("universal", _FREE, 2)
+    model = WithDropout.from_hparams(plain.hparams, plain.specs)
+    steps = model.with_steps(3)
+    assert {id(weight) for weight in steps.weights} == {id(weight) for weight in model.weights}
+
+
 class WithFactor(universal_transformer.UniversalTransformer):
     def __init__(self, *args, factor=1.0, **kwargs):
         super().__init__(*args, **kwargs)

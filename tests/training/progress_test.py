@@ -62,6 +62,15 @@ def test_line_shows_averages_of_recent_batches():
     )
 
 
+@pytest.mark.parametrize("dtype", [tf.float64, tf.bfloat16])
+def test_results_of_a_model_may_have_another_dtype(dtype):
+    line, _ = _progress(io.StringIO())
+    loss = tf.constant(3.0, dtype)
+    line.add(1, _result()._replace(losses={"training": loss}, loss=loss))
+    ((_, values),) = line.fetch()
+    assert (values["loss"], values["losses/training"], values["tokens"]) == (3.0, 3.0, 50.0)
+
+
 def test_log_has_no_step_twice():
     stream = io.StringIO()
     line, _ = _progress(stream)

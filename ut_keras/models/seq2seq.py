@@ -442,9 +442,12 @@ class Seq2Seq(keras_model.KerasModel):
         return model
 
     def _check_shares_weights(self, like):
-        """Raise ValueError if the `__init__` of a user's subclass made new weights."""
-        shared = {id(variable) for variable in like.variables}
-        new = [variable.path for variable in self.variables if id(variable) not in shared]
+        """Raise ValueError if the `__init__` of a user's subclass made new weights.
+
+        A new layer without weights is allowed. Dropout, for example, has only a seed.
+        """
+        shared = {id(weight) for weight in like.weights}
+        new = [weight.path for weight in self.weights if id(weight) not in shared]
         if new:
             raise ValueError(
                 "with_steps requires that a subclass makes its layers in `_make_stacks`, so that "

@@ -240,6 +240,8 @@ def _to_floats(results):
 def _to_host(scalars):
     if "TPU" in scalars[0].device:  # a TPU would compile `tf.stack` for each number of values
         return scalars
+    if len({scalar.dtype for scalar in scalars}) > 1:  # the user's model may have another dtype
+        scalars = [tf.cast(scalar, tf.float64) for scalar in scalars]
     return tf.stack(scalars).numpy()
 
 
