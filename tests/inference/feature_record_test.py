@@ -79,6 +79,12 @@ def test_other_target_space_is_rejected(tmp_path):
         feature_record.check_same_features(str(tmp_path), record._replace(target_space_id=8))
 
 
+def test_target_space_of_a_language_model_is_not_checked(tmp_path):
+    record = _record(targets=SUBWORDS)
+    feature_record.save(str(tmp_path), record)
+    feature_record.check_same_features(str(tmp_path), record._replace(target_space_id=8))
+
+
 def test_load_without_record(tmp_path):
     assert feature_record.load(str(tmp_path)) is None
     assert feature_record.filenames(str(tmp_path)) == []

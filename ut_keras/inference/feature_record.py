@@ -140,10 +140,12 @@ def check_same_features(directory: str, record: FeatureRecord) -> None:
 
     Raises:
         DataError: if the target space differs. Also if an encoder differs from the run's encoder in
-            its class, in the entries of its vocabulary, or in the order of the entries.
+            its class, in the entries of its vocabulary, or in the order of the entries. Without
+            inputs, a model does not read the target space, so it is not checked.
     """
     described = _read(directory)
-    if described and described.target_space_id != record.target_space_id:
+    reads_space = described is not None and "inputs" in described.specs
+    if reads_space and described.target_space_id != record.target_space_id:
         raise DataError(
             f"target_space_id of the problem must be {described.target_space_id}, as in the run in "
             f"{directory}. Received: {record.target_space_id}."
