@@ -144,6 +144,22 @@ def test_auto_continues_without_xla_and_logs_one_line(gpu, monkeypatch, caplog):
         model.generate({"inputs": INPUTS}, **options, jit_compile=True)
 
 
+def test_auto_decodes_a_batch_without_xla_if_it_does_not_fit_in_memory(gpu, caplog):
+    model = examples.shared("universal")
+    rows = {"inputs": INPUTS, "forced_prefix": INPUTS[:, :0], "max_output_length": [9, 6, 7]}
+    rows = {name: tf.constant(value) for name, value in rows.items()}
+
+    def fails(rows, values):
+        raise tf.errors.ResourceExhaustedError(None, None, "out of memory")
+
+    assert xla_search.run(model, fails, rows, {}, Options()) is None
+    assert "[3, 5]" in caplog.text
+    # Smaller batches are still compiled.
+    assert xla_search.is_used(model, Options(), 5)
+    with pytest.raises(tf.errors.ResourceExhaustedError):
+        xla_search.run(model, fails, rows, {}, Options(jit_compile=True))
+
+
 def test_jit_compile_rejects_other_values_before_any_work():
     model = examples.shared("universal")
     for value in ("atuo", 1, None):

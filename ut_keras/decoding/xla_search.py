@@ -123,11 +123,22 @@ def run(
         options: the `Options` of the search.
 
     Returns:
-        `Decoded` without padding. None if XLA cannot compile the function and `options.jit_compile`
-            is "auto". The log then has a line that says why.
+        `Decoded` without padding. None if XLA cannot compile the function, or if the padded batch
+            does not fit in memory, and `options.jit_compile` is "auto". The log then has a line
+            that says why.
     """
     try:
         decoded, length = function(pad(model, rows), values)
+        length = int(length)  # this line waits for the device
+    except tf.errors.ResourceExhaustedError:
+        if options.jit_compile != AUTO:
+            raise
+        _LOG.warning(
+            "jit_compile='auto': decoding a batch of shape %s without XLA, because the padded "
+            "batch and its complete cache do not fit in memory",
+            list(rows["inputs"].shape),
+        )
+        return None
     except xla.NOT_COMPILED as error:
         if options.jit_compile != AUTO:
             raise
@@ -138,4 +149,4 @@ def run(
         )
         return None
     number = rows["inputs"].shape[0]
-    return Decoded(decoded.ids[:number, :, : int(length)], decoded.scores[:number])
+    return Decoded(decoded.ids[:number, :, :length], decoded.scores[:number])
