@@ -6,10 +6,9 @@ XLA compiles a search once for each shape. So the sources are padded to few shap
     is_used(model, options, 20)       whether XLA compiles the search
     run(function, rows, values, …)    a `Decoded`, as without XLA
 
-Padding does not change the outputs of greedy search and beam search. Every example has its own
-maximum output length, which does not count the padding. An example that only fills the batch has
-the maximum output length 0. It is a copy of another example, so it needs no steps in depth that the
-other examples do not need.
+Padding does not change the outputs. Every example has its own maximum output length, which does not
+count the padding. An example that only fills the batch has the maximum output length 0. It is a
+copy of another example, so it needs no steps in depth that the other examples do not need.
 """
 
 import logging
@@ -58,8 +57,6 @@ def is_used(model: DecodedModel, options: Options, source_length: int) -> bool:
         if reason:
             raise ValueError(f"jit_compile must be False or {AUTO!r}: {reason}. Received: True.")
         return True
-    if options.temperature:
-        reason = reason or "XLA samples other tokens for the same seed"
     if why_padding := batch_plan.why_equal_lengths(model):
         reason = reason or f"sources must not be padded to few lengths, because {why_padding}"
     if (length := source_length + options.decode_length) > MOST_LENGTH:
