@@ -14,7 +14,7 @@ from ut_keras.files import metrics_file
 _MAX_TERMS = 5
 # With `keras.config.set_floatx("bfloat16")`, Keras' default dtype of sums would ignore most batches
 # of a large dataset.
-_FLOAT32 = {"dtype": "float32"}
+_DTYPE = "float32"
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -31,12 +31,12 @@ class SumOverCount(keras.metrics.Metric):
     """
 
     def __init__(self, name: str, **kwargs: Any) -> None:
-        super().__init__(name=name, **{**_FLOAT32, **kwargs})
+        super().__init__(name=name, **kwargs)
         self._function = metrics.get(name)
         # Keras' callbacks read this attribute.
         self._direction = "down" if metrics_file.is_less_better(name) else "up"
-        self._sum = self.add_variable((), initializer="zeros", name="sum")
-        self._count = self.add_variable((), initializer="zeros", name="count")
+        self._sum = self.add_variable((), initializer="zeros", dtype=_DTYPE, name="sum")
+        self._count = self.add_variable((), initializer="zeros", dtype=_DTYPE, name="count")
 
     def update_state(
         self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
@@ -58,10 +58,13 @@ class LossOfParts(keras.metrics.Metric):
     """
 
     def __init__(self, name: str = "loss", **kwargs: Any) -> None:
-        super().__init__(name=name, **{**_FLOAT32, **kwargs})
-        self._numerators = self.add_variable((_MAX_TERMS,), initializer="zeros", name="numerators")
+        super().__init__(name=name, **kwargs)
+        shape = (_MAX_TERMS,)
+        self._numerators = self.add_variable(
+            shape, initializer="zeros", dtype=_DTYPE, name="numerators"
+        )
         self._denominators = self.add_variable(
-            (_MAX_TERMS,), initializer="zeros", name="denominators"
+            shape, initializer="zeros", dtype=_DTYPE, name="denominators"
         )
 
     def add(self, terms: Any) -> None:
