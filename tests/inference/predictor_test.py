@@ -1,5 +1,8 @@
 """Tests of `Predictor` with sequences of any length, in batches and alone."""
 
+import contextlib
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,6 +12,8 @@ from tests.inference import export_models
 from ut_keras import hparams, models
 from ut_keras.decoding import batch_plan
 from ut_keras.decoding.options import Options
+from ut_keras.errors import UsageError
+from ut_keras.inference import decode_job
 from ut_keras.inference.predictor import Predictor
 from ut_keras.inference.text_model import TextModel
 
@@ -82,6 +87,8 @@ def test_predictor_uses_num_steps_and_exit_threshold():
     assert len(set(found.values())) == 3
     with pytest.raises(TypeError, match="beam_sise"):
         graph.predictor(ids, beam_sise=2)
+    with pytest.raises(ValueError, match=r"jit_compile must .* without a search\. Received: True"):
+        graph.predictor(ids, jit_compile=True)
     model, encoders = export_models.build("adaptive")
     graph, depth = TextModel(model, encoders), {"exit_threshold": 0.05}
     ids = export_models.rows(encoders, [text])
@@ -138,3 +145,15 @@ def test_generate_samples_the_same_for_seeds_of_any_type(dtype):
         model.generate(prompt, seed=seed, **options).ids for seed in (3, tf.constant(3, dtype))
     )
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(("xla_compile", "is_error"), [(True, True), ("auto", False)])
+def test_decoder_rejects_xla_for_a_model_without_a_search(xla_compile, is_error):
+    args = types.SimpleNamespace(xla_compile=xla_compile)
+    model = types.SimpleNamespace(class_labels=False, decoder=None)
+    setup = types.SimpleNamespace(
+        args=args, values={}, load_model=lambda values: (model, "path"), model_name="neural_gpu"
+    )
+    expected = pytest.raises(UsageError, match="Received: True, with --model=neural_gpu")
+    with expected if is_error else contextlib.nullcontext():
+        assert decode_job.load_predictor(setup)[1] == "path"

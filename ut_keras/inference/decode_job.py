@@ -63,12 +63,22 @@ def score(
 
 
 def load_predictor(setup: Any) -> "tuple[Predictor, str]":
-    """Return (`Predictor` of the model with its weights, path of the checkpoint)."""
+    """Return (`Predictor` of the model with its weights, path of the checkpoint).
+
+    Raises:
+        UsageError: if --xla_compile is given and the model has no search.
+    """
     from ut_keras.inference.predictor import Predictor
 
     model, path = setup.load_model(setup.values)
+    predictor = Predictor(model)
+    if setup.args.xla_compile is True and not predictor.searches:
+        raise UsageError(
+            "--xla_compile must be auto or False without a search that XLA can compile. "
+            f"Received: True, with --model={setup.model_name}."
+        )
     print(f"Weights: {path}", flush=True)
-    return Predictor(model), path
+    return predictor, path
 
 
 def beams(

@@ -78,7 +78,15 @@ class Predictor:
         return self.outputs(rows, from_keywords(options, per_example_length=True))
 
     def outputs(self, rows: Sequence[Any], options: Options) -> list[Decoded]:
-        """Return the outputs for sequences of any length, according to checked `Options`."""
+        """Return the outputs for sequences of any length, according to checked `Options`.
+
+        Raises:
+            ValueError: if `options.jit_compile` is True and the model has no search.
+        """
+        if options.jit_compile is True and not self.searches:
+            raise ValueError(
+                "jit_compile must be False or 'auto' for a model without a search. Received: True."
+            )
         numbers = itertools.count()  # the numbers of the batches
 
         def predict(indices):
