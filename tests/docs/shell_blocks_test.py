@@ -53,6 +53,8 @@ SHORTER = (
     (r"--hparams=batch_size=512", ""),  # a command may set each hparam only once
     (r"depth\.py --rounds=2", "depth.py --rounds=1 --length=16 --hidden_size=16"),
     (r"--steps=7,14,28", "--steps=28"),
+    (r"--hidden_size=64", "--hidden_size=16 --models=universal_transformer --beam_sizes=1"),
+    (r"input_pipeline\.py --parts", "input_pipeline.py --parts --rounds=2 --pairs=1000"),
 )
 # The algorithmic problems have 100,000 examples. In the test, the commands generate only 200.
 _SITE_CUSTOMIZE = """
