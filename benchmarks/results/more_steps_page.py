@@ -65,6 +65,16 @@ def curves(table, found):
     return every
 
 
+def of_learned_tasks(every):
+    """Return the `Curves` of the tasks that at least one recipe learns on the validation split.
+
+    Args:
+        every: list of `Curves`.
+    """
+    rows = {one.row for one in every if one.is_valid and one.is_learned}
+    return [one for one in every if one.row in rows]
+
+
 def summary(every):
     """Return the summary as a Markdown table: one line for each recipe, one column for each split.
 

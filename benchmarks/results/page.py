@@ -40,7 +40,7 @@ def written(results_dir):
     texts = texts_of(every, found)
     texts["results", "summary"] = summary.table(rows)
     [table] = (table for table in every if table.name == more_steps.TABLE)
-    of_multiples = more_steps_page.curves(table, found)
+    of_multiples = more_steps_page.of_learned_tasks(more_steps_page.curves(table, found))
     texts["depth", "more_steps"] = more_steps_page.summary(of_multiples)
     files = {
         "pictures/results.svg": pictures.overview(rows),

@@ -78,6 +78,15 @@ def test_summary_excludes_runs_with_other_steps_or_hparams():
     assert _lines_of_summary(partial, _line("parity/start", 1, RIGHT, "act_epsilon=0.5"))[2:] == []
 
 
+def test_tasks_that_no_recipe_learns_are_left_out():
+    low = (0.6, 0.6, 0.6, 0.6, 0.6)
+    runs = [("addition/fixed", RIGHT), ("addition/scale", low), ("lookup/fixed", low)]
+    steps = [_line(name, 1, accuracies) for name, accuracies in runs]
+    every = more_steps_page.curves(TABLE, made_up.lines(steps=steps))
+    kept = more_steps_page.of_learned_tasks(every)
+    assert {(one.row, one.recipe) for one in kept} == {("addition", "fixed"), ("addition", "scale")}
+
+
 def test_picture_has_panel_for_each_split_and_line_for_each_recipe():
     steps = [_line(f"{row}/fixed", 1, RIGHT) for row in ("addition", "parity")]
     steps.append(_line("parity/scale", 1, RIGHT))
