@@ -11,8 +11,8 @@ from ut_keras.text import text_encoder
 
 def _record(words, space=0):
     encoder = text_encoder.TokenTextEncoder(tokens=words)
-    specs = {"targets": FeatureSpec(encoder.vocab_size)}
-    return feature_record.FeatureRecord(specs, {"targets": encoder}, space)
+    specs = dict.fromkeys(("inputs", "targets"), FeatureSpec(encoder.vocab_size))
+    return feature_record.FeatureRecord(specs, dict.fromkeys(specs, encoder), space)
 
 
 def _problem(record):
@@ -25,7 +25,7 @@ def _problem(record):
 
 @pytest.mark.parametrize(
     ("words", "space", "note"),
-    [("ab", 3, ""), ("ba", 3, "vocabulary of 'targets'"), ("ab", 4, "target_space_id .* 3")],
+    [("ab", 3, ""), ("ba", 3, "vocabulary of 'inputs'"), ("ab", 4, "target_space_id .* 3")],
 )
 @pytest.mark.parametrize("path", ["{folder}", "{folder}/model.ckpt-7"])
 def test_warm_start_from_other_vocabulary_prints_note(tmp_path, capsys, words, space, note, path):
