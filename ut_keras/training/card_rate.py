@@ -40,6 +40,8 @@ class Peak(NamedTuple):
 # "NVIDIA L4 Tensor Core GPU", "NVIDIA T4 Tensor Core GPU", "NVIDIA V100 Tensor Core GPU", and the
 # white paper "NVIDIA Ada GPU Architecture" for the RTX 4090. Most of the data sheets state rates
 # with sparsity. The rates here are half of them.
+# We entered the rates from memory and compared most of them with public lists. We could not verify
+# them against the data sheets. The rates of H100 NVL and H200 NVL were not compared at all.
 _PEAKS = {
     r"H100 80GB HBM3": Peak(989.4, 494.7, 66.9),  # H100 SXM
     r"H100 PCIe": Peak(756.0, 378.0, 51.0),
