@@ -3,6 +3,7 @@
 import inspect
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -46,6 +47,31 @@ def test_compile_calls_user_loss():
     model = examples.make("universal", QUIET)
     plain = _loss(model, loss=losses.PaddedCrossEntropy())
     assert _loss(model, loss=Twice()) == pytest.approx(2 * plain, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [keras.optimizers.Adam(0.1, epsilon=1e-12), keras.optimizers.SGD(1.0, global_clipnorm=0.1)],
+    ids=["adam", "sgd_clipped"],
+)
+def test_keras_optimizer_gets_sum_of_gradients_of_equal_tokens(optimizer):
+    """Without the sum, Adam squares the gradient of each occurrence, and SGD clips each of them."""
+    hparams = f"{QUIET},shared_embedding_and_softmax_weights=False"
+    model = examples.make("transformer", hparams)
+    features = examples.features("transformer")
+    features = {name: np.full_like(ids, 3) for name, ids in features.items()}
+    model.compile(optimizer, run_eagerly=True)
+    model(features)
+    before = [variable.numpy() for variable in model.trainable_variables]
+    model.train_on_batch(features, features["targets"])
+    changes = [
+        variable.numpy() - old
+        for variable, old in zip(model.trainable_variables, before, strict=True)
+    ]
+    if isinstance(optimizer, keras.optimizers.SGD):
+        assert np.sqrt(sum(np.sum(change**2) for change in changes)) == pytest.approx(0.1, rel=1e-3)
+    else:
+        assert max(np.abs(change).max() for change in changes) == pytest.approx(0.1, rel=1e-3)
 
 
 def test_compile_arguments_have_order_of_keras():

@@ -126,7 +126,7 @@ class Optimizer(private_api.GradientHook):
 
     def process_gradients(self, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         variables = [variable for _, variable in pairs]
-        gradients = [_dense(gradient, variable) for gradient, variable in pairs]
+        gradients = [dense(gradient, variable) for gradient, variable in pairs]
         if tf.distribute.get_strategy().num_replicas_in_sync > 1:
             # A single replica does not need the sum. There, computing the sum would leak memory,
             # because TensorFlow permanently stores a gradient function of the sum, which keeps the
@@ -189,8 +189,15 @@ class Optimizer(private_api.GradientHook):
         return config
 
 
-def _dense(gradient, variable):
-    """Convert the gradient of a gather (rows and their indices) to the variable's shape."""
+def dense(gradient: Any, variable: keras.Variable) -> Any:
+    """Convert the gradient of a gather to a tensor of the variable's shape.
+
+    The gradient of a gather has one row for each id. Clipping needs the sum of the rows of equal
+    ids, and so does each optimizer that squares the gradient.
+
+    Returns:
+        Tensor, or None if `gradient` is None.
+    """
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, variable.shape[0])

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from ut_keras.metrics import losses
 from ut_keras.ops.loss_term import LossTerm
+from ut_keras.optimizers.optimizer import dense
 
 
 class Update(NamedTuple):
@@ -144,7 +145,8 @@ def compute(
     gradients = [
         tf.zeros(variable.shape, variable.dtype)
         if gradient is None and (fills_gradients or variable.path in unread)
-        else gradient
+        # Keras's optimizers would square and clip the rows of an embedding before adding them.
+        else dense(gradient, variable)
         for gradient, variable in zip(gradients, variables, strict=True)
     ]
     return Update(output, shares), gradients
