@@ -248,6 +248,13 @@ class Problem:
         """
         return {}
 
+    def text_for_bleu(self, text: str) -> str:
+        """Return the form of a reference or of a decoded text that BLEU compares.
+
+        A problem whose texts are split into subwords joins them here.
+        """
+        return text
+
     def may_measure(self, name: str) -> bool:
         """Return whether evaluations may have a result of this name in `metrics.jsonl`."""
         if name in _COMMON_RESULTS or name.startswith("losses/"):

@@ -74,7 +74,8 @@ class Derived:
         languages = self.feature_languages()
         if not languages:
             return {}
-        return sacre_bleu.corpus_bleu(references, hypotheses, languages["targets"], self.name)
+        texts = (list(map(self._base.text_for_bleu, side)) for side in (references, hypotheses))
+        return sacre_bleu.corpus_bleu(*texts, languages["targets"], self.name)
 
     @property
     def target_space_id(self) -> int:

@@ -229,8 +229,10 @@ def test_bpe_problem_reads_tokens_and_vocabulary(tmp_path, capsys):
     assert archives.texts(problem, tmp_path, "dev") == [(unknown, texts["de"].strip())]
     encoder = problem.feature_encoders(str(tmp_path / "data"))["inputs"]
     assert encoder.encode("the strategy") == [2, 9]
-    score = problem.score_decoded([], ["die Strateg@@ ie ist da"], ["die Str@@ ategie ist da"])
-    assert score["bleu"] == pytest.approx(100)
+    scored = [], ["die Strateg@@ ie ist da"], ["die Str@@ ategie ist da"]
+    for direction in ("", "_rev", "_copy"):
+        score = problems.get(f"{name}{direction}").score_decoded(*scored)
+        assert score["bleu"] == pytest.approx(100)
 
 
 def test_missing_bpe_archive_is_named(tmp_path):

@@ -68,7 +68,8 @@ def _decode_file(setup):
     if references is not None:
         best = [decode_job.best_text(beams, setup.values) for beams in results]
         language = decoder_setup.target_language(setup.problem, setup.specs, task)
-        print(f"sacreBLEU: {bleu.sacrebleu_line(references, best, True, language)}")
+        texts = (list(map(setup.problem.text_for_bleu, side)) for side in (references, best))
+        print(f"sacreBLEU: {bleu.sacrebleu_line(*texts, True, language)}")
         print(f"T2T: {bleu.t2t_line(references, best, True)}")
         if note := bleu.tokenizer_note(references, language):
             print(f"{note}; use ut-bleu --language_pair to choose another.")
