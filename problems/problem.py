@@ -20,6 +20,7 @@ This module does not import TensorFlow until data are written or read.
 """
 
 import collections
+import contextlib
 import copy
 import dataclasses
 import fnmatch
@@ -382,9 +383,8 @@ class Problem:
             DataError: if raw data are missing or invalid. Incomplete files are deleted.
         """
         os.makedirs(data_dir, exist_ok=True)
-        side_files_are_there = all(
-            os.path.exists(os.path.join(data_dir, name)) for name in self.side_files()
-        )
+        side_files = {name: os.path.join(data_dir, name) for name in self.side_files()}
+        new_side_files = [path for path in side_files.values() if not os.path.exists(path)]
         num_shards = self.shards_to_generate(tmp_dir)
         tasks = None if tasks is None else list(tasks)
         self._max_cases = max_cases
@@ -393,10 +393,18 @@ class Problem:
         left_out: collections.Counter[str] = collections.Counter()
         counts = {}
         with generation_plan.claimed(data_dir, self.filename, num_shards, seed, tasks) as missing:
-            if side_files_are_there and not missing:
+            if not new_side_files and not missing:
                 print(f"{self.name}: data found in {data_dir}, nothing to generate")
+                self._print_limited(data_dir, num_shards, max_cases)
                 return {}
             self.prepare(data_dir, tmp_dir)
+            try:
+                generation_plan.check_side_files(data_dir, self.filename, num_shards, side_files)
+            except DataError:
+                for path in new_side_files:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.remove(path)
+                raise
             for number, (split, shards) in enumerate(missing.items()):
                 counts[split.name] = self._generate_split(
                     split, shards, data_dir, tmp_dir, num_processes, is_first=number == 0
@@ -405,6 +413,16 @@ class Problem:
         summary = generation.summary(counts, left_out, time.monotonic() - start, data_dir)
         print(f"{self.name}: {summary}")
         return counts
+
+    def _print_limited(self, data_dir, splits, max_cases):
+        """Print a note for each split that has fewer samples than requested."""
+        limits = generation_plan.limited(data_dir, self.filename, splits)
+        for split, limit in limits.items():
+            if max_cases is None or max_cases > limit:
+                print(
+                    f"note: {self.filename}-{split}-* have only the first {limit:,} samples, as "
+                    "max_cases requested. Remove these files to generate more samples."
+                )
 
     def _generate_split(self, split, shards, data_dir, tmp_dir, num_processes, is_first):
         where = (split.name, data_dir, tmp_dir, split.seed)
@@ -422,7 +440,14 @@ class Problem:
         else:
             samples, encode = self.generate_encoded_samples(*where), iter
         return generation.write(
-            split, samples, encode, shards, num_processes, self.left_out, self._max_cases
+            split,
+            samples,
+            encode,
+            shards,
+            num_processes,
+            self.left_out,
+            self._max_cases,
+            self.side_files(),
         )
 
     def _encoders_of_samples(self, data_dir):
@@ -548,10 +573,11 @@ class Problem:
         """
 
     def check_counts(self, split: str, data_dir: str, counts: Sequence[int]) -> None:
-        """Check that each file of `split_files` has as many records as were generated.
+        """Check the files of `split_files` against the values that data generation stored.
 
-        Data generation stores the number of records of each file. If the number of a file is not
-        stored, for example because T2T wrote the file, the file is not checked.
+        Each file must have as many records as were generated. The vocabulary and the other side
+        files must be those with which the records were made. Files without stored values, such as
+        the files that T2T writes, are not checked.
 
         Args:
             split: str. The split.
@@ -559,11 +585,12 @@ class Problem:
             counts: list of int. The number of records in each file.
 
         Raises:
-            DataError: if the number of records in a file is different.
+            DataError: if the number of records in a file, or a side file, is different.
         """
         is_one_each = type(self).encode_samples is Problem.encode_samples
         files = self.split_files(split, data_dir)
         generation_plan.check_counts(files, counts, is_one_each)
+        generation_plan.check_side_files(data_dir, self.filename, [split], self.side_files())
 
     def reading(self, split: str, data_dir: str, hparams: Any) -> dict[str, Any]:
         """Return the arguments with which `input_pipeline.make_batches` converts records."""

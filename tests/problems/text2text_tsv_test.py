@@ -109,6 +109,41 @@ def test_missing_file_and_too_few_lines_raise(tmp_path):
     assert_data_error("dev split.*at least 20", tmp_path)
 
 
+def test_rebuilt_vocabulary_is_rejected_for_older_records(tmp_path):
+    """The records keep the ids of the vocabulary with which they were made."""
+    write(tmp_path, train=lines(0, 50), dev=lines(50, 60))
+    problem, _ = generate(tmp_path)
+    vocabulary = tmp_path / "data" / VOCAB
+    former = vocabulary.read_bytes()
+    vocabulary.unlink()
+    assert generate(tmp_path)[1] == {} and vocabulary.read_bytes() == former
+    vocabulary.unlink()
+    write(tmp_path, train=[line.replace("Source", "Origin") for line in lines(0, 50)])
+    with pytest.raises(DataError, match=f"{VOCAB} .* text2text_tsv-train-.* Received: another"):
+        generate(tmp_path)
+    assert not vocabulary.exists()
+    # The line ends may change, but not the subwords.
+    vocabulary.write_bytes(former.replace(b"\n", b"\r\n"))
+    problem.dataset("train", tmp_path / "data", HPARAMS)
+    first, second, *others = former.splitlines()[2:]
+    swapped = [*former.splitlines()[:2], second, first, *others]
+    vocabulary.write_bytes(b"\n".join([*swapped, b""]))
+    with pytest.raises(DataError, match=f"{VOCAB} .* text2text_tsv-dev-.* Received: another"):
+        problem.dataset("dev", tmp_path / "data", HPARAMS)
+
+
+def test_note_names_the_splits_that_max_cases_limited(tmp_path, capsys):
+    write(tmp_path, train=lines(0, 50), dev=lines(50, 53))
+    problem = problems.get("text2text_tsv")
+    problem.generate_data(tmp_path / "data", str(tmp_path), max_cases=9)
+    for max_cases, noted in ((None, True), (10, True), (9, False)):
+        capsys.readouterr()
+        problem.generate_data(tmp_path / "data", str(tmp_path), max_cases=max_cases)
+        out = capsys.readouterr().out
+        assert ("text2text_tsv-train-* have only the first 9 samples" in out) == noted
+        assert "text2text_tsv-dev" not in out
+
+
 def test_missing_vocabulary_is_named(tmp_path):
     write(tmp_path, train=lines(0, 30))
     problem, _ = generate(tmp_path)

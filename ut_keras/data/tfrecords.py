@@ -116,6 +116,11 @@ def is_complete(data_dir: str, filename: str, split: str) -> bool:
         return False
 
 
+def exist(data_dir: str, filename: str, split: str) -> bool:
+    """Return whether at least one shard of a split exists."""
+    return os.path.isdir(data_dir) and bool(_shards_by_count(data_dir, filename, split))
+
+
 def write(examples: Iterable[Any], paths: Sequence[str]) -> int:
     """Write examples to shards in turn.
 

@@ -12,20 +12,22 @@ of the split, and it is kept afterwards. The origin contains the seed and a chec
 A later run compares these values with its own values to determine whether it can resume. The origin
 also contains the number of skipped samples for each reason. After the files are written, the number
 of records of each file is added to the origin. `check_counts` compares these numbers with the
-records that training reads.
+records that training reads. The origin also contains the digests of the vocabulary and of the other
+side files. `check_side_files` compares these digests with the files in data_dir.
 """
 
 import contextlib
 import dataclasses
+import hashlib
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ut_keras import process
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
-from ut_keras.files import json_file, own_files, path_lock
+from ut_keras.files import file_error, json_file, own_files, path_lock
 
 KEYS = ("random_seed", "shards")  # every origin has these keys
 
@@ -272,6 +274,59 @@ def check_counts(files: Sequence[str], counts: Sequence[int], is_one_each: bool)
             f"{filename}-{split} must hold {samples:,} records, as {path} says. "
             f"Received: {sum(counts):,}. {advice}."
         )
+
+
+def side_file_digests(data_dir: str, names: Iterable[str]) -> dict[str, str]:
+    """Return {name: digest} for the side files that exist. The kind of line ends has no effect."""
+    digests = {}
+    for name in names:
+        path = os.path.join(data_dir, name)
+        if os.path.isfile(path):
+            with file_error.named(path), open(path, "rb") as file:
+                content = file.read().replace(b"\r\n", b"\n")
+            digests[name] = hashlib.sha256(content).hexdigest()
+    return digests
+
+
+def check_side_files(
+    data_dir: str, filename: str, splits: Iterable[str], names: Iterable[str]
+) -> None:
+    """Check that the side files are the files with which the existing data files were made.
+
+    With another vocabulary, the ids in the data files stand for other texts. Data files without an
+    origin, such as the files that T2T writes, are not checked.
+
+    Args:
+        data_dir, filename: the same as for `plan`.
+        splits: iterable of str, the names of the splits to check.
+        names: iterable of str, the names of the side files in data_dir, such as the vocabulary.
+
+    Raises:
+        DataError: if a side file differs.
+    """
+    digests = side_file_digests(data_dir, names)
+    for split in splits:
+        path = origin_path(data_dir, filename, split)
+        expected = (json_file.read_own(path, KEYS) or {}).get("side_files")
+        if not isinstance(expected, dict) or not tfrecords.exist(data_dir, filename, split):
+            continue
+        for name, digest in digests.items():
+            if expected.get(name, digest) != digest:
+                raise DataError(
+                    f"{name} in {data_dir!r} must be the file with which {filename}-{split}-* were "
+                    f"made, sha256 {str(expected[name])[:8]}…. Received: another file, sha256 "
+                    f"{digest[:8]}…. Restore the former file, or remove {filename}-{split}-* to "
+                    f"generate them again. If the file was changed on purpose, remove {path}."
+                )
+
+
+def limited(data_dir: str, filename: str, splits: Iterable[str]) -> dict[str, int]:
+    """Return {split: max_cases} for the splits of which `max_cases` samples were generated."""
+    origins = {
+        split: json_file.read_own(origin_path(data_dir, filename, split), KEYS) or {}
+        for split in splits
+    }
+    return {split: o["max_cases"] for split, o in origins.items() if "max_cases" in o}
 
 
 def _recorded(origin):
