@@ -42,10 +42,20 @@ class Sides(NamedTuple):
     def find(self, tmp_dir: str | None) -> tuple[str, ...]:
         """Return the paths (source, target). Missing files are downloaded.
 
+        Files from the same location are preferred. Files with the same name can differ: the English
+        side of newstest2014 is another text for German than for French.
+
         Raises:
             DataError: if a file is not found and cannot be downloaded.
         """
-        return tuple(raw_text.find(tmp_dir, raw, *names) for raw, names in self._sides())
+        if not all(self.names):
+            return tuple(raw_text.find(tmp_dir, raw, *names) for raw, names in self._sides())
+        found = raw_text.find_local_group(tmp_dir, *zip(*self._sides(), strict=True))
+        if not found:
+            paths = tuple(raw_text.find(tmp_dir, raw, *names) for raw, names in self._sides())
+            # The archive may have been unpacked now.
+            found = raw_text.find_local_group(tmp_dir, *zip(*self._sides(), strict=True)) or paths
+        return tuple(found)
 
     def missing(self, tmp_dir: str | None) -> list[download.RawFile]:
         """Return the raw files that must be downloaded."""

@@ -13,7 +13,7 @@ import glob
 import os
 import re
 import reprlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ut_keras.data.writing import download
@@ -96,6 +96,34 @@ def find_local(tmp_dir: str | None, archive: download.RawFile, *patterns: str) -
         for pattern in patterns:
             if found := glob.glob(os.path.join(glob.escape(folder), pattern), recursive=True):
                 return sorted(found)
+    return []
+
+
+def find_local_group(
+    tmp_dir: str | None,
+    archives: Sequence[download.RawFile],
+    names: Sequence[Sequence[str]],
+) -> list[str]:
+    """Return the paths of unpacked files that are all in the same location.
+
+    A location is a folder together with a position in the lists of names. The locations are tried
+    in the same order as in `find_local`.
+
+    Args:
+        tmp_dir: str. Folder of the raw files.
+        archives: sequence of `RawFile`, the archive of each file.
+        names: sequence of sequences of str. The possible paths of each file. All sequences have the
+            same length.
+
+    Returns:
+        list with one path for each file. The list is empty if no location has all files.
+    """
+    folders = [(tmp_dir or "", _target(tmp_dir, archive)) for archive in archives]
+    for of_files in zip(*folders, strict=True):
+        for name_of_files in zip(*map(_names, names), strict=True):
+            paths = [os.path.join(*part) for part in zip(of_files, name_of_files, strict=True)]
+            if paths and all(map(os.path.exists, paths)):
+                return paths
     return []
 
 

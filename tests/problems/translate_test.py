@@ -141,6 +141,19 @@ def test_files_unpacked_by_t2t_and_plain_test_files_are_read(tmp_path):
     }
 
 
+def test_both_sides_come_from_one_location(tmp_path):
+    """The English side of newstest2014 for French must not be paired with the German side."""
+    write_ende(tmp_path)
+    (tmp_path / "newstest2014.en").write_text(lines("for French", 2))
+    (tmp_path / "newstest2014.fr").write_text(lines("français", 2))
+    (corpus,) = problems.get("translate_ende_wmt32k").files["test"]
+    pairs = [("test 1 & one", "Prüfung 1 & one"), ("test 2", "Prüfung 2")]
+    for _ in ("packed", "unpacked"):
+        assert list(corpus.pairs(str(tmp_path))) == pairs
+    (corpus,) = problems.get("translate_enfr_wmt32k").files["test"]
+    assert next(corpus.pairs(str(tmp_path))) == ("for French 0", "français 0")
+
+
 def test_missing_test_files_skip_the_test_split(tmp_path):
     write_ende(tmp_path)
     os.remove(tmp_path / "dev.tgz")
