@@ -10,11 +10,16 @@
 
 train 287,113          dev 13,368          test 11,490
 
+As in T2T, only ASCII white space is removed at the ends of a line. A line that ends with a
+no-break space therefore gets a full stop after this space.
+
 References: Hermann et al. 2015; See et al. 2017.
 """
 
 import hashlib
 import os
+import string
+from collections.abc import Iterator
 
 from ut_keras.data.writing import download
 from ut_keras.problems import problem, raw_text, text_problems
@@ -61,6 +66,11 @@ class SummarizeCnnDailymail32k(text_problems.Text2TextProblem):
     def num_shards(self, split: str) -> int:
         return self.num_train_shards if split == "train" else 10
 
+    def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
+        """Yield article and highlights as one text, as in T2T."""
+        texts = super().texts_for_vocab(data_dir, tmp_dir)
+        return map(" ".join, zip(texts, texts, strict=True))
+
     def generate_samples(self, split: str, data_dir: str, tmp_dir: str | None, seed: int) -> Texts:
         paths = {
             os.path.basename(path): path
@@ -81,7 +91,8 @@ def _read(path):
     article: list[str] = []
     highlights: list[str] = []
     reads_highlights = False
-    for line in filter(None, map(str.strip, text_lines.lines(path))):
+    lines = (line.strip(string.whitespace) for line in text_lines.lines(path))
+    for line in filter(None, lines):
         if line.startswith("@highlight"):
             reads_highlights = True
             continue

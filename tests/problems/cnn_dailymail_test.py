@@ -3,6 +3,7 @@ import hashlib
 import pytest
 
 from tests.problems import archives
+from ut_keras.problems import cnn_dailymail
 
 pytestmark = pytest.mark.usefixtures("no_checksums")
 
@@ -41,3 +42,17 @@ def test_stories_are_split_by_url(tmp_path):
     origin = records / "datagen.summarize_cnn_dailymail32k-train.json"
     left_out = origin.read_text()
     assert '"not there": 1' in left_out and '"without article or highlights": 2' in left_out
+
+
+def test_lines_are_read_as_in_t2t(tmp_path):
+    """T2T strips bytes, so a no-break space at the end of a line remains."""
+    path = tmp_path / "a.story"
+    path.write_text("\tBy\xa0\n \xa0 \nOne.\r\n\n@highlight\n\nTwo\n", encoding="utf-8")
+    assert cnn_dailymail._read(str(path)) == (["By\xa0.", "\xa0.", "One."], ["Two."])
+
+
+def test_vocabulary_is_built_from_joined_texts(tmp_path):
+    problem = cnn_dailymail.SummarizeCnnDailymail32k()
+    samples = [{"inputs": "One. Two.", "targets": "Three."}, {"inputs": "A.", "targets": "B."}]
+    problem.generate_samples = lambda *arguments, **seed: iter(samples)
+    assert list(problem.texts_for_vocab("", "")) == ["One. Two. Three.", "A. B."]
