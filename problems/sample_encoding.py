@@ -1,5 +1,6 @@
 """Encode samples with the encoders of a problem, many samples at a time."""
 
+import contextlib
 import copy
 import dataclasses
 import functools
@@ -9,10 +10,18 @@ from typing import Any
 
 from ut_keras.data import contract
 from ut_keras.data.writing import example_batch
+from ut_keras.errors import DataError
 from ut_keras.text import text_encoder, word_vocabulary
 
 # Number of samples that are encoded in one call. This is much faster than one call per sample.
 _GROUP_SIZE = 8192
+# These encoders never give the id of padding for a text.
+_WITHOUT_RESERVED_IDS = (
+    text_encoder.SubwordTextEncoder,
+    text_encoder.ByteTextEncoder,
+    text_encoder.IntegerTextEncoder,
+    text_encoder.ClassLabelEncoder,
+)
 
 
 @dataclasses.dataclass
@@ -65,7 +74,7 @@ def with_vocabulary_notes(
     encoders: Mapping[str, text_encoder.TextEncoder],
     max_cases: int | None,
 ) -> Iterable[dict[str, Any]]:
-    """Print notes about words in the first samples that are not in a vocabulary.
+    """Print notes about the first samples: unknown words, and ids that are reserved for padding.
 
     The return value is an iterable of all samples, including the first ones.
 
@@ -75,26 +84,46 @@ def with_vocabulary_notes(
         encoders: dict from feature to encoder.
         max_cases: int. Maximum number of samples that will be written. None means all samples.
     """
-    with_unknown = {
+    classes = problem.class_label_features
+    checked = {
         name: encoder
         for name, encoder in encoders.items()
-        if isinstance(encoder, text_encoder.TokenTextEncoder) and encoder.oov_id is not None
+        if name not in classes and not isinstance(encoder, _WITHOUT_RESERVED_IDS)
     }
-    if not with_unknown:
+    if not checked:
         return samples
     samples = iter(samples)
     most = word_vocabulary.MAX_TEXTS
     # The samples are copied, because `generate_samples` may yield one dict several times.
     first = list(map(copy.copy, itertools.islice(samples, min(most, max_cases or most))))
-    for encoder in {id(encoder): encoder for encoder in with_unknown.values()}.values():
-        names = {name for name, other in with_unknown.items() if other is encoder}
-        texts = (
+    for encoder in {id(encoder): encoder for encoder in checked.values()}.values():
+        names = {name for name, other in checked.items() if other is encoder}
+        texts = [
             text
             for sample in first
             for name, text in contract.validated(sample, contract.DICT, "A sample").items()
             if name in names and isinstance(text, str)
-        )
-        title = problem.vocabulary_title or encoder.filename or "the vocabulary"
-        for note in word_vocabulary.vocabulary_warnings(encoder, title, texts):
+        ]
+        for note in _notes(problem, encoder, texts):
             print(f"note: {problem.name}: {note}", flush=True)
     return itertools.chain(first, samples)
+
+
+def _notes(problem, encoder, texts):
+    """Return the notes about an encoder and some of the texts to encode."""
+    filename = getattr(encoder, "filename", None)
+    title = problem.vocabulary_title or filename or "the vocabulary"
+    if isinstance(encoder, text_encoder.TokenTextEncoder):
+        notes = word_vocabulary.reserved_line_warnings(encoder, title)
+        if encoder.oov_id is not None:
+            notes += word_vocabulary.vocabulary_warnings(encoder, title, texts)
+        if notes:
+            return notes
+    for text in texts:
+        with contextlib.suppress(DataError):  # an unknown word, which is reported later
+            if text_encoder.PAD in encoder.encode(text):
+                return [
+                    f"an encoder must not give the id {text_encoder.PAD}, which is padding. "
+                    f"Received: {type(encoder).__name__}, which gives this id for {text[:80]!r}."
+                ]
+    return []

@@ -1,4 +1,5 @@
 import os
+import re
 import types
 
 import pytest
@@ -8,6 +9,7 @@ from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
 from ut_keras.problems import own_text
 from ut_keras.text import text_encoder
+from ut_keras.text.ragged_ids import RaggedIds
 
 HPARAMS = types.SimpleNamespace(batch_size=512, max_length=256)
 
@@ -68,6 +70,45 @@ def test_tokens_can_be_the_vocabulary(tmp_path):
     problem.generate_data(str(tmp_path / "data"), str(tmp_path), num_processes=1)
     encoder = problem.feature_encoders(str(tmp_path / "data"))["targets"]
     assert encoder.decode(records(problem, tmp_path, "train")[0]["targets"][:-1]) == "two words"
+
+
+class _OwnEncoder:
+    """An encoder with the ids of SentencePiece's default settings, where 0 is unknown."""
+
+    vocab_size = 4
+
+    def encode(self, text):
+        return [3 if word == "two" else 0 for word in text.split()]
+
+    def decode(self, ids):
+        return " ".join(["unk", "<s>", "</s>", "two"][i] for i in ids)
+
+    def encode_ragged(self, texts):
+        return RaggedIds.from_lists([self.encode(text) for text in texts])
+
+
+@pytest.mark.parametrize(
+    ("own_encoder", "words", "received"),
+    [
+        (None, ["two", "words"], "own_words.tokens must begin .*Received: 'two' and 'words'"),
+        (None, ["<pad>", "<EOS>", "two", "words"], None),
+        (_OwnEncoder(), [], "must not give the id 0.*Received: _OwnEncoder.* 'two words'"),
+    ],
+)
+def test_reserved_ids_of_words_print_one_note(tmp_path, capsys, own_encoder, words, received):
+    class Words(own_text.Text2SelfTxt):
+        name, vocab_type = "own_words", "tokens"
+
+        def text_encoder(self, data_dir):
+            return own_encoder or super().text_encoder(data_dir)
+
+    write(tmp_path, train__txt=["two words"] * 20)
+    (tmp_path / "data").mkdir()
+    write(tmp_path / "data", vocab__own_words__tokens=words)
+    Words().generate_data(str(tmp_path / "data"), str(tmp_path), num_processes=1)
+    notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note: ")]
+    assert len(notes) == bool(received)
+    assert all(re.search(received, note) for note in notes)
 
 
 def test_text2class_tsv_reads_labels(tmp_path):

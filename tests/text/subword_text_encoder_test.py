@@ -130,3 +130,8 @@ def test_invalid_arguments_raise(tmp_path):
         text_encoder.SubwordTextEncoder()
     with pytest.raises(ValueError, match="min_count=3, max_count=2"):
         text_encoder.SubwordTextEncoder.build_to_target_size(9, {"a": 1}, 3, 2)
+
+
+def test_list_without_reserved_subtokens_raises():
+    with pytest.raises(DataError, match=r"<pad> and <EOS>.*Received: a list with \['a', 'b'\]"):
+        text_encoder.SubwordTextEncoder(subtokens=["a_", "b_", *"\\_u;0123456789"])

@@ -69,15 +69,15 @@ class SubwordTextEncoder(TextEncoder):
             )
         if filename is not None:
             subtokens = _unquote(filename, read_lines(filename))
-            first = [subtoken.removesuffix("_") for subtoken in subtokens[:NUM_RESERVED_IDS]]
-            if first != list(RESERVED_TOKENS):
-                raise DataError(
-                    "A subword vocabulary must begin with the lines "
-                    f"{' and '.join(RESERVED_TOKENS)}, for padding and end. "
-                    f"Received: {filename} with {first}."
-                )
-        self._title = f"The vocabulary {filename or ''}".rstrip()
         self.subtokens = self.entries = tuple(subtokens or ())
+        first = [subtoken.removesuffix("_") for subtoken in self.subtokens[:NUM_RESERVED_IDS]]
+        if first != list(RESERVED_TOKENS):
+            raise DataError(
+                "A subword vocabulary must begin with the lines "
+                f"{' and '.join(RESERVED_TOKENS)}, for padding and end. "
+                f"Received: {filename or 'a list'} with {first}."
+            )
+        self._title = f"The vocabulary {filename or ''}".rstrip()
         self.alphabet = ESCAPE_CHARACTERS.union(*self.subtokens)
         self._ids = {subtoken: i for i, subtoken in enumerate(self.subtokens) if subtoken}
         self._lengths = sorted({len(subtoken) for subtoken in self._ids}, reverse=True)

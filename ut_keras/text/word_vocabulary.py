@@ -9,7 +9,7 @@ matches no word of the text. Every word of the text then becomes the unknown wor
 
 from collections.abc import Iterable, Sequence
 
-from ut_keras.text.text_encoder import TokenTextEncoder
+from ut_keras.text.text_encoder import NUM_RESERVED_IDS, RESERVED_TOKENS, TokenTextEncoder
 
 MAX_TEXTS = 1000
 _MAX_UNKNOWN_SHARE = 0.5
@@ -30,6 +30,21 @@ def vocabulary_warnings(encoder: TokenTextEncoder, title: str, texts: Iterable[s
     return [
         *_line_warnings(encoder, title, {*words}),
         *unknown_word_warnings(encoder, title, words),
+    ]
+
+
+def reserved_line_warnings(encoder: TokenTextEncoder, title: str) -> list[str]:
+    """Return a warning if a vocabulary does not begin with the reserved tokens.
+
+    T2T also accepts such a vocabulary. Its vocabulary of the Penn Treebank is one.
+    """
+    first = encoder.entries[:NUM_RESERVED_IDS]
+    if first == RESERVED_TOKENS:
+        return []
+    return [
+        f"{title} must begin with the lines {' and '.join(RESERVED_TOKENS)}. Received: "
+        f"{' and '.join(map(repr, first))}. In the records, the first word is padding, and the "
+        "second word is the end of a text."
     ]
 
 
