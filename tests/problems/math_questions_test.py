@@ -1,5 +1,6 @@
 import gzip
 import io
+import itertools
 import json
 import os
 import tarfile
@@ -62,6 +63,20 @@ def test_deepmind_reads_questions_and_answers(tmp_path):
         "And?",
         "What is extrapolate?",
         "And?",
+    ]
+
+
+def test_deepmind_keeps_pairs_with_an_empty_answer(tmp_path):
+    path = tmp_path / "mathematics_dataset-v1.0" / "train-easy" / "numbers__gcd.txt"
+    path.parent.mkdir(parents=True)
+    path.write_text("One?\n\nTwo?\n2\nThree?\n\nFour?\n4\n\n")
+    made = problems.get("algorithmic_math_deepmind_all")
+    found = itertools.islice(made.generate_samples("train", "", str(tmp_path), 0), 4)
+    assert [tuple(sample.values()) for sample in found] == [
+        ("One?", ""),
+        ("Two?", "2"),
+        ("Three?", ""),
+        ("Four?", "4"),
     ]
 
 
