@@ -57,6 +57,9 @@ class OwnText(text_problems.Text2TextProblem):
     extension = "txt"  # extension of the files
     fields: tuple[str, ...] = ("text",)  # fields of a line, separated by tabs
 
+    def user_files(self, tmp_dir: str | None) -> tuple[str, ...]:
+        return tuple(self._path(tmp_dir, split) for split in ("train", "dev", "test"))
+
     def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
         return (*self.splits, "test") if self._has(tmp_dir, "test") else self.splits
 
@@ -177,6 +180,10 @@ class Text2ClassTsv(OwnText, text_problems.Text2ClassProblem):
 class Text2textTmpdir(text_problems.Text2TextProblem):
     """Parallel text files with a vocabulary of subwords."""
 
+    def user_files(self, tmp_dir: str | None) -> tuple[str, ...]:
+        names = (name for part in _PARTS.values() for name in _names(part))
+        return tuple(os.path.join(tmp_dir or "", name) for name in names)
+
     def prepare(self, data_dir: str, tmp_dir: str | None) -> None:
         for split in self.splits:
             _paths(split, tmp_dir)
@@ -204,7 +211,11 @@ class Text2textTmpdirTokens(Text2textTmpdir):
 
 
 def _paths(split, tmp_dir):
-    return [_path(tmp_dir, f"{side}.{_PARTS[split]}.txt") for side in ("inputs", "targets")]
+    return [_path(tmp_dir, name) for name in _names(_PARTS[split])]
+
+
+def _names(part):
+    return [f"{side}.{part}.txt" for side in ("inputs", "targets")]
 
 
 def _path(tmp_dir, name):

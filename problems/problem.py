@@ -290,6 +290,13 @@ class Problem:
         """Return the names of the additional files in data_dir, such as the vocabulary."""
         return ()
 
+    def user_files(self, tmp_dir: str | None) -> tuple[str, ...]:
+        """Return the paths of raw files that the user may change, such as train.tsv.
+
+        If these files have changed and the data files exist already, data generation prints a note.
+        """
+        return ()
+
     def splits_to_generate(self, tmp_dir: str | None) -> tuple[str, ...]:
         """Return the splits whose raw data are available."""
         return self.splits
@@ -395,7 +402,11 @@ class Problem:
         with generation_plan.claimed(data_dir, self.filename, num_shards, seed, tasks) as missing:
             if not new_side_files and not missing:
                 print(f"{self.name}: data found in {data_dir}, nothing to generate")
-                self._print_limited(data_dir, num_shards, max_cases)
+                user_files = generation_plan.user_file_fingerprints(self.user_files(tmp_dir))
+                for note in generation_plan.found_data_notes(
+                    data_dir, self.filename, num_shards, max_cases, user_files
+                ):
+                    print(f"note: {note}", flush=True)
                 return {}
             self.prepare(data_dir, tmp_dir)
             try:
@@ -413,16 +424,6 @@ class Problem:
         summary = generation.summary(counts, left_out, time.monotonic() - start, data_dir)
         print(f"{self.name}: {summary}")
         return counts
-
-    def _print_limited(self, data_dir, splits, max_cases):
-        """Print a note for each split that has fewer samples than requested."""
-        limits = generation_plan.limited(data_dir, self.filename, splits)
-        for split, limit in limits.items():
-            if max_cases is None or max_cases > limit:
-                print(
-                    f"note: {self.filename}-{split}-* have only the first {limit:,} samples, as "
-                    "max_cases requested. Remove these files to generate more samples."
-                )
 
     def _generate_split(self, split, shards, data_dir, tmp_dir, num_processes, is_first):
         where = (split.name, data_dir, tmp_dir, split.seed)
@@ -447,8 +448,15 @@ class Problem:
             num_processes,
             self.left_out,
             self._max_cases,
-            self.side_files(),
+            self._described(data_dir, tmp_dir),
         )
+
+    def _described(self, data_dir, tmp_dir):
+        """Return the files on which the records depend, for the origin of a split."""
+        described = {"side_files": generation_plan.side_file_digests(data_dir, self.side_files())}
+        if user_files := generation_plan.user_file_fingerprints(self.user_files(tmp_dir)):
+            described["user_files"] = user_files
+        return described
 
     def _encoders_of_samples(self, data_dir):
         """Return {feature: encoder} for samples, or {} if the problem encodes samples itself."""

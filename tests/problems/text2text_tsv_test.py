@@ -132,6 +132,25 @@ def test_rebuilt_vocabulary_is_rejected_for_older_records(tmp_path):
         problem.dataset("dev", tmp_path / "data", HPARAMS)
 
 
+def test_note_names_files_that_changed_after_generation(tmp_path, capsys):
+    write(tmp_path, train=lines(0, 50))
+    problem, _ = generate(tmp_path)
+    write(tmp_path, dev=lines(50, 53))
+    for changed in ("dev.tsv", "train.tsv, dev.tsv"):
+        capsys.readouterr()
+        assert generate(tmp_path)[1] == {}
+        notes = [line for line in capsys.readouterr().out.splitlines() if "note:" in line]
+        assert len(notes) == 2 and all(f"changed: {changed}. Remove" in note for note in notes)
+        write(tmp_path, train=lines(1, 51))
+    for path in (tmp_path / "data").glob("text2text_tsv-*"):
+        path.unlink()
+    generate(tmp_path)
+    capsys.readouterr()
+    generate(tmp_path)
+    problem.generate_data(tmp_path / "data", str(tmp_path / "without files"))
+    assert "note:" not in capsys.readouterr().out
+
+
 def test_note_names_the_splits_that_max_cases_limited(tmp_path, capsys):
     write(tmp_path, train=lines(0, 50), dev=lines(50, 53))
     problem = problems.get("text2text_tsv")

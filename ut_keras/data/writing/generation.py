@@ -43,7 +43,7 @@ def write(
     num_processes: int | None = None,
     skipped: Any = (),
     max_cases: int | None = None,
-    side_files: Iterable[str] = (),
+    described: Mapping[str, Any] | None = None,
 ) -> int:
     """Write the files of some shards.
 
@@ -58,8 +58,7 @@ def write(
         skipped: dict from a reason to the number of samples that were skipped for this reason. The
             function reads the dict after the last sample.
         max_cases: int. The maximum number of samples to read. None means all samples.
-        side_files: iterable of str, the names of the files in data_dir on which the records depend,
-            such as the vocabulary.
+        described: dict of further values for the origin, such as "side_files". Optional.
 
     Returns:
         The number of records written.
@@ -77,10 +76,9 @@ def write(
     with whole_file.temporary_folder(bucket_path) as folder:
         samples = Samples(samples, f"{title}, reading", max_cases)
         buckets = _distribute(split, samples, shards, f"{folder}/buckets")
-        origin = {**samples.identity, "left_out": dict(skipped)}
+        origin = {**samples.identity, "left_out": dict(skipped), **(described or {})}
         if samples.count == max_cases:
             origin["max_cases"] = max_cases
-        origin["side_files"] = generation_plan.side_file_digests(split.data_dir, side_files)
         generation_plan.write_origin(split, origin)
         seeds = [f"{split.seed} {shard}" if split.is_shuffled else None for shard in shards]
         if not any(bucket.path for bucket in buckets):

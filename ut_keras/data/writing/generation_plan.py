@@ -320,13 +320,49 @@ def check_side_files(
                 )
 
 
-def limited(data_dir: str, filename: str, splits: Iterable[str]) -> dict[str, int]:
-    """Return {split: max_cases} for the splits of which `max_cases` samples were generated."""
-    origins = {
-        split: json_file.read_own(origin_path(data_dir, filename, split), KEYS) or {}
-        for split in splits
+def found_data_notes(
+    data_dir: str,
+    filename: str,
+    splits: Iterable[str],
+    max_cases: int | None,
+    user_files: Mapping[str, str],
+) -> list[str]:
+    """Return notes on existing data files that differ from those that were requested.
+
+    Args:
+        data_dir, filename: the same as for `plan`.
+        splits: iterable of str, the names of the splits.
+        max_cases: int. The requested maximum number of samples. None means all samples.
+        user_files: dict from the name of a file of the user to its fingerprint, see
+            `user_file_fingerprints`. It is empty if the files are not available.
+    """
+    notes = []
+    for split in splits:
+        origin = json_file.read_own(origin_path(data_dir, filename, split), KEYS) or {}
+        files, limit = f"{filename}-{split}-*", origin.get("max_cases")
+        if isinstance(limit, int) and (max_cases is None or max_cases > limit):
+            notes.append(
+                f"{files} have only the first {limit:,} samples, as max_cases requested. Remove "
+                "these files to generate more samples."
+            )
+        former = origin.get("user_files")
+        if user_files and isinstance(former, dict) and former != user_files:
+            changed = [n for n in former | user_files if former.get(n) != user_files.get(n)]
+            notes.append(
+                f"{files} were not made from the present files; these have changed: "
+                f"{', '.join(changed)}. Remove {files}, and the vocabulary if it must fit the new "
+                "text, to generate them again."
+            )
+    return notes
+
+
+def user_file_fingerprints(paths: Iterable[str]) -> dict[str, str]:
+    """Return {name: fingerprint} for the files that exist, see `tfrecords.fingerprint`."""
+    return {
+        os.path.basename(path): tfrecords.fingerprint([path])
+        for path in paths
+        if os.path.isfile(path)
     }
-    return {split: o["max_cases"] for split, o in origins.items() if "max_cases" in o}
 
 
 def _recorded(origin):
