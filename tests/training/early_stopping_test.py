@@ -5,6 +5,8 @@ import pytest
 from tests.training import toy
 from ut_keras.training import early_stopping
 
+NAN = float("nan")
+
 
 def _stopping(values, metric="loss", patience_steps=200, delta=0.1, minimize=None):
     """Return an `EarlyStopping` with one evaluation after every 100 steps."""
@@ -52,6 +54,17 @@ def test_best_step_is_the_last_of_equal_values():
     assert _stopping([3.0, 1.0, 5.0], "decode/bleu").best_step == 300
     assert _stopping([3.0, 1.0, 5.0], "decode/bleu", minimize=True).best_step == 200
     assert _stopping([]).best_step is None
+
+
+@pytest.mark.parametrize("metric", ["loss", "decode/matthews"])
+def test_best_step_is_never_a_nan(metric):
+    assert _stopping([NAN, 1.0, NAN], metric).best_step == 200
+    assert _stopping([NAN, NAN], metric).best_step == 200
+
+
+@pytest.mark.parametrize("values", [[NAN, 1.0, 1.0], [1.0, NAN, 1.0], [1.0, 1.0, NAN]])
+def test_early_stopping_continues_after_a_nan(values):
+    assert not _stopping(values).should_stop
 
 
 def test_best_step_is_the_last_for_metric_step(tmp_path):

@@ -11,6 +11,7 @@ uninterrupted run.
 """
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -88,11 +89,12 @@ class EarlyStopping:
 
         If several steps have the best value, this property is the last of these steps, because its
         model was trained longest. For example, the accuracy can reach 1 long before the loss and
-        the ponder time have converged.
+        the ponder time have converged. NaN is worse than any number. For example, a correlation is
+        NaN as long as a model makes the same prediction for all examples.
         """
         if not self._values:
             return None
-        return max(self._values, key=lambda step: (self._sign * self._values[step], step))
+        return max(self._values, key=lambda step: (self._goodness(step), step))
 
     @property
     def should_stop(self) -> bool:
@@ -100,7 +102,8 @@ class EarlyStopping:
 
         The values of these steps are compared with the last value before these steps. Training
         continues only if one of the new values is better by at least `delta`. If `delta` is 0,
-        training continues only if one of the new values is better.
+        training continues only if one of the new values is better. As in T2T, training also
+        continues if one of the compared values is NaN.
 
         References: T2T `metrics_hook.has_metric_plateaued`.
         """
@@ -112,8 +115,15 @@ class EarlyStopping:
             return False
         start = max(before)
         since = [value for step, value in self._values.items() if step > start]
+        if any(map(math.isnan, (self._values[start], *since))):
+            return False
         gain = max((self._sign * (value - self._values[start]) for value in since), default=0)
         return gain < self.delta or gain <= 0
+
+    def _goodness(self, step):
+        """Return a number that is larger for a better value. It is -inf for NaN."""
+        value = self._sign * self._values[step]
+        return -math.inf if math.isnan(value) else value
 
     def reason(self) -> str:
         """Return one line that explains why training stops."""
