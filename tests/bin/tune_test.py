@@ -413,6 +413,8 @@ def test_another_search_requires_another_folder(tmp_path, capsys):
     [
         ({"autotune_objective": None}, "--autotune_objective is required"),
         ({"autotune_objective": "loss"}, "requires --noautotune_maximize"),
+        ({"autotune_objective": "losses/training"}, "requires --noautotune_maximize"),
+        ({"autotune_objective": "metrics-x/edit_distance"}, "requires --noautotune_maximize"),
         ({"hparams_range": "transformer_bas_range"}, "transformer_base_range"),
         ({"hparams_range": "universal_transformer_base_range"}, "num_rec_steps"),
         ({"hparams_set": None}, "--hparams_set is required"),

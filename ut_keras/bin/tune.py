@@ -90,9 +90,10 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
     """
     trainer_setup.check_names(args)
     command_line.require(args, "autotune_objective", what="a metric, such as accuracy_per_sequence")
-    if args.autotune_maximize and args.autotune_objective.rpartition("/")[2] == "loss":
+    objective = metrics_file.metric_name(args.autotune_objective)
+    if args.autotune_maximize and metrics_file.is_less_better(objective):
         raise UsageError(
-            "--autotune_objective=loss requires --noautotune_maximize. "
+            f"--autotune_objective={args.autotune_objective} requires --noautotune_maximize. "
             "Received: --autotune_maximize=True, the default."
         )
     if os.environ.get("TF_CONFIG"):
@@ -108,7 +109,6 @@ def check(args: argparse.Namespace) -> tuple[Any, Any]:
             "--schedule must train and evaluate: evaluations compute the objective. "
             f"Received: {args.schedule}."
         )
-    objective = metrics_file.metric_name(args.autotune_objective)
     trainer_setup.check_metric_schedule("autotune_objective", objective, setup.schedule)
     if checkpoint_files.exists(args.output_dir):
         raise UsageError(
