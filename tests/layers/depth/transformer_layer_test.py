@@ -25,6 +25,7 @@ def _layer(
     postprocess="da",
     dropout_rate=0.0,
     residual_scale=1.0,
+    transition_postprocess=None,
 ):
     def make_attention():
         return attention.MultiHeadAttention(2, D, dtype=dtype)
@@ -37,6 +38,7 @@ def _layer(
         postprocess,
         dropout_rate=dropout_rate,
         residual_scale=residual_scale,
+        transition_postprocess_sequence=transition_postprocess,
         dtype=dtype,
     )
 
@@ -238,3 +240,15 @@ def test_stack_records_attention(decoder):
     else:
         assert result.memory_attention_weights is None
     assert made.forward(x, StepInputs(memory=projected)).attention_weights is None
+
+
+@pytest.mark.parametrize("sequence", ["", "none"])
+def test_transition_can_be_without_postprocessing(sequence):
+    layer = _layer(transition_postprocess=sequence)
+    layer.build((None, None, D))
+    layer_checks.shake(layer)
+    state = layer_checks.normal(B, T, D)
+    attended = layer.self_attention_block(state).output
+    got = layer.forward(state, StepInputs()).output
+    want = layer.transition(layer.transition_block.preprocess(attended))
+    np.testing.assert_allclose(got, want, atol=1e-6)

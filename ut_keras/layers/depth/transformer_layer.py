@@ -215,7 +215,9 @@ class TransformerLayer(state_layer.StateLayer, prepostprocess.Processing):
     def _wrap(self, sublayer, name, postprocess_sequence=None):
         if sublayer is None:
             return None
-        sequences = (self.preprocess_sequence, postprocess_sequence or self.postprocess_sequence)
+        if postprocess_sequence is None:
+            postprocess_sequence = self.postprocess_sequence
+        sequences = (self.preprocess_sequence, postprocess_sequence)
         scale = self.residual_scale
         return Sublayer(sublayer, *sequences, scale, name=name, **self.settings)
 
