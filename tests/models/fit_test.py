@@ -70,6 +70,16 @@ def test_fit_makes_no_update_at_end_of_data(dataset):
         np.testing.assert_array_equal(a, b, err_msg=a.path)
 
 
+def test_fit_shows_a_loss_of_many_terms():
+    """Encoder and decoder each have a ponder cost, a fixed-point loss and an auxiliary loss."""
+    parts = ",ffn_layer='sigma_moe(num_experts=4,k=2)',recurrence_fixed_point_loss_weight=0.5"
+    model = _make(overrides=parts + NO_DROPOUT)
+    features, targets = next(_batches())
+    expected = sum(map(float, model.inspect(features, training=True).losses.values()))
+    model.compile(run_eagerly=True)
+    assert model.train_on_batch(features, targets)[0] == pytest.approx(expected, rel=1e-5)
+
+
 def test_fit_traces_update_once(dataset, monkeypatch):
     model, traced = _make(), []
     step = model.train_step
