@@ -35,6 +35,12 @@ def _range(rhp):
     rhp.set_categorical("ffn_layer", ["dense_relu_dense", "conv_hidden_relu"])
 
 
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch):
+    """Let a search check its trials every 0.02 seconds. A trial takes only 0.1 seconds."""
+    monkeypatch.setattr(tune, "_WAIT_SECONDS", 0.02)
+
+
 def _argv(directory, *more, **changed):
     values = {
         "problem": small_run.PROBLEM,
