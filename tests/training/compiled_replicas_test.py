@@ -16,7 +16,10 @@ def runs():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["toy", "segmented", "not_compiled"])
+@pytest.mark.parametrize(
+    "model",
+    ["toy", "segmented", "not_compiled", "normalized", "summed", "sums", "plain_variable"],
+)
 def test_compiled_replicas_equal_replicas_without_xla(runs, model):
     expected, actual = runs[model]
     np.testing.assert_allclose(actual["results"], expected["results"], rtol=1e-5)
@@ -25,6 +28,8 @@ def test_compiled_replicas_equal_replicas_without_xla(runs, model):
     assert actual["iterations"] == expected["iterations"] > 0
     assert actual["seeds"] == expected["seeds"]
     assert actual["replica_difference"] == 0.0
+    for a, b in zip(actual["states"], expected["states"], strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -41,7 +46,25 @@ def test_compiled_replicas_sample_one_mask_per_dropout(runs):
 def test_replicas_fall_back_to_form_without_xla(runs):
     (line,) = runs["not_compiled"][1]["lines"]
     assert "--xla_compile=auto" in line and "PyFunc is not supported" in line
-    assert not runs["toy"][1]["lines"] and not runs["segmented"][1]["lines"]
+    for model in ("toy", "segmented", "dropout", "normalized"):
+        assert not runs[model][1]["lines"], model
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "received"),
+    [
+        ("summed", "mean with aggregation='mean' and synchronization='auto'"),
+        ("sums", "a layer with such a sum"),
+        ("plain_variable", "plain:0"),
+    ],
+)
+def test_replicas_fall_back_if_a_state_would_be_updated_twice(runs, model, received):
+    (line,) = runs[model][1]["lines"]
+    assert "--xla_compile=auto" in line and line.endswith(received) and "\n" not in line
+    if model == "plain_variable":
+        assert len(runs[model][0]["states"][0]) == 2  # the states of the two replicas
+        assert "non-trainable keras.Variable" in runs["error"]
 
 
 @pytest.mark.slow

@@ -4,6 +4,8 @@ import re
 
 import tensorflow as tf
 
+from ut_keras.errors import UserError
+
 # If XLA cannot compile a function with `jit_compile=True`, TensorFlow raises one of these errors
 # before the function changes a variable.
 NOT_COMPILED = (
@@ -23,6 +25,8 @@ def why_not_compiled(error: BaseException) -> str:
     Args:
         error: one of `NOT_COMPILED`.
     """
+    if isinstance(error, UserError):
+        return f"{error}".removesuffix(".")
     found = re.search(r"unsupported operations .*? on XLA_\w+: (\w+)", f"{error}", re.DOTALL)
     if found:
         return f"the operation {found[1]} is not supported"

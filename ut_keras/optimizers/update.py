@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from ut_keras.errors import UsageError
 from ut_keras.metrics import losses
+from ut_keras.ops import written_variables
 from ut_keras.ops.loss_term import LossTerm
 from ut_keras.optimizers.optimizer import dense
 
@@ -80,19 +82,24 @@ def update_in_two_programs(
         model, optimizer, fills_gradients: as in `update`.
         forward_and_terms: as in `update`, but the output is a nest of tensors. It should be small,
             because it must exist in memory after the second program.
+
+    Raises:
+        UsageError: if the forward pass changes a variable that cannot be restored between the two
+            programs, or if it sums over the replicas.
     """
-    states = [v for v in model.non_trainable_variables if not tf.as_dtype(v.dtype).is_floating]
+    states = list(model.non_trainable_variables)
+    _check_states(states)
 
     def denominators():
         before = [tf.convert_to_tensor(state.value) for state in states]
         _, terms = forward_and_terms()
         found = {name: [term.denominator for term in terms[name]] for name in terms}
-        # The second program must sample the same random numbers.
+        # The second program must start from the same states, such as seeds and moving averages.
         for state, value in zip(states, before, strict=True):
             state.assign(value)
         return found
 
-    summed = losses.sum_over_replicas(_compiled(denominators)())
+    summed = losses.sum_over_replicas(_first_program(denominators, states)())
 
     def loss_and_gradients():
         def with_sums(terms):
@@ -105,6 +112,51 @@ def update_in_two_programs(
     with tf.control_dependencies([g for g in gradients if g is not None]):
         apply(model, optimizer, gradients)
     return result
+
+
+def _check_states(states):
+    """Raise `UsageError` if an assignment to a state would be a sum over the replicas."""
+    for state in states:
+        if state.aggregation != "none" and state.synchronization != "on_read":
+            raise UsageError(
+                "With XLA on several replicas, a non-trainable weight must have aggregation='none' "
+                "or synchronization='on_read', because XLA compiles programs for one device. "
+                f"Received: {state.path} with aggregation={state.aggregation!r} and "
+                f"synchronization={state.synchronization!r}."
+            )
+
+
+def _first_program(denominators, states):
+    """Trace the first program, and check that none of its effects would happen twice.
+
+    Args:
+        denominators: function that restores the states.
+        states: list of keras.Variable.
+    """
+    try:
+        program = _compiled(denominators).get_concrete_function()
+    except RuntimeError as error:
+        if "merge_call" not in f"{error}":  # the name of a sum over replicas in TensorFlow
+            raise
+        raise UsageError(f"{_NO_SUMS} Received: a layer with such a sum.") from error
+    for operation in program.graph.get_operations():
+        if operation.type.startswith("Collective"):
+            raise UsageError(f"{_NO_SUMS} Received: {operation.type}.")
+    restored = {id(state.value.handle) for state in states}
+    for handle, name in written_variables.find(program):
+        if id(handle) not in restored:
+            raise UsageError(
+                "With XLA on several replicas, a variable that the forward pass changes must be a "
+                "non-trainable keras.Variable, because the forward pass runs twice. "
+                f"Received: {name}."
+            )
+    return program
+
+
+_NO_SUMS = (
+    "With XLA on several replicas, the forward pass must not contain sums over the replicas, "
+    "because XLA compiles programs for one device."
+)
 
 
 def _compiled(function):
