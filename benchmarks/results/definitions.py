@@ -221,4 +221,5 @@ _ORDER = (
     "sva",
     "wsj",
     "wikitext2",
+    "variations",
 )
