@@ -399,8 +399,17 @@ adaptive_universal_transformer_multi30k = derived(universal_transformer_multi30k
 
 # --- Text: agreement, parsing, language modelling -------------------------------------------------
 
-adaptive_universal_transformer_text = derived(
-    _small, make_universal, _adaptive, batch_size=2048, layer_prepostprocess_dropout=0.3
+transformer_text = derived(_small, batch_size=2048, layer_prepostprocess_dropout=0.3)
+universal_transformer_text = derived(transformer_text, make_universal)
+adaptive_universal_transformer_text = derived(universal_transformer_text, _adaptive)
+# The training of `transformer_text` with T2T's LSTM, which has two layers.
+lstm_text = derived(
+    lstm.lstm_bahdanau_attention,
+    batch_size=2048,
+    dropout=0.3,
+    learning_rate_schedule=_SMALL["learning_rate_schedule"],
+    learning_rate_constant=0.002,
+    learning_rate_warmup_steps=_SMALL["learning_rate_warmup_steps"],
 )
 
 # Each set for depth has a variant NAME_mixed for parity, addition and nested lists. The batches of

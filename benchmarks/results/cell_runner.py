@@ -131,7 +131,8 @@ class Runner:
         lock = trial_process.try_lock(directory)
         if lock is None:  # an earlier runner was killed, but its trainer is still running
             raise path_lock.LockedError(f"The trainer in {directory} must have ended.")
-        words = [sys.executable, TRAINER, *arguments, f"--output_dir={output_dir}"]
+        arguments = [*map(_with_absolute_package, arguments), f"--output_dir={output_dir}"]
+        words = [sys.executable, TRAINER, *arguments]
         process = trial_process.TrialProcess(words, directory, None, lock)
         counted = time.monotonic()
         try:
@@ -205,6 +206,14 @@ def commit():
 def _git(*words):
     result = subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True)
     return result.stdout.strip()
+
+
+def _with_absolute_package(argument):
+    """Return an argument of the trainer, which may run in any folder."""
+    flag = definitions.PACKAGE_FLAG
+    if not argument.startswith(flag):
+        return argument
+    return flag + os.path.join(ROOT, argument.removeprefix(flag))
 
 
 def _setting(cell):

@@ -19,6 +19,7 @@ from ut_keras.errors import DataError
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # the folder `benchmarks`
 FOLDER = os.path.join(HERE, "results", "tables")
+PACKAGE_FLAG = "--t2t_usr_dir="
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +77,8 @@ class Cell:
         eval_steps: int. Number of batches in each validation. 0 means the complete split.
         flags: tuple of str. Additional flags for training.
         hparams: str. Values that replace the values of the hparams set.
+        package: str. The folder of the package that defines the problem, relative to the root of
+            the checkout. "" means that ut_keras defines the problem.
     """
 
     name: str
@@ -90,6 +93,7 @@ class Cell:
     eval_steps: int = 0
     flags: tuple[str, ...] = ()
     hparams: str = ""
+    package: str = ""
 
     def training(self, seed):
         """Return the trainer's arguments for training, without the folder arguments."""
@@ -127,7 +131,8 @@ class Cell:
         return [*chosen_by, *(score.metric for score in self.scores if score.split == split)]
 
     def _what(self):
-        return [f"--problem={self.problem}", f"--model={self.model}"]
+        package = [f"{PACKAGE_FLAG}{self.package}"] if self.package else []
+        return [*package, f"--problem={self.problem}", f"--model={self.model}"]
 
     @property
     def set_values(self):
@@ -142,7 +147,7 @@ class Cell:
         the cell gets a new recipe. Then finished runs of the old recipe no longer belong to the
         cell.
         """
-        left_out = ("name", "hparams_set", "hparams", "scores")
+        left_out = ("name", "hparams_set", "hparams", "scores", "package")
         content = {k: v for k, v in vars(self).items() if k not in left_out}
         text = json.dumps({**content, "set": self.set_values}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
@@ -162,6 +167,8 @@ class Table:
         page, block: str. The page in docs and the block on this page. The block "small" contains
             the tables that use only a small part of the data.
         steps: tuple of int. Every finished run is also evaluated with these numbers of steps.
+        is_wide: bool. Whether each score is a column on the page, as in the paper's table. By
+            default, each score is a row. The page shows no numbers of the paper in a wide table.
         name, text: str. The name and the docstring of the table's file, which `load` sets.
     """
 
@@ -173,6 +180,7 @@ class Table:
     page: str = "results"
     block: str = "tables"
     steps: tuple[int, ...] = ()
+    is_wide: bool = False
     name: str = ""
     text: str = ""
 
@@ -219,6 +227,7 @@ _ORDER = (
     "lambada",
     "wmt14",
     "sva",
+    "lambada_part",
     "wsj",
     "wikitext2",
     "variations",

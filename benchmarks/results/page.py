@@ -88,12 +88,16 @@ def _picture(table):
 def _section(table, found, tried):
     ended = [line for cell in table.cells for line in found.of(cell)]
     ponders = any("ponder_time" in line["test"] for line in ended)
-    columns = ("", *_COLUMNS, *(["ponder time"] if ponders else []))
+    names = _score_names(table) if table.is_wide else []
+    shown = (*names, *_COLUMNS[3:]) if table.is_wide else _COLUMNS
+    columns = ("", *shown, *(["ponder time"] if ponders else []))
     rows, waiting = [], collections.Counter()
     for cell in table.cells:
         name = (table.name, cell.name)
         was_tried = [line for line in tried if (line["table"], line["cell"]) == name]
-        if found.of(cell) or was_tried:
+        if table.is_wide and found.of(cell):
+            rows.append(_wide_row(cell, found.of(cell), names))
+        elif found.of(cell) or was_tried:
             rows += _rows(cell, found, was_tried)
         else:
             waiting[_not_run(cell)] += 1
@@ -169,13 +173,7 @@ def _rows(cell, found, tried):
     The row of a cell without finished runs shows the best setting that was tried.
     """
     ended = found.of(cell)
-    ends = []
-    if ended:
-        seconds = statistics.mean(line["seconds"] for line in ended)
-        places = sorted({line["where"] for line in ended if "where" in line})
-        ends = [str(len(ended)), f"{cell.updates:,}", ", ".join([_duration(seconds), *places])]
-        times = [line["test"]["ponder_time"] for line in ended if "ponder_time" in line["test"]]
-        ends += [f"{statistics.mean(times):.2f}"] if times else []
+    ends = _ends(cell, ended) if ended else []
     for score in cell.scores:
         row = [f"{cell.name.replace('/', ', ')}{': ' * bool(score.name)}{score.name}", score.paper]
         if ended:
@@ -187,6 +185,31 @@ def _rows(cell, found, tried):
             line = means.best(cell, numbers) if numbers else tried[-1]
             row += [f"only tried: {_result(line)}", "[details](results.md#what-was-tried)"]
         yield row
+
+
+def _wide_row(cell, ended, names):
+    """Return a row with the mean of each score over all seeds."""
+    scores = {score.name: score for score in cell.scores}
+    shown = [
+        means.spread(scores[name], [scores[name].of(line[scores[name].split]) for line in ended])
+        if name in scores
+        else ""
+        for name in names
+    ]
+    return [cell.name.replace("/", ", "), *shown, *_ends(cell, ended)]
+
+
+def _score_names(table):
+    return list(dict.fromkeys(score.name for cell in table.cells for score in cell.scores))
+
+
+def _ends(cell, ended):
+    """Return the last columns of a cell: seeds, updates, time and ponder time."""
+    seconds = statistics.mean(line["seconds"] for line in ended)
+    places = sorted({line["where"] for line in ended if "where" in line})
+    ends = [str(len(ended)), f"{cell.updates:,}", ", ".join([_duration(seconds), *places])]
+    times = [line["test"]["ponder_time"] for line in ended if "ponder_time" in line["test"]]
+    return [*ends, *([f"{statistics.mean(times):.2f}"] if times else [])]
 
 
 def _not_run(cell):

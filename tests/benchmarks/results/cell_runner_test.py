@@ -1,5 +1,6 @@
 """Tests of `cell_runner`, which trains and tests a run and reads results from the run's folder."""
 
+import dataclasses
 import json
 import os
 import types
@@ -11,6 +12,7 @@ from tests.benchmarks.results.made_up import CELL, TABLE
 from ut_keras.errors import UserError
 from ut_keras.files import path_lock
 from ut_keras.process import interruption
+from ut_keras.training import trial_process
 
 
 @pytest.fixture
@@ -109,3 +111,21 @@ def test_runner_requires_best_weights(folders, directory):
     os.remove(os.path.join(directory, "best", "model.ckpt-90.index"))
     with pytest.raises(UserError, match="The best weights must be in"):
         _run(folders)
+
+
+def test_runner_gives_trainer_absolute_folder_of_package(tmp_path, monkeypatch):
+    cell = dataclasses.replace(CELL, package="benchmarks/results/small_data")
+    started = []
+
+    def start(command, *others):
+        started.extend(command)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trial_process, "TrialProcess", start)
+    monkeypatch.chdir(tmp_path)
+    names = ("runs_dir", "data_dir", "tmp_dir", "results_dir")
+    folders = types.SimpleNamespace(**{name: str(tmp_path / name) for name in names})
+    with interruption.StopRequest() as stop, pytest.raises(KeyboardInterrupt):
+        cell_runner.Runner(folders, stop).run(TABLE, cell, 1)
+    [folder] = [word.split("=")[1] for word in started if word.startswith("--t2t_usr_dir")]
+    assert os.path.isabs(folder) and os.path.isfile(os.path.join(folder, "__init__.py"))

@@ -1,6 +1,7 @@
 """The tables of docs/results.md have valid commands and the bAbI numbers of the paper."""
 
 import dataclasses
+import importlib
 import statistics
 
 import pytest
@@ -17,6 +18,8 @@ from ut_keras.errors import DataError
 def test_cell_has_valid_flags(name, tmp_path):
     """The trainer accepts all commands. Validation and test use different splits."""
     table = definitions.load(name)
+    if any(cell.package for cell in table.cells):
+        importlib.import_module("results.small_data")
     assert len({cell.name for cell in table.cells}) == len(table.cells)
     folders = [f"--data_dir={tmp_path}", f"--output_dir={tmp_path / 'run'}"]
     for cell in table.cells:
@@ -26,6 +29,8 @@ def test_cell_has_valid_flags(name, tmp_path):
             if arguments == cell.testing():
                 # A real test command reads the hparams set from the folder of the run.
                 arguments = [*arguments, f"--hparams_set={cell.hparams_set}"]
+            # The package was imported above. A second import would register its names twice.
+            arguments = [x for x in arguments if not x.startswith(definitions.PACKAGE_FLAG)]
             args = command_line.parse(flags.TRAINER, [*arguments, *folders], "trainer.py", "")
             splits.append(trainer_setup.check(args).eval_split)
         assert splits == ["dev", "test"]
@@ -43,6 +48,13 @@ def test_recipe_contains_settings_without_names():
     by_hand = dataclasses.replace(CELL, name="a/b", hparams=same, scores=())
     assert by_hand.recipe == CELL.recipe
     assert dataclasses.replace(CELL, every=3).recipe != CELL.recipe
+
+
+def test_cell_with_package_names_it_in_both_commands():
+    cell = dataclasses.replace(CELL, package="benchmarks/results/small_data")
+    for arguments in (cell.training(seed=1), cell.testing()):
+        assert "--t2t_usr_dir=benchmarks/results/small_data" in arguments
+    assert cell.recipe == CELL.recipe
 
 
 @pytest.mark.parametrize(

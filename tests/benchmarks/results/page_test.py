@@ -6,7 +6,7 @@ import shutil
 
 import blocks
 import pytest
-from results import page
+from results import definitions, page
 
 from tests.benchmarks.conftest import ROOT
 from tests.benchmarks.results import made_up
@@ -111,6 +111,20 @@ def test_table_says_which_direction_is_better():
     assert "**Lower is better.**" in shown("mean_error")
     assert "**Higher is better.**" in shown("decode/bleu")
     assert not any("is better" in text for text in shown("mean_error", "decode/bleu"))
+
+
+def test_wide_table_has_a_column_for_each_score():
+    first = definitions.Score("mean_error", name="test")
+    both = (first, definitions.Score("mean_error", name="validation", split="valid"))
+    cell = dataclasses.replace(CELL, scores=both)
+    other = dataclasses.replace(CELL, name="task2/adaptive", updates=5, scores=both[1:])
+    table = dataclasses.replace(TABLE, cells=(cell, other), is_wide=True, averages={})
+    runs = line(1, 0.2, 0.1, cell), line(2, 0.4, 0.3, cell), line(1, 0.5, 0.5, other)
+    rows = _page(*runs, table=table)
+    assert "|  | test | validation | seeds | updates | time | ponder time |" in rows
+    scores = "0.200 ± 0.141 | 0.300 ± 0.141"
+    assert f"| task1, adaptive | {scores} | 2 | 4 | 60 s | 2.50 |" in rows
+    assert "| task2, adaptive |  | 0.500 | 1 | 5 | 60 s | 2.50 |" in rows
 
 
 def test_curves_are_shown_where_a_line_has_one():
