@@ -50,7 +50,7 @@ def _cells(form):
             package="benchmarks/results/small_data",
             model=of_lm if is_lm else of_rc,
             hparams_set=hparams_set,
-            hparams="batch_size=1024" if is_lm else "",
+            hparams=f"batch_size={1024 if is_lm else 2048},learning_rate_warmup_steps=50",
             updates=300 if is_lm else 200,
             every=100,
             valid="last_word_perplexity" if is_lm else "last_word_accuracy",

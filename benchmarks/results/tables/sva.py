@@ -44,7 +44,7 @@ TABLE = Table(
             package="benchmarks/results/small_data",
             model=model,
             hparams_set=hparams_set,
-            hparams="batch_size=1024",
+            hparams="batch_size=1024,learning_rate_warmup_steps=50",
             updates=200,
             every=25,
             valid=_ACCURACY,
