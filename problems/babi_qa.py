@@ -14,6 +14,10 @@ record of `babi_qa_concat_task1_1k`:
     context   "Mary moved to the bathroom . John went to the hallway ."              + EOS
     targets   "bathroom", one class id                                        (vocabulary: words)
 
+A line for `ut-decoder` or a text for `ut_keras.load` needs the form of the joined words:
+
+    Where is Mary ? <EOS> <EOQ> Mary moved to the bathroom . John went to the hallway .
+
 As in T2T, these **train on all 20 tasks** and evaluate on the task in the name.
 
 `babi_qa_sentence_<task>_<size>` and `babi_qa_sentence_single_<task>_<size>` are the problems of
@@ -172,6 +176,7 @@ def _wrong_answers(task, logits, targets, features):
 class BabiQaConcat(_BabiProblem):
     """A problem in which question and story are one sequence of words, with T2T's files."""
 
+    line_note = f"a line must be QUESTION <EOS> {_SEPARATOR} STORY, with spaces between all tokens"
     reserved_words = (_SEPARATOR,)
 
     @property

@@ -58,6 +58,10 @@ class LabelledTables(raw_text.FromArchive, text_problems.TextConcat2ClassProblem
     num_train_shards = 10
     approx_vocab_size = 2**13
 
+    @property
+    def line_note(self) -> str:  # type: ignore[override]
+        return super().line_note if len(self.text_columns) > 1 else ""
+
     def generate_samples(
         self, split: str, data_dir: str, tmp_dir: str | None, seed: int
     ) -> Iterator[dict[str, Any]]:

@@ -136,6 +136,8 @@ class Problem:
         raw_files: tuple of `download.RawFile`. The source files of the data.
         vocabulary_title: str. The name of the user's vocabulary file in messages, if the file in
             data_dir has a different name.
+        line_note: str. A note that `ut-decoder` prints if it reads lines, for example because the
+            lines need a special form.
         left_out: Counter from a reason to the number of samples that were skipped for this reason.
             `generate_samples` increments the counts, and data generation prints them.
     """
@@ -157,6 +159,7 @@ class Problem:
     paper = ""
     raw_files: tuple["download.RawFile", ...] = ()
     vocabulary_title = ""
+    line_note = ""
     _max_cases: int | None = None  # the maximum number of samples per split in data generation
 
     # Properties of the dataset.

@@ -219,6 +219,11 @@ class TextConcat2ClassProblem(Text2ClassProblem):
     text.
     """
 
+    line_note = (
+        "the model was trained on several texts with a separator between their ids. As in T2T, a "
+        "line is read as one text, so the outputs mean little"
+    )
+
     def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
         for texts in super().texts_for_vocab(data_dir, tmp_dir):
             yield from texts

@@ -8,6 +8,7 @@ import pytest
 
 from tests.bin import decoder_problems  # noqa: F401  the import registers problems
 from tests.bin.decoder_run import ENCODER, PROBLEM, Run, lines_of, search
+from ut_keras import problems
 from ut_keras.bin import datagen, decoder
 from ut_keras.inference import decode_job
 
@@ -94,6 +95,26 @@ def test_lines_without_prefix_of_package_print_note(capsys, flags, name):
     assert f"some.txt: 2 lines do not begin with {name}_prefix='{prefix}'" in (
         capsys.readouterr().out
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "note"),
+    [
+        ("rte", "trained on several texts"),
+        ("multi_nli_characters", "trained on several texts"),
+        ("cola", ""),
+        ("sentiment_imdb", ""),
+        ("babi_qa_concat_task1_1k", "must be QUESTION <EOS> <EOQ> STORY"),
+    ],
+)
+def test_note_on_lines_of_the_problem(capsys, name, note):
+    problem = problems.get(name)
+    decoder._print_line_note(types.SimpleNamespace(problem=problem, source="some.txt"))
+    shown = capsys.readouterr().out
+    assert bool(shown) == bool(note) and note in shown
+    t2t = types.SimpleNamespace(name="mine", t2t=types.SimpleNamespace(CONCAT_TOKEN="$"))
+    decoder._print_line_note(types.SimpleNamespace(problem=t2t, source=None))
+    assert "input: mine: the model was trained on several texts" in capsys.readouterr().out
 
 
 def test_split_is_printed_without_a_file(run, capsys):

@@ -20,6 +20,7 @@ from ut_keras.errors import DataError
 from ut_keras.files import path_lock, whole_file
 from ut_keras.hparam_schema import limits
 from ut_keras.inference import decode_job, line_encoding
+from ut_keras.problems import text_problems
 from ut_keras.text import text_encoder, text_lines, word_vocabulary
 
 
@@ -55,6 +56,7 @@ def _decode_file(setup):
         ids = _encoded(setup, setup.source, lines)
     _print_unknown_words(setup, lines)
     _print_missing_prefix(setup, lines)
+    _print_line_note(setup)
     longest, most = setup.hp.max_length or setup.hp.batch_size, setup.values["max_input_size"]
     for note in line_encoding.notes(ids, longest, most):
         print(f"note: {setup.source}: {note}", flush=True)
@@ -94,6 +96,7 @@ _TYPED_HELP = """INTERACTIVE MODE  num_samples={ns}  decode_length={dl}
 def _decode_typed(setup):
     """Decode typed lines and execute T2T's interactive commands, until "q" or the end of input."""
     command.load_tensorflow(setup.run_dir, setup.args)
+    _print_line_note(setup)
     predictor, _ = decode_job.load_predictor(setup)
     samples = min(max(1, setup.values["num_samples"]), _MAXIMA["ns"])
     settings = {"ns": samples, "dl": setup.values["extra_length"]}
@@ -203,6 +206,17 @@ def _print_missing_prefix(setup, lines):
             "not add it.",
             flush=True,
         )
+
+
+def _print_line_note(setup):
+    """Print the note of the problem on lines as inputs."""
+    problem = setup.problem
+    if hasattr(getattr(problem, "t2t", None), "CONCAT_TOKEN"):
+        note = text_problems.TextConcat2ClassProblem.line_note
+    else:
+        note = getattr(problem, "line_note", "")
+    if note:
+        print(f"note: {setup.source or 'input'}: {problem.name}: {note}.", flush=True)
 
 
 def _repeated(texts, times):
