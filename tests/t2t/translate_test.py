@@ -82,6 +82,20 @@ def test_target_space_id_selects_chinese(load, tmp_path):
     assert mine.feature_languages() == {"inputs": "", "targets": "zh"}
 
 
+def test_joined_files_of_an_earlier_process_print_note(tmp_path, capsys):
+    """As in T2T, these files are read even if the raw files have changed."""
+    (tmp_path / "one").write_text("new\n")
+    (tmp_path / "two").write_text("neu\n")
+    arguments = str(tmp_path), [["", ("one", "two")]]
+    for _ in range(2):
+        translate.compile_data(*arguments, "both")
+    assert not capsys.readouterr().out
+    for side in ("lang1", "lang2"):
+        (tmp_path / f"earlier.{side}").write_text("old\n")
+    base = translate.compile_data(*arguments, "earlier")
+    assert f"existing files {base}.lang1" in capsys.readouterr().out
+
+
 def test_tsv_columns_are_read(tmp_path):
     """The tables may be compressed. `compile_data` skips pairs with an empty side."""
     table = "\tno source\tx\nzwei\ttwo\tx\ndrei\n vier\tfour \n"

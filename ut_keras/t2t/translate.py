@@ -14,12 +14,14 @@ from typing import Any
 from ut_keras.errors import DataError
 from ut_keras.files import whole_file
 from ut_keras.problems.problem import Samples
-from ut_keras.t2t import generator_utils, problem, text_files, text_problems
+from ut_keras.t2t import generator_utils, missing, problem, text_files, text_problems
 from ut_keras.text import sacre_bleu
 
 _SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>")
 _NAMED = re.compile(r"translate_([a-z]{2})_?([a-z]{2})(?![a-z])")
 _LANGUAGE = re.compile(r"(?!(txt|sgm|tgz|zip|bz2|gz|xz|tok|bpe|spm|src|ref|dev|lc)$)[a-z]{2,3}")
+
+_joined: set[str] = set()  # the files that this process has joined, without their extensions
 
 
 class TranslateProblem(text_problems.Text2TextProblem):
@@ -118,6 +120,11 @@ def compile_data(
     base = os.path.join(tmp_dir, filename)
     paths = (f"{base}.lang1", f"{base}.lang2")
     if all(map(os.path.exists, paths)):
+        if base not in _joined:
+            missing.print_once(
+                f"note: as in T2T, the existing files {base}.lang1 and .lang2 are read. If a raw "
+                "file has changed, remove them."
+            )
         return base
     count = 0
     with whole_file.writing(paths[0]) as sources, whole_file.writing(paths[1]) as targets:
@@ -128,6 +135,7 @@ def compile_data(
                 count += 1
         if not count:  # this error leaves no file, so the next call reads the data again
             raise DataError(f"{filename} must have at least one pair of sentences. Received: none.")
+    _joined.add(base)
     return base
 
 
