@@ -50,12 +50,11 @@ class Sides(NamedTuple):
         """
         if not all(self.names):
             return tuple(raw_text.find(tmp_dir, raw, *names) for raw, names in self._sides())
-        found = raw_text.find_local_group(tmp_dir, *zip(*self._sides(), strict=True))
-        if not found:
-            paths = tuple(raw_text.find(tmp_dir, raw, *names) for raw, names in self._sides())
-            # The archive may have been unpacked now.
-            found = raw_text.find_local_group(tmp_dir, *zip(*self._sides(), strict=True)) or paths
-        return tuple(found)
+        if found := raw_text.find_local_group(tmp_dir, *self):
+            return tuple(found)
+        paths = tuple(raw_text.find(tmp_dir, raw, *names) for raw, names in self._sides())
+        # The archive may have been unpacked now.
+        return tuple(raw_text.find_local_group(tmp_dir, *self)) or paths
 
     def missing(self, tmp_dir: str | None) -> list[download.RawFile]:
         """Return the raw files that must be downloaded."""

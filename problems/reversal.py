@@ -74,8 +74,9 @@ class Derived:
         languages = self.feature_languages()
         if not languages:
             return {}
-        texts = (list(map(self._base.text_for_bleu, side)) for side in (references, hypotheses))
-        return sacre_bleu.corpus_bleu(*texts, languages["targets"], self.name)
+        references = list(map(self._base.text_for_bleu, references))
+        hypotheses = list(map(self._base.text_for_bleu, hypotheses))
+        return sacre_bleu.corpus_bleu(references, hypotheses, languages["targets"], self.name)
 
     @property
     def target_space_id(self) -> int:

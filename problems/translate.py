@@ -122,8 +122,9 @@ class TranslateProblem(text_problems.Text2TextProblem):
     def score_decoded(
         self, sources: list[str], references: list[str], hypotheses: list[str]
     ) -> dict[str, float]:
-        texts = (list(map(self.text_for_bleu, side)) for side in (references, hypotheses))
-        return sacre_bleu.corpus_bleu(*texts, self.target, self.name)
+        references = list(map(self.text_for_bleu, references))
+        hypotheses = list(map(self.text_for_bleu, hypotheses))
+        return sacre_bleu.corpus_bleu(references, hypotheses, self.target, self.name)
 
     def feature_languages(self) -> dict[str, str]:
         return {"inputs": self.source, "targets": self.target}

@@ -70,8 +70,10 @@ def _decode_file(setup):
     if references is not None:
         best = [decode_job.best_text(beams, setup.values) for beams in results]
         language = decoder_setup.target_language(setup.problem, setup.specs, task)
-        texts = (list(map(setup.problem.text_for_bleu, side)) for side in (references, best))
-        print(f"sacreBLEU: {bleu.sacrebleu_line(*texts, True, language)}")
+        of_references, of_best = (
+            list(map(setup.problem.text_for_bleu, side)) for side in (references, best)
+        )
+        print(f"sacreBLEU: {bleu.sacrebleu_line(of_references, of_best, True, language)}")
         print(f"T2T: {bleu.t2t_line(references, best, True)}")
         if note := bleu.tokenizer_note(references, language):
             print(f"{note}; use ut-bleu --language_pair to choose another.")

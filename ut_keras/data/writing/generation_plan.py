@@ -347,7 +347,8 @@ def found_data_notes(
             )
         former = origin.get("user_files")
         if user_files and isinstance(former, dict) and former != user_files:
-            changed = [n for n in former | user_files if former.get(n) != user_files.get(n)]
+            names = dict.fromkeys([*former, *user_files])
+            changed = [name for name in names if former.get(name) != user_files.get(name)]
             notes.append(
                 f"{files} were not made from the present files; these have changed: "
                 f"{', '.join(changed)}. Remove {files}, and the vocabulary if it must fit the new "
