@@ -85,10 +85,10 @@ class LabelledTables(raw_text.FromArchive, text_problems.TextConcat2ClassProblem
         if label == self.not_labelled:
             self.left_out["without a label"] += 1
             return
-        if re.fullmatch("[0-9]{1,9}", label):
+        if label not in self.class_labels:  # names have precedence, because they can be numbers
+            if not re.fullmatch("[0-9]{1,9}", label):
+                raise IndexError(label)
             label = self.class_labels[int(label)]
-        if label not in self.class_labels:
-            raise IndexError(label)
         for inputs in (texts, texts[::-1]) if self.both_orders else (texts,):
             yield {"inputs": inputs, "targets": label}
 

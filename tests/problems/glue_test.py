@@ -8,6 +8,7 @@ from tests.problems import archives
 from ut_keras import hparams, models, problems
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
+from ut_keras.problems import glue
 
 pytestmark = pytest.mark.usefixtures("no_checksums")
 
@@ -182,3 +183,12 @@ def test_common_file_name_is_not_read(tmp_path):
     archives.write(tmp_path / "other" / PROBLEMS[name][0], PROBLEMS[name][1])
     (tmp_path / "other" / "train.tsv").write_text("a\tb\tc\tentailment\n" * 9)
     assert archives.generate(name, tmp_path / "other")[1] == expected
+
+
+def test_names_of_classes_can_be_numbers():
+    class Stars(glue.LabelledTables):
+        class_labels = ("1", "2", "3")
+        text_columns, label_column = (0,), 1
+
+    found = [next(Stars().samples(["a text", label], "dev", ""))["targets"] for label in "123"]
+    assert found == ["1", "2", "3"]
