@@ -419,6 +419,11 @@ class Problem:
                     with contextlib.suppress(FileNotFoundError):
                         os.remove(path)
                 raise
+            if not new_side_files:
+                for note in generation_plan.side_file_notes(
+                    data_dir, self.filename, max_cases, side_files
+                ):
+                    print(f"note: {note}", flush=True)
             for number, (split, shards) in enumerate(missing.items()):
                 counts[split.name] = self._generate_split(
                     split, shards, data_dir, tmp_dir, num_processes, is_first=number == 0

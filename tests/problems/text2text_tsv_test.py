@@ -161,6 +161,12 @@ def test_note_names_the_splits_that_max_cases_limited(tmp_path, capsys):
         out = capsys.readouterr().out
         assert ("text2text_tsv-train-* have only the first 9 samples" in out) == noted
         assert "text2text_tsv-dev" not in out
+    for path in (tmp_path / "data").glob("text2text_tsv-*"):
+        path.unlink()
+    for noted in (True, False):  # the second call finds the data of the first one
+        capsys.readouterr()
+        generate(tmp_path)
+        assert (f"{VOCAB} may be built from the first 9" in capsys.readouterr().out) == noted
 
 
 def test_missing_vocabulary_is_named(tmp_path):

@@ -343,7 +343,7 @@ def found_data_notes(
         if isinstance(limit, int) and (max_cases is None or max_cases > limit):
             notes.append(
                 f"{files} have only the first {limit:,} samples, as max_cases requested. Remove "
-                "these files to generate more samples."
+                "these files, and a vocabulary that was built with them, to generate more samples."
             )
         former = origin.get("user_files")
         if user_files and isinstance(former, dict) and former != user_files:
@@ -355,6 +355,32 @@ def found_data_notes(
                 "text, to generate them again."
             )
     return notes
+
+
+def side_file_notes(
+    data_dir: str, filename: str, max_cases: int | None, names: Iterable[str]
+) -> list[str]:
+    """Return a note if existing side files may have been built from fewer samples.
+
+    Args:
+        data_dir, filename: the same as for `plan`.
+        max_cases: int. The requested maximum number of samples. None means all samples.
+        names: iterable of str, the names of the side files that exist.
+    """
+    origin = json_file.read_own(origin_path(data_dir, filename, "train"), KEYS) or {}
+    limit, former = origin.get("max_cases"), origin.get("side_files")
+    is_more = isinstance(limit, int) and (max_cases is None or max_cases > limit)
+    if not is_more or not isinstance(former, dict):
+        return []
+    kept = [
+        n for n, digest in side_file_digests(data_dir, names).items() if former.get(n) == digest
+    ]
+    if not kept:
+        return []
+    return [
+        f"{', '.join(kept)} may be built from the first {limit:,} samples only, as max_cases "
+        "requested. Remove all data files and this file to build it from more samples."
+    ]
 
 
 def user_file_fingerprints(paths: Iterable[str]) -> dict[str, str]:
