@@ -203,6 +203,9 @@ class Text2textTmpdirTokens(Text2textTmpdir):
     oov_token = "<UNK>"
     vocabulary_title = "vocab.txt"
 
+    def user_files(self, tmp_dir: str | None) -> tuple[str, ...]:
+        return (*super().user_files(tmp_dir), os.path.join(tmp_dir or "", "vocab.txt"))
+
     def texts_for_vocab(self, data_dir: str, tmp_dir: str | None) -> Iterator[str]:
         yield from raw_text.read_lines(_path(tmp_dir, "vocab.txt"))
 

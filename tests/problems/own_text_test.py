@@ -235,6 +235,15 @@ def test_note_on_unknown_words_uses_first_examples(tmp_path, capsys):
     assert len(tfrecords.find(tmp_path / "few", problem.filename, "train"))
 
 
+def test_changed_words_print_note(tmp_path, capsys):
+    write(tmp_path, **PARALLEL, vocab__txt=WORDS)
+    for words, is_noted in ((WORDS, False), (WORDS, False), ([*WORDS, "more"], True)):
+        write(tmp_path, vocab__txt=words)
+        capsys.readouterr()
+        generate("text2text_tmpdir_tokens", tmp_path)
+        assert ("these have changed: vocab.txt." in capsys.readouterr().out) == is_noted
+
+
 def test_text2text_tmpdir_names_missing_file(tmp_path):
     write(tmp_path, inputs__train__txt=["a"], targets__train__txt=["b"])
     with pytest.raises(DataError, match="inputs.eval.txt.*--tmp_dir.*tmp_dir="):
