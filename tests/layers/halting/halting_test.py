@@ -270,3 +270,12 @@ def test_halting_rules_reject_bad_arguments():
         ponder_net.PonderNetHalting(2, prior=0)
     with pytest.raises(ValueError, match="output must be one of .*Received: 'sample'"):
         ponder_net.PonderNetHalting(2, output="sample")
+
+
+def test_ponder_net_prior_is_finite_at_late_steps():
+    """At these steps, the prior itself is 0 in float64."""
+    rule = ponder_net.PonderNetHalting(1024, prior=0.6)
+    expected = np.log(0.6) + np.log(0.4) * np.array([0, 1, 1023])
+    np.testing.assert_allclose(rule.log_prior(1024)[[0, 1, 1023]], expected, rtol=1e-6)
+    share = 0.6 * 0.4 ** np.arange(3)
+    np.testing.assert_allclose(rule.log_prior(3), np.log(share / share.sum()), rtol=1e-6)

@@ -82,9 +82,10 @@ class PonderNetHalting(halting.LinearRule):
 
     def log_prior(self, max_steps: int) -> np.ndarray:
         """Return log g, float32 [max_steps]."""
-        steps = np.arange(max_steps)
-        g = self.prior * (1 - self.prior) ** steps / (1 - (1 - self.prior) ** max_steps)
-        return np.log(g).astype(np.float32)
+        # The logarithms are computed without g, because g is 0 in float64 at late steps.
+        log_not_halting = np.log1p(-self.prior)
+        log_g = np.log(self.prior) + np.arange(max_steps) * log_not_halting
+        return (log_g - np.log(-np.expm1(max_steps * log_not_halting))).astype(np.float32)
 
     def halt(self, step: Step, halting: HaltingState) -> tuple[HaltingState, tf.Tensor]:
         share = tf.sigmoid(self(tf.cast(step.after, tf.float32)))[..., 0]
