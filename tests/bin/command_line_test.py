@@ -120,3 +120,13 @@ def test_unsupported_flag_gives_reason_and_accepts_default():
     with pytest.raises(UsageError, match="^--sync .*TF_CONFIG.*Received: True"):
         _parse("--sync")
     assert _parse("--sync=False", "--ps_gpu=0", "--tpu_num_shards=8").sync is False
+
+
+@pytest.mark.parametrize("flag", ["hparams", "decode_hparams"])
+def test_parse_notes_that_the_last_overrides_replace_others(flag, capsys):
+    assert vars(_parse(f"--{flag}=a=1", f"-{flag}", "b=2"))[flag] == "b=2"
+    note = capsys.readouterr().out
+    assert note.startswith(f"note: --{flag} ") and "'b=2'" in note and "'a=1'" in note
+    for argv in ([f"--{flag}=a=1"], [f"--{flag}=a=1", f"--{flag}=a=1"], ["--hp_a=1", "--hp_b=2"]):
+        _parse(*argv)
+        assert not capsys.readouterr().out

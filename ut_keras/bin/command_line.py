@@ -159,7 +159,30 @@ def _add(parser, flag):
         options["help"] = argparse.SUPPRESS
         parser.add_argument(f"--no{flag.name}", action="store_false", **options)
     else:
-        parser.add_argument(f"--{flag.name}", type=flag.value_type, metavar="VALUE", **options)
+        action = _LastOverrides if flag.name in _OVERRIDES else "store"
+        parser.add_argument(
+            f"--{flag.name}", type=flag.value_type, metavar="VALUE", action=action, **options
+        )
+
+
+_OVERRIDES = ("hparams", "decode_hparams")  # flags whose value sets several fields
+
+
+class _LastOverrides(argparse.Action):
+    """Stores the last value of a flag, and prints a note if it replaces an earlier value.
+
+    A user may expect that the values of `--hparams=a=1 --hparams=b=2` are joined.
+    """
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        before = getattr(namespace, self.dest)
+        if before not in (self.default, values):
+            print(
+                f"note: {option_string} is given more than once. As in T2T, only the last value "
+                f"has an effect: {values!r}, not {before!r}",
+                flush=True,
+            )
+        setattr(namespace, self.dest, values)
 
 
 def _boolean(text, expected="True or False"):
