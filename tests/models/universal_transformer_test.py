@@ -485,3 +485,24 @@ def test_universal_transformer_rejects_arguments():
     hp = hp.override("activation_dtype=float16")
     with pytest.raises(hparam_schema.HParamError, match="activation_dtype='float16'"):
         models.get("universal_transformer", hp, vocab_sizes=sizes)
+
+
+def test_packed_rows_need_a_position_that_is_added_once(caplog):
+    """As in T2T, the signals of the steps count from the start of a packed row."""
+    short, long = np.array([[9, 1]], "int32"), np.array([[5, 3, 7, 2, 1]], "int32")
+    packed = {
+        "inputs": np.concatenate([short, long], axis=1),
+        "inputs_segmentation": np.array([[1, 1, 2, 2, 2, 2, 2]], "int32"),
+        "inputs_position": np.array([[0, 1, 0, 1, 2, 3, 4]], "int32"),
+    }
+    for overrides, are_equal in (
+        ("", False),
+        ("add_position_timing_signal=False,pos=timing", True),
+    ):
+        model = examples.make("tagger", overrides)
+        caplog.clear()
+        logits = [model(packed, training=False) for _ in range(2)][0]
+        notes = [record for record in caplog.records if "pos=timing" in record.getMessage()]
+        assert len(notes) == (0 if are_equal else 1)
+        difference = np.abs(logits[:, 2:] - model({"inputs": long}, training=False)).max()
+        assert (difference < 1e-5) == are_equal

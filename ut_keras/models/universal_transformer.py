@@ -1,5 +1,6 @@
 """The Universal Transformer: recurrence in depth, with or without adaptive halting."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,10 @@ from ut_keras.layers.basic.signature import PLAIN, StepInputs
 from ut_keras.layers.depth import mixed_depth
 from ut_keras.layers.halting import halting
 from ut_keras.models import transformer
-from ut_keras.models.output import Encoded
+from ut_keras.models.output import Encoded, ModelOutput
+
+_LOG = logging.getLogger("ut_keras")
+_WARNED = "_warned_packed"  # attribute of a model; True after its warning was logged
 
 
 @keras.saving.register_keras_serializable(package="ut_keras")
@@ -35,6 +39,17 @@ class UniversalTransformer(transformer.Transformer):
         depth = parts.recurrences.get(hp.recurrence_type)(hp, side)
         _check_gradient_settings(hp, depth)
         return mixed_depth.make(hp, side, depth) if hp.mix_with_transformer else depth
+
+    def _forward(self, features: Mapping[str, Any], inputs: StepInputs) -> ModelOutput:
+        is_packed = any(f"{side}_position" in features for side in self.specs)
+        if is_packed and self.hparams.add_position_timing_signal and not vars(self).get(_WARNED):
+            _LOG.warning(
+                "In packed rows, the position signals of the steps count from the start of the "
+                "row, as in T2T. For signals that count from the start of each example, use "
+                "add_position_timing_signal=False and pos=timing."
+            )
+            vars(self)[_WARNED] = True
+        return super()._forward(features, inputs)
 
     def encode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> Encoded:
         if "inputs_segmentation" in features and self._steps_by_length:
