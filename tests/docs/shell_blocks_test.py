@@ -54,13 +54,16 @@ SHORTER = (
     (r"depth\.py --rounds=2", "depth.py --rounds=1 --length=16 --hidden_size=16"),
     (r"--steps=7,14,28", "--steps=28"),
     (r"--hidden_size=64", "--hidden_size=16 --models=universal_transformer --beam_sizes=1"),
-    (r"input_pipeline\.py --parts", "input_pipeline.py --parts --rounds=2 --pairs=1000"),
+    (r"xla_compile\.py --keep", r"\g<0> --dtype=float32"),  # XLA compiles this type faster
+    (r"input_pipeline\.py --parts", r"\g<0> --rounds=2 --pairs=1000 --batch_sizes=4096"),
 )
-# The algorithmic problems have 100,000 examples. In the test, the commands generate only 200.
+# The generated problems have up to 100,000 examples. In the test, the commands generate at most 200
+# per split. The puzzles of `sudoku6` alone took more than a minute.
 _SITE_CUSTOMIZE = """
-from ut_keras.problems import algorithmic
+from ut_keras.problems import algorithmic, generated_classes, sudoku
 
 algorithmic.AlgorithmicProblem.train_size = algorithmic.AlgorithmicProblem.dev_size = 200
+generated_classes.Generated.sizes = sudoku.Sudoku6.sizes = {"train": 200, "dev": 50, "test": 50}
 """
 
 
