@@ -243,6 +243,27 @@ def test_with_steps_rejects_a_subclass_that_would_make_new_weights():
         model.with_steps(3)
 
 
+class WithLateScale(universal_transformer.UniversalTransformer):
+    """A model with layers that Keras builds at their first call."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.scales = [keras.layers.Dense(32, name="late_scale")]
+
+    def call(self, features, *args, **kwargs):
+        return self.scales[0](super().call(features, *args, **kwargs))
+
+
+def test_with_steps_rejects_a_subclass_whose_layers_are_built_at_the_first_call():
+    plain = _make("universal", _FREE, 2)
+    model = WithLateScale.from_hparams(plain.hparams, plain.specs)
+    with pytest.raises(ValueError, match=r"Received: WithLateScale, .*late_scale, which is not"):
+        model.with_steps(3)
+    model(examples.features("universal"))
+    with pytest.raises(ValueError, match=r"Received: WithLateScale, .*late_scale/kernel\.$"):
+        model.with_steps(3)
+
+
 class WithDropout(universal_transformer.UniversalTransformer):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)

@@ -429,7 +429,7 @@ class Seq2Seq(keras_model.KerasModel):
 
         Raises:
             ValueError: if the model does not support this number of steps, see `check_steps`. Also
-                if the `__init__` of a subclass makes weights, which the new model could not share.
+                if a subclass makes layers with weights that the new model could not share.
         """
         self.check_steps(num_steps)
         if num_steps is None:
@@ -442,17 +442,29 @@ class Seq2Seq(keras_model.KerasModel):
         return model
 
     def _check_shares_weights(self, like):
-        """Raise ValueError if the `__init__` of a user's subclass made new weights.
+        """Raise ValueError if the layers of a user's subclass do not belong to both models.
 
-        A new layer without weights is allowed. Dropout, for example, has only a seed.
+        A new layer without weights is allowed. Dropout, for example, has only a seed. A layer that
+        is built at its first call would make new weights in each of the two models.
         """
-        shared = {id(weight) for weight in like.weights}
-        new = [weight.path for weight in self.weights if id(weight) not in shared]
-        if new:
+        of_like = {id(layer): layer for layer in private_api.flatten_layers(like)}
+        of_self = {id(layer): layer for layer in private_api.flatten_layers(self)}
+        weights_of_like = {id(weight): weight for weight in like.weights}
+        weights_of_self = {id(weight): weight for weight in self.weights}
+        own_weights = [
+            *(w.path for key, w in weights_of_self.items() if key not in weights_of_like),
+            *(w.path for key, w in weights_of_like.items() if key not in weights_of_self),
+        ]
+        unbuilt = [
+            layer.name
+            for key, layer in of_like.items()
+            if key not in of_self and not layer.built and layer is not like
+        ]
+        if own_weights or unbuilt:
+            what = own_weights[0] if own_weights else f"{unbuilt[0]}, which is not built yet"
             raise ValueError(
                 "with_steps requires that a subclass makes its layers in `_make_stacks`, so that "
-                f"the new model shares them. Received: {type(self).__name__}, whose `__init__` "
-                f"makes {new[0]}."
+                f"the new model shares them. Received: {type(self).__name__}, which makes {what}."
             )
 
     # Decoding.
