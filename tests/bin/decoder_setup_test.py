@@ -210,12 +210,10 @@ def test_check_rejects_unsuitable_problems(error, flags, runs):
     assert "no inputs to decode; give prompts" in line
 
 
-def test_xla_compile_requires_a_search_that_xla_can_compile(error, flags, runs):
-    score = {"decode_from_file": None, "score_file": flags["decode_from_file"]}
+def test_xla_compile_requires_a_search_that_xla_can_compile(error, runs):
     for changes, reason in (
         ({"output_dir": runs["language_model"]}, "a language model"),
         ({"output_dir": runs["classes"]}, "a classifier"),
-        (score, "--score_file"),
     ):
         line = error(xla_compile=True, **changes)
         assert line.endswith(f"Received: True, with {reason}.") and "--xla_compile" in line

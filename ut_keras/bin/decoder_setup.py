@@ -260,11 +260,9 @@ def _check_fits(mode, problem, specs, values):
 def _check_xla(args, mode, specs):
     """Raise `UsageError` if --xla_compile is given and there is no search that XLA compiles."""
     reason = ""
-    if mode == SCORE:
-        reason = f"--{SCORE}"
-    elif specs["targets"].modality == "class_label":
+    if specs["targets"].modality == "class_label":
         reason = "a classifier"
-    elif "inputs" not in specs:
+    elif "inputs" not in specs and mode != SCORE:
         reason = "a language model"
     if args.xla_compile is True and reason:
         raise UsageError(

@@ -5,9 +5,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from ut_keras.decoding import parallel_batch, traces
+from ut_keras.decoding import parallel_batch, traces, xla_fallback, xla_score
 from ut_keras.decoding.decoded_model import DecodedModel, ForwardOutput
-from ut_keras.decoding.options import Options
+from ut_keras.decoding.options import AUTO, Options
 from ut_keras.layers.basic import embedding
 from ut_keras.ops import compiled, log_softmax, private_api
 
@@ -17,6 +17,7 @@ def score(
     features: Mapping[str, Any],
     num_steps: int | None = None,
     exit_threshold: float | None = None,
+    jit_compile: bool | str = AUTO,
 ) -> tf.Tensor:
     """Return the log probability of each target, see `Seq2Seq.score`.
 
@@ -33,7 +34,27 @@ def score(
             raise ValueError(
                 f"{name} must have as many examples as targets, {rows}. Received: {ids.shape}."
             )
-    run = _compiled(model, _log_probs, features, num_steps, exit_threshold)
+    depth = (num_steps, exit_threshold)
+    if jit_compile is True and not tf.executing_eagerly():
+        raise ValueError(
+            "jit_compile must be 'auto' or False inside a tf.function, whose own jit_compile "
+            "applies. Received: True."
+        )
+    is_empty = any(ids.shape.num_elements() == 0 for ids in features.values())
+    if tf.executing_eagerly() and not is_empty and xla_score.is_used(model, jit_compile):
+
+        def score_padded():
+            padded = xla_score.pad(model, features)
+            scores = _compiled(model, _log_probs, padded, *depth, jit_compile=True)(padded)
+            return tf.constant(scores[: len(features["targets"])].numpy())  # waits for the device
+
+        shape = features["targets"].shape
+        found: tf.Tensor | None = xla_fallback.call(
+            model, xla_score.WORK, jit_compile, shape, score_padded
+        )
+        if found is not None:
+            return found
+    run = _compiled(model, _log_probs, features, *depth)
     return tf.concat(parallel_batch.run(run, features), axis=0)
 
 
@@ -107,14 +128,21 @@ def _compiled(
     features: Mapping[str, tf.Tensor],
     num_steps: int | None,
     exit_threshold: float | None,
+    jit_compile: bool = False,
 ) -> Callable[..., Any]:
-    """Compile a function of the model's output and features for all batch sizes and lengths."""
+    """Compile a function of the model's output and features.
+
+    With `jit_compile`, XLA compiles it for the shapes of these features. Otherwise the function
+    takes all batch sizes and lengths.
+    """
     kept = traces.of(model)
     # The embedding requires the number of words in a sentence, which is fixed.
     shapes = {
         name: (None, None, *ids.shape[2:])[: ids.shape.rank] for name, ids in features.items()
     }
-    key = (function, num_steps, exit_threshold, *shapes.items())
+    if jit_compile:
+        shapes = {name: tuple(ids.shape) for name, ids in features.items()}
+    key = (function, jit_compile, num_steps, exit_threshold, *shapes.items())
 
     def run(features):
         output = model.forward(
@@ -126,5 +154,5 @@ def _compiled(
         return run
     if key not in kept:
         signature = {name: tf.TensorSpec(shape, tf.int32) for name, shape in shapes.items()}
-        kept[key] = compiled.function(run, [signature])
+        kept[key] = compiled.function(run, [signature], jit_compile=jit_compile)
     return kept[key]

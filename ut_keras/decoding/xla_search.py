@@ -11,24 +11,21 @@ count the padding. An example that only fills the batch has the maximum output l
 copy of another example, so it needs no steps in depth that the other examples do not need.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
-from ut_keras.decoding import batch_plan
+from ut_keras.decoding import batch_plan, xla_fallback
 from ut_keras.decoding.beam_search import Decoded
 from ut_keras.decoding.decoded_model import DecodedModel
 from ut_keras.decoding.options import AUTO, Options
-from ut_keras.ops import devices, xla
 
 LEAST_LENGTH = 8  # the smallest length of a padded source
 # With "auto", the largest maximum output length. The cache of a compiled search has this length
 # from the start, and attention reads the complete cache. Without XLA, the cache grows.
 MOST_LENGTH = 1024
-_LOG = logging.getLogger("ut_keras")
-_FAILED = "_search_without_xla"  # attribute of a model; True after XLA could not compile its search
+_WORK = "the search"
 
 
 def bucket(size: int, least: int = 1) -> int:
@@ -47,11 +44,9 @@ def is_used(model: DecodedModel, options: Options, source_length: int) -> bool:
     Raises:
         ValueError: if `jit_compile=True` is not supported for the model.
     """
-    if not options.jit_compile or tf.config.functions_run_eagerly():
+    if not xla_fallback.is_allowed(model, _WORK, options.jit_compile):
         return False
     is_auto = options.jit_compile == AUTO
-    if is_auto and (not devices.has_gpu() or vars(model).get(_FAILED)):
-        return False
     reason = why_not_compiled(model)
     if not is_auto:
         if reason:
@@ -62,7 +57,7 @@ def is_used(model: DecodedModel, options: Options, source_length: int) -> bool:
     if (length := source_length + options.decode_length) > MOST_LENGTH:
         reason = reason or f"the maximum output length, {length}, is above {MOST_LENGTH}"
     if reason:
-        _LOG.info("jit_compile='auto' does not compile the search: %s.", reason)
+        xla_fallback.log_reason(_WORK, reason)
     return not reason
 
 
@@ -124,26 +119,15 @@ def run(
             does not fit in memory, and `options.jit_compile` is "auto". The log then has a line
             that says why.
     """
-    try:
+
+    def search():
         decoded, length = function(pad(model, rows), values)
-        length = int(length)  # this line waits for the device
-    except tf.errors.ResourceExhaustedError:
-        if options.jit_compile != AUTO:
-            raise
-        _LOG.warning(
-            "jit_compile='auto': decoding a batch of shape %s without XLA, because the padded "
-            "batch and its complete cache do not fit in memory",
-            list(rows["inputs"].shape),
-        )
+        return decoded, int(length)  # `int` waits for the device
+
+    shape = rows["inputs"].shape
+    found = xla_fallback.call(model, _WORK, options.jit_compile, shape, search)
+    if found is None:
         return None
-    except xla.NOT_COMPILED as error:
-        if options.jit_compile != AUTO:
-            raise
-        vars(model)[_FAILED] = True
-        _LOG.warning(
-            "jit_compile='auto': decoding without XLA, because XLA cannot compile the search: %s",
-            xla.why_not_compiled(error),
-        )
-        return None
+    decoded, length = found
     number = rows["inputs"].shape[0]
     return Decoded(decoded.ids[:number, :, :length], decoded.scores[:number])

@@ -49,11 +49,14 @@ def score(
     As in T2T, the score is the mean of -log p over the ids of the target, EOS included. For a
     language model, `sources` is not used.
     """
-    depth = {"exit_threshold": setup.values["exit_threshold"] or None}
+    options = {
+        "exit_threshold": setup.values["exit_threshold"] or None,
+        "jit_compile": setup.args.xla_compile,
+    }
 
     def score_batch(predictor, _, batch):
         rows = [targets[i] for i in batch]
-        log_probs = predictor.scores(rows, sources and [sources[i] for i in batch], **depth)
+        log_probs = predictor.scores(rows, sources and [sources[i] for i in batch], **options)
         return [[f"{-value / len(row):.6f}"] for value, row in zip(log_probs, rows, strict=True)]
 
     lengths = [len(row) for row in targets]
@@ -62,17 +65,21 @@ def score(
     return _in_batches(setup, targets, sources, lengths, 0, score_batch)
 
 
-def load_predictor(setup: Any) -> "tuple[Predictor, str]":
+def load_predictor(setup: Any, scores: bool = False) -> "tuple[Predictor, str]":
     """Return (`Predictor` of the model with its weights, path of the checkpoint).
 
+    Args:
+        setup: as for `decode`.
+        scores: bool. Whether given targets are scored, without a search.
+
     Raises:
-        UsageError: if --xla_compile is given and the model has no search.
+        UsageError: if --xla_compile is given, the model has no search, and `scores` is False.
     """
     from ut_keras.inference.predictor import Predictor
 
     model, path = setup.load_model(setup.values)
     predictor = Predictor(model)
-    if setup.args.xla_compile is True and not predictor.searches:
+    if setup.args.xla_compile is True and not (scores or predictor.searches):
         raise UsageError(
             "--xla_compile must be auto or False without a search that XLA can compile. "
             f"Received: True, with --model={setup.model_name}."
@@ -113,7 +120,7 @@ def _in_batches(setup, rows, sources, lengths, num_beams, function):
     Returns:
         list with the results of each sequence, in the order of the sequences.
     """
-    predictor, path = load_predictor(setup)
+    predictor, path = load_predictor(setup, scores=not num_beams)
     if not num_beams and not predictor.scores_targets:
         raise UsageError(
             "--score_file requires a model that generates tokens. Received: a run with "

@@ -105,7 +105,7 @@ class Predictor:
 
         Args:
             targets, sources: lists of lists of ids, with EOS. A language model takes no sources.
-            depth: num_steps and exit_threshold, see `model.forward`.
+            depth: num_steps, exit_threshold and jit_compile, see `model.score`.
 
         Returns:
             list of float32.

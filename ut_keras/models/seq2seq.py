@@ -532,12 +532,16 @@ class Seq2Seq(keras_model.KerasModel):
         features: Mapping[str, Any],
         num_steps: int | None = None,
         exit_threshold: float | None = None,
+        jit_compile: bool | str = "auto",
     ) -> tf.Tensor:
         """Return the log probability of given targets.
 
         Args:
             features: dict with "targets" [B, T] and, except for language models, "inputs" [B, S].
             num_steps, exit_threshold: as for `forward`.
+            jit_compile: bool or "auto". Whether XLA compiles the forward pass. "auto": on a GPU, if
+                XLA can compile it and padding does not change the scores. XLA compiles once for
+                each shape, so the batch is padded to powers of two.
 
         Returns:
             float32 [B]: log probability of the targets without padding. It includes EOS if the
@@ -550,7 +554,8 @@ class Seq2Seq(keras_model.KerasModel):
         self._check_writes_symbols("score")
         self._check_ids(features, list(self.specs))
         self.check_steps(num_steps, exit_threshold)
-        return score_lib.score(self, features, num_steps, exit_threshold)
+        Options(jit_compile=jit_compile).check()
+        return score_lib.score(self, features, num_steps, exit_threshold, jit_compile)
 
     def _check_ids(self, features, names):
         """Check ids outside of compiled functions, so that errors can name the feature."""
