@@ -17,7 +17,7 @@ cannot be compared with the paper's, because the paper trains on 203 million wor
 from results.definitions import Cell, Score, Table
 
 MODELS = {
-    "lstm": ("lstm_seq2seq_attention", "lstm_seq2seq_attention", "lstm_text"),
+    "lstm": ("lstm_seq2seq", "lstm_seq2seq_attention", "lstm_text"),
     "transformer": ("transformer", "transformer_encoder", "transformer_text"),
     "universal": (
         "universal_transformer",

@@ -24,7 +24,7 @@ So a model that always prefers the plural form would have the scores of the last
 from results.definitions import Cell, Score, Table
 
 MODELS = {
-    "lstm": ("lstm_seq2seq_attention", "lstm_text"),
+    "lstm": ("lstm_seq2seq", "lstm_text"),
     "transformer": ("transformer", "transformer_text"),
     "universal": ("universal_transformer", "universal_transformer_text"),
     "adaptive": ("universal_transformer", "adaptive_universal_transformer_text"),

@@ -117,7 +117,8 @@ def test_runner_gives_trainer_absolute_folder_of_package(tmp_path, monkeypatch):
     cell = dataclasses.replace(CELL, package="benchmarks/results/small_data")
     started = []
 
-    def start(command, *others):
+    def start(command, directory, gpus, lock):
+        lock.close()
         started.extend(command)
         raise KeyboardInterrupt
 
