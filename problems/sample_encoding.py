@@ -10,7 +10,6 @@ from typing import Any
 
 from ut_keras.data import contract
 from ut_keras.data.writing import example_batch
-from ut_keras.errors import DataError
 from ut_keras.text import text_encoder, word_vocabulary
 
 # Number of samples that are encoded in one call. This is much faster than one call per sample.
@@ -120,8 +119,10 @@ def _notes(problem, encoder, texts):
         if notes:
             return notes
     for text in texts:
-        with contextlib.suppress(DataError):  # an unknown word, which is reported later
-            if text_encoder.PAD in encoder.encode(text):
+        # The encoder may raise any error, for example for an unknown word. Data generation calls the
+        # encoder again and then reports the error.
+        with contextlib.suppress(Exception):
+            if any(i == text_encoder.PAD for i in encoder.encode(text)):
                 return [
                     f"an encoder must not give the id {text_encoder.PAD}, which is padding. "
                     f"Received: {type(encoder).__name__}, which gives this id for {text[:80]!r}."
