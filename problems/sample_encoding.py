@@ -119,8 +119,8 @@ def _notes(problem, encoder, texts):
         if notes:
             return notes
     for text in texts:
-        # The encoder may raise any error, for example for an unknown word. Data generation calls the
-        # encoder again and then reports the error.
+        # The encoder may raise any error, for example for an unknown word. Data generation calls
+        # the encoder again and then reports the error.
         with contextlib.suppress(Exception):
             if any(i == text_encoder.PAD for i in encoder.encode(text)):
                 return [
