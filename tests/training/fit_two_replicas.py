@@ -1,9 +1,10 @@
 """Run `model.fit` on one and on several logical CPUs, and print the results as JSON.
 
-fit_two_replicas_test.py runs this program in a new process for each number of devices, because
-TensorFlow confuses the collective operations of two strategies in one process.
+fit_two_replicas_test.py runs this program in a new process for two and for three devices, because
+TensorFlow confuses the collective operations of two strategies in one process. A strategy of one
+device has no collective operations.
 
-    python -m tests.training.fit_two_replicas 3 uneven
+    python -m tests.training.fit_two_replicas 1,2 universal uneven
 """
 
 import json
@@ -45,11 +46,15 @@ def _uneven():
     return tf.data.Dataset.from_generator(_batches, output_signature=specs)
 
 
-def _fit(hparams_set, dataset, strategy):
-    keras.utils.set_random_seed(0)
+def _model(name, hparams_set="universal_transformer_tiny"):
     hp = hparams.get(hparams_set, _HPARAMS)
+    return models.get(name, hp, vocab_sizes={"inputs": 8, "targets": 8})
+
+
+def _fit(name, hparams_set, dataset, strategy):
+    keras.utils.set_random_seed(0)
     with strategy.scope():
-        model = models.get("universal_transformer", hp, vocab_sizes={"inputs": 8, "targets": 8})
+        model = _model(name, hparams_set)
         model.compile(
             optimizer=optimizers.Adam(0.01, clip_grad_norm=0.5, epsilon=1e-3),
             weighted_metrics=[keras_metrics.SumOverCount("neg_log_perplexity")],
@@ -85,15 +90,13 @@ def _masks(strategy):
 def _loss_of_a_model_that_fit_compiles():
     strategy = distribution.get_strategy(devices=["CPU:0", "CPU:1"])
     with strategy.scope():
-        hp = hparams.get("universal_transformer_tiny", _HPARAMS)
-        model = models.get("universal_transformer", hp, vocab_sizes={"inputs": 8, "targets": 8})
+        model = _model("universal_transformer_encoder")
     return model.fit(_even(), verbose=0).history["loss"]
 
 
 def _keras_errors():
     with distribution.get_strategy(devices=["CPU:0", "CPU:1"]).scope():
-        hp = hparams.get("universal_transformer_tiny", _HPARAMS)
-        model = models.get("universal_transformer", hp, vocab_sizes={"inputs": 8, "targets": 8})
+        model = _model("universal_transformer_encoder")
         adam = keras.optimizers.Adam(gradient_accumulation_steps=4)
         ema = optimizers.Adam(use_ema=True, ema_overwrite_frequency=3)
     for settings in ({"steps_per_execution": 2}, {"optimizer": adam}, {"optimizer": ema}):
@@ -106,23 +109,29 @@ def _keras_errors():
 
 
 CASES = {
-    "universal": ("universal_transformer_tiny", _even),
-    "uneven": ("adaptive_universal_transformer_tiny", _uneven),
+    "universal": ("universal_transformer", "universal_transformer_tiny", _even),
+    "uneven": ("universal_transformer_encoder", "adaptive_universal_transformer_tiny", _uneven),
 }
 
 
-def main(replicas, names):
-    devices = [f"CPU:{number}" for number in range(replicas)]
+def main(numbers, names):
+    """Print {name: {number of replicas: results}} for several numbers of replicas."""
+    devices = [f"CPU:{index}" for index in range(max(numbers))]
     cpu = tf.config.list_physical_devices("CPU")[0]
-    configuration = [tf.config.LogicalDeviceConfiguration()] * replicas
+    configuration = [tf.config.LogicalDeviceConfiguration()] * len(devices)
     tf.config.set_logical_device_configuration(cpu, configuration)
     results = {}
     for name in names:
-        hparams_set, make_dataset = CASES[name]
-        results[name] = [
-            _fit(hparams_set, make_dataset(), distribution.get_strategy(devices=some))
-            for some in (devices[:1], devices)
-        ]
+        model, hparams_set, make_dataset = CASES[name]
+        results[name] = {
+            number: _fit(
+                model,
+                hparams_set,
+                make_dataset(),
+                distribution.get_strategy(devices=devices[:number]),
+            )
+            for number in numbers
+        }
     if "universal" in names:
         results["made by fit"] = _loss_of_a_model_that_fit_compiles()
         results["refusals"] = list(_keras_errors())
@@ -130,4 +139,4 @@ def main(replicas, names):
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2:])
+    main([int(number) for number in sys.argv[1].split(",")], sys.argv[2:])

@@ -11,22 +11,29 @@ from tests.training import fit_two_replicas
 pytestmark = pytest.mark.slow  # the processes of fit_two_replicas.py take a minute
 # "uneven" trains an adaptive model.
 RUNS = [(2, "universal"), (2, "uneven"), (3, "uneven")]
+# {numbers of replicas in one process: names of the runs}
+_PROCESSES = {"1,2": ["universal", "uneven"], "3": ["uneven"]}
 
 
 @functools.cache
-def _runs(replicas):
-    """Return the results of fit_two_replicas.py on one and on several logical CPUs."""
-    names = [name for number, name in RUNS if number == replicas]
-    command = [sys.executable, "-m", "tests.training.fit_two_replicas", str(replicas), *names]
+def _output(numbers):
+    """Return the results of fit_two_replicas.py for numbers of replicas, such as "1,2"."""
+    command = [sys.executable, "-m", "tests.training.fit_two_replicas", numbers]
+    command += _PROCESSES[numbers]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 
 
+def _run(name, replicas):
+    numbers = "1,2" if replicas < 3 else "3"
+    return _output(numbers)[name][str(replicas)]
+
+
 @pytest.mark.parametrize(("replicas", "name"), RUNS)
 def test_fit_on_several_replicas_equals_one(replicas, name):
     """The replicas get different numbers of tokens and examples, and different sample weights."""
-    one, several = _runs(replicas)[name]
+    one, several = _run(name, 1), _run(name, replicas)
     assert (one["replicas"], several["replicas"]) == (1, replicas)
     for key in ("loss", "metric"):
         np.testing.assert_allclose(several[key], one[key], rtol=1e-5)
@@ -37,19 +44,19 @@ def test_fit_on_several_replicas_equals_one(replicas, name):
 
 @pytest.mark.parametrize(("replicas", "name"), RUNS)
 def test_fit_keeps_replicas_equal(replicas, name):
-    _, several = _runs(replicas)[name]
+    several = _run(name, replicas)
     updates = 2 * (len(fit_two_replicas.ROWS) if name == "uneven" else 3)
     assert several["iterations"] == [updates] * replicas
     assert several["largest_difference_of_replicas"] == 0.0
 
 
 def test_fit_compiles_a_model_of_several_replicas():
-    assert np.isfinite(_runs(2)["made by fit"]).all()
+    assert np.isfinite(_output("1,2")["made by fit"]).all()
 
 
 def test_fit_rejects_unsupported_calls_of_keras():
     """Without the checks of ut_keras, Keras would wait forever or raise a long error."""
-    refusals = _runs(2)["refusals"]
+    refusals = _output("1,2")["refusals"]
     assert len(refusals) == 3
     for refusal, value in zip(refusals, (2, 4, 3), strict=True):
         assert f"Received: {value}, and 2 replicas." in refusal
@@ -57,7 +64,7 @@ def test_fit_rejects_unsupported_calls_of_keras():
 
 def test_replicas_have_different_dropout_masks():
     """The first replica has the mask of a single device. The second replica has another mask."""
-    one, several = _runs(2)["universal"]
+    one, several = (_run("universal", replicas) for replicas in (1, 2))
     assert one["masks"] == several["masks"][:1]
     first, second = several["masks"]
     assert 16 < sum(a != b for a, b in zip(first, second, strict=True)) < 48
