@@ -18,7 +18,7 @@ _WITH_DROPOUT = two_replicas.HPARAMS.replace("dropout=0.0", "dropout=0.1")
 
 
 def _adaptive_model_with_dropout():
-    return two_replicas._universal_model("adaptive_universal_transformer_tiny", _WITH_DROPOUT)
+    return two_replicas.encoder("adaptive_universal_transformer_tiny", _WITH_DROPOUT)
 
 
 class MovingAverage(keras.layers.Layer):
