@@ -10,8 +10,9 @@ without XLA, and the instructions of XLA's program for the CPU after XLA's optim
 of several operations is one instruction. Each body counts once, not once per iteration.
 
 The second table plans the batches of 200 sentences of random lengths as ut-decoder and
-run.translate do. It shows the number of shapes without and with padding to powers of two, and how
-many positions the padding adds.
+run.translate do. It compares the batches without XLA, the same batches padded to powers of two, and
+the batches that are planned for XLA. "padding" is the number of padded positions, divided by the
+number of positions without XLA.
 """
 
 import argparse
@@ -49,9 +50,11 @@ def main(argv=None):
                 numbers = operations(name, beam_size, args.hidden_size)
                 shown = "".join(f"{number:14,}" for number in numbers)
                 print(f"{name:34}{beam_size:7}{shown}", flush=True)
-    print(f"\n{'shapes of 200 sentences':34}{'batches':>9}{'without':>9}{'with':>9}{'padding':>9}")
-    for name, (batches, before, after, padding) in shapes().items():
-        print(f"{name:34}{batches:9}{before:9}{after:9}{padding:9.2f}")
+    columns = ("batches", "shapes", "padding")
+    print(f"\n{'batches of 200 sentences':26}{'planned':16}{''.join(f'{c:>9}' for c in columns)}")
+    for name, plans in shapes().items():
+        for planned, (batches, number, padding) in plans.items():
+            print(f"{name:26}{planned:16}{batches:9}{number:9}{padding:9.2f}")
     return 0
 
 
@@ -104,30 +107,39 @@ def in_loops(program):
 
 
 def shapes(sentences=SENTENCES, longest=LONGEST):
-    """Return {how the batches are planned: (batches, shapes before, shapes after, padding)}.
-
-    The padding is the number of positions with padding to few shapes, divided by the number of
-    positions without it.
-    """
+    """Return {program: {how the batches are planned: (batches, shapes, padding)}}."""
     import numpy as np
 
     from ut_keras.decoding import batch_plan
-    from ut_keras.decoding.xla_search import LEAST_LENGTH, bucket
+    from ut_keras.decoding.xla_search import LEAST_LENGTH, bucket, plan_powers
 
     lengths = np.random.default_rng(0).integers(1, longest + 1, sentences).tolist()
-    plans = {
+    limits_by_program = {
         "ut-decoder, 4 beams": (8192 // 4, 128),
         "ut-decoder, 1 beam": (8192, 128),
         "run.translate": (8192, 64),
         "one sentence at a time": (0, 1),
     }
+
+    def shapes_of(batches):
+        return [(len(batch), max(lengths[row] for row in batch)) for batch in batches]
+
+    def padded(shapes):
+        return [(bucket(size), bucket(length, LEAST_LENGTH)) for size, length in shapes]
+
     results = {}
-    for name, limits in plans.items():
-        batches = batch_plan.plan(lengths, *limits)
-        before = [(len(batch), max(lengths[row] for row in batch)) for batch in batches]
-        after = [(bucket(size), bucket(length, LEAST_LENGTH)) for size, length in before]
-        padding = sum(a * b for a, b in after) / sum(a * b for a, b in before)
-        results[name] = (len(batches), len(set(before)), len(set(after)), padding)
+    for name, limits in limits_by_program.items():
+        plain = shapes_of(batch_plan.plan(lengths, *limits))
+        plans = {
+            "without XLA": plain,
+            "padded": padded(plain),
+            "for XLA": padded(shapes_of(plan_powers(lengths, *limits))),
+        }
+        least = sum(size * length for size, length in plain)
+        results[name] = {
+            planned: (len(found), len(set(found)), sum(a * b for a, b in found) / least)
+            for planned, found in plans.items()
+        }
     return results
 
 

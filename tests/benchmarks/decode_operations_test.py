@@ -32,7 +32,11 @@ def test_in_loops_counts_instructions_of_loop_bodies(command):
     assert command.in_loops(PROGRAM) == 2
 
 
-def test_shapes_are_fewer_with_padding(command):
-    for batches, before, after, padding in command.shapes().values():
-        assert after <= before <= batches and 1 <= padding < 2.1
-    assert command.shapes()["one sentence at a time"][1:3] == (59, 4)
+def test_batches_planned_for_xla_have_little_padding(command):
+    for plans in command.shapes().values():
+        plain, padded, planned = plans.values()
+        assert plain[2] == 1 and planned[2] <= min(padded[2], 1.4)
+        assert planned[1] <= 5
+    assert command.shapes()["one sentence at a time"]["padded"][:2] == (200, 4)
+    assert command.shapes()["ut-decoder, 4 beams"]["padded"][2] > 2
+    assert command.shapes()["ut-decoder, 4 beams"]["for XLA"][2] < 1.2

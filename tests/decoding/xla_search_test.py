@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.models import examples
-from ut_keras.decoding import traces, xla_search
+from ut_keras.decoding import batch_plan, traces, xla_search
 from ut_keras.decoding.options import Options
 from ut_keras.ops import compiled, devices
 
@@ -49,6 +49,43 @@ def _model(kind):
 def test_bucket_is_a_power_of_two(size, least, expected):
     assert xla_search.bucket(size, least) == expected
     assert xla_search.bucket(0, 8) == xla_search.bucket(8, 8) == 8
+
+
+def test_plan_powers_gives_batches_without_added_examples():
+    lengths = np.random.default_rng(0).integers(1, 61, 200).tolist()
+    batches = xla_search.plan_powers(lengths, tokens=2048, max_examples=16)
+    assert sorted(row for batch in batches for row in batch) == list(range(200))
+    sizes = [len(batch) for batch in batches]
+    assert all(size in (1, 2, 4, 8, 16) for size in sizes[:-1]) and max(sizes) == 16
+    longest = [max(lengths[row] for row in batch) for batch in batches]
+    assert longest == sorted(longest, reverse=True)
+    for size, length in zip(sizes, longest, strict=True):
+        assert xla_search.bucket(size) * xla_search.bucket(length, 8) <= 2048
+    # A batch that is too long for `tokens` has one sequence.
+    assert xla_search.plan_powers([5, 1000, 4], tokens=20, max_examples=9) == [[1], [0, 2]]
+    assert xla_search.plan_powers([], 20, 9) == []
+    # Eight sequences of 64 positions and eight of 8: two batches have less padding than one.
+    batches = xla_search.plan_powers([64] * 8 + [8] * 8, tokens=0, max_examples=0)
+    assert batches == [[*range(8)], [*range(8, 16)]]
+    # Three sequences of 64 positions and one of 8: one batch more costs more than the padding.
+    assert xla_search.plan_powers([64] * 3 + [8], 0, 0) == [[0, 1, 2, 3]]
+
+
+def test_plan_depends_on_the_decision_to_compile(gpu, monkeypatch):
+    model, lengths = examples.shared("universal"), [40, 9, 9, 9, 9, 9]
+    limits = (lengths, 128, 64)
+    plain = batch_plan.plan(*limits)
+    planned = xla_search.plan(model, Options(), *limits)
+    assert planned == xla_search.plan_powers(*limits) != plain
+    assert xla_search.plan(model, Options(temperature=1.0), *limits) == plain
+    assert xla_search.plan(model, Options(jit_compile=False), *limits) == plain
+    assert xla_search.plan(model, Options(), [], 128, 64) == []
+    relative = examples.make(
+        "universal", "self_attention_type=dot_product_relative_v2,max_relative_position=3"
+    )
+    assert xla_search.plan(relative, Options(), *limits) == batch_plan.plan(*limits, True)
+    monkeypatch.setattr(devices, "has_gpu", lambda: False)
+    assert xla_search.plan(model, Options(), *limits) == plain
 
 
 def test_pad_gives_few_shapes_and_no_outputs_to_new_examples():

@@ -11,7 +11,7 @@ count the padding. An example that only fills the batch has the maximum output l
 copy of another example, so it needs no steps in depth that the other examples do not need.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -25,6 +25,7 @@ LEAST_LENGTH = 8  # the smallest length of a padded source
 # With "auto", the largest maximum output length. The cache of a compiled search has this length
 # from the start, and attention reads the complete cache. Without XLA, the cache grows.
 MOST_LENGTH = 1024
+_BATCH_COST = 256  # number of positions whose computation takes as long as a batch more; a guess
 _WORK = "the search"
 
 
@@ -68,6 +69,59 @@ def why_not_compiled(model: DecodedModel) -> str:
     if not model.decoder_is_causal:
         return "XLA cannot compile the search of a decoder that is not causal"
     return ""
+
+
+def plan(
+    model: DecodedModel, options: Options, lengths: Sequence[int], tokens: int, max_examples: int
+) -> list[list[int]]:
+    """Group sequences into batches for `is_used`, so that `pad` adds few examples.
+
+    Without XLA, and where padding matters, the batches are those of `batch_plan.plan`. The batches
+    of sampling are the same too, because the samples of an example depend on its batch.
+
+    Args:
+        model: a `DecodedModel`.
+        options: checked `Options`.
+        lengths, tokens, max_examples: as in `batch_plan.plan`.
+
+    Returns:
+        as in `batch_plan.plan`, the longest sequences first.
+    """
+    same_length = bool(batch_plan.why_equal_lengths(model))
+    shortest = min(lengths, default=0)
+    if same_length or options.temperature or not (shortest and is_used(model, options, shortest)):
+        return batch_plan.plan(lengths, tokens, max_examples, same_length)
+    return plan_powers(lengths, tokens, max_examples)
+
+
+def plan_powers(lengths: Sequence[int], tokens: int, max_examples: int) -> list[list[int]]:
+    """Group sequences into batches whose numbers of examples are powers of two.
+
+    The plan has the lowest cost of all plans that keep sequences of similar length together. The
+    cost of a batch is its number of padded positions plus a constant, because many small batches
+    are slow. Only the last batch may have another number of examples.
+
+    Args:
+        lengths, tokens, max_examples: as in `batch_plan.plan`.
+    """
+    order = sorted(range(len(lengths)), key=lambda row: lengths[row], reverse=True)
+    total = len(order)
+    costs, sizes = [0] * (total + 1), [1] * total  # the best plan for the sequences from an index
+    for start in reversed(range(total)):
+        length = bucket(lengths[order[start]], LEAST_LENGTH)
+        found, size, fits = [], 1, True
+        while fits:
+            found.append((_BATCH_COST + size * length + costs[min(start + size, total)], -size))
+            size *= 2
+            fits = size < 2 * (total - start) and size <= (max_examples or size)
+            fits = fits and size * length <= (tokens or size * length)
+        costs[start], negative_size = min(found)
+        sizes[start] = -negative_size
+    batches, start = [], 0
+    while start < total:
+        batches.append(order[start : start + sizes[start]])
+        start += sizes[start]
+    return batches
 
 
 def pad(model: DecodedModel, rows: Mapping[str, Any]) -> dict[str, Any]:

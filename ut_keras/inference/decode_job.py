@@ -176,18 +176,26 @@ def _plan(setup, predictor, lengths, num_beams):
     Args:
         num_beams: int. 0 means that targets are scored.
     """
-    from ut_keras.decoding import batch_plan
+    from ut_keras.decoding import batch_plan, xla_score, xla_search
 
+    model, jit_compile = predictor.model, setup.args.xla_compile
     most = setup.values["batch_size"]
-    same_length = bool(batch_plan.why_equal_lengths(predictor.model, scores=not num_beams))
-    # Scoring a batch would need sources of equal length and also targets of equal length. So each
-    # batch contains only one pair.
-    if same_length and not num_beams:
-        most = 1
     tokens = 0 if most else max(1, _MAX_POSITIONS // max(1, num_beams))
     filled = [number for number, length in enumerate(lengths) if length]
     filled_lengths = [lengths[number] for number in filled]
-    batches = batch_plan.plan(filled_lengths, tokens, most or MAX_EXAMPLES, same_length)
+    limits = (tokens, most or MAX_EXAMPLES)
+    same_length = bool(batch_plan.why_equal_lengths(model, scores=not num_beams))
+    if num_beams and not most:
+        options = decode_hparams.to_options(setup.values, jit_compile=jit_compile)
+        batches = predictor.plan(filled_lengths, options, *limits)
+    elif not most and not same_length and xla_score.is_used(model, jit_compile):
+        batches = xla_search.plan_powers(filled_lengths, *limits)
+    else:
+        # Scoring a batch would need sources of equal length and also targets of equal length. So
+        # each batch contains only one pair.
+        if same_length and not num_beams:
+            limits = (tokens, 1)
+        batches = batch_plan.plan(filled_lengths, *limits, same_length)
     return [[filled[index] for index in batch] for batch in batches]
 
 

@@ -21,7 +21,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ut_keras.decoding import batch_plan, parallel_batch
+from ut_keras.decoding import batch_plan, parallel_batch, xla_search
 from ut_keras.decoding.beam_search import Decoded
 from ut_keras.decoding.options import Options, from_keywords
 from ut_keras.ops import compiled, maximum
@@ -94,6 +94,15 @@ class Predictor:
             return self._predict(ids, options.of_batch(next(numbers)))
 
         return self._in_batches([len(row) for row in rows], predict)
+
+    def plan(
+        self, lengths: Sequence[int], options: Options, tokens: int, max_examples: int
+    ) -> list[list[int]]:
+        """Group sequences into batches for `outputs`, as `batch_plan.plan` does."""
+        if self.searches:
+            return xla_search.plan(self.model, options, lengths, tokens, max_examples)
+        same_length = bool(batch_plan.why_equal_lengths(self.model))
+        return batch_plan.plan(lengths, tokens, max_examples, same_length)
 
     def scores(
         self,

@@ -316,8 +316,7 @@ class SavedRun:
                 for decoded in self._predictor.outputs([rows[i] for i in batch], search)
             ]
 
-        same_length = bool(batch_plan.why_equal_lengths(self.model))
-        batches = batch_plan.plan(list(map(len, rows)), _IDS, _ROWS, same_length)
+        batches = self._predictor.plan(list(map(len, rows)), options, _IDS, _ROWS)
         return batch_plan.map_batches(batches, write)
 
     # mypy regards a str as a `Sequence[str]`, so the overload for str overlaps with the next one.
