@@ -412,6 +412,7 @@ def test_export_rejects_arguments(tmp_path):
     )
     assert_rejected(ValueError, "max_input_length must be .*at least 0", max_input_length=-1)
     assert_rejected(ValueError, "forced_prefix", forced_prefix=[[1]])
+    assert_rejected(ValueError, "SavedModel.*Received: True", jit_compile=True)
     assert_rejected(ValueError, "decode_length must be at least 0", decode_length=-1)
     assert_rejected(
         ValueError, "The encoder of inputs must .*, 258. Received: no encoder", encoders={}

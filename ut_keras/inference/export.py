@@ -61,7 +61,7 @@ def export_saved_model(
             limit.
 
     Raises:
-        ValueError: if an argument is invalid, an encoder does not fit the model, or a weight is not
+        ValueError: if an argument is invalid, jit_compile is True, an encoder does not fit the model, or a weight is not
             finite.
         FileExistsError: if the folder exists.
     """
@@ -69,6 +69,11 @@ def export_saved_model(
         raise ValueError("forced_prefix is not supported by exports. Received: forced_prefix.")
     named = {"beam_size": beam_size, "alpha": alpha, "decode_length": decode_length}
     search = from_keywords({**named, **options}, per_example_length=True)
+    if search.jit_compile is True:
+        raise ValueError(
+            "jit_compile must be 'auto' or False for a SavedModel, which must also run without XLA. "
+            "Received: True."
+        )
     directory = file_error.checked_path(directory, "directory")
     if os.path.exists(directory):
         raise FileExistsError(17, "The folder of an export must not exist", directory)
