@@ -70,23 +70,37 @@ def _vocabulary(world):
     return (world / "data" / VOCABULARY).read_text().splitlines(keepends=True)
 
 
+def _forget_side_files(world):
+    """Rewrite the origins of the data in the form of an older version, without side files."""
+    for path in (world / "data" / ".ut_keras-records").glob("datagen.*.json"):
+        origin = json.loads(path.read_text())
+        del origin["side_files"]
+        path.write_text(json.dumps(origin))
+
+
 def _with_another_entry(world):
     (world / "data" / VOCABULARY).write_text("".join([*_vocabulary(world), "'another_'\n"]))
 
 
+def _with_another_entry_in_older_data(world):
+    _forget_side_files(world)
+    _with_another_entry(world)
+
+
 def _in_another_order(world):
+    _forget_side_files(world)
     lines = _vocabulary(world)
     lines[-2:] = reversed(lines[-2:])
     (world / "data" / VOCABULARY).write_text("".join(lines))
 
 
 def _of_an_older_version(world):
-    """Change the vocabulary and remove features.json, which older versions did not write.
+    """Change the vocabulary and remove its digests, which older versions did not write.
 
     Then only the shapes of the variables show that the vocabulary changed.
     """
     (world / "run" / "features.json").unlink()
-    _with_another_entry(world)
+    _with_another_entry_in_older_data(world)
 
 
 def _damage(world, *steps):
@@ -125,7 +139,12 @@ REJECTED = {
     "unknown decode hparam": (None, {"decode_hparams": "beam=3"}, "beam_size"),
     "no data": (lambda world: shutil.rmtree(world / "data"), {}, "does not exist"),
     "damaged data": (_damage_data, {}, "-train-00000"),
-    "a vocabulary with one more": (_with_another_entry, {}, "vocabulary of 'inputs' must match"),
+    "a vocabulary with one more": (
+        _with_another_entry_in_older_data,
+        {},
+        "vocabulary of 'inputs' must match",
+    ),
+    "a vocabulary with which no data were made": (_with_another_entry, {}, f"{VOCABULARY} in "),
     "a vocabulary in another order": (_in_another_order, {}, "vocabulary of 'inputs' must match"),
     "an older run, another vocabulary": (
         _of_an_older_version,
