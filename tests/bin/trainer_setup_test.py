@@ -198,3 +198,14 @@ def test_too_few_train_steps_are_rejected_before_data(tmp_path, capsys):
 def test_all_missing_flags_are_named(capsys):
     line = small_run.error(capsys, trainer.main, ["--model=transformer"])
     assert line.startswith("error: --problem, --data_dir and --output_dir are required: ")
+
+
+@pytest.mark.parametrize("factor", ["linear_decay", "single_cycle_cos_decay"])
+def test_accumulation_notes_that_the_schedule_does_not_end(tmp_path, capsys, factor):
+    schedule = f"learning_rate_schedule=constant*{factor},learning_rate_warmup_steps=1"
+    accumulate = ",optimizer=multistep_adam,optimizer_multistep_accumulate_steps=4"
+    for overrides, notes in ((schedule + accumulate, 1), (schedule, 0)):
+        _check(tmp_path, "--train_steps=80", f"--hparams={overrides}")
+        lines = [line for line in capsys.readouterr().out.splitlines() if "80 updates" in line]
+        assert len(lines) == notes
+        assert not notes or factor in lines[0] and "20 updates" in lines[0]

@@ -18,7 +18,7 @@ from ut_keras.checkpoints import checkpoint_files
 from ut_keras.errors import UsageError
 from ut_keras.hparam_schema import changes as hparam_changes
 from ut_keras.hparam_schema import overrides as hparam_overrides
-from ut_keras.hparam_schema.basic import check_train_steps
+from ut_keras.hparam_schema.basic import check_train_steps, train_steps_note
 from ut_keras.inference import decode_hparams, run_directory, run_json
 from ut_keras.training import cluster, early_stopping, output_folder
 
@@ -87,6 +87,8 @@ def check(args: argparse.Namespace) -> Setup:
     problem = problem.with_hparams(hp)
     if trains:
         check_train_steps(hp, args.train_steps)
+        if note := train_steps_note(hp, args.train_steps):
+            print(f"note: {note}", flush=True)
     decode = decode_hparams.parse(args.decode_hparams)
     if schedule.endswith("_and_decode"):
         problem.check_scores()

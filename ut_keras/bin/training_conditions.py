@@ -17,6 +17,7 @@ import ut_keras
 from ut_keras.data import tfrecords
 from ut_keras.errors import DataError
 from ut_keras.hparam_schema import changes as hparam_changes
+from ut_keras.hparam_schema.basic import NEEDS_TRAIN_STEPS
 from ut_keras.inference import feature_record
 
 # Flags that may differ between workers, or whose values are in other entries of the fingerprint.
@@ -38,8 +39,6 @@ _SAME_BATCHES = (
     ". Because of --global_batch_size, the batches, their order and (up to rounding) the updates "
     "stay the same; dropout samples other masks"
 )
-# Factors of the learning rate that depend on train_steps.
-_LENGTH_DEPENDENT_FACTORS = ("linear_decay", "single_cycle_cos_decay")
 
 
 def describe(setup: Any, num_replicas: int) -> dict[str, Any]:
@@ -75,7 +74,7 @@ def changes(record: Any, conditions: Mapping[str, Any], setup: Any) -> list[str]
     now = {**conditions, "random_seed": setup.seed}
     compared = ["train_data", "num_replicas", "batch_size", "random_seed", "moving_average_decay"]
     schedule = setup.hp.learning_rate_schedule
-    if any(factor in schedule for factor in _LENGTH_DEPENDENT_FACTORS):
+    if any(factor in schedule for factor in NEEDS_TRAIN_STEPS):
         compared.append("train_steps")
     reasons = {"train_steps": f", and {schedule} depends on it"}
     size = now.get("global_batch_size")

@@ -57,6 +57,8 @@ _ADAFACTOR = (("optimizer", ("adafactor", "Adafactor")),)
 _MOMENTUM = (("optimizer", ("momentum", "Momentum")),)
 _RELATIVE_V2 = (("self_attention_type", ("dot_product_relative_v2",)),)
 _CLIPPED = (("self_attention_type", ("dot_product_relative", "dot_product_relative_v2")),)
+# Factors of a schedule that end with the run.
+NEEDS_TRAIN_STEPS = ("linear_decay", "single_cycle_cos_decay")
 # Factors of a schedule that divide by the number of warm-up steps.
 _DIVIDES_BY_WARMUP = ("linear_warmup", "rsqrt_decay", "rsqrt_normalized_decay", "cyclelinear10x")
 
@@ -76,6 +78,20 @@ def check_train_steps(hp: Any, train_steps: int) -> None:
             f"Received: train_steps={train_steps}, learning_rate_warmup_steps={warmup}. Use more "
             f"steps, or --hparams=learning_rate_warmup_steps={max(1, train_steps // 10)}."
         )
+
+
+def train_steps_note(hp: Any, train_steps: int) -> str:
+    """Return a note if the learning rate does not reach the end of its schedule, or ""."""
+    accumulated = hp.optimizer_multistep_accumulate_steps
+    names = [n for n in learning_rate_factors(hp.learning_rate_schedule) if n in NEEDS_TRAIN_STEPS]
+    if accumulated < 2 or not names:
+        return ""
+    return (
+        f"{' and '.join(names)} would end after {train_steps} updates. With "
+        f"optimizer_multistep_accumulate_steps={accumulated}, the run has "
+        f"{train_steps // accumulated} updates. So the learning rate does not reach its last "
+        "value, as in T2T"
+    )
 
 
 def _has_one_of(chosen, values):

@@ -16,7 +16,11 @@ import keras
 import tensorflow as tf
 
 from ut_keras.hparam_schema import BasicHParams
-from ut_keras.hparam_schema.basic import check_train_steps, learning_rate_factors
+from ut_keras.hparam_schema.basic import (
+    NEEDS_TRAIN_STEPS,
+    check_train_steps,
+    learning_rate_factors,
+)
 from ut_keras.registry import UnknownNameError, unknown_name_message
 
 # The hparam fields that the factors read, and the values for hparams without these fields.
@@ -35,8 +39,6 @@ _FIELDS = {
     "optimizer_multistep_accumulate_steps": 0,
     "recurrence_segments": 1,
 }
-# The factors that end with the run.
-_NEEDS_TRAIN_STEPS = {"linear_decay", "single_cycle_cos_decay"}
 # Fields in configs that were saved by versions before 0.2.0.
 _REMOVED_FIELDS = {"learning_rate_boundaries", "learning_rate_multiples"}
 
@@ -96,7 +98,7 @@ class HParamsSchedule(keras.optimizers.schedules.LearningRateSchedule):
         return rate
 
     def _check_train_steps(self):
-        needing = _NEEDS_TRAIN_STEPS & set(self.factor_names)
+        needing = set(NEEDS_TRAIN_STEPS) & set(self.factor_names)
         if needing and self.train_steps is None:
             raise ValueError(
                 f"train_steps must be set for {', '.join(sorted(needing))}: "
@@ -122,7 +124,7 @@ def endless(hp: BasicHParams) -> HParamsSchedule:
     The result can be used for runs of unknown length.
     """
     factors = hp.learning_rate_schedule.split("*")
-    kept = "*".join(name for name in factors if name.strip() not in _NEEDS_TRAIN_STEPS)
+    kept = "*".join(name for name in factors if name.strip() not in NEEDS_TRAIN_STEPS)
     return from_hparams(hp.override({"learning_rate_schedule": kept}))
 
 
