@@ -547,3 +547,23 @@ def test_resumed_run_saves_missing_best_weights(tmp_path):
     second, model = toy.make_trainer(tmp_path, train_steps=6, **still)
     second.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
     assert (tmp_path / "best" / "model.ckpt-6.index").exists()
+
+
+def test_resumed_run_notes_best_weights_of_another_metric(tmp_path, capsys):
+    """According to the other metric, step 3 is the best. Only the weights of step 6 are saved."""
+    still = {"learning_rate": 0.0, "eval_every_steps": 3, "train_steps": 6}
+    first, _ = toy.make_trainer(tmp_path, **still)
+    first.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
+    path = tmp_path / "metrics.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    records = [{**record, "other": -record["step"]} for record in records]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    for metric, notes in (("other", 1), ("loss", 0)):
+        stopping = early_stopping.EarlyStopping(metric)
+        second, _ = toy.make_trainer(tmp_path, early_stopping=stopping, **still)
+        second.evaluator.summarize = lambda results: {"other": -9.0}
+        capsys.readouterr()
+        second.continuous_train_and_eval(toy.epoch, toy.eval_dataset)
+        lines = [line for line in capsys.readouterr().out.splitlines() if "best contains" in line]
+        assert len(lines) == notes
+        assert not notes or "of step 6" in lines[0] and "step 3 has" in lines[0]

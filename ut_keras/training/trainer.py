@@ -201,13 +201,29 @@ class Trainer:
         return results
 
     def _save_missing_best(self, step):
-        """Save the best weights if an earlier run was killed just before it saved them."""
-        is_best = step > 0 and self._early_stopping.best_step == step
+        """Save the best weights if an earlier run was killed just before it saved them.
+
+        If the best step is an earlier step, its weights may not exist, and a note is printed. This
+        is the case if the earlier run followed another metric.
+        """
+        best_step = self._early_stopping.best_step
+        if not self._is_chief or step == 0 or best_step is None:
+            return
         newest = _newest_best(self.output_dir)
-        is_there = newest is not None and checkpoint_files.step_of(newest) == step
-        if self._is_chief and is_best and not is_there:
+        saved_step = None if newest is None else checkpoint_files.step_of(newest)
+        if best_step == saved_step:
+            return
+        if best_step == step:
             with self._averaged_weights():
                 save_best(self.output_dir, self.model, step)
+            return
+        contains = "no weights" if newest is None else f"the weights of step {saved_step}"
+        print(
+            f"note: {os.path.join(self.output_dir, output_folder.BEST)} contains {contains}, "
+            f"although step {best_step} has the best value of {self._early_stopping.metric}. It "
+            "changes at the next evaluation with a better value.",
+            flush=True,
+        )
 
     def _averaged_weights(self):
         return self._average.applied_to_model() if self._average else contextlib.nullcontext()
