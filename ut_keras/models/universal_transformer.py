@@ -42,13 +42,13 @@ class UniversalTransformer(transformer.Transformer):
 
     def _forward(self, features: Mapping[str, Any], inputs: StepInputs) -> ModelOutput:
         is_packed = any(f"{side}_position" in features for side in self.specs)
-        if is_packed and self.hparams.add_position_timing_signal and not vars(self).get(_WARNED):
+        if is_packed and self.hparams.add_position_timing_signal and not self.__dict__.get(_WARNED):
             _LOG.warning(
                 "In packed rows, the position signals of the steps count from the start of the "
                 "row, as in T2T. For signals that count from the start of each example, use "
                 "add_position_timing_signal=False and pos=timing."
             )
-            vars(self)[_WARNED] = True
+            self.__dict__[_WARNED] = True
         return super()._forward(features, inputs)
 
     def encode(self, features: Mapping[str, Any], inputs: StepInputs = PLAIN) -> Encoded:
