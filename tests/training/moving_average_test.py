@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from tests.training import toy
 from ut_keras.checkpoints import checkpoint
-from ut_keras.training import distribution, moving_average
+from ut_keras.training import distribution, moving_average, train_loop
 
 _DECAY = 0.3
 
@@ -51,6 +51,15 @@ def test_evaluation_uses_averages_and_training_uses_weights(averaged, tmp_path):
     np.testing.assert_array_equal(best["embedding_table"], average)
     assert np.abs(average - model.table.numpy()).max() > 1e-3
     assert _trainer(folder)[0].evaluate(None, toy.eval_dataset) == results
+
+
+def test_warm_start_notes_averages_that_it_does_not_copy(averaged):
+    folder, model, _ = averaged
+    other = toy.ToyModel()
+    assert "averaged weights of the checkpoint" in train_loop.warm_start(other, str(folder))
+    np.testing.assert_array_equal(other.table.numpy(), model.table.numpy())
+    # The weights in best/ are the averages.
+    assert "averaged weights" not in train_loop.warm_start(other, str(folder / "best"))
 
 
 def test_resumed_run_equals_uninterrupted_run(averaged, tmp_path):

@@ -337,6 +337,17 @@ def read_weights(path: str) -> "dict[str, np.ndarray]":
     return {names[key]: value for key, value in values.items()}
 
 
+def contains_moving_average(path: str) -> bool:
+    """Return whether a checkpoint contains moving averages of the weights.
+
+    Raises:
+        CheckpointError: if the checkpoint cannot be read.
+    """
+    with _readable(path):
+        keys = _reader(path).get_variable_to_shape_map()
+    return any(key.startswith(f"{_AVERAGE}/") for key in keys)
+
+
 def _variable_names(path, reader):
     """Return a dict from key to name for the model's variables in a checkpoint."""
     keys = reader.get_variable_to_shape_map()

@@ -451,7 +451,8 @@ def warm_start(model: keras.Model, path: str) -> str:
             checkpoint in the folder is used.
 
     Returns:
-        str, a line that names the checkpoint and the variables that were not copied.
+        str, a line that names the checkpoint and the variables that were not copied. It also says
+        whether the checkpoint has moving averages, which are not copied.
 
     Raises:
         CheckpointError: if `path` has no checkpoint of ut_keras, or if no variable matches.
@@ -479,4 +480,6 @@ def warm_start(model: keras.Model, path: str) -> str:
             f"Received: {found} without any, such as {skipped[0]}."
         )
     note = f"; newly initialized: {', '.join(skipped)}" if skipped else ""
+    if checkpoint.contains_moving_average(found):
+        note += "; the averaged weights of the checkpoint were not copied, see best/"
     return f"Warm start: {count} of {count + len(skipped)} variables from {found}{note}"
