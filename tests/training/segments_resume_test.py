@@ -9,7 +9,7 @@ from ut_keras import hparams, models, optimizers
 from ut_keras.training import distribution
 
 _SETTINGS = (
-    "hidden_size=8,filter_size=8,num_heads=2,num_rec_steps=2,act_max_steps=2,recurrence_segments=3,"
+    "hidden_size=8,filter_size=8,num_heads=2,num_rec_steps=2,act_max_steps=2,recurrence_segments=2,"
     "recurrence_input_injection=concat,learning_rate_schedule=constant*linear_decay,"
     "learning_rate_constant=0.01,learning_rate_decay_steps=6"
 )
@@ -47,7 +47,7 @@ def test_resumed_run_equals_uninterrupted_run(tmp_path, capsys, settings):
     found, resumed = _train(tmp_path / "resumed", settings, 6, seed=2)
     assert "Resuming from step 3 in" in capsys.readouterr().out
     assert (tmp_path / "resumed/model.ckpt-6.index").exists()
-    assert optimizer.iterations == resumed.iterations == 18
+    assert optimizer.iterations == resumed.iterations == 12
     assert float(keras.ops.convert_to_tensor(resumed.learning_rate)) == 0.0
     variables = zip(
         (*wanted.variables, *optimizer.variables),
