@@ -286,7 +286,7 @@ def test_lognormal_poisson_model_trains():
     Other tests trace a training step of a layer that limits adaptive halting.
     """
     settings = "num_rec_steps_sampling='lognormal_poisson(mean=2, sigma=0.5)'"
-    for kind in ("universal", "adaptive"):
+    for kind in ("tagger", "adaptive"):
         model, features = examples.make(kind, settings), examples.features(kind)
         model.compile(run_eagerly=kind == "adaptive")
         history = model.fit(features, features["targets"], epochs=2, verbose=0)
