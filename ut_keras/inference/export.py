@@ -61,8 +61,8 @@ def export_saved_model(
             limit.
 
     Raises:
-        ValueError: if an argument is invalid, jit_compile is True, an encoder does not fit the model, or a weight is not
-            finite.
+        ValueError: if an argument is invalid, jit_compile is True, an encoder does not fit the
+            model, or a weight is not finite.
         FileExistsError: if the folder exists.
     """
     if "forced_prefix" in options:
@@ -71,8 +71,8 @@ def export_saved_model(
     search = from_keywords({**named, **options}, per_example_length=True)
     if search.jit_compile is True:
         raise ValueError(
-            "jit_compile must be 'auto' or False for a SavedModel, which must also run without XLA. "
-            "Received: True."
+            "jit_compile must be 'auto' or False for a SavedModel, which must also run without "
+            "XLA. Received: True."
         )
     directory = file_error.checked_path(directory, "directory")
     if os.path.exists(directory):
