@@ -37,9 +37,8 @@ def decides(model: Any, x: Any) -> bool:
 
 
 def _why_not(model, x):
-    replicas = model.distribute_strategy.num_replicas_in_sync
-    if replicas > 1:
-        return f"XLA compiles the update for one device, and there are {replicas}"
+    if model.distribute_strategy.num_replicas_in_sync > 1 and (reason := why_not_split(model)):
+        return reason
     if model.steps_per_execution > 1:
         return f"steps_per_execution is {model.steps_per_execution}"
     if isinstance(x, tf.data.Dataset):
@@ -50,6 +49,20 @@ def _why_not(model, x):
     if all(isinstance(part, np.ndarray | tf.Tensor) for part in keras.tree.flatten(x)):
         return ""
     return "the data are neither arrays nor a tf.data.Dataset"
+
+
+def why_not_split(model: Any) -> str:
+    """Return why XLA cannot compile the update of each of several replicas, or "".
+
+    XLA compiles programs for one device. Only the update of ut_keras is split into programs without
+    sums over the replicas.
+    """
+    for name in ("train_step", "call", "compute_loss"):
+        if model.overrides(name):
+            return f"{type(model).__name__} overrides {name}, and XLA compiles for one device"
+    if not model.has_default_loss:
+        return f"the loss is {model.loss!r} instead of the default, and XLA compiles for one device"
+    return ""
 
 
 def _has_length(shape):
@@ -71,20 +84,29 @@ def with_fallback(
 
     def train(iterator: Any) -> Any:
         nonlocal is_tried
-        if is_tried:
+        # Batches of several replicas have no dataset of the same type, see `_iterator_of`. So all
+        # of them are passed one by one. Otherwise XLA would compile the update twice.
+        is_distributed = isinstance(iterator, tf.distribute.DistributedIterator)
+        if is_tried and not is_distributed:
             return compiled(iterator)
         # The first batch is kept, because a failed attempt must not skip it.
         batch = next(iterator)
+
+        def one_batch():
+            return iter([batch]) if is_distributed else _iterator_of(batch, iterator.element_spec)
+
+        if is_tried:
+            return compiled(one_batch())
         is_tried = True
         try:
-            return compiled(_iterator_of(batch, iterator.element_spec))
+            return compiled(one_batch())
         except xla.NOT_COMPILED as error:
             _LOG.warning(
                 "jit_compile='auto': training without XLA, because XLA cannot compile the "
                 "update: %s",
                 xla.why_not_compiled(error),
             )
-        return without_xla()(_iterator_of(batch, iterator.element_spec))
+        return without_xla()(one_batch())
 
     return train
 

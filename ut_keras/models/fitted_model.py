@@ -6,7 +6,7 @@ import inspect
 import logging
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -20,8 +20,17 @@ from ut_keras.models import losses as model_losses
 from ut_keras.ops import int32, private_api
 from ut_keras.ops.loss_term import LossTerm
 from ut_keras.optimizers import batch_update, learning_rate
+from ut_keras.optimizers import update as update_lib
 
 _LOG = logging.getLogger("ut_keras")
+
+
+class _SmallOutput(NamedTuple):
+    """The results of a replica's forward pass that leave the programs of XLA."""
+
+    logs: dict[str, Any] | None  # the results of the metrics, without several segments
+    logits: Any  # the logits of a segment, if there are several segments
+    carried: Any  # the state that the next segment starts from
 
 
 class FittedModel(compiled_model.CompiledModel):
@@ -154,10 +163,24 @@ class FittedModel(compiled_model.CompiledModel):
 
         `jit_compile="auto"` compiles only the update, because validation data may have any shapes.
         """
-        before = self.jit_compile
-        self.jit_compile = before and not self.jit_is_auto
-        try:
+        with self._outer_function(is_compiled=not self.jit_is_auto):
             super().make_test_function(force)
+
+    @property
+    def _splits_update(self):
+        """Whether XLA compiles the update of each replica, without the sums over the replicas."""
+        return bool(self.jit_compile) and self.distribute_strategy.num_replicas_in_sync > 1
+
+    @contextlib.contextmanager
+    def _outer_function(self, is_compiled=True):
+        """Return a context in which Keras makes the function that contains all replicas.
+
+        XLA compiles programs for one device, so it cannot compile a function of several replicas.
+        """
+        before = self.jit_compile
+        self.jit_compile = before and is_compiled and not self._splits_update
+        try:
+            yield
         finally:
             self.jit_compile = before
 
@@ -174,7 +197,13 @@ class FittedModel(compiled_model.CompiledModel):
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
         is_made = self.train_function is not None and not force
-        super().make_train_function(force)
+        if self._splits_update and not is_made and (reason := auto_xla.why_not_split(self)):
+            raise ValueError(
+                f"jit_compile must be False or 'auto' on several replicas: {reason}. "
+                "Received: True."
+            )
+        with self._outer_function():
+            super().make_train_function(force)
         if self.jit_is_auto and self.jit_compile and not is_made:
             compiled: Any = self.train_function
             safe: Any = auto_xla.with_fallback(compiled, self._without_xla)
@@ -235,7 +264,7 @@ class FittedModel(compiled_model.CompiledModel):
                 raise ValueError(_ONE_KIND_OF_WEIGHT)
             data = (x, y, tf.gather(self._class_weights, int32.cast(tf.convert_to_tensor(y))))
         step = self._default_loss_step if self._runs_forward else self._keras_train_step
-        if self.jit_compile:
+        if self.jit_compile and not self._splits_update:
             # A function that XLA compiled always waits for its data. A control dependency would
             # prevent the function from creating variables of the optimizer and of metrics.
             return step(data)
@@ -245,6 +274,12 @@ class FittedModel(compiled_model.CompiledModel):
 
     def test_step(self, data: Any) -> dict[str, Any]:
         """Evaluate one batch. Keras calls this method."""
+        if self._splits_update and not self.jit_is_auto:
+            step = functools.partial(self._test_step)
+            return tf.function(step, jit_compile=True, autograph=False)(data)
+        return self._test_step(data)
+
+    def _test_step(self, data):
         if not self._runs_forward:
             return super().test_step(data)
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
@@ -252,6 +287,8 @@ class FittedModel(compiled_model.CompiledModel):
         return self.compute_metrics(x, y, output.logits, sample_weight=weights)
 
     def _default_loss_step(self, data):
+        if self._splits_update:
+            return self._split_step(data)
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
         done = batch_update.update(
             self,
@@ -259,6 +296,30 @@ class FittedModel(compiled_model.CompiledModel):
             lambda carried: self._output_and_terms(x, y, weights, True, carried),
         )
         return self.compute_metrics(x, y, done.output.logits, sample_weight=weights)
+
+    def _split_step(self, data):
+        """Run the update of a replica in the programs of `update_in_two_programs`.
+
+        The second program also updates the metrics, because the logits are large. Of a model with
+        several segments, only the last segment updates the metrics.
+        """
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
+        has_segments = batch_update.count(self) > 1
+
+        def forward_and_terms(carried):
+            output, terms = self._output_and_terms(x, y, weights, True, carried)
+            if has_segments:
+                return _SmallOutput(None, output.logits, output.carried), terms
+            logs = self.compute_metrics(x, y, output.logits, sample_weight=weights)
+            return _SmallOutput(logs, None, None), terms
+
+        update = functools.partial(
+            update_lib.update_in_two_programs, more_states=self.metrics_variables
+        )
+        done = batch_update.update(self, self.optimizer, forward_and_terms, update)
+        if has_segments:
+            return self.compute_metrics(x, y, done.output.logits, sample_weight=weights)
+        return done.output.logs
 
     @property
     def _runs_forward(self):

@@ -67,6 +67,7 @@ def update_in_two_programs(
     optimizer: keras.optimizers.Optimizer,
     forward_and_terms: ForwardAndTerms,
     fills_gradients: bool = False,
+    more_states: Sequence[Any] = (),
 ) -> Update:
     """Compute the same as `update`, but compile the forward pass and the gradients with XLA.
 
@@ -82,12 +83,13 @@ def update_in_two_programs(
         model, optimizer, fills_gradients: as in `update`.
         forward_and_terms: as in `update`, but the output is a nest of tensors. It should be small,
             because it must exist in memory after the second program.
+        more_states: variables that `forward_and_terms` may also change, such as those of metrics.
 
     Raises:
         UsageError: if the forward pass changes a variable that cannot be restored between the two
             programs, or if it sums over the replicas.
     """
-    states = list(model.non_trainable_variables)
+    states = [*model.non_trainable_variables, *more_states]
     _check_states(states)
 
     def denominators():
