@@ -2,6 +2,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.layers import layer_checks
+from ut_keras import errors
 from ut_keras.layers.transition import separable_convolution
 from ut_keras.ops import xla
 
@@ -33,3 +34,9 @@ def test_separable_convolution_has_no_convolution_under_xla():
     compiled = tf.function(lambda x: layer(x), jit_compile=True, autograph=False)
     np.testing.assert_allclose(compiled(x), layer(x), rtol=1e-5, atol=1e-5)
     assert "convolution(" not in compiled.experimental_get_compiler_ir(x)(stage="hlo")
+
+
+def test_why_not_compiled_keeps_the_complete_message_of_ut_keras():
+    message = f"A weight must be short. Received: {'x' * 300}."
+    assert xla.why_not_compiled(errors.UsageError(message)) == message[:-1]
+    assert xla.why_not_compiled(ValueError(f"\n  {'y' * 300}\nmore")) == "y" * 200
