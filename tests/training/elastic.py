@@ -25,7 +25,7 @@ def flags(folder, name, train_steps):
     """Return the trainer's command line for a run with this name."""
     return [
         f"--problem={PROBLEM}",
-        "--model=universal_transformer",
+        "--model=universal_transformer_encoder",
         "--hparams_set=universal_transformer_tiny",
         f"--hparams={HPARAMS}",
         "--global_batch_size=640",

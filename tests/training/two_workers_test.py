@@ -252,7 +252,7 @@ class _Run:
         command = [
             "trainer.py",
             f"--problem={_PROBLEM}",
-            "--model=universal_transformer",
+            "--model=universal_transformer_encoder",
             "--hparams_set=universal_transformer_tiny",
             "--hparams=hidden_size=8,filter_size=16,num_heads=2,num_rec_steps=1,batch_size=256",
             f"--data_dir={self._data_dir}",
