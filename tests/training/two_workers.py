@@ -12,7 +12,8 @@ import sys
 import keras
 import numpy as np
 
-from tests.training import two_replicas
+from tests.training import compiled_replicas, two_replicas
+from ut_keras import optimizers
 from ut_keras.data import features, tfrecords
 from ut_keras.data.reading import input_pipeline, record_index
 from ut_keras.training import cluster, distribution, epochs, train_step
@@ -44,7 +45,29 @@ def train_all(strategy, data_dir):
         "files": _train_from_files(*made["toy"], strategy, data_dir),
         "rows": _rows(strategy, data_dir),
         "agreed": _agreed(strategy),
+        "xla": _difference_with_xla(strategy),
     }
+
+
+def _difference_with_xla(strategy):
+    """Return the largest difference between the variables after updates with and without XLA.
+
+    The states of batch normalization are among the variables.
+    """
+    values = []
+    for jit_compile in (False, True):
+        keras.utils.set_random_seed(0)
+        with strategy.scope():
+            model = compiled_replicas.RUNS["normalized"]()
+            optimizer = optimizers.Adam(0.01, epsilon=1e-3)
+            optimizer.build(model.trainable_variables)
+        batches = distribution.distribute(strategy, two_replicas.dataset().take(2))
+        spec = None if jit_compile else batches.element_spec
+        step = train_step.make_train_step(model, optimizer, strategy, spec, jit_compile)
+        for batch in batches:
+            step(batch)
+        values.append([variable.numpy() for variable in model.variables])
+    return max(float(np.abs(a - b).max()) for a, b in zip(*values, strict=True))
 
 
 def _epoch(data_dir, number):

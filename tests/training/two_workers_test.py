@@ -125,6 +125,12 @@ def test_two_workers_with_own_examples_equal_one_device(runs):
 
 
 @pytest.mark.slow
+def test_workers_with_xla_equal_workers_without(runs):
+    for run in runs:
+        assert 0 <= run["xla"] < 1e-5
+
+
+@pytest.mark.slow
 def test_worker_reads_only_its_own_examples(runs):
     whole, *workers = (run["rows"] for run in runs)
     batches = [len(targets) for _, targets in whole["own"]]
