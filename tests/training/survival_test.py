@@ -113,7 +113,7 @@ def test_run_resumes_after_a_kill_during_saving(processes, data_dir, uninterrupt
     output_dir = tmp_path / "run"
     process = _start(processes, data_dir, output_dir)
     while process.is_alive() and not list(output_dir.glob(".model.ckpt-*.ut_keras-*")):
-        pass
+        time.sleep(0.0005)  # such a file exists only for milliseconds
     process.kill()
     assert _finish(process) == -signal.SIGKILL
     assert _finish(_start(processes, data_dir, output_dir)) == 0
@@ -164,7 +164,7 @@ def test_sigterm_saves_and_exits_with_143(processes, data_dir, uninterrupted, tm
     output_dir = tmp_path / "run"
     process = _start(processes, data_dir, output_dir)
     while process.is_alive() and not (output_dir / "checkpoint").exists():
-        pass
+        time.sleep(0.005)
     os.kill(process.pid, signal.SIGTERM)
     assert _finish(process) == 128 + signal.SIGTERM
     log = (output_dir / "log").read_text()
