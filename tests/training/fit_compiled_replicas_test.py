@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow  # XLA takes long to compile the updates
 def runs():
     """Return the results of fit_compiled_replicas.py."""
     command = [sys.executable, "-m", "tests.training.fit_compiled_replicas"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=2400)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 
