@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.training import two_replicas
-from ut_keras import hparams, models, optimizers
+from ut_keras import optimizers
 from ut_keras.models import universal_transformer
 from ut_keras.ops import devices
 from ut_keras.training import distribution
@@ -21,7 +21,7 @@ from ut_keras.training import distribution
 _LINES: list[str] = []
 
 
-class NumpyModel(universal_transformer.UniversalTransformer):
+class NumpyModel(universal_transformer.UniversalTransformerEncoder):
     """A model with an operation that XLA does not compile."""
 
     def forward(self, features, training=None, **options):
@@ -37,8 +37,7 @@ class _Lines(logging.Handler):
 
 
 def _universal():
-    hp = hparams.get("universal_transformer_tiny", two_replicas.HPARAMS)
-    return models.get("universal_transformer", hp, vocab_sizes={"inputs": 8, "targets": 8})
+    return two_replicas.encoder("universal_transformer_tiny", two_replicas.HPARAMS)
 
 
 def _not_compiled():
