@@ -77,7 +77,7 @@ def test_fit_makes_no_update_at_end_of_data(dataset):
 def test_fit_shows_a_loss_of_many_terms():
     """Encoder and decoder each have a ponder cost, a fixed-point loss and an auxiliary loss."""
     parts = ",ffn_layer='sigma_moe(num_experts=4,k=2)',recurrence_fixed_point_loss_weight=0.5"
-    model = _make(overrides=parts + NO_DROPOUT)
+    model = _make(overrides=parts + NO_DROPOUT, name=BOTH)
     features, targets = next(_batches())
     expected = sum(map(float, model.inspect(features, training=True).losses.values()))
     model.compile(run_eagerly=True)
