@@ -311,7 +311,8 @@ DECODER_OWN = (
     Flag(
         "xla_compile",
         AUTO,
-        "Compile the search or --score_file with XLA; auto: on a GPU (T2T: False).",
+        "Compile the search, or the scoring of --score_file, with XLA; auto: on a GPU, if XLA can "
+        "compile it (T2T: False).",
         auto_or_boolean,
     ),
     Flag(
