@@ -11,8 +11,8 @@ of several operations is one instruction. Each body counts once, not once per it
 
 The second table plans the batches of 200 sentences of random lengths as ut-decoder and
 run.translate do. It compares the batches without XLA, the same batches padded to powers of two, and
-the batches that are planned for XLA. "padding" is the number of padded positions, divided by the
-number of positions without XLA.
+the batches that are planned for XLA. "padding" is the number of positions, padding included. It is
+divided by the same number for the batches without XLA.
 """
 
 import argparse

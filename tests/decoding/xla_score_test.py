@@ -1,4 +1,4 @@
-"""Tests of the scoring of given targets that XLA compiles, and of the decision to compile it."""
+"""Tests of `xla_score`: the scores of given targets with XLA, and the decision to use XLA."""
 
 import logging
 
@@ -24,7 +24,7 @@ def gpu(monkeypatch):
 
 @pytest.fixture
 def signatures(monkeypatch):
-    """Trace the fixed shapes that XLA would compile, without XLA, and return the signatures."""
+    """Trace functions without XLA, and return the signatures that XLA would compile."""
     found = []
 
     def without_xla(run, input_signature, jit_compile=False):

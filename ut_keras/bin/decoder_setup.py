@@ -258,7 +258,10 @@ def _check_fits(mode, problem, specs, values):
 
 
 def _check_xla(args, mode, specs):
-    """Raise `UsageError` if --xla_compile is given and there is no search that XLA compiles."""
+    """Raise `UsageError` if --xla_compile is given and XLA cannot compile the search.
+
+    `SCORE` needs no search.
+    """
     reason = ""
     if specs["targets"].modality == "class_label":
         reason = "a classifier"

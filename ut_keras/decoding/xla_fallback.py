@@ -1,4 +1,7 @@
-"""Runs a function that XLA compiles, and continues without XLA with `jit_compile="auto"`.
+"""Calls functions that XLA compiles, and handles the errors of XLA.
+
+With `jit_compile="auto"`, `call` returns None if XLA cannot compile a function, or if a padded
+batch does not fit in memory. The caller then continues without XLA.
 
 The search (`xla_search`) and the scoring of given targets (`xla_score`) use these functions.
 """
@@ -17,7 +20,7 @@ _LOG = logging.getLogger("ut_keras")
 
 
 def is_allowed(model: DecodedModel, work: str, jit_compile: bool | str) -> bool:
-    """Return whether XLA may compile a function that runs eagerly.
+    """Return whether XLA may compile a function that is called outside a `tf.function`.
 
     Args:
         model: a `DecodedModel`.
@@ -50,8 +53,9 @@ def call(
             errors of the device.
 
     Returns:
-        The result. None if XLA cannot compile the function, or if the padded batch does not fit in
-            memory, and `jit_compile` is "auto". The log then has a line that says why.
+        The result, or None. With `jit_compile="auto"`, the result is None if XLA cannot compile the
+            function, or if the padded batch does not fit in memory. The log then has a line that
+            says why.
     """
     try:
         return function()
@@ -60,7 +64,7 @@ def call(
             raise
         _LOG.warning(
             "jit_compile='auto': %s of a batch of shape %s runs without XLA, because the padded "
-            "batch and its complete tensors do not fit in memory",
+            "batch does not fit in memory with XLA",
             work,
             list(shape),
         )
@@ -77,5 +81,5 @@ def call(
 
 
 def _failed(work):
-    """Return the attribute of a model that is True after XLA could not compile a function."""
+    """Return the name of a model's attribute that is True after XLA could not compile `work`."""
     return f"_without_xla_{work.rpartition(' ')[2]}"

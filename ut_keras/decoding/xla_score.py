@@ -16,7 +16,7 @@ WORK = "the scoring"
 
 
 def is_used(model: DecodedModel, jit_compile: bool | str) -> bool:
-    """Return whether XLA compiles the scoring of targets that runs eagerly."""
+    """Return whether XLA compiles the scoring, if it is called outside a `tf.function`."""
     if not xla_fallback.is_allowed(model, WORK, jit_compile):
         return False
     if jit_compile == AUTO and (reason := batch_plan.why_equal_lengths(model, scores=True)):
@@ -28,7 +28,7 @@ def is_used(model: DecodedModel, jit_compile: bool | str) -> bool:
 
 
 def pad(model: DecodedModel, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Return the features of a batch with a shape of few possible shapes.
+    """Return the features of a batch, padded to one of few shapes.
 
     An example that only fills the batch is a copy of the last example. So it needs no steps in
     depth that the other examples do not need.

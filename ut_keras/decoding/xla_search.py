@@ -25,7 +25,7 @@ LEAST_LENGTH = 8  # the smallest length of a padded source
 # With "auto", the largest maximum output length. The cache of a compiled search has this length
 # from the start, and attention reads the complete cache. Without XLA, the cache grows.
 MOST_LENGTH = 1024
-_BATCH_COST = 256  # number of positions whose computation takes as long as a batch more; a guess
+_BATCH_COST = 256  # the time of one more batch, as a number of positions; a guess
 _WORK = "the search"
 
 
@@ -35,7 +35,7 @@ def bucket(size: int, least: int = 1) -> int:
 
 
 def is_used(model: DecodedModel, options: Options, source_length: int) -> bool:
-    """Return whether XLA compiles a search that runs eagerly.
+    """Return whether XLA compiles a search that is called outside a `tf.function`.
 
     Args:
         model: a `DecodedModel`.
@@ -74,7 +74,7 @@ def why_not_compiled(model: DecodedModel) -> str:
 def plan(
     model: DecodedModel, options: Options, lengths: Sequence[int], tokens: int, max_examples: int
 ) -> list[list[int]]:
-    """Group sequences into batches for `is_used`, so that `pad` adds few examples.
+    """Group sequences into batches that need little padding if XLA compiles the search.
 
     Without XLA, and where padding matters, the batches are those of `batch_plan.plan`. The batches
     of sampling are the same too, because the samples of an example depend on its batch.
@@ -97,16 +97,18 @@ def plan(
 def plan_powers(lengths: Sequence[int], tokens: int, max_examples: int) -> list[list[int]]:
     """Group sequences into batches whose numbers of examples are powers of two.
 
-    The plan has the lowest cost of all plans that keep sequences of similar length together. The
-    cost of a batch is its number of padded positions plus a constant, because many small batches
-    are slow. Only the last batch may have another number of examples.
+    The plan sorts the sequences by length, and each batch has consecutive sequences. Of all such
+    plans, it has the lowest cost. The cost of a batch is its number of positions, padding included,
+    plus a constant, because many small batches are slow. Only the last batch may have another
+    number of examples.
 
     Args:
         lengths, tokens, max_examples: as in `batch_plan.plan`.
     """
     order = sorted(range(len(lengths)), key=lambda row: lengths[row], reverse=True)
     total = len(order)
-    costs, sizes = [0] * (total + 1), [1] * total  # the best plan for the sequences from an index
+    # costs[i] is the lowest cost of a plan for order[i:]. sizes[i] is the size of its first batch.
+    costs, sizes = [0] * (total + 1), [1] * total
     for start in reversed(range(total)):
         length = bucket(lengths[order[start]], LEAST_LENGTH)
         found, size, fits = [], 1, True
@@ -125,7 +127,7 @@ def plan_powers(lengths: Sequence[int], tokens: int, max_examples: int) -> list[
 
 
 def pad(model: DecodedModel, rows: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the examples of a batch with a shape of few possible shapes.
+    """Return the examples of a batch, padded to one of few shapes.
 
     Args:
         model: a `DecodedModel` with an encoder.
@@ -169,9 +171,9 @@ def run(
         options: the `Options` of the search.
 
     Returns:
-        `Decoded` without padding. None if XLA cannot compile the function, or if the padded batch
-            does not fit in memory, and `options.jit_compile` is "auto". The log then has a line
-            that says why.
+        `Decoded` without padding, or None. With `options.jit_compile="auto"`, the result is None if
+            XLA cannot compile the function, or if the padded batch does not fit in memory. The log
+            then has a line that says why.
     """
 
     def search():

@@ -98,7 +98,10 @@ class Predictor:
     def plan(
         self, lengths: Sequence[int], options: Options, tokens: int, max_examples: int
     ) -> list[list[int]]:
-        """Group sequences into batches for `outputs`, as `batch_plan.plan` does."""
+        """Group sequences into batches for `outputs`.
+
+        Args and return value are those of `batch_plan.plan` and `xla_search.plan`.
+        """
         if self.searches:
             return xla_search.plan(self.model, options, lengths, tokens, max_examples)
         same_length = bool(batch_plan.why_equal_lengths(self.model))
