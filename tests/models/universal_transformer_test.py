@@ -488,7 +488,7 @@ def test_universal_transformer_rejects_arguments():
 
 
 def test_packed_rows_need_a_position_that_is_added_once(caplog):
-    """As in T2T, the signals of the steps count from the start of a packed row."""
+    """As in T2T, position signals that each step adds count from the start of a packed row."""
     short, long = np.array([[9, 1]], "int32"), np.array([[5, 3, 7, 2, 1]], "int32")
     packed = {
         "inputs": np.concatenate([short, long], axis=1),

@@ -4,7 +4,7 @@ from ut_keras.ops import written_variables
 
 
 def test_find_returns_only_written_variables():
-    """The function looks into loops and branches, where a variable may only be read."""
+    """`find` also skips a variable that a loop or a branch only reads."""
     read, in_loop, in_branch, written = (tf.Variable(float(i), name=f"v{i}") for i in range(4))
 
     @tf.function(autograph=False)

@@ -60,8 +60,8 @@ def _fit(make_model, jit_compile, loss=None):
         model = make_model()
         adam = optimizers.Adam(0.01, clip_grad_norm=0.5, epsilon=1e-3)
         model.compile(adam, loss, jit_compile=jit_compile)
-    # The last of ten examples are in a smaller batch, for which XLA compiles the update once more.
-    # A model with two segments has two updates to compile, so it gets only one kind of batch.
+    # The last two of ten examples form a smaller batch, for which XLA compiles the update again. A
+    # model with two segments has two updates to compile, so it gets only one kind of batch.
     features, targets = _data(4 if make_model is two_replicas._segmented_model else 10)
     options = {"batch_size": 4, "verbose": 0}
     try:

@@ -8,10 +8,15 @@ import tensorflow as tf
 from ut_keras import metrics
 from ut_keras.files import metrics_file
 
-# The largest number of terms of a loss. The models of ut_keras have at most seven terms: one for
-# the targets, one for the ponder cost and one for the fixed points of each of the two stacks, one
-# for the auxiliary losses of blocks, and one for losses that layers add. The method `loss_terms` of
-# a user's model may return more terms.
+# The largest number of terms of a loss. The models of ut_keras have fewer terms:
+#
+# - one term for the targets,
+# - for each of the two stacks, one term for the ponder cost and one for the fixed-point loss,
+# - one term for the confidence of `act_type=q_halt`,
+# - one term for the auxiliary losses of all blocks,
+# - one term for the losses that the user's layers add.
+#
+# A user's model that overrides `loss_terms` can have further terms.
 _MAX_TERMS = 16
 # With `keras.config.set_floatx("bfloat16")`, Keras' default dtype of sums would ignore most batches
 # of a large dataset.

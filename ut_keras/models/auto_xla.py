@@ -84,8 +84,9 @@ def with_fallback(
 
     def train(iterator: Any) -> Any:
         nonlocal is_tried
-        # Batches of several replicas have no dataset of the same type, see `_iterator_of`. So all
-        # of them are passed one by one. Otherwise XLA would compile the update twice.
+        # `_iterator_of` cannot make an iterator over a batch of several replicas. So each of these
+        # batches is passed in a list iterator, not only the first one. With iterators of two types,
+        # XLA would compile the update twice.
         is_distributed = isinstance(iterator, tf.distribute.DistributedIterator)
         if is_tried and not is_distributed:
             return compiled(iterator)

@@ -28,8 +28,8 @@ _LOG = logging.getLogger("ut_keras")
 class _SmallOutput(NamedTuple):
     """The results of a replica's forward pass that leave the programs of XLA."""
 
-    logs: dict[str, Any] | None  # the results of the metrics, without several segments
-    logits: Any  # the logits of a segment, if there are several segments
+    logs: dict[str, Any] | None  # the results of the metrics; None if there are several segments
+    logits: Any  # the logits of a segment; None if there is only one segment
     carried: Any  # the state that the next segment starts from
 
 
@@ -300,8 +300,9 @@ class FittedModel(compiled_model.CompiledModel):
     def _split_step(self, data):
         """Run the update of a replica in the programs of `update_in_two_programs`.
 
-        The second program also updates the metrics, because the logits are large. Of a model with
-        several segments, only the last segment updates the metrics.
+        The logits are large. Therefore the second program also updates the metrics, and does not
+        return the logits. A model with several segments is an exception: its programs return the
+        logits, and only the logits of the last segment update the metrics.
         """
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
         has_segments = batch_update.count(self) > 1

@@ -44,8 +44,8 @@ class UniversalTransformer(transformer.Transformer):
         is_packed = any(f"{side}_position" in features for side in self.specs)
         if is_packed and self.hparams.add_position_timing_signal and not self.__dict__.get(_WARNED):
             _LOG.warning(
-                "In packed rows, the position signals of the steps count from the start of the "
-                "row, as in T2T. For signals that count from the start of each example, use "
+                "In packed rows, the position signals that each step adds count from the start of "
+                "the row, as in T2T. For signals that count from the start of each example, use "
                 "add_position_timing_signal=False and pos=timing."
             )
             self.__dict__[_WARNED] = True

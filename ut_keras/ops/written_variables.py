@@ -1,7 +1,8 @@
 """Finds the variables that a traced function writes.
 
-XLA compiles a program for one device, and a program that runs twice writes its variables twice. A
-caller uses this module to check that a program writes only the variables that the caller expects.
+`optimizers.update.update_in_two_programs` runs the forward pass twice, so the forward pass would
+also write its variables twice. The function uses this module to check that the forward pass writes
+only variables whose values can be restored.
 """
 
 from typing import Any

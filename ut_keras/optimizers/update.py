@@ -132,7 +132,7 @@ def _first_program(denominators, states):
     """Trace the first program, and check that none of its effects would happen twice.
 
     Args:
-        denominators: function that restores the states.
+        denominators: function that computes the denominators and then restores the states.
         states: list of keras.Variable.
     """
     try:

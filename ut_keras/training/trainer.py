@@ -203,8 +203,8 @@ class Trainer:
     def _save_missing_best(self, step):
         """Save the best weights if an earlier run was killed just before it saved them.
 
-        If the best step is an earlier step, its weights may not exist, and a note is printed. This
-        is the case if the earlier run followed another metric.
+        The best step can be an earlier step whose weights do not exist. Then a note is printed.
+        This is the case if the earlier run followed another metric.
         """
         best_step = self._early_stopping.best_step
         if not self._is_chief or step == 0 or best_step is None:
